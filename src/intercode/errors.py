@@ -1,0 +1,54 @@
+"""The error tree. The class says whose fault it was; the message says what to do next.
+
+    IntercodeError
+    ├── UsageError          the caller: a wrong option, a closed environment, a fork of a live process
+    ├── DataError           the task's data: a malformed record, a gold that cannot run, a download that fails its hash
+    ├── SandboxError        the machine: the wall cannot be built, or broke without the agent's doing
+    │   ├── SandboxUnavailable   no sandbox can start here; the message has the line that mends it
+    │   ├── SandboxDied          it died while in use; the runner decides who did it by re-executing
+    │   └── ForkError            a live copy is impossible; names the jobs and descriptors in the way
+    ├── ModelError          the model's server: unreachable, overloaded, answering nonsense
+    └── StoreError          the run folder: in use, not empty, not writable
+
+None of these is ever turned into a reward. The command line maps UsageError to exit status 2 and the rest to 3.
+"""
+
+from __future__ import annotations
+
+
+class IntercodeError(Exception):
+    """Root of all errors raised on purpose. `fault` names the side that has to mend it."""
+
+    fault = "intercode"
+
+
+class UsageError(IntercodeError):
+    fault = "caller"
+
+
+class DataError(IntercodeError):
+    fault = "data"
+
+
+class SandboxError(IntercodeError):
+    fault = "sandbox"
+
+
+class SandboxUnavailable(SandboxError):
+    pass
+
+
+class SandboxDied(SandboxError):
+    pass
+
+
+class ForkError(SandboxError):
+    fault = "caller"
+
+
+class ModelError(IntercodeError):
+    fault = "model"
+
+
+class StoreError(IntercodeError):
+    fault = "store"

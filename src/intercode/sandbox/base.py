@@ -1,0 +1,78 @@
+"""The sandbox contract: an isolated machine that knows of no task and no reward.
+
+    template (read-only) ──► create ──► exec, read, write, diff, fork ──► reset ──► … ──► close
+                                             ▲                              │
+                                             └──────────────────────────────┘  nothing of the last episode is left
+
+A backend implements the abstract methods; `check_sandbox` in `intercode.testing` tests them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Literal, Self
+
+from intercode.types import Change, ExecResult
+
+Session = Literal["persistent", "stateless"]
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one sandbox may use. Times in seconds, sizes in bytes."""
+
+    seconds: float = 10.0
+    memory: int = 1024 * MIB
+    processes: int = 128
+    file_size: int = 256 * MIB
+    disk: int = 512 * MIB
+    output: int = 8 * MIB
+    open_files: int = 512
+
+
+class Sandbox(ABC):
+    """One isolated machine. Not thread-safe: one thread at a time; use one sandbox per worker."""
+
+    limits: Limits
+    session: Session
+
+    @abstractmethod
+    def exec(self, action: str, *, argv: list[str] | None = None, timeout: float | None = None) -> ExecResult:
+        """Run `action` in the session's shell, or `argv` as a program of its own in the session's directory.
+
+        `timeout` is in seconds, the limit's by default; at it, what the action started is interrupted, then killed.
+        Raises `SandboxDied` if the sandbox was lost, and `UsageError` for text with a NUL character.
+        """
+
+    @abstractmethod
+    def read(self, path: str, *, limit: int = 8 * MIB) -> bytes:
+        """The content of a regular file, as the agent would find it. Raises `FileNotFoundError` or `OSError`."""
+
+    @abstractmethod
+    def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+        """Write a regular file, creating its folders."""
+
+    @abstractmethod
+    def diff(self) -> dict[str, Change]:
+        """Every path that differs from the template, sorted by path."""
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Back to the template: no file, process, variable or socket of the past is left."""
+
+    @abstractmethod
+    def fork(self) -> Sandbox:
+        """A second sandbox in the same state. Raises `ForkError` for what cannot be copied."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End everything inside. May be called twice."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()

@@ -1,0 +1,150 @@
+"""The nouns as plain data: frozen dataclasses that every room may import and that import nothing.
+
+    Task ──► Episode = Turn, Turn, … + Score        (what was asked, what happened, what it was worth)
+    Sandbox ──► ExecResult, Change ──► Outcome      (what one side did: its answer and its effect on the files)
+    Model ◄── Message, ──► Reply (text, Usage)
+
+Nothing here runs anything; JSON forms of `Episode` live in `store.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Ended = Literal["submit", "solved", "turns", "limit", "agent_fault"]
+"""Why an episode ended: the agent submitted, reached reward 1, ran out of turns, hit a run limit, broke its sandbox."""
+
+Message = dict[str, str]
+"""One chat message as the OpenAI protocol has it: ``{"role": "system"|"user"|"assistant", "content": text}``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One instruction with its gold answer. `extra` holds every other field of the record, untouched."""
+
+    id: str
+    query: str
+    gold: str
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def general(self) -> bool:
+        """Whether the answer must also hold on the second contents."""
+        return bool(self.extra.get("general", False))
+
+
+@dataclass(frozen=True, slots=True)
+class ExecResult:
+    """What one action printed and how it ended.
+
+    `output` is stdout and stderr as they came, decoded as UTF-8 (bytes that are not become ``\\xNN``), whole up to the
+    sandbox's output limit; beyond it `overflow` is the hex digest of everything that was printed.
+    `exit_code` is None when the shell did not live to tell. `session_lost` means that the shell died and a new one
+    took its place. `cwd` is where the next action starts.
+    """
+
+    output: str
+    exit_code: int | None
+    timed_out: bool = False
+    session_lost: bool = False
+    overflow: str | None = None
+    cwd: str = "/"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One path that differs from the template.
+
+    `mode` holds the permission bits (``0o7777`` mask); `digest` is the hex digest of a regular file's content,
+    `target` where a symbolic link points; all are None or 0 for a removed path.
+    """
+
+    kind: Literal["added", "changed", "removed"]
+    type: Literal["file", "dir", "link", "other"]
+    mode: int = 0
+    digest: str | None = None
+    target: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one side did: the answer it gave, and every path it changed (absolute path → change).
+
+    `overflow` is the digest of the answer where it was longer than the sandbox keeps.
+    """
+
+    output: str
+    changes: Mapping[str, Change] = field(default_factory=dict)
+    overflow: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """`reward` in [0, 1], whether that counts as solved, and the named numbers that it was made of."""
+
+    reward: float
+    success: bool
+    parts: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens in and out, and the price in US dollars where it is known."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.cost + other.cost,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model answered."""
+
+    text: str
+    usage: Usage = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One question to the model and one action in the environment; either may be missing (None)."""
+
+    ask: Sequence[Message] | None = None
+    reply: str | None = None
+    thought: str | None = None
+    action: str | None = None
+    observation: str = ""
+    exit_code: int | None = None
+    timed_out: bool = False
+    truncated_output: bool = False
+    score: float | None = None
+    usage: Usage = Usage()
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """What happened on one task. `error` names an infrastructure fault; such an episode has no reward."""
+
+    task: str
+    query: str
+    turns: Sequence[Turn]
+    reward: float | None
+    success: bool
+    ended: Ended | None
+    parts: Mapping[str, float] = field(default_factory=dict)
+    epoch: int = 0
+    seed: int = 0
+    error: str | None = None
+
+    @property
+    def usage(self) -> Usage:
+        return sum((turn.usage for turn in self.turns), Usage())
