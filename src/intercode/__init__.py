@@ -1,0 +1,1 @@
+"""Interactive coding as a reinforcement-learning environment."""
