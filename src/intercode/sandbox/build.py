@@ -1,0 +1,42 @@
+"""From the options of the command line to a template: base, tree, and the layer that a setup script makes."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from intercode.errors import DataError
+from intercode.sandbox import cache, template
+from intercode.sandbox.base import MIB, Limits
+from intercode.sandbox.local import LocalSandbox
+from intercode.sandbox.template import Template
+from intercode.sandbox.wall import Wall
+
+_SETUP_LIMITS = Limits(seconds=600, memory=4096 * MIB, disk=2048 * MIB, file_size=1024 * MIB, processes=512)
+
+
+def make_template(*, image: str | None = None, tree: Path | None = None, setup: Path | None = None) -> Template:
+    """`image` is a built image's name, a root file system or None for the host's; `tree` goes to `/`; `setup` runs once."""
+    made = template.base(image)
+    if tree is not None:
+        made = template.with_tree(made, tree)
+    if setup is not None:
+        made = _with_setup(made, setup)
+    return made
+
+
+def _with_setup(below: Template, script: Path) -> Template:
+    text = script.read_bytes()
+    key = hashlib.sha256(below.digest.encode() + b"\0" + text).hexdigest()[:32]
+    return below.over(cache.folder("layers", key, lambda made: _run_setup(below, script, text, made)))
+
+
+def _run_setup(below: Template, script: Path, text: bytes, made: Path) -> None:
+    made.chmod(0o755)
+    wall = Wall(below, _SETUP_LIMITS, "stateless", export=made)
+    with LocalSandbox.inside(wall, _SETUP_LIMITS) as sandbox:
+        result = sandbox.exec("", argv=["bash", "-c", text.decode(), str(script.name)], cwd="/")
+        if result.exit_code != 0:
+            how = "ran out of time" if result.timed_out else f"ended with status {result.exit_code}"
+            raise DataError(f"the setup script {script} {how}; it printed:\n{result.output[-2000:]}")
+        sandbox.export()

@@ -1,0 +1,93 @@
+"""The cache on disk: template layers, built images, and a copy of the guest that the sandboxes' user can read.
+
+    ROOT/layers/KEY      one folder of a template; complete or absent (built beside, then renamed)
+    ROOT/images/NAME     a root file system made by `intercode image build`
+    ROOT/guest/KEY       the guest's modules, compiled for one interpreter
+
+ROOT is `$INTERCODE_CACHE`, else /var/cache/intercode for root and `$XDG_CACHE_HOME/intercode` or ~/.cache/intercode for others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from intercode.errors import SandboxUnavailable
+from intercode.sandbox.identity import identity
+
+_GUEST = Path(__file__).with_name("guest")
+
+
+def root() -> Path:
+    path = _root()
+    path.mkdir(parents=True, exist_ok=True)
+    if not identity().reaches(path):
+        raise SandboxUnavailable(
+            f"the sandboxes' user (uid {identity().uid}) cannot enter the cache {path}; "
+            "set INTERCODE_CACHE to a folder that everyone may enter, such as /var/cache/intercode"
+        )
+    return path
+
+
+def _root() -> Path:
+    named = os.environ.get("INTERCODE_CACHE")
+    if named:
+        return Path(named).resolve()
+    if os.getuid() == 0:
+        return Path("/var/cache/intercode")
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "intercode"
+
+
+def folder(kind: str, key: str, build: Callable[[Path], None]) -> Path:
+    """The folder ROOT/kind/key, made by `build` if it is not there. Two processes may try at once; one copy stays."""
+    shelf = root() / kind
+    shelf.mkdir(exist_ok=True)
+    final = shelf / key
+    if final.is_dir():
+        return final
+    work = Path(tempfile.mkdtemp(prefix=f".{key[:16]}-", dir=shelf))
+    try:
+        made = work / "made"
+        made.mkdir()
+        identity().own(work)
+        identity().own(made)
+        build(made)
+        _settle(made, final)
+    finally:
+        _remove(work)
+    return final
+
+
+def _settle(made: Path, final: Path) -> None:
+    try:
+        made.rename(final)
+    except OSError:
+        if not final.is_dir():
+            raise
+
+
+def _remove(work: Path) -> None:
+    """Folders without write permission are in the way of an ordinary user."""
+    shutil.rmtree(work, ignore_errors=True)
+    if work.exists():
+        subprocess.run(["chmod", "-R", "u+rwX", str(work)], check=False, capture_output=True)
+        shutil.rmtree(work, ignore_errors=True)
+
+
+@cache
+def guest_folder(python: str) -> Path:
+    modules = sorted(_GUEST.glob("*.py"))
+    digest = hashlib.sha256(python.encode() + b"".join(path.read_bytes() for path in modules)).hexdigest()[:24]
+
+    def build(made: Path) -> None:
+        for path in modules:
+            shutil.copyfile(path, made / path.name)
+        subprocess.run([python, "-I", "-m", "compileall", "-q", str(made)], check=True, capture_output=True)
+
+    return folder("guest", digest, build)

@@ -1,0 +1,11 @@
+"""The program that runs inside the wall. Standard library only, Python ≥ 3.9; it imports nothing else of intercode.
+
+    host ══ control ══► keeper (pid 1 of the wall)         keeper.py   makes cells, ends cells
+      ║                    │ clone, one per episode
+      ╚═══ cell socket ═══ cell (pid 1 of the episode)     cell.py     answers exec, read, write, diff, snapshot
+                              │                            shell.py    how an action runs and ends
+                              └── bash ── what the agent starts
+
+`rooms.py` builds the episode's file system, `layers.py` reads and copies overlay layers, `kernel.py` holds the system
+calls Python lacks, `processes.py` looks at and ends the agent's processes, `wire.py` is the framing (the host uses it too).
+"""

@@ -1,0 +1,367 @@
+"""Pid 1 of one episode: serves the host's requests over its socket, one at a time, and watches the agent.
+
+    exec ── begin ──► wait ──(deadline)──► interrupt ──► kill what was born since ──► kill the shell
+                        │ finished            │                    │                      │
+                        └─────────────────────┴────────────────────┴──────────► reply with all that was printed
+
+The agent cannot trace, signal or read this process: it is pid 1 here, not dumpable, and holds capabilities that the
+agent's processes lack. When the host's end of the socket closes, it exits and the kernel ends everything inside.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import select
+import signal
+import socket
+import stat
+import time
+from typing import Any, Optional, Union
+
+from . import kernel, layers, processes, rooms, wire
+from .output import Output
+from .shell import CAPTURE, Program, Shell, once
+
+_TICK = 0.05
+_IDLE_TICK = 0.2
+_INTERRUPTS, _INTERRUPT_EVERY = 5, 0.01
+_KILLS, _KILL_EVERY = 8, 0.005
+_SPARE_PROCESSES = 4
+
+Config = dict[str, Any]
+
+
+def main(sock: socket.socket, config: Config, filter_program: bytes, inherited: Optional[int]) -> None:
+    """Build the room, lock oneself in, and serve. Runs right after `clone`; never returns."""
+    try:
+        cell = Cell(sock, config, _move_in(config, filter_program, inherited))
+        wire.send(sock, {"ready": True})
+    except Exception as error:
+        wire.send(sock, {"failed": f"{type(error).__name__}: {error}"})
+        os._exit(1)
+    try:
+        cell.serve()
+    finally:
+        os._exit(0)
+
+
+def _move_in(config: Config, filter_program: bytes, inherited: Optional[int]) -> rooms.Handles:
+    for name, line in (("setgroups", "deny"), ("uid_map", "0 0 1"), ("gid_map", "0 0 1")):
+        _write(f"/proc/self/{name}", line)
+    kernel.raise_loopback()
+    handles = rooms.build(rooms.Plan(*config["plan"]), inherited)
+    _write("/proc/sys/user/max_user_namespaces", "0")
+    _write("/proc/self/oom_score_adj", "1000")
+    kernel.hide_process()
+    kernel.drop_capabilities((kernel.DAC_OVERRIDE, kernel.DAC_READ_SEARCH, kernel.FOWNER, kernel.KILL))
+    _limit(config)
+    kernel.install_filter(filter_program)
+    return handles
+
+
+def _limit(config: Config) -> None:
+
+
+    for name, value in config["rlimits"].items():
+        resource.setrlimit(getattr(resource, "RLIMIT_" + name), (value, value))
+
+
+def _write(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY)
+    os.write(fd, text.encode())
+    os.close(fd)
+
+
+class Cell:
+    def __init__(self, sock: socket.socket, config: Config, handles: rooms.Handles) -> None:
+        self._sock, self._config, self._handles = sock, config, handles
+        self._root = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._table = processes.Table()
+        self._out, self._out_in = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self._out, False)
+        self._wake = _child_signals()
+        self._cwd = config["cwd"]
+        self._output = Output(config["output"])
+        self._watching = False
+        self._lost = False
+        self._job: Union[Shell, Program, None] = None
+        if config["persistent"]:
+            self._job = self._shell()
+
+    def serve(self) -> None:
+        while True:
+            self._idle()
+            try:
+                head, payload, _ = wire.receive(self._sock, self._config["payload"])
+            except (EOFError, OSError):
+                return
+            self._answer(head, payload)
+
+    def _answer(self, head: dict[str, Any], payload: bytes) -> None:
+        try:
+            getattr(self, "_op_" + head["op"])(head, payload)
+        except OSError as error:
+            wire.send(self._sock, {"errno": error.errno, "error": error.strerror or str(error)})
+
+    def _idle(self) -> None:
+        """Wait for a request, keeping an eye on what the agent left running."""
+        poll = _poll(self._sock.fileno(), self._wake, self._out)
+        while True:
+            ready = {fd for fd, _ in poll.poll(_IDLE_TICK * 1000 if self._watching else None)}
+            if self._wake in ready:
+                self._reap()
+            if self._out in ready:
+                self._output.drain(self._out)
+            if self._sock.fileno() in ready:
+                return
+            self._police()
+
+    # -- exec -------------------------------------------------------------------------------------------------------
+
+    def _op_exec(self, head: dict[str, Any], payload: bytes) -> None:
+        mark = self._table.mark()
+        job = self._begin(head, payload)
+        timed_out = not self._wait(job, time.monotonic() + head["seconds"])
+        if timed_out:
+            self._end(job, mark)
+        self._output.drain(self._out)
+        if self._table.mark().pid != mark.pid:
+            self._police()
+        self._reply(job, timed_out)
+
+    def _begin(self, head: dict[str, Any], payload: bytes) -> Union[Shell, Program]:
+        self._reap()
+        if "argv" in head or not self._config["persistent"]:
+            argv = head.get("argv") or once(os.fsdecode(payload))
+            self._keep_shell = self._job
+            self._job = Program(self._out_in, self._config["env"], head.get("cwd") or self._here(), argv)
+        else:
+            shell = self._living_shell()
+            shell.begin(payload)
+        assert self._job is not None
+        return self._job
+
+    def _living_shell(self) -> Shell:
+        assert isinstance(self._job, Shell)
+        if self._job.dead:
+            self._replace_shell()
+        return self._job
+
+    def _wait(self, job: Union[Shell, Program], until: float) -> bool:
+        """Until the job is finished (True) or the time has come (False)."""
+        hearing = True
+        while not job.finished:
+            rest = until - time.monotonic()
+            if rest <= 0:
+                return False
+            sources = [self._sock.fileno(), self._wake, self._out]
+            poll = _poll(*sources, *([job.done_fd] if hearing and job.done_fd is not None else []))
+            if job.pending_fd is not None:
+                poll.register(job.pending_fd, select.POLLOUT)
+            ready = {fd for fd, _ in poll.poll(min(rest, _TICK) * 1000)}
+            hearing = self._progress(job, ready, hearing)
+        return True
+
+    def _progress(self, job: Union[Shell, Program], ready: set[int], hearing: bool) -> bool:
+        if self._out in ready:
+            self._output.drain(self._out)
+        if job.done_fd in ready:
+            hearing = job.hear()
+        if self._wake in ready:
+            self._reap()
+        if job.pending_fd in ready and isinstance(job, Shell):
+            job.feed()
+        if self._sock.fileno() in ready:
+            os._exit(0)  # the host went away, or broke the order of request and reply
+        if not ready or self._over_tick():
+            self._police()
+        return hearing
+
+    def _over_tick(self) -> bool:
+        now = time.monotonic()
+        due = now >= getattr(self, "_next_tick", 0.0)
+        if due:
+            self._next_tick = now + _TICK
+        return due
+
+    def _end(self, job: Union[Shell, Program], mark: processes.Mark) -> None:
+        """Interrupt, then kill what the action started; the shell itself only if it does not come back."""
+        self._interrupt(job, mark)
+        for _ in range(_KILLS):
+            born = self._table.born_since(mark)
+            if not born and job.finished:
+                return
+            processes.send(born, signal.SIGKILL)
+            self._wait(job, time.monotonic() + _KILL_EVERY)
+        processes.kill(-1 if self._table.born_since(mark) else job.pid)
+        self._wait(job, time.monotonic() + 1.0)
+
+    def _interrupt(self, job: Union[Shell, Program], mark: processes.Mark) -> None:
+        for _ in range(_INTERRUPTS):
+            processes.kill(job.pid, signal.SIGINT)
+            processes.send(self._table.born_since(mark), signal.SIGINT)
+            if self._wait(job, time.monotonic() + _INTERRUPT_EVERY):
+                return
+
+    def _reply(self, job: Union[Shell, Program], timed_out: bool) -> None:
+        self._cwd = self._here()
+        exit_code = None if timed_out else job.exit_code
+        if isinstance(job, Program):
+            self._cwd = job.last_cwd or self._cwd
+            job.close()
+            self._job = self._keep_shell
+        elif job.dead:
+            self._replace_shell()
+        kept, overflow = self._output.take()
+        self._output = Output(self._config["output"])
+        head = {"exit_code": exit_code, "timed_out": timed_out, "lost": self._lost, "cwd": self._cwd, "overflow": overflow}
+        self._lost = False
+        wire.send(self._sock, head, kept)
+
+    def _here(self) -> str:
+        """Where the shell is; where it was last, if it died."""
+        if isinstance(self._job, Shell) and not self._job.dead:
+            path = self._table.cwd(self._job.pid)
+            return path.removesuffix(" (deleted)") if path else self._cwd
+        return self._cwd
+
+    # -- the agent's processes --------------------------------------------------------------------------------------
+
+    def _shell(self) -> Shell:
+        return Shell(self._out_in, self._config["env"], self._cwd)
+
+    def _replace_shell(self) -> None:
+        assert isinstance(self._job, Shell)
+        self._job.close()
+        self._job = self._shell()
+        self._lost = True
+
+    def _reap(self) -> None:
+        try:
+            os.read(self._wake, 4096)
+        except BlockingIOError:
+            pass
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            for job in (self._job, getattr(self, "_keep_shell", None)):
+                if job is not None and job.pid == pid:
+                    job.exited(status)
+
+    def _police(self) -> None:
+        """End all processes when together they pass a limit, and say so in the output."""
+        alive = self._table.all()
+        self._watching = any(self._job is None or process.pid != self._job.pid for process in alive)
+        if not self._watching:
+            return
+        used = self._table.memory() + _used("/") + _used("/dev/shm")
+        if used > self._config["memory"]:
+            self._evict(f"memory limit of {self._config['memory'] >> 20} MiB")
+        elif len(alive) + _SPARE_PROCESSES >= self._config["processes"]:
+            self._evict(f"limit of {self._config['processes']} processes")
+
+    def _evict(self, what: str) -> None:
+        processes.kill(-1)
+        self._output.drain(self._out)
+        self._output.add(f"\n[{what} exceeded: all processes were killed]\n".encode())
+
+    # -- files ------------------------------------------------------------------------------------------------------
+
+    def _op_read(self, head: dict[str, Any], payload: bytes) -> None:
+        fd = kernel.open_inside(self._root, head["path"], os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+        with open(fd, "rb") as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise OSError(22, "not a regular file")
+            content = file.read(head["limit"] + 1)
+        if len(content) > head["limit"]:
+            raise OSError(27, f"larger than {head['limit']} bytes")
+        wire.send(self._sock, {}, content)
+
+    def _op_write(self, head: dict[str, Any], payload: bytes) -> None:
+        os.makedirs(os.path.dirname(head["path"]) or "/", exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_NOCTTY
+        with open(kernel.open_inside(self._root, head["path"], flags, 0o600), "wb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError(22, "not a regular file")
+            file.write(payload)
+            os.fchmod(file.fileno(), head["mode"])
+        wire.send(self._sock, {})
+
+    def _op_diff(self, head: dict[str, Any], payload: bytes) -> None:
+        wire.send(self._sock, {"changes": layers.diff(self._handles.upper, self._handles.lower)})
+
+    def _op_export(self, head: dict[str, Any], payload: bytes) -> None:
+        """Copy this episode's changes out as a layer, into the folder that the host lent for it."""
+        layers.copy(self._handles.upper, self._config["export"])
+        wire.send(self._sock, {})
+
+    # -- fork -------------------------------------------------------------------------------------------------------
+
+    def _op_snapshot(self, head: dict[str, Any], payload: bytes) -> None:
+        """The shell's state as a script, and a descriptor of the changed files, for another cell to start from."""
+        blockers = self._blockers()
+        if blockers:
+            wire.send(self._sock, {"blockers": blockers})
+            return
+        state = b""
+        if isinstance(self._job, Shell):
+            state = self._capture(self._job)
+        wire.send(self._sock, {"cwd": self._here()}, state, (self._handles.upper,))
+
+    def _capture(self, shell: Shell) -> bytes:
+        kept, self._output = self._output, Output(self._config["payload"])
+        shell.begin(CAPTURE)
+        self._wait(shell, time.monotonic() + 5.0)
+        self._output.drain(self._out)
+        text, _ = self._output.take()
+        self._output = kept
+        return text.partition(b"\0")[2]
+
+    def _blockers(self) -> list[str]:
+        self._reap()
+        mine = self._job.pid if self._job else 0
+        running = [f"process {p.pid} ({p.name})" for p in self._table.all() if p.pid != mine]
+        if not isinstance(self._job, Shell) or self._job.dead:
+            return running
+        pipe = os.readlink(f"/proc/self/fd/{self._out_in}")
+        opened = self._table.descriptors(mine).items()
+        return running + [f"descriptor {fd} ({to})" for fd, to in opened if _foreign(fd, to, pipe)]
+
+    def _op_restore(self, head: dict[str, Any], payload: bytes) -> None:
+        shell = self._living_shell()
+        self._wait(shell, time.monotonic() + 5.0)
+        shell.begin(shell.restore(payload, head["status"]))
+        self._wait(shell, time.monotonic() + 5.0)
+        self._output = Output(self._config["output"])
+        wire.send(self._sock, {"ok": not shell.dead})
+
+
+def _foreign(fd: int, target: str, pipe: str) -> bool:
+    """Whether the agent opened it: not the shell's own three, its two lines to the cell, nor its saved copies of them."""
+    return not (fd in (0, 62, 63) or target in (pipe, "/dev/null"))
+
+
+def _used(path: str) -> int:
+    info = os.statvfs(path)
+    return (info.f_blocks - info.f_bfree) * info.f_frsize
+
+
+def _poll(*fds: int) -> select.poll:
+    poll = select.poll()
+    for fd in fds:
+        poll.register(fd, select.POLLIN)
+    return poll
+
+
+def _child_signals() -> int:
+    """A descriptor that becomes readable whenever a child ends."""
+    read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return read

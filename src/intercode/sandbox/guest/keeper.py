@@ -1,0 +1,84 @@
+"""Pid 1 of the wall: makes a cell for each episode and ends it; knows nothing of what happens in one.
+
+Requests arrive as frames on descriptor 0: `cell` (with the cell's end of a socket, and for a copy the other cell's upper
+folder), `end`. There are no replies: a new cell answers on its own socket, a failed one closes it. When descriptor 0 ends,
+the keeper exits and the kernel ends the whole wall.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+from typing import Any, Optional
+
+from . import cell, kernel, rooms, wire
+
+_NAMESPACES = (
+    kernel.NEWUSER | kernel.NEWNS | kernel.NEWPID | kernel.NEWIPC | kernel.NEWNET | kernel.NEWUTS
+)
+
+
+class Keeper:
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._config, self._filter, fds = wire.receive(control, 1 << 20)
+        self._config["export"] = fds[0] if fds else None
+        self._cells: dict[int, int] = {}
+        rooms.prepare(rooms.Plan(*self._config["plan"]))
+
+    def serve(self) -> None:
+        _forget_imports()
+        while True:
+            try:
+                head, _, fds = wire.receive(self._control, 0)
+            except EOFError:
+                return
+            if head["op"] == "cell":
+                self._replace(head, fds)
+            else:
+                self._end(head["cell"], wait=True)
+
+    def _replace(self, head: dict[str, Any], fds: list[int]) -> None:
+        """Kill first, clone second, wait last: the old cell dies while the new one is built."""
+        old = head.get("replaces")
+        self._end(old, wait=False)
+        self._make(head, fds)
+        self._end(old, wait=True)
+
+    def _make(self, head: dict[str, Any], fds: list[int]) -> None:
+        sock = socket.socket(fileno=fds[0])
+        inherited: Optional[int] = fds[1] if len(fds) > 1 else None
+        pid = kernel.clone(_NAMESPACES)
+        if pid == 0:
+            self._control.close()
+            cell.main(sock, {**self._config, "cwd": head["cwd"]}, self._filter, inherited)
+        self._cells[head["cell"]] = pid
+        sock.close()
+        if inherited is not None:
+            os.close(inherited)
+
+    def _end(self, number: Optional[int], *, wait: bool) -> None:
+        pid = self._cells.get(number) if number is not None else None
+        if pid is None:
+            return
+        os.kill(pid, signal.SIGKILL)
+        if wait:
+            os.waitpid(pid, 0)
+            del self._cells[number]  # type: ignore[arg-type]
+
+
+def _forget_imports() -> None:
+    """From now on nothing is imported: a cell lives among the agent's files."""
+    sys.path.clear()
+    sys.meta_path.clear()
+    gc.collect()
+    gc.freeze()
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Keeper(socket.socket(fileno=0)).serve()

@@ -1,0 +1,101 @@
+"""System calls that Python's standard library does not offer, through ctypes.
+
+Numbers and flags are those of the Linux UAPI headers for x86_64 and aarch64 (`mount.h`, `sched.h`, `prctl.h`).
+Every function raises OSError with the errno. `PyDLL` keeps the interpreter's lock, so that `clone` returns in a child
+whose interpreter is usable; the caller must have a single thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import socket
+import struct
+
+NEWNS, NEWUTS, NEWIPC = 0x00020000, 0x04000000, 0x08000000
+NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
+RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
+DETACH = 2
+DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, KILL = 1, 2, 3, 5
+
+_SYS_CLONE = {"x86_64": 56, "aarch64": 220}[os.uname().machine]
+_SYS_CAPSET = {"x86_64": 126, "aarch64": 91}[os.uname().machine]
+_SYS_OPENAT2 = 437
+_PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 4, 24, 22, 38
+_SIGCHLD = 17
+_SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
+_NO_MAGICLINKS, _IN_ROOT = 0x02, 0x10
+
+_libc = ctypes.PyDLL(None, use_errno=True)
+_long = ctypes.c_long
+
+
+def _check(result: int, what: str) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), what)
+    return result
+
+
+def clone(flags: int) -> int:
+    """Fork into new namespaces; 0 in the child. Only for a process with one thread."""
+    return _check(_libc.syscall(_long(_SYS_CLONE), ctypes.c_ulong(flags | _SIGCHLD), *[_long(0)] * 4), "clone")
+
+
+def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
+    arguments = (source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), options.encode())
+    _check(_libc.mount(*arguments), target)
+
+
+def bind(source: str, target: str) -> None:
+    mount(source, target, flags=BIND | REC)
+
+
+def enter_root(path: str) -> None:
+    """Make `path` the root and forget the old one."""
+    os.chdir(path)
+    _check(_libc.pivot_root(b".", b"."), "pivot_root")
+    _check(_libc.umount2(b".", DETACH), "umount")
+    os.chdir("/")
+
+
+def raise_loopback() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        fcntl.ioctl(sock, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _IFF_UP))
+
+
+def hide_process() -> None:
+    """Nobody may trace this process or read its /proc entries."""
+    _check(_libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "prctl(DUMPABLE)")
+
+
+def drop_capabilities(keep: tuple[int, ...]) -> None:
+    """Keep these for this process alone: what it executes has none."""
+    last = int(_read("/proc/sys/kernel/cap_last_cap"))
+    for number in range(last + 1):
+        _check(_libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0), "prctl(CAPBSET_DROP)")
+    mask = sum(1 << number for number in keep)
+    header = struct.pack("Ii", 0x20080522, 0)
+    data = struct.pack("6I", mask, mask, 0, 0, 0, 0)
+    _check(_libc.syscall(_long(_SYS_CAPSET), header, data), "capset")
+
+
+def install_filter(program: bytes) -> None:
+    """A seccomp filter (array of `struct sock_filter`) for this process and all that it starts."""
+    buffer = ctypes.create_string_buffer(program, len(program))
+    header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(buffer))
+    _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl(NO_NEW_PRIVS)")
+    _check(_libc.prctl(_PR_SET_SECCOMP, 2, header, 0, 0), "prctl(SECCOMP)")
+
+
+def open_inside(root: int, path: str, flags: int, mode: int = 0) -> int:
+    """Open `path` as if `root` were `/`; links cannot lead out, nor through /proc's magic links."""
+    how = struct.pack("QQQ", flags | os.O_CLOEXEC, mode, _IN_ROOT | _NO_MAGICLINKS)
+    result = _libc.syscall(_long(_SYS_OPENAT2), _long(root), os.fsencode(path), how, _long(len(how)))
+    return _check(result, path)
+
+
+def _read(path: str) -> str:
+    with open(path) as file:
+        return file.read()

@@ -1,0 +1,204 @@
+"""Overlay layers as data: what an upper folder changes against the folder below it, and a faithful copy of one.
+
+Overlay's own marks are read as the kernel documents them (Documentation/filesystems/overlayfs.rst): a character device
+0:0 hides the name below; a folder with `user.overlay.opaque=y` hides all below. Nothing here follows a link or leaves the
+two given folders. Folders nested deeper than `DEPTH` are reported as one change of type "other" and not copied.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Any, Optional
+
+from _blake2 import blake2b
+
+DEPTH = 100
+_OPAQUE = "user.overlay.opaque"
+_TYPES = {stat.S_IFREG: "file", stat.S_IFDIR: "dir", stat.S_IFLNK: "link"}
+_CHUNK = 1 << 20
+
+Changes = dict[str, dict[str, Any]]
+
+
+def diff(upper: int, lower: int) -> Changes:
+    """Absolute path → {kind, type, mode, digest, target} for all that the agent would see differ."""
+    found: Changes = {}
+    mode, below = stat.S_IMODE(os.fstat(upper).st_mode), stat.S_IMODE(os.fstat(lower).st_mode)
+    if mode != below:
+        found["/"] = {"kind": "changed", "type": "dir", "mode": mode}
+    _compare_folders(upper, lower, "", found, 0)
+    return found
+
+
+def _compare_folders(upper: int, lower: Optional[int], path: str, found: Changes, depth: int) -> None:
+    names = os.listdir(upper)
+    for name in names:
+        _compare(upper, lower, name, f"{path}/{name}", found, depth)
+    if lower is not None and _opaque(upper):
+        for name in set(os.listdir(lower)).difference(names):
+            _removed(lower, name, f"{path}/{name}", found)
+
+
+def _compare(upper: int, lower: Optional[int], name: str, path: str, found: Changes, depth: int) -> None:
+    now, before = _stat(upper, name), _stat(lower, name)
+    if now is None:
+        return
+    if _whiteout(now):
+        if before is not None:
+            _removed(lower, name, path, found)
+        return
+    entry = _describe(upper, name, now)
+    if before is None or entry != _describe(lower, name, before):
+        found[path] = {"kind": "added" if before is None else "changed", **entry}
+    _compare_below(upper, lower, name, path, found, depth)
+
+
+def _compare_below(upper: int, lower: Optional[int], name: str, path: str, found: Changes, depth: int) -> None:
+    inside, below = _open_folder(upper, name), _open_folder(lower, name)
+    try:
+        if inside is None and below is not None:
+            _removed_below(below, path, found)
+        elif inside is not None and depth >= DEPTH:
+            found[path] = {"kind": "added", "type": "other", "mode": 0}
+        elif inside is not None:
+            _compare_folders(inside, below, path, found, depth + 1)
+    finally:
+        _close(inside, below)
+
+
+def _removed(lower: Optional[int], name: str, path: str, found: Changes) -> None:
+    before = _stat(lower, name)
+    if before is None:
+        return
+    found[path] = {"kind": "removed", "type": _TYPES.get(stat.S_IFMT(before.st_mode), "other")}
+    below = _open_folder(lower, name)
+    if below is not None:
+        _removed_below(below, path, found)
+        os.close(below)
+
+
+def _removed_below(lower: int, path: str, found: Changes) -> None:
+    for name in os.listdir(lower):
+        _removed(lower, name, f"{path}/{name}", found)
+
+
+def _describe(folder: Optional[int], name: str, info: os.stat_result) -> dict[str, Any]:
+    kind = _TYPES.get(stat.S_IFMT(info.st_mode), "other")
+    entry: dict[str, Any] = {"type": kind, "mode": stat.S_IMODE(info.st_mode)}
+    if kind == "file":
+        entry["digest"] = _digest(folder, name)
+    elif kind == "link":
+        entry["target"] = os.readlink(name, dir_fd=folder)
+    return entry
+
+
+def _digest(folder: Optional[int], name: str) -> Optional[str]:
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        return None
+    state = blake2b(digest_size=16)
+    try:
+        while True:
+            chunk = os.read(fd, _CHUNK)
+            if not chunk:
+                return state.hexdigest()
+            state.update(chunk)
+    finally:
+        os.close(fd)
+
+
+def copy(source: int, target: int) -> None:
+    """Everything in `source` into the empty `target`: marks, modes, times, hard links and all."""
+    _copy_folder(source, target, target, "", {}, 0)
+    info = os.fstat(source)
+    os.fchmod(target, stat.S_IMODE(info.st_mode))
+    os.utime(target, ns=(info.st_atime_ns, info.st_mtime_ns))
+
+
+def _copy_folder(source: int, target: int, root: int, path: str, links: dict[int, str], depth: int) -> None:
+    if _opaque(source):
+        os.setxattr(target, _OPAQUE, b"y")
+    for name in os.listdir(source):
+        info = os.stat(name, dir_fd=source, follow_symlinks=False)
+        if stat.S_ISDIR(info.st_mode):
+            if depth < DEPTH:
+                _copy_child(source, target, root, name, f"{path}{name}/", links, depth)
+        elif info.st_nlink > 1 and info.st_ino in links:
+            os.link(links[info.st_ino], name, src_dir_fd=root, dst_dir_fd=target, follow_symlinks=False)
+            continue
+        else:
+            _copy_entry(source, target, name, info)
+            links[info.st_ino] = path + name
+        _copy_marks(target, name, info)
+
+
+def _copy_child(source: int, target: int, root: int, name: str, path: str, links: dict[int, str], depth: int) -> None:
+    os.mkdir(name, dir_fd=target)
+    inside, made = _open_folder(source, name), _open_folder(target, name)
+    try:
+        if inside is not None and made is not None:
+            _copy_folder(inside, made, root, path, links, depth + 1)
+    finally:
+        _close(inside, made)
+
+
+def _copy_entry(source: int, target: int, name: str, info: os.stat_result) -> None:
+    if stat.S_ISLNK(info.st_mode):
+        os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
+    elif stat.S_ISREG(info.st_mode):
+        _copy_file(source, target, name)
+    else:
+        os.mknod(name, info.st_mode, info.st_rdev, dir_fd=target)
+
+
+def _copy_file(source: int, target: int, name: str) -> None:
+    read = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=source)
+    write = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=target)
+    try:
+        while os.sendfile(write, read, None, 1 << 24):
+            pass
+    finally:
+        _close(read, write)
+
+
+def _copy_marks(target: int, name: str, info: os.stat_result) -> None:
+    if not stat.S_ISLNK(info.st_mode) and not _whiteout(info):
+        os.chmod(name, stat.S_IMODE(info.st_mode), dir_fd=target)
+    os.utime(name, ns=(info.st_atime_ns, info.st_mtime_ns), dir_fd=target, follow_symlinks=False)
+
+
+def _stat(folder: Optional[int], name: str) -> Optional[os.stat_result]:
+    if folder is None:
+        return None
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return None
+
+
+def _open_folder(folder: Optional[int], name: str) -> Optional[int]:
+    if folder is None:
+        return None
+    try:
+        return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        return None
+
+
+def _whiteout(info: os.stat_result) -> bool:
+    return stat.S_ISCHR(info.st_mode) and info.st_rdev == 0
+
+
+def _opaque(folder: int) -> bool:
+    try:
+        return os.getxattr(folder, _OPAQUE) == b"y"
+    except OSError:
+        return False
+
+
+def _close(*fds: Optional[int]) -> None:
+    for fd in fds:
+        if fd is not None:
+            os.close(fd)

@@ -1,0 +1,193 @@
+"""How an action is started and how one learns that it ended. Two kinds of job, one face: `begin`, `finished`, `status`.
+
+Persistent: one bash lives on between actions. It reads "action NUL" from descriptor 63, evaluates it with 62 and 63 closed,
+and reports "status number" on 62. The number counts the actions, so a report that an agent forged or delayed matches no
+later action. If bash dies, or is replaced by `exec`, the end of the process ends the action.
+
+    cell ── action\\0 ──► 63  bash  62 ── "0 17\\n" ──► cell
+                          └── stdout, stderr ── one pipe ──► cell (bytes, never read as anything)
+
+An interrupt makes bash abandon the action and wait for the next (`trap … INT`), as a terminal would.
+Stateless: one program an action; bash tells its last directory on 62 when it exits.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Optional
+
+DONE_FD, ACTION_FD = 62, 63
+_LOOP = "; ".join(
+    [
+        'shopt -s expand_aliases; __intercode() { return "${__intercode[1]}"; }',
+        "trap '{ return 130; } 2>/dev/null; continue 99' INT",
+        "while :",
+        "do while { __intercode[1]=$?",
+        """printf '%d %d\\n' "${__intercode[1]}" "$((__intercode[0]++))" >&62 || exit""",
+        "IFS= read -r -d '' -u 63 '__intercode[2]'",
+        "} >/dev/null 2>&1",
+        "do if { __intercode; } >/dev/null 2>&1",
+        'then eval "${__intercode[2]}" 62>&- 63<&-',
+        'else eval "${__intercode[2]}" 62>&- 63<&-; fi; done; done',
+    ]
+)
+_ONCE = """trap 'pwd -P >&62' EXIT; eval "$1\""""
+_CAPTURE = (
+    "{ printf '\\0'; builtin shopt -p; builtin declare -f; builtin declare -F; builtin declare -p; builtin alias -p; "
+    "builtin trap -p; umask -p; printf 'set -- '; printf '%q ' \"$@\"; echo; builtin set +o; } 2>/dev/null"
+)
+
+
+class Job:
+    """A child process whose end is known by `exited`; the cell's reaper calls it."""
+
+    pid = 0
+    done_fd: Optional[int] = None
+
+    def __init__(self, out: int, env: dict[str, str]) -> None:
+        self._out = out
+        self._env = env
+        self.exit_code: Optional[int] = None
+        self.dead = False
+
+    def exited(self, status: int) -> None:
+        self.dead = True
+        self.exit_code = os.waitstatus_to_exitcode(status)
+
+    def _spawn(self, argv: list[str], cwd: str, done: int, actions: Optional[int] = None) -> None:
+        _enter(cwd)
+        moves = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)]
+        moves += [(os.POSIX_SPAWN_DUP2, self._out, 1), (os.POSIX_SPAWN_DUP2, self._out, 2)]
+        moves += [(os.POSIX_SPAWN_DUP2, done, DONE_FD)]
+        if actions is not None:
+            moves += [(os.POSIX_SPAWN_DUP2, actions, ACTION_FD)]
+        ignored = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT]
+        self.pid = os.posix_spawnp(argv[0], argv, self._env, file_actions=moves, setsid=True, setsigdef=ignored)
+
+
+class Shell(Job):
+    """The persistent bash."""
+
+    def __init__(self, out: int, env: dict[str, str], cwd: str) -> None:
+        super().__init__(out, env)
+        self.done_fd, done = _pipe()
+        actions, self._actions = _pipe()
+        try:
+            self._spawn(["bash", "--norc", "--noprofile", "-c", _LOOP, "bash"], cwd, done, actions)
+        finally:
+            os.close(done)
+            os.close(actions)
+        os.set_blocking(self.done_fd, False)
+        os.set_blocking(self._actions, False)
+        self.number = 0
+        self._said = b""
+        self._pending = memoryview(b"")
+
+    @property
+    def pending_fd(self) -> Optional[int]:
+        """Where the rest of a long action is still to be written."""
+        return self._actions if self._pending else None
+
+    def begin(self, action: bytes) -> None:
+        self.number += 1
+        self.exit_code = None
+        self._pending = memoryview(action + b"\0")
+        self.feed()
+
+    def feed(self) -> None:
+        try:
+            self._pending = self._pending[os.write(self._actions, self._pending) :]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._pending = memoryview(b"")
+
+    def hear(self) -> bool:
+        """Read reports; False when nobody can send one any more."""
+        try:
+            said = os.read(self.done_fd or 0, 4096)
+        except BlockingIOError:
+            return True
+        *lines, self._said = (self._said + said).split(b"\n")
+        self._said = self._said[-64:]
+        for line in lines:
+            self._report(line.split())
+        return bool(said)
+
+    def _report(self, words: list[bytes]) -> None:
+        if len(words) == 2 and words[0].isdigit() and words[1] == b"%d" % self.number:
+            self.exit_code = int(words[0][:4])
+
+    @property
+    def finished(self) -> bool:
+        return self.dead or self.exit_code is not None
+
+    def close(self) -> None:
+        os.close(self.done_fd or 0)
+        os.close(self._actions)
+
+    def restore(self, state: bytes, status: int) -> bytes:
+        """The action that gives this shell another's captured state."""
+        head = b"exec 9>&1 >/dev/null 2>&1\n"
+        tail = b"\nexec >&9 2>&9 9>&-; __intercode[0]=%d; (exit %d)" % (self.number + 1, status)
+        return head + state + tail
+
+
+CAPTURE = _CAPTURE.encode()
+
+
+class Program(Job):
+    """One program for one action. A bash of the stateless session also tells where it was at its end."""
+
+    pending_fd = None
+
+    def __init__(self, out: int, env: dict[str, str], cwd: str, argv: list[str]) -> None:
+        super().__init__(out, env)
+        self.done_fd, done = _pipe()
+        try:
+            self._spawn(argv, cwd, done)
+        finally:
+            os.close(done)
+        os.set_blocking(self.done_fd, False)
+        self._said = b""
+
+    def hear(self) -> bool:
+        try:
+            said = os.read(self.done_fd or 0, 1 << 13)
+        except BlockingIOError:
+            return True
+        self._said = (self._said + said)[-(1 << 13) :]
+        return bool(said)
+
+    @property
+    def finished(self) -> bool:
+        return self.dead
+
+    @property
+    def last_cwd(self) -> Optional[str]:
+        self.hear()
+        return os.fsdecode(self._said.removesuffix(b"\n")) if self._said.startswith(b"/") else None
+
+    def close(self) -> None:
+        os.close(self.done_fd or 0)
+
+
+def once(action: str) -> list[str]:
+    """A fresh shell for one action."""
+    return ["bash", "--norc", "--noprofile", "-c", _ONCE, "bash", action]
+
+
+def _pipe() -> tuple[int, int]:
+    return os.pipe2(os.O_CLOEXEC)
+
+
+def _enter(cwd: str) -> None:
+    """Be in `cwd`, or in the nearest folder above that is left."""
+    while True:
+        try:
+            return os.chdir(cwd or "/")
+        except OSError:
+            if cwd in ("", "/"):
+                raise
+            cwd = os.path.dirname(cwd)

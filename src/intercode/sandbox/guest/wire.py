@@ -1,0 +1,63 @@
+"""Frames on a stream socket: two lengths, a JSON object, and raw bytes; descriptors may ride along.
+
+    ┌───────────────┬──────────────────┬────────────┬───────────┐
+    │ u32 json size │ u32 payload size │ JSON (UTF-8)│ payload  │
+    └───────────────┴──────────────────┴────────────┴───────────┘
+
+The receiver names the largest payload that it takes; anything else raises `WireError`, as does an end in mid-frame.
+A clean end between two frames raises `EOFError`.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+from typing import Any
+
+HEADER = struct.Struct("!II")
+JSON_LIMIT = 64 << 20
+FDS = 4
+
+
+class WireError(Exception):
+    """The other side sent something that is not a frame."""
+
+
+def send(sock: socket.socket, head: dict[str, Any], payload: bytes = b"", fds: tuple[int, ...] = ()) -> None:
+    text = json.dumps(head).encode()
+    data = HEADER.pack(len(text), len(payload)) + text + payload
+    sent = socket.send_fds(sock, [data], list(fds)) if fds else sock.send(data)
+    if sent < len(data):
+        sock.sendall(memoryview(data)[sent:])
+
+
+def receive(sock: socket.socket, limit: int) -> tuple[dict[str, Any], bytes, list[int]]:
+    """One frame: its JSON object, its payload of at most `limit` bytes, and the descriptors that came with it."""
+    data, fds, _, _ = socket.recv_fds(sock, HEADER.size, FDS, socket.MSG_CMSG_CLOEXEC)
+    if not data:
+        raise EOFError
+    json_size, payload_size = HEADER.unpack(_fill(sock, bytearray(data), HEADER.size))
+    if json_size > JSON_LIMIT or payload_size > limit:
+        raise WireError(f"a frame of {json_size} + {payload_size} bytes is too large")
+    body = bytes(_fill(sock, bytearray(), json_size + payload_size))
+    return _object(body[:json_size]), body[json_size:], fds
+
+
+def _fill(sock: socket.socket, buffer: bytearray, size: int) -> bytearray:
+    while len(buffer) < size:
+        chunk = sock.recv(min(size - len(buffer), 1 << 20))
+        if not chunk:
+            raise WireError("the stream ended inside a frame")
+        buffer += chunk
+    return buffer
+
+
+def _object(text: bytes) -> dict[str, Any]:
+    try:
+        head = json.loads(text)
+    except ValueError as error:
+        raise WireError(f"a frame's head is not JSON: {error}") from None
+    if not isinstance(head, dict):
+        raise WireError("a frame's head is not an object")
+    return head

@@ -1,0 +1,154 @@
+"""The local backend: one wall a worker, one cell an episode, and a socket straight into the cell.
+
+    LocalSandbox ──► Wall (bwrap, keeper)      reset = a new cell for the old one
+         └────── socket ──────► cell ──► bash  exec, read, write, diff
+    fork = a second cell in the same wall, started from a copy of the first one's files and shell state
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Self
+
+from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
+from intercode.sandbox.base import Limits, Sandbox, Session
+from intercode.sandbox.guest import wire
+from intercode.sandbox.template import Template
+from intercode.sandbox.wall import Wall, Weakened
+from intercode.types import Change, ExecResult
+
+_GRACE = 15.0
+"""Seconds that the cell may take over the action's own limit before it counts as dead."""
+
+
+class _Shared:
+    """A wall with the number of sandboxes that live in it."""
+
+    def __init__(self, wall: Wall) -> None:
+        self.wall = wall
+        self.users = 0
+
+
+class LocalSandbox(Sandbox):
+    """See `Sandbox` for the contract. `weakened` is for tests of the protections only."""
+
+    def __init__(
+        self,
+        template: Template,
+        *,
+        limits: Limits | None = None,
+        session: Session = "persistent",
+        weakened: Weakened | None = None,
+    ) -> None:
+        limits = limits or Limits()
+        self._enter(_Shared(Wall(template, limits, session, weakened=weakened)), limits, session)
+
+    @classmethod
+    def inside(cls, wall: Wall, limits: Limits, session: Session = "stateless") -> Self:
+        """A sandbox in a wall that was made for it."""
+        made = object.__new__(cls)
+        made._enter(_Shared(wall), limits, session)
+        return made
+
+    def exec(
+        self, action: str, *, argv: list[str] | None = None, timeout: float | None = None, cwd: str | None = None
+    ) -> ExecResult:
+        if "\0" in action or any("\0" in word for word in argv or ()):
+            raise UsageError("an action cannot hold a NUL character")
+        seconds = self.limits.seconds if timeout is None else timeout
+        head = {"op": "exec", "seconds": seconds, **({"argv": argv, "cwd": cwd} if argv else {})}
+        reply, output, _ = self._ask(head, os.fsencode(action.encode("utf-8", "surrogateescape")), wait=seconds)
+        return ExecResult(
+            output=output.decode("utf-8", "backslashreplace"),
+            exit_code=reply["exit_code"],
+            timed_out=reply["timed_out"],
+            session_lost=reply["lost"],
+            overflow=reply["overflow"],
+            cwd=reply["cwd"],
+        )
+
+    def read(self, path: str, *, limit: int = 8 << 20) -> bytes:
+        _, content, _ = self._ask({"op": "read", "path": _absolute(path), "limit": limit})
+        return content
+
+    def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+        self._ask({"op": "write", "path": _absolute(path), "mode": mode}, data)
+
+    def diff(self) -> dict[str, Change]:
+        reply, _, _ = self._ask({"op": "diff"}, wait=120)
+        return {path: Change(**change) for path, change in sorted(reply["changes"].items())}
+
+    def reset(self) -> None:
+        self._open()
+        self._sock.close()
+        self._number, self._sock = self._wall.wall.cell(replaces=self._number)
+
+    def fork(self) -> Self:
+        reply, state, fds = self._ask({"op": "snapshot"}, wait=60)
+        try:
+            if reply.get("blockers"):
+                raise ForkError("a live copy cannot take along: " + ", ".join(reply["blockers"]) + "; end or close them")
+            return self._sibling(reply["cwd"], state, fds[0])
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def close(self) -> None:
+        if self._number < 0 or os.getpid() != self._pid:
+            return
+        self._sock.close()
+        number, self._number = self._number, -1
+        self._wall.users -= 1
+        if self._wall.users == 0:
+            self._wall.wall.close()
+        elif not self._wall.wall.closed:
+            self._wall.wall.end(number)
+
+    def export(self) -> None:
+        """Copy the changes into the folder given to the wall (used to make a setup layer)."""
+        self._ask({"op": "export"}, wait=600)
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    def _enter(self, shared: _Shared, limits: Limits, session: Session, **how: Any) -> None:
+        self._pid, self._wall, self._number = os.getpid(), shared, -1
+        self.limits, self.session = limits, session
+        shared.users += 1
+        try:
+            self._number, self._sock = shared.wall.cell(**how)
+        except SandboxError:
+            self._wall.users -= 1
+            if self._wall.users == 0:
+                self._wall.wall.close()
+            raise
+
+    def _sibling(self, cwd: str, state: bytes, upper: int) -> Self:
+        twin = object.__new__(type(self))
+        twin._enter(self._wall, self.limits, self.session, cwd=cwd, upper=upper)
+        if self.session == "persistent":
+            twin._ask({"op": "restore", "status": 0}, state)
+        return twin
+
+    def _open(self) -> None:
+        if os.getpid() != self._pid:
+            raise UsageError("this sandbox belongs to the process that made it; make one in each process after forking")
+        if self._number < 0:
+            raise UsageError("the sandbox is closed")
+
+    def _ask(self, head: dict[str, Any], payload: bytes = b"", wait: float = 0.0) -> tuple[dict[str, Any], bytes, list[int]]:
+        self._open()
+        try:
+            self._sock.settimeout(wait + _GRACE)
+            wire.send(self._sock, head, payload)
+            reply, content, fds = wire.receive(self._sock, 1 << 30)
+        except (OSError, EOFError, wire.WireError) as error:
+            raise SandboxDied(f"the sandbox died during {head['op']} ({error or 'its end of the line closed'})") from None
+        if "errno" in reply:
+            raise OSError(reply["errno"], reply["error"], head.get("path"))
+        return reply, content, fds
+
+
+def _absolute(path: str) -> str:
+    if not path.startswith("/") or "\0" in path:
+        raise UsageError(f"{path!r}: a path in the sandbox is absolute")
+    return path

@@ -1,0 +1,99 @@
+"""The system-call filter of the agent's processes, as the array of `struct sock_filter` that the kernel takes.
+
+A list of what is refused, not of what is allowed: agents run arbitrary programs. Refused are the calls that make, enter or
+change namespaces and mounts, look into other processes, or reach parts of the kernel that a shell session never needs
+(docs/security.md gives the reason for each group). Calls a program may probe for answer ENOSYS, so that it falls back.
+Format: Documentation/userspace-api/seccomp_filter.rst; numbers: the UAPI tables of x86_64 and aarch64.
+"""
+
+from __future__ import annotations
+
+import platform
+import struct
+from errno import EAFNOSUPPORT, ENOSYS, EPERM
+
+from intercode.errors import SandboxUnavailable
+
+_LOAD, _JEQ, _JSET, _JGE, _RET = 0x20, 0x15, 0x45, 0x35, 0x06
+_NR, _ARCH, _ARG0, _ARG1 = 0, 4, 16, 24
+_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
+_X32 = 0x40000000
+
+_NEW_NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
+_FAMILIES = (1, 2, 10, 16)  # unix, inet, inet6, netlink
+_TERMINAL_INJECTION = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
+
+# name: (x86_64, aarch64); None where the architecture lacks it
+_Numbers = dict[str, tuple[int | None, int | None]]
+_REFUSED: _Numbers = {
+    # mounts and namespaces
+    "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51),
+    "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430), "fsconfig": (431, 431),
+    "fsmount": (432, 432), "fspick": (433, 433), "mount_setattr": (442, 442), "unshare": (272, 97), "setns": (308, 268),
+    # other processes
+    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "kcmp": (312, 272),
+    "pidfd_getfd": (438, 438), "process_madvise": (440, 440),
+    # keys, programs in the kernel, measurement
+    "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219), "bpf": (321, 280),
+    "perf_event_open": (298, 241), "userfaultfd": (323, 282), "lookup_dcookie": (212, 18), "syslog": (103, 116),
+    # the machine itself
+    "reboot": (169, 142), "kexec_load": (246, 104), "kexec_file_load": (320, 294), "init_module": (175, 105),
+    "finit_module": (313, 273), "delete_module": (176, 106), "swapon": (167, 224), "swapoff": (168, 225),
+    "acct": (163, 89), "settimeofday": (164, 170), "clock_settime": (227, 112), "adjtimex": (159, 171),
+    "clock_adjtime": (305, 266), "sethostname": (170, 161), "setdomainname": (171, 162), "quotactl": (179, 60),
+    "quotactl_fd": (443, 443), "iopl": (172, None), "ioperm": (173, None), "vhangup": (153, 58),
+    "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265), "modify_ldt": (154, None),
+    "fanotify_init": (300, 262), "uselib": (134, None), "_sysctl": (156, None), "nfsservctl": (180, 42),
+}  # fmt: skip
+_ABSENT: _Numbers = {
+    "clone3": (435, 435), "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
+    "memfd_create": (319, 279), "memfd_secret": (447, 447),
+}  # fmt: skip
+_CLONE = (56, 220)
+_SOCKET = (41, 198)
+_IOCTL = (16, 29)
+_ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
+
+
+def names() -> list[str]:
+    """The calls that are refused whatever their arguments."""
+    return sorted([*_REFUSED, *_ABSENT])
+
+
+def program(*, machine: str | None = None, leave_out: frozenset[str] = frozenset()) -> bytes:
+    """The filter for this machine. `leave_out` names calls (or `clone`, `socket`, `ioctl`) to let through: for tests."""
+    machine = machine or platform.machine()
+    if machine not in _ARCHITECTURES:
+        raise SandboxUnavailable(f"the local sandbox knows x86_64 and aarch64, not {machine}; use --sandbox docker")
+    column, audit = _ARCHITECTURES[machine]
+    code = [(_LOAD, 0, 0, _ARCH), (_JEQ, 1, 0, audit), _refuse(ENOSYS), (_LOAD, 0, 0, _NR)]
+    code += [(_JGE, 0, 1, _X32), _refuse(ENOSYS)]
+    for table, errno in ((_REFUSED, EPERM), (_ABSENT, ENOSYS)):
+        numbers = [row[column] for name, row in table.items() if name not in leave_out]
+        code += [step for number in numbers if number is not None for step in _when(number, [_refuse(errno)])]
+    code += _with_arguments(column, leave_out)
+    return b"".join(struct.pack("HBBI", *step) for step in [*code, (_RET, 0, 0, _ALLOW)])
+
+
+_Step = tuple[int, int, int, int]
+
+
+def _refuse(errno: int) -> _Step:
+    return (_RET, 0, 0, _ERRNO | errno)
+
+
+def _when(number: int, then: list[_Step]) -> list[_Step]:
+    return [(_JEQ, 0, len(then), number), *then]
+
+
+def _with_arguments(column: int, leave_out: frozenset[str]) -> list[_Step]:
+    """Calls that depend on an argument; each block ends the program."""
+    allow: _Step = (_RET, 0, 0, _ALLOW)
+    clone = [(_LOAD, 0, 0, _ARG0), (_JSET, 0, 1, _NEW_NAMESPACES), _refuse(EPERM), allow]
+    families = [(_JEQ, len(_FAMILIES) - index, 0, family) for index, family in enumerate(_FAMILIES)]
+    socket = [(_LOAD, 0, 0, _ARG0), *families, _refuse(EAFNOSUPPORT), allow]
+    requests = [step for request in _TERMINAL_INJECTION for step in _when(request, [_refuse(EPERM)])]
+    ioctl = [(_LOAD, 0, 0, _ARG1), *requests, allow]
+    blocks = {"clone": (_CLONE, clone), "socket": (_SOCKET, socket), "ioctl": (_IOCTL, ioctl)}
+    kept = [(numbers[column], block) for name, (numbers, block) in blocks.items() if name not in leave_out]
+    return [step for number, block in kept for step in _when(number, block)]

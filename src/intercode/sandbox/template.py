@@ -1,0 +1,181 @@
+"""What a sandbox starts from: read-only layers, each cached by its content.
+
+    base    a root file system (folder, tar, or a built image), or a skeleton that borrows the host's /usr
+    tree    a folder or tar placed at `/`
+    setup   what a script changed when it ran once, inside the wall (added by `build.py`)
+
+Layers are unpacked by tar as the sandboxes' user, so that every file belongs to the agent's root. Device nodes are left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import subprocess
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from intercode.errors import DataError, UsageError
+from intercode.sandbox import cache
+from intercode.sandbox.identity import identity
+
+_FOLDERS = ("dev", "etc", "home", "media", "mnt", "opt", "proc", "root", "run", "srv", "sys", "usr", "var/log", "var/tmp")
+_BORROWED = ("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "os-release", "debian_version", "magic")
+_WRITTEN = {
+    "passwd": "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+    "group": "root:x:0:\nnogroup:x:65534:\n",
+    "hosts": "127.0.0.1 localhost intercode\n::1 localhost\n",
+    "hostname": "intercode\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+}
+
+
+@dataclass(frozen=True)
+class Template:
+    """`layers` bottom first; `lent` are host folders shown read-only at their own path; `digest` names the content."""
+
+    layers: tuple[Path, ...]
+    lent: tuple[str, ...]
+    digest: str
+
+    def over(self, layer: Path) -> Template:
+        """This template with one more layer on top."""
+        return Template((*self.layers, layer), self.lent, _hash(self.digest, layer.name))
+
+
+def base(image: str | None) -> Template:
+    """The bottom layer: the host's userland by default, else an image's name, a root file system, or a tar of one."""
+    if image is None:
+        return _host()
+    built = cache.root() / "images" / image
+    path = built if "/" not in image and built.is_dir() else Path(image)
+    if not path.exists():
+        raise UsageError(
+            f"no image named {image!r} and no such path; make one with `intercode image build {image}`, "
+            "or give the path of a root file system"
+        )
+    layer = path if path == built else unpack(path)
+    return Template((layer,), (), _hash("root", layer.name, _stamp(layer)))
+
+
+def with_tree(template: Template, tree: Path) -> Template:
+    """`tree` (folder or tar) placed at `/`."""
+    layer = unpack(tree)
+    for lent in template.lent:
+        if (layer / lent.lstrip("/")).is_dir():
+            raise UsageError(
+                f"{tree} has files under {lent}, which is borrowed from this machine; give a root file system with --image"
+            )
+    return template.over(layer)
+
+
+def unpack(source: Path) -> Path:
+    """The layer that holds `source`, a folder or a tar; made when it is not in the cache."""
+    if not source.exists():
+        raise UsageError(f"{source}: no such file or folder")
+    digest = _folder_digest(source) if source.is_dir() else _file_digest(source)
+    return cache.folder("layers", digest, lambda made: _extract(source, made))
+
+
+def _host() -> Template:
+    borrowed = [Path("/etc") / name for name in _BORROWED if (Path("/etc") / name).exists()]
+    key = _hash("host", repr(_WRITTEN), *(_folder_digest(path) if path.is_dir() else _file_digest(path) for path in borrowed))
+    layer = cache.folder("layers", key, lambda made: _skeleton(made, borrowed))
+    lent = ["/usr", *(f"/{name}" for name in _roots() if not Path("/", name).is_symlink())]
+    return Template((layer,), tuple(lent), key)
+
+
+def _skeleton(made: Path, borrowed: list[Path]) -> None:
+    for name in _FOLDERS:
+        (made / name).mkdir(parents=True)
+    for name in ("tmp", "var/tmp"):
+        (made / name).mkdir(exist_ok=True)
+        (made / name).chmod(0o1777)
+    for name in _roots():
+        path = Path("/", name)
+        (made / name).symlink_to(os.readlink(path)) if path.is_symlink() else (made / name).mkdir()
+    for name, text in _WRITTEN.items():
+        (made / "etc" / name).write_text(text)
+    for path in borrowed:
+        target = made / "etc" / path.name
+        shutil.copytree(path, target, symlinks=True) if path.is_dir() else shutil.copy(path, target)
+    _give(made)
+
+
+def _roots() -> list[str]:
+    """The folders that stand beside /usr for old programs' sake."""
+    return [name for name in ("bin", "sbin", "lib", "lib32", "lib64") if Path("/", name).exists()]
+
+
+def _extract(source: Path, made: Path) -> None:
+    made.chmod(0o755)
+    if source.is_dir():
+        command = ["tar", "-C", str(source), "--one-file-system", "-cf", "-", "."]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as pack:
+            _untar(source, made, pack.stdout)
+    else:
+        with open(source, "rb") as archive:
+            _untar(source, made, archive)
+    if (made / "usr").exists() or (made / "bin").exists():
+        _mount_points(made)
+
+
+def _mount_points(root: Path) -> None:
+    for name in ("proc", "dev"):
+        (root / name).mkdir(exist_ok=True)
+        identity().own(root / name)
+
+
+def _untar(source: Path, made: Path, archive: IO[bytes] | None) -> None:
+    options = ["--no-same-owner", "-p", "--exclude=./dev/*", "--exclude=dev/*", "--delay-directory-restore"]
+    done = subprocess.run(
+        ["tar", "-C", str(made), "-x", *options, "-f", "-"],
+        stdin=archive,
+        capture_output=True,
+        **identity().popen(),
+    )
+    if done.returncode:
+        words = done.stderr.decode(errors="replace").strip().splitlines()
+        raise DataError(f"{source}: cannot be unpacked: {words[0] if words else done.returncode}; is it a folder or a tar?")
+
+
+def _give(made: Path) -> None:
+    if not identity().other:
+        return
+    for folder, names, files in os.walk(made):
+        for name in [".", *names, *files]:
+            os.chown(os.path.join(folder, name), identity().uid, identity().gid, follow_symlinks=False)
+
+
+def _hash(*words: str) -> str:
+    return hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
+
+
+def _stamp(layer: Path) -> str:
+    return str(layer.stat().st_mtime_ns)
+
+
+def _file_digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:32]
+
+
+def _folder_digest(folder: Path) -> str:
+    """Names, kinds, modes, times, links and contents, in sorted order."""
+    state = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        info = path.lstat()
+        state.update(f"{path.relative_to(folder)}\0{info.st_mode:o}\0{info.st_mtime_ns}\0".encode(errors="surrogateescape"))
+        if stat.S_ISREG(info.st_mode):
+            state.update(_file_digest(path).encode())
+        elif stat.S_ISLNK(info.st_mode):
+            state.update(os.fsencode(os.readlink(path)))
+    return state.hexdigest()[:32]
+
+
+def is_tar(path: Path) -> bool:
+    return path.is_file() and tarfile.is_tarfile(path)

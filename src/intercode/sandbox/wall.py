@@ -1,0 +1,289 @@
+"""One bwrap process: the wall around a worker's episodes.
+
+    Wall ── start ──► (spawner thread) ──► bwrap, as an unprivileged user, all namespaces new ──► keeper
+      └── cell(sock) / end(number) ── frames on the keeper's descriptor 0
+
+bwrap dies with the *thread* that started it (prctl PR_SET_PDEATHSIG), so one thread that lives as long as the process
+starts them all. Started by root, a wall runs as `UID`, which owns nothing else on the machine. A process forked while walls
+stand closes its copies of their sockets and cannot use them.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from intercode.errors import SandboxDied, SandboxUnavailable, UsageError
+from intercode.sandbox import seccomp
+from intercode.sandbox.base import Limits, Session
+from intercode.sandbox.cache import guest_folder
+from intercode.sandbox.guest import wire
+from intercode.sandbox.identity import identity
+from intercode.sandbox.template import Template
+
+ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/root",
+    "USER": "root",
+    "LOGNAME": "root",
+    "HOSTNAME": "intercode",
+    "LANG": "C.UTF-8",
+    "TERM": "dumb",
+    "PAGER": "cat",
+    "TZ": "UTC",
+}
+_START = "import sys; sys.path.insert(0, '/'); from guest.keeper import main; main()"
+_walls: weakref.WeakSet[Wall] = weakref.WeakSet()
+
+
+@dataclass(frozen=True)
+class Weakened:
+    """What a test leaves off to see an attack succeed. Never set elsewhere."""
+
+    calls: frozenset[str] = frozenset()
+    rlimits: frozenset[str] = frozenset()
+
+
+class Wall:
+    """Starts bwrap and the keeper. `template` says what the cells see. Thread-safe; ends with `close`."""
+
+    def __init__(
+        self,
+        template: Template,
+        limits: Limits,
+        session: Session,
+        *,
+        export: Path | None = None,
+        weakened: Weakened | None = None,
+    ) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._number = 0
+        self._errors: IO[bytes] = tempfile.TemporaryFile()
+        self._control, inside = socket.socketpair()
+        argv = _command(template)
+        try:
+            self._bwrap = _spawner().run(lambda: _start(argv, inside, self._errors))
+        finally:
+            inside.close()
+        _walls.add(self)
+        self._introduce(template, limits, session, export, weakened or Weakened())
+
+    def cell(self, *, cwd: str = "/", replaces: int | None = None, upper: int | None = None) -> tuple[int, socket.socket]:
+        """A new cell in place of another; its number and the socket to talk to it, once it is ready."""
+        ours, theirs = socket.socketpair()
+        with theirs, self._lock:
+            self._number += 1
+            number = self._number
+            fds = (theirs.fileno(),) if upper is None else (theirs.fileno(), upper)
+            self._send({"op": "cell", "cell": number, "cwd": cwd, "replaces": replaces}, fds)
+        return number, self._ready(ours)
+
+    def end(self, number: int) -> None:
+        with self._lock:
+            self._send({"op": "end", "cell": number}, ())
+
+    def close(self) -> None:
+        """End everything inside and wait until it is gone."""
+        if os.getpid() != self._pid:
+            return
+        self._control.close()
+        try:
+            self._bwrap.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self._bwrap.kill()
+            self._bwrap.wait()
+        self._errors.close()
+
+    @property
+    def closed(self) -> bool:
+        return self._control.fileno() < 0
+
+    def last_words(self) -> str:
+        """What bwrap or the keeper said on their way out."""
+        if self._errors.closed:
+            return ""
+        self._errors.seek(0)
+        return self._errors.read(4096).decode(errors="replace").strip()
+
+    def _introduce(
+        self, template: Template, limits: Limits, session: Session, export: Path | None, weakened: Weakened
+    ) -> None:
+        config = {
+            "plan": [len(template.layers), template.lent, limits.disk],
+            "env": ENVIRONMENT,
+            "persistent": session == "persistent",
+            "memory": limits.memory,
+            "processes": limits.processes,
+            "output": limits.output,
+            "payload": 1 << 30,
+            "rlimits": {name: value for name, value in _rlimits(limits).items() if name not in weakened.rlimits},
+        }
+        fds = (os.open(export, os.O_RDONLY | os.O_DIRECTORY),) if export else ()
+        try:
+            wire.send(self._control, config, seccomp.program(leave_out=weakened.calls), fds)
+        except OSError:
+            raise self._broken() from None
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def _send(self, head: dict[str, Any], fds: tuple[int, ...]) -> None:
+        if os.getpid() != self._pid:
+            raise UsageError("this sandbox belongs to the process that made it; make one in each process after forking")
+        if self.closed:
+            raise UsageError("the sandbox is closed")
+        try:
+            wire.send(self._control, head, b"", fds)
+        except OSError:
+            raise self._broken() from None
+
+    def _ready(self, sock: socket.socket) -> socket.socket:
+        try:
+            sock.settimeout(30)
+            head, _, _ = wire.receive(sock, 0)
+        except (OSError, EOFError, wire.WireError):
+            sock.close()
+            raise self._broken() from None
+        if "failed" in head:
+            sock.close()
+            raise SandboxUnavailable(f"a sandbox could not be set up: {head['failed']}; run `intercode doctor`")
+        return sock
+
+    def _broken(self) -> SandboxUnavailable | SandboxDied:
+        """The wall fell: at once (this machine cannot hold one) or later."""
+        try:
+            self._bwrap.wait(timeout=2)
+        except subprocess.TimeoutExpired:
+            return SandboxDied("the sandbox's keeper does not answer")
+        words = self.last_words()
+        if words:
+            return SandboxUnavailable(f"the sandbox could not start: {words}; run `intercode doctor`")
+        return SandboxDied(f"the sandbox's wall ended (status {self._bwrap.returncode})")
+
+
+def _rlimits(limits: Limits) -> dict[str, int]:
+    return {
+        "NPROC": limits.processes,
+        "FSIZE": limits.file_size,
+        "DATA": limits.memory,
+        "NOFILE": limits.open_files,
+        "CORE": 0,
+        "MSGQUEUE": 1 << 16,
+        "MEMLOCK": 1 << 16,
+    }
+
+
+def _command(template: Template) -> list[str]:
+    bwrap = shutil.which("bwrap")
+    if bwrap is None:
+        raise SandboxUnavailable("bubblewrap is not installed; mend it with: apt-get install bubblewrap")
+    argv = [bwrap, "--unshare-all", "--unshare-user", "--uid", "0", "--gid", "0", "--cap-add", "ALL"]
+    argv += ["--die-with-parent", "--as-pid-1", "--new-session", "--hostname", "intercode"]
+    argv += ["--ro-bind", "/usr", "/usr", *_usr_links(), "--proc", "/proc", "--dev", "/dev", "--dir", "/layers"]
+    python, folders = _guest_python()
+    for folder in folders:
+        argv += ["--ro-bind", folder, folder]
+    argv += ["--ro-bind", str(guest_folder(python)), "/guest"]
+    for number, layer in enumerate(template.layers):
+        argv += ["--ro-bind", str(layer), f"/layers/{number}"]
+    return [*argv, "--", python, "-I", "-S", "-B", "-c", _START]
+
+
+def _usr_links() -> list[str]:
+    """/bin, /lib and their like: links into /usr where the host has merged them, folders elsewhere."""
+    argv: list[str] = []
+    for name in ("bin", "sbin", "lib", "lib32", "lib64"):
+        path = Path("/") / name
+        if path.is_symlink():
+            argv += ["--symlink", os.readlink(path), str(path)]
+        elif path.is_dir():
+            argv += ["--ro-bind", str(path), str(path)]
+    return argv
+
+
+def _guest_python() -> tuple[str, list[str]]:
+    """An interpreter that the wall's user can reach, and the folders beside /usr that it needs."""
+    if os.access("/usr/bin/python3", os.X_OK):
+        return "/usr/bin/python3", []
+    base = os.path.realpath(sys.base_prefix)
+    if os.getuid() == 0 and not identity().reaches(Path(base)):
+        raise SandboxUnavailable(
+            f"the sandbox's user cannot reach the Python at {base}; mend it with: apt-get install python3"
+        )
+    return os.path.join(base, "bin", "python3"), [] if base.startswith("/usr") else [base]
+
+
+def _start(argv: list[str], inside: socket.socket, errors: IO[bytes]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        argv,
+        stdin=inside,
+        stdout=subprocess.DEVNULL,
+        stderr=errors,
+        env={"PATH": ENVIRONMENT["PATH"]},
+        cwd="/",
+        start_new_session=True,
+        **identity().popen(),
+    )
+
+
+class _Spawner(threading.Thread):
+    """The thread whose children bwrap processes are."""
+
+    def __init__(self) -> None:
+        super().__init__(name="intercode-spawner", daemon=True)
+        self.owner = os.getpid()
+        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
+        self.start()
+
+    def run(self, job: Any = None) -> Any:
+        if job is None:
+            return self._work()
+        future: Future[Any] = Future()
+        self._jobs.put((job, future))
+        return future.result()
+
+    def _work(self) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+        while True:
+            job, future = self._jobs.get()
+            try:
+                future.set_result(job())
+            except BaseException as error:
+                future.set_exception(error)
+
+
+_spawner_lock = threading.Lock()
+_current: _Spawner | None = None
+
+
+def _spawner() -> _Spawner:
+    global _current
+    with _spawner_lock:
+        if _current is None or _current.owner != os.getpid():
+            _current = _Spawner()
+        return _current
+
+
+def _after_fork() -> None:
+    """In a forked child: let go of the parent's walls, so that they end with the parent."""
+    global _spawner_lock
+    _spawner_lock = threading.Lock()
+    for wall in list(_walls):
+        wall._control.close()
+
+
+os.register_at_fork(after_in_child=_after_fork)
