@@ -1,0 +1,161 @@
+"""A model behind any server that speaks the OpenAI chat protocol: hosted ones, vLLM, Ollama, llama.cpp.
+
+    complete ─► _post ─► body ─► _read_reply ─► Reply
+        ▲          │ refused: ModelError at once        (400, 401, 403, 404, …: asking again cannot help)
+        └── wait ◄─┴ _Broken: ask again, `tries` times  (429, 5xx, no connection, time-out, half or wrong body)
+
+The SDK's own retries are off: they know nothing of a good status with a broken body. Requests go through the SDK's
+`post` with plain text back, since its parsed objects hide what a bad server really sent.
+Left out: streaming, several choices, tools, a limit on the total time of one slowly dripping answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from intercode.errors import ModelError, UsageError
+from intercode.types import Message, Reply, Usage
+
+LONGEST_WAIT = 60.0
+"""Seconds: no server can make us wait longer between two tries."""
+
+_ADVICE = {
+    400: "the server refuses the request: are the messages too long, or does this model not take temperature or "
+    "max_tokens? Passing None leaves either out",
+    401: "the key is missing or wrong: set OPENAI_API_KEY",
+    403: "this key may not use this model: check OPENAI_API_KEY and the model's name",
+    404: "no such model or address: check the model's name and INTERCODE_BASE_URL, which usually ends in /v1",
+}
+
+
+class _Broken(Exception):
+    """An answer that another try may mend; `wait` is what the server asked for, in seconds."""
+
+    def __init__(self, what: str, wait: float | None = None) -> None:
+        super().__init__(what)
+        self.wait = wait
+
+
+class OpenAIModel:
+    """One chat model. Safe to share between threads: nothing changes after construction.
+
+    `base_url` falls back to INTERCODE_BASE_URL, then OPENAI_BASE_URL, then OpenAI's own; `api_key` to OPENAI_API_KEY
+    (local servers need none). `temperature`, `max_tokens` and `seed` are left out of the request when None.
+    `timeout` bounds connecting and each wait for data, in seconds; the n-th wait before another try is about
+    `backoff` × 2ⁿ seconds, or what Retry-After says, and never more than a minute.
+    `prices` maps a model's name to US dollars per million tokens (in, out); an unknown one costs 0.0.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        temperature: float | None = 0.0,
+        max_tokens: int | None = 512,
+        seed: int | None = None,
+        tries: int = 6,
+        timeout: float = 60.0,
+        backoff: float = 0.5,
+        prices: Mapping[str, tuple[float, float]] | None = None,
+    ) -> None:
+        import openai
+
+        if tries < 1:
+            raise UsageError(f"tries must be at least 1, not {tries}")
+        self.name = model
+        self.tries = tries
+        self.backoff = backoff
+        self.price = (prices or {}).get(model, (0.0, 0.0))
+        settings = {"model": model, "temperature": temperature, "max_tokens": max_tokens, "seed": seed}
+        self._settings = {key: value for key, value in settings.items() if value is not None}
+        self._client = openai.OpenAI(
+            base_url=base_url or os.environ.get("INTERCODE_BASE_URL") or os.environ.get("OPENAI_BASE_URL") or None,
+            api_key=api_key or os.environ.get("OPENAI_API_KEY", "").strip() or "none-needed",
+            timeout=timeout,
+            max_retries=0,
+        )
+        self.url = f"{str(self._client.base_url).rstrip('/')}/chat/completions"
+        if not self.url.startswith(("http://", "https://")):
+            raise UsageError(f"{self.url}: the base URL (INTERCODE_BASE_URL) must start with http:// or https://")
+
+    def complete(self, messages: Sequence[Message]) -> Reply:
+        """The server's answer. Raises `ModelError` when it refuses, or is still broken after `tries`."""
+        for attempt in range(self.tries):
+            try:
+                return self._read_reply(self._post(messages))
+            except _Broken as broken:
+                last = broken
+            if attempt < self.tries - 1:
+                time.sleep(self._wait(attempt, last.wait))
+        raise ModelError(f"{self.url}: {last} (tried {self.tries} times); is the server up and not overloaded?")
+
+    def close(self) -> None:
+        """Closes idle connections. Optional: they also end with the process."""
+        self._client.close()
+
+    def _post(self, messages: Sequence[Message]) -> str:
+        import openai
+
+        try:
+            return self._client.post(
+                "/chat/completions", cast_to=str, body={**self._settings, "messages": list(messages)}
+            )
+        except openai.APIStatusError as error:
+            what = f"HTTP {error.status_code}, {_excerpt(error.response.text)}"
+            if error.status_code in (408, 409, 429) or error.status_code >= 500:
+                raise _Broken(what, _retry_after(error.response.headers.get("retry-after"))) from error
+            raise ModelError(f"{self.url}: {what}; {_ADVICE.get(error.status_code, _ADVICE[400])}") from error
+        except openai.APITimeoutError as error:
+            raise _Broken(f"no answer within {self._client.timeout} s") from error
+        except openai.APIConnectionError as error:
+            raise _Broken(f"the connection failed ({error.__cause__ or error})") from error
+
+    def _read_reply(self, body: str) -> Reply:
+        try:
+            answer = json.loads(body)
+            text = answer["choices"][0]["message"]["content"]
+        except (ValueError, LookupError, TypeError) as error:
+            raise _Broken(f"HTTP 200 without an answer in it, {_excerpt(body)}") from error
+        if not isinstance(text, str):
+            raise _Broken(f"HTTP 200 with no text as the answer, {_excerpt(body)}")
+        clean = text.encode(errors="replace").decode()  # half a surrogate pair could not be stored
+        return Reply(clean, self._usage(answer.get("usage")))
+
+    def _usage(self, counts: Any) -> Usage:
+        known = counts if isinstance(counts, dict) else {}
+        found = (known.get(key) for key in ("prompt_tokens", "completion_tokens"))
+        tokens_in, tokens_out = (count if isinstance(count, int) else 0 for count in found)
+        price_in, price_out = self.price
+        return Usage(tokens_in, tokens_out, (tokens_in * price_in + tokens_out * price_out) / 1e6)
+
+    def _wait(self, attempt: int, asked: float | None) -> float:
+        if asked is None:
+            asked = self.backoff * 2**attempt * random.uniform(0.75, 1.25)  # so that threads do not return in step
+        return min(asked, LONGEST_WAIT)
+
+
+def _retry_after(header: str | None) -> float | None:
+    """Seconds from now that the header asks for; it holds either seconds or a date."""
+    if header is None:
+        return None
+    try:
+        return max(0.0, float(header))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds())
+    except (ValueError, TypeError):
+        return None
+
+
+def _excerpt(body: str) -> str:
+    return f"body {body[:300]!r}" if body else "an empty body"

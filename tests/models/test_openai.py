@@ -1,0 +1,335 @@
+"""The OpenAI client against a real local server, which misbehaves in every way that we know of."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from intercode.errors import ModelError, UsageError
+from intercode.models import OpenAIModel, openai_chat
+from intercode.types import Message
+
+MESSAGES: list[Message] = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "list files"}]
+GOOD = {
+    "id": "1",
+    "object": "chat.completion",
+    "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "ls"}}],
+    "usage": {"prompt_tokens": 1000, "completion_tokens": 10, "total_tokens": 1010},
+}
+
+Behaviour = Callable[["Handler"], None]
+
+
+class Server(ThreadingHTTPServer):
+    """Answers request k with behaviour k, and the last one again beyond the end; keeps what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.script: list[Behaviour] = [answer(GOOD)]
+        self.requests: list[dict[str, Any]] = []
+        self.times: list[float] = []
+        self.lock = threading.Lock()
+        self.stopping = threading.Event()
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/v1"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with self.server.lock:
+            number = len(self.server.requests)
+            self.server.requests.append({"path": self.path, "key": self.headers["Authorization"], "body": body})
+            self.server.times.append(time.monotonic())
+        self.server.script[min(number, len(self.server.script) - 1)](self)
+
+    def respond(self, status: int, body: bytes, headers: dict[str, str], announced: int | None = None) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/json", **headers}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body) if announced is None else announced))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+def answer(body: Any, status: int = 200, **headers: str) -> Behaviour:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return lambda handler: handler.respond(status, data, {k.replace("_", "-"): v for k, v in headers.items()})
+
+
+def half_a_body(handler: Handler) -> None:
+    data = json.dumps(GOOD).encode()
+    handler.respond(200, data[: len(data) // 2], {}, announced=len(data))
+    handler.close_connection = True
+
+
+def nothing(handler: Handler) -> None:
+    handler.close_connection = True
+
+
+def hang(handler: Handler) -> None:
+    handler.server.stopping.wait(5)
+    handler.close_connection = True
+
+
+def refuse(status: int, message: str = "no") -> Behaviour:
+    return answer({"error": {"message": message}}, status)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    for name in ("INTERCODE_BASE_URL", "OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_ADMIN_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.stopping.set()
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def connect(server: Server) -> Iterator[Callable[..., OpenAIModel]]:
+    models: list[OpenAIModel] = []
+
+    def connect(name: str = "small", **options: Any) -> OpenAIModel:
+        models.append(OpenAIModel(name, **{"base_url": server.base_url, "backoff": 0.001, **options}))
+        return models[-1]
+
+    yield connect
+    for model in models:
+        model.close()
+
+
+Connect = Callable[..., OpenAIModel]
+
+
+def test_an_answer_comes_back_with_its_tokens(server: Server, connect: Connect) -> None:
+    reply = connect().complete(MESSAGES)
+    assert reply.text == "ls"
+    assert (reply.usage.prompt_tokens, reply.usage.completion_tokens, reply.usage.cost) == (1000, 10, 0.0)
+    assert len(server.requests) == 1
+
+
+def test_the_request_carries_messages_and_settings(server: Server, connect: Connect) -> None:
+    connect("m", temperature=0.5, max_tokens=7, seed=3).complete(MESSAGES)
+    request = server.requests[0]
+    assert request["path"] == "/v1/chat/completions"
+    assert request["body"] == {"model": "m", "temperature": 0.5, "max_tokens": 7, "seed": 3, "messages": MESSAGES}
+
+
+def test_settings_that_are_none_are_left_out(server: Server, connect: Connect) -> None:
+    connect("m", temperature=None, max_tokens=None).complete(MESSAGES)
+    assert server.requests[0]["body"] == {"model": "m", "messages": MESSAGES}
+
+
+def test_prices_are_per_million_tokens_in_and_out(connect: Connect) -> None:
+    usage = connect("m", prices={"m": (3.0, 15.0)}).complete(MESSAGES).usage
+    assert usage.cost == pytest.approx((1000 * 3.0 + 10 * 15.0) / 1e6)
+
+
+def test_an_unpriced_model_costs_nothing(connect: Connect) -> None:
+    assert connect("m", prices={"other": (3.0, 15.0)}).complete(MESSAGES).usage.cost == 0.0
+
+
+@pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": None}, "many", {"prompt_tokens": "many"}])
+def test_missing_or_odd_usage_counts_as_no_tokens(server: Server, connect: Connect, usage: Any) -> None:
+    server.script = [answer({**GOOD, "usage": usage})]
+    reply = connect().complete(MESSAGES)
+    assert (reply.text, reply.usage.prompt_tokens, reply.usage.completion_tokens) == ("ls", 0, 0)
+
+
+def test_the_address_and_key_come_from_the_environment(
+    server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("INTERCODE_BASE_URL", server.base_url)
+    monkeypatch.setenv("OPENAI_API_KEY", "key-1\n")
+    connect(base_url=None).complete(MESSAGES)
+    assert server.requests[0]["key"] == "Bearer key-1"
+
+
+def test_the_sdks_own_variable_for_the_address_works_too(
+    server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+    assert connect(base_url=None).complete(MESSAGES).text == "ls"
+
+
+def test_a_local_server_needs_no_key(server: Server, connect: Connect) -> None:
+    assert connect().complete(MESSAGES).text == "ls"
+    assert server.requests[0]["key"] == "Bearer none-needed"
+
+
+def test_an_address_without_a_scheme_is_wrong_usage() -> None:
+    with pytest.raises(UsageError, match="must start with http"):
+        OpenAIModel("m", base_url="localhost:8000/v1")
+
+
+def test_an_empty_text_is_an_answer(server: Server, connect: Connect) -> None:
+    server.script = [answer({"choices": [{"message": {"content": ""}}]})]
+    assert connect().complete(MESSAGES).text == ""
+    assert len(server.requests) == 1
+
+
+def test_half_a_surrogate_pair_cannot_reach_the_store(server: Server, connect: Connect) -> None:
+    server.script = [answer(b'{"choices": [{"message": {"content": "echo \\ud83d"}}]}')]
+    assert connect().complete(MESSAGES).text == "echo ?"
+
+
+MENDABLE: dict[str, Behaviour] = {
+    "408": refuse(408),
+    "429": refuse(429),
+    "500": refuse(500),
+    "503 with a page": answer(b"<html>busy</html>", 503, Content_Type="text/html"),
+    "half a body": half_a_body,
+    "half a body of the announced length": answer(json.dumps(GOOD).encode()[:60]),
+    "nothing": nothing,
+    "an empty body": answer(b""),
+    "a page": answer(b"<html>welcome</html>", Content_Type="text/html"),
+    "no choices": answer({"choices": []}),
+    "an error with status 200": answer({"error": {"message": "overloaded"}}),
+    "a list": answer([1, 2]),
+    "no content": answer({"choices": [{"message": {"role": "assistant", "content": None}}]}),
+    "not UTF-8": answer(b'{"choices": \xff\xfe'),
+}
+
+
+@pytest.mark.parametrize("fault", MENDABLE.values(), ids=MENDABLE.keys())
+def test_a_passing_fault_is_mended_by_asking_again(server: Server, connect: Connect, fault: Behaviour) -> None:
+    server.script = [fault, fault, answer(GOOD)]
+    assert connect().complete(MESSAGES).text == "ls"
+    assert len(server.requests) == 3
+    assert all(request == server.requests[0] for request in server.requests)
+
+
+@pytest.mark.parametrize("fault", MENDABLE.values(), ids=MENDABLE.keys())
+def test_a_lasting_fault_ends_after_the_given_tries_and_names_the_address(
+    server: Server, connect: Connect, fault: Behaviour
+) -> None:
+    server.script = [fault]
+    with pytest.raises(ModelError, match=rf"{server.base_url}/chat/completions: .*tried 3 times"):
+        connect(tries=3).complete(MESSAGES)
+    assert len(server.requests) == 3
+
+
+def test_the_last_status_and_body_are_in_the_error(server: Server, connect: Connect) -> None:
+    server.script = [refuse(500, "first"), refuse(503, "out of memory")]
+    with pytest.raises(ModelError, match=r"HTTP 503, body .*out of memory"):
+        connect(tries=2).complete(MESSAGES)
+
+
+def test_a_long_body_is_cut_in_the_error(server: Server, connect: Connect) -> None:
+    server.script = [answer(b"x" * 100_000)]
+    with pytest.raises(ModelError) as caught:
+        connect(tries=1).complete(MESSAGES)
+    assert len(str(caught.value)) < 600
+
+
+def test_a_server_that_hangs_is_left_after_the_time_out(server: Server, connect: Connect) -> None:
+    server.script = [hang, answer(GOOD)]
+    started = time.monotonic()
+    assert connect(timeout=0.2).complete(MESSAGES).text == "ls"
+    assert 0.2 <= time.monotonic() - started < 2
+
+
+def test_a_server_that_always_hangs_is_named(server: Server, connect: Connect) -> None:
+    server.script = [hang]
+    with pytest.raises(ModelError, match=r"no answer within 0\.1 s"):
+        connect(timeout=0.1, tries=2).complete(MESSAGES)
+    assert len(server.requests) == 2
+
+
+def test_no_server_at_all_is_a_model_error(connect: Connect) -> None:
+    with pytest.raises(ModelError, match=r"the connection failed .*is the server up"):
+        connect(base_url="http://127.0.0.1:9/v1", tries=2).complete(MESSAGES)
+
+
+def test_retry_after_in_seconds_is_waited_for(server: Server, connect: Connect) -> None:
+    server.script = [answer({}, 429, Retry_After="0.3"), answer(GOOD)]
+    assert connect().complete(MESSAGES).text == "ls"
+    assert 0.3 <= server.times[1] - server.times[0] < 1
+
+
+def test_retry_after_as_a_date_is_waited_for(server: Server, connect: Connect) -> None:
+    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=2), usegmt=True)
+    server.script = [answer({}, 429, Retry_After=soon), answer(GOOD)]
+    assert connect().complete(MESSAGES).text == "ls"
+    assert 0.5 <= server.times[1] - server.times[0] < 2.5
+
+
+def test_no_retry_after_can_make_us_wait_for_an_hour(
+    server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openai_chat, "LONGEST_WAIT", 0.1)
+    server.script = [answer({}, 429, Retry_After="3600"), answer(GOOD)]
+    assert connect().complete(MESSAGES).text == "ls"
+    assert 0.1 <= server.times[1] - server.times[0] < 1
+
+
+def test_retry_after_that_means_nothing_is_ignored(server: Server, connect: Connect) -> None:
+    server.script = [answer({}, 503, Retry_After="soon"), answer(GOOD)]
+    assert connect().complete(MESSAGES).text == "ls"
+
+
+def test_waits_grow_from_try_to_try(server: Server, connect: Connect) -> None:
+    server.script = [refuse(500)]
+    with pytest.raises(ModelError):
+        connect(backoff=0.04, tries=4).complete(MESSAGES)
+    waits = [after - before for before, after in zip(server.times, server.times[1:], strict=False)]
+    assert waits[0] >= 0.03
+    assert waits[1] >= 0.06
+    assert waits[2] >= 0.12
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [(400, "max_tokens"), (401, "OPENAI_API_KEY"), (403, "may not use"), (404, "INTERCODE_BASE_URL"), (422, "refuses")],
+)
+def test_a_refusal_is_told_at_once_with_what_to_do(server: Server, connect: Connect, status: int, advice: str) -> None:
+    server.script = [refuse(status, "because"), answer(GOOD)]
+    with pytest.raises(ModelError, match=rf"HTTP {status}, body .*because.*{advice}"):
+        connect().complete(MESSAGES)
+    assert len(server.requests) == 1
+
+
+def test_the_key_is_never_in_an_error(server: Server, connect: Connect) -> None:
+    server.script = [refuse(401)]
+    with pytest.raises(ModelError) as caught:
+        connect(api_key="sk-hidden").complete(MESSAGES)
+    assert "sk-hidden" not in str(caught.value)
+
+
+def test_many_threads_share_one_model_through_faults(server: Server, connect: Connect) -> None:
+    def echo(handler: Handler) -> None:
+        with handler.server.lock:
+            body = handler.server.requests[-1]["body"]
+        answer({**GOOD, "usage": {"prompt_tokens": len(body["messages"])}})(handler)
+
+    server.script = [refuse(500), half_a_body, nothing] * 4 + [echo]
+    model, texts = connect(tries=20), list[str]()
+    threads = [threading.Thread(target=lambda: texts.append(model.complete(MESSAGES).text)) for _ in range(32)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert texts == ["ls"] * 32
+    assert len(server.requests) == 44
