@@ -1,0 +1,108 @@
+"""`open_data` finds a data set wherever it is, and returns its tasks with the trees and scripts that belong to them.
+
+A data folder, be it the user's, a starter set of this package or a fetched one, is laid out like this; only the task
+file must be there:
+
+    tasks.jsonl        or .json, .csv, .parquet
+    tree/              or tree.tar: what is placed at / before an episode starts
+    setup.sh           runs once, after that, inside the sandbox
+    second/            or second.tar, and second.sh: the second contents for tasks marked `general`
+
+Left out: the databases and assets of other environments; they read their own files from the same folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from intercode.errors import DataError, UsageError
+from intercode.tasks.catalog import downloaded, find
+from intercode.tasks.loader import SUFFIXES, Record, load_tasks
+from intercode.types import Task
+
+STARTER = Path(__file__).with_name("starter")
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """Tasks and what they are played on. `digest` is the hex SHA-256 of the task file's bytes, `limit` or not."""
+
+    name: str
+    tasks: tuple[Task, ...]
+    digest: str
+    tree: Path | None = None
+    setup: Path | None = None
+    second_tree: Path | None = None
+    second_setup: Path | None = None
+
+
+def open_data(
+    source: str | Path | None,
+    *,
+    env: str,
+    limit: int | None = None,
+    preprocess: Callable[[Record], Record] | None = None,
+    cache: Path | None = None,
+    catalog: Path | None = None,
+) -> DataSet:
+    """The data set that `source` names.
+
+    None is the starter set of `env`; an existing path is a data folder, or a task file, which comes alone: no tree or
+    script beside it is looked at. Any other text is the name of a data set in the catalog, fetched before with
+    `intercode data get NAME`; nothing is fetched here.
+    Raises `UsageError` when there is no such data, `DataError` when it is malformed.
+    """
+    if source is None:
+        return _open_folder(_starter(env), f"{env}-starter", limit, preprocess)
+    path = Path(source)
+    if path.is_dir():
+        return _open_folder(path, path.resolve().name, limit, preprocess)
+    if path.exists():
+        return _open_file(path, path.stem, limit, preprocess)
+    return _open_folder(_fetched(str(source), env, cache, catalog), str(source), limit, preprocess)
+
+
+def _starter(env: str) -> Path:
+    folder = STARTER / env
+    if not folder.is_dir():
+        raise UsageError(f"no starter tasks are shipped for {env!r}; name your own with --data FILE or --data DIR")
+    return folder
+
+
+def _fetched(name: str, env: str, cache: Path | None, catalog: Path | None) -> Path:
+    entry = find(name, catalog)
+    if entry.env != env:
+        raise UsageError(f"{name}: these tasks are for {entry.env!r}, not for {env!r}")
+    folder = downloaded(name, cache=cache, catalog=catalog)
+    if folder is None:
+        raise UsageError(f"{name}: is not here yet, or not all of it; run `intercode data get {name}` first")
+    return folder
+
+
+def _open_folder(folder: Path, name: str, limit: int | None, preprocess: Callable[[Record], Record] | None) -> DataSet:
+    files = [folder / f"tasks{suffix}" for suffix in SUFFIXES if (folder / f"tasks{suffix}").exists()]
+    if not files:
+        raise UsageError(f"{folder}: has no task file; call it tasks.jsonl (or {', '.join(SUFFIXES)})")
+    if len(files) > 1:
+        raise DataError(f"{folder}: has {' and '.join(file.name for file in files)}; keep one of them")
+    plain = _open_file(files[0], name, limit, preprocess)
+    return replace(
+        plain,
+        tree=_first(folder, "tree", "tree.tar"),
+        setup=_first(folder, "setup.sh"),
+        second_tree=_first(folder, "second", "second.tar"),
+        second_setup=_first(folder, "second.sh"),
+    )
+
+
+def _open_file(path: Path, name: str, limit: int | None, preprocess: Callable[[Record], Record] | None) -> DataSet:
+    tasks = tuple(load_tasks(path, limit=limit, preprocess=preprocess))
+    return DataSet(name, tasks, hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def _first(folder: Path, *names: str) -> Path | None:
+    """The first of these that exists in the folder."""
+    return next((folder / name for name in names if (folder / name).exists()), None)

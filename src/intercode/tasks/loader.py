@@ -1,0 +1,249 @@
+"""Task files become `Task`s: JSON (a list of objects), JSONL, CSV and Parquet, told apart by suffix.
+
+    file ─► _READERS[suffix] ─► (place, record), … ─► preprocess ─► _to_task ─► Task
+
+Each record needs `query` and `gold`; `id` is optional; every other field goes to `Task.extra` as it is.
+Every complaint names the file, the place in it ("line 7", or "record 3" where there are no lines) and the field.
+
+Decided here:
+- A missing `id` is the record's index in the file, from 0, as in the published logs. Ids are unique.
+- A gold may be a list of strings; it is joined with ";" (the paper's form of a gold of several commands).
+- Numbers are not accepted for `query` or `gold`: 007 or 1.50 would have lost its form before we saw it. Quote them.
+- A null field (None, NaN) counts as absent. `general`, which CSV can only write as text, becomes a bool.
+- With `limit`, records beyond it are not looked at.
+
+Left out: other encodings than UTF-8 (with or without BOM), compressed files, data sets too big for memory.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from intercode.errors import DataError, UsageError
+from intercode.types import Task
+
+Record = dict[str, Any]
+Located = Iterator[tuple[str, Any]]
+"""Records with the place they came from: ``("line 7", {...})``."""
+
+LARGEST_CSV_FIELD = 16 * 2**20
+
+
+def load_tasks(
+    path: str | Path, *, limit: int | None = None, preprocess: Callable[[Record], Record] | None = None
+) -> list[Task]:
+    """The tasks of a file, in its order, at most `limit` of them.
+
+    `preprocess` gets each raw record and returns the one to use: rename columns, build a gold, and the like. What it
+    raises comes through, with the record's place added as a note.
+    Raises `UsageError` when the file cannot be read at all, `DataError` when its content is malformed.
+    """
+    path = Path(path)
+    if limit is not None and limit < 1:
+        raise UsageError(f"limit must be at least 1, not {limit}")
+    tasks = []
+    for index, (place, record) in enumerate(islice(_reader(path)(path), limit)):
+        where = f"{path}: {place}"
+        tasks.append(_to_task(_preprocessed(record, preprocess, where), index, where))
+    if not tasks:
+        raise DataError(f"{path}: holds no records")
+    _check_unique(tasks, path)
+    return tasks
+
+
+def _reader(path: Path) -> Callable[[Path], Located]:
+    if path.is_dir():
+        raise UsageError(f"{path}: is a folder; name the task file in it")
+    if not path.exists():
+        raise UsageError(f"{path}: no such file")
+    reader = _READERS.get(path.suffix.lower())
+    if reader is None:
+        raise UsageError(f"{path}: cannot tell the format by its name; it must end in {', '.join(_READERS)}")
+    return reader
+
+
+# ── one reader per format ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_text(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror})") from error
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        byte = data[error.start]
+        raise DataError(f"{path}: line {line}: byte 0x{byte:02x} is not UTF-8; save the file as UTF-8") from error
+
+
+def _parse_json(text: str, path: Path, first_line: int = 1) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"line {first_line + error.lineno - 1}, column {error.colno}"
+        raise DataError(f"{path}: {place}: is not JSON ({error.msg}); was the file cut short?") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: line {first_line}: JSON that cannot be read ({error})") from error
+
+
+def _read_json(path: Path) -> Located:
+    text = _read_text(path)
+    records = _parse_json(text, path) if text.strip() else []
+    if not isinstance(records, list):
+        raise DataError(f"{path}: holds {_kind(records)} where a list of records should be; put the records in [ ]")
+    for number, record in enumerate(records, start=1):
+        yield f"record {number}", record
+
+
+def _read_jsonl(path: Path) -> Located:
+    for number, line in enumerate(_read_text(path).split("\n"), start=1):
+        if line.strip():
+            yield f"line {number}", _parse_json(line, path, number)
+
+
+def _read_csv(path: Path) -> Located:
+    csv.field_size_limit(max(LARGEST_CSV_FIELD, csv.field_size_limit()))  # for the whole process; never lowered
+    rows = csv.reader(io.StringIO(_read_text(path), newline=""), strict=True)
+    line, header = 1, list[str]()
+    try:
+        for row in rows:
+            if row and not header:
+                header = _header(row, path)
+            elif row:
+                yield f"line {line}", _row(row, header, f"{path}: line {line}")
+            line = rows.line_num + 1
+    except csv.Error as error:
+        raise DataError(
+            f"{path}: line {line}: the record from here on is not CSV ({error}); is a quote left open?"
+        ) from error
+
+
+def _header(row: list[str], path: Path) -> list[str]:
+    names = [name.strip() for name in row]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(f"{path}: line 1: the header names {', '.join(map(repr, twice))} more than once")
+    return names
+
+
+def _row(row: list[str], header: list[str], where: str) -> Record:
+    if len(row) != len(header):
+        advice = "quote fields that contain commas"
+        raise DataError(f"{where}: {len(row)} fields where the header has {len(header)}; {advice}")
+    return dict(zip(header, row, strict=True))
+
+
+def _read_parquet(path: Path) -> Located:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise UsageError(f"{path}: reading Parquet needs pyarrow: pip install 'intercode[parquet]'") from error
+    try:
+        rows = pyarrow.parquet.read_table(path, partitioning=None).to_pylist()
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
+        raise DataError(f"{path}: is not a readable Parquet file ({error})") from error
+    for number, record in enumerate(rows, start=1):
+        yield f"record {number}", record
+
+
+_READERS: dict[str, Callable[[Path], Located]] = {
+    ".json": _read_json,
+    ".jsonl": _read_jsonl,
+    ".csv": _read_csv,
+    ".parquet": _read_parquet,
+}
+SUFFIXES = tuple(_READERS)
+
+
+# ── one record becomes one task ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _preprocessed(record: Any, preprocess: Callable[[Record], Record] | None, where: str) -> Record:
+    if not isinstance(record, dict):
+        raise DataError(f"{where}: is {_kind(record)} where an object with query and gold should be")
+    if preprocess is None:
+        return record
+    try:
+        record = preprocess(record)
+    except Exception as error:
+        error.add_note(f"while preprocess was given {where}")
+        raise
+    if not isinstance(record, dict):
+        raise UsageError(f"{where}: preprocess returned {_kind(record)}; it must return the record as a dict")
+    return record
+
+
+def _to_task(record: Record, index: int, where: str) -> Task:
+    fields = {name: value for name, value in record.items() if not _is_null(value)}
+    gold = fields.pop("gold", None)
+    if isinstance(gold, list):
+        gold = ";".join(_text(part, "gold", where) for part in gold)
+    if "general" in fields:
+        fields["general"] = _bool(fields["general"], "general", where)
+    return Task(
+        id=_id(fields.pop("id", ""), index, where),
+        query=_text(fields.pop("query", None), "query", where),
+        gold=_text(gold, "gold", where),
+        extra=fields,
+    )
+
+
+def _text(value: Any, field: str, where: str) -> str:
+    if value is None:
+        raise DataError(f"{where}: field {field!r} is missing; every record needs query and gold")
+    if not isinstance(value, str):
+        raise DataError(f"{where}: field {field!r} is {_kind(value)}; write it as text, in quotes")
+    if not value.strip():
+        raise DataError(f"{where}: field {field!r} is empty; every record needs query and gold")
+    if "\0" in value:
+        raise DataError(f"{where}: field {field!r} contains a NUL character, which no command can carry; remove it")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(f"{where}: field {field!r} holds half a surrogate pair at {error.start}; remove it") from error
+    return value
+
+
+def _id(value: Any, index: int, where: str) -> str:
+    if value == "":
+        return str(index)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return _text(value, "id", where)
+
+
+def _bool(value: Any, field: str, where: str) -> bool:
+    known = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False, "": False}
+    word = str(value).strip().lower()
+    if word not in known:
+        raise DataError(f"{where}: field {field!r} is {value!r}; write true or false")
+    return known[word]
+
+
+def _is_null(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and value != value)
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "an object", list: "a list", str: "a text", bool: "a truth value", type(None): "null"}
+    return names.get(type(value), f"a value of type {type(value).__name__}")
+
+
+def _check_unique(tasks: list[Task], path: Path) -> None:
+    first: dict[str, int] = {}
+    for number, task in enumerate(tasks, start=1):
+        if task.id in first:
+            raise DataError(
+                f"{path}: records {first[task.id]} and {number}, field 'id': both are {task.id!r}; give each its own, "
+                "or leave ids out to count from 0"
+            )
+        first[task.id] = number

@@ -1,0 +1,138 @@
+"""Data sets by name, fetched from a real local server into a cache."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from intercode.errors import DataError, UsageError
+from intercode.tasks import catalog
+from intercode.tasks.download import cache_folder
+
+
+class Server(ThreadingHTTPServer):
+    """Serves the files below `folder`, and counts what it was asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.folder = folder
+        self.requests: list[str] = []
+
+
+class Handler(SimpleHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        self.server.requests.append(self.path)
+        self.directory = str(self.server.folder)
+        super().do_GET()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with Server(tmp_path / "served") as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def write_catalog(server: Server, path: Path, files: dict[str, bytes]) -> Path:
+    """A catalog with one data set called `tiny`, whose files the server has."""
+    text = '[[entry]]\nname = "tiny"\nenv = "bash"\ndescription = "d"\ncount = 1\nlicence = "MIT"\nchecked = true\n'
+    for name, content in files.items():
+        (server.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (server.folder / name).write_bytes(content)
+        text += f'[[entry.files]]\nas = "{name}"\nurl = "http://127.0.0.1:{server.server_port}/{name}"\n'
+        text += f'bytes = {len(content)}\nsha256 = "{hashlib.sha256(content).hexdigest()}"\n'
+    path.write_text(text)
+    return path
+
+
+FILES = {"tasks.jsonl": b'{"query": "q", "gold": "g"}\n', "assets/1/flag": b"flag", "tree.tar": b"t" * 200_000}
+
+
+def test_a_data_set_arrives_as_a_folder(server: Server, tmp_path: Path) -> None:
+    path = write_catalog(server, tmp_path / "c.toml", FILES)
+    folder = catalog.get("tiny", cache=tmp_path / "cache", catalog=path)
+    assert {name: (folder / name).read_bytes() for name in FILES} == FILES
+    assert catalog.downloaded("tiny", cache=tmp_path / "cache", catalog=path) == folder
+
+
+def test_a_data_set_that_is_there_is_not_fetched_again(server: Server, tmp_path: Path) -> None:
+    path = write_catalog(server, tmp_path / "c.toml", FILES)
+    for _ in range(2):
+        catalog.get("tiny", cache=tmp_path / "cache", catalog=path)
+    assert len(server.requests) == len(FILES)
+
+
+def test_progress_counts_over_all_files(server: Server, tmp_path: Path) -> None:
+    path = write_catalog(server, tmp_path / "c.toml", FILES)
+    calls: list[tuple[int, int]] = []
+    catalog.get("tiny", cache=tmp_path, catalog=path, progress=lambda done, total: calls.append((done, total)))
+    total = sum(map(len, FILES.values()))
+    assert calls == sorted(calls)
+    assert calls[-1] == (total, total)
+    assert {call[1] for call in calls} == {total}
+
+
+def test_a_file_that_went_missing_is_fetched_alone(server: Server, tmp_path: Path) -> None:
+    path = write_catalog(server, tmp_path / "c.toml", FILES)
+    folder = catalog.get("tiny", cache=tmp_path, catalog=path)
+    (folder / "tree.tar").unlink()
+    assert catalog.downloaded("tiny", cache=tmp_path, catalog=path) is None
+    catalog.get("tiny", cache=tmp_path, catalog=path)
+    assert len(server.requests) == len(FILES) + 1
+
+
+def test_a_catalog_cannot_write_outside_its_folder(server: Server, tmp_path: Path) -> None:
+    path = write_catalog(server, tmp_path / "c.toml", {"../escaped": b"x"})
+    with pytest.raises(DataError, match="leaves the data set's folder"):
+        catalog.get("tiny", cache=tmp_path, catalog=path)
+
+
+@pytest.mark.parametrize("content", ["", "entry = 3", "[[entry]]\nname = 'x'", "not toml", "[entry]\nname = 'x'"])
+def test_a_malformed_catalog_is_the_datas_fault(tmp_path: Path, content: str) -> None:
+    (tmp_path / "c.toml").write_text(content)
+    with pytest.raises(DataError, match=r"c\.toml: is not a catalog"):
+        catalog.list_entries(tmp_path / "c.toml")
+
+
+def test_an_unknown_name_lists_those_there_are() -> None:
+    with pytest.raises(UsageError, match=r"no data set is called 'spidre'.*spider"):
+        catalog.get("spidre")
+
+
+def test_the_shipped_catalog_is_well_formed() -> None:
+    entries = catalog.list_entries()
+    assert len({entry.name for entry in entries}) == len(entries) == 9
+    for entry in entries:
+        assert entry.env in {"bash", "sql", "python", "ctf"}
+        assert sum(file.path.startswith("tasks.") for file in entry.files) == 1
+        assert len({file.path for file in entry.files}) == len(entry.files)
+        for file in entry.files:
+            assert file.url.startswith("https://")
+            assert len(file.sha256) == 64
+            assert file.bytes > 0
+
+
+def test_the_cache_is_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("INTERCODE_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / ".cache" / "intercode"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_folder() == tmp_path / "xdg" / "intercode"
+    monkeypatch.setenv("INTERCODE_CACHE", str(tmp_path / "own"))
+    assert cache_folder() == tmp_path / "own"
