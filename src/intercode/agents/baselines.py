@@ -1,0 +1,62 @@
+"""Agents without a model: what the right answer, no answer, a neighbour's answer and a past answer are worth.
+
+    gold        the task's own gold, then `submit`                   must reach 100 %
+    noop        nothing, then `submit`                               must reach 0 %
+    retrieval   the golds of the most similar other tasks            a real agent for no money
+    replay      a recorded list of actions, in their order           results seen again
+
+What a model adds is the distance from these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from intercode.agents.base import SUBMIT, Act, Moves, Strategy
+from intercode.tfidf import nearest
+from intercode.types import Task
+
+NO_CODE = "No code was found in the recorded reply."
+
+
+class Script(Protocol):
+    """Where recorded actions come from; None among them is a reply that held no code."""
+
+    def actions_for(self, task: Task) -> Sequence[str | None]: ...
+
+
+def gold(task: Task, protocol: str) -> Moves:
+    yield Act(task.gold)
+    if protocol == SUBMIT:
+        yield Act(SUBMIT)
+
+
+def noop(task: Task, protocol: str) -> Moves:
+    yield Act(SUBMIT if protocol == SUBMIT else "")
+
+
+def retrieval(tasks: Sequence[Task], k: int = 10) -> Strategy:
+    """Answer with the golds of the tasks whose queries are most similar, never with the task's own.
+
+    Under `submit` there is one answer, the nearest one's gold; under `paper`, whose score is seen, up to `k` are tried.
+    """
+
+    def strategy(task: Task, protocol: str) -> Moves:
+        others = [other for other in tasks if other.id != task.id]
+        for index in nearest(task.query, [other.query for other in others], 1 if protocol == SUBMIT else k):
+            yield Act(others[index].gold)
+        if protocol == SUBMIT:
+            yield Act(SUBMIT)
+
+    return strategy
+
+
+def replay(script: Script) -> Strategy:
+    """Act what was recorded for the task. Nothing is added: a recording without a submission is not submitted."""
+
+    def strategy(task: Task, protocol: str) -> Moves:
+        for action in script.actions_for(task):
+            yield Act(action, note=NO_CODE if action is None else None)
+
+    return strategy

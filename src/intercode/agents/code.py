@@ -1,0 +1,143 @@
+"""Finding the one action in what a model wrote.
+
+    reply ──► without <think>…</think> ──► fenced blocks? ── yes ──► the first in the environment's language,
+                                                │                    else the first without a language
+                                                no ──► `code`, a bare `submit`, or text that is no English sentence
+
+One reply is one action: of several blocks the first is taken, since a model that goes on writing has not seen what the
+first one prints. A last line `submit` after other code is dropped for the same reason. A block in another language
+(output, a transcript) is no action. What is left out: guessing which of two commands a sentence without fences means.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+
+TAGS = {
+    "bash": {"bash", "sh", "shell", "zsh", "console", "shell-session", "shellsession", "terminal", "code"},
+    "sql": {"sql", "mysql", "mariadb", "sqlite", "sqlite3", "code"},
+    "python": {"python", "py", "python3", "pycon", "code"},
+}
+TAGS["ctf"] = TAGS["bash"]
+TRANSCRIPTS = {"console", "shell-session", "shellsession", "terminal"}
+
+_THINK = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
+_FENCE = re.compile(r"^(?P<indent>\s*)(?P<ticks>`{3,}|~{3,})\s*(?P<tag>[^`]*?)\s*$")
+_ONE_LINE = re.compile(r"^\s*(?P<ticks>`{1,3})(?P<code>[^`\n]+)(?P=ticks)\s*$", re.MULTILINE)
+_SUBMIT = re.compile(r"^[\s\"'`*]*submit[\s\"'`*.!]*$", re.IGNORECASE)
+_SENTENCE = re.compile(r"^(?:I|I'm|I'll|[A-Z][a-z']*),? +\S")
+_CODE_SIGN = re.compile(r"[|<>$;&={}\\]|(?:^| )[-./~]+\w")
+
+Block = tuple[str, str]
+"""The language a fence names, in lower case and empty if none; and what stood inside."""
+
+
+def split_reply(text: str, language: str = "bash") -> tuple[str | None, str]:
+    """The action in `text` (None if there is none), and the words around it."""
+    thoughts = "\n".join(_THINK.findall(text))
+    said = _THINK.sub("", text.replace("\r\n", "\n")).strip()
+    blocks = list(_blocks(said))
+    code = _choose(blocks, language) if blocks else _bare(said, language)
+    if code is None:
+        return None, f"{thoughts}\n{said}".strip()
+    around = said.replace(code, "", 1) if blocks else ""
+    words = [line for line in around.split("\n") if not _FENCE.match(line)]
+    return code, "\n".join([thoughts, *words]).strip()
+
+
+def _choose(blocks: list[Block], language: str) -> str | None:
+    """The first non-empty block in the right language, else the first without a language, made into one action."""
+    tags = TAGS.get(language, {language})
+    filled = [block for block in blocks if block[1].strip()]
+    ranked = [b for b in filled if b[0] in tags] or [b for b in filled if not b[0]]
+    if not ranked:
+        return None
+    tag, code = ranked[0]
+    return _one_action(_without_prompts(code) if tag in TRANSCRIPTS else code)
+
+
+def _one_action(code: str) -> str:
+    if _SUBMIT.match(code):
+        return "submit"
+    lines = code.strip("\n").rstrip().split("\n")
+    if len(lines) > 1 and lines[-1].strip() == "submit":
+        lines.pop()
+    return "\n".join(lines).rstrip()
+
+
+def _without_prompts(code: str) -> str:
+    """The commands of a terminal transcript whose lines start with `$ `; other text is returned as it is."""
+    commands = [line[2:] for line in code.split("\n") if line.startswith("$ ")]
+    return "\n".join(commands) or code
+
+
+def _bare(said: str, language: str) -> str | None:
+    """A reply without fences: one command in backticks, `submit`, or text that does not read as a sentence."""
+    if _SUBMIT.match(said):
+        return "submit"
+    first = said.split("\n", 1)[0].strip()
+    keyword = language == "sql" and first.split(" ", 1)[0].upper() in {"SELECT", "SHOW", "DESCRIBE", "DESC", "WITH"}
+    if not first or (_reads_as_prose(first) and not keyword):
+        return None
+    return _one_action(said)
+
+
+def _reads_as_prose(line: str) -> bool:
+    if re.match(r"^(?:[#>*] |\d+\. )", line) or (line.endswith((":", "?", "!")) and " " in line):
+        return True
+    if re.match(r"^[A-Z][a-z]+[.!?]?$", line):
+        return True
+    return bool(_SENTENCE.match(line)) and (line.endswith(".") or not _CODE_SIGN.search(line))
+
+
+def _blocks(text: str) -> Iterator[Block]:
+    """Every fenced block of `text`, in order; one that is never closed reaches to the end."""
+    lines = text.split("\n")
+    at = 0
+    while at < len(lines):
+        fence = _FENCE.match(lines[at])
+        if fence is None:
+            yield from _one_line_block(lines[at])
+            at += 1
+            continue
+        end = _closing(lines, at + 1, fence["ticks"])
+        body = "\n".join(lines[at + 1 : end])
+        yield _tag(fence["tag"]), textwrap.dedent(body) if fence["indent"] else body
+        at = end + 1
+
+
+def _closing(lines: list[str], start: int, ticks: str) -> int:
+    """The line that closes a fence of `ticks`; a fence with a language inside opens a nested one (a here-document)."""
+    closers = [i for i in range(start, len(lines)) if _is_fence(lines[i], ticks)]
+    depth = 0
+    for i in closers:
+        if not lines[i].strip().strip("`~").strip():
+            if depth == 0:
+                return i
+            depth -= 1
+        else:
+            depth += 1
+    return closers[0] if closers else len(lines)
+
+
+def _is_fence(line: str, ticks: str) -> bool:
+    fence = _FENCE.match(line)
+    return fence is not None and fence["ticks"][0] == ticks[0] and len(fence["ticks"]) >= len(ticks)
+
+
+def _one_line_block(line: str) -> Iterator[Block]:
+    """A line that is nothing but code between backticks: ```` ```bash ls``` ```` or ```` `ls` ````."""
+    match = _ONE_LINE.match(line)
+    if match is None:
+        return
+    first, _, rest = match["code"].strip().partition(" ")
+    known = any(first.lower() in tags for tags in TAGS.values())
+    yield (_tag(first), rest) if known and rest and match["ticks"] == "```" else ("", match["code"].strip())
+
+
+def _tag(info: str) -> str:
+    """The language a fence names: ``bash``, also in ``{.bash}`` or ``bash title="x"``."""
+    words = info.strip("{} .").lower().split()
+    return words[0].strip("{}.") if words else ""

@@ -1,0 +1,47 @@
+"""What counts as the action in a model's reply: the golden file, and a few rules that hold for any text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from intercode.agents.code import split_reply
+
+GOLDEN = json.loads((Path(__file__).parent / "replies.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("case", GOLDEN, ids=[case["name"] for case in GOLDEN])
+def test_golden_replies(case: dict[str, str | None]) -> None:
+    code, _ = split_reply(case["reply"] or "", case.get("language") or "bash")
+    assert code == case["code"]
+
+
+def test_the_golden_file_is_large_enough() -> None:
+    assert len(GOLDEN) >= 25
+    assert sum(case["code"] is None for case in GOLDEN) >= 6
+
+
+def test_the_words_around_the_code_are_the_thought() -> None:
+    code, thought = split_reply("<think>hm</think>First I look.\n```bash\nls\n```\nThen more.")
+    assert code == "ls"
+    assert "First I look." in thought
+    assert "Then more." in thought
+    assert "hm" in thought
+    assert "```" not in thought
+
+
+def test_a_bare_command_has_no_thought() -> None:
+    assert split_reply("ls -la | wc -l") == ("ls -la | wc -l", "")
+
+
+def test_a_reply_without_code_is_all_thought() -> None:
+    assert split_reply("I am not sure what to do.") == (None, "I am not sure what to do.")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "`", "```", "````\n```", "~~~", "<think>", "\n\n", "``````", "\x00", "```\n```\n```"]
+)
+def test_no_text_breaks_it(text: str) -> None:
+    split_reply(text)
