@@ -11,6 +11,7 @@ A clean end between two frames raises `EOFError`.
 from __future__ import annotations
 
 import json
+import os
 import socket
 import struct
 from typing import Any
@@ -34,7 +35,9 @@ def send(sock: socket.socket, head: dict[str, Any], payload: bytes = b"", fds: t
 
 def receive(sock: socket.socket, limit: int) -> tuple[dict[str, Any], bytes, list[int]]:
     """One frame: its JSON object, its payload of at most `limit` bytes, and the descriptors that came with it."""
-    data, fds, _, _ = socket.recv_fds(sock, HEADER.size, FDS, socket.MSG_CMSG_CLOEXEC)
+    data, fds, _, _ = socket.recv_fds(sock, HEADER.size, FDS)
+    for fd in fds:
+        os.set_inheritable(fd, False)  # recv_fds drops its flags, MSG_CMSG_CLOEXEC among them, before Python 3.12
     if not data:
         raise EOFError
     json_size, payload_size = HEADER.unpack(_fill(sock, bytearray(data), HEADER.size))
