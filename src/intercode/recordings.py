@@ -1,0 +1,183 @@
+"""Past episodes in a form that can be acted again: the first system's logs, and our own run folders.
+
+    {"0": {turn_history, summary, info, …}, …}        Try Again: scored after every turn     protocol `paper`
+    {"0": {… actions "execute[…]", "submit"}}         ReAct: scored at the submission        protocol `submit`
+    {"meta": …, "logs": {"0": …}}                     Plan & Solve: as Try Again
+    RUN/run.json, RUN/episodes.jsonl                  our own
+
+Actions are given as the first system executed them: a ReAct action without its wrapper, and None where the reply held
+no code, so that nothing was executed. Fences that it did not strip are left in. What the models thought is not kept.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from intercode.errors import DataError, UsageError
+from intercode.types import Task
+
+_EXECUTE = re.compile(r"execute\[(.*)\]", re.DOTALL)
+_NO_CODE = re.compile(r"^No \w+ code ")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedEpisode:
+    """What was done on one task. All sequences have one entry per turn; a reward is the number that was written then.
+
+    `turns_max` is how many actions were allowed (a ReAct run adds a submission of its own after the last);
+    `gold_output` is what the gold printed, where the last turn recorded it.
+    """
+
+    task: str
+    query: str
+    actions: Sequence[str | None]
+    observations: Sequence[str]
+    rewards: Sequence[float]
+    valid: Sequence[bool]
+    max_reward: float
+    turns_max: int
+    gold_output: str | None = None
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The episodes of one file, and the protocol under which they were scored."""
+
+    path: str
+    protocol: str
+    episodes: Sequence[RecordedEpisode]
+
+    @property
+    def turns_max(self) -> int:
+        return max((episode.turns_max for episode in self.episodes), default=0)
+
+    @property
+    def success_rate(self) -> float:
+        """The share of episodes whose best reward is exactly 1 (the paper's measure); 0 of none is 0."""
+        return sum(episode.max_reward == 1 for episode in self.episodes) / max(1, len(self.episodes))
+
+    @cached_property
+    def _by_task(self) -> dict[str, RecordedEpisode]:
+        return {episode.task: episode for episode in reversed(self.episodes)}
+
+    @cached_property
+    def _by_query(self) -> dict[str, RecordedEpisode]:
+        return {episode.query: episode for episode in reversed(self.episodes)}
+
+    def find(self, task: Task) -> RecordedEpisode:
+        """The episode of `task`: by id if the query agrees, else by query. Raises `DataError` if there is none."""
+        named = self._by_task.get(task.id)
+        if named and (named.query in task.query or task.query in named.query):
+            return named
+        if task.query in self._by_query:
+            return self._by_query[task.query]
+        raise DataError(f"{self.path} has no episode of task {task.id}; give the task file that it was recorded with")
+
+    def actions_for(self, task: Task) -> Sequence[str | None]:
+        return self.find(task).actions
+
+
+def load_recording(path: str | Path) -> Recording:
+    """Read one of the first system's log files, or a run folder of ours (its first epoch).
+
+    Raises `UsageError` if there is no such file, `DataError` naming the episode if it is something else.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return _own_run(path)
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"the recording {path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise DataError(f"{path} is not JSON: {error}") from error
+    logs = content.get("logs", content) if isinstance(content, dict) else None
+    if not isinstance(logs, dict):
+        raise DataError(f"{path} is not a recorded run: an object with one entry per task is expected")
+    react = any(_is_react(entry) for entry in logs.values())
+    episodes = [_guarded(path, key, lambda e: _episode(e, react), entry) for key, entry in logs.items()]
+    return Recording(str(path), "submit" if react else "paper", episodes)
+
+
+def _guarded(path: Path, key: str, read: Any, entry: Any) -> RecordedEpisode:
+    try:
+        episode: RecordedEpisode = read(entry)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise DataError(f"{path}, episode {key} is not a recorded episode: {error!r}") from error
+    return episode
+
+
+def _is_react(entry: Any) -> bool:
+    return isinstance(entry, dict) and "thoughts" in entry.get("turn_history", {})
+
+
+def _episode(entry: Mapping[str, Any], react: bool) -> RecordedEpisode:
+    history, summary, info = entry["turn_history"], entry["summary"], entry.get("info") or {}
+    observations = [str(observation) for observation in history["observations"]]
+    unwrap = _react_action if react else _plain_action
+    actions = [unwrap(action, seen) for action, seen in zip(history["actions"], observations, strict=True)]
+    return RecordedEpisode(
+        task=str(entry["task_id"]),
+        query=entry["query"],
+        actions=actions,
+        observations=observations,
+        rewards=[float(reward) for reward in history["rewards"][: len(actions)]],
+        valid=[valid is not False for valid in history["valid_action"][: len(actions)]],
+        max_reward=float(summary["max_reward"]),
+        turns_max=int(summary.get("turns_max", len(actions))),
+        gold_output=_text(info.get("eval_obs")),
+    )
+
+
+def _react_action(action: str, _seen: str) -> str | None:
+    """`submit`, or what stood between the outermost brackets of `execute[…]`; anything else was not executed."""
+    if action == "submit":
+        return action
+    wrapped = _EXECUTE.search(action)
+    return wrapped[1] if wrapped else None
+
+
+def _plain_action(action: str, seen: str) -> str | None:
+    """The recorded text, unless the loop answered that it found no code in it."""
+    return None if _NO_CODE.match(seen) else action
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _own_run(path: Path) -> Recording:
+    try:
+        config = json.loads((path / "run.json").read_bytes())
+        lines = (path / "episodes.jsonl").read_bytes().split(b"\n")[:-1]
+    except OSError as error:
+        raise UsageError(f"{path} holds no run: {error.strerror}") from error
+    except ValueError as error:
+        raise DataError(f"{path / 'run.json'} is not JSON: {error}") from error
+    read = [_guarded(path, f"on line {number}", _own_episode, line) for number, line in enumerate(lines, 1)]
+    last = {episode.task: episode for episode in read if episode is not None}
+    return Recording(str(path), config.get("protocol", "submit"), list(last.values()))
+
+
+def _own_episode(line: bytes) -> RecordedEpisode | None:
+    """An episode of ours; None for one without a reward, and for all epochs but the first."""
+    record = json.loads(line)
+    if record["reward"] is None or record["epoch"] != 0:
+        return None
+    turns = [turn for turn in record["turns"] if turn["action"] is not None or turn["observation"]]
+    return RecordedEpisode(
+        task=record["task"],
+        query=record["query"],
+        actions=[turn["action"] for turn in turns],
+        observations=[turn["observation"] for turn in turns],
+        rewards=[turn["score"] or 0.0 for turn in turns],
+        valid=[turn["action"] is not None and turn["exit_code"] in (0, None) for turn in turns],
+        max_reward=record["reward"],
+        turns_max=len(turns),
+    )

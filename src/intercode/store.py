@@ -1,0 +1,226 @@
+"""The run folder: what was set, and one line per episode that came to an end.
+
+    RUN/run.json          written once, before the first episode, by rename
+    RUN/episodes.jsonl    appended: one write and one fsync per line (0.2 ms on an ordinary disk, far less than an episode)
+    flock on RUN          held while a process runs in it
+
+A process may be killed at any moment: every whole line survives, and a torn last line is cut off when the folder is
+next opened, so that its episode is run again. Episodes without a reward (a fault, a budget that ran out) do not count
+as finished; when they are run again the reader takes the last line of a task and epoch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Self
+
+from intercode.errors import StoreError, UsageError
+from intercode.types import Episode, Turn, Usage
+
+SCHEMA = 1
+FREE = frozenset({"workers", "out", "run", "created", "git_commit", "python", "max_cost", "max_tokens", "max_seconds"})
+"""Settings that do not decide what an episode's result is: a resumed run may differ in them."""
+
+Config = Mapping[str, Any]
+Key = tuple[str, int]
+
+
+class RunStore:
+    """One open run folder. Only one process, and in it one thread at a time, may append."""
+
+    def __init__(self, path: Path, file: int, held: contextlib.ExitStack) -> None:
+        self.path = path
+        self._file = file
+        self._held = held
+        self._episodes = {_key(episode): episode for episode in _read_episodes(path)}
+
+    @classmethod
+    def create(cls, path: str | Path, config: Config, *, resume: bool = False) -> RunStore:
+        """Open `path` for a run with `config`: a new or empty folder, or with `resume` one that holds the same run.
+
+        Raises `UsageError` if the folder holds other things, a run without `resume`, or a run whose settings differ in
+        what decides results; `StoreError` if another process runs in it or it cannot be written.
+        """
+        path = Path(path)
+        with _storage_faults(path), contextlib.ExitStack() as held:
+            path.mkdir(parents=True, exist_ok=True)
+            folder = _opened(held, path, os.O_RDONLY | os.O_DIRECTORY)
+            _lock(path, folder)
+            _settle(path, json.loads(json.dumps(dict(config))), resume)
+            file = _opened(held, path / "episodes.jsonl", os.O_RDWR | os.O_CREAT | os.O_APPEND)
+            _cut_torn_line(file)
+            os.fsync(folder)
+            return cls(path, file, held.pop_all())
+
+    def finished(self) -> set[Key]:
+        """The (task, epoch) pairs that need not be run again."""
+        return {key for key, episode in self._episodes.items() if episode.reward is not None}
+
+    def episodes(self) -> list[Episode]:
+        """The last record of every task and epoch, in the order in which they first came."""
+        return list(self._episodes.values())
+
+    def append(self, episode: Episode) -> None:
+        """Write `episode` durably. Raises `StoreError` if it is finished already or the disk does not take it."""
+        known = self._episodes.get(_key(episode))
+        if known is not None and known.reward is not None:
+            raise StoreError(f"{self.path}: task {episode.task}, epoch {episode.epoch} is recorded already")
+        with _storage_faults(self.path):
+            _append_line(self._file, json.dumps(to_json(episode), allow_nan=False).encode() + b"\n")
+        self._episodes[_key(episode)] = episode
+
+    def close(self) -> None:
+        """Release the folder. May be called twice."""
+        self._held.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+
+def read_run(path: str | Path) -> tuple[dict[str, Any], list[Episode]]:
+    """The settings of a run, with its path as `run`, and the last record of every task and epoch.
+
+    Works while the run goes on: a last line that is still being written is left out. Raises `UsageError` if there is no
+    run, `StoreError` naming the line for anything that this program did not write.
+    """
+    path = Path(path)
+    if not (path / "run.json").is_file():
+        raise UsageError(f"{path} holds no run; give the folder that `eval --out` made")
+    with _storage_faults(path):
+        config = _read_config(path)
+        return {**config, "run": str(path)}, list({_key(episode): episode for episode in _read_episodes(path)}.values())
+
+
+def to_json(episode: Episode) -> dict[str, Any]:
+    """One line of episodes.jsonl, as plain data."""
+    turns = [{**asdict(turn), "ask": None if turn.ask is None else list(turn.ask)} for turn in episode.turns]
+    return {
+        "schema": SCHEMA, "task": episode.task, "epoch": episode.epoch, "seed": episode.seed, "query": episode.query,
+        "turns": turns, "reward": episode.reward, "success": episode.success, "parts": dict(episode.parts),
+        "ended": episode.ended, "error": episode.error,
+    }  # fmt: skip
+
+
+def from_json(record: Mapping[str, Any]) -> Episode:
+    """The opposite of `to_json`. Raises KeyError, TypeError or ValueError for anything else."""
+    fields = dict(record)
+    if (schema := fields.pop("schema")) != SCHEMA:
+        raise ValueError(f"schema {schema!r}, but this version reads {SCHEMA}")
+    episode = Episode(turns=tuple(_turn(turn) for turn in fields.pop("turns")), **fields)
+    if not isinstance(episode.task, str) or not isinstance(episode.reward, int | float | None):
+        raise TypeError("`task` must be a text and `reward` a number or null")
+    return episode
+
+
+def _turn(record: Mapping[str, Any]) -> Turn:
+    ask = record["ask"]
+    return Turn(**{**record, "ask": None if ask is None else tuple(ask), "usage": Usage(**record["usage"])})
+
+
+def _key(episode: Episode) -> Key:
+    return episode.task, episode.epoch
+
+
+def _settle(path: Path, config: dict[str, Any], resume: bool) -> None:
+    """Make `path` the folder of a run with `config`, or make sure that it is."""
+    names = {entry.name for entry in path.iterdir()} - {"run.json.new"}
+    if not names:
+        _write_config(path, config)
+    elif "run.json" not in names:
+        raise UsageError(f"{path} is not empty and holds no run; choose another folder with --out")
+    elif not resume:
+        raise UsageError(f"{path} holds a run; add --resume to go on with it, or choose another folder with --out")
+    elif differing := _differing(_read_config(path), config):
+        raise UsageError(f"{path} holds a run with other settings ({', '.join(differing)}); start a new one with --out")
+
+
+def _differing(old: Config, new: Config) -> list[str]:
+    """What differs and decides results, as `key: old → new`."""
+    keys = sorted((old.keys() | new.keys()) - FREE)
+    return [f"{key}: {old.get(key)!r} → {new.get(key)!r}" for key in keys if old.get(key) != new.get(key)]
+
+
+def _write_config(path: Path, config: Config) -> None:
+    draft = path / "run.json.new"
+    with draft.open("w", encoding="utf-8") as file:
+        json.dump(config, file, indent=2, sort_keys=True)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path / "run.json")
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        config = json.loads((path / "run.json").read_text("utf-8"))
+    except ValueError as error:
+        raise StoreError(f"{path / 'run.json'} is damaged: {error}") from error
+    if not isinstance(config, dict):
+        raise StoreError(f"{path / 'run.json'} is damaged: not an object")
+    return config
+
+
+def _read_episodes(path: Path) -> Iterator[Episode]:
+    file = path / "episodes.jsonl"
+    whole_lines = file.read_bytes().split(b"\n")[:-1] if file.exists() else []
+    for number, line in enumerate(whole_lines, 1):
+        try:
+            yield from_json(json.loads(line))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise StoreError(f"{file}, line {number} is not an episode: {error!r}; mend or delete that line") from error
+
+
+def _append_line(file: int, line: bytes) -> None:
+    """Write all of `line` at the end and force it to disk, or leave the file as it was."""
+    end = os.fstat(file).st_size
+    try:
+        if os.write(file, line) != len(line):
+            raise OSError("the disk is full")
+        os.fsync(file)
+    except OSError:
+        os.ftruncate(file, end)
+        raise
+
+
+def _cut_torn_line(file: int) -> None:
+    """Drop what follows the last line end: a write that a kill interrupted."""
+    end = size = os.fstat(file).st_size
+    while end > 0:
+        start = max(0, end - 65536)
+        at = os.pread(file, end - start, start).rfind(b"\n")
+        if at >= 0:
+            end = start + at + 1
+            break
+        end = start
+    if end < size:
+        os.ftruncate(file, end)
+
+
+def _opened(held: contextlib.ExitStack, path: Path, flags: int) -> int:
+    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o644)
+    held.callback(os.close, descriptor)
+    return descriptor
+
+
+def _lock(path: Path, folder: int) -> None:
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise StoreError(f"{path} is in use by another process; wait for it or choose another folder") from error
+
+
+@contextlib.contextmanager
+def _storage_faults(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"{path} cannot be used as a run folder: {error}") from error
