@@ -1,0 +1,1 @@
+"""Playing episodes: one (`episode.py`), and many in parallel (`run.py`)."""

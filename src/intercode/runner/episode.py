@@ -1,0 +1,149 @@
+"""The one loop: a strategy, a model and an environment play one task.
+
+    ┌────────► strategy ── Ask ──► model ── Reply ─┐
+    │             └─────── Act ──► env ─── Step ───┤──► Turn
+    └──────────────────────────────────────────────┘
+
+It ends when the environment says so, when the turns or the run's budget are used up, or when the strategy returns.
+Faults of the model, the data or the machine pass through: `run.py` writes them down, and they never become a reward.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import Any, Protocol, SupportsFloat
+
+from intercode.agents.base import SUBMIT, Act, Ask, Moves, Step, Strategy
+from intercode.errors import UsageError
+from intercode.models.base import Model
+from intercode.runner.meter import Meter
+from intercode.types import Ended, Episode, Reply, Score, Task, Turn
+
+UNSCORED = Score(0.0, False)
+
+
+class Playable(Protocol):
+    """What the loop needs of an environment: `InterCodeEnv`, or any Gymnasium environment that behaves like it."""
+
+    @property
+    def protocol(self) -> str: ...
+    def reset(self, *, seed: int | None = ..., options: dict[str, Any] | None = ...) -> tuple[str, dict[str, Any]]: ...
+    def step(self, action: str) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]: ...
+    def close(self) -> None: ...
+
+
+def play(
+    env: Playable,
+    task: Task,
+    strategy: Strategy,
+    model: Model | None,
+    meter: Meter,
+    *,
+    epoch: int = 0,
+    seed: int = 0,
+    turns: list[Turn] | None = None,
+) -> Episode:
+    """Play `task` to its end. The reward is the best one seen (under `submit` only the submission earns any).
+
+    `meter.limits.turns` bounds the actions, with or without code; one more is allowed if it is the submission.
+    A run that must stop cuts the episode off: ``ended="limit"`` and no reward. `turns` is filled as they happen, for a
+    caller who wants them after a fault. Raises `DataError`, `SandboxError` and `ModelError`.
+    """
+    log = [] if turns is None else turns
+    query, _ = env.reset(seed=seed, options={"task": task.id})
+    best = UNSCORED
+    ended: Ended | None = None
+    answer: Reply | Step | None = None
+    with closing(strategy(replace(task, query=query), env.protocol)) as flow:
+        while ended is None:
+            move = _advance(flow, answer)
+            if move is None or (ended := _forbidden(move, log, meter, env.protocol)):
+                ended = ended or "turns"
+            elif isinstance(move, Ask):
+                answer = _ask(model, move, meter, log)
+            else:
+                answer = step = _act(env, move, log)
+                best, ended = _better(best, step), _end(step)
+    score = UNSCORED if ended == "agent_fault" else best
+    reward = None if ended == "limit" else score.reward
+    success = reward is not None and score.success
+    return Episode(task.id, query, tuple(log), reward, success, ended, score.parts, epoch, seed)
+
+
+def _advance(flow: Moves, answer: Reply | Step | None) -> Ask | Act | None:
+    """The strategy's next move, or None when it has nothing more to do."""
+    try:
+        move: Ask | Act = flow.send(answer)
+    except StopIteration:
+        return None
+    return move
+
+
+def _forbidden(move: Ask | Act, log: Sequence[Turn], meter: Meter, protocol: str) -> Ended | None:
+    """Why the episode ends before this move, or None if it may be made."""
+    if meter.over():
+        return "limit"
+    allowed = meter.limits.turns
+    if allowed is None or (used := sum(not _is_open(turn) for turn in log)) < allowed:
+        return None
+    return None if used == allowed and protocol == SUBMIT and _is_submission(move) else "turns"
+
+
+def _is_submission(move: Ask | Act) -> bool:
+    return isinstance(move, Act) and move.action is not None and move.action.split()[:1] == [SUBMIT]
+
+
+def _ask(model: Model | None, ask: Ask, meter: Meter, log: list[Turn]) -> Reply:
+    if model is None:
+        raise UsageError("this agent asks a model; name one with --model")
+    reply = model.complete(ask.messages)
+    meter.spend(reply.usage)
+    log.append(Turn(ask=tuple(ask.messages), reply=reply.text, usage=reply.usage))
+    return reply
+
+
+def _act(env: Playable, act: Act, log: list[Turn]) -> Step:
+    """Make the move and complete the turn that its question opened, or make a turn of its own."""
+    started = time.perf_counter()
+    step = Step(act.note or "") if act.action is None else _step(env, act.action)
+    asked = log.pop() if log and _is_open(log[-1]) else Turn()
+    info = step.info or {}
+    log.append(
+        replace(
+            asked,
+            thought=act.thought,
+            action=act.action,
+            observation=step.observation,
+            exit_code=info.get("exit_code"),
+            timed_out=info.get("timed_out", False),
+            truncated_output=info.get("truncated_output", False),
+            score=info["score"].reward if "score" in info else None,
+            seconds=round(time.perf_counter() - started, 6),
+        )
+    )
+    return step
+
+
+def _step(env: Playable, action: str) -> Step:
+    observation, reward, terminated, truncated, info = env.step(action)
+    return Step(observation, float(reward), terminated, truncated, info)
+
+
+def _is_open(turn: Turn) -> bool:
+    """Whether a turn is so far only a question and its reply."""
+    return turn.action is None and not turn.observation
+
+
+def _better(best: Score, step: Step) -> Score:
+    score = (step.info or {}).get("score")
+    return score if score is not None and (best is UNSCORED or score.reward > best.reward) else best
+
+
+def _end(step: Step) -> Ended | None:
+    if not (step.terminated or step.truncated):
+        return None
+    ended: Ended = (step.info or {}).get("ended", "submit" if step.terminated else "turns")
+    return ended

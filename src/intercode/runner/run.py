@@ -1,0 +1,209 @@
+"""Many episodes: workers take them from one queue, the caller's thread writes them down.
+
+    jobs ──► worker (a thread with its own environment) ──► play ──► results ──► caller's thread ──► store, on_episode
+                └── a fault becomes the episode's error; the environment is thrown away and built anew
+
+Results do not depend on the number of workers: each episode's seed comes from the run's seed, the task and the epoch.
+The first Ctrl-C or SIGTERM cuts the episodes under way off, unrecorded, and ends the run; a second does not wait.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+from intercode.agents.base import Strategy
+from intercode.errors import DataError, IntercodeError, UsageError
+from intercode.models.base import Model
+from intercode.runner.episode import Playable, play
+from intercode.runner.interrupts import GRACE, Interrupts
+from intercode.runner.meter import Meter
+from intercode.store import RunStore
+from intercode.types import Episode, Task, Turn, Usage
+
+FAULTS_IN_A_ROW = 3
+
+
+class _Faults:
+    """Counts faults of one kind in a row, over all workers, and stops the run at the third."""
+
+    def __init__(self, meter: Meter) -> None:
+        self.fatal: IntercodeError | None = None
+        self._meter = meter
+        self._row: list[IntercodeError] = []
+        self._lock = threading.Lock()
+
+    def note(self, fault: IntercodeError | None) -> None:
+        """Called after each episode. The data's faults are one task's own: they neither count nor break a row."""
+        if isinstance(fault, DataError):
+            return
+        with self._lock:
+            self._row = [*(f for f in self._row if type(f) is type(fault)), fault] if fault else []
+            if len(self._row) >= FAULTS_IN_A_ROW and self.fatal is None:
+                self.fatal = fault
+                self._meter.stop(f"{FAULTS_IN_A_ROW} faults in a row")
+
+    def raise_fatal(self) -> None:
+        if self.fatal is not None:
+            kept = "finished episodes are kept; when it is mended, go on with --resume"
+            raise type(self.fatal)(f"stopped after {FAULTS_IN_A_ROW} faults in a row: {self.fatal} ({kept})")
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What the workers share. A result that is an exception ended its worker; None says that a worker is done."""
+
+    make_env: Callable[[], Playable]
+    strategy: Strategy
+    model: Model | None
+    meter: Meter
+    faults: _Faults
+    seed: int
+    jobs: queue.SimpleQueue[tuple[Task, int]] = field(default_factory=queue.SimpleQueue)
+    results: queue.SimpleQueue[Episode | BaseException | None] = field(default_factory=queue.SimpleQueue)
+
+
+def evaluate(
+    make_env: Callable[[], Playable],
+    strategy: Strategy,
+    model: Model | None = None,
+    *,
+    tasks: Sequence[Task],
+    store: RunStore | None = None,
+    workers: int = 1,
+    epochs: int = 1,
+    seed: int = 0,
+    meter: Meter | None = None,
+    on_episode: Callable[[Episode], None] | None = None,
+) -> list[Episode]:
+    """Play every task `epochs` times, except what `store` holds already, and return the whole run in task order.
+
+    `make_env` is called in each worker's thread, and again after a fault; `on_episode` in this thread, when the episode
+    is on disk. A fault ends up in the episode's `error`; the third of one kind in a row is raised, for then a server or
+    the machine is down (the data's faults do not count: they are one task's own). Ctrl-C raises `KeyboardInterrupt`
+    once the folder is in order. A spent budget ends the run early; `meter.over()` tells.
+    """
+    meter = meter or Meter()
+    run = _Run(make_env, strategy, model, meter, _Faults(meter), seed)
+    done = {(episode.task, episode.epoch): episode for episode in (store.episodes() if store else ())}
+    meter.spend(sum((episode.usage for episode in done.values()), Usage()))
+    order = [(task, epoch) for epoch in range(epochs) for task in tasks]
+    todo = [job for job in order if not _is_finished(done.get((job[0].id, job[1])))]
+    for job in todo:
+        run.jobs.put(job)
+    with Interrupts(meter) as interrupts, _working(run, min(workers, len(todo))) as threads:
+        for episode in _collect(run, len(threads), interrupts):
+            if interrupts.at is not None and episode.reward is None:
+                continue
+            done[episode.task, episode.epoch] = episode
+            if store:
+                store.append(episode)
+            if on_episode:
+                on_episode(episode)
+    return [done[task.id, epoch] for task, epoch in order if (task.id, epoch) in done]
+
+
+def episode_seed(seed: int, task: str, epoch: int) -> int:
+    """The seed of one episode: 31 bits of a hash, so that it depends on nothing else that runs."""
+    digest = hashlib.sha256(f"{seed}\0{task}\0{epoch}".encode()).digest()
+    return int.from_bytes(digest[:4], "big") >> 1
+
+
+def _is_finished(episode: Episode | None) -> bool:
+    return episode is not None and episode.reward is not None
+
+
+def _work(run: _Run) -> None:
+    """One worker's life."""
+    seat = _Seat(run)
+    try:
+        while run.meter.over() is None:
+            run.results.put(seat.play(*run.jobs.get_nowait()))
+    except queue.Empty:
+        pass
+    except BaseException as error:
+        run.results.put(error)
+    finally:
+        seat.leave()
+        run.results.put(None)
+
+
+class _Seat:
+    """One worker's place at an environment of its own, which is built when it is first needed."""
+
+    def __init__(self, run: _Run) -> None:
+        self._run = run
+        self._env: Playable | None = None
+
+    def play(self, task: Task, epoch: int) -> Episode:
+        """The boundary where a fault becomes an episode's error, with the turns that were played until then."""
+        run, turns, fault = self._run, list[Turn](), None
+        seed = episode_seed(run.seed, task.id, epoch)
+        try:
+            self._env = self._env or run.make_env()
+            place = (self._env, task, run.strategy, run.model, run.meter)
+            episode = play(*place, epoch=epoch, seed=seed, turns=turns)
+        except UsageError:
+            raise
+        except IntercodeError as error:
+            fault, text = error, f"{error.fault}: {error}"
+            episode = Episode(task.id, task.query, tuple(turns), None, False, None, {}, epoch, seed, text)
+            self.leave()
+        run.faults.note(fault)
+        return episode
+
+    def leave(self) -> None:
+        """Close the environment; one that has just failed may fail to close as well."""
+        env, self._env = self._env, None
+        if env is not None:
+            with suppress(IntercodeError):
+                env.close()
+
+
+@contextmanager
+def _working(run: _Run, workers: int) -> Iterator[list[threading.Thread]]:
+    """Workers at work. If the block fails they stop within a turn; as daemons they never hold up the exit."""
+    threads = [threading.Thread(target=_work, args=(run,), name=f"worker-{i}", daemon=True) for i in range(workers)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield threads
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        run.meter.stop(f"the run failed: {error!r}")
+        _join(threads)
+        raise
+    else:
+        _join(threads)
+
+
+def _join(threads: Sequence[threading.Thread]) -> None:
+    deadline = time.monotonic() + GRACE
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+
+
+def _collect(run: _Run, workers: int, interrupts: Interrupts) -> Iterator[Episode]:
+    """Results as they come, until all workers are done; then what ended the run, if anything did, is raised."""
+    crash: BaseException | None = None
+    while workers and not interrupts.overdue():
+        with suppress(queue.Empty):
+            result = run.results.get(timeout=0.2)
+            if result is None:
+                workers -= 1
+            elif isinstance(result, BaseException):
+                crash = crash or result
+                run.meter.stop(f"a worker failed: {result!r}")
+            else:
+                yield result
+    if crash is not None:
+        raise crash
+    if interrupts.at is not None:
+        raise KeyboardInterrupt
+    run.faults.raise_fatal()

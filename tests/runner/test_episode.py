@@ -1,0 +1,225 @@
+"""The one loop, with a real environment and a model that is a list of replies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from calculator import Calculator, make_tasks
+
+from intercode.agents import Act, Ask, Moves, Strategy, gold, noop, try_again
+from intercode.errors import ModelError, SandboxDied, UsageError
+from intercode.runner.episode import play
+from intercode.runner.meter import Limits, Meter
+from intercode.types import Episode, Message, Reply, Task, Turn, Usage
+
+TASKS = make_tasks(3)
+
+
+class Speaker:
+    """A model that answers from a list, and counts."""
+
+    name = "speaker"
+
+    def __init__(self, *replies: str) -> None:
+        self.replies, self.usage, self.calls = list(replies), Usage(10, 5, 0.25), 0
+
+    def complete(self, messages: Sequence[Message]) -> Reply:
+        self.calls += 1
+        if not self.replies:
+            raise ModelError("the server is gone")
+        return Reply(self.replies.pop(0), self.usage)
+
+
+def acts(*actions: str | None) -> Strategy:
+    def strategy(task: Task, protocol: str) -> Moves:
+        for action in actions:
+            yield Act(action, note="no code" if action is None else None)
+
+    return strategy
+
+
+def run(
+    strategy: Strategy,
+    protocol: str = "submit",
+    model: Speaker | None = None,
+    limits: Limits | None = None,
+    **more: int,
+) -> Episode:
+    return play(Calculator(TASKS, protocol), TASKS[0], strategy, model, Meter(limits), **more)
+
+
+def test_gold_submits_and_is_solved() -> None:
+    episode = run(gold, epoch=2, seed=7)
+    assert (episode.reward, episode.success, episode.ended) == (1.0, True, "submit")
+    assert (episode.task, episode.query, episode.epoch, episode.seed) == ("t001", "make 1 plus 2", 2, 7)
+    assert [(turn.action, turn.observation, turn.score) for turn in episode.turns] == [
+        ("1 2 +", "3", None),
+        ("submit", "submitted", 1.0),
+    ]
+    assert episode.parts == {"distance": 0.0}
+    assert all(turn.seconds >= 0 and turn.exit_code == 0 for turn in episode.turns)
+
+
+def test_gold_is_solved_without_a_submission_under_the_papers_protocol() -> None:
+    episode = run(gold, "paper")
+    assert (episode.reward, episode.ended, len(episode.turns)) == (1.0, "solved", 1)
+
+
+def test_noop_earns_nothing() -> None:
+    assert not run(noop).success
+    assert not run(noop, "paper").success
+
+
+def test_the_papers_reward_is_the_best_over_the_turns_with_its_parts() -> None:
+    episode = run(acts("2", "9", "1"), "paper")
+    assert episode.reward == 0.25
+    assert episode.parts == {"distance": 1.0}
+    assert [turn.score for turn in episode.turns] == [0.25, 0.071, 0.167]
+    assert episode.ended == "turns"
+
+
+def test_under_submit_only_the_submission_earns() -> None:
+    episode = run(acts("1 2 +"))
+    assert (episode.reward, episode.success, episode.ended) == (0.0, False, "turns")
+
+
+def test_a_reply_without_code_costs_a_turn_and_executes_nothing() -> None:
+    episode = run(acts(None, "1 2 +", "submit"), limits=Limits(turns=1))
+    assert (episode.reward, episode.ended) == (0.0, "turns")
+    assert [(turn.action, turn.observation) for turn in episode.turns] == [(None, "no code")]
+
+
+def test_one_submission_beyond_the_turns_is_allowed_and_nothing_else() -> None:
+    assert run(gold, limits=Limits(turns=1)).reward == 1.0
+    assert len(run(acts("1", "2", "submit"), limits=Limits(turns=1)).turns) == 1
+    assert len(run(acts("1", "submit"), "paper", limits=Limits(turns=1)).turns) == 1
+
+
+def test_the_environments_own_turn_limit_ends_it_too() -> None:
+    episode = play(Calculator(TASKS, "paper", 2), TASKS[0], acts("1", "2", "1 2 +"), None, Meter())
+    assert (len(episode.turns), episode.ended) == (2, "turns")
+
+
+def test_an_agent_that_breaks_its_sandbox_earns_nothing_not_even_its_best() -> None:
+    episode = run(acts("2", "suicide", "1 2 +"), "paper")
+    assert (episode.reward, episode.success, episode.ended, episode.parts) == (0.0, False, "agent_fault", {})
+
+
+def test_a_turn_joins_question_reply_and_action() -> None:
+    model = Speaker("Adding.\n```bash\n1 2 +\n```", "```\nsubmit\n```")
+    episode = run(try_again(turns=5), model=model)
+    assert episode.success
+    first, second = episode.turns
+    assert (first.action, first.thought, first.observation) == ("1 2 +", "Adding.", "3")
+    assert first.reply == "Adding.\n```bash\n1 2 +\n```"
+    assert first.ask is not None
+    assert [message["role"] for message in first.ask] == ["system", "user"]
+    assert second.ask is not None
+    assert len(second.ask) == 4
+    assert episode.usage == Usage(20, 10, 0.5)
+
+
+def test_questions_without_an_action_are_turns_of_their_own() -> None:
+    def planner(task: Task, protocol: str) -> Moves:
+        yield Ask([{"role": "user", "content": "plan"}])
+        yield Ask([{"role": "user", "content": "code"}])
+        yield Act(task.gold)
+        yield Act("submit")
+
+    episode = run(planner, model=Speaker("a plan", "code"), limits=Limits(turns=1))
+    assert episode.success
+    assert [(turn.reply, turn.action) for turn in episode.turns] == [
+        ("a plan", None),
+        ("code", "1 2 +"),
+        (None, "submit"),
+    ]
+
+
+@pytest.mark.parametrize("limits", [Limits(tokens=30), Limits(cost=0.5)], ids=["tokens", "cost"])
+def test_a_spent_budget_ends_it_within_one_turn_and_without_a_reward(limits: Limits) -> None:
+    model = Speaker(*["```\n1\n```"] * 9)
+    episode = run(try_again(turns=9), "paper", model, limits)
+    assert (episode.reward, episode.success, episode.ended, episode.error) == (None, False, "limit", None)
+    assert model.calls == 2
+    assert episode.usage.prompt_tokens == 20
+
+
+def test_time_is_a_budget_too() -> None:
+    ticks = iter([0.0, 1.0, 2.0, 3.0, 4.0])
+    meter = Meter(Limits(seconds=2.5), clock=lambda: next(ticks))
+    episode = play(Calculator(TASKS, "paper"), TASKS[0], acts("1", "1", "1", "1"), None, meter)
+    assert (episode.ended, len(episode.turns)) == ("limit", 2)
+
+
+def test_a_stopped_meter_cuts_off_before_the_next_move() -> None:
+    meter = Meter()
+    meter.stop("enough")
+    meter.stop("later")
+    assert meter.over() == "enough"
+    assert play(Calculator(TASKS), TASKS[0], gold, None, meter).turns == ()
+
+
+@pytest.mark.parametrize(("act", "fault"), [("break", SandboxDied), (None, ModelError)])
+def test_faults_pass_through_and_leave_the_turns_to_the_caller(act: str | None, fault: type[Exception]) -> None:
+    def strategy(task: Task, protocol: str) -> Moves:
+        yield Act("1")
+        if act:
+            yield Act(act)
+        yield Ask([])
+
+    turns: list[Turn] = []
+    with pytest.raises(fault):
+        play(Calculator(TASKS), TASKS[0], strategy, Speaker(), Meter(), turns=turns)
+    assert [turn.action for turn in turns] == ["1"]
+
+
+def test_what_a_model_was_paid_is_kept_when_the_environment_fails() -> None:
+    turns: list[Turn] = []
+    with pytest.raises(SandboxDied):
+        play(Calculator(TASKS), TASKS[0], try_again(), Speaker("```\nbreak\n```"), Meter(), turns=turns)
+    assert [(turn.action, turn.usage.cost) for turn in turns] == [(None, 0.25)]
+
+
+def test_asking_without_a_model_is_the_callers_fault() -> None:
+    with pytest.raises(UsageError, match="--model"):
+        run(try_again())
+
+
+@pytest.mark.parametrize("end", ["submit", "break", "error"])
+def test_the_generator_is_closed_however_it_ends(end: str) -> None:
+    closed: list[bool] = []
+
+    def strategy(task: Task, protocol: str) -> Moves:
+        try:
+            if end == "error":
+                raise ZeroDivisionError
+            yield Act(end)
+            yield Act("submit")
+        finally:
+            closed.append(True)
+
+    expected: dict[str, Callable[[], object]] = {"submit": lambda: run(strategy)}
+    if end in expected:
+        expected[end]()
+    else:
+        with pytest.raises((SandboxDied, ZeroDivisionError)):
+            run(strategy)
+    assert closed == [True]
+
+
+def test_the_strategy_sees_the_query_as_the_environment_words_it() -> None:
+    class Wordy(Calculator):
+        def reset(self, **how: object) -> tuple[str, dict[str, object]]:  # type: ignore[override]
+            query, info = super().reset(**how)  # type: ignore[arg-type]
+            return f"{query}, please", info
+
+    seen: list[str] = []
+
+    def strategy(task: Task, protocol: str) -> Moves:
+        seen.append(task.query)
+        yield Act("submit")
+
+    episode = play(Wordy(TASKS), TASKS[0], strategy, None, Meter())
+    assert seen == ["make 1 plus 2, please"]
+    assert episode.query == seen[0]

@@ -1,0 +1,349 @@
+"""Many episodes: parallel workers, faults, budgets, and runs that are killed or interrupted and resumed."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from calculator import Calculator, make_tasks
+
+from intercode.agents import Act, Ask, Moves, Strategy, gold, noop, retrieval
+from intercode.errors import DataError, ModelError, SandboxDied, SandboxUnavailable, UsageError
+from intercode.runner.meter import Limits, Meter
+from intercode.runner.run import episode_seed, evaluate
+from intercode.store import RunStore, read_run
+from intercode.types import Episode, Message, Reply, Task, Usage
+
+TASKS = make_tasks(12)
+SCRIPT = Path(__file__).parent / "calculator_run.py"
+
+
+@pytest.fixture(autouse=True)
+def _every_environment_is_closed() -> Iterator[None]:
+    before = Calculator.alive
+    yield
+    assert Calculator.alive == before
+
+
+def run(
+    strategy: Strategy = gold, tasks: Sequence[Task] = TASKS, protocol: str = "submit", **more: Any
+) -> list[Episode]:
+    return evaluate(lambda: Calculator(list(tasks), protocol), strategy, tasks=tasks, **more)
+
+
+def timeless(episodes: Sequence[Episode]) -> list[Episode]:
+    return [replace(e, turns=tuple(replace(turn, seconds=0.0) for turn in e.turns)) for e in episodes]
+
+
+def acting(action: Callable[[Task], str]) -> Strategy:
+    def strategy(task: Task, protocol: str) -> Moves:
+        yield Act(action(task))
+        yield Act(task.gold)
+        yield Act("submit")
+
+    return strategy
+
+
+def test_every_task_is_played_in_every_epoch_in_task_order() -> None:
+    episodes = run(epochs=2, workers=3)
+    assert [(e.task, e.epoch) for e in episodes] == [(task.id, epoch) for epoch in (0, 1) for task in TASKS]
+    assert all(e.success for e in episodes)
+
+
+def test_results_do_not_depend_on_the_number_of_workers() -> None:
+    one = run(retrieval(TASKS, 3), protocol="paper", workers=1, epochs=2, seed=3)
+    eight = run(retrieval(TASKS, 3), protocol="paper", workers=8, epochs=2, seed=3)
+    assert timeless(one) == timeless(eight)
+
+
+def test_seeds_differ_by_run_task_and_epoch_and_are_stable() -> None:
+    seeds = {episode_seed(seed, task, epoch) for seed in range(5) for task in ("a", "b", "1") for epoch in range(5)}
+    assert len(seeds) == 75
+    assert all(0 <= seed < 2**31 for seed in seeds)
+    assert episode_seed(0, "a", 0) == 1252016353
+
+
+def test_each_worker_has_one_environment_and_no_more_than_there_are_tasks() -> None:
+    before = Calculator.built
+    run(acting(lambda task: "sleep 0.02"), workers=3)
+    assert Calculator.built == before + 3
+    run(tasks=TASKS[:2], workers=8)
+    assert Calculator.built <= before + 5
+
+
+def test_no_tasks_make_no_episodes() -> None:
+    assert run(tasks=[]) == []
+
+
+def test_a_fault_is_an_error_and_never_a_reward_and_the_environment_is_rebuilt() -> None:
+    before = Calculator.built
+    episodes = run(acting(lambda task: "break" if task.id == "t003" else "1"))
+    failed = episodes[2]
+    assert (failed.reward, failed.success, failed.ended) == (None, False, None)
+    assert failed.error == "sandbox: the calculator fell apart"
+    assert sum(e.success for e in episodes) == 11
+    assert Calculator.built == before + 2
+
+
+def test_a_fault_keeps_the_turns_before_it() -> None:
+    def strategy(task: Task, protocol: str) -> Moves:
+        yield Act("1")
+        yield Act("break")
+
+    (episode,) = run(strategy, TASKS[:1])
+    assert [turn.action for turn in episode.turns] == ["1"]
+
+
+def test_an_agent_that_breaks_its_sandbox_everywhere_scores_nothing_with_no_errors() -> None:
+    episodes = run(acting(lambda task: "suicide"), workers=2)
+    assert [(e.reward, e.ended, e.error) for e in episodes] == [(0.0, "agent_fault", None)] * 12
+
+
+def test_the_third_fault_in_a_row_stops_the_run_and_what_was_finished_stays(tmp_path: Path) -> None:
+    def broken_from_five(task: Task) -> str:
+        return "break" if task.id >= "t005" else "1"
+
+    with RunStore.create(tmp_path, {}) as store:
+        with pytest.raises(SandboxDied, match=r"3 faults in a row.*--resume"):
+            run(acting(broken_from_five), store=store)
+        assert len(store.finished()) == 4
+        assert sum(e.error is not None for e in store.episodes()) == 3
+        assert all(e.success for e in run(store=store))
+
+
+def test_faults_with_successes_between_them_do_not_stop_a_run() -> None:
+    episodes = run(acting(lambda task: "break" if int(task.id[1:]) % 3 else "1"))
+    assert sum(e.error is not None for e in episodes) == 8
+
+
+def test_faults_of_the_data_do_not_stop_a_run() -> None:
+    tasks = [replace(task, extra={**task.extra, "bad_data": i < 6}) for i, task in enumerate(TASKS)]
+    episodes = run(tasks=tasks)
+    assert [e.error for e in episodes[:2]] == ["data: task t001 has no gold", "data: task t002 has no gold"]
+    assert sum(e.success for e in episodes) == 6
+
+
+def test_a_machine_without_sandboxes_stops_the_run_with_what_mends_it() -> None:
+    def unavailable() -> Calculator:
+        raise SandboxUnavailable("bubblewrap is missing: apt-get install bubblewrap")
+
+    with pytest.raises(SandboxUnavailable, match="apt-get install"):
+        evaluate(unavailable, gold, tasks=TASKS, workers=2)
+
+
+class Downed:
+    name = "downed"
+
+    def complete(self, messages: Sequence[Message]) -> Reply:
+        raise ModelError("connection refused")
+
+
+class Paid:
+    name = "paid"
+
+    def complete(self, messages: Sequence[Message]) -> Reply:
+        return Reply("1", Usage(10, 10, 0.1))
+
+
+def asking(task: Task, protocol: str) -> Moves:
+    for _ in range(5):
+        reply = yield Ask([{"role": "user", "content": task.query}])
+        yield Act(reply.text)
+    yield Act("submit")
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_model_server_that_is_down_does_not_burn_all_tasks(tmp_path: Path, workers: int) -> None:
+    with RunStore.create(tmp_path, {}) as store, pytest.raises(ModelError, match="connection refused"):
+        run(asking, model=Downed(), store=store, workers=workers)
+    _, episodes = read_run(tmp_path)
+    assert 3 <= len(episodes) <= 3 + workers
+    assert {e.error for e in episodes} == {"model: connection refused"}
+
+
+@pytest.mark.parametrize("error", [UsageError("wrong use"), ZeroDivisionError("a bug")], ids=["usage", "bug"])
+def test_wrong_use_and_bugs_are_raised_and_not_recorded(tmp_path: Path, error: Exception) -> None:
+    def strategy(task: Task, protocol: str) -> Moves:
+        if task.id == "t004":
+            raise error
+        yield Act("submit")
+
+    with RunStore.create(tmp_path, {}) as store, pytest.raises(type(error)):
+        run(strategy, store=store, workers=2)
+    assert "t004" not in {e.task for e in read_run(tmp_path)[1]}
+
+
+def test_a_failing_callback_ends_the_run_and_the_workers() -> None:
+    def callback(episode: Episode) -> None:
+        raise OSError("no terminal")
+
+    with pytest.raises(OSError, match="no terminal"):
+        run(acting(lambda task: "sleep 0.01"), workers=3, on_episode=callback)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("worker-")]
+
+
+@pytest.mark.parametrize("limits", [Limits(cost=0.7), Limits(tokens=140)], ids=["cost", "tokens"])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_spent_budget_stops_all_workers_within_a_turn(tmp_path: Path, limits: Limits, workers: int) -> None:
+    meter = Meter(limits)
+    with RunStore.create(tmp_path, {}) as store:
+        episodes = run(asking, model=Paid(), store=store, workers=workers, meter=meter)
+    assert "limit of" in str(meter.over())
+    assert 0.7 - 1e-9 <= sum(e.usage.cost for e in episodes) <= 0.7 + 0.1 * (workers - 1) + 1e-9
+    assert all(e.reward is None for e in episodes if e.ended == "limit")
+    assert any(e.ended == "limit" for e in episodes)
+
+
+def test_a_resumed_run_goes_on_where_the_budget_ended_it_and_counts_what_was_spent(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path, {}) as store:
+        run(asking, model=Paid(), store=store, meter=Meter(Limits(cost=1.2)))
+        assert len(store.finished()) == 2
+        calls = sum(len(e.turns) for e in run(asking, model=Paid(), store=store, meter=Meter(Limits(cost=1.2))))
+        assert calls == 14
+        episodes = run(asking, model=Paid(), store=store)
+    assert len(episodes) == 12
+    assert all(e.ended == "submit" for e in episodes)
+
+
+def test_a_time_limit_ends_a_run() -> None:
+    started = time.monotonic()
+    run(acting(lambda task: "sleep 0.1"), meter=Meter(Limits(seconds=0.3)))
+    assert time.monotonic() - started < 0.9
+
+
+def test_a_finished_run_that_is_resumed_builds_no_environment(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path, {}) as store:
+        first = run(store=store)
+        before = Calculator.built
+        assert run(noop, store=store) == first
+    assert Calculator.built == before
+
+
+def test_episodes_are_on_disk_when_they_are_announced(tmp_path: Path) -> None:
+    def announced(episode: Episode) -> None:
+        assert episode in read_run(tmp_path)[1]
+
+    with RunStore.create(tmp_path, {}) as store:
+        run(store=store, workers=3, on_episode=announced)
+
+
+def test_a_run_works_outside_the_main_thread() -> None:
+    results: list[list[Episode]] = []
+    thread = threading.Thread(target=lambda: results.append(run(workers=2)))
+    thread.start()
+    thread.join()
+    assert len(results[0]) == 12
+
+
+def test_signal_handlers_are_put_back() -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    run()
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def start(
+    folder: Path, *, count: int = 30, workers: int = 3, seconds: float = 0.01, agent: str = ""
+) -> subprocess.Popen[str]:
+    command = [
+        sys.executable,
+        str(SCRIPT),
+        str(folder),
+        str(count),
+        str(workers),
+        str(seconds),
+        *([agent] if agent else []),
+    ]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def kill_and_resume(folder: Path, moments: Sequence[float]) -> int:
+    """Kill the run at the given times after its start, resuming each time, then let it end. How many kills hit it."""
+    hits = 0
+    for moment in moments:
+        with start(folder) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "started\n"
+            time.sleep(moment)
+            hits += process.poll() is None
+            process.kill()
+    with start(folder) as process:
+        assert process.wait(60) == 0, process.stderr and process.stderr.read()
+    return hits
+
+
+def check_same_as_undisturbed(folder: Path, undisturbed: Path) -> None:
+    _, expected = read_run(undisturbed)
+    config, found = read_run(folder)
+    assert config["env"] == "calculator"
+    assert sorted(timeless(found), key=lambda e: e.task) == sorted(timeless(expected), key=lambda e: e.task)
+    written = [json.loads(line) for line in (folder / "episodes.jsonl").read_bytes().splitlines()]
+    assert set(Counter((record["task"], record["epoch"]) for record in written).values()) == {1}
+
+
+def undisturbed(path: Path) -> Path:
+    with start(path / "undisturbed", workers=1) as process:
+        assert process.wait(60) == 0
+    return path / "undisturbed"
+
+
+@pytest.mark.slow
+def test_kill_9_at_random_moments_and_resume_gives_an_undisturbed_run(tmp_path: Path) -> None:
+    whole, dice, hits = undisturbed(tmp_path), random.Random(9), 0
+    for number in range(10):
+        folder = tmp_path / str(number)
+        hits += kill_and_resume(folder, [dice.uniform(0.0, 0.06) for _ in range(5)])
+        check_same_as_undisturbed(folder, whole)
+    assert hits >= 25
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_a_run_cleanly_and_it_can_be_resumed(tmp_path: Path, number: int) -> None:
+    with start(tmp_path / "run", seconds=0.05) as process:
+        assert process.stdout is not None
+        for _ in range(6):
+            process.stdout.readline()
+        process.send_signal(number)
+        rest, errors = process.communicate(timeout=20)
+    assert process.returncode == 130, errors
+    assert "alive: 0" in rest
+    assert errors == ""
+    _, episodes = read_run(tmp_path / "run")
+    assert 5 <= len(episodes) < 30
+    assert all(e.ended == "submit" for e in episodes)
+    with start(tmp_path / "run") as process:
+        assert process.wait(60) == 0
+    assert len(read_run(tmp_path / "run")[1]) == 30
+
+
+@pytest.mark.slow
+def test_ctrl_c_does_not_wait_for_a_model_that_never_answers(tmp_path: Path) -> None:
+    for signals, patience in ((1, 12.0), (2, 3.0)):
+        with start(tmp_path / str(signals), agent="asking") as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            time.sleep(0.3)
+            sent = time.monotonic()
+            for _ in range(signals):
+                process.send_signal(signal.SIGINT)
+                time.sleep(0.3)
+            _, errors = process.communicate(timeout=30)
+        assert time.monotonic() - sent < patience
+        assert process.returncode == 130, errors
+        assert read_run(tmp_path / str(signals))[1] == []
+
+
+def test_a_data_error_at_reset_is_told_apart() -> None:
+    tasks = [replace(TASKS[0], extra={"bad_data": True})]
+    (episode,) = run(tasks=tasks)
+    assert str(episode.error).startswith(DataError.fault + ": ")
