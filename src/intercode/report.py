@@ -1,0 +1,128 @@
+"""Runs as numbers: a summary that other programs can rely on, and a table of several.
+
+The interval is Wilson's at 95 %. Episodes of one task are alike, so with several epochs they count for less than as
+many different tasks: the number of episodes is divided by the design effect, the variance of the mean over tasks
+(clusters) against that of independent episodes. With one epoch this is plain Wilson. Episodes without a reward are not
+scored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from math import sqrt
+from typing import Any
+
+from rich.table import Table
+
+from intercode.errors import UsageError
+from intercode.types import Episode
+
+Z95 = 1.959963984540054
+
+Summary = dict[str, Any]
+
+
+def summary(config: Mapping[str, Any], episodes: Sequence[Episode]) -> Summary:
+    """The fixed keys of `eval --json` and `report --json`.
+
+    `episodes` counts the scored ones and those in `errors`; `seconds` is time spent executing actions. Means are over
+    scored episodes and None where there are none.
+    """
+    scored = [episode for episode in episodes if episode.reward is not None]
+    errors = sum(episode.error is not None for episode in episodes)
+    used = [episode.usage for episode in episodes]
+    return {
+        **{key: config.get(key) for key in ("run", "env", "agent", "model", "reward")},
+        "episodes": len(scored) + errors,
+        "success_rate": _mean([episode.success for episode in scored]),
+        "ci95": list(interval(scored)),
+        "mean_reward": _mean([episode.reward or 0.0 for episode in scored]),
+        "mean_turns": _mean([_actions(episode) for episode in scored]),
+        "errors": errors,
+        "seconds": round(sum(turn.seconds for episode in episodes for turn in episode.turns), 3),
+        "tokens": sum(usage.prompt_tokens + usage.completion_tokens for usage in used),
+        "cost": round(sum(usage.cost for usage in used), 6),
+    }
+
+
+def interval(scored: Sequence[Episode]) -> tuple[float, float]:
+    """The 95 % interval of the success rate; (0, 1) when nothing is known."""
+    by_task = sorted(scored, key=lambda episode: episode.task)
+    clusters = [[e.success for e in group] for _, group in groupby(by_task, lambda episode: episode.task)]
+    if not clusters:
+        return 0.0, 1.0
+    return wilson(sum(map(sum, clusters)) / len(scored), _effective(clusters))
+
+
+def wilson(rate: float, count: float) -> tuple[float, float]:
+    """Wilson's score interval for a rate seen in `count` independent trials (Wilson 1927)."""
+    z2 = Z95 * Z95 / count
+    middle = (rate + z2 / 2) / (1 + z2)
+    half = Z95 / (1 + z2) * sqrt(rate * (1 - rate) / count + z2 / (4 * count))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def _effective(clusters: Sequence[Sequence[bool]]) -> float:
+    """How many independent episodes these are worth: between the number of tasks and that of episodes.
+
+    The variance is that of a ratio mean over k clusters: Σ(successes − rate · size)² · k/(k−1) / n² (Cochran, Sampling
+    Techniques).
+    """
+    tasks, total = len(clusters), sum(map(len, clusters))
+    rate = sum(map(sum, clusters)) / total
+    if tasks == total or tasks == 1 or rate in (0, 1):
+        return tasks
+    variance = sum((sum(c) - rate * len(c)) ** 2 for c in clusters) * tasks / (tasks - 1) / total**2
+    return float(total if variance == 0 else min(total, max(tasks, rate * (1 - rate) / variance)))
+
+
+def require_comparable(configs: Sequence[Mapping[str, Any]], *, force: bool = False) -> None:
+    """Raise `UsageError` if the runs come from different userlands: the tools' versions are part of the score."""
+    userlands = {str(config.get("userland")) for config in configs}
+    if len(userlands) > 1 and not force:
+        listed = "; ".join(f"{config.get('run')}: {config.get('userland')}" for config in configs)
+        raise UsageError(f"these runs were made on different userlands ({listed}); add --force to compare them anyway")
+
+
+def table(summaries: Sequence[Summary]) -> Table:
+    """The comparison as people read it, best success first, with rates in percent."""
+    made = Table()
+    made.add_column("agent")
+    for name in ("model", "env", "reward"):
+        made.add_column(name)
+    for name in ("episodes", "success %", "95 %", "reward", "turns", "errors", "seconds", "tokens", "cost $"):
+        made.add_column(name if name != "reward" else "mean", justify="right")
+    for row in sorted(summaries, key=lambda s: -(s["success_rate"] or 0)):
+        made.add_row(*_cells(row))
+    return made
+
+
+def _cells(row: Summary) -> list[str]:
+    low, high = row["ci95"]
+    named = [str(row[key] or "–") for key in ("agent", "model", "env", "reward")]
+    return [
+        *named,
+        str(row["episodes"]),
+        _number(row["success_rate"], 100),
+        f"{100 * low:.1f}–{100 * high:.1f}",
+        _number(row["mean_reward"], digits=3),
+        _number(row["mean_turns"]),
+        str(row["errors"]),
+        f"{row['seconds']:.1f}",
+        str(row["tokens"]),
+        f"{row['cost']:.4f}",
+    ]
+
+
+def _number(value: float | None, scale: float = 1, digits: int = 1) -> str:
+    return "–" if value is None else f"{scale * value:.{digits}f}"
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _actions(episode: Episode) -> int:
+    """Turns that acted, or cost a turn for want of code; a question that led to no action is none."""
+    return sum(turn.action is not None or bool(turn.observation) for turn in episode.turns)
