@@ -1,7 +1,7 @@
 """The run folder: what was set, and one line per episode that came to an end.
 
     RUN/run.json          written once, before the first episode, by rename
-    RUN/episodes.jsonl    appended: one write and one fsync per line (0.2 ms on an ordinary disk, far less than an episode)
+    RUN/episodes.jsonl    appended: one write and one fsync per line (0.2 ms on an ordinary disk)
     flock on RUN          held while a process runs in it
 
 A process may be killed at any moment: every whole line survives, and a torn last line is cut off when the folder is
