@@ -90,6 +90,14 @@ def test_a_reply_without_code_costs_a_turn_and_executes_nothing() -> None:
     assert [(turn.action, turn.observation) for turn in episode.turns] == [(None, "no code")]
 
 
+@pytest.mark.parametrize("action", ["1 2 +\0", "\ud83d", "a\udfff"])
+def test_text_that_no_program_can_be_given_costs_a_turn_and_executes_nothing(action: str) -> None:
+    episode = run(acts(action, "1 2 +", "submit"), limits=Limits(turns=2))
+    assert episode.success
+    assert episode.turns[0].action == action
+    assert "nothing was executed" in episode.turns[0].observation
+
+
 def test_one_submission_beyond_the_turns_is_allowed_and_nothing_else() -> None:
     assert run(gold, limits=Limits(turns=1)).reward == 1.0
     assert len(run(acts("1", "2", "submit"), limits=Limits(turns=1)).turns) == 1

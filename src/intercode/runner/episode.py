@@ -10,6 +10,7 @@ Faults of the model, the data or the machine pass through: `run.py` writes them 
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -23,6 +24,8 @@ from intercode.runner.meter import Meter
 from intercode.types import Ended, Episode, Reply, Score, Task, Turn
 
 UNSCORED = Score(0.0, False)
+UNSENDABLE = "The code holds a NUL character or half of a surrogate pair, so nothing was executed."
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Playable(Protocol):
@@ -108,7 +111,7 @@ def _ask(model: Model | None, ask: Ask, meter: Meter, log: list[Turn]) -> Reply:
 def _act(env: Playable, act: Act, log: list[Turn]) -> Step:
     """Make the move and complete the turn that its question opened, or make a turn of its own."""
     started = time.perf_counter()
-    step = Step(act.note or "") if act.action is None else _step(env, act.action)
+    step = _step(env, act)
     asked = log.pop() if log and _is_open(log[-1]) else Turn()
     info = step.info or {}
     log.append(
@@ -127,8 +130,13 @@ def _act(env: Playable, act: Act, log: list[Turn]) -> Step:
     return step
 
 
-def _step(env: Playable, action: str) -> Step:
-    observation, reward, terminated, truncated, info = env.step(action)
+def _step(env: Playable, act: Act) -> Step:
+    """Execute the action if there is one and it is text that a program can be given; else nothing happens."""
+    if act.action is None:
+        return Step(act.note or "")
+    if "\0" in act.action or _SURROGATE.search(act.action):
+        return Step(UNSENDABLE)
+    observation, reward, terminated, truncated, info = env.step(act.action)
     return Step(observation, float(reward), terminated, truncated, info)
 
 
