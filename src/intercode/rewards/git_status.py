@@ -1,0 +1,124 @@
+"""What `git status --short` would print for a repository at `/`, without git: a pure function of what changed.
+
+The first system commits the whole tree at `/` with a `.gitignore` (`IGNORED`) and reads the status after an action.
+
+    tracked path     gone → " D"     link for file, or back → " T"     other content or owner's x bit → " M"
+    any other path   ignored → nothing     file or link → "??", as its topmost folder that git knows nothing of
+
+A folder in the place of a tracked file is " D" only. Empty folders, sockets, pipes and everything in a folder named
+`.git` are invisible; a folder that is a repository of its own is one entry. Left out, since a list of changes does not
+tell it: an index or a `.gitignore` that the agent changed (`git add`, `git commit`), `.git` files that point elsewhere,
+and a `.git` whose HEAD is nonsense.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import NamedTuple
+
+from intercode.types import Change
+
+_NAMES = "bin boot dev etc home lib media opt proc root run sbin srv sys usr var .dockerenv"
+IGNORED = frozenset(_NAMES.split(" "))
+"""The names in the first system's `.gitignore`; each is ignored at any depth, with everything below it."""
+
+_ESCAPES = {7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
+
+
+class Entry(NamedTuple):
+    """One line: the two status letters without blanks (M, D, T, ??), and the path relative to `/`, not quoted."""
+
+    status: str
+    path: str
+
+
+def status(changes: Mapping[str, Change], tracked: Collection[str]) -> list[Entry]:
+    """The entries in git's order: tracked ones, then untracked ones, each sorted by the bytes of the path.
+
+    `changes` are absolute path → change against the template; `tracked` the absolute paths of the template's files and
+    links outside `IGNORED`. Where `tracked` is a mapping from path to the template's own state (a `Change`), they are
+    compared; where it has paths only, whatever `changes` calls changed is taken for a change of content.
+    """
+    modified = {entry for path in changes.keys() & set(tracked) if (entry := _tracked(path, changes, tracked))}
+    deleted = {Entry("D", path[1:]) for path in tracked if _gone(path, changes)}
+    return sorted(modified | deleted, key=_bytes) + sorted(_untracked(changes, tracked), key=_bytes)
+
+
+def text(entries: Collection[Entry]) -> str:
+    """The entries as git prints them, names quoted as with `core.quotePath` on."""
+    return "".join(f"{entry.status:>2} {quoted(entry.path)}\n" for entry in entries)
+
+
+def quoted(path: str) -> str:
+    """A path as git prints it: in double quotes with C escapes if it has a blank, a quote, or bytes outside ASCII."""
+    raw = path.encode(errors="surrogateescape")
+    escaped = "".join(_ESCAPES.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in raw)
+    return f'"{escaped}"' if escaped != path or " " in path else path
+
+
+def ignored(path: str) -> bool:
+    """Whether an absolute path is out of git's sight: below an ignored name, or part of a repository's own files."""
+    return any(name in IGNORED or name == ".git" for name in path.split("/"))
+
+
+def _tracked(path: str, changes: Mapping[str, Change], tracked: Collection[str]) -> Entry | None:
+    """The entry of a path that still exists, in some form; None if git sees no difference."""
+    now, then = changes[path], tracked[path] if isinstance(tracked, Mapping) else None
+    if now.kind == "removed" or now.type == "dir":
+        return None
+    if then is not None and (then.type == "link") != (now.type == "link"):
+        return Entry("T", path[1:])
+    if then is not None and (then.digest, then.target, _runs(then)) == (now.digest, now.target, _runs(now)):
+        return None
+    return Entry("M", path[1:])
+
+
+def _runs(change: Change) -> bool:
+    return change.type == "file" and bool(change.mode & 0o100)
+
+
+def _gone(path: str, changes: Mapping[str, Change]) -> bool:
+    """Whether a tracked path was removed or became a folder, or a folder above it is no longer one."""
+    here = changes.get(path)
+    if here is not None and (here.kind == "removed" or here.type == "dir"):
+        return True
+    above = (changes[folder] for folder in _folders(path) if folder in changes)
+    return any(change.kind == "removed" or change.type != "dir" for change in above)
+
+
+def _untracked(changes: Mapping[str, Change], tracked: Collection[str]) -> set[Entry]:
+    known = {folder for path in tracked for folder in _folders(path)}
+    files = {path for path, change in changes.items() if _is_file(change) and path not in tracked and not ignored(path)}
+    repositories = {path for path in _repositories(changes) if path not in known and not ignored(path)}
+    shown = {_topmost(path, known) for path in files | {f"{path}/" for path in repositories}}
+    return {Entry("??", path[1:]) for path in shown if path.rstrip("/") not in tracked}
+
+
+def _is_file(change: Change) -> bool:
+    return change.kind != "removed" and change.type in ("file", "link")
+
+
+def _repositories(changes: Mapping[str, Change]) -> Iterator[str]:
+    """Folders that `git init` was run in."""
+    for path, change in changes.items():
+        top, found, rest = path.rpartition("/.git/HEAD")
+        is_head = found and top and not rest and _is_file(change)
+        if is_head and {f"{top}/.git/objects", f"{top}/.git/refs"} <= changes.keys():
+            yield top
+
+
+def _topmost(path: str, known: Collection[str]) -> str:
+    """The highest folder above an untracked path that holds nothing tracked, with a slash; else the path itself."""
+    return next((f"{folder}/" for folder in _folders(path) if folder not in known), path)
+
+
+def _folders(path: str) -> Iterator[str]:
+    """The folders above a path, highest first: `/a/b/c` has `/a` and `/a/b`."""
+    end = path.find("/", 1)
+    while end > 0:
+        yield path[:end]
+        end = path.find("/", end + 1)
+
+
+def _bytes(entry: Entry) -> bytes:
+    return entry.path.encode(errors="surrogateescape")
