@@ -1,1 +1,91 @@
-"""Interactive coding as a reinforcement-learning environment."""
+"""Interactive coding as a reinforcement-learning environment: actions are code, observations are what it printed.
+
+    import intercode
+    env = intercode.make("bash")                 # or gymnasium.make("intercode:intercode/Bash-v0")
+    query, info = env.reset(seed=0)
+
+Names are loaded when they are first used (PEP 562), so that importing the package costs next to nothing. Our ids are
+entered in Gymnasium's registry as soon as Gymnasium itself is there, whichever of the two is imported first.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from importlib.machinery import ModuleSpec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from intercode.env import InterCodeEnv
+    from intercode.envs import make, prepare
+    from intercode.envs.bash import BashEnv
+    from intercode.sandbox.base import Limits, Sandbox
+    from intercode.types import Change, Episode, ExecResult, Outcome, Reply, Score, Task, Turn, Usage
+
+__version__ = "0.1.0"
+_HOME = {
+    "InterCodeEnv": "env",
+    "BashEnv": "envs.bash",
+    "make": "envs",
+    "prepare": "envs",
+    "Limits": "sandbox.base",
+    "Sandbox": "sandbox.base",
+    **dict.fromkeys(
+        ("Change", "Episode", "ExecResult", "Outcome", "Reply", "Score", "Task", "Turn", "Usage"),
+        "types",
+    ),
+}
+__all__ = [
+    "BashEnv",
+    "Change",
+    "Episode",
+    "ExecResult",
+    "InterCodeEnv",
+    "Limits",
+    "Outcome",
+    "Reply",
+    "Sandbox",
+    "Score",
+    "Task",
+    "Turn",
+    "Usage",
+    "make",
+    "prepare",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'intercode' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"intercode.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])
+
+
+def _register() -> None:
+    import gymnasium
+
+    gymnasium.register(id="intercode/Bash-v0", entry_point="intercode.envs:make", kwargs={"env": "bash"})
+
+
+class _WhenGymnasiumComes:
+    """Gives way to the ordinary finders, and registers once Gymnasium has been executed."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name != "gymnasium":
+            return None
+        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        spec = importlib.util.find_spec(name)
+        if spec and spec.loader:
+            execute = spec.loader.exec_module
+            spec.loader.exec_module = lambda module: (execute(module), _register())[0]  # type: ignore[method-assign]
+        return spec
+
+
+if "gymnasium" in sys.modules:
+    _register()
+else:
+    sys.meta_path.insert(0, _WhenGymnasiumComes())  # type: ignore[arg-type]

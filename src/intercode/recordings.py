@@ -79,6 +79,9 @@ class Recording:
             return self._by_query[task.query]
         raise DataError(f"{self.path} has no episode of task {task.id}; give the task file that it was recorded with")
 
+    def has(self, task: Task) -> bool:
+        return task.id in self._by_task or task.query in self._by_query
+
     def actions_for(self, task: Task) -> Sequence[str | None]:
         return self.find(task).actions
 

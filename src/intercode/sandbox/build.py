@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from intercode.errors import DataError
+from intercode.errors import DataError, UsageError
 from intercode.sandbox import cache, template
 from intercode.sandbox.base import MIB, Limits
 from intercode.sandbox.local import LocalSandbox
@@ -21,22 +21,29 @@ def make_template(*, image: str | None = None, tree: Path | None = None, setup: 
     if tree is not None:
         made = template.with_tree(made, tree)
     if setup is not None:
-        made = _with_setup(made, setup)
+        made = with_script(made, _text(setup), name=str(setup))
     return made
 
 
-def _with_setup(below: Template, script: Path) -> Template:
-    text = script.read_bytes()
-    key = hashlib.sha256(below.digest.encode() + b"\0" + text).hexdigest()[:32]
-    return below.over(cache.folder("layers", key, lambda made: _run_setup(below, script, text, made)))
+def with_script(below: Template, text: str, *, name: str) -> Template:
+    """One more layer: what the Bash script `text` changes; `name` stands in error messages."""
+    key = hashlib.sha256(f"{below.digest}\0{text}".encode()).hexdigest()[:32]
+    return below.over(cache.folder("layers", key, lambda made: _run(below, text, name, made)))
 
 
-def _run_setup(below: Template, script: Path, text: bytes, made: Path) -> None:
+def _text(script: Path) -> str:
+    try:
+        return script.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the setup script {script} cannot be read: {error}") from error
+
+
+def _run(below: Template, text: str, name: str, made: Path) -> None:
     made.chmod(0o755)
     wall = Wall(below, _SETUP_LIMITS, "stateless", export=made)
     with LocalSandbox.inside(wall, _SETUP_LIMITS) as sandbox:
-        result = sandbox.exec("", argv=["bash", "-c", text.decode(), str(script.name)], cwd="/")
+        result = sandbox.exec("", argv=["bash", "-c", text, "setup"], cwd="/")
         if result.exit_code != 0:
             how = "ran out of time" if result.timed_out else f"ended with status {result.exit_code}"
-            raise DataError(f"the setup script {script} {how}; it printed:\n{result.output[-2000:]}")
+            raise DataError(f"the setup script {name} {how}; it printed:\n{result.output[-2000:]}")
         sandbox.export()

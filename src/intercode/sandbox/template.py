@@ -14,7 +14,7 @@ import os
 import shutil
 import stat
 import subprocess
-import tarfile
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -45,6 +45,36 @@ class Template:
     def over(self, layer: Path) -> Template:
         """This template with one more layer on top."""
         return Template((*self.layers, layer), self.lent, _hash(self.digest, layer.name))
+
+    def files(self, skip: Collection[str] = ()) -> frozenset[str]:
+        """Absolute paths of all files and links, but for what is called, or lies below, a name in `skip`."""
+        found: dict[str, bool] = {}
+        for layer in self.layers:
+            _list(layer, "", frozenset(skip), found)
+        return frozenset(path for path, is_file in found.items() if is_file)
+
+
+def _list(folder: Path, path: str, skip: frozenset[str], found: dict[str, bool]) -> None:
+    """Add a layer's entries over those below, as overlay would: a 0:0 device or an opaque folder hides."""
+    for entry in os.scandir(folder):
+        if entry.name in skip:
+            continue
+        name, info = f"{path}/{entry.name}", entry.stat(follow_symlinks=False)
+        hidden = stat.S_ISCHR(info.st_mode) and info.st_rdev == 0
+        if hidden or not stat.S_ISDIR(info.st_mode) or _opaque(entry.path):
+            for below in [below for below in found if below == name or below.startswith(name + "/")]:
+                del found[below]
+        if not hidden:
+            found[name] = not stat.S_ISDIR(info.st_mode)
+        if stat.S_ISDIR(info.st_mode):
+            _list(Path(entry.path), name, skip, found)
+
+
+def _opaque(path: str) -> bool:
+    try:
+        return os.getxattr(path, "user.overlay.opaque") == b"y"
+    except OSError:
+        return False
 
 
 def base(image: str | None) -> Template:
@@ -176,6 +206,3 @@ def _folder_digest(folder: Path) -> str:
             state.update(os.fsencode(os.readlink(path)))
     return state.hexdigest()[:32]
 
-
-def is_tar(path: Path) -> bool:
-    return path.is_file() and tarfile.is_tarfile(path)

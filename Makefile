@@ -1,0 +1,40 @@
+# setup leaves everything in .venv; every other target calls it first.
+PYTHON ?= $(firstword $(wildcard /usr/bin/python3.13 /usr/bin/python3.12 /usr/bin/python3.11) python3)
+BIN := .venv/bin
+STAMP := .venv/.ready
+
+.PHONY: setup demo test fidelity soak check bench format clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml scripts/setup
+	scripts/setup $(PYTHON)
+	touch $(STAMP)
+
+demo: setup
+	scripts/demo
+
+test: setup
+	$(BIN)/python -m pytest -m "not fidelity and not soak" --durations=10
+
+fidelity: setup
+	$(BIN)/python -m pytest -m fidelity
+
+soak: setup
+	$(BIN)/python -m pytest -m soak
+
+check: setup
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -m "not slow and not fidelity and not soak"
+
+format: setup
+	$(BIN)/ruff format src tests benchmarks
+	$(BIN)/ruff check --fix src tests benchmarks
+
+bench: setup
+	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+clean:
+	rm -rf .venv build dist

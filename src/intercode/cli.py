@@ -1,0 +1,262 @@
+"""The command line: it parses, calls, and prints; what is done is done elsewhere.
+
+Imports stay inside the commands, so that `intercode --help` costs little more than click itself.
+Exit status: 0 done, 1 the checked thing fell short, 2 wrong usage, 3 an infrastructure fault, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import functools
+import json as jsonlib
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from intercode.errors import IntercodeError, UsageError
+
+if TYPE_CHECKING:
+    from intercode.types import Episode
+
+Command = Callable[..., None]
+
+
+class _Group(click.Group):
+    """Turns our errors into exit statuses, in this one place."""
+
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except IntercodeError as error:
+            click.echo(f"intercode: {error}", err=True)
+            sys.exit(2 if isinstance(error, UsageError) else 3)
+        except (KeyboardInterrupt, click.exceptions.Abort):
+            sys.exit(130)
+
+
+def _stack(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    return lambda command: functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+
+
+_world = _stack(
+    click.option("--data", metavar="NAME|FILE|DIR", help="Tasks: a downloaded set, a task file or a folder. [starter set]"),
+    click.option("--tree", type=click.Path(exists=True), help="Files that are placed at / (folder or tar)."),
+    click.option("--setup", type=click.Path(exists=True), help="Bash script that runs once inside, after the tree is placed."),
+    click.option("--image", metavar="NAME|ROOTFS", help="Userland: a built image, or a root file system. [this machine's /usr]"),
+    click.option("--limit", type=click.IntRange(1), help="Only the first N tasks."),
+)
+_scoring = _stack(
+    click.option("--protocol", type=click.Choice(["submit", "paper"]), default="submit", show_default=True),
+    click.option("--reward", type=click.Choice(["exact", "paper"]), help="[exact; paper under --protocol paper]"),
+    click.option("--session", type=click.Choice(["persistent", "stateless"]), help="[persistent; stateless under --protocol paper]"),
+    click.option("--sandbox", type=click.Choice(["local"]), default="local", show_default=True),
+)
+_workers = click.option("--workers", type=click.IntRange(1), default=2, show_default=True)
+_json = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, nothing else.")
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="intercode")
+def main() -> None:
+    """Interactive coding as a reinforcement-learning environment: measure agents whose actions are code."""
+
+
+@main.command("eval")
+@click.argument("env")
+@_world
+@click.option("--agent", default="try_again", show_default=True, help="try_again, gold, noop, retrieval, replay:PATH or module:function.")
+@click.option("--model", help="Model name at an OpenAI-compatible endpoint ($INTERCODE_BASE_URL, $OPENAI_API_KEY), or scripted:FILE.")
+@click.option("--turns", type=click.IntRange(1), default=10, show_default=True, help="Actions before the submission.")
+@click.option("--epochs", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--temperature", type=float, default=0.0, show_default=True)
+@click.option("--max-cost", type=float, metavar="USD", help="Stop the run at this price.")
+@click.option("--max-tokens", type=int, help="Stop the run at this many tokens.")
+@click.option("--max-seconds", type=float, help="Stop the run after this time.")
+@_scoring
+@_workers
+@click.option("--out", type=click.Path(path_type=Path), help="Run folder. [runs/ENV-AGENT-TIME]")
+@click.option("--resume", is_flag=True, help="Go on with the run in --out.")
+@_json
+def evaluate(env: str, as_json: bool, out: Path | None, resume: bool, workers: int, **options: Any) -> None:
+    """Let an agent act on every task of ENV (bash, or module:Class) and score it."""
+    from intercode.report import summary
+    from intercode.runner.evaluation import Evaluation
+
+    if resume and out is None:
+        raise UsageError("--resume needs --out with the run's folder")
+    evaluation = Evaluation.plan(env, **options)
+    with _progress(len(evaluation.tasks) * evaluation.epochs, quiet=as_json) as tick:
+        config, episodes = evaluation.run(out, resume=resume, workers=workers, on_episode=tick)
+    found = summary(config, episodes)
+    _show_summaries([found], as_json)
+    if evaluation.stopped:
+        click.echo(f"intercode: stopped early: {evaluation.stopped}; go on with --resume --out {found['run']}", err=True)
+    sys.exit(3 if found["errors"] else 0)
+
+
+@main.command()
+@click.argument("env")
+@_world
+@_scoring
+@_workers
+@_json
+def check(env: str, workers: int, as_json: bool, sandbox: str, **options: Any) -> None:
+    """Find broken tasks: golds that fail, differ between executions or do not score, and tasks that doing nothing solves."""
+    from intercode.envs import prepare
+    from intercode.runner.check import check as examine
+
+    setting = prepare(env, max_turns=None, **options)
+    found = examine(setting, setting.tasks, workers=workers)
+    if as_json:
+        click.echo(jsonlib.dumps(found))
+    else:
+        for finding in found["broken"]:
+            click.echo(f"task {finding['task']}: {finding['why']}")
+        click.echo(
+            f"{found['tasks']} tasks: gold succeeds on {found['gold_ok']}, {found['nondeterministic']} differ between two "
+            f"executions, doing nothing succeeds on {found['noop_paid']}"
+        )
+    sys.exit(1 if found["broken"] else 0)
+
+
+@main.command()
+@click.argument("log", type=click.Path(exists=True))
+@click.option("--env", required=True, metavar="ENV", help="bash, or module:Class.")
+@_world
+@_scoring
+@_workers
+@_json
+def replay(log: str, env: str, workers: int, as_json: bool, sandbox: str, **options: Any) -> None:
+    """Execute a recording again (a run folder, or the first system's log) and compare it turn by turn.
+
+    The protocol is the recording's own; the reward is the paper's unless --reward says otherwise.
+    """
+    from intercode.runner.replay import prepare_replay
+    from intercode.runner.replay import replay as execute
+
+    recording, setting, tasks = prepare_replay(log, env, **options)
+    found = execute(recording, setting, tasks, workers=workers)
+    if as_json:
+        click.echo(jsonlib.dumps(found))
+        return
+    for row in found["disagreements"]:
+        click.echo(f"task {row['task']} turn {row['turn']}: {row['recorded']} then, {row['replayed']} now: {row['action']!r}")
+    click.echo(
+        f"{found['agree']} of {found['turns']} rewards agree ({found['agreement']:.1%}), "
+        f"{found['observations_equal']} observations are equal; success {found['recorded_success_rate']:.1%} then, "
+        f"{found['replayed_success_rate']:.1%} now"
+    )
+
+
+@main.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(exists=True), metavar="RUN...")
+@click.option("--force", is_flag=True, help="Put runs with different userlands into one table all the same.")
+@_json
+def report(runs: tuple[str, ...], force: bool, as_json: bool) -> None:
+    """Success rates with 95 % intervals, of one run or of several side by side."""
+    from intercode.report import require_comparable, summary
+    from intercode.store import read_run
+
+    found = [read_run(path) for path in runs]
+    require_comparable([config for config, _ in found], force=force)
+    _show_summaries([summary(config, episodes) for config, episodes in found], as_json)
+
+
+@main.group()
+def data() -> None:
+    """Public data sets: what there is, and how to get it."""
+
+
+@data.command("list")
+def data_list() -> None:
+    """Names, sizes and licences of the public data sets."""
+    from intercode.tasks import list_entries
+
+    for entry in list_entries():
+        note = "" if entry.checked else "  (address not verified)"
+        click.echo(f"{entry.name:14} {entry.count:5} tasks  {entry.env:7} {entry.licence:24} {entry.description}{note}")
+
+
+@data.command("get")
+@click.argument("name")
+def data_get(name: str) -> None:
+    """Download a data set into the cache, verified; an interrupted download goes on where it stopped."""
+    from intercode.tasks import get
+
+    click.echo(get(name))
+
+
+@main.group()
+def image() -> None:
+    """Userlands: root file systems with a listed set of packages."""
+
+
+@image.command("build")
+@click.argument("name")
+@click.option("--package", "packages", multiple=True, help="A Debian package; may be repeated. [a set for shell tasks]")
+@click.option("--packages-file", type=click.Path(exists=True, path_type=Path), help="A file with one package per line.")
+@click.option("--suite", default="bookworm", show_default=True)
+@click.option("--force", is_flag=True, help="Replace an image of that name.")
+def image_build(name: str, packages: tuple[str, ...], packages_file: Path | None, suite: str, force: bool) -> None:
+    """Make the image NAME with mmdebstrap; use it with --image NAME."""
+    from intercode.sandbox.image import DEFAULT_PACKAGES, build_image
+
+    listed = packages_file.read_text().split() if packages_file else []
+    chosen = [*packages, *listed] or list(DEFAULT_PACKAGES)
+    path = build_image(name, chosen, suite=suite, force=force, progress=lambda line: click.echo(line, err=True))
+    click.echo(path)
+
+
+@main.command()
+@_json
+def doctor(as_json: bool) -> None:
+    """What works on this machine, and the line that mends what does not."""
+    from intercode.doctor import examine
+
+    findings = examine()
+    if as_json:
+        click.echo(jsonlib.dumps({"findings": [finding._asdict() for finding in findings]}))
+    else:
+        for finding in findings:
+            mark = {True: "ok  ", False: "FAIL", None: "note"}[finding.ok]
+            click.echo(f"{mark}  {finding.what}: {finding.detail}")
+            if finding.mend and not finding.ok:
+                click.echo(f"      mend: {finding.mend}")
+    sys.exit(1 if any(finding.ok is False for finding in findings) else 0)
+
+
+def _show_summaries(summaries: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        click.echo(jsonlib.dumps(summaries[0] if len(summaries) == 1 else {"runs": summaries}))
+        return
+    from rich.console import Console
+
+    from intercode.report import table
+
+    Console().print(table(summaries))
+    for summary in summaries:
+        click.echo(f"run: {summary['run']}")
+
+
+@contextmanager
+def _progress(total: int, *, quiet: bool) -> Iterator[Callable[[Episode], None]]:
+    """A bar on stderr, where that is a terminal, with the success so far."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda episode: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    solved: list[bool] = []
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("episodes", total=total)
+
+        def tick(episode: Episode) -> None:
+            solved.append(episode.success)
+            bar.update(task, advance=1, description=f"success {sum(solved) / len(solved):6.1%}")
+
+        yield tick

@@ -1,0 +1,301 @@
+"""InterCodeEnv: the Gymnasium environment over tasks and a world in which actions are code.
+
+    reset ──► (query, info)
+    step(action) ──► act in the world ──► observation          protocol "submit": `submit` scores the state and ends
+                        │                                      protocol "paper": every step is scored, 1 ends
+                        └─ the world died? ── re-execute the episode once: dies again → the agent did it (reward 0, ended);
+                                              lives → SandboxDied is raised, an infrastructure fault
+
+A subclass says what its world is, in five short methods: `_enter`, `_act`, `_score`, `_branch`, `_leave`.
+Nothing here knows of models, strategies, or of any particular language.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self, SupportsFloat
+
+import gymnasium
+from gymnasium.spaces import Text
+
+from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
+from intercode.types import ExecResult, Score, Task
+
+Protocol = Literal["submit", "paper"]
+StepResult = tuple[str, SupportsFloat, bool, bool, dict[str, Any]]
+
+
+class Utf8(Text):
+    """Any text that can be encoded in UTF-8, the empty one included. Samples are short words."""
+
+    def __init__(self, max_length: int = 1 << 24, seed: int | None = None) -> None:
+        super().__init__(max_length=max_length, min_length=0, seed=seed)
+
+    def sample(self, mask: Any = None, probability: Any = None) -> str:
+        letters = self.np_random.choice(list("abcdefghijklmnopqrstuvwxyz"), size=self.np_random.integers(1, 9))
+        return "".join(letters)
+
+    def contains(self, x: Any) -> bool:
+        try:
+            return isinstance(x, str) and len(x) <= self.max_length and x.encode() is not None
+        except UnicodeEncodeError:
+            return False
+
+    def __repr__(self) -> str:
+        return f"Utf8({self.max_length})"
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One raw execution of a gold: what came of it, to be compared with another's, and what is plainly wrong with it."""
+
+    evidence: object
+    summary: str
+    faults: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How much of an output an agent sees: the first and last characters around an announced cut. None: all of it."""
+
+    head: int | None = 6000
+    tail: int = 2000
+
+    def shorten(self, text: str) -> tuple[str, bool]:
+        if self.head is None or len(text) <= self.head + self.tail:
+            return text, False
+        cut = len(text) - self.head - self.tail
+        return f"{text[: self.head]}\n[… {cut} characters cut …]\n{text[len(text) - self.tail :]}", True
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What environments for one purpose share, made once; each call gives a new environment.
+
+    `facts` says what decides results beyond the options: digests of data and template, the userland.
+    """
+
+    tasks: Sequence[Task]
+    make: Callable[[], InterCodeEnv]
+    facts: Callable[[], dict[str, Any]] = dict
+
+    def __call__(self) -> InterCodeEnv:
+        return self.make()
+
+
+class InterCodeEnv(gymnasium.Env[str, str]):
+    """`max_turns` steps, then `truncated`; None: no bound. `info` holds no clock, so equal episodes have equal infos."""
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
+    submit_word = "submit"
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        *,
+        protocol: Protocol = "submit",
+        max_turns: int | None = 10,
+        view: View | None = None,
+        keep_going: bool = False,
+    ) -> None:
+        """`keep_going` goes on after a success under the paper's protocol: to re-execute a recording to its end."""
+        if not tasks:
+            raise UsageError("an environment needs at least one task")
+        if protocol not in ("submit", "paper"):
+            raise UsageError(f"protocol {protocol!r}: it is 'submit' or 'paper'")
+        if max_turns is not None and max_turns < 1:
+            raise UsageError(f"max_turns {max_turns}: it is at least 1, or None")
+        self.tasks, self.protocol, self.max_turns, self.view = list(tasks), protocol, max_turns, view or View()
+        self._keep_going = keep_going
+        self.observation_space, self.action_space = Utf8(), Utf8()
+        self._order: list[int] = []
+        self._task: Task | None = None
+        self._actions: list[str] = []
+        self._seen: list[str] = []
+        self._over = True
+
+    @classmethod
+    def prepare(cls, **options: Any) -> Setting:
+        """From options as the command line has them to a setting; a subclass names the options that it takes."""
+        raise NotImplementedError(f"{cls.__name__} does not say how it is prepared")
+
+    # -- what a subclass says ---------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _enter(self, task: Task) -> None:
+        """Make the world ready for `task`, with nothing left of the last episode."""
+
+    @abstractmethod
+    def _act(self, action: str) -> ExecResult:
+        """Execute one action. Raises `SandboxDied` if the world ended with it."""
+
+    @abstractmethod
+    def _score(self) -> Score:
+        """Score the state as it is now."""
+
+    @abstractmethod
+    def _branch(self, twin: Self, live: bool) -> None:
+        """Give `twin` (a shallow copy) a world of its own: a live copy of this one, or an empty one."""
+
+    @abstractmethod
+    def _leave(self) -> None:
+        """End the world."""
+
+    def try_gold(self, task: Task) -> Trial:
+        """Execute the gold on an untouched world. The data check compares two of these."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how a gold is tried")
+
+    # -- Gymnasium --------------------------------------------------------------------------------------------------
+
+    @property
+    def task(self) -> Task:
+        if self._task is None:
+            raise UsageError("call reset() first: no task has begun")
+        return self._task
+
+    @property
+    def turn(self) -> int:
+        """How many steps the episode has had."""
+        return len(self._actions)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """`options={"task": id or index}` chooses; without it the next task in an order that `seed` shuffles."""
+        super().reset(seed=seed)
+        if seed is not None:
+            self._order = []
+        self._over = True
+        self._task = self._choose((options or {}).get("task"))
+        self._actions, self._seen = [], []
+        self._enter(self._task)
+        self._over = False
+        return self._task.query, {"task": self._task.id}
+
+    def step(self, action: str) -> StepResult:
+        if self._over:
+            raise UsageError("the episode is over or has not begun; call reset()")
+        if not isinstance(action, str):
+            raise UsageError(f"an action is a str, not {type(action).__name__}")
+        self._actions.append(action)
+        if self.protocol == "submit" and action.strip() == self.submit_word:
+            return self._submitted()
+        try:
+            result = self._act(action)
+        except SandboxDied as death:
+            return self._decide(death)
+        return self._observe(result)
+
+    def fork(self, *, replay: bool = False) -> Self:
+        """A second environment in the same state, turn count included; both must be closed.
+
+        Raises `ForkError` naming the jobs or descriptors that cannot be copied; with `replay=True` the episode is then
+        re-executed instead, and ForkError is raised if an observation differs.
+        """
+        twin = copy.copy(self)
+        twin._actions, twin._seen, twin._order = list(self._actions), list(self._seen), list(self._order)
+        twin._np_random = copy.deepcopy(self._np_random)
+        try:
+            self._branch(twin, live=True)
+        except ForkError:
+            if not replay:
+                raise
+            self._branch(twin, live=False)
+            twin._relive(self._actions, self._seen)
+        return twin
+
+    def close(self) -> None:
+        self._over = True
+        self._leave()
+        super().close()
+
+    # -- one step ---------------------------------------------------------------------------------------------------
+
+    def _submitted(self) -> StepResult:
+        score = self._score()
+        return self._end("", score.reward, _info(None), score=score, ended="submit")
+
+    def _observe(self, result: ExecResult) -> StepResult:
+        self._seen.append(_fingerprint(result))
+        observation, cut = self.view.shorten(result.output)
+        info = _info(result, cut or result.overflow is not None)
+        observation += _notes(result, self.protocol)
+        if self.protocol == "submit":
+            return self._go_on(observation, 0.0, info)
+        score = self._score()
+        if score.success and not self._keep_going:
+            return self._end(observation, score.reward, info, score=score, ended="solved")
+        return self._go_on(observation, score.reward, {**info, "score": score})
+
+    def _go_on(self, observation: str, reward: float, info: dict[str, Any]) -> StepResult:
+        out_of_turns = self.max_turns is not None and self.turn >= self.max_turns
+        if out_of_turns:
+            self._over = True
+            info["ended"] = "turns"
+        return observation, reward, False, out_of_turns, info
+
+    def _end(self, observation: str, reward: float, info: dict[str, Any], **more: Any) -> StepResult:
+        self._over = True
+        return observation, reward, True, False, {**info, **more}
+
+    def _decide(self, death: SandboxDied) -> StepResult:
+        """Whose fault a dead sandbox was: the agent's if the same action kills a fresh one too."""
+        *before, last = self._actions
+        self._over = True
+        try:
+            self._enter(self.task)
+            for action in before:
+                self._act(action)
+        except SandboxError as error:
+            raise SandboxDied(f"{death}; re-executing the episode failed as well: {error}") from error
+        try:
+            self._act(last)
+        except SandboxDied:
+            note = "[the sandbox did not survive this action]"
+            return self._end(note, 0.0, _info(None), score=Score(0.0, False), ended="agent_fault")
+        raise SandboxDied(f"{death}; it did not happen again when the episode was re-executed") from death
+
+    def _relive(self, actions: list[str], seen: list[str]) -> None:
+        self._enter(self.task)
+        for number, (action, before) in enumerate(zip(actions, seen, strict=True), start=1):
+            if _fingerprint(self._act(action)) != before:
+                self._leave()
+                raise ForkError(f"re-executing the episode gave another observation at turn {number}: {action!r}")
+
+    def _choose(self, wanted: str | int | None) -> Task:
+        if wanted is None:
+            if not self._order:
+                self._order = [int(index) for index in self.np_random.permutation(len(self.tasks))]
+            return self.tasks[self._order.pop(0)]
+        if isinstance(wanted, int):
+            if not 0 <= wanted < len(self.tasks):
+                raise UsageError(f"task {wanted}: there are {len(self.tasks)} tasks, counted from 0")
+            return self.tasks[wanted]
+        for task in self.tasks:
+            if task.id == wanted:
+                return task
+        raise UsageError(f"no task has the id {wanted!r}")
+
+
+def _info(result: ExecResult | None, cut: bool = False) -> dict[str, Any]:
+    return {
+        "exit_code": result.exit_code if result else None,
+        "timed_out": result.timed_out if result else False,
+        "truncated_output": cut,
+        "session_lost": result.session_lost if result else False,
+    }
+
+
+def _notes(result: ExecResult, protocol: Protocol) -> str:
+    """What an agent must be told beyond what its action printed."""
+    if protocol == "paper":
+        return ""
+    notes = ["[timed out; what the action started was ended]"] if result.timed_out else []
+    notes += [f"[the shell ended; a new one starts in {result.cwd}]"] if result.session_lost else []
+    gap = "" if not notes or not result.output or result.output.endswith("\n") else "\n"
+    return gap + "\n".join(notes)
+
+
+def _fingerprint(result: ExecResult) -> str:
+    return f"{result.exit_code} {result.timed_out} {result.session_lost} {result.overflow} {result.output}"

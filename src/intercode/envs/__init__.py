@@ -1,0 +1,41 @@
+"""The environments that ship with the package; `make` builds one from plain options."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from intercode.errors import UsageError
+
+if TYPE_CHECKING:
+    from intercode.env import InterCodeEnv, Setting
+
+ENVIRONMENTS = {"bash": "intercode.envs.bash:BashEnv"}
+
+
+def environment_class(name: str) -> type[InterCodeEnv]:
+    """The class behind `bash`, …, or `module:Class` of the caller's own."""
+    module, colon, attribute = ENVIRONMENTS.get(name, name).partition(":")
+    if not colon:
+        raise UsageError(f"no environment named {name!r}; there are {', '.join(ENVIRONMENTS)}, or module:Class")
+    try:
+        found: type[InterCodeEnv] = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"environment {name!r} cannot be loaded: {error}") from error
+    return found
+
+
+def prepare(env: str, **options: Any) -> Setting:
+    """Do once what many environments share (data, template, gold outcomes); each call of the result makes one."""
+    found = environment_class(env)
+    accepted = inspect.signature(found.prepare).parameters
+    unknown = sorted(name for name in options if name not in accepted)
+    if unknown:
+        raise UsageError(f"the environment {env} takes no {', '.join(unknown)}; it takes {', '.join(accepted)}")
+    return found.prepare(**options)
+
+
+def make(env: str, **options: Any) -> InterCodeEnv:
+    """One environment; `intercode.make("bash", data=…, tree=…)`. The options are those of its class's `prepare`."""
+    return prepare(env, **options)()

@@ -1,0 +1,84 @@
+"""Is this data set sound? Each gold is executed twice, and played, and so is doing nothing.
+
+    two raw executions differ        → nondeterministic         the gold scores below 1 → its parts
+    the execution itself complains   → missing tool, status …   doing nothing succeeds  → noop
+
+The two raw executions lie at least `APART` seconds apart, so that a clock in the answer shows.
+"""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from intercode.agents import Strategy, gold, noop
+from intercode.env import InterCodeEnv, Trial
+from intercode.runner.run import evaluate
+from intercode.types import Episode, Task
+
+APART = 1.1
+Finding = dict[str, str]
+
+
+def check(make_env: Callable[[], InterCodeEnv], tasks: Sequence[Task], *, workers: int = 1) -> dict[str, Any]:
+    """The fixed keys of `check --json`: counts, and `broken` with one entry for each complaint about a task."""
+    first = _trials(make_env, tasks, workers)
+    time.sleep(APART)
+    second = _trials(make_env, tasks, workers)
+    golds, noops = (_play(make_env, agent, tasks, workers) for agent in (gold, noop))
+    unstable = [_difference(task, *pair) for task, *pair in zip(tasks, first, second, strict=True)]
+    missed = [finding for task, trial in zip(tasks, first, strict=True) for finding in _plain(task, trial, golds)]
+    paid = [_finding(task, "doing nothing succeeds") for task in tasks if noops[task.id].success]
+    broken = [finding for finding in [*unstable, *missed, *paid] if finding]
+    return {
+        "tasks": len(tasks),
+        "gold_ok": sum(golds[task.id].success for task in tasks),
+        "noop_paid": len(paid),
+        "nondeterministic": sum(finding is not None for finding in unstable),
+        "broken": sorted(broken, key=lambda finding: [task.id for task in tasks].index(finding["task"])),
+    }
+
+
+def _trials(make_env: Callable[[], InterCodeEnv], tasks: Sequence[Task], workers: int) -> list[Trial]:
+    """One raw execution of each gold, in task order."""
+    envs = [make_env() for _ in range(min(workers, len(tasks)))]
+    try:
+        with ThreadPoolExecutor(len(envs)) as pool:
+            shares = pool.map(lambda job: [job[0].try_gold(task) for task in job[1]], _deal(envs, tasks))
+            trials = list(shares)
+    finally:
+        for env in envs:
+            env.close()
+    return [trials[index % len(envs)][index // len(envs)] for index in range(len(tasks))]
+
+
+def _deal(envs: Sequence[InterCodeEnv], tasks: Sequence[Task]) -> list[tuple[InterCodeEnv, Sequence[Task]]]:
+    return [(env, tasks[start :: len(envs)]) for start, env in enumerate(envs)]
+
+
+def _play(make_env: Callable[[], Any], agent: Strategy, tasks: Sequence[Task], workers: int) -> dict[str, Episode]:
+    return {episode.task: episode for episode in evaluate(make_env, agent, tasks=tasks, workers=workers)}
+
+
+def _plain(task: Task, trial: Trial, golds: dict[str, Episode]) -> list[Finding]:
+    found = [_finding(task, fault) for fault in trial.faults]
+    episode = golds[task.id]
+    if not episode.success:
+        parts = ", ".join(f"{name} {value:g}" for name, value in episode.parts.items())
+        found.append(_finding(task, episode.error or f"the gold itself earns only {episode.reward} ({parts})"))
+    return found
+
+
+def _difference(task: Task, one: Trial, other: Trial) -> Finding | None:
+    if one.evidence == other.evidence:
+        return None
+    lines = list(difflib.unified_diff(one.summary.splitlines(), other.summary.splitlines(), lineterm="", n=0))[2:]
+    what = "; ".join(line for line in lines[:4] if not line.startswith("@@"))[:200]
+    return _finding(task, f"two executions of the gold differ: {what or 'in the files they leave'}")
+
+
+def _finding(task: Task, why: str) -> Finding:
+    return {"task": task.id, "why": why}

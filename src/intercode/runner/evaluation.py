@@ -1,0 +1,87 @@
+"""One `intercode eval`: from options to an environment, an agent and a model, and to a run folder."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from intercode import __version__
+from intercode.agents import Agent, make_agent
+from intercode.env import Setting
+from intercode.envs import prepare
+from intercode.models import Model, make_model
+from intercode.recordings import load_recording
+from intercode.runner.meter import Limits, Meter
+from intercode.runner.run import evaluate
+from intercode.store import RunStore
+from intercode.types import Episode, Task
+
+
+@dataclass
+class Evaluation:
+    """What is to be run; `stopped` says afterwards which budget ended it early, if one did."""
+
+    setting: Setting
+    agent: Agent
+    model: Model | None
+    config: dict[str, Any]
+    limits: Limits
+    epochs: int
+    seed: int
+    stopped: str | None = None
+
+    @classmethod
+    def plan(
+        cls,
+        env: str,
+        *,
+        agent: str,
+        model: str | None,
+        turns: int,
+        epochs: int,
+        seed: int,
+        temperature: float,
+        max_cost: float | None,
+        max_tokens: int | None,
+        max_seconds: float | None,
+        sandbox: str,
+        **world: Any,
+    ) -> Evaluation:
+        setting = prepare(env, max_turns=None, **world)
+        chosen = make_agent(agent, tasks=setting.tasks, turns=turns, load=load_recording)
+        asked = make_model(model, temperature=temperature, seed=seed) if model and chosen.needs_model else None
+        config = {
+            "version": __version__, "env": env, "agent": agent, "model": asked.name if asked else None, "turns": turns,
+            "epochs": epochs, "seed": seed, "temperature": temperature, "sandbox": sandbox, "prompt": chosen.prompt_digest,
+            "max_cost": max_cost, "max_tokens": max_tokens, "max_seconds": max_seconds,
+            **world, **setting.facts(),
+        }  # fmt: skip
+        return cls(setting, chosen, asked, config, Limits(turns, max_tokens, max_cost, max_seconds), epochs, seed)
+
+    @property
+    def tasks(self) -> Sequence[Task]:
+        return self.setting.tasks
+
+    def run(
+        self, out: Path | None, *, resume: bool, workers: int, on_episode: Callable[[Episode], None] | None
+    ) -> tuple[dict[str, Any], list[Episode]]:
+        """Play what the folder does not hold yet; the whole run's settings and episodes."""
+        out = out or Path("runs") / _folder_name(self.config["env"], self.agent.name)
+        started = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+        facts = {"run": str(out), "created": started, "python": platform.python_version(), "workers": workers}
+        meter = Meter(self.limits)
+        with RunStore.create(out, {**self.config, **facts}, resume=resume) as store:
+            play = (self.setting, self.agent.strategy, self.model)
+            how = {"store": store, "workers": workers, "epochs": self.epochs, "seed": self.seed}
+            episodes = evaluate(*play, tasks=self.tasks, meter=meter, on_episode=on_episode, **how)
+        self.stopped = meter.over()
+        return {**self.config, "run": str(out)}, episodes
+
+
+def _folder_name(env: str, agent: str) -> str:
+    plain = "".join(letter if letter.isalnum() else "-" for letter in f"{env}-{agent}")
+    return f"{plain}-{time.strftime('%Y%m%d-%H%M%S')}"

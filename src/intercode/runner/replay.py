@@ -1,0 +1,79 @@
+"""A recording, executed again and compared turn by turn.
+
+The environment goes on after a success, so that every recorded turn is executed. Rewards agree if they differ by at most
+`TOLERANCE` (recorded ones are sums of parts rounded to two digits). Why a turn disagrees is not judged here: `cause` is
+None unless the caller names one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from intercode.agents import replay as replaying
+from intercode.env import InterCodeEnv, Setting, View
+from intercode.envs import prepare
+from intercode.recordings import RecordedEpisode, Recording, load_recording
+from intercode.runner.run import evaluate
+from intercode.types import Episode, Task, Turn
+
+TOLERANCE = 0.011
+Cause = Callable[[Task, RecordedEpisode, int, Turn], str | None]
+
+
+def replay(
+    recording: Recording,
+    make_env: Callable[[], InterCodeEnv],
+    tasks: Sequence[Task],
+    *,
+    workers: int = 1,
+    cause: Cause | None = None,
+) -> dict[str, Any]:
+    """The fixed keys of `replay --json`. Raises `DataError` for a task that the recording has no episode of."""
+    pairs = [(task, recording.find(task)) for task in tasks]
+    episodes = evaluate(make_env, replaying(recording), tasks=tasks, workers=workers)
+    turns = [turn for (task, then), now in zip(pairs, episodes, strict=True) for turn in _turns(task, then, now)]
+    agree = sum(_agrees(then.rewards[number], turn.score) for _, then, number, turn in turns)
+    differing = [row for row in turns if not _agrees(row[1].rewards[row[2]], row[3].score)]
+    return {
+        "turns": len(turns),
+        "agree": agree,
+        "agreement": agree / max(1, len(turns)),
+        "observations_equal": sum(then.observations[n] == turn.observation for _, then, n, turn in turns),
+        "recorded_success_rate": sum(then.max_reward == 1 for _, then in pairs) / max(1, len(pairs)),
+        "replayed_success_rate": sum(episode.success for episode in episodes) / max(1, len(episodes)),
+        "disagreements": [_row(*row, cause) for row in differing],
+    }
+
+
+def prepare_replay(
+    log: str, env: str, *, reward: str | None, **options: Any
+) -> tuple[Recording, Setting, Sequence[Task]]:
+    """The recording, a setting as it was recorded, and the tasks that it has episodes of."""
+    recording = load_recording(log)
+    how = {**options, "protocol": recording.protocol, "session": options.get("session") or "stateless"}
+    whole = View(head=None)
+    setting = prepare(env, reward=reward or "paper", max_turns=None, keep_going=True, view=whole, **how)
+    return recording, setting, [task for task in setting.tasks if recording.has(task)]
+
+
+_Row = tuple[Task, RecordedEpisode, int, Turn]
+
+
+def _turns(task: Task, then: RecordedEpisode, now: Episode) -> list[_Row]:
+    return [(task, then, number, turn) for number, turn in enumerate(now.turns[: len(then.rewards)])]
+
+
+def _agrees(recorded: float, score: float | None) -> bool:
+    return abs(recorded - (score or 0.0)) <= TOLERANCE
+
+
+def _row(task: Task, then: RecordedEpisode, number: int, turn: Turn, cause: Cause | None) -> dict[str, Any]:
+    return {
+        "task": task.id,
+        "turn": number,
+        "recorded": then.rewards[number],
+        "replayed": turn.score or 0.0,
+        "action": turn.action,
+        "cause": cause(task, then, number, turn) if cause else None,
+    }
