@@ -1,8 +1,8 @@
 """The local backend: one wall a worker, one cell an episode, and a socket straight into the cell.
 
-    LocalSandbox ──► Wall (bwrap, keeper)      reset = a new cell for the old one
-         └────── socket ──────► cell ──► bash  exec, read, write, diff
-    fork = a second cell in the same wall, started from a copy of the first one's files and shell state
+LocalSandbox ──► Wall (bwrap, keeper)      reset = a new cell for the old one
+     └────── socket ──────► cell ──► bash  exec, read, write, diff
+fork = a second cell in the same wall, started from a copy of the first one's files and shell state
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class LocalSandbox(Sandbox):
         return made
 
     def exec(
-        self, action: str, *, argv: list[str] | None = None, timeout: float | None = None, cwd: str | None = None
+        self, action: str, *, argv: list[str] | None = None, cwd: str | None = None, timeout: float | None = None
     ) -> ExecResult:
         if "\0" in action or any("\0" in word for word in argv or ()):
             raise UsageError("an action cannot hold a NUL character")
@@ -88,7 +88,7 @@ class LocalSandbox(Sandbox):
         try:
             if reply.get("blockers"):
                 raise ForkError("a live copy cannot take along: " + ", ".join(reply["blockers"]) + "; end or close them")
-            return self._sibling(reply["cwd"], state, fds[0])
+            return self._sibling(reply, state, fds[0])
         finally:
             for fd in fds:
                 os.close(fd)
@@ -122,11 +122,11 @@ class LocalSandbox(Sandbox):
                 self._wall.wall.close()
             raise
 
-    def _sibling(self, cwd: str, state: bytes, upper: int) -> Self:
+    def _sibling(self, seen: dict[str, Any], state: bytes, upper: int) -> Self:
         twin = object.__new__(type(self))
-        twin._enter(self._wall, self.limits, self.session, cwd=cwd, upper=upper)
+        twin._enter(self._wall, self.limits, self.session, cwd=seen["cwd"], upper=upper)
         if self.session == "persistent":
-            twin._ask({"op": "restore", "status": 0}, state)
+            twin._ask({"op": "restore", "status": seen["status"]}, state)
         return twin
 
     def _open(self) -> None:

@@ -17,7 +17,7 @@ import signal
 import socket
 import stat
 import time
-from typing import Any, Optional, Union
+from typing import Any
 
 from . import kernel, layers, processes, rooms, wire
 from .output import Output
@@ -26,13 +26,16 @@ from .shell import CAPTURE, Program, Shell, once
 _TICK = 0.05
 _IDLE_TICK = 0.2
 _INTERRUPTS, _INTERRUPT_EVERY = 5, 0.01
-_KILLS, _KILL_EVERY = 8, 0.005
+_KILLS, _PATIENCE, _KILL_EVERY = 40, 8, 0.005
+_DEATH = 0.001  # nothing tells when another's children are gone
 _SPARE_PROCESSES = 4
+_SAVED = 10
+_INTERRUPTED = 130
 
 Config = dict[str, Any]
 
 
-def main(sock: socket.socket, config: Config, filter_program: bytes, inherited: Optional[int]) -> None:
+def main(sock: socket.socket, config: Config, filter_program: bytes, inherited: int | None) -> None:
     """Build the room, lock oneself in, and serve. Runs right after `clone`; never returns."""
     try:
         cell = Cell(sock, config, _move_in(config, filter_program, inherited))
@@ -46,7 +49,7 @@ def main(sock: socket.socket, config: Config, filter_program: bytes, inherited: 
         os._exit(0)
 
 
-def _move_in(config: Config, filter_program: bytes, inherited: Optional[int]) -> rooms.Handles:
+def _move_in(config: Config, filter_program: bytes, inherited: int | None) -> rooms.Handles:
     for name, line in (("setgroups", "deny"), ("uid_map", "0 0 1"), ("gid_map", "0 0 1")):
         _write(f"/proc/self/{name}", line)
     kernel.raise_loopback()
@@ -61,7 +64,6 @@ def _move_in(config: Config, filter_program: bytes, inherited: Optional[int]) ->
 
 
 def _limit(config: Config) -> None:
-
 
     for name, value in config["rlimits"].items():
         resource.setrlimit(getattr(resource, "RLIMIT_" + name), (value, value))
@@ -85,7 +87,8 @@ class Cell:
         self._output = Output(config["output"])
         self._watching = False
         self._lost = False
-        self._job: Union[Shell, Program, None] = None
+        self._status = 0
+        self._job: Shell | Program | None = None
         if config["persistent"]:
             self._job = self._shell()
 
@@ -130,10 +133,10 @@ class Cell:
             self._police()
         self._reply(job, timed_out)
 
-    def _begin(self, head: dict[str, Any], payload: bytes) -> Union[Shell, Program]:
+    def _begin(self, head: dict[str, Any], payload: bytes) -> Shell | Program:
         self._reap()
         if "argv" in head or not self._config["persistent"]:
-            argv = head.get("argv") or once(os.fsdecode(payload))
+            argv = head.get("argv") or once(payload)
             self._keep_shell = self._job
             self._job = Program(self._out_in, self._config["env"], head.get("cwd") or self._here(), argv)
         else:
@@ -148,7 +151,7 @@ class Cell:
             self._replace_shell()
         return self._job
 
-    def _wait(self, job: Union[Shell, Program], until: float) -> bool:
+    def _wait(self, job: Shell | Program, until: float) -> bool:
         """Until the job is finished (True) or the time has come (False)."""
         hearing = True
         while not job.finished:
@@ -163,7 +166,7 @@ class Cell:
             hearing = self._progress(job, ready, hearing)
         return True
 
-    def _progress(self, job: Union[Shell, Program], ready: set[int], hearing: bool) -> bool:
+    def _progress(self, job: Shell | Program, ready: set[int], hearing: bool) -> bool:
         if self._out in ready:
             self._output.drain(self._out)
         if job.done_fd in ready:
@@ -185,37 +188,48 @@ class Cell:
             self._next_tick = now + _TICK
         return due
 
-    def _end(self, job: Union[Shell, Program], mark: processes.Mark) -> None:
-        """Interrupt, then kill what the action started; the shell itself only if it does not come back."""
+    def _end(self, job: Shell | Program, mark: processes.Mark) -> None:
+        """Interrupt; kill what the action started; then the shell, if it does not come back; at last, everything."""
         self._interrupt(job, mark)
-        for _ in range(_KILLS):
+        for attempt in range(_KILLS):
             born = self._table.born_since(mark)
             if not born and job.finished:
                 return
             processes.send(born, signal.SIGKILL)
-            self._wait(job, time.monotonic() + _KILL_EVERY)
-        processes.kill(-1 if self._table.born_since(mark) else job.pid)
+            if attempt >= _PATIENCE and not job.finished:
+                processes.kill(job.pid)
+            if self._wait(job, time.monotonic() + _KILL_EVERY):
+                time.sleep(_DEATH)
+        processes.kill(-1)
         self._wait(job, time.monotonic() + 1.0)
 
-    def _interrupt(self, job: Union[Shell, Program], mark: processes.Mark) -> None:
+    def _interrupt(self, job: Shell | Program, mark: processes.Mark) -> None:
         for _ in range(_INTERRUPTS):
             processes.kill(job.pid, signal.SIGINT)
             processes.send(self._table.born_since(mark), signal.SIGINT)
             if self._wait(job, time.monotonic() + _INTERRUPT_EVERY):
                 return
 
-    def _reply(self, job: Union[Shell, Program], timed_out: bool) -> None:
+    def _reply(self, job: Shell | Program, timed_out: bool) -> None:
         self._cwd = self._here()
         exit_code = None if timed_out else job.exit_code
         if isinstance(job, Program):
             self._cwd = job.last_cwd or self._cwd
             job.close()
             self._job = self._keep_shell
-        elif job.dead:
+        else:
+            self._status = _INTERRUPTED if exit_code is None else exit_code
+        if isinstance(job, Shell) and job.dead:
             self._replace_shell()
         kept, overflow = self._output.take()
         self._output = Output(self._config["output"])
-        head = {"exit_code": exit_code, "timed_out": timed_out, "lost": self._lost, "cwd": self._cwd, "overflow": overflow}
+        head = {
+            "exit_code": exit_code,
+            "timed_out": timed_out,
+            "lost": self._lost,
+            "cwd": self._cwd,
+            "overflow": overflow,
+        }
         self._lost = False
         wire.send(self._sock, head, kept)
 
@@ -235,7 +249,7 @@ class Cell:
         assert isinstance(self._job, Shell)
         self._job.close()
         self._job = self._shell()
-        self._lost = True
+        self._lost, self._status = True, 0
 
     def _reap(self) -> None:
         try:
@@ -311,7 +325,7 @@ class Cell:
         state = b""
         if isinstance(self._job, Shell):
             state = self._capture(self._job)
-        wire.send(self._sock, {"cwd": self._here()}, state, (self._handles.upper,))
+        wire.send(self._sock, {"cwd": self._here(), "status": self._status}, state, (self._handles.upper,))
 
     def _capture(self, shell: Shell) -> bytes:
         kept, self._output = self._output, Output(self._config["payload"])
@@ -328,9 +342,9 @@ class Cell:
         running = [f"process {p.pid} ({p.name})" for p in self._table.all() if p.pid != mine]
         if not isinstance(self._job, Shell) or self._job.dead:
             return running
-        pipe = os.readlink(f"/proc/self/fd/{self._out_in}")
-        opened = self._table.descriptors(mine).items()
-        return running + [f"descriptor {fd} ({to})" for fd, to in opened if _foreign(fd, to, pipe)]
+        own = {os.readlink(f"/proc/self/fd/{fd}") for fd in (self._out_in, *self._job.lines)} | {"/dev/null"}
+        opened = sorted(self._table.descriptors(mine).items())
+        return running + [f"descriptor {fd} ({to})" for fd, to in opened if _foreign(fd, to, own)]
 
     def _op_restore(self, head: dict[str, Any], payload: bytes) -> None:
         shell = self._living_shell()
@@ -341,9 +355,10 @@ class Cell:
         wire.send(self._sock, {"ok": not shell.dead})
 
 
-def _foreign(fd: int, target: str, pipe: str) -> bool:
-    """Whether the agent opened it: not the shell's own three, its two lines to the cell, nor its saved copies of them."""
-    return not (fd in (0, 62, 63) or target in (pipe, "/dev/null"))
+def _foreign(fd: int, target: str, own: set[str]) -> bool:
+    """Whether the agent opened it: not the shell's first three and its lines to the cell, as they are while it waits,
+    nor the copies of these that bash saves from 10 on."""
+    return not (target in own and (fd < 3 or fd >= _SAVED))
 
 
 def _used(path: str) -> int:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import Optional
 
 DONE_FD, ACTION_FD = 62, 63
 _LOOP = "; ".join(
@@ -32,7 +31,8 @@ _LOOP = "; ".join(
         'else eval "${__intercode[2]}" 62>&- 63<&-; fi; done; done',
     ]
 )
-_ONCE = """trap 'pwd -P >&62' EXIT; eval "$1\""""
+_ONCE = """trap 'pwd -P >&62' EXIT; printf -v __intercode %s "$@"; set --; eval "$__intercode\""""
+_ARGUMENT = 1 << 16
 _CAPTURE = (
     "{ printf '\\0'; builtin shopt -p; builtin declare -f; builtin declare -F; builtin declare -p; builtin alias -p; "
     "builtin trap -p; umask -p; printf 'set -- '; printf '%q ' \"$@\"; echo; builtin set +o; } 2>/dev/null"
@@ -43,27 +43,40 @@ class Job:
     """A child process whose end is known by `exited`; the cell's reaper calls it."""
 
     pid = 0
-    done_fd: Optional[int] = None
+    done_fd: int | None = None
 
     def __init__(self, out: int, env: dict[str, str]) -> None:
         self._out = out
         self._env = env
-        self.exit_code: Optional[int] = None
+        self.exit_code: int | None = None
         self.dead = False
 
     def exited(self, status: int) -> None:
         self.dead = True
         self.exit_code = os.waitstatus_to_exitcode(status)
 
-    def _spawn(self, argv: list[str], cwd: str, done: int, actions: Optional[int] = None) -> None:
+    def _spawn(self, argv: list[str], cwd: str, done: int, actions: int | None = None) -> None:
         _enter(cwd)
         moves = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)]
         moves += [(os.POSIX_SPAWN_DUP2, self._out, 1), (os.POSIX_SPAWN_DUP2, self._out, 2)]
         moves += [(os.POSIX_SPAWN_DUP2, done, DONE_FD)]
         if actions is not None:
             moves += [(os.POSIX_SPAWN_DUP2, actions, ACTION_FD)]
-        ignored = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT]
-        self.pid = os.posix_spawnp(argv[0], argv, self._env, file_actions=moves, setsid=True, setsigdef=ignored)
+        default = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT]
+        try:
+            self.pid = os.posix_spawnp(
+                argv[0], argv, self._env, file_actions=moves, setsid=True, setsigdef=default, setsigmask=[]
+            )
+        except OSError as error:
+            self._never_started(argv[0], error)
+
+    def _never_started(self, name: str, error: OSError) -> None:
+        """As a shell would put it; the agent may have removed the program, bash itself even."""
+        self.dead, self.exit_code = True, 127 if isinstance(error, FileNotFoundError) else 126
+        try:
+            os.write(self._out, f"{name}: {error.strerror}\n".encode(errors="replace"))
+        except BlockingIOError:
+            pass
 
 
 class Shell(Job):
@@ -85,9 +98,14 @@ class Shell(Job):
         self._pending = memoryview(b"")
 
     @property
-    def pending_fd(self) -> Optional[int]:
+    def pending_fd(self) -> int | None:
         """Where the rest of a long action is still to be written."""
         return self._actions if self._pending else None
+
+    @property
+    def lines(self) -> tuple[int, int]:
+        """The cell's ends of the pipes for reports and actions."""
+        return self.done_fd or 0, self._actions
 
     def begin(self, action: bytes) -> None:
         self.number += 1
@@ -165,7 +183,7 @@ class Program(Job):
         return self.dead
 
     @property
-    def last_cwd(self) -> Optional[str]:
+    def last_cwd(self) -> str | None:
         self.hear()
         return os.fsdecode(self._said.removesuffix(b"\n")) if self._said.startswith(b"/") else None
 
@@ -173,9 +191,10 @@ class Program(Job):
         os.close(self.done_fd or 0)
 
 
-def once(action: str) -> list[str]:
-    """A fresh shell for one action."""
-    return ["bash", "--norc", "--noprofile", "-c", _ONCE, "bash", action]
+def once(action: bytes) -> list[str]:
+    """A fresh shell for one action, which comes in pieces: the kernel takes no argument above 128 KiB."""
+    pieces = [action[start : start + _ARGUMENT] for start in range(0, len(action), _ARGUMENT)]
+    return ["bash", "--norc", "--noprofile", "-c", _ONCE, "bash", *map(os.fsdecode, pieces)]
 
 
 def _pipe() -> tuple[int, int]:
