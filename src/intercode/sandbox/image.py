@@ -23,7 +23,7 @@ from intercode.sandbox import cache, template
 from intercode.sandbox.bootstrap import EPOCH, Progress, tar_stream
 from intercode.sandbox.identity import identity
 
-PACKAGES = (
+DEFAULT_PACKAGES = (
     *("tree", "rename", "cpio", "bind9-dnsutils", "iputils-ping", "ncal", "jq", "curl", "ncompress", "hashdeep"),
     *("psmisc", "procps", "net-tools", "bsdextrautils", "file", "bzip2", "xz-utils", "zip", "unzip", "less"),
 )
@@ -60,7 +60,7 @@ class Image:
 
 def build_image(
     name: str,
-    packages: Sequence[str] = PACKAGES,
+    packages: Sequence[str] = DEFAULT_PACKAGES,
     *,
     suite: str = "bookworm",
     mirror: str | None = None,
