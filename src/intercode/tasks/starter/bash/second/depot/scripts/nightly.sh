@@ -1,0 +1,3 @@
+#!/bin/sh
+# started by the timetable
+cp -r /depot/stock /backup/stock

@@ -1,0 +1,2 @@
+# mean of the first column
+{ s += $1 } END { print s / NR }

@@ -1,0 +1,2 @@
+class: tool
+echo wet

@@ -1,0 +1,2 @@
+#!/usr/bin/env Rscript
+plot(1:10)
