@@ -13,7 +13,9 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -77,15 +79,22 @@ class _WhenGymnasiumComes:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name != "gymnasium":
             return None
-        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         if spec and spec.loader:
-            execute = spec.loader.exec_module
-            spec.loader.exec_module = lambda module: (execute(module), _register())[0]  # type: ignore[method-assign]
+            spec.loader.exec_module = _then_register(spec.loader.exec_module)  # type: ignore[method-assign, assignment]
         return spec
+
+
+def _then_register(execute: Callable[[ModuleType], None]) -> Callable[[ModuleType], None]:
+    def both(module: ModuleType) -> None:
+        execute(module)
+        _register()
+
+    return both
 
 
 if "gymnasium" in sys.modules:
     _register()
 else:
-    sys.meta_path.insert(0, _WhenGymnasiumComes())  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _WhenGymnasiumComes())

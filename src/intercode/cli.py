@@ -45,13 +45,19 @@ _world = _stack(
     click.option("--data", metavar="NAME|FILE|DIR", help="Tasks: a downloaded set, a task file or a folder. [starter set]"),
     click.option("--tree", type=click.Path(exists=True), help="Files that are placed at / (folder or tar)."),
     click.option("--setup", type=click.Path(exists=True), help="Bash script that runs once inside, after the tree is placed."),
-    click.option("--image", metavar="NAME|ROOTFS", help="Userland: a built image, or a root file system. [this machine's /usr]"),
+    click.option(
+        "--image", metavar="NAME|ROOTFS", help="Userland: a built image, or a root file system. [this machine's /usr]"
+    ),
     click.option("--limit", type=click.IntRange(1), help="Only the first N tasks."),
 )
 _scoring = _stack(
     click.option("--protocol", type=click.Choice(["submit", "paper"]), default="submit", show_default=True),
     click.option("--reward", type=click.Choice(["exact", "paper"]), help="[exact; paper under --protocol paper]"),
-    click.option("--session", type=click.Choice(["persistent", "stateless"]), help="[persistent; stateless under --protocol paper]"),
+    click.option(
+        "--session",
+        type=click.Choice(["persistent", "stateless"]),
+        help="[persistent; stateless under --protocol paper]",
+    ),
     click.option("--sandbox", type=click.Choice(["local"]), default="local", show_default=True),
 )
 _workers = click.option("--workers", type=click.IntRange(1), default=2, show_default=True)
@@ -67,8 +73,16 @@ def main() -> None:
 @main.command("eval")
 @click.argument("env")
 @_world
-@click.option("--agent", default="try_again", show_default=True, help="try_again, gold, noop, retrieval, replay:PATH or module:function.")
-@click.option("--model", help="Model name at an OpenAI-compatible endpoint ($INTERCODE_BASE_URL, $OPENAI_API_KEY), or scripted:FILE.")
+@click.option(
+    "--agent",
+    default="try_again",
+    show_default=True,
+    help="try_again, gold, noop, retrieval, replay:PATH or module:function.",
+)
+@click.option(
+    "--model",
+    help="Model name at an OpenAI-compatible endpoint ($INTERCODE_BASE_URL, $OPENAI_API_KEY), or scripted:FILE.",
+)
 @click.option("--turns", type=click.IntRange(1), default=10, show_default=True, help="Actions before the submission.")
 @click.option("--epochs", type=click.IntRange(1), default=1, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)

@@ -75,9 +75,11 @@ class Evaluation:
         facts = {"run": str(out), "created": started, "python": platform.python_version(), "workers": workers}
         meter = Meter(self.limits)
         with RunStore.create(out, {**self.config, **facts}, resume=resume) as store:
-            play = (self.setting, self.agent.strategy, self.model)
-            how = {"store": store, "workers": workers, "epochs": self.epochs, "seed": self.seed}
-            episodes = evaluate(*play, tasks=self.tasks, meter=meter, on_episode=on_episode, **how)
+            episodes = evaluate(
+                self.setting, self.agent.strategy, self.model,
+                tasks=self.tasks, store=store, workers=workers, epochs=self.epochs, seed=self.seed,
+                meter=meter, on_episode=on_episode,
+            )  # fmt: skip
         self.stopped = meter.over()
         return {**self.config, "run": str(out)}, episodes
 

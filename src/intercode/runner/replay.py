@@ -46,9 +46,7 @@ def replay(
     }
 
 
-def prepare_replay(
-    log: str, env: str, *, reward: str | None, **options: Any
-) -> tuple[Recording, Setting, Sequence[Task]]:
+def prepare_replay(log: str, env: str, *, reward: str | None, **options: Any) -> tuple[Recording, Setting, Sequence[Task]]:
     """The recording, a setting as it was recorded, and the tasks that it has episodes of."""
     recording = load_recording(log)
     how = {**options, "protocol": recording.protocol, "session": options.get("session") or "stateless"}

@@ -40,8 +40,10 @@ class Sandbox(ABC):
     session: Session
 
     @abstractmethod
-    def exec(self, action: str, *, argv: list[str] | None = None, timeout: float | None = None) -> ExecResult:
-        """Run `action` in the session's shell, or `argv` as a program of its own in the session's directory.
+    def exec(
+        self, action: str, *, argv: list[str] | None = None, cwd: str | None = None, timeout: float | None = None
+    ) -> ExecResult:
+        """Run `action` in the session's shell, or `argv` as a program of its own in `cwd` (the session's by default).
 
         `timeout` is in seconds, the limit's by default; at it, what the action started is interrupted, then killed.
         Raises `SandboxDied` if the sandbox was lost, and `UsageError` for text with a NUL character.
@@ -74,5 +76,7 @@ class Sandbox(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()

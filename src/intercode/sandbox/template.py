@@ -23,7 +23,22 @@ from intercode.errors import DataError, UsageError
 from intercode.sandbox import cache
 from intercode.sandbox.identity import identity
 
-_FOLDERS = ("dev", "etc", "home", "media", "mnt", "opt", "proc", "root", "run", "srv", "sys", "usr", "var/log", "var/tmp")
+_FOLDERS = (
+    "dev",
+    "etc",
+    "home",
+    "media",
+    "mnt",
+    "opt",
+    "proc",
+    "root",
+    "run",
+    "srv",
+    "sys",
+    "usr",
+    "var/log",
+    "var/tmp",
+)
 _BORROWED = ("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "os-release", "debian_version", "magic")
 _WRITTEN = {
     "passwd": "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
@@ -205,4 +220,3 @@ def _folder_digest(folder: Path) -> str:
         elif stat.S_ISLNK(info.st_mode):
             state.update(os.fsencode(os.readlink(path)))
     return state.hexdigest()[:32]
-

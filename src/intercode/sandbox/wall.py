@@ -119,9 +119,7 @@ class Wall:
         self._errors.seek(0)
         return self._errors.read(4096).decode(errors="replace").strip()
 
-    def _introduce(
-        self, template: Template, limits: Limits, session: Session, export: Path | None, weakened: Weakened
-    ) -> None:
+    def _introduce(self, template: Template, limits: Limits, session: Session, export: Path | None, weakened: Weakened) -> None:
         config = {
             "plan": [len(template.layers), template.lent, limits.disk],
             "env": ENVIRONMENT,
@@ -221,9 +219,7 @@ def _guest_python() -> tuple[str, list[str]]:
         return "/usr/bin/python3", []
     base = os.path.realpath(sys.base_prefix)
     if os.getuid() == 0 and not identity().reaches(Path(base)):
-        raise SandboxUnavailable(
-            f"the sandbox's user cannot reach the Python at {base}; mend it with: apt-get install python3"
-        )
+        raise SandboxUnavailable(f"the sandbox's user cannot reach the Python at {base}; mend it with: apt-get install python3")
     return os.path.join(base, "bin", "python3"), [] if base.startswith("/usr") else [base]
 
 

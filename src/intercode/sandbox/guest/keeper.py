@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import gc
 import os
-import select
 import signal
 import socket
 import sys
-from typing import Any, Optional
+from typing import Any
 
 from . import cell, kernel, rooms, wire
 
-_NAMESPACES = (
-    kernel.NEWUSER | kernel.NEWNS | kernel.NEWPID | kernel.NEWIPC | kernel.NEWNET | kernel.NEWUTS
-)
+_NAMESPACES = kernel.NEWUSER | kernel.NEWNS | kernel.NEWPID | kernel.NEWIPC | kernel.NEWNET | kernel.NEWUTS
 
 
 class Keeper:
@@ -51,7 +48,7 @@ class Keeper:
 
     def _make(self, head: dict[str, Any], fds: list[int]) -> None:
         sock = socket.socket(fileno=fds[0])
-        inherited: Optional[int] = fds[1] if len(fds) > 1 else None
+        inherited: int | None = fds[1] if len(fds) > 1 else None
         pid = kernel.clone(_NAMESPACES)
         if pid == 0:
             self._control.close()
@@ -61,7 +58,7 @@ class Keeper:
         if inherited is not None:
             os.close(inherited)
 
-    def _end(self, number: Optional[int], *, wait: bool) -> None:
+    def _end(self, number: int | None, *, wait: bool) -> None:
         pid = self._cells.get(number) if number is not None else None
         if pid is None:
             return

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Any, Optional
-
 from _blake2 import blake2b
+from typing import Any
 
 DEPTH = 100
 _OPAQUE = "user.overlay.opaque"
@@ -31,7 +30,7 @@ def diff(upper: int, lower: int) -> Changes:
     return found
 
 
-def _compare_folders(upper: int, lower: Optional[int], path: str, found: Changes, depth: int) -> None:
+def _compare_folders(upper: int, lower: int | None, path: str, found: Changes, depth: int) -> None:
     names = os.listdir(upper)
     for name in names:
         _compare(upper, lower, name, f"{path}/{name}", found, depth)
@@ -40,7 +39,7 @@ def _compare_folders(upper: int, lower: Optional[int], path: str, found: Changes
             _removed(lower, name, f"{path}/{name}", found)
 
 
-def _compare(upper: int, lower: Optional[int], name: str, path: str, found: Changes, depth: int) -> None:
+def _compare(upper: int, lower: int | None, name: str, path: str, found: Changes, depth: int) -> None:
     now, before = _stat(upper, name), _stat(lower, name)
     if now is None:
         return
@@ -54,7 +53,7 @@ def _compare(upper: int, lower: Optional[int], name: str, path: str, found: Chan
     _compare_below(upper, lower, name, path, found, depth)
 
 
-def _compare_below(upper: int, lower: Optional[int], name: str, path: str, found: Changes, depth: int) -> None:
+def _compare_below(upper: int, lower: int | None, name: str, path: str, found: Changes, depth: int) -> None:
     inside, below = _open_folder(upper, name), _open_folder(lower, name)
     try:
         if inside is None and below is not None:
@@ -67,7 +66,7 @@ def _compare_below(upper: int, lower: Optional[int], name: str, path: str, found
         _close(inside, below)
 
 
-def _removed(lower: Optional[int], name: str, path: str, found: Changes) -> None:
+def _removed(lower: int | None, name: str, path: str, found: Changes) -> None:
     before = _stat(lower, name)
     if before is None:
         return
@@ -83,7 +82,7 @@ def _removed_below(lower: int, path: str, found: Changes) -> None:
         _removed(lower, name, f"{path}/{name}", found)
 
 
-def _describe(folder: Optional[int], name: str, info: os.stat_result) -> dict[str, Any]:
+def _describe(folder: int | None, name: str, info: os.stat_result) -> dict[str, Any]:
     kind = _TYPES.get(stat.S_IFMT(info.st_mode), "other")
     entry: dict[str, Any] = {"type": kind, "mode": stat.S_IMODE(info.st_mode)}
     if kind == "file":
@@ -93,7 +92,7 @@ def _describe(folder: Optional[int], name: str, info: os.stat_result) -> dict[st
     return entry
 
 
-def _digest(folder: Optional[int], name: str) -> Optional[str]:
+def _digest(folder: int | None, name: str) -> str | None:
     try:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError:
@@ -169,7 +168,7 @@ def _copy_marks(target: int, name: str, info: os.stat_result) -> None:
     os.utime(name, ns=(info.st_atime_ns, info.st_mtime_ns), dir_fd=target, follow_symlinks=False)
 
 
-def _stat(folder: Optional[int], name: str) -> Optional[os.stat_result]:
+def _stat(folder: int | None, name: str) -> os.stat_result | None:
     if folder is None:
         return None
     try:
@@ -178,7 +177,7 @@ def _stat(folder: Optional[int], name: str) -> Optional[os.stat_result]:
         return None
 
 
-def _open_folder(folder: Optional[int], name: str) -> Optional[int]:
+def _open_folder(folder: int | None, name: str) -> int | None:
     if folder is None:
         return None
     try:
@@ -198,7 +197,7 @@ def _opaque(folder: int) -> bool:
         return False
 
 
-def _close(*fds: Optional[int]) -> None:
+def _close(*fds: int | None) -> None:
     for fd in fds:
         if fd is not None:
             os.close(fd)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Optional
-
 from _blake2 import blake2b
 
 _CHUNK = 1 << 16
@@ -14,7 +12,7 @@ class Output:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._kept = bytearray()
-        self._hash: Optional[blake2b] = None
+        self._hash: blake2b | None = None
 
     def drain(self, fd: int) -> None:
         """Take all that is there now; `fd` does not block."""
@@ -36,6 +34,6 @@ class Output:
             self._hash = blake2b(self._kept, digest_size=16)
             del self._kept[self._limit :]
 
-    def take(self) -> tuple[bytes, Optional[str]]:
+    def take(self) -> tuple[bytes, str | None]:
         """The kept bytes, and the digest of everything if that was more."""
         return bytes(self._kept), self._hash.hexdigest() if self._hash else None

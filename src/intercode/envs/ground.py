@@ -1,0 +1,171 @@
+"""Where episodes start: templates from a data set and the command line's options, and a place to act in each.
+
+DataSet + options ──► Ground (template, session, limits) ──► Place (one sandbox; begin, act, outcome)
+Golds: outcomes of gold answers, each executed once for all environments that share it
+"""
+
+from __future__ import annotations
+
+import copy
+import shlex
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+from intercode.rewards.git_status import IGNORED
+from intercode.sandbox.base import Limits, Sandbox, Session
+from intercode.sandbox.build import make_template, with_script
+from intercode.sandbox.local import LocalSandbox
+from intercode.sandbox.template import Template
+from intercode.sandbox.userland import fingerprint
+from intercode.tasks import DataSet
+from intercode.types import ExecResult, Outcome
+
+_NAMES = " -o ".join(f"-name {name}" for name in sorted(IGNORED))
+_PRUNE = f"""
+while empty=$(find / -mindepth 1 \\( {_NAMES} \\) -prune -o -type d -empty -print) && [ -n "$empty" ]; do
+    printf '%s\\n' "$empty" | xargs -d '\\n' rmdir
+done
+"""
+"""What the first system's `git clean -fd` removed at each reset: folders without a tracked file, /tmp and /mnt among them."""
+
+_NOTHING = ExecResult("", 0)
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A starting point that many sandboxes share."""
+
+    template: Template
+    session: Session
+    limits: Limits | None = None
+
+    def make(self) -> Sandbox:
+        return LocalSandbox(self.template, session=self.session, limits=self.limits)
+
+    @cached_property
+    def tracked(self) -> frozenset[str]:
+        """The paths that the paper's reward takes for known to git."""
+        return self.template.files(skip=IGNORED)
+
+    def facts(self) -> dict[str, Any]:
+        """What decides results: the template's content and the programs in it."""
+        with self.make() as sandbox:
+            return {"template": self.template.digest, "userland": fingerprint(sandbox), "session": self.session}
+
+
+def grounds(
+    data: DataSet,
+    session: Session,
+    *,
+    image: str | None,
+    tree: str | Path | None,
+    setup: str | Path | None,
+    limits: Limits | None,
+    paper: bool,
+) -> tuple[Ground, Ground | None]:
+    """The ground, and the one with second contents if the data has them. A tree or setup of the caller's own goes first."""
+    first = make_template(image=image, tree=_path(tree) or data.tree, setup=_path(setup) or (None if tree else data.setup))
+    if paper:
+        first = with_script(first, _PRUNE, name="the paper's reset")
+    ground = Ground(first, session, limits)
+    if data.second_tree is None or tree is not None:
+        return ground, None
+    second = make_template(image=image, tree=data.second_tree, setup=data.second_setup)
+    return ground, Ground(second, session, limits)
+
+
+def _path(given: str | Path | None) -> Path | None:
+    return Path(given) if given else None
+
+
+class Place:
+    """One sandbox, and what was done in it last."""
+
+    def __init__(self, ground: Ground) -> None:
+        self.ground = ground
+        self.sandbox = ground.make()
+        self.last = _NOTHING
+        self._clean = True
+
+    def begin(self) -> None:
+        """Nothing has been done."""
+        if not self._clean:
+            self.sandbox.reset()
+        self._clean, self.last = True, _NOTHING
+
+    def act(self, action: str) -> ExecResult:
+        self._clean = False
+        stateless = self.ground.session == "stateless"
+        self.last = self._as_the_paper_did(action) if stateless else self.sandbox.exec(action)
+        return self.last
+
+    def outcome(self) -> Outcome:
+        """The answer (what the last action printed) and the effect of all actions."""
+        return Outcome(self.last.output, self.sandbox.diff(), self.last.overflow)
+
+    def rebuild(self) -> None:
+        self.sandbox.close()
+        self.sandbox, self._clean = self.ground.make(), True
+
+    def twin(self, *, live: bool) -> Self:
+        """The same place again: a live copy, or an untouched one."""
+        other = copy.copy(self)
+        other.sandbox = self.sandbox.fork() if live else self.ground.make()
+        other._clean = not live
+        return other
+
+    def _as_the_paper_did(self, action: str) -> ExecResult:
+        """The appendix's "Bash action": in double quotes after `/bin/bash -c`, split by shlex; only `cd` carries over."""
+        cwd = self.last.cwd
+        target = _cd_target(cwd, action)
+        try:
+            argv = shlex.split(f'/bin/bash -c "{f"cd {target}" if target else action.strip()}"')
+        except ValueError:
+            return ExecResult("Malformed command", None, cwd=cwd)
+        result = self.sandbox.exec("", argv=argv, cwd=cwd)
+        if result.timed_out:
+            return ExecResult("Command timed out", None, timed_out=True, cwd=cwd)
+        return replace(result, cwd=target if target and result.exit_code == 0 else cwd)
+
+
+def _cd_target(cwd: str, action: str) -> str | None:
+    """Where the first system believed that an action starting with `cd` leads: by its text, not by looking."""
+    if not action.startswith("cd "):
+        return None
+    path, parts = action[3:].strip(), list[str]()
+    for part in (path if path.startswith("/") else f"{cwd}/{path}").split("/"):
+        if part == "..":
+            parts = parts[:-1]
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/" + "/".join(parts)
+
+
+class Golds:
+    """Outcomes by task and ground; whoever asks first executes, others wait for it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._outcomes: dict[tuple[str, str], Future[Outcome]] = {}
+
+    def get(self, key: tuple[str, str], execute: Callable[[], Outcome]) -> Outcome:
+        with self._lock:
+            mine = key not in self._outcomes
+            future = self._outcomes.setdefault(key, Future())
+        if mine:
+            self._fulfil(future, key, execute)
+        return future.result()
+
+    def _fulfil(self, future: Future[Outcome], key: tuple[str, str], execute: Callable[[], Outcome]) -> None:
+        """A fault is passed on to all who wait, and not kept."""
+        try:
+            future.set_result(execute())
+        except BaseException as error:
+            with self._lock:
+                del self._outcomes[key]
+            future.set_exception(error)
