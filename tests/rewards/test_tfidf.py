@@ -68,9 +68,7 @@ def test_weights_are_those_of_scikit_learn_word_by_word() -> None:
     model = TfidfVectorizer()
     expected = model.fit_transform(documents).toarray()
     for row, vector in enumerate(vectors(documents)):
-        assert [vector.get(word, 0.0) for word in model.get_feature_names_out()] == pytest.approx(
-            expected[row], abs=1e-12
-        )
+        assert [vector.get(word, 0.0) for word in model.get_feature_names_out()] == pytest.approx(expected[row], abs=1e-12)
 
 
 def test_similarity_is_symmetric_and_one_for_a_text_itself() -> None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from intercode.rewards.exact import bash_exact
+    from intercode.rewards.paper import bash_paper
 
 _HOMES = {"bash_paper": "paper", "bash_exact": "exact"}
 

@@ -1,0 +1,108 @@
+"""What a careful person would call solved: the same effect on the files, and the same answer.
+
+    effects   every path is the same in the end: type, content, permission bits, where a link leads
+    answer    the same lines, in the gold's order if it orders, apart from formatting noise (`answers`, `ordering`)
+
+Times and owners do not count. New files in /tmp and other places for scratch, shell history and caches count only where the
+gold makes them too. Contents are compared byte by byte, a missing last newline included: a file is what it holds,
+while a terminal shows no difference. Links are the same if they lead to the same place, written relative or not,
+unless the query says which.
+
+If the gold changes files and prints nothing, or only chatters (`tar -v`) where the query asks for nothing to be shown,
+the answer does not count. Left out, since outcomes do not tell it: the directory and variables that a shell is left with, and
+archives that hold the same files in another order.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping
+from itertools import pairwise
+
+from intercode.rewards.answers import same_answer
+from intercode.rewards.ordering import named, printing
+from intercode.types import Change, Outcome, Score, Task
+
+_SCRATCH = ("/tmp", "/var/tmp", "/dev", "/run", "/var/cache", "/proc", "/sys")
+_CACHES = named(
+    ".cache __pycache__ .pytest_cache .mypy_cache .ruff_cache .bash_history .sh_history .zsh_history .python_history "
+    ".sqlite_history .mysql_history .node_repl_history .lesshst .viminfo .wget-hsts .rnd .selected_editor"
+)
+_CHATTY = named(
+    "tar cp mv rm mkdir rmdir ln chmod chown chgrp zip unzip gzip gunzip bzip2 bunzip2 xz unxz dd patch install rename "
+    "rsync split csplit tee touch cpio git curl wget"
+)
+_SHOWING = re.compile(
+    r"\b(print|show|display|list|output|echo|report|count|tell|view|console|stdout|terminal|screen|summar|log|write out)"
+    r"|\bverbos|\bhow (many|much)\b|\b(which|what|see)\b",
+    re.IGNORECASE,
+)
+
+
+def bash_exact(agent: Outcome, gold: Outcome, task: Task) -> Score:
+    """Score an agent's outcome against the gold's: 1 if both effect and answer are the same, else 0."""
+    effects = same_effects(agent.changes, gold.changes, task)
+    told = _answer_is_free(gold, task) or _same_output(agent, gold, task)
+    reward = float(effects and told)
+    return Score(reward, reward == 1.0, {"effects": float(effects), "answer": float(told)})
+
+
+def same_effects(ours: Mapping[str, Change], theirs: Mapping[str, Change], task: Task) -> bool:
+    """Whether both sides leave every path that counts in the same state."""
+    return all(
+        _state(path, ours.get(path), task) == _state(path, theirs.get(path), task)
+        for path in ours.keys() | theirs.keys()
+        if _counts(path, ours, theirs, task)
+    )
+
+
+def _counts(path: str, ours: Mapping[str, Change], theirs: Mapping[str, Change], task: Task) -> bool:
+    names = path.split("/")
+    cache = next((name for name in names if name in _CACHES), None)
+    if cache is not None:
+        return path in theirs and (theirs[path].kind == "removed" or cache in task.gold or cache in task.query)
+    scratch = next((place for place in _SCRATCH if (path + "/").startswith(place + "/")), None)
+    if scratch is None or path in theirs:
+        return True
+    return ours[path].kind != "added" or any(_within(path, other) for other in theirs if _within(other, scratch))
+
+
+def _within(path: str, folder: str) -> bool:
+    return path != folder and path.startswith(folder + "/")
+
+
+def _state(path: str, change: Change | None, task: Task) -> object:
+    """What is compared of a path: None if it is as it was in the template."""
+    if change is None or change.kind == "removed":
+        return change and "removed"
+    if change.type == "link" and re.search("relative|absolute", task.query, re.IGNORECASE):
+        return "link", change.target
+    if change.type == "link":
+        return "link", posixpath.normpath(posixpath.join(posixpath.dirname(path), change.target or ""))
+    return change.type, change.mode, change.digest
+
+
+def _answer_is_free(gold: Outcome, task: Task) -> bool:
+    """Whether the gold's answer is its effect alone."""
+    counting = any(_counts(path, {}, gold.changes, task) for path in gold.changes)
+    silent = not gold.output.strip() and gold.overflow is None
+    return counting and (silent or (_chatters(task) and not _SHOWING.search(task.query)))
+
+
+def _chatters(task: Task) -> bool:
+    """Whether what the gold prints is only the talk of tools that change files."""
+    return all(_tools(pipeline[-1]) & _CHATTY for pipeline in printing(task.gold))
+
+
+def _tools(words: list[str]) -> set[str]:
+    """The command itself, or the one that find or xargs runs."""
+    if words[0] == "find":
+        return {after for word, after in pairwise(words) if word in ("-exec", "-execdir", "-ok")}
+    return set(words) if words[0] == "xargs" else {words[0]}
+
+
+def _same_output(agent: Outcome, gold: Outcome, task: Task) -> bool:
+    if agent.overflow is not None or gold.overflow is not None:
+        return agent.overflow == gold.overflow
+    return agent.output == gold.output or same_answer(agent.output, gold.output, task)

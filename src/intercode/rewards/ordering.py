@@ -1,0 +1,196 @@
+"""Whether a gold command orders the lines that it prints, read off the command itself.
+
+    find . -name '*.c' | sort -rn | head -3
+    └─ source: free ─┘   └ decides ┘  └ filter: keeps the order that it is given
+
+The last pipeline is read from its end: filters are passed over, the first command that decides is the answer. Anything
+unknown counts as ordered, so that a mistake here can refuse a right answer but not accept a wrong one.
+
+The result is a key: two answers have the same order if their lines have the same sequence of keys. `FREE` gives every
+line the same key, `STRICT` its own, and a numeric sort the number it sorts by, so that lines that tie are free.
+Left out: the inside of functions, `if`, `case` and braces (strict), and what a loop over names prints for each (free).
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Sequence
+
+Key = Callable[[str], object]
+
+
+def named(text: str) -> frozenset[str]:
+    """The words of a text as a set."""
+    return frozenset(text.split())
+
+
+_TOKEN = re.compile(
+    r"""\\. | '[^']*' | "(?:\\.|[^"\\])*" | `[^`]*` | \$?\( | [<>]\( | \) | [<>]&|&> | \|\||\|&?|&&?|;|\n | .""",
+    re.VERBOSE | re.DOTALL,
+)
+_LOOP = re.compile(r"\b(for|while|until)\b(.*?)\bdo\b.*\bdone\b", re.DOTALL)
+_ASSIGNMENT = re.compile(r"\w+=.*", re.DOTALL)
+_ASKED = re.compile(
+    r"\b(sort\w*|order\w*|alphabet\w*|ascend\w*|descend\w*|lexic\w*|chronolog\w*|rank\w*|top|revers\w*|sequen\w*"
+    r"|(larg|bigg|small|long|short|high|low|new|old|lat|earli)est|most|least|first|last|recent\w*)\b"
+    r"|\bby (their |its |the )?(file ?)?(size|name|date|time|age|number|count|length|extension|frequency)\b",
+    re.IGNORECASE,
+)
+"""Words of a query that ask for an order; without them a plain `sort`, `ls` or wildcard is taken for the gold's habit."""
+
+_FREE = named(
+    "find locate du df ps env printenv set export declare alias which whereis type wc md5sum sha1sum sha224sum sha256sum "
+    "sha384sum sha512sum cksum sum stat file basename dirname realpath readlink mount lsblk lsof netstat ss ip getent "
+    "compgen who users w id groups lsmod dpkg jobs comm pgrep pidof test_free tar zipinfo unzip lsattr getfacl"
+)
+_FILTERS = named(
+    "grep egrep fgrep zgrep sed awk gawk mawk cut tr rev head tail uniq column paste tee cat expand unexpand fold fmt iconv "
+    "perl jq xargs while_loop more less"
+)
+_SILENT = named(
+    "cd mkdir rmdir touch rm mv cp ln chmod chown chgrp unset test [ [[ true false : sleep wait gzip gunzip bzip2 bunzip2 "
+    "xz unxz truncate install source . read mapfile readarray local shopt umask kill pkill pushd popd tar zip"
+)
+_WRAPPERS = named("sudo time command env nice nohup exec builtin then else do")
+_XARGS_VALUES = frozenset(["-I", "-n", "-P", "-L", "-d", "-a", "-E", "-s"])
+
+
+def FREE(line: str) -> object:
+    return None
+
+
+def STRICT(line: str) -> object:
+    return line
+
+
+def order_key(gold: str, query: str) -> Key:
+    """The key of the order in which `gold`, asked for by `query`, prints its lines."""
+    asked = bool(_ASKED.search(query))
+    script = _LOOP.sub(lambda loop: _loop_name(loop, asked), gold)
+    keys = [_pipeline_key(pipeline, asked) for pipeline in printing(script)]
+    if len(keys) == 1:
+        return keys[0]
+    return FREE if keys and all(key is FREE for key in keys) else STRICT
+
+
+def printing(script: str) -> list[list[list[str]]]:
+    """The pipelines that may print something, each a list of commands, each a list of words."""
+    found = [[_words(command) for command in pipeline] for pipeline in split(script)]
+    return [pipeline for pipeline in found if pipeline[-1] and not _silent(pipeline[-1])]
+
+
+def split(script: str) -> list[list[str]]:
+    """The commands of a script: a list of pipelines, cut at top level only (not in quotes, parentheses, backticks)."""
+    pipelines, depth = [[""]], 0
+    for token in _TOKEN.findall(script):
+        depth += token.endswith("(") and not token.startswith(("\\", "'", '"'))
+        depth = max(0, depth - (token == ")"))
+        if depth == 0 and token in ("|", "|&"):
+            pipelines[-1].append("")
+        elif depth == 0 and token in ("||", "&&", "&", ";", "\n"):
+            pipelines.append([""])
+        else:
+            pipelines[-1][-1] += token
+    return [pipeline for pipeline in pipelines if any(command.strip() for command in pipeline)]
+
+
+def _words(command: str) -> list[str]:
+    """The words of a simple command, without assignments before it and wrappers such as sudo."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = command.split()
+    while words and (words[0] in _WRAPPERS or _ASSIGNMENT.fullmatch(words[0])):
+        words = words[1:]
+    return words
+
+
+def _silent(words: Sequence[str]) -> bool:
+    if any(re.match(r"1?>>?(?![&(])", word) for word in words):
+        return True
+    if words[0] == "sed":
+        return any(re.match(r"-[nEr]*i|--in-place", word) for word in words)
+    return words[0] in _SILENT and not _verbose(words)
+
+
+def _verbose(words: Sequence[str]) -> bool:
+    if words[0] == "tar":
+        return len(words) > 1 and bool(re.match(r"-?[a-zA-Z]*[tvO]", words[1]))
+    return any(re.match(r"-[a-z]*v|--verbose|-c$|--stdout", word) for word in words[1:])
+
+
+def _loop_name(loop: re.Match[str], asked: bool) -> str:
+    """A word that stands for a loop: the order of one over names that a wildcard or a command gave is free."""
+    if loop[1] != "for":
+        return "while_loop"
+    return "test_free" if re.search(r"[*?`]|\$\(", loop[2]) and not asked else "for_loop"
+
+
+def _pipeline_key(pipeline: Sequence[Sequence[str]], asked: bool) -> Key:
+    whole = True  # whether the lines are still those that the command printed
+    for index in range(len(pipeline) - 1, -1, -1):
+        key = _command_key(pipeline[index], asked, first=index == 0, whole=whole)
+        if key is not None:
+            return key
+        whole = whole and pipeline[index][:1] in (["head"], ["tail"], ["tee"])
+    return STRICT
+
+
+def _command_key(words: Sequence[str], asked: bool, *, first: bool, whole: bool) -> Key | None:
+    """What one command does to the order: a key if it decides, None if it keeps the order that it is given."""
+    name, arguments = (words[0].rpartition("/")[2], words[1:]) if words else ("", [])
+    if name == "sort":
+        return _sort_key(arguments, asked, whole)
+    if name == "ls":
+        return STRICT if asked or _has(arguments, "tSXvUcu") else FREE
+    if "awk" in name and any(re.search(r"for\s*\(\s*\w+\s+in\s", word) for word in arguments):
+        return FREE
+    if name == "cat" and _has(arguments, "nb"):
+        return STRICT
+    if name == "xargs" and not first:
+        return _xargs_key(arguments, asked)
+    if name in _FREE or ("grep" in name and first and _many(arguments)):
+        return FREE
+    return None if name in _FILTERS and not first else STRICT
+
+
+def _xargs_key(arguments: Sequence[str], asked: bool) -> Key | None:
+    rest = list(arguments)
+    while rest and rest[0].startswith("-"):
+        rest = rest[2 if rest[0] in _XARGS_VALUES else 1 :]
+    return STRICT if rest[:1] == ["ls"] and (asked or _has(rest, "tSXvUcu")) else None
+
+
+def _sort_key(arguments: Sequence[str], asked: bool, whole: bool) -> Key:
+    if _has(arguments, "R"):
+        return FREE
+    plain = not any(word.startswith("--") for word in arguments) and not _has(arguments, "nghkVrMt")
+    if plain:
+        return STRICT if asked else FREE
+    key = re.fullmatch(r"(?:-[nrh]+ )*(?:-k ?(\d+)(?:,\1)?[nrh]*)?(?: ?-[nrh]+)*", " ".join(arguments))
+    numeric = key is not None and bool(re.search("[nh]", " ".join(arguments)))
+    return _number_at(int(key[1] or 1)) if key is not None and numeric and whole else STRICT
+
+
+def _number_at(field: int) -> Key:
+    """The number (with its unit, as `sort -h` reads it) that the blank-separated field starts with."""
+
+    def key(line: str) -> object:
+        words = line.split()
+        found = re.match(r"-?[\d.]+[KMGTP]?", words[field - 1]) if len(words) >= field else None
+        return found[0] if found else ""
+
+    return key
+
+
+def _has(arguments: Sequence[str], letters: str) -> bool:
+    """Whether one of these one-letter options is given, alone or in a group."""
+    options = (word for word in arguments if re.match(r"-[a-zA-Z0-9]", word))
+    return any(set(option[1:]) & set(letters) for option in options)
+
+
+def _many(arguments: Sequence[str]) -> bool:
+    """Whether a grep reads several files, or reports files rather than lines."""
+    files = [word for word in arguments if not word.startswith("-")]
+    return _has(arguments, "rRlLc") or len(files) > 2 or any("*" in word for word in files[1:])
