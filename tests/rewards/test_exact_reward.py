@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from intercode.rewards.exact import bash_exact
-from intercode.rewards.ordering import FREE, STRICT, order_key, split
 from intercode.types import Change, Outcome, Score, Task
 
 TYPES = {stat.S_IFREG: "file", stat.S_IFDIR: "dir", stat.S_IFLNK: "link"}
@@ -358,57 +357,3 @@ def test_outputs_beyond_the_limit_are_compared_by_digest() -> None:
     assert bash_exact(Outcome("z\n", overflow="d1"), long, task).success
     assert not bash_exact(Outcome("y\n", overflow="d2"), long, task).success
     assert not bash_exact(Outcome("y\n"), long, task).success
-
-
-@pytest.mark.parametrize(
-    ("gold", "query", "free"),
-    [
-        ("find . -name x", "", True),
-        ("find . -type f | sed 's@^./@@' | grep x", "", True),
-        ("find . | sort", "list the files", True),
-        ("find . | sort", "list the files sorted by name", False),
-        ("find . -printf '%s %p\\n' | sort -n | cut -d' ' -f2", "list the files", False),
-        ("find . | xargs ls -t", "", False),
-        ("find . -print0 | xargs -0 -n 1 -I {} ls -l {}", "", True),
-        ("ls -t", "", False),
-        ("ls | sort -R", "", True),
-        ("cd x && ls", "", True),
-        ("mkdir a; touch a/b; ls a", "", True),
-        ("cat f", "", False),
-        ("cat f | grep x", "", False),
-        ("grep x f", "", False),
-        ("grep -r x .", "", True),
-        ("grep x *.c", "", True),
-        ("echo b; echo a", "", False),
-        ("find a; find b", "", True),
-        ("find a; cat b", "", False),
-        ("tac f | head -3", "", False),
-        ("for f in *.c; do wc -l $f; done", "", True),
-        ("for f in *.c; do wc -l $f; done | sort -k1,1 -t:", "", False),
-        ("for i in 3 1 2; do echo $i; done", "", False),
-        ("find . | while read f; do wc -l $f; done", "", True),
-        ("awk '{c[$1]++} END {for (k in c) print k}' f", "", True),
-        ("awk '{print $1; for (i = 0; i < 3; i++) print i}' f", "", False),
-        ("find . \\( -name a -o -name b \\) -exec ls -d {} \\;", "", True),
-        ("comm -23 <(sort a | uniq) <(sort b)", "", True),
-        ("sudo LANG=C find / -name x 2>/dev/null", "", True),
-        ("find . > out; cat out", "", False),
-        ("frobnicate", "", False),
-        ("find . -name 'unbalanced", "", True),
-        ("", "", False),
-    ],
-)
-def test_the_order_of_a_gold_is_read_off_its_last_pipeline(gold: str, query: str, free: bool) -> None:
-    assert (order_key(gold, query) is FREE) is free
-
-
-def test_lines_that_tie_under_a_numeric_sort_are_free_and_others_are_not() -> None:
-    key = order_key("uniq -c f | sort -rn", "rank them")
-    assert key not in (FREE, STRICT)
-    assert [key(line) for line in ("3 a", "2 b", "2 c")] == [key(line) for line in ("3 a", "2 c", "2 b")]
-    assert [key(line) for line in ("3 a", "2 b")] != [key(line) for line in ("2 b", "3 a")]
-
-
-def test_scripts_are_cut_at_top_level_only() -> None:
-    script = "a | b '|;' \"x;$(c | d)\" ; e $(f; g) && h `i | j` 2>&1 | k \\; || l &> m & n"
-    assert [len(pipeline) for pipeline in split(script)] == [2, 1, 2, 1, 1]
