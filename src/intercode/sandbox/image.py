@@ -80,7 +80,7 @@ def build_image(
     fresh = cache.folder(
         "images", f".{name}-{secrets.token_hex(4)}", lambda made: _fill(made, packages, suite, mirror, progress)
     )
-    record = Image(name, suite, tuple(packages), _versions(fresh), _size(fresh))
+    record = Image(name, suite, tuple(packages), _versions(fresh / template.TREE), _size(fresh))
     _settle(fresh, final, force)
     _record(name).write_text(json.dumps(asdict(record), indent=1) + "\n")
     return final
@@ -120,13 +120,13 @@ def _check(name: str, packages: Sequence[str], suite: str) -> None:
 
 
 def _fill(made: Path, packages: Sequence[str], suite: str, mirror: str | None, progress: Progress | None) -> None:
-    made.chmod(0o755)
+    root = template.new_tree(made)
     made.parent.chmod(0o755)
     with tar_stream(packages, suite, mirror, made.parent, progress) as archive:
-        template._untar(Path(f"mmdebstrap's {suite}"), made, archive)
+        template.untar(Path(f"mmdebstrap's {suite}"), root, archive)
     for name, text in _WRITTEN.items():
-        _write(made / "etc" / name, text)
-    template._mount_points(made)
+        _write(root / "etc" / name, text)
+    template.mount_points(root)
     os.utime(made)  # a template's digest holds this time, so that setup layers of a replaced image are not used again
 
 

@@ -143,8 +143,10 @@ class LocalSandbox(Sandbox):
             reply, content, fds = wire.receive(self._sock, 1 << 30)
         except (OSError, EOFError, wire.WireError) as error:
             raise SandboxDied(f"the sandbox died during {head['op']} ({error or 'its end of the line closed'})") from None
+        if "errno" in reply and "path" in head:
+            raise OSError(reply["errno"], reply["error"], head["path"])
         if "errno" in reply:
-            raise OSError(reply["errno"], reply["error"], head.get("path"))
+            raise SandboxDied(f"the sandbox broke during {head['op']} ({reply['error']})")
         return reply, content, fds
 
 

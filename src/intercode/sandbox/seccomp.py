@@ -52,6 +52,7 @@ _ABSENT: _Numbers = {
 _CLONE = (56, 220)
 _SOCKET = (41, 198)
 _IOCTL = (16, 29)
+_PRLIMIT = (302, 261)
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 
 
@@ -61,7 +62,7 @@ def names() -> list[str]:
 
 
 def program(*, machine: str | None = None, leave_out: frozenset[str] = frozenset()) -> bytes:
-    """The filter for this machine. `leave_out` names calls (or `clone`, `socket`, `ioctl`) to let through: for tests."""
+    """The filter for this machine. `leave_out` names calls (or `clone`, `socket`, `ioctl`, `prlimit64`) to let through: for tests."""
     machine = machine or platform.machine()
     if machine not in _ARCHITECTURES:
         raise SandboxUnavailable(f"the local sandbox knows x86_64 and aarch64, not {machine}; use --sandbox docker")
@@ -94,6 +95,9 @@ def _with_arguments(column: int, leave_out: frozenset[str]) -> list[_Step]:
     socket = [(_LOAD, 0, 0, _ARG0), *families, _refuse(EAFNOSUPPORT), allow]
     requests = [step for request in _TERMINAL_INJECTION for step in _when(request, [_refuse(EPERM)])]
     ioctl = [(_LOAD, 0, 0, _ARG1), *requests, allow]
-    blocks = {"clone": (_CLONE, clone), "socket": (_SOCKET, socket), "ioctl": (_IOCTL, ioctl)}
+    prlimit = [(_LOAD, 0, 0, _ARG0), (_JEQ, 1, 0, 0), _refuse(EPERM), allow]  # one's own limits alone
+    blocks = {
+        "clone": (_CLONE, clone), "socket": (_SOCKET, socket), "ioctl": (_IOCTL, ioctl), "prlimit64": (_PRLIMIT, prlimit),
+    }  # fmt: skip
     kept = [(numbers[column], block) for name, (numbers, block) in blocks.items() if name not in leave_out]
     return [step for number, block in kept for step in _when(number, block)]

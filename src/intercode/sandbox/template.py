@@ -23,6 +23,7 @@ from intercode.errors import DataError, UsageError
 from intercode.sandbox import cache
 from intercode.sandbox.identity import identity
 
+TREE = "tree"
 _FOLDERS = (
     "dev",
     "etc",
@@ -51,7 +52,7 @@ _WRITTEN = {
 
 @dataclass(frozen=True)
 class Template:
-    """`layers` bottom first; `lent` are host folders shown read-only at their own path; `digest` names the content."""
+    """`layers` bottom first, each with its files in a folder `tree`; `lent` are host folders shown read-only at their own path; `digest` names the content."""
 
     layers: tuple[Path, ...]
     lent: tuple[str, ...]
@@ -65,7 +66,8 @@ class Template:
         """Absolute paths of all files and links, but for what is called, or lies below, a name in `skip`."""
         found: dict[str, bool] = {}
         for layer in self.layers:
-            _list(layer, "", frozenset(skip), found)
+            if (layer / TREE).is_dir():  # a script may have changed nothing
+                _list(layer / TREE, "", frozenset(skip), found)
         return frozenset(path for path, is_file in found.items() if is_file)
 
 
@@ -111,7 +113,7 @@ def with_tree(template: Template, tree: Path) -> Template:
     """`tree` (folder or tar) placed at `/`."""
     layer = unpack(tree)
     for lent in template.lent:
-        if (layer / lent.lstrip("/")).is_dir():
+        if (layer / TREE / lent.lstrip("/")).is_dir():
             raise UsageError(
                 f"{tree} has files under {lent}, which is borrowed from this machine; give a root file system with --image"
             )
@@ -123,15 +125,25 @@ def unpack(source: Path) -> Path:
     if not source.exists():
         raise UsageError(f"{source}: no such file or folder")
     digest = _folder_digest(source) if source.is_dir() else _file_digest(source)
-    return cache.folder("layers", digest, lambda made: _extract(source, made))
+    return cache.folder("layers", digest, lambda made: _extract(source, new_tree(made)))
 
 
 def _host() -> Template:
     borrowed = [Path("/etc") / name for name in _BORROWED if (Path("/etc") / name).exists()]
     key = _hash("host", repr(_WRITTEN), *(_folder_digest(path) if path.is_dir() else _file_digest(path) for path in borrowed))
-    layer = cache.folder("layers", key, lambda made: _skeleton(made, borrowed))
+    layer = cache.folder("layers", key, lambda made: _skeleton(new_tree(made), borrowed))
     lent = ["/usr", *(f"/{name}" for name in _roots() if not Path("/", name).is_symlink())]
     return Template((layer,), tuple(lent), key)
+
+
+def new_tree(made: Path) -> Path:
+    """The folder for a layer's files; owned by the sandboxes' user like all that is put there."""
+    made.chmod(0o755)
+    tree = made / TREE
+    tree.mkdir()
+    tree.chmod(0o755)
+    identity().own(tree)
+    return tree
 
 
 def _skeleton(made: Path, borrowed: list[Path]) -> None:
@@ -157,25 +169,24 @@ def _roots() -> list[str]:
 
 
 def _extract(source: Path, made: Path) -> None:
-    made.chmod(0o755)
     if source.is_dir():
         command = ["tar", "-C", str(source), "--one-file-system", "-cf", "-", "."]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as pack:
-            _untar(source, made, pack.stdout)
+            untar(source, made, pack.stdout)
     else:
         with open(source, "rb") as archive:
-            _untar(source, made, archive)
+            untar(source, made, archive)
     if (made / "usr").exists() or (made / "bin").exists():
-        _mount_points(made)
+        mount_points(made)
 
 
-def _mount_points(root: Path) -> None:
+def mount_points(root: Path) -> None:
     for name in ("proc", "dev"):
         (root / name).mkdir(exist_ok=True)
         identity().own(root / name)
 
 
-def _untar(source: Path, made: Path, archive: IO[bytes] | None) -> None:
+def untar(source: Path, made: Path, archive: IO[bytes] | None) -> None:
     options = ["--no-same-owner", "-p", "--exclude=./dev/*", "--exclude=dev/*", "--delay-directory-restore"]
     done = subprocess.run(
         ["tar", "-C", str(made), "-x", *options, "-f", "-"],

@@ -51,10 +51,11 @@ _walls: weakref.WeakSet[Wall] = weakref.WeakSet()
 
 @dataclass(frozen=True)
 class Weakened:
-    """What a test leaves off to see an attack succeed. Never set elsewhere."""
+    """What a test leaves off to see an attack succeed: system calls, rlimits, doors of entry.py. Never set elsewhere."""
 
     calls: frozenset[str] = frozenset()
     rlimits: frozenset[str] = frozenset()
+    doors: frozenset[str] = frozenset()
 
 
 class Wall:
@@ -128,6 +129,7 @@ class Wall:
             "processes": limits.processes,
             "output": limits.output,
             "payload": 1 << 30,
+            "left_open": sorted(weakened.doors),
             "rlimits": {name: value for name, value in _rlimits(limits).items() if name not in weakened.rlimits},
         }
         fds = (os.open(export, os.O_RDONLY | os.O_DIRECTORY),) if export else ()

@@ -1,17 +1,16 @@
-"""Pid 1 of one episode: serves the host's requests over its socket, one at a time, and watches the agent.
+"""One episode: serves the host's requests over its socket, one at a time, and watches the agent.
 
     exec ── begin ──► wait ──(deadline)──► interrupt ──► kill what was born since ──► kill the shell
                         │ finished            │                    │                      │
                         └─────────────────────┴────────────────────┴──────────► reply with all that was printed
 
-The agent cannot trace, signal or read this process: it is pid 1 here, not dumpable, and holds capabilities that the
-agent's processes lack. When the host's end of the socket closes, it exits and the kernel ends everything inside.
+The agent's processes live in a pid namespace below this one (`entry.py`). When the host's end of the socket closes, or the
+anchor of that namespace dies, the cell exits and the kernel ends everything inside.
 """
 
 from __future__ import annotations
 
 import os
-import resource
 import select
 import signal
 import socket
@@ -19,7 +18,7 @@ import stat
 import time
 from typing import Any
 
-from . import kernel, layers, processes, rooms, wire
+from . import entry, kernel, layers, processes, rooms, wire
 from .output import Output
 from .shell import CAPTURE, Program, Shell, once
 
@@ -31,14 +30,15 @@ _DEATH = 0.001  # nothing tells when another's children are gone
 _SPARE_PROCESSES = 4
 _SAVED = 10
 _INTERRUPTED = 130
+_INODE = 2048  # what the kernel keeps for each file on a tmpfs below an overlay, about
 
 Config = dict[str, Any]
 
 
 def main(sock: socket.socket, config: Config, filter_program: bytes, inherited: int | None) -> None:
-    """Build the room, lock oneself in, and serve. Runs right after `clone`; never returns."""
+    """Move in and serve. Runs right after `clone`; never returns."""
     try:
-        cell = Cell(sock, config, _move_in(config, filter_program, inherited))
+        cell = Cell(sock, config, entry.move_in(config, filter_program, inherited))
         wire.send(sock, {"ready": True})
     except Exception as error:
         wire.send(sock, {"failed": f"{type(error).__name__}: {error}"})
@@ -49,37 +49,11 @@ def main(sock: socket.socket, config: Config, filter_program: bytes, inherited: 
         os._exit(0)
 
 
-def _move_in(config: Config, filter_program: bytes, inherited: int | None) -> rooms.Handles:
-    for name, line in (("setgroups", "deny"), ("uid_map", "0 0 1"), ("gid_map", "0 0 1")):
-        _write(f"/proc/self/{name}", line)
-    kernel.raise_loopback()
-    handles = rooms.build(rooms.Plan(*config["plan"]), inherited)
-    _write("/proc/sys/user/max_user_namespaces", "0")
-    _write("/proc/self/oom_score_adj", "1000")
-    kernel.hide_process()
-    kernel.drop_capabilities((kernel.DAC_OVERRIDE, kernel.DAC_READ_SEARCH, kernel.FOWNER, kernel.KILL))
-    _limit(config)
-    kernel.install_filter(filter_program)
-    return handles
-
-
-def _limit(config: Config) -> None:
-
-    for name, value in config["rlimits"].items():
-        resource.setrlimit(getattr(resource, "RLIMIT_" + name), (value, value))
-
-
-def _write(path: str, text: str) -> None:
-    fd = os.open(path, os.O_WRONLY)
-    os.write(fd, text.encode())
-    os.close(fd)
-
-
 class Cell:
-    def __init__(self, sock: socket.socket, config: Config, handles: rooms.Handles) -> None:
-        self._sock, self._config, self._handles = sock, config, handles
+    def __init__(self, sock: socket.socket, config: Config, room: entry.Room) -> None:
+        self._sock, self._config, self._files, self._anchor = sock, config, room.files, room.anchor
         self._root = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._table = processes.Table()
+        self._table = processes.Table(room.proc, room.anchor.pid)
         self._out, self._out_in = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._out, False)
         self._wake = _child_signals()
@@ -88,7 +62,9 @@ class Cell:
         self._watching = False
         self._lost = False
         self._status = 0
+        self._next_tick = 0.0
         self._job: Shell | Program | None = None
+        self._keep_shell: Shell | Program | None = None
         if config["persistent"]:
             self._job = self._shell()
 
@@ -183,7 +159,7 @@ class Cell:
 
     def _over_tick(self) -> bool:
         now = time.monotonic()
-        due = now >= getattr(self, "_next_tick", 0.0)
+        due = now >= self._next_tick
         if due:
             self._next_tick = now + _TICK
         return due
@@ -200,7 +176,7 @@ class Cell:
                 processes.kill(job.pid)
             if self._wait(job, time.monotonic() + _KILL_EVERY):
                 time.sleep(_DEATH)
-        processes.kill(-1)
+        self._anchor.kill_all()
         self._wait(job, time.monotonic() + 1.0)
 
     def _interrupt(self, job: Shell | Program, mark: processes.Mark) -> None:
@@ -263,7 +239,9 @@ class Cell:
                 return
             if pid == 0:
                 return
-            for job in (self._job, getattr(self, "_keep_shell", None)):
+            if pid == self._anchor.pid:
+                os._exit(0)  # and with it, everything inside has ended
+            for job in (self._job, self._keep_shell):
                 if job is not None and job.pid == pid:
                     job.exited(status)
 
@@ -271,16 +249,16 @@ class Cell:
         """End all processes when together they pass a limit, and say so in the output."""
         alive = self._table.all()
         self._watching = any(self._job is None or process.pid != self._job.pid for process in alive)
-        if not self._watching:
-            return
-        used = self._table.memory() + _used("/") + _used("/dev/shm")
+        used = self._table.memory(alive) + _used("/") + _used("/dev/shm")
         if used > self._config["memory"]:
             self._evict(f"memory limit of {self._config['memory'] >> 20} MiB")
         elif len(alive) + _SPARE_PROCESSES >= self._config["processes"]:
             self._evict(f"limit of {self._config['processes']} processes")
 
     def _evict(self, what: str) -> None:
-        processes.kill(-1)
+        self._anchor.kill_all()
+        for each in self._table.objects():
+            kernel.remove_object(each.kind, each.number)
         self._output.drain(self._out)
         self._output.add(f"\n[{what} exceeded: all processes were killed]\n".encode())
 
@@ -297,7 +275,7 @@ class Cell:
         wire.send(self._sock, {}, content)
 
     def _op_write(self, head: dict[str, Any], payload: bytes) -> None:
-        os.makedirs(os.path.dirname(head["path"]) or "/", exist_ok=True)
+        self._make_folders(os.path.dirname(head["path"]))
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_NOCTTY
         with open(kernel.open_inside(self._root, head["path"], flags, 0o600), "wb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -306,12 +284,25 @@ class Cell:
             os.fchmod(file.fileno(), head["mode"])
         wire.send(self._sock, {})
 
+    def _make_folders(self, path: str) -> None:
+        """As `os.makedirs`, with the care of `open_inside`."""
+        made = ""
+        for name in filter(None, path.split("/")):
+            folder = kernel.open_inside(self._root, made or "/", os.O_PATH | os.O_DIRECTORY)
+            made = f"{made}/{name}"
+            try:
+                os.mkdir(name, dir_fd=folder)
+            except FileExistsError:
+                pass
+            finally:
+                os.close(folder)
+
     def _op_diff(self, head: dict[str, Any], payload: bytes) -> None:
-        wire.send(self._sock, {"changes": layers.diff(self._handles.upper, self._handles.lower)})
+        wire.send(self._sock, {"changes": layers.diff(self._files.upper, self._files.lower, rooms.TREE)})
 
     def _op_export(self, head: dict[str, Any], payload: bytes) -> None:
         """Copy this episode's changes out as a layer, into the folder that the host lent for it."""
-        layers.copy(self._handles.upper, self._config["export"])
+        layers.copy(self._files.upper, self._config["export"])
         wire.send(self._sock, {})
 
     # -- fork -------------------------------------------------------------------------------------------------------
@@ -325,7 +316,7 @@ class Cell:
         state = b""
         if isinstance(self._job, Shell):
             state = self._capture(self._job)
-        wire.send(self._sock, {"cwd": self._here(), "status": self._status}, state, (self._handles.upper,))
+        wire.send(self._sock, {"cwd": self._here(), "status": self._status}, state, (self._files.upper,))
 
     def _capture(self, shell: Shell) -> bytes:
         kept, self._output = self._output, Output(self._config["payload"])
@@ -339,10 +330,10 @@ class Cell:
     def _blockers(self) -> list[str]:
         self._reap()
         mine = self._job.pid if self._job else 0
-        running = [f"process {p.pid} ({p.name})" for p in self._table.all() if p.pid != mine]
+        running = [f"process {self._table.inner_pid(p.pid)} ({p.name})" for p in self._table.all() if p.pid != mine]
         if not isinstance(self._job, Shell) or self._job.dead:
             return running
-        own = {os.readlink(f"/proc/self/fd/{fd}") for fd in (self._out_in, *self._job.lines)} | {"/dev/null"}
+        own = {self._table.name(fd) for fd in (self._out_in, *self._job.lines)} | {"/dev/null"}
         opened = sorted(self._table.descriptors(mine).items())
         return running + [f"descriptor {fd} ({to})" for fd, to in opened if _foreign(fd, to, own)]
 
@@ -363,7 +354,7 @@ def _foreign(fd: int, target: str, own: set[str]) -> bool:
 
 def _used(path: str) -> int:
     info = os.statvfs(path)
-    return (info.f_blocks - info.f_bfree) * info.f_frsize
+    return (info.f_blocks - info.f_bfree) * info.f_frsize + (info.f_files - info.f_ffree) * _INODE
 
 
 def _poll(*fds: int) -> select.poll:

@@ -16,7 +16,7 @@ from typing import Any
 
 from . import cell, kernel, rooms, wire
 
-_NAMESPACES = kernel.NEWUSER | kernel.NEWNS | kernel.NEWPID | kernel.NEWIPC | kernel.NEWNET | kernel.NEWUTS
+_NAMESPACES = kernel.NEWUSER | kernel.NEWNS | kernel.NEWIPC | kernel.NEWNET | kernel.NEWUTS
 
 
 class Keeper:
@@ -66,6 +66,18 @@ class Keeper:
         if wait:
             os.waitpid(pid, 0)
             del self._cells[number]  # type: ignore[arg-type]
+            self._bury()
+
+    def _bury(self) -> None:
+        """Reap what dead cells left to this process: their anchors end only when all below them are reaped."""
+        while _children() - set(self._cells.values()):
+            pid, _ = os.waitpid(-1, 0)
+            self._cells = {number: cell for number, cell in self._cells.items() if cell != pid}
+
+
+def _children() -> set[int]:
+    with open("/proc/self/task/1/children") as file:
+        return {int(pid) for pid in file.read().split()}
 
 
 def _forget_imports() -> None:

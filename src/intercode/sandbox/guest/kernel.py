@@ -17,15 +17,16 @@ NEWNS, NEWUTS, NEWIPC = 0x00020000, 0x04000000, 0x08000000
 NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
 RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
 DETACH = 2
-DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, KILL = 1, 2, 3, 5
+DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, KILL, SYS_PTRACE = 1, 2, 3, 5, 19
 
 _SYS_CLONE = {"x86_64": 56, "aarch64": 220}[os.uname().machine]
 _SYS_CAPSET = {"x86_64": 126, "aarch64": 91}[os.uname().machine]
 _SYS_OPENAT2 = 437
-_PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 4, 24, 22, 38
+_PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 22, 24, 38
 _SIGCHLD = 17
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
 _NO_MAGICLINKS, _IN_ROOT = 0x02, 0x10
+_IPC_RMID = 0
 
 _libc = ctypes.PyDLL(None, use_errno=True)
 _long = ctypes.c_long
@@ -65,16 +66,19 @@ def raise_loopback() -> None:
         fcntl.ioctl(sock, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _IFF_UP))
 
 
-def hide_process() -> None:
-    """Nobody may trace this process or read its /proc entries."""
-    _check(_libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "prctl(DUMPABLE)")
+def unshare(flags: int) -> None:
+    _check(_libc.unshare(flags), "unshare")
+
+
+def die_with_parent() -> None:
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0), "prctl(PDEATHSIG)")
 
 
 def drop_capabilities(keep: tuple[int, ...]) -> None:
     """Keep these for this process alone: what it executes has none."""
-    last = int(_read("/proc/sys/kernel/cap_last_cap"))
-    for number in range(last + 1):
-        _check(_libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0), "prctl(CAPBSET_DROP)")
+    number = 0
+    while _libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0) == 0:  # until the kernel knows no such capability
+        number += 1
     mask = sum(1 << number for number in keep)
     header = struct.pack("Ii", 0x20080522, 0)
     data = struct.pack("6I", mask, mask, 0, 0, 0, 0)
@@ -89,13 +93,17 @@ def install_filter(program: bytes) -> None:
     _check(_libc.prctl(_PR_SET_SECCOMP, 2, header, 0, 0), "prctl(SECCOMP)")
 
 
+def remove_object(kind: str, number: int) -> None:
+    """End a System V object: `shm`, `msg` or `sem`."""
+    {
+        "shm": lambda: _libc.shmctl(number, _IPC_RMID, None),
+        "msg": lambda: _libc.msgctl(number, _IPC_RMID, None),
+        "sem": lambda: _libc.semctl(number, 0, _IPC_RMID),
+    }[kind]()
+
+
 def open_inside(root: int, path: str, flags: int, mode: int = 0) -> int:
     """Open `path` as if `root` were `/`; links cannot lead out, nor through /proc's magic links."""
     how = struct.pack("QQQ", flags | os.O_CLOEXEC, mode, _IN_ROOT | _NO_MAGICLINKS)
     result = _libc.syscall(_long(_SYS_OPENAT2), _long(root), os.fsencode(path), how, _long(len(how)))
     return _check(result, path)
-
-
-def _read(path: str) -> str:
-    with open(path) as file:
-        return file.read()

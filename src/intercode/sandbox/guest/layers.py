@@ -20,14 +20,23 @@ _CHUNK = 1 << 20
 Changes = dict[str, dict[str, Any]]
 
 
-def diff(upper: int, lower: int) -> Changes:
-    """Absolute path → {kind, type, mode, digest, target} for all that the agent would see differ."""
+def diff(upper: int, lower: int, tree: str) -> Changes:
+    """Absolute path → {kind, type, mode, digest, target} for all that the agent would see differ, below the folder `tree`."""
     found: Changes = {}
-    mode, below = stat.S_IMODE(os.fstat(upper).st_mode), stat.S_IMODE(os.fstat(lower).st_mode)
-    if mode != below:
+    now, before = _open_folder(upper, tree), _open_folder(lower, tree)
+    try:
+        if now is not None and before is not None:
+            _compare_roots(now, before, found)
+    finally:
+        _close(now, before)
+    return found
+
+
+def _compare_roots(upper: int, lower: int, found: Changes) -> None:
+    mode = stat.S_IMODE(os.fstat(upper).st_mode)
+    if mode != stat.S_IMODE(os.fstat(lower).st_mode):
         found["/"] = {"kind": "changed", "type": "dir", "mode": mode}
     _compare_folders(upper, lower, "", found, 0)
-    return found
 
 
 def _compare_folders(upper: int, lower: int | None, path: str, found: Changes, depth: int) -> None:

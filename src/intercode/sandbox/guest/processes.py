@@ -1,4 +1,6 @@
-"""The agent's processes, seen from pid 1 of its own pid namespace: who lives, what they weigh, who was born when.
+"""The agent's processes, seen from the wall's /proc: who lives, what they weigh, who was born when.
+
+They are told from others by their pid namespace. Numbers are the wall's; `inner_pid` gives the one that the agent sees.
 
 A process was born since a `Mark` if its pid is above the last one given out then, or (when pids wrapped around) its
 start tick is later. Processes that die while one looks are passed over.
@@ -12,7 +14,9 @@ import time
 from typing import NamedTuple
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
+_HELD = (b"RssAnon:", b"RssShmem:", b"VmSwap:", b"VmPTE:")
+_SOCKET, _OBJECT = 212_992, 1024  # a socket's default buffer; what the kernel keeps beside an object's content
+_SIZES = {"shm": [(14, 1)], "msg": [(3, 1), (4, 64)], "sem": [(3, 64)]}  # column of /proc/sysvipc/KIND, bytes each
 
 
 class Mark(NamedTuple):
@@ -27,29 +31,60 @@ class Process(NamedTuple):
     tick: int
 
 
-class Table:
-    """A view of /proc that stays valid whatever is mounted or removed later."""
+class Object(NamedTuple):
+    """A System V object: `shm`, `msg` or `sem`."""
 
-    def __init__(self) -> None:
-        self._proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
-        self._last = os.open("/proc/sys/kernel/ns_last_pid", os.O_RDONLY)
+    kind: str
+    number: int
+    size: int
+
+
+class Table:
+    """`proc` is a descriptor of the wall's /proc, `anchor` the process that is pid 1 for the agent."""
+
+    def __init__(self, proc: int, anchor: int) -> None:
+        self._proc, self._anchor = proc, anchor
+        self._last = os.open("sys/kernel/ns_last_pid", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
+        self._space = os.readlink(f"{anchor}/ns/pid", dir_fd=proc)
 
     def mark(self) -> Mark:
         return Mark(int(os.pread(self._last, 32, 0)), int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS))
 
     def all(self) -> list[Process]:
-        """Every living process but pid 1; zombies are dead."""
-        pids = [int(name) for name in os.listdir(self._proc) if name.isdigit() and name != "1"]
-        found = [self._look(pid) for pid in pids]
+        """Every living process but the anchor; zombies are dead."""
+        pids = [int(name) for name in os.listdir(self._proc) if name.isdigit()]
+        found = [self._look(pid) for pid in pids if pid != self._anchor and self._inside(pid)]
         return [process for process in found if process and process.state not in "ZX"]
+
+    def name(self, fd: int) -> str:
+        """What one of this process's own descriptors is called in /proc."""
+        return os.readlink(f"{os.getpid()}/fd/{fd}", dir_fd=self._proc)
+
+    def inner_pid(self, pid: int) -> int:
+        lines = self._read(f"{pid}/status").splitlines()
+        numbers = [int(line.split()[-1]) for line in lines if line.startswith(b"NSpid:")]
+        return numbers[0] if numbers else pid
+
+    def _inside(self, pid: int) -> bool:
+        try:
+            return os.readlink(f"{pid}/ns/pid", dir_fd=self._proc) == self._space
+        except OSError:
+            return False
 
     def born_since(self, mark: Mark) -> list[Process]:
         return [process for process in self.all() if process.pid > mark.pid or process.tick > mark.tick]
 
-    def memory(self) -> int:
-        """Bytes resident in all processes and in System V shared memory. Shared pages count once for each process."""
-        resident = sum(self._resident(process.pid) for process in self.all())
-        return resident + self._shared_segments()
+    def memory(self, alive: list[Process]) -> int:
+        """Bytes held by these processes, by System V objects and by socket buffers, were they all filled.
+
+        Of a process count its own and shared pages (once for each process), swap and page tables, not those of files.
+        """
+        held = sum(self._held(process.pid) for process in alive)
+        return held + sum(each.size for each in self.objects()) + self._sockets() * _SOCKET
+
+    def objects(self) -> list[Object]:
+        """All System V shared memory, message queues and semaphores of this namespace."""
+        return [each for kind in _SIZES for each in self._objects(kind)]
 
     def cwd(self, pid: int) -> str | None:
         try:
@@ -58,8 +93,11 @@ class Table:
             return None
 
     def descriptors(self, pid: int) -> dict[int, str]:
-        folder = f"/proc/{pid}/fd"
-        return {int(name): os.readlink(f"{folder}/{name}") for name in os.listdir(folder)}
+        folder = os.open(f"{pid}/fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._proc)
+        try:
+            return {int(name): os.readlink(name, dir_fd=folder) for name in os.listdir(folder)}
+        finally:
+            os.close(folder)
 
     def _look(self, pid: int) -> Process | None:
         text = self._read(f"{pid}/stat")
@@ -69,13 +107,17 @@ class Table:
         fields = tail.split()
         return Process(pid, head.partition(b"(")[2].decode(errors="replace"), fields[0].decode(), int(fields[19]))
 
-    def _resident(self, pid: int) -> int:
-        text = self._read(f"{pid}/statm")
-        return int(text.split()[1]) * _PAGE if text else 0
+    def _held(self, pid: int) -> int:
+        lines = self._read(f"{pid}/status").splitlines()
+        return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(_HELD))
 
-    def _shared_segments(self) -> int:
-        lines = self._read("sysvipc/shm").splitlines()[1:]
-        return sum(int(line.split()[14]) for line in lines)
+    def _objects(self, kind: str) -> list[Object]:
+        rows = [[int(word) for word in line.split()] for line in self._read(f"sysvipc/{kind}").splitlines()[1:]]
+        return [Object(kind, row[1], _OBJECT + sum(row[column] * size for column, size in _SIZES[kind])) for row in rows]
+
+    def _sockets(self) -> int:
+        words = self._read(f"{self._anchor}/net/sockstat").split(maxsplit=3)
+        return int(words[2]) if len(words) > 2 else 0
 
     def _read(self, path: str) -> bytes:
         try:
@@ -83,7 +125,7 @@ class Table:
         except OSError:
             return b""
         try:
-            return os.read(fd, 1 << 16)
+            return b"".join(iter(lambda: os.read(fd, 1 << 16), b""))
         except OSError:
             return b""
         finally:

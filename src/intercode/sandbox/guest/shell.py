@@ -19,7 +19,7 @@ import signal
 DONE_FD, ACTION_FD = 62, 63
 _LOOP = "; ".join(
     [
-        'shopt -s expand_aliases; __intercode() { return "${__intercode[1]}"; }',
+        'shopt -s expand_aliases; unset __intercode; __intercode() { return "${__intercode[1]}"; }',
         "trap '{ return 130; } 2>/dev/null; continue 99' INT",
         "while :",
         "do while { __intercode[1]=$?",
@@ -31,6 +31,8 @@ _LOOP = "; ".join(
         'else eval "${__intercode[2]}" 62>&- 63<&-; fi; done; done',
     ]
 )
+_FIRST = 'IFS= read -r -d "" -u 63 __intercode; eval "$__intercode"'
+"""All that `ps` shows of the loop, which comes as the first message."""
 _ONCE = """trap 'pwd -P >&62' EXIT; printf -v __intercode %s "$@"; set --; eval "$__intercode\""""
 _ARGUMENT = 1 << 16
 _CAPTURE = (
@@ -87,7 +89,7 @@ class Shell(Job):
         self.done_fd, done = _pipe()
         actions, self._actions = _pipe()
         try:
-            self._spawn(["bash", "--norc", "--noprofile", "-c", _LOOP, "bash"], cwd, done, actions)
+            self._spawn(["bash", "--norc", "--noprofile", "-c", _FIRST, "bash"], cwd, done, actions)
         finally:
             os.close(done)
             os.close(actions)
@@ -95,7 +97,8 @@ class Shell(Job):
         os.set_blocking(self._actions, False)
         self.number = 0
         self._said = b""
-        self._pending = memoryview(b"")
+        self._pending = memoryview(_LOOP.encode() + b"\0")
+        self.feed()
 
     @property
     def pending_fd(self) -> int | None:

@@ -1,0 +1,130 @@
+"""From a fresh clone to a locked room: what a cell does before it serves, and the anchor that holds the agent's processes.
+
+    keeper ── clone (user, mount, ipc, net, uts) ──► cell ── builds the rooms, enters them
+                                                      │ unshare(pid)
+                                                      ├─ fork ──► anchor: pid 1 in there; mounts /proc, becomes bash
+                                                      └─ spawn ─► the agent's shell and programs (parent: 0, as in `docker exec`)
+
+The cell itself stays outside of the agent's pid namespace: the agent cannot see, signal or trace it. The anchor has no more
+rights than the agent; if the agent makes it exit, the kernel ends all its processes, and the cell with them.
+
+`left_open` in the configuration names doors that a test leaves open to see an attack succeed (`Weakened`): userns, settings,
+capabilities.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import socket
+from typing import Any, NamedTuple
+
+from . import kernel, rooms
+
+_KEPT = (kernel.DAC_OVERRIDE, kernel.DAC_READ_SEARCH, kernel.FOWNER, kernel.KILL, kernel.SYS_PTRACE)
+_OWN_PROCESSES = 2
+_MOUNTED = b"."
+_KILL_ALL = b"kill -9 -1\n"
+
+Config = dict[str, Any]
+
+
+class Anchor(NamedTuple):
+    """Pid 1 of the agent's processes. It does what it reads from its socket, which the agent cannot open."""
+
+    pid: int
+    line: socket.socket
+    trouble: int
+
+    def become_bash(self) -> None:
+        self.line.send(b"\n")
+        with open(self.trouble, "rb") as words:
+            said = words.read()
+        if said:
+            raise OSError(said.decode())
+
+    def kill_all(self) -> None:
+        """End every process in there but the anchor, at one stroke."""
+        try:
+            self.line.send(_KILL_ALL)
+        except OSError:
+            pass
+
+
+class Room(NamedTuple):
+    """What a cell holds on to: its files from below, the wall's /proc, and the anchor."""
+
+    files: rooms.Handles
+    proc: int
+    anchor: Anchor
+
+
+def move_in(config: Config, filter_program: bytes, inherited: int | None) -> Room:
+    for name, line in (("setgroups", "deny"), ("uid_map", "0 0 1"), ("gid_map", "0 0 1")):
+        _write(f"/proc/self/{name}", line)
+    kernel.raise_loopback()
+    if "userns" not in config["left_open"]:
+        _write("/proc/sys/user/max_user_namespaces", "0")
+    _write("/proc/self/oom_score_adj", "1000")
+    proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    files = rooms.build(rooms.Plan(*config["plan"]), inherited)
+    kernel.unshare(kernel.NEWPID)
+    anchor = _drop_anchor(config, filter_program)
+    rooms.enter()
+    anchor.become_bash()
+    _lock(config, filter_program, _KEPT)
+    return Room(files, proc, anchor)
+
+
+def _drop_anchor(config: Config, filter_program: bytes) -> Anchor:
+    ours, theirs = socket.socketpair()
+    trouble, failed = os.pipe2(os.O_CLOEXEC)
+    pid = os.fork()
+    if pid == 0:
+        _become_anchor(config, filter_program, theirs, failed)
+    os.close(failed)
+    theirs.close()
+    if os.read(trouble, 1) != _MOUNTED:
+        raise OSError("the agent's /proc: " + os.read(trouble, 1000).decode())
+    return Anchor(pid, ours, trouble)
+
+
+def _become_anchor(config: Config, filter_program: bytes, line: socket.socket, failed: int) -> None:
+    """In the new pid namespace: never returns."""
+    try:
+        kernel.die_with_parent()
+        rooms.own_proc()
+        if "settings" not in config["left_open"]:
+            rooms.freeze_settings()
+        os.write(failed, _MOUNTED)
+        line.recv(1)  # the cell has entered its root, and this process with it
+        _lock(config, filter_program, ())
+        os.dup2(line.fileno(), 0)
+        os.dup2(os.open("/dev/null", os.O_WRONLY), 2)
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        os.execve("/bin/bash", ["/bin/bash"], config["env"])
+    except BaseException as error:
+        os.write(failed, f" {type(error).__name__}: {error}".encode())
+        os._exit(1)
+
+
+def _lock(config: Config, filter_program: bytes, kept: tuple[int, ...]) -> None:
+    if "capabilities" not in config["left_open"]:
+        kernel.drop_capabilities(kept)
+    for name, value in config["rlimits"].items():
+        _limit(getattr(resource, "RLIMIT_" + name), value + (_OWN_PROCESSES if name == "NPROC" else 0))
+    kernel.install_filter(filter_program)
+
+
+def _limit(number: int, value: int) -> None:
+    """At most what this machine's owner allows."""
+    _, most = resource.getrlimit(number)
+    value = value if most == resource.RLIM_INFINITY else min(value, most)
+    resource.setrlimit(number, (value, value))
+
+
+def _write(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY)
+    os.write(fd, text.encode())
+    os.close(fd)
