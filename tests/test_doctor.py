@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any
@@ -24,15 +23,6 @@ needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can break th
 
 EXAMINE = "import json; from intercode.doctor import examine; print(json.dumps([f._asdict() for f in examine()]))"
 WAITING = 'read start; exec "$@"'
-
-
-@pytest.fixture
-def empty_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="intercode-test-"))
-    folder.chmod(0o755)
-    monkeypatch.setenv("INTERCODE_CACHE", str(folder))
-    yield folder
-    shutil.rmtree(folder)
 
 
 def named(findings: list[Finding]) -> dict[str, Finding]:
