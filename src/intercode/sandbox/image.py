@@ -80,8 +80,11 @@ def build_image(
     fresh = cache.folder(
         "images", f".{name}-{secrets.token_hex(4)}", lambda made: _fill(made, packages, suite, mirror, progress)
     )
-    record = Image(name, suite, tuple(packages), _versions(fresh / template.TREE), _size(fresh))
-    _settle(fresh, final, force)
+    try:
+        record = Image(name, suite, tuple(packages), _versions(fresh / template.TREE), _size(fresh))
+        _settle(fresh, final, force)
+    finally:
+        cache._remove(fresh)
     _record(name).write_text(json.dumps(asdict(record), indent=1) + "\n")
     return final
 
@@ -148,8 +151,7 @@ def _settle(fresh: Path, final: Path, force: bool) -> None:
     except OSError:
         raise UsageError(f"another process made an image named {final.name!r} meanwhile; that one stays") from None
     finally:
-        for rest in (fresh, old):
-            cache._remove(rest)
+        cache._remove(old)
 
 
 def _versions(root: Path) -> dict[str, str]:
