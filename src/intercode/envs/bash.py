@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View
-from intercode.envs.ground import Golds, Ground, Place, grounds
+from intercode.envs.ground import Golds, Ground, Place, execute_gold, execute_gold_again, grounds
 from intercode.errors import SandboxDied, UsageError
 from intercode.rewards import bash_exact, bash_paper
 from intercode.sandbox.base import Limits, Session
@@ -42,6 +42,7 @@ class BashEnv(InterCodeEnv):
         self.reward, self._second, self._golds = reward, second, golds or Golds()
         self._place = Place(ground)
         self._elsewhere: Place | None = None
+        self._aside: Place | None = None
 
     @classmethod
     def prepare(  # type: ignore[override]
@@ -102,15 +103,16 @@ class BashEnv(InterCodeEnv):
         return Score(min(score.reward, again.reward), again.success, {**score.parts, "robust": float(again.success)})
 
     def _branch(self, twin: Self, live: bool) -> None:
-        twin._place, twin._elsewhere = self._place.twin(live=live), None
+        twin._place, twin._elsewhere, twin._aside = self._place.twin(live=live), None, None
 
     def _leave(self) -> None:
-        for place in (self._place, self._elsewhere):
+        for place in (self._place, self._elsewhere, self._aside):
             if place is not None:
                 place.sandbox.close()
 
     def _compare(self, place: Place) -> Score:
-        agent, gold = place.outcome(), self._gold(place, self.task)
+        again = self.protocol == "paper" and self.turn > 1
+        agent, gold = place.outcome(), self._gold_again() if again else self._gold(place, self.task)
         if callable(self.reward):
             return self.reward(agent, gold, self.task)
         if self.reward == "paper":
@@ -119,7 +121,12 @@ class BashEnv(InterCodeEnv):
 
     def _gold(self, place: Place, task: Task) -> Outcome:
         """The gold's outcome; executing it uses the place, so ask before the episode begins there."""
-        return self._golds.get((task.id, place.ground.template.digest), lambda: _alone(place, task.gold))
+        key = (task.id, place.ground.template.digest)
+        return self._golds.get(key, lambda: execute_gold(place, task.gold))
+
+    def _gold_again(self) -> Outcome:
+        self._aside = aside = self._aside or Place(self._place.ground)
+        return self._golds.get((self.task.id, "again"), lambda: execute_gold_again(aside, self.task.gold))
 
     def _play_elsewhere(self, ground: Ground) -> Place:
         """The whole episode again, on the second contents."""
@@ -130,12 +137,6 @@ class BashEnv(InterCodeEnv):
             if self.protocol == "paper" or action.strip() != self.submit_word:
                 place.act(action)
         return place
-
-
-def _alone(place: Place, gold: str) -> Outcome:
-    place.begin()
-    place.act(gold)
-    return place.outcome()
 
 
 def _faults(result: ExecResult) -> Iterator[str]:

@@ -9,30 +9,36 @@ from __future__ import annotations
 import copy
 import shlex
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from intercode.rewards.git_status import IGNORED
+from intercode.rewards.git_status import IGNORED, ignored
 from intercode.sandbox.base import Limits, Sandbox, Session
 from intercode.sandbox.build import make_template, with_script
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
 from intercode.sandbox.userland import fingerprint
+from intercode.sandbox.wall import ENVIRONMENT
 from intercode.tasks import DataSet
-from intercode.types import ExecResult, Outcome
+from intercode.types import Change, ExecResult, Outcome
 
 _NAMES = " -o ".join(f"-name {name}" for name in sorted(IGNORED))
-_PRUNE = f"""
+_RESET = f"""
+touch /.dockerenv
 while empty=$(find / -mindepth 1 \\( {_NAMES} \\) -prune -o -type d -empty -print) && [ -n "$empty" ]; do
     printf '%s\\n' "$empty" | xargs -d '\\n' rmdir
 done
 """
-"""What the first system's `git clean -fd` removed at each reset: folders without a tracked file, /tmp and /mnt among them."""
+"""A container's mark at `/`, and what the first system's `git clean -fd` removed at each reset: folders without a tracked
+file, /tmp and /mnt among them."""
+_CONTAINER = {"PATH": ENVIRONMENT["PATH"], "HOME": "/root", "HOSTNAME": "intercode"}
+"""The variables that `docker exec` gave the first system's actions."""
 
+_ARCHIVE = "/dev/shm/left.tar"
 _NOTHING = ExecResult("", 0)
 
 
@@ -43,13 +49,15 @@ class Ground:
     template: Template
     session: Session
     limits: Limits | None = None
+    environment: Mapping[str, str] | None = None
 
     def make(self) -> Sandbox:
-        return LocalSandbox(self.template, session=self.session, limits=self.limits)
+        how = {"session": self.session, "limits": self.limits, "environment": self.environment}
+        return LocalSandbox(self.template, **how)  # type: ignore[arg-type]
 
     @cached_property
-    def tracked(self) -> frozenset[str]:
-        """The paths that the paper's reward takes for known to git."""
+    def tracked(self) -> dict[str, Change]:
+        """The files and links that the paper's reward takes for known to git."""
         return self.template.files(skip=IGNORED)
 
     def facts(self) -> dict[str, Any]:
@@ -71,8 +79,8 @@ def grounds(
     """The ground, and the one with second contents if the data has them. A tree or setup of the caller's own goes first."""
     first = make_template(image=image, tree=_path(tree) or data.tree, setup=_path(setup) or (None if tree else data.setup))
     if paper:
-        first = with_script(first, _PRUNE, name="the paper's reset")
-    ground = Ground(first, session, limits)
+        first = with_script(first, _RESET, name="the paper's reset")
+    ground = Ground(first, session, limits, _CONTAINER if paper else None)
     if data.second_tree is None or tree is not None:
         return ground, None
     second = make_template(image=image, tree=data.second_tree, setup=data.second_setup)
@@ -144,6 +152,33 @@ def _cd_target(cwd: str, action: str) -> str | None:
         elif part not in ("", "."):
             parts.append(part)
     return "/" + "/".join(parts)
+
+
+def execute_gold(place: Place, gold: str) -> Outcome:
+    """The outcome of a gold on the untouched tree."""
+    place.begin()
+    place.act(gold)
+    return place.outcome()
+
+
+def execute_gold_again(place: Place, gold: str) -> Outcome:
+    """The outcome at later turns under the paper's protocol.
+
+    The first system executed the gold anew at each scoring, in a container of its own, after `git reset --hard; git clean
+    -fd`: what it had left in folders that git ignores (a link in /root, say) was there when it ran again.
+    """
+    first = execute_gold(place, gold)
+    left = [path for path, change in first.changes.items() if ignored(path) and change.kind != "removed"]
+    if not left:
+        return first
+    place.sandbox.exec("", argv=["tar", "--no-recursion", "-Pcf", _ARCHIVE, *left], cwd="/")
+    archive = place.sandbox.read(_ARCHIVE, limit=1 << 28)
+    place.begin()
+    place.sandbox.write(_ARCHIVE, archive)
+    place.act("")
+    place.sandbox.exec("", argv=["tar", "-Pxf", _ARCHIVE], cwd="/")
+    place.act(gold)
+    return place.outcome()
 
 
 class Golds:

@@ -41,12 +41,17 @@ def bash_paper(agent: Outcome, gold: Outcome, tracked: Collection[str]) -> Score
     parts = {
         "base": BASE,
         "effects": effects(ours, theirs),
-        "contents": contents(ours & theirs, agent.changes, gold.changes),
+        "contents": contents(ours & theirs, _whole(agent, tracked), _whole(gold, tracked)),
         "answer": answer(agent, gold),
     }
     reward = sum(parts.values())
     solved = abs(reward - 1) < 1e-9
     return Score(1.0 if solved else reward, solved, parts)
+
+
+def _whole(side: Outcome, tracked: Collection[str]) -> Mapping[str, Change]:
+    """Changes over the template's own state, as far as that is known: a new link may lead to an old file."""
+    return {**tracked, **side.changes} if isinstance(tracked, Mapping) else side.changes
 
 
 def pairs(status_text: str) -> set[Pair]:

@@ -22,7 +22,7 @@ from intercode.errors import DataError, IntercodeError, SandboxError, SandboxUna
 from intercode.sandbox.identity import identity
 
 Progress = Callable[[str], None]
-EPOCH = 1_700_000_000
+EPOCH = 1_650_240_000  # 2022-04-18, the date of the base image that the first system was built on
 """No file is younger than this (seconds since 1970; late in 2023)."""
 
 _LEFT_OUT = ("path-exclude=/usr/share/man/*", "path-exclude=/usr/share/locale/*", "path-exclude=/usr/share/info/*")

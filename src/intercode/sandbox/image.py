@@ -24,8 +24,8 @@ from intercode.sandbox.bootstrap import EPOCH, Progress, tar_stream
 from intercode.sandbox.identity import identity
 
 DEFAULT_PACKAGES = (
-    *("tree", "rename", "cpio", "bind9-dnsutils", "iputils-ping", "ncal", "jq", "curl", "ncompress", "hashdeep"),
-    *("psmisc", "procps", "net-tools", "bsdextrautils", "file", "bzip2", "xz-utils", "zip", "unzip", "less"),
+    *("tree", "rename", "cpio", "bind9-dnsutils", "iputils-ping", "ncal", "jq", "curl", "ncompress", "hashdeep", "git"),
+    *("netbase", "psmisc", "procps", "net-tools", "bsdextrautils", "file", "bzip2", "xz-utils", "zip", "unzip", "less"),
 )
 """What the golds of NL2Bash call, and a few that every shell user reaches for.
 

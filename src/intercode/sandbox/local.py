@@ -8,6 +8,7 @@ fork = a second cell in the same wall, started from a copy of the first one's fi
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, Self
 
 from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
@@ -30,7 +31,7 @@ class _Shared:
 
 
 class LocalSandbox(Sandbox):
-    """See `Sandbox` for the contract. `weakened` is for tests of the protections only."""
+    """See `Sandbox` for the contract. `environment` are the agent's variables; `weakened` is for tests of the protections only."""
 
     def __init__(
         self,
@@ -38,10 +39,12 @@ class LocalSandbox(Sandbox):
         *,
         limits: Limits | None = None,
         session: Session = "persistent",
+        environment: Mapping[str, str] | None = None,
         weakened: Weakened | None = None,
     ) -> None:
         limits = limits or Limits()
-        self._enter(_Shared(Wall(template, limits, session, weakened=weakened)), limits, session)
+        wall = Wall(template, limits, session, environment=environment, weakened=weakened)
+        self._enter(_Shared(wall), limits, session)
 
     @classmethod
     def inside(cls, wall: Wall, limits: Limits, session: Session = "stateless") -> Self:

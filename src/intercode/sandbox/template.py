@@ -22,6 +22,7 @@ from typing import IO
 from intercode.errors import DataError, UsageError
 from intercode.sandbox import cache
 from intercode.sandbox.identity import identity
+from intercode.types import Change
 
 TREE = "tree"
 _FOLDERS = (
@@ -62,16 +63,16 @@ class Template:
         """This template with one more layer on top."""
         return Template((*self.layers, layer), self.lent, _hash(self.digest, layer.name))
 
-    def files(self, skip: Collection[str] = ()) -> frozenset[str]:
-        """Absolute paths of all files and links, but for what is called, or lies below, a name in `skip`."""
-        found: dict[str, bool] = {}
+    def files(self, skip: Collection[str] = ()) -> dict[str, Change]:
+        """The state of all files and links by absolute path, but for what is called, or lies below, a name in `skip`."""
+        found: dict[str, Change] = {}
         for layer in self.layers:
             if (layer / TREE).is_dir():  # a script may have changed nothing
                 _list(layer / TREE, "", frozenset(skip), found)
-        return frozenset(path for path, is_file in found.items() if is_file)
+        return {path: state for path, state in found.items() if state.type != "dir"}
 
 
-def _list(folder: Path, path: str, skip: frozenset[str], found: dict[str, bool]) -> None:
+def _list(folder: Path, path: str, skip: frozenset[str], found: dict[str, Change]) -> None:
     """Add a layer's entries over those below, as overlay would: a 0:0 device or an opaque folder hides."""
     for entry in os.scandir(folder):
         if entry.name in skip:
@@ -82,9 +83,20 @@ def _list(folder: Path, path: str, skip: frozenset[str], found: dict[str, bool])
             for below in [below for below in found if below == name or below.startswith(name + "/")]:
                 del found[below]
         if not hidden:
-            found[name] = not stat.S_ISDIR(info.st_mode)
+            found[name] = _state(entry.path, info)
         if stat.S_ISDIR(info.st_mode):
             _list(Path(entry.path), name, skip, found)
+
+
+def _state(path: str, info: os.stat_result) -> Change:
+    """As `Sandbox.diff` would describe it."""
+    mode = stat.S_IMODE(info.st_mode)
+    if stat.S_ISREG(info.st_mode):
+        digest = hashlib.blake2b(Path(path).read_bytes(), digest_size=16).hexdigest()
+        return Change("added", "file", mode, digest=digest)
+    if stat.S_ISLNK(info.st_mode):
+        return Change("added", "link", mode, target=os.readlink(path))
+    return Change("added", "dir" if stat.S_ISDIR(info.st_mode) else "other", mode)
 
 
 def _opaque(path: str) -> bool:

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,6 +68,7 @@ class Wall:
         session: Session,
         *,
         export: Path | None = None,
+        environment: Mapping[str, str] | None = None,
         weakened: Weakened | None = None,
     ) -> None:
         self._pid = os.getpid()
@@ -81,7 +82,8 @@ class Wall:
         finally:
             inside.close()
         _walls.add(self)
-        self._introduce(template, limits, session, export, weakened or Weakened())
+        env = dict(ENVIRONMENT if environment is None else environment)
+        self._introduce(template, limits, session, env, export, weakened or Weakened())
 
     def cell(self, *, cwd: str = "/", replaces: int | None = None, upper: int | None = None) -> tuple[int, socket.socket]:
         """A new cell in place of another; its number and the socket to talk to it, once it is ready."""
@@ -120,10 +122,18 @@ class Wall:
         self._errors.seek(0)
         return self._errors.read(4096).decode(errors="replace").strip()
 
-    def _introduce(self, template: Template, limits: Limits, session: Session, export: Path | None, weakened: Weakened) -> None:
+    def _introduce(
+        self,
+        template: Template,
+        limits: Limits,
+        session: Session,
+        env: dict[str, str],
+        export: Path | None,
+        weakened: Weakened,
+    ) -> None:
         config = {
             "plan": [len(template.layers), template.lent, limits.disk],
-            "env": ENVIRONMENT,
+            "env": env,
             "persistent": session == "persistent",
             "memory": limits.memory,
             "processes": limits.processes,
@@ -182,7 +192,7 @@ def _rlimits(limits: Limits) -> dict[str, int]:
         "DATA": limits.memory,
         "NOFILE": limits.open_files,
         "CORE": 0,
-        "MSGQUEUE": 1 << 16,
+        "MSGQUEUE": 819_200,
         "MEMLOCK": 1 << 16,
     }
 
