@@ -37,7 +37,7 @@ ln -s /lab/analysis/means.awk /lab/links/daily/means
 ln -s /lab/archive/2021 /lab/links/daily/2021
 
 mkdir -p /depot/photos/2024 /lab/samples/frozen
-chmod 600 /lab/records/keys.txt
+chmod 600 /lab/records/keys.txt /lab/records/pump.sh
 
 # Times.
 find /depot /lab -exec touch -h -d '2024-01-15 12:00:00 UTC' {} +

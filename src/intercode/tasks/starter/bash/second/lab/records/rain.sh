@@ -1,2 +1,2 @@
 class: tool
-echo wet
+wet

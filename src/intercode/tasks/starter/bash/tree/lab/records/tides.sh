@@ -1,2 +1,3 @@
 class: tool
-echo high at noon
+checked: Emil, 3 April
+high at noon

@@ -1,0 +1,3 @@
+class: tool
+to be checked: soon
+drains the cellar
