@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from intercode.sandbox import cache
-
 
 @pytest.fixture
 def empty_cache() -> Iterator[Path]:
@@ -32,7 +30,5 @@ def _other_cache() -> Iterator[Path]:
     folder.chmod(0o755)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("INTERCODE_CACHE", str(folder))
-        cache.guest_folder.cache_clear()
         yield folder
-    cache.guest_folder.cache_clear()
     shutil.rmtree(folder)

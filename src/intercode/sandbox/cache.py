@@ -80,8 +80,12 @@ def _remove(work: Path) -> None:
         shutil.rmtree(work, ignore_errors=True)
 
 
-@cache
 def guest_folder(python: str) -> Path:
+    return _guest_folder(python, root())
+
+
+@cache
+def _guest_folder(python: str, home: Path) -> Path:
     modules = sorted(_GUEST.glob("*.py"))
     digest = hashlib.sha256(python.encode() + b"".join(path.read_bytes() for path in modules)).hexdigest()[:24]
 

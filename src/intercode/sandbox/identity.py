@@ -9,9 +9,17 @@ import os
 import stat
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
+
+from intercode.errors import SandboxUnavailable
 
 UID = 61_000
+
+
+class _Who(TypedDict):
+    user: int | None
+    group: int | None
+    extra_groups: list[int] | None
 
 
 class Identity(NamedTuple):
@@ -20,13 +28,22 @@ class Identity(NamedTuple):
     other: bool
     """Whether it is another user than the caller."""
 
-    def popen(self) -> dict[str, Any]:
+    def popen(self) -> _Who:
         """Arguments for `subprocess.Popen`."""
-        return {"user": self.uid, "group": self.gid, "extra_groups": []} if self.other else {}
+        if not self.other:
+            return {"user": None, "group": None, "extra_groups": None}
+        return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
     def own(self, path: Path) -> None:
-        if self.other:
+        if not self.other:
+            return
+        try:
             os.chown(path, self.uid, self.gid)
+        except OSError as error:
+            raise SandboxUnavailable(
+                f"root may not give files to uid {self.uid} here ({error.strerror}): this user namespace does not map it; "
+                "run as an ordinary user, or map more uids"
+            ) from error
 
     def reaches(self, path: Path) -> bool:
         """Whether it may enter every folder on the way to `path`."""

@@ -8,6 +8,7 @@ fork = a second cell in the same wall, started from a copy of the first one's fi
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -31,7 +32,10 @@ class _Shared:
 
 
 class LocalSandbox(Sandbox):
-    """See `Sandbox` for the contract. `environment` are the agent's variables; `weakened` is for tests of the protections only."""
+    """See `Sandbox` for the contract. `environment` are the agent's variables; `weakened` is for tests of protections only."""
+
+    _number: int
+    _sock: socket.socket
 
     def __init__(
         self,

@@ -74,13 +74,11 @@ class Wall:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._number = 0
+        argv = _command(template)
         self._errors: IO[bytes] = tempfile.TemporaryFile()
         self._control, inside = socket.socketpair()
-        argv = _command(template)
-        try:
-            self._bwrap = _spawner().run(lambda: _start(argv, inside, self._errors))
-        finally:
-            inside.close()
+        with inside:
+            self._bwrap: subprocess.Popen[bytes] = _spawner().run(lambda: _start(argv, inside, self._errors))
         _walls.add(self)
         env = dict(ENVIRONMENT if environment is None else environment)
         self._introduce(template, limits, session, env, export, weakened or Weakened())
@@ -238,7 +236,7 @@ def _guest_python() -> tuple[str, list[str]]:
 def _start(argv: list[str], inside: socket.socket, errors: IO[bytes]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         argv,
-        stdin=inside,
+        stdin=inside.fileno(),
         stdout=subprocess.DEVNULL,
         stderr=errors,
         env={"PATH": ENVIRONMENT["PATH"]},

@@ -26,6 +26,7 @@ _TICK = 0.05
 _IDLE_TICK = 0.2
 _INTERRUPTS, _INTERRUPT_EVERY = 5, 0.01
 _KILLS, _PATIENCE, _KILL_EVERY = 40, 8, 0.005
+_LAST_DEATH = 2.0
 _DEATH = 0.001  # nothing tells when another's children are gone
 _SPARE_PROCESSES = 4
 _SAVED = 10
@@ -57,7 +58,7 @@ class Cell:
         self._out, self._out_in = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._out, False)
         self._wake = _child_signals()
-        self._cwd = config["cwd"]
+        self._cwd: str = config["cwd"]
         self._output = Output(config["output"])
         self._watching = False
         self._lost = False
@@ -176,8 +177,7 @@ class Cell:
                 processes.kill(job.pid)
             if self._wait(job, time.monotonic() + _KILL_EVERY):
                 time.sleep(_DEATH)
-        self._anchor.kill_all()
-        self._wait(job, time.monotonic() + 1.0)
+        self._kill_all()
 
     def _interrupt(self, job: Shell | Program, mark: processes.Mark) -> None:
         for _ in range(_INTERRUPTS):
@@ -256,11 +256,19 @@ class Cell:
             self._evict(f"limit of {self._config['processes']} processes")
 
     def _evict(self, what: str) -> None:
-        self._anchor.kill_all()
+        self._kill_all()
         for each in self._table.objects():
             kernel.remove_object(each.kind, each.number)
         self._output.drain(self._out)
         self._output.add(f"\n[{what} exceeded: all processes were killed]\n".encode())
+
+    def _kill_all(self) -> None:
+        """Returns when they are gone, so that the next action's processes are not among them."""
+        self._anchor.kill_all()
+        until = time.monotonic() + _LAST_DEATH
+        while self._table.all() and time.monotonic() < until:
+            time.sleep(_DEATH)
+        self._reap()
 
     # -- files ------------------------------------------------------------------------------------------------------
 
@@ -339,7 +347,6 @@ class Cell:
 
     def _op_restore(self, head: dict[str, Any], payload: bytes) -> None:
         shell = self._living_shell()
-        self._wait(shell, time.monotonic() + 5.0)
         shell.begin(shell.restore(payload, head["status"]))
         self._wait(shell, time.monotonic() + 5.0)
         self._output = Output(self._config["output"])

@@ -3,7 +3,7 @@
     keeper ── clone (user, mount, ipc, net, uts) ──► cell ── builds the rooms, enters them
                                                       │ unshare(pid)
                                                       ├─ fork ──► anchor: pid 1 in there; mounts /proc, becomes bash
-                                                      └─ spawn ─► the agent's shell and programs (parent: 0, as in `docker exec`)
+                                                      └─ spawn ─► the agent's shell and programs (parent: 0, as in docker exec)
 
 The cell itself stays outside of the agent's pid namespace: the agent cannot see, signal or trace it. The anchor has no more
 rights than the agent; if the agent makes it exit, the kernel ends all its processes, and the cell with them.
@@ -94,6 +94,7 @@ def _become_anchor(config: Config, filter_program: bytes, line: socket.socket, f
     """In the new pid namespace: never returns."""
     try:
         kernel.die_with_parent()
+        os.setsid()  # the scheduler's group is the session's, and the agent may slow the one that it sees here
         rooms.own_proc()
         if "settings" not in config["left_open"]:
             rooms.freeze_settings()

@@ -66,7 +66,9 @@ def build(plan: Plan, inherited: int | None) -> Handles:
 
 
 def _own_tmpfs(size: int) -> None:
-    kernel.mount("tmpfs", "/cell", "tmpfs", kernel.NOSUID | kernel.NODEV, f"size={size},nr_inodes={size // _INODE_SHARE},mode=755")
+    kernel.mount(
+        "tmpfs", "/cell", "tmpfs", kernel.NOSUID | kernel.NODEV, f"size={size},nr_inodes={size // _INODE_SHARE},mode=755"
+    )
     for name in ("up", "work", "all"):
         os.mkdir("/cell/" + name)
 

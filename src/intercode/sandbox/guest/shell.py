@@ -1,11 +1,11 @@
 """How an action is started and how one learns that it ended. Two kinds of job, one face: `begin`, `finished`, `status`.
 
-Persistent: one bash lives on between actions. It reads "action NUL" from descriptor 63, evaluates it with 62 and 63 closed,
-and reports "status number" on 62. The number counts the actions, so a report that an agent forged or delayed matches no
-later action. If bash dies, or is replaced by `exec`, the end of the process ends the action.
+Persistent: one bash lives on between actions. It reads "token NUL action NUL" from descriptor 63, evaluates the action with 62
+and 63 closed, and reports "status token" on 62. The token is random, so a report that an agent forged, or one that an interrupt
+repeated, matches no later action. If bash dies, or is replaced by `exec`, the end of the process ends the action.
 
-    cell ── action\\0 ──► 63  bash  62 ── "0 17\\n" ──► cell
-                          └── stdout, stderr ── one pipe ──► cell (bytes, never read as anything)
+    cell ── token\\0 action\\0 ──► 63  bash  62 ── "0 9f3c…\\n" ──► cell
+                                    └── stdout, stderr ── one pipe ──► cell (bytes, never read as anything)
 
 An interrupt makes bash abandon the action and wait for the next (`trap … INT`), as a terminal would.
 Stateless: one program an action; bash tells its last directory on 62 when it exits.
@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import os
 import signal
+from typing import Any
+from typing import Any
 
 DONE_FD, ACTION_FD = 62, 63
 _LOOP = "; ".join(
@@ -23,7 +25,8 @@ _LOOP = "; ".join(
         "trap '{ return 130; } 2>/dev/null; continue 99' INT",
         "while :",
         "do while { __intercode[1]=$?",
-        """printf '%d %d\\n' "${__intercode[1]}" "$((__intercode[0]++))" >&62 || exit""",
+        """printf '%d %s\\n' "${__intercode[1]}" "${__intercode[0]}" >&62 || exit""",
+        "IFS= read -r -d '' -u 63 '__intercode[0]'",
         "IFS= read -r -d '' -u 63 '__intercode[2]'",
         "} >/dev/null 2>&1",
         "do if { __intercode; } >/dev/null 2>&1",
@@ -59,7 +62,7 @@ class Job:
 
     def _spawn(self, argv: list[str], cwd: str, done: int, actions: int | None = None) -> None:
         _enter(cwd)
-        moves = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)]
+        moves: list[tuple[Any, ...]] = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)]
         moves += [(os.POSIX_SPAWN_DUP2, self._out, 1), (os.POSIX_SPAWN_DUP2, self._out, 2)]
         moves += [(os.POSIX_SPAWN_DUP2, done, DONE_FD)]
         if actions is not None:
@@ -95,7 +98,7 @@ class Shell(Job):
             os.close(actions)
         os.set_blocking(self.done_fd, False)
         os.set_blocking(self._actions, False)
-        self.number = 0
+        self._token = self._next = _token()
         self._said = b""
         self._pending = memoryview(_LOOP.encode() + b"\0")
         self.feed()
@@ -111,9 +114,9 @@ class Shell(Job):
         return self.done_fd or 0, self._actions
 
     def begin(self, action: bytes) -> None:
-        self.number += 1
+        self._token, self._next = self._next, _token()
         self.exit_code = None
-        self._pending = memoryview(action + b"\0")
+        self._pending = memoryview(self._token + b"\0" + action + b"\0")
         self.feed()
 
     def feed(self) -> None:
@@ -137,7 +140,7 @@ class Shell(Job):
         return bool(said)
 
     def _report(self, words: list[bytes]) -> None:
-        if len(words) == 2 and words[0].isdigit() and words[1] == b"%d" % self.number:
+        if len(words) == 2 and words[0].isdigit() and words[1] == self._token:
             self.exit_code = int(words[0][:4])
 
     @property
@@ -151,7 +154,7 @@ class Shell(Job):
     def restore(self, state: bytes, status: int) -> bytes:
         """The action that gives this shell another's captured state."""
         head = b"exec 9>&1 >/dev/null 2>&1\n"
-        tail = b"\nexec >&9 2>&9 9>&-; __intercode[0]=%d; (exit %d)" % (self.number + 1, status)
+        tail = b"\nexec >&9 2>&9 9>&-; __intercode[0]=%b; (exit %d)" % (self._next, status)
         return head + state + tail
 
 
@@ -198,6 +201,11 @@ def once(action: bytes) -> list[str]:
     """A fresh shell for one action, which comes in pieces: the kernel takes no argument above 128 KiB."""
     pieces = [action[start : start + _ARGUMENT] for start in range(0, len(action), _ARGUMENT)]
     return ["bash", "--norc", "--noprofile", "-c", _ONCE, "bash", *map(os.fsdecode, pieces)]
+
+
+def _token() -> bytes:
+    """A name for one action that no earlier action can know."""
+    return os.urandom(6).hex().encode()
 
 
 def _pipe() -> tuple[int, int]:
