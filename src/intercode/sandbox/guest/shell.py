@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 import signal
 from typing import Any
-from typing import Any
 
 DONE_FD, ACTION_FD = 62, 63
 _LOOP = "; ".join(
