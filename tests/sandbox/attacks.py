@@ -1,0 +1,338 @@
+"""What a hostile agent tries, by mechanism, and what has to be left off for each to succeed.
+
+Every action prints BREACH when it got what it wanted, and nothing like it otherwise. Destructive ones stop by themselves at an
+amount that their outer wall (`outer.py`) can bear, a little beyond what the sandbox grants. This module runs in there too: it
+needs the standard library and `intercode.sandbox` only.
+"""
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from intercode.sandbox.base import MIB, Limits
+from intercode.sandbox.wall import Weakened
+
+LIMITS = Limits(seconds=8, memory=96 * MIB, processes=64, file_size=24 * MIB, disk=32 * MIB, output=1 * MIB, open_files=512)
+WIDE = Limits(
+    seconds=20, memory=2048 * MIB, processes=2048, file_size=512 * MIB, disk=256 * MIB, output=8 * MIB, open_files=512
+)
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What the control leaves off: fields of `Limits` (set wide), system calls, doors. `after` looks for what was left behind."""
+
+    name: str
+    action: str
+    limits: frozenset[str] = frozenset()
+    calls: frozenset[str] = frozenset()
+    doors: frozenset[str] = frozenset()
+    after: str = "true"
+    offered: bool = True
+    """Whether every kernel has it, so that the control must succeed."""
+
+    def wide(self) -> Limits:
+        """The limits of the control."""
+        return replace(LIMITS, seconds=20, **{name: getattr(WIDE, name) for name in self.limits})
+
+    def weakened(self) -> Weakened:
+        return Weakened(calls=self.calls, doors=self.doors)
+
+
+def _python(code: str) -> str:
+    return f"/usr/bin/python3 -I - <<'PYTHON'\n{_TOOLS}{code}\nPYTHON"
+
+
+_TOOLS = """
+import ctypes, os, socket, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+L = ctypes.c_long
+def call(x86, arm, *arguments):
+    number = x86 if os.uname().machine == 'x86_64' else arm
+    return libc.syscall(L(number), *[L(a) if isinstance(a, int) else a for a in arguments])
+def breach(done):
+    print('BREACH' if done else 'held', flush=True)
+"""
+
+# -- more than the share: processes, memory in all its places, disk, inodes, output ---------------------------------------
+
+_FORKS = _python("""
+for count in range(200):
+    if os.fork() == 0:
+        time.sleep(30); os._exit(0)
+breach(True)
+""")
+_MEMORY_OF_ONE = _python("""
+hold = b'x' * (200 << 20)
+breach(True)
+""")
+_MEMORY_OF_MANY = _python("""
+read, write = os.pipe()
+for child in range(8):
+    if os.fork() == 0:
+        hold = b'x' * (40 << 20)
+        os.write(write, b'.'); time.sleep(30); os._exit(0)
+os.close(write)
+for child in range(8):
+    if not os.read(read, 1):
+        sys.exit('held')
+time.sleep(1)
+breach(True)
+""")
+_PAGE_TABLES = _python("""
+import mmap
+size = 128 << 30
+libc.mmap.restype = L
+start = libc.mmap(None, ctypes.c_size_t(size), 1, 0x4022, -1, L(0))  # private, anonymous, no reserve; readable
+for at in range(start, start + size, 2 << 20):
+    ctypes.c_char.from_address(at).value
+time.sleep(1)
+breach(start > 0)
+""")
+_SEGMENTS = _python("""
+for small in range(60):
+    libc.shmget(0, L(4096), 0o1600)
+libc.shmat.restype = ctypes.c_void_p
+for large in range(4):
+    number = libc.shmget(0, L(40 << 20), 0o1600)
+    ctypes.memset(libc.shmat(number, None, 0), 1, 40 << 20)
+""")
+_SEMAPHORES = _python("""
+for each in range(150):
+    if libc.semget(0, 32000, 0o1600) < 0: sys.exit('held')
+""")
+_QUEUES = _python("""
+message = ctypes.create_string_buffer(b'\\1' + b'\\0' * 7 + b'x' * 8192)
+for each in range(10000):
+    number = libc.msgget(0, 0o1600)
+    if number < 0: sys.exit('held')
+    for half in range(2): libc.msgsnd(number, message, L(8192), 0o4000)
+""")
+_SOCKETS = _python("""
+def fill(sock):
+    sock.setblocking(False)
+    try:
+        while True: sock.send(b'x' * 65536)
+    except BlockingIOError: pass
+for child in range(4):
+    if os.fork() == 0:
+        hold = [end for pair in range(240) for end in socket.socketpair()]
+        for end in hold: fill(end)
+        time.sleep(30); os._exit(0)
+time.sleep(2)
+breach(True)
+""")
+_MEMFD = _python("""
+file = open(os.memfd_create('x'), 'wb')
+for part in range(20): file.write(b'x' * (10 << 20))
+breach(True)
+""")
+_INODES = _python("""
+os.mkdir('/tmp/many')
+for number in range(40000): os.close(os.open(f'/tmp/many/{number}', os.O_CREAT | os.O_WRONLY))
+breach(True)
+""")
+_AFTER = "; sleep 0.3; echo BREACH"
+
+EXHAUSTION = [
+    Attack("a fork bomb", _FORKS, limits=frozenset({"processes", "memory"})),
+    Attack("a memory bomb of one process", _MEMORY_OF_ONE, limits=frozenset({"memory"})),
+    Attack("a memory bomb of many processes", _MEMORY_OF_MANY, limits=frozenset({"memory"})),
+    Attack("a bomb of page tables", _PAGE_TABLES, limits=frozenset({"memory"})),
+    Attack("a bomb of shared memory segments", f"{{ {_SEGMENTS}\n}}{_AFTER}", limits=frozenset({"memory"})),
+    Attack("a bomb of semaphores", f"{{ {_SEMAPHORES}\n}}{_AFTER}", limits=frozenset({"memory"})),
+    Attack("a bomb of message queues", f"{{ {_QUEUES}\n}}{_AFTER}", limits=frozenset({"memory"})),
+    Attack("a bomb of socket buffers", _SOCKETS, limits=frozenset({"memory"})),
+    Attack("memory in a nameless file", _MEMFD, limits=frozenset({"file_size"}), calls=frozenset({"memfd_create"})),
+    Attack(
+        "memory in /dev/shm",
+        "for i in 1 2 3; do head -c 20M /dev/zero > /dev/shm/$i; done; x=$(head -c 60M /dev/zero | tr '\\0' x); sleep 0.3; echo BREACH",
+        limits=frozenset({"memory"}),
+    ),
+    Attack(
+        "a disk filler",
+        "for i in 1 2 3; do head -c 20M /dev/zero > /tmp/$i || exit; done; echo BREACH",
+        limits=frozenset({"disk"}),
+    ),
+    Attack("one huge file", "head -c 30M /dev/zero > /tmp/x && echo BREACH", limits=frozenset({"file_size"})),
+    Attack("an inode filler", _INODES, limits=frozenset({"disk", "memory"})),
+]
+
+# -- the kernel's odd corners ---------------------------------------------------------------------------------------------
+
+
+def _calls(*names: str) -> frozenset[str]:
+    return frozenset(names)
+
+
+_CAPABLE = frozenset({"capabilities"})
+_PTRACE = _python("""
+child = os.fork()
+if child == 0:
+    time.sleep(30); os._exit(0)
+breach(libc.ptrace(16, child, None, None) == 0)
+os.kill(child, 9)
+""")
+_VM_READ = _python("""
+word = ctypes.create_string_buffer(b'secret')
+child = os.fork()
+if child == 0:
+    time.sleep(30); os._exit(0)
+got = ctypes.create_string_buffer(6)
+here, there = (L * 2)(ctypes.addressof(got), 6), (L * 2)(ctypes.addressof(word), 6)
+breach(call(310, 270, child, here, 1, there, 1, 0) == 6 and got.raw == b'secret')
+os.kill(child, 9)
+""")
+_STUFF_TERMINAL = _python("""
+import fcntl
+control, terminal = os.openpty()
+if os.fork() == 0:
+    os.setsid()
+    fcntl.ioctl(terminal, 0x540E, 0)
+    try:
+        fcntl.ioctl(terminal, 0x5412, b'x')
+        breach(True)
+    except OSError as error:
+        breach(False)
+    os._exit(0)
+os.wait()
+""")
+
+KERNEL = [
+    Attack("ptrace", _PTRACE, calls=_calls("ptrace")),
+    Attack("reading another process's memory", _VM_READ, calls=_calls("process_vm_readv")),
+    Attack("limits of pid 1", _python("breach(call(302, 261, 1, 7, (L * 2)(64, 64), None) == 0)"), calls=_calls("prlimit64")),
+    Attack("mounting", _python("breach(libc.mount(b'x', b'/mnt', b'tmpfs', L(0), b'') == 0)"), calls=_calls("mount"), doors=_CAPABLE),
+    Attack("chroot", _python("breach(libc.chroot(b'/tmp') == 0)"), calls=_calls("chroot"), doors=_CAPABLE),
+    Attack("unshare of a user namespace", _python("breach(libc.unshare(0x10000000) == 0)"), calls=_calls("unshare"),
+           doors=frozenset({"userns"})),
+    Attack("clone into a user namespace", _python("""
+child = call(56, 220, 0x10000011, 0, 0, 0, 0)
+if child == 0: os._exit(0)
+breach(child > 0)"""), calls=_calls("clone"), doors=frozenset({"userns"})),
+    Attack("writing a kernel setting", "echo 4096 > /proc/sys/kernel/msgmax && echo BREACH", doors=frozenset({"settings"})),
+    Attack("keys", _python("breach(call(248, 217, b'user', b'name', b'key', 3, -2) > 0)"), calls=_calls("add_key")),
+    Attack("keyrings", _python("breach(call(250, 219, 0, -2, 1) > 0)"), calls=_calls("keyctl")),
+    Attack("io_uring", _python("breach(call(425, 425, 8, ctypes.create_string_buffer(120)) >= 0)"), calls=_calls("io_uring_setup"), offered=False),
+    Attack("userfaultfd", _python("breach(call(323, 282, 1) >= 0)"), calls=_calls("userfaultfd"), offered=False),
+    Attack("a vsock to the hypervisor", _python("socket.socket(40, socket.SOCK_STREAM); breach(True)"), calls=_calls("socket"), offered=False),
+    Attack("a packet socket", _python("socket.socket(17, socket.SOCK_RAW); breach(True)"), calls=_calls("socket"), doors=_CAPABLE),
+    Attack("typing into a terminal", _STUFF_TERMINAL, calls=_calls("ioctl"), offered=False),
+    Attack("renaming the machine", _python("breach(libc.sethostname(b'x', 1) == 0)"), calls=_calls("sethostname"), doors=_CAPABLE),
+]  # fmt: skip
+
+# -- what is outside: with no sandbox at all, the control succeeds ------------------------------------------------------------
+
+OUTSIDE = [
+    Attack(
+        "reading environments",
+        "cat /proc/[0-9]*/environ 2> /dev/null | tr '\\0' '\\n' | grep -q '^PLANTED=outside' && echo BREACH",
+    ),
+    Attack("seeing processes", "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -q '[s]leep 54321' && echo BREACH"),
+    Attack("reading files", "cat @FILE@ 2> /dev/null"),
+    Attack("an abstract socket", _python("socket.socket(socket.AF_UNIX).connect('\\0intercode-test-@PORT@'); breach(True)")),
+    Attack("the network of the host", _python("socket.create_connection(('127.0.0.1', @PORT@), 3); breach(True)")),
+    Attack("killing all", "kill -9 -1"),
+]
+
+# -- state for the next episode: without a reset, the control sees it ----------------------------------------------------------
+
+LEFT = [
+    Attack("a survivor in a session of its own", "setsid sleep 4242 > /dev/null 2>&1 &", after="pgrep -f 'sleep 424[2]' && echo BREACH"),
+    Attack("a background job", "sleep 4243 & sleep 0.1", after="pgrep -f 'sleep 424[3]' && echo BREACH"),
+    Attack("an orphan that forks on", "(while :; do sleep 0.01; done; ) & disown", after="pgrep -x sleep && echo BREACH"),
+    Attack("files", "echo x > /tmp/left; echo x > /var/tmp/left", after="ls /tmp/left && echo BREACH"),
+    Attack("removing everything", "rm -rf --no-preserve-root /* 2> /dev/null", after="[ -e /etc/passwd ] || echo BREACH"),
+    Attack("a file in /dev/shm", "echo x > /dev/shm/left", after="[ -e /dev/shm/left ] && echo BREACH"),
+    Attack("a System V segment", _python("libc.shmget(4242, L(4096), 0o1600)"), after="grep -qw 4242 /proc/sysvipc/shm && echo BREACH"),
+    Attack("a POSIX message queue", _python("call(240, 180, b'left', 0o102, 0o600, 0)"),
+           after=_python("breach(call(240, 180, b'left', 0, 0, 0) >= 0)")),
+    Attack("a listening socket", _python("""
+sock = socket.socket(); sock.bind(('127.0.0.1', 4242)); sock.listen()
+if os.fork() == 0:
+    os.setsid(); os.close(1); os.close(2); time.sleep(300)
+"""), after=_python("breach(socket.socket().connect_ex(('127.0.0.1', 4242)) == 0)")),
+    Attack("a socket in TIME_WAIT", _python("""
+server = socket.socket(); server.bind(('127.0.0.1', 4242)); server.listen()
+client = socket.create_connection(('127.0.0.1', 4242)); there, _ = server.accept()
+there.close(); client.close()
+"""), after="grep -q ':1092 .* 06 ' /proc/net/tcp && echo BREACH"),
+    Attack("a limit on oneself", "ulimit -f 1; ulimit -n 64", after="[ $(ulimit -n) = 64 ] && echo BREACH"),
+    Attack("a file mode mask", "umask 0777", after="[ $(umask) = 0777 ] && echo BREACH"),
+    Attack("a new path to programs", "PATH=/tmp; export BASH_ENV=/tmp/x", after="[ $PATH = /tmp ] && echo BREACH"),
+    Attack("a slower group of processes", "echo 15 > /proc/1/autogroup", after="grep -q 'nice 15' /proc/1/autogroup && echo BREACH"),
+    Attack("a file in /dev", "mknod /dev/left p || mkdir /dev/left || touch /dev/left || touch /dev/pts/left; touch /tmp/left",
+           after="for f in /tmp/left /dev/left /dev/pts/left; do [ -e $f ] && echo BREACH; done"),
+    Attack("very deep folders", _python("""
+for depth in range(4000):
+    os.mkdir('d'); os.chdir('d')
+open('left', 'w').close()
+"""), after="[ -d d/d/d/d/d/d/d/d ] && echo BREACH"),
+]  # fmt: skip
+
+# -- the session: with a shell that is fed through its standard input, the next command is lost ----------------------------------
+
+SHELL = [
+    Attack("exit", "exit 3"),
+    Attack("exec of a program", "exec true"),
+    Attack("exec of a program that stays", "exec sleep 60"),
+    Attack("reading standard input", "cat > /dev/null; read -r line"),
+    Attack("an open quote", "echo 'open"),
+    Attack("an open double quote", 'echo "open $('),
+    Attack("an open here-document", "cat <<END"),
+    Attack("an open brace", "{ echo"),
+    Attack("killing the shell", "kill -9 $$"),
+    Attack("stopping the shell", "kill -STOP $$"),
+    Attack("no execution", "set -n"),
+    Attack("exit on error", "set -e; false"),
+    Attack("a trap at every command", "set -T; trap 'exit 1' DEBUG"),
+    Attack("a loop", "while :; do :; done"),
+    Attack("a loop that ignores signals", "trap '' INT TERM HUP; while :; do :; done"),
+    Attack("a program that ignores signals", "trap '' INT TERM HUP; sleep 60"),
+    Attack("a trap that loops", "trap 'while :; do :; done' INT; sleep 60"),
+    Attack(
+        "functions in the way", "printf() { :; }; eval() { :; }; read() { :; }; return() { :; }; continue() { :; }; sleep 60"
+    ),
+    Attack("builtins switched off", "enable -n printf eval read echo; exit"),
+    Attack("POSIX mode", "set -o posix; unset -f echo; exec < /dev/null; exit"),
+]
+
+# -- the guest's own parts -----------------------------------------------------------------------------------------------------------
+
+GUEST = [
+    Attack("killing pid 1", "kill -9 1; kill -SEGV 1; kill -TERM 1; kill -STOP 1"),
+    Attack(
+        "finding the guest",
+        "cat /proc/[0-9]*/cmdline /proc/[0-9]*/comm | grep -a -e '[g]uest' -e '[k]eeper' -e '[b]wrap' -e '[p]ython' && echo BREACH",
+    ),
+    Attack("closing descriptors", 'for fd in {3..255}; do eval "exec $fd>&-"; done 2> /dev/null'),
+    Attack("writing to descriptors", "for fd in {3..255}; do echo 0 0 >&$fd; echo garbage >&$fd; done 2> /dev/null"),
+    Attack("flooding descriptors", "for fd in {3..70}; do timeout 0.2 yes >&$fd & done 2> /dev/null; wait"),
+    Attack("forged completions", "for fd in {3..70}; do printf '0 %d\\n' {0..3000} >&$fd; done 2> /dev/null; echo more"),
+    Attack(
+        "forged completions later", "(sleep 0.3; for fd in {3..70}; do printf '0 %d\\n' {0..3000} >&$fd; done) 2> /dev/null &"
+    ),
+    Attack("reading the next action", "for fd in {3..70}; do timeout 0.2 cat <&$fd & done 2> /dev/null; wait"),
+    Attack("emptying the guest's variables", "unset __intercode; __intercode() { exit; }; readonly __intercode"),
+    Attack("signals to all", "for n in 1 2 3 6 10 12 13 14 15 17 28; do kill -$n -1; done"),
+    Attack("killing all", "kill -9 -1"),
+    Attack(
+        "limits of all",
+        "for p in /proc/[0-9]*; do prlimit --pid ${p#/proc/} --nofile=0 --data=0 --cpu=0 --nproc=0; done 2> /dev/null",
+    ),
+    Attack("a file where the folder was", "mkdir /tmp/a; cd /tmp/a; rmdir /tmp/a; touch /tmp/a; exit"),
+    Attack("an argument too long", "x=$(head -c 400k /dev/zero | tr '\\0' x); export x; ls"),
+    Attack("a classic fork bomb", ":() { : | : & }; :"),
+    Attack("a fork bomb of short lives", "while :; do (setsid true &); done"),
+    Attack("endless output", "yes"),
+    Attack("a line of 10 MB", "head -c 10M /dev/zero | tr '\\0' x"),
+    Attack("bytes that are no text", "head -c 3M /dev/urandom; printf '\\xff\\xfe\\0\\xc3('"),
+]
+
+# -- what no shell can live with: every action says so until the reset -----------------------------------------------------------------
+
+FATAL = [
+    Attack("removing everything, then the shell", "rm -rf --no-preserve-root /* 2> /dev/null; exit"),
+    Attack("forbidding the root folder", "cd /tmp; chmod 0 / /tmp; exit"),
+]

@@ -1,0 +1,178 @@
+"""Hostile actions: each fails, the next honest command works, nothing survives; and each succeeds where its protection is off.
+
+The actions are in `attacks.py`; controls that would hurt run in a second wall (`outer.py`).
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+
+import attacks
+import outer
+import pytest
+import survivors
+from attacks import LIMITS, Attack
+
+from intercode.errors import SandboxDied
+from intercode.sandbox.identity import identity
+from intercode.sandbox.local import LocalSandbox
+from intercode.sandbox.template import Template
+
+HONEST = "echo honest $((6 * 7)); (exit 5)"
+
+
+def named(*tables: list[Attack]) -> pytest.MarkDecorator:
+    every = [attack for table in tables for attack in table]
+    return pytest.mark.parametrize("attack", every, ids=lambda attack: attack.name.replace(" ", "-"))
+
+
+@pytest.fixture
+def sandbox(template: Template) -> Iterator[LocalSandbox]:
+    """A small sandbox; at its end nothing of it may be left on this machine."""
+    before = survivors.mounts()
+    with LocalSandbox(template, limits=LIMITS) as made:
+        yield made
+        spaces = survivors.spaces(made._wall.wall._bwrap.pid)
+    assert spaces
+    assert survivors.left_in(spaces) == []
+    assert survivors.mounts() == before
+
+
+def suffer(sandbox: LocalSandbox, action: str, timeout: float = 2.0) -> str:
+    """What a hostile action prints. It may cost its own sandbox."""
+    try:
+        return sandbox.exec(action, timeout=timeout).output
+    except SandboxDied:
+        sandbox.reset()
+        return ""
+
+
+def works(sandbox: LocalSandbox) -> bool:
+    """Whether an honest command works, at once or after the loss of the session was announced."""
+    for _ in range(3):
+        try:
+            result = sandbox.exec(HONEST, timeout=4)
+        except SandboxDied:
+            sandbox.reset()
+            continue
+        if not result.session_lost:
+            return "honest 42\n" in result.output and result.exit_code == 5
+    return False
+
+
+@pytest.mark.slow
+class TestAHostileAction:
+    @named(attacks.EXHAUSTION, attacks.KERNEL, attacks.SHELL, attacks.GUEST)
+    def test_fails_and_the_next_command_works(self, sandbox: LocalSandbox, attack: Attack) -> None:
+        assert "BREACH" not in suffer(sandbox, attack.action, timeout=1 if attack in attacks.SHELL else 4)
+        assert works(sandbox)
+        assert works(sandbox)
+        sandbox.reset()
+        assert works(sandbox)
+        assert sandbox.diff() == {}
+
+    @named(attacks.FATAL)
+    def test_that_no_shell_survives_is_announced_until_the_reset(self, sandbox: LocalSandbox, attack: Attack) -> None:
+        assert sandbox.exec(attack.action, timeout=8).session_lost
+        for _ in range(3):
+            lost = sandbox.exec(HONEST)
+            assert lost.session_lost
+            assert lost.exit_code in (None, 127)
+        assert sandbox.exec("", argv=["true"]).exit_code in (126, 127)
+        assert sandbox.diff()
+        sandbox.reset()
+        assert works(sandbox)
+
+    @named(attacks.OUTSIDE)
+    def test_does_not_reach_what_is_outside(self, sandbox: LocalSandbox, attack: Attack) -> None:
+        answer = outer.with_targets(lambda fill: {"output": suffer(sandbox, fill(attack.action))}, **identity().popen())
+        assert "BREACH" not in answer["output"]
+        assert works(sandbox)
+
+    @named(attacks.LEFT)
+    def test_leaves_nothing_for_the_next_episode(self, sandbox: LocalSandbox, attack: Attack) -> None:
+        suffer(sandbox, attack.action, timeout=4)
+        sandbox.reset()
+        assert "BREACH" not in sandbox.exec(attack.after).output
+        assert works(sandbox)
+        assert sandbox.diff() == {}
+
+
+@pytest.mark.slow
+class TestTheControl:
+    @named(attacks.EXHAUSTION, attacks.KERNEL, attacks.OUTSIDE)
+    def test_succeeds_where_the_protection_is_off(self, template: Template, attack: Attack) -> None:
+        said = outer.control(attack.name)["output"]
+        if "BREACH" not in said and not attack.offered:
+            pytest.skip(f"this kernel does not offer it: {said[-100:]}")
+        assert "BREACH" in said
+
+    @named(attacks.LEFT)
+    def test_sees_what_was_left_where_there_is_no_reset(self, sandbox: LocalSandbox, attack: Attack) -> None:
+        sandbox.exec(attack.action, timeout=4)
+        assert "BREACH" in sandbox.exec(attack.after).output
+
+    @named(attacks.SHELL)
+    def test_loses_the_next_command_in_a_shell_fed_through_its_input(self, attack: Attack) -> None:
+        shell = ["timeout", "-s", "KILL", "1", "bash", "--norc"]
+        said = subprocess.run(
+            shell, input=f"{attack.action}\n{HONEST}\n", capture_output=True, text=True, check=False, start_new_session=True
+        )
+        assert "honest 42" not in said.stdout.splitlines()
+
+
+@pytest.mark.slow
+class TestOutput:
+    def test_without_end_is_cut_and_hashed(self, sandbox: LocalSandbox) -> None:
+        result = sandbox.exec("yes", timeout=1)
+        assert result.timed_out
+        assert len(result.output) == LIMITS.output
+        assert result.overflow
+        assert works(sandbox)
+
+    def test_of_a_survivor_is_mixed_in_but_ends_no_action(self, sandbox: LocalSandbox) -> None:
+        sandbox.exec("setsid yes & sleep 0.3")
+        result = sandbox.exec(f"sleep 0.2; {HONEST}")
+        assert (result.exit_code, result.timed_out, result.session_lost) == (5, False, False)
+        assert len(result.output) <= LIMITS.output
+
+    def test_of_a_closed_shell_comes_from_files(self, sandbox: LocalSandbox) -> None:
+        sandbox.exec("exec 1>&- 2>&-")
+        sandbox.exec("echo honest > /tmp/honest")
+        assert sandbox.read("/tmp/honest") == b"honest\n"
+
+    @pytest.mark.parametrize("marker", ["0 1\n", "\x00", "DONE 0\n", "\x1b[2J", "0 2\n0 3\n"])
+    def test_is_never_taken_for_a_completion(self, sandbox: LocalSandbox, marker: str) -> None:
+        sandbox.write("/tmp/marker", marker.encode())
+        result = sandbox.exec("cat /tmp/marker; cat /tmp/marker >&2; sleep 0.1; echo end; (exit 9)")
+        assert result.output == marker * 2 + "end\n"
+        assert result.exit_code == 9
+
+
+def test_a_weakened_sandbox_is_made_by_tests_alone() -> None:
+    """The switch exists in one signature, is empty by default, and no command, environment or file sets it."""
+    found = subprocess.run(
+        ["grep", "-rlE", "[Ww]eakened|left_open", outer.source().as_posix(), "--include=*.py"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    names = sorted(line.rpartition("/")[2] for line in found.stdout.split())
+    assert names == ["entry.py", "local.py", "wall.py"]
+
+
+@pytest.mark.slow
+def test_a_link_that_moves_under_read_gives_no_other_file(sandbox: LocalSandbox) -> None:
+    """Neither the guest's own descriptors and memory nor what lies beyond the agent's root."""
+    sandbox.exec("cd /tmp; echo mine > mine; ln -s mine moving")
+    targets = "mine /proc/self/fd/0 /proc/self/fd/5 /proc/self/root/merged /proc/self/environ ../../../../guest/cell.py"
+    sandbox.exec(
+        f"cd /tmp; setsid bash -c 'while :; do for t in {targets}; do ln -sfn $t moving; done; done' > /dev/null 2>&1 &"
+    )
+    allowed = {b"mine\n"}
+    for _ in range(300):
+        try:
+            assert sandbox.read("/tmp/moving") in allowed
+        except OSError:
+            continue
