@@ -86,33 +86,34 @@ def require_comparable(configs: Sequence[Mapping[str, Any]], *, force: bool = Fa
 
 
 def table(summaries: Sequence[Summary]) -> Table:
-    """The comparison as people read it, best success first, with rates in percent."""
-    made = Table()
-    made.add_column("agent")
-    for name in ("model", "env", "reward"):
-        made.add_column(name)
-    for name in ("episodes", "success %", "95 %", "reward", "turns", "errors", "seconds", "tokens", "cost $"):
-        made.add_column(name if name != "reward" else "mean", justify="right")
-    for row in sorted(summaries, key=lambda s: -(s["success_rate"] or 0)):
-        made.add_row(*_cells(row))
+    """The comparison as people read it, best success first, rates in percent; columns that say nothing are left out."""
+    rows = [_cells(row) for row in sorted(summaries, key=lambda row: -(row["success_rate"] or 0))]
+    made = Table(pad_edge=False)
+    shown = [name for name in rows[0] if name == "agent" or any(row[name] not in ("–", "0") for row in rows)]
+    for name in shown:
+        made.add_column(name, justify="left" if name in ("agent", "model", "env") else "right", no_wrap=True)
+    for row in rows:
+        made.add_row(*(row[name] for name in shown))
     return made
 
 
-def _cells(row: Summary) -> list[str]:
+def _cells(row: Summary) -> dict[str, str]:
     low, high = row["ci95"]
-    named = [str(row[key] or "–") for key in ("agent", "model", "env", "reward")]
-    return [
-        *named,
-        str(row["episodes"]),
-        _number(row["success_rate"], 100),
-        f"{100 * low:.1f}–{100 * high:.1f}",
-        _number(row["mean_reward"], digits=3),
-        _number(row["mean_turns"]),
-        str(row["errors"]),
-        f"{row['seconds']:.1f}",
-        str(row["tokens"]),
-        f"{row['cost']:.4f}",
-    ]
+    return {
+        "agent": str(row["agent"]),
+        "model": str(row["model"] or "–"),
+        "env": str(row["env"]),
+        "scored": str(row["reward"]),
+        "episodes": str(row["episodes"]),
+        "success": _number(row["success_rate"], 100),
+        "95 %": f"{100 * low:.1f}–{100 * high:.1f}",
+        "reward": _number(row["mean_reward"], digits=3),
+        "turns": _number(row["mean_turns"]),
+        "errors": str(row["errors"]),
+        "seconds": f"{row['seconds']:.1f}",
+        "tokens": str(row["tokens"]),
+        "cost $": f"{row['cost']:.4f}" if row["cost"] else "–",
+    }
 
 
 def _number(value: float | None, scale: float = 1, digits: int = 1) -> str:
