@@ -13,6 +13,7 @@ from itertools import groupby
 from math import sqrt
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from intercode.errors import UsageError
@@ -88,7 +89,7 @@ def require_comparable(configs: Sequence[Mapping[str, Any]], *, force: bool = Fa
 def table(summaries: Sequence[Summary]) -> Table:
     """The comparison as people read it, best success first, rates in percent; columns that say nothing are left out."""
     rows = [_cells(row) for row in sorted(summaries, key=lambda row: -(row["success_rate"] or 0))]
-    made = Table(pad_edge=False)
+    made = Table(box=SIMPLE_HEAD, pad_edge=False)
     shown = [name for name in rows[0] if name == "agent" or any(row[name] not in ("–", "0") for row in rows)]
     for name in shown:
         made.add_column(name, justify="left" if name in ("agent", "model", "env") else "right", no_wrap=True)
@@ -103,14 +104,14 @@ def _cells(row: Summary) -> dict[str, str]:
         "agent": str(row["agent"]),
         "model": str(row["model"] or "–"),
         "env": str(row["env"]),
-        "scored": str(row["reward"]),
-        "episodes": str(row["episodes"]),
-        "success": _number(row["success_rate"], 100),
+        "reward": str(row["reward"]),
+        "n": str(row["episodes"]),
+        "success %": _number(row["success_rate"], 100),
         "95 %": f"{100 * low:.1f}–{100 * high:.1f}",
-        "reward": _number(row["mean_reward"], digits=3),
+        "mean": _number(row["mean_reward"], digits=3),
         "turns": _number(row["mean_turns"]),
         "errors": str(row["errors"]),
-        "seconds": f"{row['seconds']:.1f}",
+        "s": f"{row['seconds']:.1f}",
         "tokens": str(row["tokens"]),
         "cost $": f"{row['cost']:.4f}" if row["cost"] else "–",
     }
