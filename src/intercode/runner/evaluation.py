@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import platform
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from intercode import __version__
 from intercode.agents import Agent, make_agent
 from intercode.env import Setting
 from intercode.envs import prepare
@@ -55,7 +56,7 @@ class Evaluation:
         chosen = make_agent(agent, tasks=setting.tasks, turns=turns, load=load_recording)
         asked = make_model(model, temperature=temperature, seed=seed) if model and chosen.needs_model else None
         config = {
-            "version": __version__, "env": env, "agent": agent, "model": asked.name if asked else None, "turns": turns,
+            "env": env, "agent": agent, "model": asked.name if asked else None, "turns": turns,
             "epochs": epochs, "seed": seed, "temperature": temperature, "sandbox": sandbox, "prompt": chosen.prompt_digest,
             "max_cost": max_cost, "max_tokens": max_tokens, "max_seconds": max_seconds,
             **world, **setting.facts(),
@@ -72,7 +73,7 @@ class Evaluation:
         """Play what the folder does not hold yet; the whole run's settings and episodes."""
         out = out or Path("runs") / _folder_name(self.config["env"], self.agent.name)
         started = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-        facts = {"run": str(out), "created": started, "python": platform.python_version(), "workers": workers}
+        facts = {"run": str(out), "created": started, "workers": workers, "git_commit": _commit(), "versions": _versions()}
         meter = Meter(self.limits)
         with RunStore.create(out, {**self.config, **facts}, resume=resume) as store:
             episodes = evaluate(
@@ -82,6 +83,20 @@ class Evaluation:
             )  # fmt: skip
         self.stopped = meter.over()
         return {**self.config, "run": str(out)}, episodes
+
+
+def _versions() -> dict[str, str]:
+    installed = {name: metadata.version(name) for name in ("intercode", "gymnasium", "openai")}
+    return {"python": platform.python_version(), "kernel": platform.release(), **installed}
+
+
+def _commit() -> str | None:
+    """The commit of the folder in which the run was started, if it is a repository."""
+    try:
+        done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return done.stdout.strip() or None
 
 
 def _folder_name(env: str, agent: str) -> str:
