@@ -3,7 +3,8 @@
     reset ──► (query, info)
     step(action) ──► act in the world ──► observation          protocol "submit": `submit` scores the state and ends
                         │                                      protocol "paper": every step is scored, 1 ends
-                        └─ the world died? ── re-execute the episode once: dies again → the agent did it (reward 0, ended);
+                        └─ the world died? ── re-execute the episode once, at the pace at which it was played:
+                                              dies again → the agent did it (reward 0, ended);
                                               lives → SandboxDied is raised, an infrastructure fault
 
 A subclass says what its world is, in five short methods: `_enter`, `_act`, `_score`, `_branch`, `_leave`.
@@ -13,10 +14,12 @@ Nothing here knows of models, strategies, or of any particular language.
 from __future__ import annotations
 
 import copy
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self, SupportsFloat
+from numbers import Integral
+from typing import Any, Literal, Self, SupportsFloat
 
 import gymnasium
 from gymnasium.spaces import Text
@@ -46,6 +49,10 @@ class Utf8(Text):
 
     def __repr__(self) -> str:
         return f"Utf8({self.max_length})"
+
+
+class ExitCode(int):
+    """An int that Gymnasium's vector environments keep among objects, since other environments' actions may have None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +96,7 @@ class Setting:
 class InterCodeEnv(gymnasium.Env[str, str]):
     """`max_turns` steps, then `truncated`; None: no bound. `info` holds no clock, so equal episodes have equal infos."""
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
     submit_word = "submit"
 
     def __init__(
@@ -115,7 +122,9 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._task: Task | None = None
         self._actions: list[str] = []
         self._seen: list[str] = []
-        self._over = True
+        self._came: list[float] = []
+        self._began = 0.0
+        self._over, self._closed = True, False
 
     @classmethod
     def prepare(cls, **options: Any) -> Setting:
@@ -163,29 +172,28 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """`options={"task": id or index}` chooses; without it the next task in an order that `seed` shuffles."""
+        if self._closed:
+            raise UsageError("the environment is closed; make a new one")
         super().reset(seed=seed)
         if seed is not None:
             self._order = []
         self._over = True
         self._task = self._choose((options or {}).get("task"))
-        self._actions, self._seen = [], []
+        self._actions, self._seen, self._came = [], [], []
         self._enter(self._task)
-        self._over = False
+        self._over, self._began = False, time.monotonic()
         return self._task.query, {"task": self._task.id}
 
     def step(self, action: str) -> StepResult:
         if self._over:
             raise UsageError("the episode is over or has not begun; call reset()")
-        if not isinstance(action, str):
-            raise UsageError(f"an action is a str, not {type(action).__name__}")
+        self._require_text(action)
         self._actions.append(action)
-        if self.protocol == "submit" and action.strip() == self.submit_word:
-            return self._submitted()
+        self._came.append(time.monotonic() - self._began)
         try:
-            result = self._act(action)
+            return self._submitted() if self._submits(action) else self._observe(self._act(action))
         except SandboxDied as death:
             return self._decide(death)
-        return self._observe(result)
 
     def fork(self, *, replay: bool = False) -> Self:
         """A second environment in the same state, turn count included; both must be closed.
@@ -194,7 +202,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         re-executed instead, and ForkError is raised if an observation differs.
         """
         twin = copy.copy(self)
-        twin._actions, twin._seen, twin._order = list(self._actions), list(self._seen), list(self._order)
+        twin._actions, twin._seen, twin._came = list(self._actions), list(self._seen), list(self._came)
+        twin._order = list(self._order)
         twin._np_random = copy.deepcopy(self._np_random)
         try:
             self._branch(twin, live=True)
@@ -202,15 +211,24 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             if not replay:
                 raise
             self._branch(twin, live=False)
-            twin._relive(self._actions, self._seen)
+            twin._relive()
         return twin
 
     def close(self) -> None:
-        self._over = True
+        self._over = self._closed = True
         self._leave()
         super().close()
 
     # -- one step ---------------------------------------------------------------------------------------------------
+
+    def _require_text(self, action: object) -> None:
+        if not isinstance(action, str):
+            raise UsageError(f"an action is a str, not {type(action).__name__}")
+        if "\0" in action or not self.action_space.contains(action):
+            raise UsageError("an action is text that UTF-8 can encode, without NUL characters and of 16 MiB at most")
+
+    def _submits(self, action: str) -> bool:
+        return self.protocol == "submit" and action.strip() == self.submit_word
 
     def _submitted(self) -> StepResult:
         score = self._score()
@@ -240,38 +258,50 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return observation, reward, True, False, {**info, **more}
 
     def _decide(self, death: SandboxDied) -> StepResult:
-        """Whose fault a dead sandbox was: the agent's if the same action kills a fresh one too."""
-        *before, last = self._actions
+        """Whose fault a dead sandbox was: the agent's if its actions kill a fresh one too."""
         self._over = True
         try:
             self._enter(self.task)
-            for action in before:
-                self._act(action)
         except SandboxError as error:
-            raise SandboxDied(f"{death}; re-executing the episode failed as well: {error}") from error
+            raise SandboxDied(f"{death}; a fresh one could not be had either: {error}") from error
         try:
-            self._act(last)
+            self._redo()
         except SandboxDied:
             note = "[the sandbox did not survive this action]"
             return self._end(note, 0.0, _info(None), score=Score(0.0, False), ended="agent_fault")
         raise SandboxDied(f"{death}; it did not happen again when the episode was re-executed") from death
 
-    def _relive(self, actions: list[str], seen: list[str]) -> None:
-        self._enter(self.task)
-        for number, (action, before) in enumerate(zip(actions, seen, strict=True), start=1):
-            if _fingerprint(self._act(action)) != before:
-                self._leave()
-                raise ForkError(f"re-executing the episode gave another observation at turn {number}: {action!r}")
+    def _redo(self) -> None:
+        """The episode again, no faster than it was: what the agent left running may be what kills."""
+        began = time.monotonic()
+        for action, came in zip(self._actions, self._came, strict=True):
+            time.sleep(max(0.0, began + came - time.monotonic()))
+            if not self._submits(action):
+                self._act(action)
+        if self.protocol == "paper" or self._submits(self._actions[-1]):
+            self._score()
 
-    def _choose(self, wanted: str | int | None) -> Task:
+    def _relive(self) -> None:
+        """The episode again, as fast as it goes, in a world of its own; nothing of that is left if it goes another way."""
+        try:
+            self._enter(self.task)
+            acted = (action for action in self._actions if not self._submits(action))
+            for number, (action, seen) in enumerate(zip(acted, self._seen, strict=True), start=1):
+                if _fingerprint(self._act(action)) != seen:
+                    raise ForkError(f"re-executing the episode gave another observation at turn {number}: {action!r}")
+        except BaseException:
+            self._leave()
+            raise
+
+    def _choose(self, wanted: str | Integral | None) -> Task:
         if wanted is None:
             if not self._order:
                 self._order = [int(index) for index in self.np_random.permutation(len(self.tasks))]
             return self.tasks[self._order.pop(0)]
-        if isinstance(wanted, int):
-            if not 0 <= wanted < len(self.tasks):
+        if isinstance(wanted, Integral):
+            if not 0 <= int(wanted) < len(self.tasks):
                 raise UsageError(f"task {wanted}: there are {len(self.tasks)} tasks, counted from 0")
-            return self.tasks[wanted]
+            return self.tasks[int(wanted)]
         for task in self.tasks:
             if task.id == wanted:
                 return task
@@ -280,7 +310,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
 def _info(result: ExecResult | None, cut: bool = False) -> dict[str, Any]:
     return {
-        "exit_code": result.exit_code if result else None,
+        "exit_code": None if result is None or result.exit_code is None else ExitCode(result.exit_code),
         "timed_out": result.timed_out if result else False,
         "truncated_output": cut,
         "session_lost": result.session_lost if result else False,

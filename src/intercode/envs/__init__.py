@@ -23,6 +23,8 @@ def environment_class(name: str) -> type[InterCodeEnv]:
         found: type[InterCodeEnv] = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise UsageError(f"environment {name!r} cannot be loaded: {error}") from error
+    if not hasattr(found, "prepare"):
+        raise UsageError(f"{name} is no environment; name a class derived from intercode.InterCodeEnv")
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 
 from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View
 from intercode.envs.ground import Golds, Ground, Place, execute_gold, execute_gold_again, grounds
-from intercode.errors import SandboxDied, UsageError
+from intercode.errors import UsageError
 from intercode.rewards import bash_exact, bash_paper
 from intercode.sandbox.base import Limits, Session
 from intercode.tasks import open_data
@@ -84,13 +84,8 @@ class BashEnv(InterCodeEnv):
         return Trial(self._place.outcome(), result.output, tuple(_faults(result)))
 
     def _enter(self, task: Task) -> None:
-        try:
-            self._gold(self._place, task)
-            self._place.begin()
-        except SandboxDied:
-            self._place.rebuild()
-            self._gold(self._place, task)
-            self._place.begin()
+        self._gold(self._place, task)
+        self._place.begin()
 
     def _act(self, action: str) -> ExecResult:
         return self._place.act(action)
@@ -114,7 +109,7 @@ class BashEnv(InterCodeEnv):
         again = self.protocol == "paper" and self.turn > 1
         agent, gold = place.outcome(), self._gold_again() if again else self._gold(place, self.task)
         if callable(self.reward):
-            return self.reward(agent, gold, self.task)
+            return _valid(self.reward(agent, gold, self.task))
         if self.reward == "paper":
             return bash_paper(agent, gold, place.ground.tracked)
         return bash_exact(agent, gold, self.task)
@@ -137,6 +132,12 @@ class BashEnv(InterCodeEnv):
             if self.protocol == "paper" or action.strip() != self.submit_word:
                 place.act(action)
         return place
+
+
+def _valid(score: object) -> Score:
+    if not isinstance(score, Score) or not 0 <= score.reward <= 1:
+        raise UsageError(f"a reward function returns a Score with a reward from 0 to 1, not {score!r}")
+    return score
 
 
 def _faults(result: ExecResult) -> Iterator[str]:

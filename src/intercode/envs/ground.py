@@ -7,6 +7,7 @@ Golds: outcomes of gold answers, each executed once for all environments that sh
 from __future__ import annotations
 
 import copy
+import re
 import shlex
 import threading
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
+from intercode.errors import DataError, SandboxDied
 from intercode.rewards.git_status import IGNORED, ignored
 from intercode.sandbox.base import Limits, Sandbox, Session
 from intercode.sandbox.build import make_template, with_script
@@ -37,6 +39,12 @@ done
 file, /tmp and /mnt among them."""
 _CONTAINER = {"PATH": ENVIRONMENT["PATH"], "HOME": "/root", "HOSTNAME": "intercode"}
 """The variables that `docker exec` gave the first system's actions."""
+
+_LEAVES_JOBS = re.compile(r"(?<![&>])&(?![&>\d])|>\(")
+_SETTLE = "for i in {1..100}; do set -- /proc/[0-9]*; [ $# -le 2 ] && break; sleep 0.02; done"
+"""Docker passed on what jobs printed after their shell had ended, for up to 2 s. Here are the init process and this bash."""
+_UNDECODABLE = re.compile(r"\\x[89a-f][0-9a-f]")
+"""How a byte that is not UTF-8 stands in an output (and the same four characters, were they printed so)."""
 
 _ARCHIVE = "/dev/shm/left.tar"
 _NOTHING = ExecResult("", 0)
@@ -101,9 +109,12 @@ class Place:
         self._clean = True
 
     def begin(self) -> None:
-        """Nothing has been done."""
+        """Nothing has been done. A sandbox that does not live any more is replaced."""
         if not self._clean:
-            self.sandbox.reset()
+            try:
+                self.sandbox.reset()
+            except SandboxDied:
+                self._rebuild()
         self._clean, self.last = True, _NOTHING
 
     def act(self, action: str) -> ExecResult:
@@ -116,9 +127,9 @@ class Place:
         """The answer (what the last action printed) and the effect of all actions."""
         return Outcome(self.last.output, self.sandbox.diff(), self.last.overflow)
 
-    def rebuild(self) -> None:
+    def _rebuild(self) -> None:
         self.sandbox.close()
-        self.sandbox, self._clean = self.ground.make(), True
+        self.sandbox = self.ground.make()
 
     def twin(self, *, live: bool) -> Self:
         """The same place again: a live copy, or an untouched one."""
@@ -128,7 +139,10 @@ class Place:
         return other
 
     def _as_the_paper_did(self, action: str) -> ExecResult:
-        """The appendix's "Bash action": in double quotes after `/bin/bash -c`, split by shlex; only `cd` carries over."""
+        """The appendix's "Bash action": in double quotes after `/bin/bash -c`, split by shlex; only `cd` carries over.
+
+        The first system waited for what background jobs print, and called an output that is not UTF-8 malformed.
+        """
         cwd = self.last.cwd
         target = _cd_target(cwd, action)
         try:
@@ -138,6 +152,10 @@ class Place:
         result = self.sandbox.exec("", argv=argv, cwd=cwd)
         if result.timed_out:
             return ExecResult("Command timed out", None, timed_out=True, cwd=cwd)
+        if _LEAVES_JOBS.search(action):
+            result = replace(result, output=result.output + self.sandbox.exec("", argv=["bash", "-c", _SETTLE]).output)
+        if _UNDECODABLE.search(result.output):
+            return ExecResult("Malformed command", None, cwd=cwd)
         return replace(result, cwd=target if target and result.exit_code == 0 else cwd)
 
 
@@ -155,7 +173,18 @@ def _cd_target(cwd: str, action: str) -> str | None:
 
 
 def execute_gold(place: Place, gold: str) -> Outcome:
-    """The outcome of a gold on the untouched tree."""
+    """The outcome of a gold on the untouched tree. Raises `DataError` if no sandbox outlives it."""
+    try:
+        return _execute(place, gold)
+    except SandboxDied:
+        pass
+    try:
+        return _execute(place, gold)
+    except SandboxDied as death:
+        raise DataError(f"two sandboxes died of the gold {gold!r}: {death}") from death
+
+
+def _execute(place: Place, gold: str) -> Outcome:
     place.begin()
     place.act(gold)
     return place.outcome()
