@@ -87,9 +87,9 @@ def main() -> None:
 @click.option("--epochs", type=click.IntRange(1), default=1, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--temperature", type=float, default=0.0, show_default=True)
-@click.option("--max-cost", type=float, metavar="USD", help="Stop the run at this price.")
-@click.option("--max-tokens", type=int, help="Stop the run at this many tokens.")
-@click.option("--max-seconds", type=float, help="Stop the run after this time.")
+@click.option("--max-cost", type=click.FloatRange(0, min_open=True), metavar="USD", help="Stop the run at this price.")
+@click.option("--max-tokens", type=click.IntRange(1), help="Stop the run at this many tokens.")
+@click.option("--max-seconds", type=click.FloatRange(0, min_open=True), help="Stop the run after this time.")
 @_scoring
 @_workers
 @click.option("--out", type=click.Path(path_type=Path), help="Run folder. [runs/ENV-AGENT-TIME]")
@@ -109,6 +109,8 @@ def evaluate(env: str, as_json: bool, out: Path | None, resume: bool, workers: i
     _show_summaries([found], as_json)
     if evaluation.stopped:
         click.echo(f"intercode: stopped early: {evaluation.stopped}; go on with --resume --out {found['run']}", err=True)
+    if evaluation.fault:
+        raise evaluation.fault
     sys.exit(3 if found["errors"] else 0)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from intercode.agents import Agent, make_agent
 from intercode.env import Setting
 from intercode.envs import prepare
+from intercode.errors import IntercodeError, ModelError, SandboxError, UsageError
 from intercode.models import Model, make_model
 from intercode.recordings import load_recording
 from intercode.runner.meter import Limits, Meter
@@ -21,10 +22,12 @@ from intercode.runner.run import evaluate
 from intercode.store import RunStore
 from intercode.types import Episode, Task
 
+_UNLESS = " (one of your own that asks none says so by an attribute needs_model = False)"
+
 
 @dataclass
 class Evaluation:
-    """What is to be run; `stopped` says afterwards which budget ended it early, if one did."""
+    """What is to be run. Afterwards `stopped` says which budget ended it early, and `fault` what broke, if anything did."""
 
     setting: Setting
     agent: Agent
@@ -34,6 +37,7 @@ class Evaluation:
     epochs: int
     seed: int
     stopped: str | None = None
+    fault: IntercodeError | None = None
 
     @classmethod
     def plan(
@@ -54,6 +58,8 @@ class Evaluation:
     ) -> Evaluation:
         setting = prepare(env, max_turns=None, **world)
         chosen = make_agent(agent, tasks=setting.tasks, turns=turns, load=load_recording)
+        if chosen.needs_model and model is None:
+            raise UsageError(f"the agent {agent} asks a model; name one with --model{_UNLESS if ':' in agent else ''}")
         asked = make_model(model, temperature=temperature, seed=seed) if model and chosen.needs_model else None
         config = {
             "env": env, "agent": agent, "model": asked.name if asked else None, "turns": turns,
@@ -70,18 +76,25 @@ class Evaluation:
     def run(
         self, out: Path | None, *, resume: bool, workers: int, on_episode: Callable[[Episode], None] | None
     ) -> tuple[dict[str, Any], list[Episode]]:
-        """Play what the folder does not hold yet; the whole run's settings and episodes."""
+        """Play what the folder does not hold yet; the whole run's settings and episodes.
+
+        Faults that end the run are kept in `fault`, since the episodes played until then are there to be shown.
+        """
         out = out or Path("runs") / _folder_name(self.config["env"], self.agent.name)
         started = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         facts = {"run": str(out), "created": started, "workers": workers, "git_commit": _commit(), "versions": _versions()}
         meter = Meter(self.limits)
         with RunStore.create(out, {**self.config, **facts}, resume=resume) as store:
-            episodes = evaluate(
-                self.setting, self.agent.strategy, self.model,
-                tasks=self.tasks, store=store, workers=workers, epochs=self.epochs, seed=self.seed,
-                meter=meter, on_episode=on_episode,
-            )  # fmt: skip
-        self.stopped = meter.over()
+            try:
+                evaluate(
+                    self.setting, self.agent.strategy, self.model,
+                    tasks=self.tasks, store=store, workers=workers, epochs=self.epochs, seed=self.seed,
+                    meter=meter, on_episode=on_episode,
+                )  # fmt: skip
+            except (SandboxError, ModelError) as fault:
+                self.fault = fault
+            episodes = store.episodes()
+        self.stopped = None if self.fault else meter.over()
         return {**self.config, "run": str(out)}, episodes
 
 
