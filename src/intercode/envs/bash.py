@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View
-from intercode.envs.ground import Golds, Ground, Place, execute_gold, execute_gold_again, grounds
-from intercode.errors import UsageError
+from intercode.envs.ground import Golds, Ground, Place, execute_gold, execute_gold_again, grounds, missing_paths
+from intercode.errors import DataError, UsageError
 from intercode.rewards import bash_exact, bash_paper
 from intercode.sandbox.base import Limits, Session
 from intercode.tasks import open_data
@@ -21,6 +21,8 @@ from intercode.types import ExecResult, Outcome, Score, Task
 
 Reward = Literal["exact", "paper"] | Callable[[Outcome, Outcome, Task], Score]
 _MISSING = re.compile(r"^\S*bash: line \d+: (.+): command not found$", re.MULTILINE)
+_PATH = re.compile(r"(?<![^\s=<>&|;(])(/[\w.+-]+(?:/[\w.+-]+)+)/?(?![\w.+/*?\[{$-])")
+"""An absolute path of two names or more that is a word of its own, without quotes and patterns."""
 
 
 class BashEnv(InterCodeEnv):
@@ -79,9 +81,18 @@ class BashEnv(InterCodeEnv):
         )
 
     def try_gold(self, task: Task) -> Trial:
-        self._place.begin()
-        result = self._place.act(task.gold)
-        return Trial(self._place.outcome(), result.output, tuple(_faults(result)))
+        named = _PATH.findall(task.gold)
+        try:
+            missing = missing_paths(self._place, named, fresh=True)
+            outcomes = [execute_gold(self._place, task.gold)]
+            faults = [*_faults(self._place.last), *map(_not_there, missing_paths(self._place, missing))]
+            if task.general and self._second:
+                outcomes.append(execute_gold(self._elsewhere_on(self._second), task.gold))
+        except DataError as error:
+            return Trial(None, "", (str(error),))
+        if task.general:
+            faults += _not_general(outcomes)
+        return Trial(outcomes, "\n".join(outcome.output for outcome in outcomes), tuple(faults))
 
     def _enter(self, task: Task) -> None:
         self._gold(self._place, task)
@@ -123,9 +134,13 @@ class BashEnv(InterCodeEnv):
         self._aside = aside = self._aside or Place(self._place.ground)
         return self._golds.get((self.task.id, "again"), lambda: execute_gold_again(aside, self.task.gold))
 
+    def _elsewhere_on(self, ground: Ground) -> Place:
+        self._elsewhere = self._elsewhere or Place(ground)
+        return self._elsewhere
+
     def _play_elsewhere(self, ground: Ground) -> Place:
         """The whole episode again, on the second contents."""
-        place = self._elsewhere = self._elsewhere or Place(ground)
+        place = self._elsewhere_on(ground)
         self._gold(place, self.task)
         place.begin()
         for action in self._actions:
@@ -149,3 +164,14 @@ def _faults(result: ExecResult) -> Iterator[str]:
     if result.exit_code and not _MISSING.search(result.output):
         last = result.output.strip().rpartition("\n")[2][:200]
         yield f"gold ends with status {result.exit_code}" + (f": {last}" if last else "")
+
+
+def _not_there(path: str) -> str:
+    return f"gold names {path}, which is there neither before nor after it"
+
+
+def _not_general(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    if len(outcomes) < 2:
+        yield "is marked general, but the data have no second contents"
+    elif outcomes[0] == outcomes[1]:
+        yield "is marked general, but the gold has the same outcome on both contents: a constant answer passes"

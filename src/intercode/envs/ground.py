@@ -10,7 +10,7 @@ import copy
 import re
 import shlex
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -46,6 +46,12 @@ _SETTLE = "for i in {1..100}; do set -- /proc/[0-9]*; [ $# -le 2 ] && break; sle
 _UNDECODABLE = re.compile(r"\\x[89a-f][0-9a-f]")
 """How a byte that is not UTF-8 stands in an output (and the same four characters, were they printed so)."""
 
+_ABSENT = """
+for path; do
+    IFS=/ read -r _ top _ <<<"$path"
+    [[ ! -e /$top ]] || compgen -G "$path*" >/dev/null || printf '%s\\n' "$path"
+done
+"""
 _ARCHIVE = "/dev/shm/left.tar"
 _NOTHING = ExecResult("", 0)
 
@@ -208,6 +214,16 @@ def execute_gold_again(place: Place, gold: str) -> Outcome:
     place.sandbox.exec("", argv=["tar", "-Pxf", _ARCHIVE], cwd="/")
     place.act(gold)
     return place.outcome()
+
+
+def missing_paths(place: Place, paths: Sequence[str], *, fresh: bool = False) -> list[str]:
+    """Those of `paths` below an existing folder of `/` with which no path begins now (`fresh`: on the untouched tree)."""
+    if not paths:
+        return []
+    if fresh:
+        place.begin()
+    found = place.sandbox.exec("", argv=["bash", "-c", _ABSENT, "bash", *sorted(set(paths))], cwd="/")
+    return found.output.splitlines()
 
 
 class Golds:

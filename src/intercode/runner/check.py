@@ -1,7 +1,8 @@
 """Is this data set sound? Each gold is executed twice, and played, and so is doing nothing.
 
-    two raw executions differ        → nondeterministic         the gold scores below 1 → its parts
-    the execution itself complains   → missing tool, status …   doing nothing succeeds  → noop
+    two raw executions differ        → nondeterministic         the gold scores below 1    → its parts
+    the execution itself complains   → missing tool, status …   doing nothing succeeds     → noop
+    it names what is not there, or a general one is constant    two tasks ask the same     → which
 
 The two raw executions lie at least `APART` seconds apart, so that a clock in the answer shows.
 """
@@ -32,7 +33,7 @@ def check(make_env: Callable[[], InterCodeEnv], tasks: Sequence[Task], *, worker
     unstable = [_difference(task, *pair) for task, *pair in zip(tasks, first, second, strict=True)]
     missed = [finding for task, trial in zip(tasks, first, strict=True) for finding in _plain(task, trial, golds)]
     paid = [_finding(task, "doing nothing succeeds") for task in tasks if noops[task.id].success]
-    broken = [finding for finding in [*unstable, *missed, *paid] if finding]
+    broken = [finding for finding in [*unstable, *missed, *paid, *_repeated(tasks)] if finding]
     return {
         "tasks": len(tasks),
         "gold_ok": sum(golds[task.id].success for task in tasks),
@@ -69,6 +70,18 @@ def _plain(task: Task, trial: Trial, golds: dict[str, Episode]) -> list[Finding]
     if not episode.success:
         parts = ", ".join(f"{name} {value:g}" for name, value in episode.parts.items())
         found.append(_finding(task, episode.error or f"the gold itself earns only {episode.reward} ({parts})"))
+    return found
+
+
+def _repeated(tasks: Sequence[Task]) -> list[Finding]:
+    """Tasks that ask what an earlier one asks, but for letter case and blanks."""
+    earlier: dict[str, Task] = {}
+    found = []
+    for task in tasks:
+        first = earlier.setdefault(" ".join(task.query.lower().split()), task)
+        if first is not task:
+            answers = "and has the same gold" if first.gold == task.gold else "but has another gold"
+            found.append(_finding(task, f"asks the same as task {first.id} {answers}"))
     return found
 
 
