@@ -50,6 +50,8 @@ _WRITTEN = {
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
 }
 
+_COMPRESSED = {b"\x1f\x8b": "--gzip", b"BZh": "--bzip2", b"\xfd7zXZ": "--xz", b"\x28\xb5\x2f\xfd": "--zstd"}
+
 
 @dataclass(frozen=True)
 class Template:
@@ -185,6 +187,8 @@ def _extract(source: Path, made: Path) -> None:
         command = ["tar", "-C", str(source), "--one-file-system", "-cf", "-", "."]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as pack:
             untar(source, made, pack.stdout)
+        if pack.returncode:
+            raise DataError(f"{source}: not all of it can be read; see the lines of tar above")
     else:
         with open(source, "rb") as archive:
             untar(source, made, archive)
@@ -200,6 +204,7 @@ def mount_points(root: Path) -> None:
 
 def untar(source: Path, made: Path, archive: IO[bytes] | None) -> None:
     options = ["--no-same-owner", "-p", "--exclude=./dev/*", "--exclude=dev/*", "--delay-directory-restore"]
+    options += [] if archive is None or not archive.seekable() else _compression(archive)
     done = subprocess.run(
         ["tar", "-C", str(made), "-x", *options, "-f", "-"],
         stdin=archive,
@@ -209,6 +214,12 @@ def untar(source: Path, made: Path, archive: IO[bytes] | None) -> None:
     if done.returncode:
         words = done.stderr.decode(errors="replace").strip().splitlines()
         raise DataError(f"{source}: cannot be unpacked: {words[0] if words else done.returncode}; is it a folder or a tar?")
+
+
+def _compression(archive: IO[bytes]) -> list[str]:
+    """tar finds it out by itself only for a path, and the sandboxes' user may not open that."""
+    start = os.pread(archive.fileno(), 6, 0)
+    return [option for mark, option in _COMPRESSED.items() if start.startswith(mark)]
 
 
 def _give(made: Path) -> None:

@@ -90,7 +90,11 @@ class Wall:
             self._number += 1
             number = self._number
             fds = (theirs.fileno(),) if upper is None else (theirs.fileno(), upper)
-            self._send({"op": "cell", "cell": number, "cwd": cwd, "replaces": replaces}, fds)
+            try:
+                self._send({"op": "cell", "cell": number, "cwd": cwd, "replaces": replaces}, fds)
+            except BaseException:
+                ours.close()
+                raise
         return number, self._ready(ours)
 
     def end(self, number: int) -> None:

@@ -95,9 +95,10 @@ class Table:
     def descriptors(self, pid: int) -> dict[int, str]:
         folder = os.open(f"{pid}/fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._proc)
         try:
-            return {int(name): os.readlink(name, dir_fd=folder) for name in os.listdir(folder)}
+            found = {int(name): _target(folder, name) for name in os.listdir(folder)}
         finally:
             os.close(folder)
+        return {fd: to for fd, to in found.items() if to}
 
     def _look(self, pid: int) -> Process | None:
         text = self._read(f"{pid}/stat")
@@ -130,6 +131,14 @@ class Table:
             return b""
         finally:
             os.close(fd)
+
+
+def _target(folder: int, name: str) -> str:
+    """Where a link leads; empty if it is gone: a shell that was busy a moment ago still closes what it opened."""
+    try:
+        return os.readlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        return ""
 
 
 def send(processes: list[Process], number: int) -> None:
