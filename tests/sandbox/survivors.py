@@ -62,3 +62,8 @@ def _space(pid: int) -> str:
         return os.readlink(f"/proc/{pid}/ns/pid")
     except OSError:
         return ""
+
+
+def children_called(pid: int, name: str) -> list[int]:
+    """Children of a process whose command begins like `name`; the kernel keeps 15 characters of it."""
+    return [each for each in _pids() if _stat(each)[0] == pid and Path(f"/proc/{each}/comm").read_text().strip() == name[:15]]

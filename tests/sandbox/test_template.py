@@ -1,0 +1,193 @@
+"""Templates: trees from folders and tars, setup scripts as layers, and a cache that holds whole layers or none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from intercode.errors import DataError, SandboxUnavailable, UsageError
+from intercode.sandbox.build import make_template
+from intercode.sandbox.local import LocalSandbox
+
+BUILDER = """
+import sys
+from pathlib import Path
+from intercode.sandbox.build import make_template
+print(make_template(setup=Path(sys.argv[1])).digest)
+"""
+ODD = "a name\nof two lines"
+
+
+@pytest.fixture
+def space() -> Iterator[Path]:
+    """A folder that the sandboxes' user may enter, unlike pytest's own."""
+    made = Path(tempfile.mkdtemp(prefix="template-"))
+    made.chmod(0o755)
+    yield made
+    subprocess.run(["chmod", "-R", "u+rwX", str(made)], check=True)
+    shutil.rmtree(made)
+
+
+@pytest.fixture(autouse=True)
+def cache(space: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("INTERCODE_CACHE", str(space / "cache"))
+    return space / "cache"
+
+
+@pytest.fixture
+def tree(space: Path) -> Path:
+    root = space / "tree"
+    (root / "data" / "deep").mkdir(parents=True)
+    (root / "data" / "run.sh").write_text("echo ran\n")
+    (root / "data" / "run.sh").chmod(0o750)
+    (root / "data" / ODD).write_bytes(bytes(range(256)))
+    (root / "data" / "link").symlink_to("run.sh")
+    (root / "data" / "twin").hardlink_to(root / "data" / "run.sh")
+    os.utime(root / "data" / "deep", (1e9, 1e9))
+    return root
+
+
+def script(space: Path, text: str) -> Path:
+    path = space / "setup.sh"
+    path.write_text(text)
+    return path
+
+
+def layers(cache: Path) -> set[str]:
+    shelf = cache / "layers"
+    return set(os.listdir(shelf)) if shelf.exists() else set()
+
+
+def packed(tree: Path, suffix: str) -> Path:
+    path = tree.with_suffix(suffix)
+    with tarfile.open(path, "w:" + suffix.rpartition(".")[2].replace("tar", "")) as archive:
+        archive.add(tree, ".")
+    return path
+
+
+class TestATree:
+    @pytest.mark.parametrize("kind", ["folder", "tar", "tar.gz", "tar.xz"])
+    def test_is_placed_at_the_root_as_it_was(self, tree: Path, kind: str) -> None:
+        source = tree if kind == "folder" else packed(tree, f".{kind}")
+        with LocalSandbox(make_template(tree=source)) as sandbox:
+            assert sandbox.read(f"/data/{ODD}") == bytes(range(256))
+            shown = sandbox.exec("cd /data; stat -c '%a %h %U' run.sh; readlink link; ./run.sh; stat -c %Y deep; ls -A").output
+            assert shown == f"750 2 root\nrun.sh\nran\n1000000000\n{ODD}\ndeep\nlink\nrun.sh\ntwin\n"
+            assert sandbox.diff() == {}
+            sandbox.exec("rm -r /data/deep; echo more >> /data/run.sh")
+            assert {path: change.kind for path, change in sandbox.diff().items()} == {
+                "/data/deep": "removed", "/data/run.sh": "changed",
+            }  # fmt: skip
+        assert (tree / "data" / "run.sh").read_text() == "echo ran\n"
+
+    def test_that_changed_makes_another_template(self, tree: Path) -> None:
+        first = make_template(tree=tree)
+        assert make_template(tree=tree) == first
+        (tree / "data" / "run.sh").write_text("echo ran again\n")
+        assert make_template(tree=tree).digest != first.digest
+
+    def test_with_files_under_usr_is_refused_on_a_borrowed_usr(self, tree: Path) -> None:
+        (tree / "usr" / "bin").mkdir(parents=True)
+        with pytest.raises(UsageError, match=r"(?s)/usr.*borrowed.*--image"):
+            make_template(tree=tree)
+
+    def test_that_is_no_tar_is_named_in_the_error(self, space: Path, cache: Path) -> None:
+        broken = space / "broken.tar"
+        broken.write_bytes(b"this is no archive\n" * 100)
+        before = layers(cache)
+        with pytest.raises(DataError, match=r"broken\.tar"):
+            make_template(tree=broken)
+        assert {name for name in layers(cache) - before if name.startswith(".")} == set()
+
+    @pytest.mark.skipif(os.getuid() == 0, reason="root can read everything")
+    def test_with_a_file_that_cannot_be_read_is_refused(self, tree: Path) -> None:
+        (tree / "data" / "run.sh").chmod(0)
+        with pytest.raises((DataError, PermissionError)):
+            make_template(tree=tree)
+
+    def test_that_is_missing_is_named_in_the_error(self, space: Path) -> None:
+        with pytest.raises(UsageError, match="nowhere"):
+            make_template(tree=space / "nowhere")
+
+
+class TestASetupScript:
+    def test_runs_once_and_its_changes_are_the_template(self, tree: Path, space: Path) -> None:
+        setup = script(
+            space, "date +%N > /stamp; rm -r /data/deep; chmod 4711 /data/run.sh; echo new > '/data/b c'; ln -s x /l"
+        )
+        first = make_template(tree=tree, setup=setup)
+        again = make_template(tree=tree, setup=setup)
+        assert again == first
+        with LocalSandbox(first) as one, LocalSandbox(again) as two:
+            assert one.read("/stamp") == two.read("/stamp")
+            assert one.exec("stat -c %a /data/run.sh; ls /data/deep; cat '/data/b c'; readlink /l").output == (
+                "4711\nls: cannot access '/data/deep': No such file or directory\nnew\nx\n"
+            )
+            assert one.diff() == {}
+
+    def test_that_changed_runs_again(self, space: Path) -> None:
+        first = make_template(setup=script(space, "echo 1 > /made"))
+        second = make_template(setup=script(space, "echo 2 > /made"))
+        assert first.digest != second.digest
+        with LocalSandbox(second) as sandbox:
+            assert sandbox.read("/made") == b"2\n"
+
+    def test_that_fails_is_an_error_of_the_data_with_its_output(self, space: Path, cache: Path) -> None:
+        make_template()
+        before = layers(cache)
+        with pytest.raises(DataError, match=r"(?s)setup\.sh.*status 3.*cannot find the thing"):
+            make_template(setup=script(space, "echo cannot find the thing >&2; exit 3"))
+        assert layers(cache) == before
+
+    def test_has_no_network_and_no_files_of_this_machine(self, space: Path) -> None:
+        (space / "secret").write_text("secret")
+        with pytest.raises(DataError, match="No such file"):
+            make_template(setup=script(space, f"cat {space}/secret"))
+
+
+class TestTheCache:
+    @pytest.mark.skipif(os.getuid() != 0, reason="an ordinary user reaches what is its own")
+    def test_that_the_sandboxes_user_cannot_enter_is_told_with_the_remedy(
+        self, space: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (space / "closed").mkdir(mode=0o700)
+        monkeypatch.setenv("INTERCODE_CACHE", str(space / "closed" / "cache"))
+        with pytest.raises(SandboxUnavailable, match="INTERCODE_CACHE"):
+            make_template()
+
+    def test_is_filled_once_by_two_processes_at_once(self, space: Path, cache: Path) -> None:
+        setup = script(space, "sleep 0.5; date +%N > /stamp")
+        builders = [build(setup) for _ in range(2)]
+        digests = [builder.communicate(timeout=60)[0] for builder in builders]
+        assert [builder.returncode for builder in builders] == [0, 0]
+        assert digests[0] == digests[1]
+        assert {name for name in layers(cache) if name.startswith(".")} == set()
+
+    def test_holds_no_half_layer_after_a_build_was_killed(self, space: Path, cache: Path) -> None:
+        make_template()
+        before = layers(cache)
+        setup = script(space, "echo half > /half; [ -e /wait ] || sleep 60")
+        builder = build(setup)
+        deadline = time.monotonic() + 30
+        while not layers(cache) - before and time.monotonic() < deadline:
+            assert builder.poll() is None
+        builder.send_signal(signal.SIGKILL)
+        builder.communicate()
+        assert all(name.startswith(".") for name in layers(cache) - before)
+        made = make_template(setup=script(space, "echo whole > /half"))
+        with LocalSandbox(made) as sandbox:
+            assert sandbox.read("/half") == b"whole\n"
+
+
+def build(setup: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", BUILDER, str(setup)], stdout=subprocess.PIPE, text=True)
