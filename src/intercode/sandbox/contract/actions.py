@@ -97,6 +97,19 @@ def _keeps_the_session(sandbox: Sandbox) -> None:
     says(sandbox, "echo $? $_ > /dev/null; echo $?", "0\n")
 
 
+def _keeps_descriptors(sandbox: Sandbox) -> None:
+    """persistent: descriptors and coprocesses live on, and cost the session nothing when they end."""
+    sandbox.exec("coproc cat; exec 7> /tmp/seven; mapfile -t lines < <(echo substituted)")
+    says(sandbox, 'echo sent >&"${COPROC[1]}"; read -r line <&"${COPROC[0]}"; echo "$line ${lines[0]}"', "sent substituted\n")
+    says(sandbox, "echo x >&7; exec 7>&-; cat /tmp/seven; kill $COPROC_PID; wait $COPROC_PID; echo $?", "x\n143\n")
+    same("exit code and loss afterwards", _end(sandbox, "(exit 3)"), (3, False))
+
+
+def _end(sandbox: Sandbox, action: str) -> tuple[int | None, bool]:
+    result = sandbox.exec(action)
+    return result.exit_code, result.session_lost
+
+
 def _keeps_the_session_at_time_outs(sandbox: Sandbox) -> None:
     """persistent: a time-out ends what the action started; variables and earlier jobs stay."""
     sandbox.exec("x=1; sleep 300 & first=$!")
@@ -135,5 +148,5 @@ BOTH: list[Clause] = [
     _stops_at_the_time_limit,
     _caps_the_output,
 ]
-PERSISTENT: list[Clause] = [_keeps_the_session, _keeps_the_session_at_time_outs, _announces_a_lost_session]
+PERSISTENT: list[Clause] = [_keeps_the_session, _keeps_descriptors, _keeps_the_session_at_time_outs, _announces_a_lost_session]
 STATELESS: list[Clause] = [_keeps_only_the_directory]

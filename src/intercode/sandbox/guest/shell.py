@@ -1,14 +1,16 @@
 """How an action is started and how one learns that it ended. Two kinds of job, one face: `begin`, `finished`, `status`.
 
-Persistent: one bash lives on between actions. It reads "token NUL action NUL" from descriptor 63, evaluates the action with 62
-and 63 closed, and reports "status token" on 62. The token is random, so a report that an agent forged, or one that an interrupt
-repeated, matches no later action. If bash dies, or is replaced by `exec`, the end of the process ends the action.
+Persistent: one bash lives on between actions. It reads "token NUL action NUL" from descriptor 201, evaluates the action with
+200 and 201 closed, and reports "status token" on 200. The token is random, so a report that an agent forged, or one that an
+interrupt repeated, matches no later action. If bash dies, or is replaced by `exec`, the end of the process ends the action.
 
-    cell ── token\\0 action\\0 ──► 63  bash  62 ── "0 9f3c…\\n" ──► cell
-                                    └── stdout, stderr ── one pipe ──► cell (bytes, never read as anything)
+    cell ── token\\0 action\\0 ──► 201  bash  200 ── "0 9f3c…\\n" ──► cell
+                                     └── stdout, stderr ── one pipe ──► cell (bytes, never read as anything)
+
+Both lie above 63, from where bash gives descriptors to coprocesses and process substitutions.
 
 An interrupt makes bash abandon the action and wait for the next (`trap … INT`), as a terminal would.
-Stateless: one program an action; bash tells its last directory on 62 when it exits.
+Stateless: one program an action; bash tells its last directory on 200 when it exits.
 """
 
 from __future__ import annotations
@@ -17,25 +19,25 @@ import os
 import signal
 from typing import Any
 
-DONE_FD, ACTION_FD = 62, 63
+DONE_FD, ACTION_FD = 200, 201
 _LOOP = "; ".join(
     [
         'shopt -s expand_aliases; unset __intercode; __intercode() { return "${__intercode[1]}"; }',
         "trap '{ return 130; } 2>/dev/null; continue 99' INT",
         "while :",
         "do while { __intercode[1]=$?",
-        """printf '%d %s\\n' "${__intercode[1]}" "${__intercode[0]}" >&62 || exit""",
-        "IFS= read -r -d '' -u 63 '__intercode[0]'",
-        "IFS= read -r -d '' -u 63 '__intercode[2]'",
+        """printf '%d %s\\n' "${__intercode[1]}" "${__intercode[0]}" >&200 || exit""",
+        "IFS= read -r -d '' -u 201 '__intercode[0]'",
+        "IFS= read -r -d '' -u 201 '__intercode[2]'",
         "} >/dev/null 2>&1",
         "do if { __intercode; } >/dev/null 2>&1",
-        'then eval "${__intercode[2]}" 62>&- 63<&-',
-        'else eval "${__intercode[2]}" 62>&- 63<&-; fi; done; done',
+        'then eval "${__intercode[2]}" 200>&- 201<&-',
+        'else eval "${__intercode[2]}" 200>&- 201<&-; fi; done; done',
     ]
 )
-_FIRST = 'IFS= read -r -d "" -u 63 __intercode; eval "$__intercode"'
+_FIRST = 'IFS= read -r -d "" -u 201 __intercode; eval "$__intercode"'
 """All that `ps` shows of the loop, which comes as the first message."""
-_ONCE = """trap 'pwd -P >&62' EXIT; printf -v __intercode %s "$@"; set --; eval "$__intercode\""""
+_ONCE = """trap 'pwd -P >&200' EXIT; printf -v __intercode %s "$@"; set --; eval "$__intercode\""""
 _ARGUMENT = 1 << 16
 _CAPTURE = (
     "{ printf '\\0'; builtin shopt -p; builtin declare -f; builtin declare -F; builtin declare -p; builtin alias -p; "
