@@ -258,7 +258,7 @@ server = socket.socket(); server.bind(('127.0.0.1', 4242)); server.listen()
 client = socket.create_connection(('127.0.0.1', 4242)); there, _ = server.accept()
 there.close(); client.close()
 """), after="grep -q ':1092 .* 06 ' /proc/net/tcp && echo BREACH"),
-    Attack("a limit on oneself", "ulimit -f 1; ulimit -n 64", after="[ $(ulimit -n) = 64 ] && echo BREACH"),
+    Attack("a limit on oneself", "ulimit -f 1; ulimit -n 333", after="[ $(ulimit -n) = 333 ] && echo BREACH"),
     Attack("a file mode mask", "umask 0777", after="[ $(umask) = 0777 ] && echo BREACH"),
     Attack("a new path to programs", "PATH=/tmp; export BASH_ENV=/tmp/x", after="[ $PATH = /tmp ] && echo BREACH"),
     Attack("a slower group of processes", "echo 15 > /proc/1/autogroup", after="grep -q 'nice 15' /proc/1/autogroup && echo BREACH"),

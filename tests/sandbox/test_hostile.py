@@ -123,6 +123,36 @@ class TestTheControl:
 
 
 @pytest.mark.slow
+class TestTheControlOfTheGuestsLines:
+    """A loop as the guest's, but its descriptors stay open to the action and its reports bear no token."""
+
+    @staticmethod
+    def plays(*actions: str) -> str:
+        """What it reports on these actions within a second and a half, and what they printed."""
+        lines = "exec 62> /dev/fd/2 63<&0 0< /dev/null"
+        loop = f"{lines}; while IFS= read -r -d '' -u 63 action; do eval \"$action\"; echo done $? >&62; done"
+        text = "".join(f"{action}\0" for action in actions)
+        command = ["timeout", "-s", "KILL", "1.5", "bash", "-c", loop]
+        said = subprocess.run(command, input=text, capture_output=True, text=True, check=False, start_new_session=True)
+        return said.stdout + said.stderr
+
+    def test_works_for_honest_actions(self) -> None:
+        assert self.plays("true", "(exit 3)", "echo x") == "x\ndone 0\ndone 3\ndone 0\n"
+
+    def test_a_completion_is_forged(self) -> None:
+        assert "done 0" in self.plays("echo done 0 >&62; sleep 60")
+
+    def test_a_later_completion_is_forged(self) -> None:
+        assert self.plays("(sleep 0.2; echo done 0 >&62) &", "sleep 60").count("done 0") == 2
+
+    def test_a_closed_line_never_reports_again(self) -> None:
+        assert "done" not in self.plays("exec 62>&-", "true", "true")
+
+    def test_the_next_action_is_swallowed(self) -> None:
+        assert "honest" not in self.plays("cat <&63 > /dev/null", "echo honest")
+
+
+@pytest.mark.slow
 class TestOutput:
     def test_without_end_is_cut_and_hashed(self, sandbox: LocalSandbox) -> None:
         result = sandbox.exec("yes", timeout=1)
