@@ -28,6 +28,7 @@ from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
 from intercode.types import ExecResult, Score, Task
 
 Protocol = Literal["submit", "paper"]
+_AFTERMATH = 0.5
 StepResult = tuple[str, SupportsFloat, bool, bool, dict[str, Any]]
 
 
@@ -272,14 +273,14 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         raise SandboxDied(f"{death}; it did not happen again when the episode was re-executed") from death
 
     def _redo(self) -> None:
-        """The episode again, no faster than it was: what the agent left running may be what kills."""
+        """The episode again, no faster than it was: what the agent left running may be what kills, or kill a moment later."""
         began = time.monotonic()
         for action, came in zip(self._actions, self._came, strict=True):
             time.sleep(max(0.0, began + came - time.monotonic()))
             if not self._submits(action):
                 self._act(action)
-        if self.protocol == "paper" or self._submits(self._actions[-1]):
-            self._score()
+        time.sleep(_AFTERMATH)
+        self._score()
 
     def _relive(self) -> None:
         """The episode again, as fast as it goes, in a world of its own; nothing of that is left if it goes another way."""

@@ -1,0 +1,98 @@
+"""Which processes a process started, told from those of other people's sandboxes, which run as the same user."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+Process = tuple[int, int]
+"""A pid and its start in clock ticks, which together name a process for good."""
+
+
+def wait_until(true: Callable[[], object], seconds: float = 10.0) -> bool:
+    """Whether it comes true within the time."""
+    pause, deadline = threading.Event(), time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > deadline:
+            return False
+        pause.wait(0.005)
+    return True
+
+
+def family(pid: int) -> set[Process]:
+    """The descendants of a process that live now."""
+    children: dict[int, list[int]] = {}
+    for each in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        if (fields := _stat(each)) is not None:
+            children.setdefault(int(fields[1]), []).append(each)
+    found: set[Process] = set()
+    todo = [pid]
+    while todo:
+        for child in children.get(todo.pop(), []):
+            todo.append(child)
+            if (fields := _stat(child)) is not None:
+                found.add((child, int(fields[19])))
+    return found
+
+
+def alive(processes: set[Process]) -> set[Process]:
+    """Those that have not ended; a zombie that nobody has waited for yet counts as ended."""
+    known = ((each, _stat(each[0])) for each in processes)
+    return {each for each, fields in known if fields and int(fields[19]) == each[1] and fields[0] != "Z"}
+
+
+def walls() -> list[int]:
+    """The bwrap processes that this process started."""
+    return [pid for pid, _ in family(os.getpid()) if (stat := _stat(pid)) and int(stat[1]) == os.getpid() and _is_wall(pid)]
+
+
+@contextlib.contextmanager
+def killing_the_wall_at(word: str, times: int) -> Iterator[list[int]]:
+    """While the block runs, kills the wall around each new process of ours with `word` in its arguments, so often.
+
+    A wall is in the list when nothing of it lives any more.
+    """
+    killed: list[int] = []
+    over = threading.Event()
+
+    def watch() -> None:
+        while len(killed) < times and not over.wait(0.005):
+            for wall in walls():
+                inside = family(wall)
+                if wall not in killed and any(word in _arguments(pid) for pid, _ in inside):
+                    os.kill(wall, signal.SIGKILL)
+                    wait_until(lambda inside=inside: not alive(inside))
+                    killed.append(wall)
+                    break
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield killed
+    finally:
+        over.set()
+        thread.join()
+
+
+def _is_wall(pid: int) -> bool:
+    return "--die-with-parent" in _arguments(pid)
+
+
+def _arguments(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _stat(pid: int) -> list[str] | None:
+    """The fields of /proc/PID/stat after the name: state, parent, …; None if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
