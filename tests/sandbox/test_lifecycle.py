@@ -56,7 +56,9 @@ time.sleep(60)
 @contextmanager
 def owner(rest: str) -> Iterator[tuple[subprocess.Popen[str], set[str]]]:
     """A process with sandboxes, and the pid namespaces of these."""
-    with subprocess.Popen([sys.executable, "-c", OWNER + rest], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", OWNER + rest], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout
         pids = [int(word) for word in process.stdout.readline().split()]
         spaces = {space for pid in pids for space in survivors.spaces(pid)}
@@ -93,8 +95,9 @@ class TestTheDeathOfTheOwner:
         assert survivors.mounts() == before
 
     def test_by_a_normal_exit_with_open_sandboxes_does_too(self) -> None:
-        with owner("") as (process, spaces):
-            process.wait(timeout=10)
+        with owner("sys.stdin.readline()") as (process, spaces):
+            process.communicate("\n", timeout=10)
+            assert process.returncode == 0
             assert survivors.left_in(spaces) == []
 
     def test_ends_its_sandboxes_though_a_forked_child_lives_on(self) -> None:
