@@ -29,3 +29,12 @@ def test_an_output_that_is_not_utf8_is_called_malformed(make: Any, action: str) 
     env.reset(options={"task": "count"})
     assert env.step(action)[0] == "Malformed command"
     assert env.step("printf 'ünd €'")[0] == "ünd €"
+
+
+def test_a_stateless_session_under_the_papers_reward_is_the_first_systems_container_with_submit_too(make: Any) -> None:
+    for how in ({"protocol": "paper"}, {"protocol": "submit", "reward": "paper", "session": "stateless"}):
+        env = make(**how)
+        env.reset(options={"task": "count"})
+        assert env.step("ls -d /.dockerenv /tmp; env | grep -c PAGER")[0] == (
+            "ls: cannot access '/tmp': No such file or directory\n/.dockerenv\n0\n"
+        )

@@ -63,12 +63,16 @@ class BashEnv(InterCodeEnv):
         view: View | None = None,
         keep_going: bool = False,
     ) -> Setting:
-        """Load data and build templates once. `protocol="paper"` implies the paper's reward and stateless session."""
+        """Load data and build templates once. `protocol="paper"` implies the paper's reward and stateless session.
+
+        These two together give the first system's container, whatever the protocol: ReAct was recorded with `submit`.
+        """
         paper = protocol == "paper"
         session = session or ("stateless" if paper else "persistent")
         reward = reward or ("paper" if paper else "exact")
         found = open_data(data, env="bash", limit=limit)
-        world = {"image": image, "tree": tree, "setup": setup, "limits": limits, "paper": paper}
+        first_system = reward == "paper" and session == "stateless"
+        world = {"image": image, "tree": tree, "setup": setup, "limits": limits, "paper": first_system}
         ground, second = grounds(found, session, **world)  # type: ignore[arg-type]
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going}
         golds = Golds()
