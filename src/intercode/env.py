@@ -124,7 +124,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._actions: list[str] = []
         self._seen: list[str] = []
         self._came: list[float] = []
-        self._began = 0.0
+        self._began, self._redone = 0.0, 0
         self._over, self._closed = True, False
 
     @classmethod
@@ -259,7 +259,10 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return observation, reward, True, False, {**info, **more}
 
     def _decide(self, death: SandboxDied) -> StepResult:
-        """Whose fault a dead sandbox was: the agent's if its actions kill a fresh one too."""
+        """Whose fault a dead sandbox was: the agent's if the same action kills a fresh one too.
+
+        What it started may kill a moment later, and show at the next action: one turn of difference is the same.
+        """
         self._over = True
         try:
             self._enter(self.task)
@@ -267,7 +270,9 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             raise SandboxDied(f"{death}; a fresh one could not be had either: {error}") from error
         try:
             self._redo()
-        except SandboxDied:
+        except SandboxDied as again:
+            if abs(self._redone - self.turn) > 1:
+                raise SandboxDied(f"{death}; re-executed, the episode died at turn {self._redone} already") from again
             note = "[the sandbox did not survive this action]"
             return self._end(note, 0.0, _info(None), score=Score(0.0, False), ended="agent_fault")
         raise SandboxDied(f"{death}; it did not happen again when the episode was re-executed") from death
@@ -275,7 +280,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     def _redo(self) -> None:
         """The episode again, no faster than it was: what the agent left running may be what kills, or kill a moment later."""
         began = time.monotonic()
-        for action, came in zip(self._actions, self._came, strict=True):
+        for self._redone, (action, came) in enumerate(zip(self._actions, self._came, strict=True), start=1):
             time.sleep(max(0.0, began + came - time.monotonic()))
             if not self._submits(action):
                 self._act(action)
