@@ -149,7 +149,8 @@ def check(env: str, workers: int, as_json: bool, sandbox: str, **options: Any) -
 def replay(log: str, env: str, workers: int, as_json: bool, sandbox: str, **options: Any) -> None:
     """Execute a recording again (a run folder, or the first system's log) and compare it turn by turn.
 
-    The protocol is the recording's own; the reward is the paper's unless --reward says otherwise.
+    Protocol, reward and session are the recording's own (a log of the first system: the paper's); --reward and --session
+    change the latter two.
     """
     from intercode.runner.replay import prepare_replay
     from intercode.runner.replay import replay as execute

@@ -47,11 +47,17 @@ class RecordedEpisode:
 
 @dataclass(frozen=True)
 class Recording:
-    """The episodes of one file, and the protocol under which they were scored."""
+    """The episodes of one file, and how they were scored and executed: the first system's way unless a run of ours says.
+
+    `shortened`: the observations are what the agent saw, long ones with their middle cut.
+    """
 
     path: str
     protocol: str
     episodes: Sequence[RecordedEpisode]
+    reward: str = "paper"
+    session: str = "stateless"
+    shortened: bool = False
 
     @property
     def turns_max(self) -> int:
@@ -117,7 +123,8 @@ def _guarded(path: Path, key: str, read: Any, entry: Any) -> RecordedEpisode:
 
 
 def _is_react(entry: Any) -> bool:
-    return isinstance(entry, dict) and "thoughts" in entry.get("turn_history", {})
+    history = entry.get("turn_history") if isinstance(entry, dict) else None
+    return isinstance(history, dict) and "thoughts" in history
 
 
 def _episode(entry: Mapping[str, Any], react: bool) -> RecordedEpisode:
@@ -165,7 +172,8 @@ def _own_run(path: Path) -> Recording:
         raise DataError(f"{path / 'run.json'} is not JSON: {error}") from error
     read = [_guarded(path, f"on line {number}", _own_episode, line) for number, line in enumerate(lines, 1)]
     last = {episode.task: episode for episode in read if episode is not None}
-    return Recording(str(path), config.get("protocol", "submit"), list(last.values()))
+    how = {key: config[key] for key in ("reward", "session") if config.get(key)}
+    return Recording(str(path), config.get("protocol", "submit"), list(last.values()), shortened=True, **how)
 
 
 def _own_episode(line: bytes) -> RecordedEpisode | None:

@@ -13,6 +13,7 @@ from typing import Any
 from intercode.agents import replay as replaying
 from intercode.env import InterCodeEnv, Setting, View
 from intercode.envs import prepare
+from intercode.errors import SandboxError, UsageError
 from intercode.recordings import RecordedEpisode, Recording, load_recording
 from intercode.runner.run import evaluate
 from intercode.types import Episode, Task, Turn
@@ -29,9 +30,14 @@ def replay(
     workers: int = 1,
     cause: Cause | None = None,
 ) -> dict[str, Any]:
-    """The fixed keys of `replay --json`. Raises `DataError` for a task that the recording has no episode of."""
+    """The fixed keys of `replay --json`.
+
+    Raises `DataError` for a task that the recording has no episode of, `SandboxError` if one could not be re-executed.
+    """
     pairs = [(task, recording.find(task)) for task in tasks]
     episodes = evaluate(make_env, replaying(recording), tasks=tasks, workers=workers)
+    if broken := [episode for episode in episodes if episode.error]:
+        raise SandboxError(f"{len(broken)} episodes could not be re-executed; task {broken[0].task}: {broken[0].error}")
     turns = [turn for (task, then), now in zip(pairs, episodes, strict=True) for turn in _turns(task, then, now)]
     agree = sum(_agrees(then.rewards[number], turn.score) for _, then, number, turn in turns)
     differing = [row for row in turns if not _agrees(row[1].rewards[row[2]], row[3].score)]
@@ -47,12 +53,15 @@ def replay(
 
 
 def prepare_replay(log: str, env: str, *, reward: str | None, **options: Any) -> tuple[Recording, Setting, Sequence[Task]]:
-    """The recording, a setting as it was recorded, and the tasks that it has episodes of."""
+    """The recording, a setting as it was recorded, and the tasks that it has episodes of, at least one."""
     recording = load_recording(log)
-    how = {**options, "protocol": recording.protocol, "session": options.get("session") or "stateless"}
-    whole = View(head=None)
-    setting = prepare(env, reward=reward or "paper", max_turns=None, keep_going=True, view=whole, **how)
-    return recording, setting, [task for task in setting.tasks if recording.has(task)]
+    how = {**options, "protocol": recording.protocol, "session": options.get("session") or recording.session}
+    view = View() if recording.shortened else View(head=None)
+    setting = prepare(env, reward=reward or recording.reward, max_turns=None, keep_going=True, view=view, **how)
+    tasks = [task for task in setting.tasks if recording.has(task)]
+    if not tasks:
+        raise UsageError(f"{log} has no episode of any of these tasks; give the data that it was recorded with (--data)")
+    return recording, setting, tasks
 
 
 _Row = tuple[Task, RecordedEpisode, int, Turn]

@@ -1,0 +1,134 @@
+"""`intercode check` finds what is planted in a data set, and nothing in a sound one."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_words import CHECK_KEYS, write_tasks
+
+import intercode
+from intercode.runner.check import check
+from intercode.sandbox.base import Limits
+
+pytestmark = pytest.mark.slow
+
+SOUND = {"id": "sound", "query": "Print what /box/a holds.", "gold": "cat /box/a"}
+PLANTED = {
+    "fails": ("cat /box/nosuch", "status 1: cat: /box/nosuch: No such file"),
+    "syntax": ("echo $((", "status"),
+    "random": ("echo $RANDOM$RANDOM", "differ"),
+    "clock": ("date +%s", "differ"),
+    "files": ("date +%s%N > /box/new", "differ: in the files"),
+    "tool": ("frobnicate /box/a", "calls frobnicate, which is not installed here"),
+    "piped": ("frobnicate /box/a | sort", "calls frobnicate"),
+    "nothing": ("true", "doing nothing succeeds"),
+    "typo": ("ls /box/bxo 2>/dev/null | wc -l", "names /box/bxo"),
+}
+
+
+@pytest.fixture
+def planted(box: Path, tmp_path: Path) -> Path:
+    """The box with one sound task and one for each plant, made anew since tests alter it."""
+    folder = tmp_path / "planted"
+    for tree in ("tree", "second"):
+        shutil.copytree(box / tree, folder / tree)
+    tasks = [{"id": name, "query": f"task {name}", "gold": gold} for name, (gold, _) in PLANTED.items()]
+    write_tasks(folder / "tasks.jsonl", [SOUND, *tasks])
+    return folder
+
+
+def test_every_plant_is_found_and_the_sound_task_is_not_blamed(cli: Any, planted: Path) -> None:
+    done = cli("check", "bash", "--data", planted, "--json")
+    assert (done.status, done.err) == (1, "")
+    found = done.json
+    assert set(found) == CHECK_KEYS
+    whys: dict[str, str] = {}
+    for finding in found["broken"]:
+        assert set(finding) == {"task", "why"}
+        whys[finding["task"]] = whys.get(finding["task"], "") + finding["why"] + "\n"
+    assert set(whys) == set(PLANTED)
+    for name, why in whys.items():
+        assert PLANTED[name][1] in why
+    assert (found["tasks"], found["nondeterministic"], found["noop_paid"]) == (10, 3, 1)
+
+
+def test_a_gold_that_runs_out_of_time_is_found(box: Path, tmp_path: Path, module_cache: Path) -> None:
+    late = write_tasks(tmp_path / "late.jsonl", [{"id": "late", "query": "Wait.", "gold": "echo begun; sleep 60"}])
+    setting = intercode.prepare("bash", data=str(late), tree=box / "tree", limits=Limits(seconds=0.3))
+    found = check(setting, setting.tasks)
+    assert found["broken"] == [{"task": "late", "why": "gold runs out of time"}]
+
+
+@pytest.mark.parametrize("how", [[], ["--protocol", "paper"], ["--reward", "paper"], ["--session", "stateless"]])
+def test_a_sound_set_passes(cli: Any, box: Path, how: list[str]) -> None:
+    done = cli("check", "bash", "--data", box, "--json", *how)
+    assert (done.status, done.err) == (0, "")
+    assert done.json == {"tasks": 5, "gold_ok": 5, "noop_paid": 0, "nondeterministic": 0, "broken": []}
+
+
+def test_without_json_it_is_said_in_words(cli: Any, box: Path) -> None:
+    done = cli("check", "bash", "--data", box, "--limit", 2)
+    assert done.status == 0
+    assert done.out == "2 tasks: gold succeeds on 2, 0 differ between two executions, doing nothing succeeds on 0\n"
+
+
+def test_a_general_task_that_cannot_tell_a_constant_answer_is_found(cli: Any, box: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "general"
+    for tree in ("tree", "second"):
+        shutil.copytree(box / tree, folder / tree)
+    golds = {"differs": "cat /box/a", "constant": "cat /box/b", "same-files": "touch /box/new"}
+    tasks = [{"id": name, "query": f"task {name}", "gold": gold, "general": True} for name, gold in golds.items()]
+    write_tasks(folder / "tasks.jsonl", tasks)
+    found = cli("check", "bash", "--data", folder, "--json").json
+    assert [finding["task"] for finding in found["broken"]] == ["constant", "same-files"]
+    assert all("constant answer" in finding["why"] for finding in found["broken"])
+    shutil.rmtree(folder / "second")
+    found = cli("check", "bash", "--data", folder, "--json").json
+    assert len(found["broken"]) == 3
+    assert all("no second contents" in finding["why"] for finding in found["broken"])
+
+
+def test_a_gold_that_differs_only_elsewhere_is_found(cli: Any, box: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "elsewhere"
+    for tree in ("tree", "second"):
+        shutil.copytree(box / tree, folder / tree)
+    gold = "grep apple /box/a || date +%N"
+    write_tasks(folder / "tasks.jsonl", [{"id": "moody", "query": "Print.", "gold": gold, "general": True}])
+    found = cli("check", "bash", "--data", folder, "--json").json
+    assert found["nondeterministic"] == 1
+    assert "differ" in found["broken"][0]["why"]
+
+
+def test_paths_that_a_gold_makes_or_only_begins_are_no_finding(cli: Any, box: Path, tmp_path: Path) -> None:
+    golds = [
+        "mkdir -p /box/deep/er && echo x > /box/deep/er/file",
+        "split -l 1 /box/c /box/piece-",
+        "mv /box/a /box/moved",
+        "sed 's/plum/box/' /box/c",
+        "find /box -path '/box/*' | sort",
+        "echo http://host/box/x /nosuch/place",
+    ]
+    tasks = [{"id": str(number), "query": f"task {number}", "gold": gold} for number, gold in enumerate(golds)]
+    made = cli("check", "bash", "--data", write_tasks(tmp_path / "t.jsonl", tasks), "--tree", box / "tree", "--json")
+    assert [finding for finding in made.json["broken"] if "names" in finding["why"]] == []
+
+
+def test_tasks_that_ask_the_same_are_found(cli: Any, box: Path, tmp_path: Path) -> None:
+    tasks = [
+        SOUND,
+        {"id": "again", "query": "print  what /box/a HOLDS.", "gold": "cat /box/a"},
+        {"id": "other", "query": "Print what /box/a holds.", "gold": "cat /box/b"},
+    ]
+    found = cli("check", "bash", "--data", write_tasks(tmp_path / "t.jsonl", tasks), "--tree", box / "tree", "--json").json
+    assert found["broken"] == [
+        {"task": "again", "why": "asks the same as task sound and has the same gold"},
+        {"task": "other", "why": "asks the same as task sound but has another gold"},
+    ]
+
+
+def test_the_starter_set_is_sound(cli: Any) -> None:
+    done = cli("check", "bash", "--json")
+    assert (done.status, done.json["broken"]) == (0, [])
