@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from families import killing_the_wall_at, wait_until
+from families import OVERWRITE_INIT, killing_the_wall_at, wait_until
 
 from intercode.errors import SandboxDied
 from intercode.sandbox.base import Limits
@@ -14,18 +14,6 @@ from intercode.types import Outcome, Score, Task
 
 Make = Callable[..., Any]
 MARK = "sleep 61.75"
-
-OVERWRITE_INIT = r"""
-while read -r range permissions _; do
-    case $permissions in r-xp)
-        start=$((16#${range%-*})) end=$((16#${range#*-}))
-        dd if=/dev/zero of=/proc/1/mem bs=4096 seek=$((start / 4096)) count=$(((end - start) / 4096)) conv=notrunc 2>/dev/null
-    esac
-done < /proc/1/maps
-(sleep 0.01 &)
-sleep 0.5
-"""
-"""Pid 1 is a bash of the agent's own rights: its code is overwritten, and a dead orphan makes it run."""
 
 
 def begun(make: Make, *actions: str, task: str = "count", **options: Any) -> Any:

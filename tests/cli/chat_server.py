@@ -1,0 +1,80 @@
+"""A real local server that speaks the OpenAI chat protocol, answers from a table, and breaks when told to."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+USAGE = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+
+
+class ChatServer(ThreadingHTTPServer):
+    """`answers` maps a query to the code that is sent for it; afterwards comes `submit`.
+
+    `healthy` False, or `good_for` requests that were answered, makes it send 500 from then on."""
+
+    daemon_threads = True
+
+    def __init__(self, answers: dict[str, str]) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answers = answers
+        self.healthy = True
+        self.good_for: int | None = None
+        self.requests: list[dict[str, Any]] = []
+        self.lock = threading.Lock()
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return {"INTERCODE_BASE_URL": f"http://127.0.0.1:{self.server_port}/v1"}
+
+    def admit(self, request: dict[str, Any]) -> bool:
+        with self.lock:
+            self.requests.append(request)
+            if self.good_for is not None:
+                self.good_for -= 1
+                self.healthy = self.healthy and self.good_for >= 0
+            return self.healthy
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: ChatServer
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if not self.server.admit(request):
+            self._send(500, {"error": {"message": "out of memory"}})
+            return
+        messages = request["messages"]
+        code = self.server.answers[messages[1]["content"]] if len(messages) == 2 else "submit"
+        message = {"role": "assistant", "content": f"Let me see.\n\n```bash\n{code}\n```\n"}
+        self._send(200, {"id": "1", "object": "chat.completion", "choices": [{"index": 0, "message": message}], "usage": USAGE})
+
+    def _send(self, status: int, body: Any) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.send_header("Retry-After", "0")
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def serving(answers: dict[str, str]) -> Iterator[ChatServer]:
+    server = ChatServer(answers)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
