@@ -1,4 +1,4 @@
-"""Which processes a process started, told from those of other people's sandboxes, which run as the same user; and how they end."""
+"""Which processes a process started, told from other people's sandboxes, which run as the same user; how they are ended."""
 
 from __future__ import annotations
 

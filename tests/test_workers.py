@@ -1,0 +1,45 @@
+"""The results of a run do not depend on how many workers made it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from intercode.runner.evaluation import Evaluation
+
+pytestmark = pytest.mark.slow
+
+OPTIONS: dict[str, Any] = {
+    "agent": "gold", "model": None, "turns": 10, "epochs": 1, "seed": 5, "temperature": 0.0, "max_cost": None,
+    "max_tokens": None, "max_seconds": None, "sandbox": "local", "data": None, "limit": None,
+}  # fmt: skip
+
+
+def results(folder: Path, workers: int, **options: Any) -> dict[tuple[str, int], dict[str, Any]]:
+    """The lines of episodes.jsonl by task and epoch, without the time that each turn took."""
+    evaluation = Evaluation.plan("bash", **{**OPTIONS, **options})
+    evaluation.run(folder, resume=False, workers=workers, on_episode=None)
+    lines = [json.loads(line) for line in (folder / "episodes.jsonl").read_text().splitlines()]
+    for line in lines:
+        for turn in line["turns"]:
+            assert turn.pop("seconds") >= 0
+    found = {(line["task"], line["epoch"]): line for line in lines}
+    assert len(found) == len(lines)
+    return found
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"epochs": 2}, {"agent": "retrieval"}, {"agent": "retrieval", "protocol": "paper", "turns": 4}, {"agent": "noop"}],
+    ids=str,
+)
+def test_one_worker_and_eight_have_equal_results(tmp_path: Path, options: dict[str, Any]) -> None:
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed")
+    alone, many = results(tmp_path / "alone", 1, **options), results(tmp_path / "many", 8, **options)
+    assert len(alone) == 50 * options.get("epochs", 1)
+    assert many == alone
