@@ -1,0 +1,190 @@
+"""The recorded GPT-3.5 runs in Bash, executed again: how many rewards agree, and why the others do not.
+
+    Try Again        fs_1, fs_3, fs_4    held to within 1.5 points of the first system's own re-execution
+    ReAct            fs_1 to fs_4        loaded, executed, reported
+    Plan & Solve     fs_1 to fs_4        loaded, executed, reported
+
+Causes are assigned by rules, each an experiment (fidelity/causes.py). What no rule explains is printed in full.
+
+`python benchmarks/replay_bash.py [--json] [--out FILE] [--workers N] [NAME…]`, NAME as "multiturn fs_1" or a part of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fidelity import data
+from fidelity.causes import UNEXPLAINED, Proof, cut_evidence, explain
+from fidelity.scenes import Episode, Scene, Stage
+
+from intercode.runner.replay import prepare_replay, replay
+
+FIRST_SYSTEM = {"multiturn fs_1": 0.900, "multiturn fs_3": 0.904, "multiturn fs_4": 0.937}
+"""Agreement of the first system with its own recordings, executed again on Docker with Ubuntu 22.04."""
+MARGIN = 0.015
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One disagreement and what explains it."""
+
+    task: str
+    turn: int
+    recorded: float
+    replayed: float
+    action: str
+    proof: Proof
+    scene: Scene
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One recorded run. `figures` are those of `intercode replay --json`; `golds` counts recorded outputs, cut and whole."""
+
+    run: data.Run
+    figures: dict[str, Any]
+    causes: Sequence[Cause]
+    golds: Mapping[str, int]
+    seconds: float
+
+    @property
+    def bound(self) -> float | None:
+        own = FIRST_SYSTEM.get(self.run.name)
+        return own and own - MARGIN
+
+    def row(self) -> dict[str, Any]:
+        ours, own = self.figures["agreement"], FIRST_SYSTEM.get(self.run.name)
+        ratio = round(ours / own, 4) if own else None
+        return {"what": f"{self.run.name}: rewards that agree", "ours": round(ours, 4), "against": own, "ratio": ratio}
+
+
+def measure(run: data.Run, workers: int) -> Measured:
+    start = time.monotonic()
+    options = data.world(run.number)
+    with data.setup_script(run.dates) as setup:
+        recording, setting, tasks = prepare_replay(str(run.path), "bash", reward=None, session=None, setup=setup, **options)
+    figures = replay(recording, setting, tasks, workers=workers)
+    stage = Stage(run)
+    apart = {row["task"] for row in rows_of(figures)}
+    episodes = [Episode(stage, task, recording.find(task)) for task in tasks]
+    with ThreadPoolExecutor(workers) as pool:
+        golds = Counter(filter(None, pool.map(_gold_recorded, episodes)))
+        cut = golds["cut"] > golds["whole"]
+        mine = [episode for episode in episodes if episode.task.id in apart]
+        causes = [cause for found in pool.map(lambda episode: _causes(episode, figures, cut), mine) for cause in found]
+    return Measured(run, figures, causes, golds, time.monotonic() - start)
+
+
+def rows_of(figures: dict[str, Any]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = figures["disagreements"]
+    return rows
+
+
+def _gold_recorded(episode: Episode) -> str | None:
+    if episode.then.gold_output is None or "Command timed out" in episode.then.observations:
+        return None
+    return cut_evidence(Scene(episode, len(episode.then.rewards) - 1, False))
+
+
+def _causes(episode: Episode, figures: dict[str, Any], cut: bool) -> list[Cause]:
+    mine = [row for row in rows_of(figures) if row["task"] == episode.task.id]
+    scenes = [Scene(episode, row["turn"], cut) for row in mine]
+    return [
+        Cause(row["task"], row["turn"], row["recorded"], row["replayed"], row["action"], explain(scene), scene)
+        for row, scene in zip(mine, scenes, strict=True)
+    ]
+
+
+# -- output -------------------------------------------------------------------------------------------------------------
+
+
+def show(measured: Measured) -> None:
+    figures, bound = measured.figures, measured.bound
+    held = "" if bound is None else f" (bound {bound:.1%}: {'held' if figures['agreement'] >= bound else 'MISSED'})"
+    print(f"{measured.run.name}: {figures['turns']} turns, {figures['agree']} rewards agree = {figures['agreement']:.1%}{held}")
+    print(
+        f"  observations equal {figures['observations_equal']}, "
+        f"success recorded {figures['recorded_success_rate']:.1%}, replayed {figures['replayed_success_rate']:.1%}, "
+        f"golds recorded cut {measured.golds.get('cut', 0)}, whole {measured.golds.get('whole', 0)}, {measured.seconds:.0f} s"
+    )
+    for name, count in Counter(cause.proof.cause for cause in measured.causes).most_common():
+        print(f"  {count:4} {name}: {_kinds(measured, name)}")
+    for cause in measured.causes:
+        if cause.proof.cause == UNEXPLAINED:
+            show_unexplained(cause)
+
+
+def _kinds(measured: Measured, name: str) -> str:
+    """How often each kind of experiment proved the cause."""
+    kinds = Counter(cause.proof.how.partition(":")[0] for cause in measured.causes if cause.proof.cause == name)
+    return ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+
+
+def show_unexplained(cause: Cause) -> None:
+    gold = cause.scene.gold()
+    print(f"  UNEXPLAINED task {cause.task} turn {cause.turn}: recorded {cause.recorded:.2f}, ours {cause.replayed:.2f}")
+    for name, text in {
+        "action": cause.action,
+        "recorded": cause.scene.observation,
+        "ours": cause.scene.agent().output,
+        "gold": cause.scene.episode.task.gold,
+        "gold prints": gold.output,
+        "gold recorded": str(cause.scene.gold_output),
+    }.items():
+        print(f"    {name:14}{text[:300]!r}")
+
+
+def details(measured: Measured) -> dict[str, Any]:
+    """What `--out` holds of one run: figures without texts of the data."""
+    figures = {name: value for name, value in measured.figures.items() if name != "disagreements"}
+    causes = [
+        {
+            "task": cause.task,
+            "turn": cause.turn,
+            "recorded": cause.recorded,
+            "replayed": cause.replayed,
+            "cause": cause.proof.cause,
+            "how": cause.proof.how,
+        }
+        for cause in measured.causes
+    ]
+    known = {"run": measured.run.name, "bound": measured.bound, "golds": dict(measured.golds), "seconds": measured.seconds}
+    return {**known, **figures, "causes": causes}
+
+
+def summary(all_measured: Sequence[Measured]) -> str:
+    held = [measured for measured in all_measured if measured.bound is not None]
+    causes = [cause for measured in held for cause in measured.causes]
+    unexplained = sum(cause.proof.cause == UNEXPLAINED for cause in causes)
+    turns = sum(measured.figures["turns"] for measured in held)
+    return f"Try Again: {len(causes)} of {turns} turns disagree, {unexplained} unexplained ({unexplained / max(1, turns):.2%})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="runs to execute; all by default")
+    parser.add_argument("--json", action="store_true", help="print the rows as one JSON list")
+    parser.add_argument("--out", type=Path, help="write figures and causes there, as JSON")
+    parser.add_argument("--workers", type=int, default=2)
+    options = parser.parse_args()
+    chosen = [run for run in data.runs() if not options.names or any(name in run.name for name in options.names)]
+    results = []
+    for run in chosen:
+        results.append(measure(run, options.workers))
+        if not options.json:
+            show(results[-1])
+    if options.out:
+        options.out.write_text(json.dumps([details(measured) for measured in results], indent=1))
+    print(json.dumps([measured.row() for measured in results]) if options.json else summary(results))
+
+
+if __name__ == "__main__":
+    main()
