@@ -1,18 +1,16 @@
 """The command line: it parses, calls, and prints; what is done is done elsewhere.
 
-Imports stay inside the commands, so that `intercode --help` costs little more than click itself.
+Imports stay inside the commands, pathlib's and json's too, so that `intercode --help` costs little more than click itself.
 Exit status: 0 done, 1 the checked thing fell short, 2 wrong usage, 3 an infrastructure fault, 130 interrupted.
 """
 
 from __future__ import annotations
 
 import functools
-import json as jsonlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -92,10 +90,10 @@ def main() -> None:
 @click.option("--max-seconds", type=click.FloatRange(0, min_open=True), help="Stop the run after this time.")
 @_scoring
 @_workers
-@click.option("--out", type=click.Path(path_type=Path), help="Run folder. [runs/ENV-AGENT-TIME]")
+@click.option("--out", type=click.Path(), help="Run folder. [runs/ENV-AGENT-TIME]")
 @click.option("--resume", is_flag=True, help="Go on with the run in --out.")
 @_json
-def evaluate(env: str, as_json: bool, out: Path | None, resume: bool, workers: int, **options: Any) -> None:
+def evaluate(env: str, as_json: bool, out: str | None, resume: bool, workers: int, **options: Any) -> None:
     """Let an agent act on every task of ENV (bash, or module:Class) and score it."""
     from intercode.report import summary
     from intercode.runner.evaluation import Evaluation
@@ -128,7 +126,7 @@ def check(env: str, workers: int, as_json: bool, sandbox: str, **options: Any) -
     setting = prepare(env, max_turns=None, **options)
     found = examine(setting, setting.tasks, workers=workers)
     if as_json:
-        click.echo(jsonlib.dumps(found))
+        _print_json(found)
     else:
         for finding in found["broken"]:
             click.echo(f"task {finding['task']}: {finding['why']}")
@@ -158,7 +156,7 @@ def replay(log: str, env: str, workers: int, as_json: bool, sandbox: str, **opti
     recording, setting, tasks = prepare_replay(log, env, **options)
     found = execute(recording, setting, tasks, workers=workers)
     if as_json:
-        click.echo(jsonlib.dumps(found))
+        _print_json(found)
         return
     for row in found["disagreements"]:
         click.echo(f"task {row['task']} turn {row['turn']}: {row['recorded']} then, {row['replayed']} now: {row['action']!r}")
@@ -215,14 +213,14 @@ def image() -> None:
 @image.command("build")
 @click.argument("name")
 @click.option("--package", "packages", multiple=True, help="A Debian package; may be repeated. [a set for shell tasks]")
-@click.option("--packages-file", type=click.Path(exists=True, path_type=Path), help="A file with one package per line.")
+@click.option("--packages-file", type=click.File(), help="A file with one package per line.")
 @click.option("--suite", default="bookworm", show_default=True)
 @click.option("--force", is_flag=True, help="Replace an image of that name.")
-def image_build(name: str, packages: tuple[str, ...], packages_file: Path | None, suite: str, force: bool) -> None:
+def image_build(name: str, packages: tuple[str, ...], packages_file: IO[str] | None, suite: str, force: bool) -> None:
     """Make the image NAME with mmdebstrap; use it with --image NAME."""
     from intercode.sandbox.image import DEFAULT_PACKAGES, build_image
 
-    listed = packages_file.read_text().split() if packages_file else []
+    listed = packages_file.read().split() if packages_file else []
     chosen = [*packages, *listed] or list(DEFAULT_PACKAGES)
     path = build_image(name, chosen, suite=suite, force=force, progress=lambda line: click.echo(line, err=True))
     click.echo(path)
@@ -236,7 +234,7 @@ def doctor(as_json: bool) -> None:
 
     findings = examine()
     if as_json:
-        click.echo(jsonlib.dumps({"findings": [finding._asdict() for finding in findings]}))
+        _print_json({"findings": [finding._asdict() for finding in findings]})
     else:
         for finding in findings:
             mark = {True: "ok  ", False: "FAIL", None: "note"}[finding.ok]
@@ -246,9 +244,15 @@ def doctor(as_json: bool) -> None:
     sys.exit(1 if any(finding.ok is False for finding in findings) else 0)
 
 
+def _print_json(found: object) -> None:
+    import json
+
+    click.echo(json.dumps(found))
+
+
 def _show_summaries(summaries: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
-        click.echo(jsonlib.dumps(summaries[0] if len(summaries) == 1 else {"runs": summaries}))
+        _print_json(summaries[0] if len(summaries) == 1 else {"runs": summaries})
         return
     from rich.console import Console
 

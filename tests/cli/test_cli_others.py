@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,13 @@ def test_the_version_is_the_packages(cli: Any) -> None:
     from intercode import __version__
 
     assert cli("--version").out == f"intercode, version {__version__}\n"
+
+
+def test_help_imports_nothing_heavy() -> None:
+    script = "import click, sys; before = set(sys.modules); import intercode.cli; print(*(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    extra = {name.partition(".")[0] for name in done.stdout.split()} - {"intercode", "importlib", "locale", "_locale"}
+    assert extra == set()
 
 
 def test_an_unknown_command_is_wrong_usage(cli: Any) -> None:

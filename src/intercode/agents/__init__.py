@@ -59,7 +59,8 @@ def _import(module: str, function: str) -> Strategy:
     try:
         found = getattr(importlib.import_module(module), function)
     except ImportError as error:
-        raise UsageError(f"the agent's module {module!r} cannot be imported: {error}") from error
+        hint = "; if it lies in this folder, run with PYTHONPATH=." if isinstance(error, ModuleNotFoundError) else ""
+        raise UsageError(f"the agent's module {module!r} cannot be imported: {error}{hint}") from error
     except AttributeError as error:
         raise UsageError(f"the module {module!r} has no {function!r}; name a generator function of it") from error
     if not callable(found):

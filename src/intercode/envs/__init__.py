@@ -22,7 +22,8 @@ def environment_class(name: str) -> type[InterCodeEnv]:
     try:
         found: type[InterCodeEnv] = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
-        raise UsageError(f"environment {name!r} cannot be loaded: {error}") from error
+        hint = "; if it lies in this folder, run with PYTHONPATH=." if isinstance(error, ModuleNotFoundError) else ""
+        raise UsageError(f"environment {name!r} cannot be loaded: {error}{hint}") from error
     if not hasattr(found, "prepare"):
         raise UsageError(f"{name} is no environment; name a class derived from intercode.InterCodeEnv")
     return found

@@ -74,13 +74,13 @@ class Evaluation:
         return self.setting.tasks
 
     def run(
-        self, out: Path | None, *, resume: bool, workers: int, on_episode: Callable[[Episode], None] | None
+        self, out: str | Path | None, *, resume: bool, workers: int, on_episode: Callable[[Episode], None] | None
     ) -> tuple[dict[str, Any], list[Episode]]:
         """Play what the folder does not hold yet; the whole run's settings and episodes.
 
         Faults that end the run are kept in `fault`, since the episodes played until then are there to be shown.
         """
-        out = out or Path("runs") / _folder_name(self.config["env"], self.agent.name)
+        out = Path(out) if out else Path("runs") / _folder_name(self.config["env"], self.agent.name)
         started = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         facts = {"run": str(out), "created": started, "workers": workers, "git_commit": _commit(), "versions": _versions()}
         meter = Meter(self.limits)
