@@ -26,6 +26,8 @@ _KEPT = (kernel.DAC_OVERRIDE, kernel.DAC_READ_SEARCH, kernel.FOWNER, kernel.KILL
 _OWN_PROCESSES = 2
 _MOUNTED = b"."
 _KILL_ALL = b"kill -9 -1\n"
+_ANCHOR = {"HOME": "/", "SHELL": "/bin/bash"}
+"""The anchor's environment: no locale to load, and what bash would look up in the user database."""
 
 Config = dict[str, Any]
 
@@ -69,6 +71,7 @@ def move_in(config: Config, filter_program: bytes, inherited: int | None) -> Roo
     _write("/proc/self/oom_score_adj", "1000")
     proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     files = rooms.build(rooms.Plan(*config["plan"]), inherited)
+    _bound(config)
     kernel.unshare(kernel.NEWPID)
     anchor = _drop_anchor(config, filter_program)
     rooms.enter()
@@ -104,17 +107,24 @@ def _become_anchor(config: Config, filter_program: bytes, line: socket.socket, f
         os.dup2(line.fileno(), 0)
         os.dup2(os.open("/dev/null", os.O_WRONLY), 2)
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        os.execve("/bin/bash", ["/bin/bash"], config["env"])
+        os.execve("/bin/bash", ["/bin/bash"], _ANCHOR)
     except BaseException as error:
         os.write(failed, f" {type(error).__name__}: {error}".encode())
         os._exit(1)
 
 
-def _lock(config: Config, filter_program: bytes, kept: tuple[int, ...]) -> None:
+def _bound(config: Config) -> None:
+    """What holds for this process and, from here on, for all that it starts."""
     if "capabilities" not in config["left_open"]:
-        kernel.drop_capabilities(kept)
+        kernel.bound_capabilities()
     for name, value in config["rlimits"].items():
         _limit(getattr(resource, "RLIMIT_" + name), value + (_OWN_PROCESSES if name == "NPROC" else 0))
+
+
+def _lock(config: Config, filter_program: bytes, kept: tuple[int, ...]) -> None:
+    """Mounting is over: keep these capabilities alone, and filter system calls."""
+    if "capabilities" not in config["left_open"]:
+        kernel.drop_capabilities(kept)
     kernel.install_filter(filter_program)
 
 

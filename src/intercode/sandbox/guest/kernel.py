@@ -74,11 +74,15 @@ def die_with_parent() -> None:
     _check(_libc.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0), "prctl(PDEATHSIG)")
 
 
-def drop_capabilities(keep: tuple[int, ...]) -> None:
-    """Keep these for this process alone: what it executes has none."""
+def bound_capabilities() -> None:
+    """Whatever this process or one of its children executes will have none."""
     number = 0
     while _libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0) == 0:  # until the kernel knows no such capability
         number += 1
+
+
+def drop_capabilities(keep: tuple[int, ...]) -> None:
+    """Keep these until the next program is executed, if `bound_capabilities` came before."""
     mask = sum(1 << number for number in keep)
     header = struct.pack("Ii", 0x20080522, 0)
     data = struct.pack("6I", mask, mask, 0, 0, 0, 0)
