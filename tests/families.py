@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 Process = tuple[int, int]
@@ -40,7 +41,7 @@ def wait_until(true: Callable[[], object], seconds: float = 10.0) -> bool:
 def family(pid: int) -> set[Process]:
     """The descendants of a process that live now."""
     children: dict[int, list[int]] = {}
-    for each in map(int, filter(str.isdigit, os.listdir("/proc"))):
+    for each in _pids():
         if (fields := _stat(each)) is not None:
             children.setdefault(int(fields[1]), []).append(each)
     found: set[Process] = set()
@@ -57,6 +58,27 @@ def alive(processes: set[Process]) -> set[Process]:
     """Those that have not ended; a zombie that nobody has waited for yet counts as ended."""
     known = ((each, _stat(each[0])) for each in processes)
     return {each for each, fields in known if fields and int(fields[19]) == each[1] and fields[0] != "Z"}
+
+
+@dataclass(frozen=True)
+class Traces:
+    """By which the processes that a process started are known after its death: themselves, and their pid namespaces."""
+
+    processes: set[Process]
+    spaces: set[str]
+    until: float
+
+    @classmethod
+    def of(cls, pid: int) -> Traces:
+        """As it is now; stop the process first, or it goes on."""
+        processes = family(pid)
+        spaces = {_space(each) for each, _ in processes} - {_space(os.getpid()), ""}
+        return cls(processes, spaces, time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
+
+    def left(self) -> set[Process]:
+        """Who of them lives. The kernel gives a namespace's number out again, so only the older ones in there count."""
+        everyone = {(pid, int(fields[19])) for pid in _pids() if (fields := _stat(pid)) and _space(pid) in self.spaces}
+        return alive(self.processes | {each for each in everyone if each[1] <= self.until})
 
 
 def walls() -> list[int]:
@@ -99,6 +121,17 @@ def _is_wall(pid: int) -> bool:
 def _arguments(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _space(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid")
     except OSError:
         return ""
 
