@@ -34,7 +34,7 @@ def results(folder: Path, workers: int, **options: Any) -> dict[tuple[str, int],
 
 @pytest.mark.parametrize(
     "options",
-    [{"epochs": 2}, {"agent": "retrieval"}, {"agent": "retrieval", "protocol": "paper", "turns": 4}, {"agent": "noop"}],
+    [{}, {"agent": "retrieval", "protocol": "paper", "turns": 4}, {"agent": "noop", "epochs": 2}],
     ids=str,
 )
 def test_one_worker_and_eight_have_equal_results(tmp_path: Path, options: dict[str, Any]) -> None:

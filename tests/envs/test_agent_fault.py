@@ -13,6 +13,8 @@ from intercode.sandbox.base import Limits
 from intercode.types import Outcome, Score, Task
 
 Make = Callable[..., Any]
+pytestmark = pytest.mark.slow
+
 MARK = "sleep 61.75"
 
 

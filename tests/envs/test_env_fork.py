@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -184,3 +185,24 @@ def test_a_deep_chain_of_forks_keeps_all_that_was_done(make: Make) -> None:
         chain = following
     assert chain.step("echo $steps; ls /box | wc -l")[0] == "0,1,2,3,4,5,6,7,8,9,10,11,\n15\n"
     chain.close()
+
+
+def test_branches_may_be_explored_by_threads_of_their_own(make: Make) -> None:
+    env = begun(make, "cd /box")
+    branches = [env.fork() for _ in range(4)]
+
+    def explore(number: int) -> list[str]:
+        seen = []
+        for step in range(8):
+            seen.append(branches[number].step(f"word={number}.{step}; echo $word")[0])
+            leaf = branches[number].fork()
+            seen.append(leaf.step("echo $word")[0])
+            leaf.close()
+            branches[number].reset(options={"task": "count"})
+            branches[number].step("true")
+        branches[number].close()
+        return seen
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(explore, range(4)))
+    assert found == [[f"{number}.{step}\n" for step in range(8) for _ in range(2)] for number in range(4)]

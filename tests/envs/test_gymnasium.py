@@ -41,6 +41,7 @@ def test_the_registered_environment_passes_and_forks(box: Path) -> None:
     env.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["import gymnasium, intercode", "import intercode, gymnasium", "import gymnasium"])
 def test_the_id_is_known_whatever_is_imported_first(first: str) -> None:
     name = ID if first == "import gymnasium" else "intercode/Bash-v0"
