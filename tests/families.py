@@ -81,6 +81,11 @@ class Traces:
         return alive(self.processes | {each for each in everyone if each[1] <= self.until})
 
 
+def commands(pid: int) -> list[str]:
+    """The command lines of a process's descendants."""
+    return [_arguments(each) for each, _ in family(pid)]
+
+
 def walls() -> list[int]:
     """The bwrap processes that this process started."""
     return [pid for pid, _ in family(os.getpid()) if (stat := _stat(pid)) and int(stat[1]) == os.getpid() and _is_wall(pid)]

@@ -105,6 +105,8 @@ def evaluate(env: str, as_json: bool, out: str | None, resume: bool, workers: in
         config, episodes = evaluation.run(out, resume=resume, workers=workers, on_episode=tick)
     found = summary(config, episodes)
     _show_summaries([found], as_json)
+    if first := next((episode for episode in episodes if episode.error), None):
+        click.echo(f"intercode: {found['errors']} errors; the first, in task {first.task}: {first.error}", err=True)
     if evaluation.stopped:
         click.echo(f"intercode: stopped early: {evaluation.stopped}; go on with --resume --out {found['run']}", err=True)
     if evaluation.fault:
@@ -121,10 +123,12 @@ def evaluate(env: str, as_json: bool, out: str | None, resume: bool, workers: in
 def check(env: str, workers: int, as_json: bool, sandbox: str, **options: Any) -> None:
     """Find broken tasks: golds that fail, differ between executions or do not score, and tasks that doing nothing solves."""
     from intercode.envs import prepare
+    from intercode.runner.check import PASSES
     from intercode.runner.check import check as examine
 
     setting = prepare(env, max_turns=None, **options)
-    found = examine(setting, setting.tasks, workers=workers)
+    with _bar("checking", PASSES * len(setting.tasks), quiet=as_json) as advance:
+        found = examine(setting, setting.tasks, workers=workers, tick=lambda: advance("checking"))
     if as_json:
         _print_json(found)
     else:
@@ -154,7 +158,8 @@ def replay(log: str, env: str, workers: int, as_json: bool, sandbox: str, **opti
     from intercode.runner.replay import replay as execute
 
     recording, setting, tasks = prepare_replay(log, env, **options)
-    found = execute(recording, setting, tasks, workers=workers)
+    with _progress(len(tasks), quiet=as_json) as tick:
+        found = execute(recording, setting, tasks, workers=workers, on_episode=tick)
     if as_json:
         _print_json(found)
         return
@@ -265,19 +270,26 @@ def _show_summaries(summaries: list[dict[str, Any]], as_json: bool) -> None:
 
 @contextmanager
 def _progress(total: int, *, quiet: bool) -> Iterator[Callable[[Episode], None]]:
-    """A bar on stderr, where that is a terminal, with the success so far."""
+    """A bar with the success so far."""
+    solved: list[bool] = []
+    with _bar("episodes", total, quiet=quiet) as advance:
+
+        def tick(episode: Episode) -> None:
+            solved.append(episode.success)
+            advance(f"success {sum(solved) / len(solved):6.1%}")
+
+        yield tick
+
+
+@contextmanager
+def _bar(what: str, total: int, *, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """A bar on stderr, where that is a terminal; what is yielded makes one step and may change its text."""
     if quiet or not sys.stderr.isatty():
-        yield lambda episode: None
+        yield lambda text: None
         return
     from rich.console import Console
     from rich.progress import Progress
 
-    solved: list[bool] = []
     with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("episodes", total=total)
-
-        def tick(episode: Episode) -> None:
-            solved.append(episode.success)
-            bar.update(task, advance=1, description=f"success {sum(solved) / len(solved):6.1%}")
-
-        yield tick
+        task = bar.add_task(what, total=total)
+        yield lambda text: bar.update(task, advance=1, description=text)

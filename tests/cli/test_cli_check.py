@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_words import CHECK_KEYS, write_tasks
+from cli_words import CHECK_KEYS, INTERCODE, write_tasks
+from families import commands, wait_until
 
 import intercode
 from intercode.runner.check import check
@@ -127,6 +130,17 @@ def test_tasks_that_ask_the_same_are_found(cli: Any, box: Path, tmp_path: Path) 
         {"task": "again", "why": "asks the same as task sound and has the same gold"},
         {"task": "other", "why": "asks the same as task sound but has another gold"},
     ]
+
+
+def test_an_interrupted_check_ends_within_one_gold(box: Path, tmp_path: Path, module_cache: Path) -> None:
+    tasks = [{"query": f"task {number}", "gold": f"touch /box/{number}; sleep 1.5"} for number in range(30)]
+    words = ["check", "bash", "--data", str(write_tasks(tmp_path / "t.jsonl", tasks)), "--tree", str(box / "tree")]
+    with subprocess.Popen([INTERCODE, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert wait_until(lambda: any("sleep 1.5" in line for line in commands(process.pid)), 30)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=15)
+    assert (process.returncode, out) == (130, "")
+    assert "Traceback" not in err
 
 
 def test_the_starter_set_is_sound(cli: Any) -> None:

@@ -61,6 +61,7 @@ def test_a_server_that_is_down_is_counted_as_errors_and_a_resumed_run_is_complet
     server.healthy = False
     broken = go(cli, server, box)
     assert broken.status == 3
+    assert "errors; the first, in task " in broken.err
     assert "HTTP 500" in broken.err
     assert "--resume" in broken.err
     found = broken.json

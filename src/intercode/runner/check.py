@@ -10,9 +10,11 @@ The two raw executions lie at least `APART` seconds apart, so that a clock in th
 from __future__ import annotations
 
 import difflib
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 from intercode.agents import Strategy, gold, noop
@@ -21,15 +23,20 @@ from intercode.runner.run import evaluate
 from intercode.types import Episode, Task
 
 APART = 1.1
+PASSES = 4
+"""How often `tick` is called for each task."""
 Finding = dict[str, str]
+Tick = Callable[[], None]
 
 
-def check(make_env: Callable[[], InterCodeEnv], tasks: Sequence[Task], *, workers: int = 1) -> dict[str, Any]:
+def check(
+    make_env: Callable[[], InterCodeEnv], tasks: Sequence[Task], *, workers: int = 1, tick: Tick = lambda: None
+) -> dict[str, Any]:
     """The fixed keys of `check --json`: counts, and `broken` with one entry for each complaint about a task."""
-    first = _trials(make_env, tasks, workers)
+    first = _trials(make_env, tasks, workers, tick)
     time.sleep(APART)
-    second = _trials(make_env, tasks, workers)
-    golds, noops = (_play(make_env, agent, tasks, workers) for agent in (gold, noop))
+    second = _trials(make_env, tasks, workers, tick)
+    golds, noops = (_play(make_env, agent, tasks, workers, tick) for agent in (gold, noop))
     unstable = [_difference(task, *pair) for task, *pair in zip(tasks, first, second, strict=True)]
     missed = [finding for task, trial in zip(tasks, first, strict=True) for finding in _plain(task, trial, golds)]
     paid = [_finding(task, "doing nothing succeeds") for task in tasks if noops[task.id].success]
@@ -43,25 +50,33 @@ def check(make_env: Callable[[], InterCodeEnv], tasks: Sequence[Task], *, worker
     }
 
 
-def _trials(make_env: Callable[[], InterCodeEnv], tasks: Sequence[Task], workers: int) -> list[Trial]:
-    """One raw execution of each gold, in task order."""
-    envs = [make_env() for _ in range(min(workers, len(tasks)))]
-    try:
-        with ThreadPoolExecutor(len(envs)) as pool:
-            shares = pool.map(lambda job: [job[0].try_gold(task) for task in job[1]], _deal(envs, tasks))
-            trials = list(shares)
-    finally:
-        for env in envs:
-            env.close()
-    return [trials[index % len(envs)][index // len(envs)] for index in range(len(tasks))]
+def _trials(make_env: Callable[[], InterCodeEnv], tasks: Sequence[Task], workers: int, tick: Tick) -> list[Trial]:
+    """One raw execution of each gold, in task order. A fault, or Ctrl-C, ends it within one gold."""
+    shares = [tasks[start::workers] for start in range(min(workers, len(tasks)))]
+    over = threading.Event()
+
+    def execute(share: Sequence[Task]) -> list[Trial]:
+        trials = []
+        with closing(make_env()) as env:
+            for task in share:
+                if over.is_set():
+                    break
+                trials.append(env.try_gold(task))
+                tick()
+        return trials
+
+    with ThreadPoolExecutor(len(shares)) as pool:
+        try:
+            trials = list(pool.map(execute, shares))
+        except BaseException:
+            over.set()
+            raise
+    return [trials[index % len(shares)][index // len(shares)] for index in range(len(tasks))]
 
 
-def _deal(envs: Sequence[InterCodeEnv], tasks: Sequence[Task]) -> list[tuple[InterCodeEnv, Sequence[Task]]]:
-    return [(env, tasks[start :: len(envs)]) for start, env in enumerate(envs)]
-
-
-def _play(make_env: Callable[[], Any], agent: Strategy, tasks: Sequence[Task], workers: int) -> dict[str, Episode]:
-    return {episode.task: episode for episode in evaluate(make_env, agent, tasks=tasks, workers=workers)}
+def _play(make_env: Callable[[], Any], agent: Strategy, tasks: Sequence[Task], workers: int, tick: Tick) -> dict[str, Episode]:
+    episodes = evaluate(make_env, agent, tasks=tasks, workers=workers, on_episode=lambda episode: tick())
+    return {episode.task: episode for episode in episodes}
 
 
 def _plain(task: Task, trial: Trial, golds: dict[str, Episode]) -> list[Finding]:

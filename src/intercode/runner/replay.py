@@ -29,13 +29,14 @@ def replay(
     *,
     workers: int = 1,
     cause: Cause | None = None,
+    on_episode: Callable[[Episode], None] | None = None,
 ) -> dict[str, Any]:
     """The fixed keys of `replay --json`.
 
     Raises `DataError` for a task that the recording has no episode of, `SandboxError` if one could not be re-executed.
     """
     pairs = [(task, recording.find(task)) for task in tasks]
-    episodes = evaluate(make_env, replaying(recording), tasks=tasks, workers=workers)
+    episodes = evaluate(make_env, replaying(recording), tasks=tasks, workers=workers, on_episode=on_episode)
     if broken := [episode for episode in episodes if episode.error]:
         raise SandboxError(f"{len(broken)} episodes could not be re-executed; task {broken[0].task}: {broken[0].error}")
     turns = [turn for (task, then), now in zip(pairs, episodes, strict=True) for turn in _turns(task, then, now)]
