@@ -259,11 +259,13 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return observation, reward, True, False, {**info, **more}
 
     def _decide(self, death: SandboxDied) -> StepResult:
-        """Whose fault a dead sandbox was: the agent's if the same action kills a fresh one too.
+        """Whose fault a dead sandbox was: the agent's if the sandbox saw it, or if the same action kills a fresh one too.
 
         What it started may kill a moment later, and show at the next action: one turn of difference is the same.
         """
         self._over = True
+        if death.by_agent:
+            return self._blame()
         try:
             self._enter(self.task)
         except SandboxError as error:
@@ -273,14 +275,19 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         except SandboxDied as again:
             if abs(self._redone - self.turn) > 1:
                 raise SandboxDied(f"{death}; re-executed, the episode died at turn {self._redone} already") from again
-            note = "[the sandbox did not survive this action]"
-            return self._end(note, 0.0, _info(None), score=Score(0.0, False), ended="agent_fault")
+            return self._blame()
         raise SandboxDied(f"{death}; it did not happen again when the episode was re-executed") from death
+
+    def _blame(self) -> StepResult:
+        note = "[the sandbox did not survive this action]"
+        return self._end(note, 0.0, _info(None), score=Score(0.0, False), ended="agent_fault")
 
     def _redo(self) -> None:
         """The episode again, no faster than it was: what the agent left running may be what kills, or kill a moment later."""
         began = time.monotonic()
-        for self._redone, (action, came) in enumerate(zip(self._actions, self._came, strict=True), start=1):
+        self._redone = 0
+        for action, came in zip(self._actions, self._came, strict=True):
+            self._redone += 1
             time.sleep(max(0.0, began + came - time.monotonic()))
             if not self._submits(action):
                 self._act(action)

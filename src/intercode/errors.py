@@ -39,7 +39,11 @@ class SandboxUnavailable(SandboxError):
 
 
 class SandboxDied(SandboxError):
-    pass
+    """`by_agent`: the sandbox itself saw that only the agent can have done it."""
+
+    def __init__(self, message: str, *, by_agent: bool = False) -> None:
+        super().__init__(message)
+        self.by_agent = by_agent
 
 
 class ForkError(SandboxError):

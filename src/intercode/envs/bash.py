@@ -122,7 +122,7 @@ class BashEnv(InterCodeEnv):
 
     def _compare(self, place: Place) -> Score:
         again = self.protocol == "paper" and self.turn > 1
-        agent, gold = place.outcome(), self._gold_again() if again else self._gold(place, self.task)
+        agent, gold = place.outcome(), self._gold_again(place.ground) if again else self._gold(place, self.task)
         if callable(self.reward):
             return _valid(self.reward(agent, gold, self.task))
         if self.reward == "paper":
@@ -134,9 +134,17 @@ class BashEnv(InterCodeEnv):
         key = (task.id, place.ground.template.digest)
         return self._golds.get(key, lambda: execute_gold(place, task.gold))
 
-    def _gold_again(self) -> Outcome:
-        self._aside = aside = self._aside or Place(self._place.ground)
-        return self._golds.get((self.task.id, "again"), lambda: execute_gold_again(aside, self.task.gold))
+    def _gold_again(self, ground: Ground) -> Outcome:
+        key = (f"{self.task.id} again", ground.template.digest)
+        return self._golds.get(key, lambda: execute_gold_again(self._aside_on(ground), self.task.gold))
+
+    def _aside_on(self, ground: Ground) -> Place:
+        """A place for executing golds while an episode goes on elsewhere."""
+        if self._aside is not None and self._aside.ground is not ground:
+            self._aside.sandbox.close()
+            self._aside = None
+        self._aside = self._aside or Place(ground)
+        return self._aside
 
     def _elsewhere_on(self, ground: Ground) -> Place:
         self._elsewhere = self._elsewhere or Place(ground)

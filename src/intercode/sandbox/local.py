@@ -7,6 +7,7 @@ fork = a second cell in the same wall, started from a copy of the first one's fi
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from collections.abc import Mapping
@@ -146,10 +147,13 @@ class LocalSandbox(Sandbox):
         self._open()
         try:
             self._sock.settimeout(wait + _GRACE)
-            wire.send(self._sock, head, payload)
+            with contextlib.suppress(BrokenPipeError):  # the cell has ended; its last frame says why
+                wire.send(self._sock, head, payload)
             reply, content, fds = wire.receive(self._sock, 1 << 30)
         except (OSError, EOFError, wire.WireError) as error:
             raise SandboxDied(f"the sandbox died during {head['op']} ({error or 'its end of the line closed'})") from None
+        if "perished" in reply:
+            raise SandboxDied(f"the sandbox's first process ended before {head['op']} did", by_agent=reply["by_agent"])
         if "errno" in reply and "path" in head:
             raise OSError(reply["errno"], reply["error"], head["path"])
         if "errno" in reply:

@@ -240,7 +240,7 @@ class Cell:
             if pid == 0:
                 return
             if pid == self._anchor.pid:
-                os._exit(0)  # and with it, everything inside has ended
+                self._perish(by_agent=not (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL))
             for job in (self._job, self._keep_shell):
                 if job is not None and job.pid == pid:
                     job.exited(status)
@@ -266,9 +266,20 @@ class Cell:
         """Returns when they are gone, so that the next action's processes are not among them."""
         self._anchor.kill_all()
         until = time.monotonic() + _LAST_DEATH
-        while self._table.all() and time.monotonic() < until:
+        while self._table.all():
+            if time.monotonic() > until:  # the agent has rewritten the anchor
+                processes.kill(self._anchor.pid)
+                self._perish(by_agent=True)
             time.sleep(_DEATH)
         self._reap()
+
+    def _perish(self, *, by_agent: bool) -> None:
+        """The anchor is gone, and everything inside with it. From inside it cannot be killed with SIGKILL: any other end of it
+        is the agent's doing."""
+        try:
+            wire.send(self._sock, {"perished": True, "by_agent": by_agent})
+        finally:
+            os._exit(0)
 
     # -- files ------------------------------------------------------------------------------------------------------
 

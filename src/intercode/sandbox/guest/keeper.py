@@ -69,8 +69,10 @@ class Keeper:
             self._bury()
 
     def _bury(self) -> None:
-        """Reap what dead cells left to this process: their anchors end only when all below them are reaped."""
-        while _children() - set(self._cells.values()):
+        """End and reap what dead cells left to this process: their anchors end only when all below them are reaped."""
+        while orphans := _children() - set(self._cells.values()):
+            for pid in orphans:
+                os.kill(pid, signal.SIGKILL)
             pid, _ = os.waitpid(-1, 0)
             self._cells = {number: cell for number, cell in self._cells.items() if cell != pid}
 
