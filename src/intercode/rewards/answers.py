@@ -21,6 +21,9 @@ from intercode.types import Task
 
 Lines = list[str]
 
+_TIMES, _ROOM = 4, 1 << 18
+"""No noise makes an answer longer than this many times the gold's, and so many characters; it need not be looked at."""
+
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[mK]")
 _COMPLAINT = re.compile(
     r"[\w./-]+: .*(: Permission denied|: Is a directory|: Broken pipe|[Ww]arning: .*)|tar: Removing leading .*"
@@ -57,6 +60,8 @@ _VALUE = re.compile(r"\d+(\.\d+)?[KMGTP]?i?B?|[0-9a-f]{32,128}")
 
 def same_answer(ours: str, theirs: str, task: Task) -> bool:
     """Whether the agent's output says what the gold's says; `task` tells what the question was and how gold orders."""
+    if len(ours) > _TIMES * len(theirs) + _ROOM:
+        return False
     key = order_key(task.gold, task.query)
     exact = bool(_SPACES.search(task.query) or _SPACE_TOOLS.search(task.gold))
     a, b = (_lines(text, task, key, exact) for text in _without_complaints(ours, theirs))
@@ -153,7 +158,7 @@ def _same_names(a: Lines, b: Lines, task: Task) -> bool:
     if len(a) != len(b) or not _SUPERLATIVE.search(task.query) or _MEASURE.search(task.query):
         return False
     long, short = (a, b) if len("".join(a)) > len("".join(b)) else (b, a)
-    parts = [re.fullmatch(r"[\d.]+[KMGTP]? (?P<name>\S*[^\W\d]\S*)", line) for line in long]
+    parts = [re.fullmatch(r"[\d.]+[KMGTP]? (?P<name>(?=\S*[^\W\d])\S+)", line) for line in long]
     return bool(parts) and [part and part["name"] for part in parts] == short
 
 

@@ -1,0 +1,29 @@
+"""No output of an agent's may hold up the scoring of a run."""
+
+import time
+
+import pytest
+
+from intercode.rewards import bash_exact
+from intercode.types import Outcome, Task
+
+TASK = Task("0", "Which is the largest file below /srv? Print its name.", "find /srv -type f | sort | tail -1")
+HOSTILE = {
+    "a long word of one letter": "1 " + "a" * 250_000 + " b",
+    "a long number": "1" * 250_000,
+    "a word without an end, and colons": "a: " * 80_000,
+    "many short lines": "1\n" * 120_000,
+    "blanks": " \t" * 120_000,
+    "slashes": "/" * 250_000,
+    "dots": "./" * 120_000,
+    "a line of complaints": "find: " + "x: " * 80_000 + "Permission denied",
+    "eight megabytes": "1 a b\n" * 1_400_000,
+}
+
+
+@pytest.mark.parametrize("output", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_answers_are_compared_in_no_time(output: str) -> None:
+    started = time.process_time()
+    score = bash_exact(Outcome(output), Outcome("/srv/big.bin\n"), TASK)
+    assert not score.success
+    assert time.process_time() - started < 2
