@@ -14,7 +14,7 @@ import os
 import shutil
 import stat
 import subprocess
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -55,15 +55,19 @@ _COMPRESSED = {b"\x1f\x8b": "--gzip", b"BZh": "--bzip2", b"\xfd7zXZ": "--xz", b"
 
 @dataclass(frozen=True)
 class Template:
-    """`layers` bottom first, each with its files in a folder `tree`; `lent` are host folders shown read-only at their own path; `digest` names the content."""
+    """`layers` bottom first, each with its files in a folder `tree`; `digest` names the content.
+
+    `lent` are host folders shown read-only at their own path, less what lies in the `covered` folders below them.
+    """
 
     layers: tuple[Path, ...]
     lent: tuple[str, ...]
     digest: str
+    covered: tuple[str, ...] = ()
 
     def over(self, layer: Path) -> Template:
         """This template with one more layer on top."""
-        return Template((*self.layers, layer), self.lent, _hash(self.digest, layer.name))
+        return Template((*self.layers, layer), self.lent, _hash(self.digest, layer.name), self.covered)
 
     def files(self, skip: Collection[str] = ()) -> dict[str, Change]:
         """The state of all files and links by absolute path, but for what is called, or lies below, a name in `skip`."""
@@ -147,7 +151,16 @@ def _host() -> Template:
     key = _hash("host", repr(_WRITTEN), *(_folder_digest(path) if path.is_dir() else _file_digest(path) for path in borrowed))
     layer = cache.folder("layers", key, lambda made: _skeleton(new_tree(made), borrowed))
     lent = ["/usr", *(f"/{name}" for name in _roots() if not Path("/", name).is_symlink())]
-    return Template((layer,), tuple(lent), key)
+    return Template((layer,), tuple(lent), key, tuple(_covered(lent)))
+
+
+def _covered(lent: list[str]) -> Iterator[str]:
+    """What an agent must not find in a lent folder: what this machine's owner put there, this package with its golds, and the
+    folders of the run."""
+    candidates = [Path("/usr/local"), Path("/usr/src"), Path(__file__).parents[1], Path.cwd(), cache.root()]
+    for path in candidates:
+        if any(path.is_relative_to(folder) and str(path) != folder for folder in lent) and path.is_dir():
+            yield str(path)
 
 
 def new_tree(made: Path) -> Path:

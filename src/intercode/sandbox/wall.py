@@ -134,7 +134,7 @@ class Wall:
         weakened: Weakened,
     ) -> None:
         config = {
-            "plan": [len(template.layers), template.lent, limits.disk],
+            "plan": [len(template.layers), template.lent, template.covered, limits.disk],
             "env": env,
             "persistent": session == "persistent",
             "memory": limits.memory,

@@ -26,10 +26,11 @@ _INODE_SHARE = 2048
 
 
 class Plan(NamedTuple):
-    """What the host asked for: how many layers, which host folders are lent, sizes in bytes."""
+    """What the host asked for: how many layers, which host folders are lent and covered again, sizes in bytes."""
 
     layers: int
     lent: list[str]
+    covered: list[str]
     disk: int
 
 
@@ -61,6 +62,8 @@ def build(plan: Plan, inherited: int | None) -> Handles:
     kernel.mount(_ROOT, _ROOT, flags=kernel.BIND)
     for path in plan.lent:
         kernel.bind(path, _ROOT + path)
+    for path in plan.covered:
+        _cover(path)
     _devices()
     return handles
 
@@ -101,6 +104,12 @@ def freeze_settings() -> None:
     kernel.bind(settings, settings)
     locked = kernel.NOSUID | kernel.NODEV | kernel.NOEXEC
     kernel.mount("none", settings, flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | locked)
+
+
+def _cover(path: str) -> None:
+    """An empty folder over one that the agent must not see; one that is below such a folder is gone already."""
+    if os.path.isdir(_ROOT + path):
+        kernel.mount("tmpfs", _ROOT + path, "tmpfs", kernel.RDONLY, "size=0,mode=755")
 
 
 def _devices() -> None:

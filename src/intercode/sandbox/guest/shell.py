@@ -1,11 +1,14 @@
 """How an action is started and how one learns that it ended. Two kinds of job, one face: `begin`, `finished`, `status`.
 
-Persistent: one bash lives on between actions. It reads "token NUL action NUL" from descriptor 201, evaluates the action with
+Persistent: one bash lives on between actions. It reads "token, how, NUL, action" from descriptor 201, evaluates the action with
 200 and 201 closed, and reports "status token" on 200. The token is random, so a report that an agent forged, or one that an
 interrupt repeated, matches no later action. If bash dies, or is replaced by `exec`, the end of the process ends the action.
 
-    cell ── token\\0 action\\0 ──► 201  bash  200 ── "0 9f3c…\\n" ──► cell
+    cell ── token-N9\\0action ──► 201  bash  200 ── "0 9f3c…\\n" ──► cell
                                      └── stdout, stderr ── one pipe ──► cell (bytes, never read as anything)
+
+`how` is an option of bash's `read`: -N with the number of characters, which lets it read in blocks; or -r, if that number
+depends on the agent's locale: then the action ends with a NUL, and bash reads it byte by byte.
 
 Both lie above 63, from where bash gives descriptors to coprocesses and process substitutions.
 
@@ -26,9 +29,9 @@ _LOOP = "; ".join(
         "trap '{ return 130; } 2>/dev/null; continue 99' INT",
         "while :",
         "do while { __intercode[1]=$?",
-        """printf '%d %s\\n' "${__intercode[1]}" "${__intercode[0]}" >&200 || exit""",
+        """printf '%d %s\\n' "${__intercode[1]}" "${__intercode[0]::12}" >&200 || exit""",
         "IFS= read -r -d '' -u 201 '__intercode[0]'",
-        "IFS= read -r -d '' -u 201 '__intercode[2]'",
+        """IFS= read -r -d '' "${__intercode[0]:12}" -u 201 '__intercode[2]'""",
         "} >/dev/null 2>&1",
         "do if { __intercode; } >/dev/null 2>&1",
         'then eval "${__intercode[2]}" 200>&- 201<&-',
@@ -117,7 +120,8 @@ class Shell(Job):
     def begin(self, action: bytes) -> None:
         self._token, self._next = self._next, _token()
         self.exit_code = None
-        self._pending = memoryview(self._token + b"\0" + action + b"\0")
+        how, action = (b"-N%d" % len(action), action) if action.isascii() and action else (b"-r", action + b"\0")
+        self._pending = memoryview(self._token + how + b"\0" + action)
         self.feed()
 
     def feed(self) -> None:
@@ -205,7 +209,7 @@ def once(action: bytes) -> list[str]:
 
 
 def _token() -> bytes:
-    """A name for one action that no earlier action can know."""
+    """A name for one action that no earlier action can know: 12 letters, which the loop counts off."""
     return os.urandom(6).hex().encode()
 
 
