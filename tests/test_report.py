@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from intercode.errors import UsageError
-from intercode.report import interval, require_comparable, summary, table, wilson
+from intercode.report import interval, reasons, require_comparable, summary, table, wilson
 from intercode.types import Episode, Turn, Usage
 
 CONFIG = {"run": "runs/a", "env": "bash", "agent": "try_again", "model": "m", "reward": "exact", "userland": "debian"}
@@ -44,6 +44,13 @@ def test_rates_are_over_scored_episodes_and_costs_over_all() -> None:
     assert (made["episodes"], made["errors"]) == (3, 1)
     assert (made["success_rate"], made["mean_reward"], made["mean_turns"]) == (0.5, 0.75, 3.0)
     assert (made["tokens"], made["cost"], made["seconds"]) == (90, 0.06, 3.0)
+
+
+def test_each_distinct_error_is_told_once_with_its_count_and_at_most_five() -> None:
+    assert reasons(EPISODES) == ["1 × model: down"]
+    assert reasons(EPISODES[:2]) == []
+    many = [episode(str(number), None, error=f"data: {number % 7}") for number in range(15)]
+    assert reasons(many) == ["3 × data: 0", *(f"2 × data: {number}" for number in range(1, 5)), "and 2 more"]
 
 
 def test_a_run_with_nothing_scored_claims_nothing() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
@@ -105,8 +105,7 @@ def evaluate(env: str, as_json: bool, out: str | None, resume: bool, workers: in
         config, episodes = evaluation.run(out, resume=resume, workers=workers, on_episode=tick)
     found = summary(config, episodes)
     _show_summaries([found], as_json)
-    if first := next((episode for episode in episodes if episode.error), None):
-        click.echo(f"intercode: {found['errors']} errors; the first, in task {first.task}: {first.error}", err=True)
+    _show_reasons(episodes)
     if evaluation.stopped:
         click.echo(f"intercode: stopped early: {evaluation.stopped}; go on with --resume --out {found['run']}", err=True)
     if evaluation.fault:
@@ -184,6 +183,8 @@ def report(runs: tuple[str, ...], force: bool, as_json: bool) -> None:
     found = [read_run(path) for path in runs]
     require_comparable([config for config, _ in found], force=force)
     _show_summaries([summary(config, episodes) for config, episodes in found], as_json)
+    for config, episodes in found:
+        _show_reasons(episodes, f" in {config['run']}" if len(found) > 1 else "")
 
 
 @main.group()
@@ -266,6 +267,13 @@ def _show_summaries(summaries: list[dict[str, Any]], as_json: bool) -> None:
     Console().print(table(summaries))
     for summary in summaries:
         click.echo(f"run: {summary['run']}")
+
+
+def _show_reasons(episodes: Sequence[Episode], where: str = "") -> None:
+    from intercode.report import reasons
+
+    if listed := reasons(episodes):
+        click.echo("\n  ".join([f"intercode: errors{where}:", *listed]), err=True)
 
 
 @contextmanager

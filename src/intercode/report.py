@@ -8,6 +8,7 @@ scored.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from math import sqrt
@@ -45,6 +46,13 @@ def summary(config: Mapping[str, Any], episodes: Sequence[Episode]) -> Summary:
         "tokens": sum(usage.prompt_tokens + usage.completion_tokens for usage in used),
         "cost": round(sum(usage.cost for usage in used), 6),
     }
+
+
+def reasons(episodes: Sequence[Episode], most: int = 5) -> list[str]:
+    """Why episodes have no result: each distinct error with its count, the frequent ones first, `most` of them."""
+    counts = Counter(episode.error for episode in episodes if episode.error).most_common()
+    listed = [f"{count} × {error}" for error, count in counts[:most]]
+    return listed + ([f"and {len(counts) - most} more"] if len(counts) > most else [])
 
 
 def interval(scored: Sequence[Episode]) -> tuple[float, float]:

@@ -61,7 +61,8 @@ def test_a_server_that_is_down_is_counted_as_errors_and_a_resumed_run_is_complet
     server.healthy = False
     broken = go(cli, server, box)
     assert broken.status == 3
-    assert "errors; the first, in task " in broken.err
+    assert "errors:\n  " in broken.err
+    assert "× model: http://127.0.0.1" in broken.err
     assert "HTTP 500" in broken.err
     assert "--resume" in broken.err
     found = broken.json
@@ -70,6 +71,7 @@ def test_a_server_that_is_down_is_counted_as_errors_and_a_resumed_run_is_complet
     assert all(line["reward"] is None and "model: " in line["error"] for line in lines(tmp_path))
     shown = cli("report", "run", "--json")
     assert (shown.status, shown.json) == (0, found)
+    assert "HTTP 500" in shown.err
     server.healthy = True
     mended = go(cli, server, box, "--resume")
     assert mended.status == 0
