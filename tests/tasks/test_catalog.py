@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from intercode.errors import DataError, UsageError
+from intercode.sandbox.cache import _root
 from intercode.tasks import catalog
 from intercode.tasks.download import cache_folder
 
@@ -127,12 +129,13 @@ def test_the_shipped_catalog_is_well_formed() -> None:
             assert file.bytes > 0
 
 
-def test_the_cache_is_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_is_one_cache_and_it_is_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("INTERCODE_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache_folder() == tmp_path / ".cache" / "intercode"
+    roots = Path("/var/cache/intercode") if os.getuid() == 0 else None
+    assert cache_folder() == _root() == (roots or tmp_path / ".cache" / "intercode")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_folder() == tmp_path / "xdg" / "intercode"
+    assert cache_folder() == _root() == (roots or tmp_path / "xdg" / "intercode")
     monkeypatch.setenv("INTERCODE_CACHE", str(tmp_path / "own"))
-    assert cache_folder() == tmp_path / "own"
+    assert cache_folder() == _root() == tmp_path / "own"

@@ -46,11 +46,15 @@ class _Interrupted(Exception):
 
 
 def cache_folder() -> Path:
-    """$INTERCODE_CACHE, or intercode below $XDG_CACHE_HOME, or ~/.cache/intercode. Not created here."""
+    """The folder that the sandboxes' cache is in too (`sandbox/cache.py` has the same rule). Not created here.
+
+    $INTERCODE_CACHE; else /var/cache/intercode for root, and for others $XDG_CACHE_HOME/intercode or ~/.cache/intercode.
+    """
     if own := os.environ.get("INTERCODE_CACHE"):
-        return Path(own)
-    shared = os.environ.get("XDG_CACHE_HOME")
-    return (Path(shared) if shared else Path.home() / ".cache") / "intercode"
+        return Path(own).resolve()
+    if os.getuid() == 0:
+        return Path("/var/cache/intercode")
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "intercode"
 
 
 def digest_of(path: Path) -> str | None:
