@@ -67,6 +67,12 @@ def test_wilson_gives_the_known_figures(rate: float, count: int, low: float, hig
     assert wilson(rate, count) == pytest.approx((low, high), abs=1e-4)
 
 
+@pytest.mark.parametrize("count", range(1, 300, 7))
+def test_an_interval_at_either_end_reaches_it_exactly(count: int) -> None:
+    assert wilson(0.0, count)[0] == 0.0
+    assert wilson(1.0, count)[1] == 1.0
+
+
 def test_with_one_epoch_the_interval_is_plain_wilson() -> None:
     scored = [episode(str(i), float(i < 27)) for i in range(60)]
     assert interval(scored) == wilson(27 / 60, 60)
@@ -114,6 +120,13 @@ def test_runs_on_different_userlands_are_not_compared() -> None:
     with pytest.raises(UsageError, match=r"runs/b.*--force"):
         require_comparable([CONFIG, other])
     require_comparable([CONFIG, other], force=True)
+
+
+def test_brackets_in_a_name_are_shown_as_they_are() -> None:
+    console = Console(width=160)
+    with console.capture() as capture:
+        console.print(table([summary({**CONFIG, "agent": "a[bold]b", "model": "m[/red]", "env": "e[x]"}, EPISODES)]))
+    assert all(name in capture.get() for name in ("a[bold]b", "m[/red]", "e[x]"))
 
 
 def test_the_table_shows_every_run_best_first() -> None:

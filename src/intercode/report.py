@@ -16,6 +16,7 @@ from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
+from rich.text import Text
 
 from intercode.errors import UsageError
 from intercode.types import Episode
@@ -69,7 +70,8 @@ def wilson(rate: float, count: float) -> tuple[float, float]:
     z2 = Z95 * Z95 / count
     middle = (rate + z2 / 2) / (1 + z2)
     half = Z95 / (1 + z2) * sqrt(rate * (1 - rate) / count + z2 / (4 * count))
-    return max(0.0, middle - half), min(1.0, middle + half)
+    low, high = max(0.0, middle - half), min(1.0, middle + half)
+    return 0.0 if rate == 0 else low, 1.0 if rate == 1 else high  # exact there, whatever the rounding
 
 
 def _effective(clusters: Sequence[Sequence[bool]]) -> float:
@@ -102,7 +104,7 @@ def table(summaries: Sequence[Summary]) -> Table:
     for name in shown:
         made.add_column(name, justify="left" if name in ("agent", "model", "env") else "right", no_wrap=True)
     for row in rows:
-        made.add_row(*(row[name] for name in shown))
+        made.add_row(*(Text(row[name]) for name in shown))  # as they are: brackets in a name are no markup
     return made
 
 
