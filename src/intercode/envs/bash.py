@@ -20,6 +20,7 @@ from intercode.tasks import open_data
 from intercode.types import ExecResult, Outcome, Score, Task
 
 Reward = Literal["exact", "paper"] | Callable[[Outcome, Outcome, Task], Score]
+_NOT_FOUND = 127
 _MISSING = re.compile(r"^\S*bash: line \d+: (.+): command not found$", re.MULTILINE)
 _PATH = re.compile(r"(?<![^\s=<>&|;(])(/[\w.+-]+(?:/[\w.+-]+)+)/?(?![\w.+/*?\[{$-])")
 """An absolute path of two names or more that is a word of its own, without quotes and patterns."""
@@ -132,7 +133,14 @@ class BashEnv(InterCodeEnv):
     def _gold(self, place: Place, task: Task) -> Outcome:
         """The gold's outcome; executing it uses the place, so ask before the episode begins there."""
         key = (task.id, place.ground.template.digest)
-        return self._golds.get(key, lambda: execute_gold(place, task.gold))
+        return self._golds.get(key, lambda: self._execute_gold(place, task))
+
+    def _execute_gold(self, place: Place, task: Task) -> Outcome:
+        """Under `exact`, a gold that cannot run is no yardstick; the paper's reward compares with whatever it printed."""
+        outcome = execute_gold(place, task.gold)
+        if self.reward == "exact" and (place.last.timed_out or place.last.exit_code == _NOT_FOUND):
+            raise DataError(f"task {task.id}: {'; '.join(_faults(place.last))}; see `intercode check`")
+        return outcome
 
     def _gold_again(self, ground: Ground) -> Outcome:
         key = (f"{self.task.id} again", ground.template.digest)

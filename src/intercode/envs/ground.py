@@ -52,7 +52,7 @@ for path; do
     [[ ! -e /$top ]] || compgen -G "$path*" >/dev/null || printf '%s\\n' "$path"
 done
 """
-_ARCHIVE = "/dev/shm/left.tar"
+_ARCHIVE, _NAMES_LEFT = "/dev/shm/left.tar", "/dev/shm/left.names"
 _NOTHING = ExecResult("", 0)
 
 
@@ -206,14 +206,22 @@ def execute_gold_again(place: Place, gold: str) -> Outcome:
     left = [path for path, change in first.changes.items() if ignored(path) and change.kind != "removed"]
     if not left:
         return first
-    place.sandbox.exec("", argv=["tar", "--no-recursion", "-Pcf", _ARCHIVE, *left], cwd="/")
+    place.sandbox.write(_NAMES_LEFT, "\0".join(left).encode("utf-8", "surrogateescape"))
+    _tar(place, "--no-recursion", "--null", "-T", _NAMES_LEFT, "-Pcf", _ARCHIVE)
     archive = place.sandbox.read(_ARCHIVE, limit=1 << 28)
     place.begin()
-    place.sandbox.write(_ARCHIVE, archive)
     place.act("")
-    place.sandbox.exec("", argv=["tar", "-Pxf", _ARCHIVE], cwd="/")
+    place.sandbox.write(_ARCHIVE, archive)
+    _tar(place, "-Pxf", _ARCHIVE)
     place.act(gold)
     return place.outcome()
+
+
+def _tar(place: Place, *options: str) -> None:
+    result = place.sandbox.exec("", argv=["tar", *options], cwd="/")
+    if result.exit_code != 0:
+        said = result.output.strip()[-200:]
+        raise DataError(f"what the gold left in ignored folders cannot be carried over to its next execution: {said}")
 
 
 def missing_paths(place: Place, paths: Sequence[str], *, fresh: bool = False) -> list[str]:

@@ -14,6 +14,9 @@ from intercode.sandbox.wall import Wall
 
 _SETUP_LIMITS = Limits(seconds=600, memory=4096 * MIB, disk=2048 * MIB, file_size=1024 * MIB, processes=512)
 
+_SCRIPT = "/dev/shm/setup.sh"
+"""Where the script lies while it runs: outside of what becomes the layer."""
+
 
 def make_template(*, image: str | None = None, tree: Path | None = None, setup: Path | None = None) -> Template:
     """`image` is a built image's name, a root file system or None for the host's; `tree` goes to `/`; `setup` runs once."""
@@ -42,7 +45,8 @@ def _run(below: Template, text: str, name: str, made: Path) -> None:
     made.chmod(0o755)
     wall = Wall(below, _SETUP_LIMITS, "stateless", export=made)
     with LocalSandbox.inside(wall, _SETUP_LIMITS) as sandbox:
-        result = sandbox.exec("", argv=["bash", "-c", text, "setup"], cwd="/")
+        sandbox.write(_SCRIPT, text.encode())
+        result = sandbox.exec("", argv=["bash", _SCRIPT], cwd="/")
         if result.exit_code != 0:
             how = "ran out of time" if result.timed_out else f"ended with status {result.exit_code}"
             raise DataError(f"the setup script {name} {how}; it printed:\n{result.output[-2000:]}")

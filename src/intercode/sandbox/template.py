@@ -123,8 +123,14 @@ def base(image: str | None) -> Template:
             f"no image named {image!r} and no such path; make one with `intercode image build {image}`, "
             "or give the path of a root file system"
         )
-    layer = path if path == built else unpack(path)
+    layer = path if path == built else unpack(_root_file_system(path))
     return Template((layer,), (), _hash("root", layer.name, _stamp(layer)))
+
+
+def _root_file_system(path: Path) -> Path:
+    if path.is_dir() and not any(os.path.lexists(path / shell) for shell in ("bin/bash", "usr/bin/bash")):
+        raise UsageError(f"{path} is no root file system: it has no bash in bin or usr/bin")
+    return path
 
 
 def with_tree(template: Template, tree: Path) -> Template:
