@@ -146,7 +146,7 @@ def _proc(what: str) -> Finding:
 def _python(what: str) -> Finding:
     mend = "apt-get install python3 (3.9 or newer)"
     try:
-        program, folders = wall._guest_python()
+        program, folders = wall.guest_python()
     except IntercodeError as error:
         return Finding(what, False, str(error), mend)
     trial = _try(*_walled(*_bound(folders)), "--", program, "-I", "-S", "-c", _PYTHON_VERSION)
@@ -160,7 +160,7 @@ def _overlay(what: str) -> Finding:
 
 
 def _attributes(what: str) -> Finding:
-    program, folders = wall._guest_python()
+    program, folders = wall.guest_python()
     trial = _try(*_walled("--tmpfs", "/t", *_bound(folders)), "--", program, "-I", "-S", "-c", _SET_ATTRIBUTE)
     if trial.worked:
         return Finding(what, True, "folders can be marked as replaced", "")
@@ -191,7 +191,7 @@ def _cache() -> Finding:
 
 def _leftovers() -> Iterator[Finding]:
     """Work folders of builds that did not end; young ones may be at work."""
-    old = [str(path) for path in cache._root().glob("*/.*") if _stale(path)]
+    old = [str(path) for path in cache.place().glob("*/.*") if _stale(path)]
     if old:
         yield Finding("leftovers", None, f"{len(old)} builds were cut short", f"rm -rf -- {' '.join(old)}")
 
@@ -256,7 +256,7 @@ def _owners(sandbox: LocalSandbox) -> Finding:
 def _walled(*more: str) -> list[str]:
     """bwrap as the wall starts it, without its layers."""
     argv = ["bwrap", "--unshare-all", "--unshare-user", "--uid", "0", "--gid", "0", "--cap-add", "ALL"]
-    return [*argv, "--ro-bind", "/usr", "/usr", *wall._usr_links(), "--dev", "/dev", *more]
+    return [*argv, "--ro-bind", "/usr", "/usr", *wall.usr_links(), "--dev", "/dev", *more]
 
 
 def _bound(folders: list[str]) -> list[str]:

@@ -25,8 +25,12 @@ _GUEST = Path(__file__).with_name("guest")
 
 
 def root() -> Path:
-    path = _root()
-    path.mkdir(parents=True, exist_ok=True)
+    """The cache's folder, made if need be. Raises `SandboxUnavailable` if sandboxes could not read it."""
+    path = place()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SandboxUnavailable(f"the cache {path} cannot be made ({error.strerror}); set INTERCODE_CACHE") from error
     if not identity().reaches(path):
         raise SandboxUnavailable(
             f"the sandboxes' user (uid {identity().uid}) cannot enter the cache {path}; "
@@ -35,7 +39,8 @@ def root() -> Path:
     return path
 
 
-def _root() -> Path:
+def place() -> Path:
+    """Where the cache is, or will be."""
     named = os.environ.get("INTERCODE_CACHE")
     if named:
         return Path(named).resolve()
@@ -60,7 +65,7 @@ def folder(kind: str, key: str, build: Callable[[Path], None]) -> Path:
         build(made)
         _settle(made, final)
     finally:
-        _remove(work)
+        remove(work)
     return final
 
 
@@ -72,7 +77,7 @@ def _settle(made: Path, final: Path) -> None:
             raise
 
 
-def _remove(work: Path) -> None:
+def remove(work: Path) -> None:
     """Folders without write permission are in the way of an ordinary user."""
     shutil.rmtree(work, ignore_errors=True)
     if work.exists():

@@ -84,7 +84,7 @@ def build_image(
         record = Image(name, suite, tuple(packages), _versions(fresh / template.TREE), _size(fresh))
         _settle(fresh, final, force)
     finally:
-        cache._remove(fresh)
+        cache.remove(fresh)
     _record(name).write_text(json.dumps(asdict(record), indent=1) + "\n")
     return final
 
@@ -151,7 +151,7 @@ def _settle(fresh: Path, final: Path, force: bool) -> None:
     except OSError:
         raise UsageError(f"another process made an image named {final.name!r} meanwhile; that one stays") from None
     finally:
-        cache._remove(old)
+        cache.remove(old)
 
 
 def _versions(root: Path) -> dict[str, str]:

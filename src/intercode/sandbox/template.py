@@ -148,7 +148,10 @@ def unpack(source: Path) -> Path:
     """The layer that holds `source`, a folder or a tar; made when it is not in the cache."""
     if not source.exists():
         raise UsageError(f"{source}: no such file or folder")
-    digest = _folder_digest(source) if source.is_dir() else _file_digest(source)
+    try:
+        digest = _folder_digest(source) if source.is_dir() else _file_digest(source)
+    except OSError as error:
+        raise UsageError(f"{error.filename or source} cannot be read: {error.strerror}") from error
     return cache.folder("layers", digest, lambda made: _extract(source, new_tree(made)))
 
 

@@ -205,8 +205,8 @@ def _command(template: Template) -> list[str]:
         raise SandboxUnavailable("bubblewrap is not installed; mend it with: apt-get install bubblewrap")
     argv = [bwrap, "--unshare-all", "--unshare-user", "--uid", "0", "--gid", "0", "--cap-add", "ALL"]
     argv += ["--die-with-parent", "--as-pid-1", "--new-session", "--hostname", "intercode"]
-    argv += ["--ro-bind", "/usr", "/usr", *_usr_links(), "--proc", "/proc", "--dev", "/dev", "--dir", "/layers"]
-    python, folders = _guest_python()
+    argv += ["--ro-bind", "/usr", "/usr", *usr_links(), "--proc", "/proc", "--dev", "/dev", "--dir", "/layers"]
+    python, folders = guest_python()
     for folder in folders:
         argv += ["--ro-bind", folder, folder]
     argv += ["--ro-bind", str(guest_folder(python)), "/guest"]
@@ -215,7 +215,7 @@ def _command(template: Template) -> list[str]:
     return [*argv, "--", python, "-I", "-S", "-B", "-c", _START]
 
 
-def _usr_links() -> list[str]:
+def usr_links() -> list[str]:
     """/bin, /lib and their like: links into /usr where the host has merged them, folders elsewhere."""
     argv: list[str] = []
     for name in ("bin", "sbin", "lib", "lib32", "lib64"):
@@ -227,7 +227,7 @@ def _usr_links() -> list[str]:
     return argv
 
 
-def _guest_python() -> tuple[str, list[str]]:
+def guest_python() -> tuple[str, list[str]]:
     """An interpreter that the wall's user can reach, and the folders beside /usr that it needs."""
     if os.access("/usr/bin/python3", os.X_OK):
         return "/usr/bin/python3", []
