@@ -22,7 +22,8 @@ OPTIONS: dict[str, Any] = {
 def results(folder: Path, workers: int, **options: Any) -> dict[tuple[str, int], dict[str, Any]]:
     """The lines of episodes.jsonl by task and epoch, without the time that each turn took."""
     evaluation = Evaluation.plan("bash", **{**OPTIONS, **options})
-    evaluation.run(folder, resume=False, workers=workers, on_episode=None)
+    with evaluation.open(folder, resume=False, workers=workers) as store:
+        evaluation.run(store, workers=workers)
     lines = [json.loads(line) for line in (folder / "episodes.jsonl").read_text().splitlines()]
     for line in lines:
         for turn in line["turns"]:

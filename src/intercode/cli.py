@@ -17,6 +17,8 @@ import click
 from intercode.errors import IntercodeError, UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from intercode.types import Episode
 
 Command = Callable[..., None]
@@ -31,7 +33,8 @@ class _Group(click.Group):
         except IntercodeError as error:
             click.echo(f"intercode: {error}", err=True)
             sys.exit(2 if isinstance(error, UsageError) else 3)
-        except (KeyboardInterrupt, click.exceptions.Abort):
+        except (KeyboardInterrupt, click.exceptions.Abort) as interrupt:
+            click.echo(f"intercode: {interrupt or 'interrupted'}", err=True)
             sys.exit(130)
 
 
@@ -101,8 +104,10 @@ def evaluate(env: str, as_json: bool, out: str | None, resume: bool, workers: in
     if resume and out is None:
         raise UsageError("--resume needs --out with the run's folder")
     evaluation = Evaluation.plan(env, **options)
-    with _progress(len(evaluation.tasks) * evaluation.epochs, quiet=as_json) as tick:
-        config, episodes = evaluation.run(out, resume=resume, workers=workers, on_episode=tick)
+    with evaluation.open(out, resume=resume, workers=workers) as store:
+        click.echo(f"run: {store.path}", err=True)
+        with _resumable(store.path), _progress(len(evaluation.tasks) * evaluation.epochs, quiet=as_json) as tick:
+            config, episodes = evaluation.run(store, workers=workers, on_episode=tick)
     found = summary(config, episodes)
     _show_summaries([found], as_json)
     _show_reasons(episodes)
@@ -274,6 +279,14 @@ def _show_reasons(episodes: Sequence[Episode], where: str = "") -> None:
 
     if listed := reasons(episodes):
         click.echo("\n  ".join([f"intercode: errors{where}:", *listed]), err=True)
+
+
+@contextmanager
+def _resumable(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"interrupted; go on with --resume --out {folder}") from None
 
 
 @contextmanager

@@ -15,12 +15,14 @@ import pytest
 from cli_words import EVAL_KEYS, INTERCODE
 from families import wait_until
 
+from intercode.runner.evaluation import _new_folder
+
 pytestmark = pytest.mark.slow
 
 
 def test_one_json_object_with_the_fixed_keys(cli: Any, box: Path) -> None:
     done = cli("eval", "bash", "--data", box, "--agent", "gold", "--out", "run", "--json")
-    assert (done.status, done.err) == (0, "")
+    assert (done.status, done.err) == (0, "run: run\n")
     found = done.json
     assert set(found) == EVAL_KEYS
     low, high = found.pop("ci95")
@@ -34,11 +36,17 @@ def test_one_json_object_with_the_fixed_keys(cli: Any, box: Path) -> None:
 
 def test_without_json_a_table_and_the_runs_folder(cli: Any, box: Path, tmp_path: Path) -> None:
     done = cli("eval", "bash", "--data", box, "--agent", "noop", "--limit", 2)
-    assert (done.status, done.err) == (0, "")
     (folder,) = (tmp_path / "runs").iterdir()
+    assert (done.status, done.err) == (0, f"run: runs/{folder.name}\n")
     assert f"run: runs/{folder.name}" in done.out
     assert "noop" in done.out
     assert len((folder / "episodes.jsonl").read_text().splitlines()) == 2
+
+
+def test_runs_that_start_in_one_second_have_a_folder_each(tmp_path: Path) -> None:
+    names = {_new_folder(tmp_path / "runs", "bash", "m:f").name for _ in range(5)}
+    assert len(names) == 5
+    assert any(name.endswith("-2") for name in names)
 
 
 def test_the_run_records_all_that_decides_its_results(cli: Any, box: Path, tmp_path: Path) -> None:
@@ -182,7 +190,7 @@ def test_an_interrupted_run_ends_with_130_and_can_be_resumed(cli: Any, box: Path
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (130, "")
-    assert "Traceback" not in err
+    assert err == "run: run\nintercode: interrupted; go on with --resume --out run\n"
     assert 1 <= file.read_bytes().count(b"\n") < 5
     resumed = cli(*words, "--resume", PYTHONPATH=str(tmp_path))
     assert (resumed.status, resumed.json["episodes"], resumed.json["success_rate"]) == (0, 5, 1.0)

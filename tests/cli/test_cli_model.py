@@ -34,7 +34,7 @@ def lines(tmp_path: Path) -> list[dict[str, Any]]:
 def test_a_model_on_a_local_server_plays_every_task(cli: Any, server: ChatServer, box: Path, tmp_path: Path) -> None:
     done = go(cli, server, box, "--seed", 3, "--temperature", 0.5)
     found = done.json
-    assert (done.status, done.err) == (0, "")
+    assert (done.status, done.err) == (0, "run: run\n")
     assert (found["episodes"], found["success_rate"], found["model"]) == (5, 1.0, "tiny")
     assert (found["mean_turns"], found["tokens"], found["cost"]) == (2.0, 2 * 5 * 110, 0.0)
     assert {request["model"] for request in server.requests} == {"tiny"}

@@ -20,7 +20,7 @@ def test_an_agent_that_breaks_its_sandbox_on_every_task_scores_0_with_0_errors(c
     before = alive(family(os.getpid()))
     done = cli("eval", "bash", "--agent", f"hostile_agents:{agent}", "--out", "run", "--json", PYTHONPATH=HERE, timeout=300)
     found = done.json
-    assert (done.status, done.err) == (0, "")
+    assert (done.status, done.err) == (0, "run: run\n")
     assert (found["episodes"], found["errors"], found["success_rate"], found["mean_reward"]) == (50, 0, 0.0, 0.0)
     assert wait_until(lambda: alive(family(os.getpid())) <= before)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import platform
 import subprocess
 import time
@@ -14,7 +15,7 @@ from typing import Any
 from intercode.agents import Agent, make_agent
 from intercode.env import Setting
 from intercode.envs import prepare
-from intercode.errors import IntercodeError, ModelError, SandboxError, UsageError
+from intercode.errors import IntercodeError, ModelError, SandboxError, StoreError, UsageError
 from intercode.models import Model, make_model
 from intercode.recordings import load_recording
 from intercode.runner.meter import Limits, Meter
@@ -73,29 +74,31 @@ class Evaluation:
     def tasks(self) -> Sequence[Task]:
         return self.setting.tasks
 
+    def open(self, out: str | Path | None, *, resume: bool, workers: int) -> RunStore:
+        """The run's folder: `out`, or a new one below runs/. Raises as `RunStore.create` does."""
+        folder = Path(out) if out else _new_folder(Path("runs"), self.config["env"], self.agent.name)
+        started = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+        facts = {"run": str(folder), "created": started, "workers": workers, "git_commit": _commit(), "versions": _versions()}
+        return RunStore.create(folder, {**self.config, **facts}, resume=resume)
+
     def run(
-        self, out: str | Path | None, *, resume: bool, workers: int, on_episode: Callable[[Episode], None] | None
+        self, store: RunStore, *, workers: int, on_episode: Callable[[Episode], None] | None = None
     ) -> tuple[dict[str, Any], list[Episode]]:
         """Play what the folder does not hold yet; the whole run's settings and episodes.
 
         Faults that end the run are kept in `fault`, since the episodes played until then are there to be shown.
         """
-        out = Path(out) if out else Path("runs") / _folder_name(self.config["env"], self.agent.name)
-        started = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-        facts = {"run": str(out), "created": started, "workers": workers, "git_commit": _commit(), "versions": _versions()}
         meter = Meter(self.limits)
-        with RunStore.create(out, {**self.config, **facts}, resume=resume) as store:
-            try:
-                evaluate(
-                    self.setting, self.agent.strategy, self.model,
-                    tasks=self.tasks, store=store, workers=workers, epochs=self.epochs, seed=self.seed,
-                    meter=meter, on_episode=on_episode,
-                )  # fmt: skip
-            except (SandboxError, ModelError) as fault:
-                self.fault = fault
-            episodes = store.episodes()
+        try:
+            evaluate(
+                self.setting, self.agent.strategy, self.model,
+                tasks=self.tasks, store=store, workers=workers, epochs=self.epochs, seed=self.seed,
+                meter=meter, on_episode=on_episode,
+            )  # fmt: skip
+        except (SandboxError, ModelError) as fault:
+            self.fault = fault
         self.stopped = None if self.fault else meter.over()
-        return {**self.config, "run": str(out)}, episodes
+        return {**self.config, "run": str(store.path)}, store.episodes()
 
 
 def _versions() -> dict[str, str]:
@@ -112,6 +115,17 @@ def _commit() -> str | None:
     return done.stdout.strip() or None
 
 
-def _folder_name(env: str, agent: str) -> str:
+def _new_folder(below: Path, env: str, agent: str) -> Path:
+    """A folder that was not there, for this run alone: two that start in one second get two."""
     plain = "".join(letter if letter.isalnum() else "-" for letter in f"{env}-{agent}")
-    return f"{plain}-{time.strftime('%Y%m%d-%H%M%S')}"
+    name = f"{plain}-{time.strftime('%Y%m%d-%H%M%S')}"
+    for number in itertools.count(1):
+        folder = below / (name if number == 1 else f"{name}-{number}")
+        try:
+            folder.mkdir(parents=True)
+            break
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise StoreError(f"{folder} cannot be made ({error}); choose another folder with --out") from error
+    return folder
