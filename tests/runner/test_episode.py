@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from calculator import Calculator, make_tasks
@@ -211,9 +212,53 @@ def test_the_generator_is_closed_however_it_ends(end: str) -> None:
     if end in expected:
         expected[end]()
     else:
-        with pytest.raises((SandboxDied, ZeroDivisionError)):
+        with pytest.raises((SandboxDied, UsageError)):
             run(strategy)
     assert closed == [True]
+
+
+def test_an_action_of_none_always_has_a_note_and_so_costs_a_turn() -> None:
+    def strategy(task: Task, protocol: str) -> Moves:
+        while True:
+            yield Act(None)
+
+    episode = run(strategy, limits=Limits(turns=3))
+    assert (len(episode.turns), episode.ended) == (3, "turns")
+    assert all("No code" in turn.observation for turn in episode.turns)
+
+
+def raises(task: Task, protocol: str) -> Moves:
+    yield Act(str(1 // 0))
+
+
+def ends_badly(task: Task, protocol: str) -> Moves:
+    try:
+        yield Act("submit")
+    finally:
+        {}["nothing"]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "told"),
+    [
+        (raises, "raises raised ZeroDivisionError.*test_episode.py, line"),
+        (ends_badly, "ends_badly raised KeyError"),
+        (lambda task: iter(()), "raised TypeError"),
+        (lambda task, protocol: None, "returned None.*generator function"),
+        (lambda task, protocol: [Act("submit")], "returned .*generator function"),
+        (lambda task, protocol: (each for each in ["ls"]), "yielded 'ls'"),
+        (lambda task, protocol: (Act(each) for each in [7]), "yielded Act"),
+    ],
+)
+def test_a_strategy_that_fails_is_the_callers_fault_and_named(strategy: Any, told: str) -> None:
+    with pytest.raises(UsageError, match=f"test_episode:.*{told}"):
+        run(strategy)
+
+
+def test_what_a_strategy_raised_is_chained() -> None:
+    with pytest.raises(UsageError) as caught:
+        run(raises)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
 def test_the_strategy_sees_the_query_as_the_environment_words_it() -> None:

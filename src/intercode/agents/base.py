@@ -17,6 +17,8 @@ from typing import Any
 
 from intercode.types import Message, Reply, Task
 
+NO_CODE = "No code was found in the reply."
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:
@@ -29,13 +31,17 @@ class Ask:
 class Act:
     """Code for the environment. Answered with a `Step`.
 
-    An action of None means that the reply held no code: nothing is executed, the turn earns 0, and `note` is the
-    observation. `thought` is what the model said around its code; it is recorded only.
+    An action of None means that the reply held no code: nothing is executed, the turn earns 0, and `note`, which is
+    never empty then, is the observation. `thought` is what the model said around its code; it is recorded only.
     """
 
     action: str | None
     thought: str | None = None
     note: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.action is None and not self.note:
+            object.__setattr__(self, "note", NO_CODE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,14 +13,14 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import replace
 from typing import Any, Protocol, SupportsFloat
 
-from intercode.agents.base import SUBMIT, Act, Ask, Moves, Step, Strategy
+from intercode.agents.base import SUBMIT, Act, Ask, Step, Strategy
 from intercode.errors import UsageError
 from intercode.models.base import Model
 from intercode.runner.meter import Meter
+from intercode.runner.moves import moves
 from intercode.types import Ended, Episode, Reply, Score, Task, Turn
 
 UNSCORED = Score(0.0, False)
@@ -53,16 +53,17 @@ def play(
 
     `meter.limits.turns` bounds the actions, with or without code; one more is allowed if it is the submission.
     A run that must stop cuts the episode off: ``ended="limit"`` and no reward. `turns` is filled as they happen, for a
-    caller who wants them after a fault. Raises `DataError`, `SandboxError` and `ModelError`.
+    caller who wants them after a fault. Raises `DataError`, `SandboxError` and `ModelError`, and `UsageError` for a
+    strategy that fails.
     """
     log = [] if turns is None else turns
     query, _ = env.reset(seed=seed, options={"task": task.id})
     best = UNSCORED
     ended: Ended | None = None
     answer: Reply | Step | None = None
-    with closing(strategy(replace(task, query=query), env.protocol)) as flow:
+    with moves(strategy, replace(task, query=query), env.protocol) as advance:
         while ended is None:
-            move = _advance(flow, answer)
+            move = advance(answer)
             if move is None or (ended := _forbidden(move, log, meter, env.protocol)):
                 ended = ended or "turns"
             elif isinstance(move, Ask):
@@ -74,15 +75,6 @@ def play(
     reward = None if ended == "limit" else score.reward
     success = reward is not None and score.success
     return Episode(task.id, query, tuple(log), reward, success, ended, score.parts, epoch, seed)
-
-
-def _advance(flow: Moves, answer: Reply | Step | None) -> Ask | Act | None:
-    """The strategy's next move, or None when it has nothing more to do."""
-    try:
-        move: Ask | Act = flow.send(answer)
-    except StopIteration:
-        return None
-    return move
 
 
 def _forbidden(move: Ask | Act, log: Sequence[Turn], meter: Meter, protocol: str) -> Ended | None:
@@ -141,7 +133,7 @@ def _step(env: Playable, act: Act) -> Step:
 
 
 def _is_open(turn: Turn) -> bool:
-    """Whether a turn is so far only a question and its reply."""
+    """Whether a turn is so far only a question and its reply; an action of None left its note."""
     return turn.action is None and not turn.observation
 
 
