@@ -42,6 +42,18 @@ def _stack(*options: Callable[[Command], Command]) -> Callable[[Command], Comman
     return lambda command: functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
 
 
+def _price(context: click.Context, option: click.Parameter, text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    try:
+        tokens_in, tokens_out = (float(part) for part in text.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not two numbers, such as 0.15,0.60") from None
+    if not (0 <= tokens_in < float("inf") and 0 <= tokens_out < float("inf")):
+        raise click.BadParameter(f"{text!r} is no price: both numbers are 0 or more")
+    return tokens_in, tokens_out
+
+
 _world = _stack(
     click.option("--data", metavar="NAME|FILE|DIR", help="Tasks: a downloaded set, a task file or a folder. [starter set]"),
     click.option("--tree", type=click.Path(exists=True), help="Files that are placed at / (folder or tar)."),
@@ -88,7 +100,11 @@ def main() -> None:
 @click.option("--epochs", type=click.IntRange(1), default=1, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--temperature", type=float, default=0.0, show_default=True)
-@click.option("--max-cost", type=click.FloatRange(0, min_open=True), metavar="USD", help="Stop the run at this price.")
+@click.option("--reply-tokens", type=click.IntRange(1), metavar="N", help="Cut each reply at N tokens. [the server's limit]")
+@click.option("--price", callback=_price, metavar="IN,OUT", help="What a million tokens cost in and out, in US dollars.")
+@click.option(
+    "--max-cost", type=click.FloatRange(0, min_open=True), metavar="USD", help="Stop the run at this cost; needs --price."
+)
 @click.option("--max-tokens", type=click.IntRange(1), help="Stop the run at this many tokens.")
 @click.option("--max-seconds", type=click.FloatRange(0, min_open=True), help="Stop the run after this time.")
 @_scoring

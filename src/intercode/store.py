@@ -24,7 +24,9 @@ from intercode.errors import StoreError, UsageError
 from intercode.types import Episode, Turn, Usage
 
 SCHEMA = 1
-FREE = frozenset({"workers", "out", "run", "created", "git_commit", "versions", "max_cost", "max_tokens", "max_seconds"})
+FREE = frozenset(
+    {"workers", "out", "run", "created", "git_commit", "versions", "price", "max_cost", "max_tokens", "max_seconds"}
+)
 """Settings that do not decide what an episode's result is: a resumed run may differ in them."""
 
 Config = Mapping[str, Any]

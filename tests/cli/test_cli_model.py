@@ -45,6 +45,25 @@ def test_a_model_on_a_local_server_plays_every_task(cli: Any, server: ChatServer
     assert turn["usage"] == {"prompt_tokens": 100, "completion_tokens": 10, "cost": 0.0}
 
 
+def test_a_spent_cost_ends_the_run_and_the_price_is_recorded(cli: Any, server: ChatServer, box: Path, tmp_path: Path) -> None:
+    done = go(cli, server, box, "--price", "10,100", "--max-cost", 0.003, "--workers", 1)
+    assert done.status == 0
+    assert "raise --max-cost" in done.err
+    assert (len(server.requests), done.json["cost"]) == (2, 0.004)
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["price"] == [10.0, 100.0]
+    assert go(cli, server, box, "--resume", "--price", "1,1").json["success_rate"] == 1.0
+
+
+def test_a_reply_is_cut_off_only_where_that_is_asked_for(cli: Any, server: ChatServer, box: Path, tmp_path: Path) -> None:
+    go(cli, server, box, "--limit", 1)
+    assert all("max_tokens" not in request for request in server.requests)
+    assert go(cli, server, box, "--limit", 1, "--reply-tokens", 77, "--resume").status == 2, "it decides results"
+    server.requests.clear()
+    go(cli, server, box, "--limit", 1, "--reply-tokens", 77, "--out", "other")
+    assert {request["max_tokens"] for request in server.requests} == {77}
+    assert json.loads((tmp_path / "other" / "run.json").read_text())["reply_tokens"] == 77
+
+
 def test_one_turn_is_submitted_for_the_model(cli: Any, server: ChatServer, box: Path) -> None:
     found = go(cli, server, box, "--turns", 1).json
     assert (found["success_rate"], len(server.requests)) == (1.0, 5)

@@ -47,7 +47,7 @@ class OpenAIModel:
     """One chat model. Safe to share between threads: nothing changes after construction.
 
     `base_url` falls back to INTERCODE_BASE_URL, then OPENAI_BASE_URL, then OpenAI's own; `api_key` to OPENAI_API_KEY
-    (local servers need none). `temperature`, `max_tokens` and `seed` are left out of the request when None.
+    (local servers need none). `temperature`, `max_tokens` (of one reply) and `seed` are left out of the request when None.
     `timeout` bounds connecting and each wait for data, in seconds; the n-th wait before another try is about
     `backoff` × 2ⁿ seconds, or what Retry-After says, and never more than a minute.
     `prices` maps a model's name to US dollars per million tokens (in, out); an unknown one costs 0.0.
@@ -60,7 +60,7 @@ class OpenAIModel:
         base_url: str | None = None,
         api_key: str | None = None,
         temperature: float | None = 0.0,
-        max_tokens: int | None = 512,
+        max_tokens: int | None = None,
         seed: int | None = None,
         tries: int = 6,
         timeout: float = 60.0,

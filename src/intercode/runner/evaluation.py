@@ -16,7 +16,7 @@ from intercode.agents import Agent, make_agent
 from intercode.env import Setting
 from intercode.envs import prepare
 from intercode.errors import IntercodeError, ModelError, SandboxError, StoreError, UsageError
-from intercode.models import Model, make_model
+from intercode.models import Model, OpenAIModel, make_model
 from intercode.recordings import load_recording
 from intercode.runner.meter import Limits, Meter
 from intercode.runner.run import evaluate
@@ -55,16 +55,25 @@ class Evaluation:
         max_tokens: int | None,
         max_seconds: float | None,
         sandbox: str,
+        reply_tokens: int | None = None,
+        price: tuple[float, float] | None = None,
         **world: Any,
     ) -> Evaluation:
+        """`price` is in US dollars per million tokens, in and out. Raises `UsageError` for what cannot be run."""
         setting = prepare(env, max_turns=None, **world)
         chosen = make_agent(agent, tasks=setting.tasks, turns=turns, load=load_recording)
         if chosen.needs_model and model is None:
             raise UsageError(f"the agent {agent} asks a model; name one with --model{_UNLESS if ':' in agent else ''}")
-        asked = make_model(model, temperature=temperature, seed=seed) if model and chosen.needs_model else None
+        asked = None
+        if model and chosen.needs_model:
+            prices = {model: price} if price else None
+            asked = make_model(model, temperature=temperature, seed=seed, max_tokens=reply_tokens, prices=prices)
+        if max_cost is not None and price is None and isinstance(asked, OpenAIModel):
+            raise UsageError(f"--max-cost needs the price of {model}: give --price IN,OUT, in US dollars per million tokens")
         config = {
             "env": env, "agent": agent, "model": asked.name if asked else None, "turns": turns,
             "epochs": epochs, "seed": seed, "temperature": temperature, "sandbox": sandbox, "prompt": chosen.prompt_digest,
+            "reply_tokens": reply_tokens, "price": price,
             "max_cost": max_cost, "max_tokens": max_tokens, "max_seconds": max_seconds,
             **world, **setting.facts(),
         }  # fmt: skip
