@@ -50,7 +50,7 @@ def kill_after(process: subprocess.Popen[bytes], seconds: float) -> int | None:
 
 def finish(process: subprocess.Popen[bytes]) -> dict[str, Any]:
     out, err = process.communicate(timeout=600)
-    assert (process.returncode, err) == (0, b"")
+    assert process.returncode == 0, err.decode()
     found: dict[str, Any] = json.loads(out)
     return found
 
