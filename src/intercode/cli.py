@@ -7,6 +7,7 @@ Exit status: 0 done, 1 the checked thing fell short, 2 wrong usage, 3 an infrast
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -83,11 +84,20 @@ def main() -> None:
     """Interactive coding as a reinforcement-learning environment: measure agents whose actions are code."""
 
 
+def _module(context: click.Context, parameter: click.Parameter, name: str) -> str:
+    """A name that may be of a module in the working folder, where a console script does not look by itself."""
+    here = os.getcwd()
+    if ":" in name and not name.startswith("replay:") and here not in sys.path:
+        sys.path.insert(0, here)
+    return name
+
+
 @main.command("eval")
-@click.argument("env")
+@click.argument("env", callback=_module)
 @_world
 @click.option(
     "--agent",
+    callback=_module,
     default="try_again",
     show_default=True,
     help="try_again, gold, noop, retrieval, replay:PATH or module:function.",
@@ -135,7 +145,7 @@ def evaluate(env: str, as_json: bool, out: str | None, resume: bool, workers: in
 
 
 @main.command()
-@click.argument("env")
+@click.argument("env", callback=_module)
 @_world
 @_scoring
 @_workers
@@ -163,7 +173,7 @@ def check(env: str, workers: int, as_json: bool, sandbox: str, **options: Any) -
 
 @main.command()
 @click.argument("log", type=click.Path(exists=True))
-@click.option("--env", required=True, metavar="ENV", help="bash, or module:Class.")
+@click.option("--env", callback=_module, required=True, metavar="ENV", help="bash, or module:Class.")
 @_world
 @_scoring
 @_workers

@@ -155,6 +155,8 @@ def test_agents_are_made_by_name() -> None:
         "",
         "golden",
         "gold:",
+        ":x",
+        ".x:f",
         "replay:",
         "replay:x",
         "no_such_module:f",

@@ -93,6 +93,7 @@ def test_an_empty_folder_may_be_there_and_a_foreign_one_is_left_alone(cli: Any, 
     [
         (["--agent", "nosuch"], "unknown agent 'nosuch'"),
         (["--agent", "os:nosuch"], "no 'nosuch'"),
+        (["--agent", ":nosuch"], "unknown agent ':nosuch'"),
         (["--agent", "nosuch:agent"], "'nosuch' cannot be imported"),
         (["--agent", "replay:/nowhere"], "/nowhere cannot be read"),
         (["--agent", "try_again"], "--model"),
@@ -120,7 +121,9 @@ def test_wrong_usage_ends_with_2_and_says_what_is_wrong(cli: Any, tmp_path: Path
     assert list(tmp_path.iterdir()) == [], "nothing was begun"
 
 
-@pytest.mark.parametrize("env", ["nosuch", "nosuch:Class", "os:path", "json:JSONDecoder", "intercode.env:InterCodeEnv"])
+@pytest.mark.parametrize(
+    "env", ["nosuch", "nosuch:Class", ":Class", ".x:Class", "os:path", "json:JSONDecoder", "intercode.env:InterCodeEnv"]
+)
 def test_what_is_no_environment_is_wrong_usage(cli: Any, env: str) -> None:
     done = cli("eval", env, "--agent", "gold") if env != "intercode.env:InterCodeEnv" else cli("check", env)
     assert done.status == 2
@@ -200,6 +203,25 @@ def test_an_interrupted_run_ends_with_130_and_can_be_resumed(cli: Any, box: Path
     resumed = cli(*words, "--resume", PYTHONPATH=str(tmp_path))
     assert (resumed.status, resumed.json["episodes"], resumed.json["success_rate"]) == (0, 5, 1.0)
     assert len({json.loads(line)["task"] for line in file.read_text().splitlines()}) == 5
+
+
+def test_agents_and_environments_of_the_working_folder_are_found(cli: Any, box: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from intercode.envs.bash import BashEnv\n"
+        "from intercode.agents import gold as agent\n"
+        "class Env(BashEnv): pass\n"
+        "def lost(task, protocol):\n"
+        "    return 7\n"
+        "agent.needs_model = lost.needs_model = False\n"
+    )
+    found = cli("eval", "mine:Env", "--data", box, "--agent", "mine:agent", "--json")
+    assert (found.status, found.json["success_rate"]) == (0, 1.0)
+    lost = cli("eval", "bash", "--data", box, "--agent", "mine:lost")
+    assert lost.status == 2
+    assert "mine:lost returned 7" in lost.err
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    broken = cli("eval", "bash", "--data", box, "--agent", "broken:agent")
+    assert (broken.status, "ZeroDivisionError" in broken.err) == (2, True)
 
 
 def test_two_processes_cannot_use_one_folder(cli: Any, box: Path, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def make_agent(
             return Agent(name, retrieval(tasks, turns))
         case "replay", ":", path if path and load:
             return Agent(name, replay(load(path)))
-        case module, ":", function if module != "replay" and function:
+        case module, ":", function if module not in ("", "replay") and function:
             strategy = _import(module, function)
             return Agent(name, strategy, needs_model=getattr(strategy, "needs_model", True))
     raise UsageError(f"unknown agent {name!r}; choose one of {', '.join(NAMES)}")
@@ -57,10 +57,12 @@ def make_agent(
 
 def _import(module: str, function: str) -> Strategy:
     try:
-        found = getattr(importlib.import_module(module), function)
-    except ImportError as error:
-        hint = "; if it lies in this folder, run with PYTHONPATH=." if isinstance(error, ModuleNotFoundError) else ""
-        raise UsageError(f"the agent's module {module!r} cannot be imported: {error}{hint}") from error
+        imported = importlib.import_module(module)
+    except Exception as error:  # whatever a module of the user's own does wrong
+        hint = "; PYTHONPATH names further folders to look in" if isinstance(error, ModuleNotFoundError) else ""
+        raise UsageError(f"the agent's module {module!r} cannot be imported: {type(error).__name__}: {error}{hint}") from error
+    try:
+        found = getattr(imported, function)
     except AttributeError as error:
         raise UsageError(f"the module {module!r} has no {function!r}; name a generator function of it") from error
     if not callable(found):

@@ -17,13 +17,13 @@ ENVIRONMENTS = {"bash": "intercode.envs.bash:BashEnv"}
 def environment_class(name: str) -> type[InterCodeEnv]:
     """The class behind `bash`, …, or `module:Class` of the caller's own."""
     module, colon, attribute = ENVIRONMENTS.get(name, name).partition(":")
-    if not colon:
+    if not (colon and module and attribute):
         raise UsageError(f"no environment named {name!r}; there are {', '.join(ENVIRONMENTS)}, or module:Class")
     try:
         found: type[InterCodeEnv] = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        hint = "; if it lies in this folder, run with PYTHONPATH=." if isinstance(error, ModuleNotFoundError) else ""
-        raise UsageError(f"environment {name!r} cannot be loaded: {error}{hint}") from error
+    except Exception as error:  # whatever a module of the user's own does wrong
+        hint = "; PYTHONPATH names further folders to look in" if isinstance(error, ModuleNotFoundError) else ""
+        raise UsageError(f"environment {name!r} cannot be loaded: {type(error).__name__}: {error}{hint}") from error
     if not hasattr(found, "prepare"):
         raise UsageError(f"{name} is no environment; name a class derived from intercode.InterCodeEnv")
     return found
