@@ -82,7 +82,7 @@ def _play(make_env: Callable[[], Any], agent: Strategy, tasks: Sequence[Task], w
 def _plain(task: Task, trial: Trial, golds: dict[str, Episode]) -> list[Finding]:
     found = [_finding(task, fault) for fault in trial.faults]
     episode = golds[task.id]
-    if not episode.success:
+    if not episode.success and not (episode.error and found):
         parts = ", ".join(f"{name} {value:g}" for name, value in episode.parts.items())
         found.append(_finding(task, episode.error or f"the gold itself earns only {episode.reward} ({parts})"))
     return found
