@@ -112,6 +112,7 @@ class Cell:
 
     def _begin(self, head: dict[str, Any], payload: bytes) -> Shell | Program:
         self._reap()
+        self._next_tick = time.monotonic() + _TICK
         if "argv" in head or not self._config["persistent"]:
             argv = head.get("argv") or once(payload)
             self._keep_shell = self._job
