@@ -33,13 +33,13 @@ _BY_NAME = {attack.name: attack for attack in [*EXHAUSTION, *KERNEL, *OUTSIDE]}
 def control(name: str) -> dict[str, Any]:
     """Run the control of an attack in an outer wall; what it printed."""
     from intercode.sandbox.identity import identity
-    from intercode.sandbox.wall import _guest_python, _usr_links
+    from intercode.sandbox.wall import guest_python, usr_links
 
-    python, folders = _guest_python()
+    python, folders = guest_python()
     with tempfile.TemporaryDirectory(prefix="outer-") as code:
         _copy_code(Path(code))
         command = ["timeout", "-s", "KILL", str(_SECONDS), "bwrap", "--unshare-all", "--uid", "1000", "--gid", "1000"]
-        command += ["--die-with-parent", "--new-session", "--as-pid-1", "--ro-bind", "/usr", "/usr", *_usr_links()]
+        command += ["--die-with-parent", "--new-session", "--as-pid-1", "--ro-bind", "/usr", "/usr", *usr_links()]
         command += [word for folder in folders for word in ("--ro-bind", folder, folder)]
         command += [
             "--proc",
