@@ -40,20 +40,24 @@ def receive(sock: socket.socket, limit: int) -> tuple[dict[str, Any], bytes, lis
         os.set_inheritable(fd, False)  # recv_fds drops its flags, MSG_CMSG_CLOEXEC among them, before Python 3.12
     if not data:
         raise EOFError
-    json_size, payload_size = HEADER.unpack(_fill(sock, bytearray(data), HEADER.size))
+    json_size, payload_size = HEADER.unpack(_fill(sock, data, HEADER.size))
     if json_size > JSON_LIMIT or payload_size > limit:
         raise WireError(f"a frame of {json_size} + {payload_size} bytes is too large")
-    body = bytes(_fill(sock, bytearray(), json_size + payload_size))
+    body = _fill(sock, b"", json_size + payload_size)
     return _object(body[:json_size]), body[json_size:], fds
 
 
-def _fill(sock: socket.socket, buffer: bytearray, size: int) -> bytearray:
-    while len(buffer) < size:
-        chunk = sock.recv(min(size - len(buffer), 1 << 20))
+def _fill(sock: socket.socket, data: bytes, size: int) -> bytes:
+    """`data` and what follows it, `size` bytes in all; most often it comes in one piece."""
+    pieces = [data] if data else []
+    missing = size - len(data)
+    while missing:
+        chunk = sock.recv(min(missing, 1 << 20))
         if not chunk:
             raise WireError("the stream ended inside a frame")
-        buffer += chunk
-    return buffer
+        pieces.append(chunk)
+        missing -= len(chunk)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def _object(text: bytes) -> dict[str, Any]:
