@@ -9,12 +9,14 @@ if [ -e /index.html ]; then system=1; elif [ -d /system ]; then system=2; elif [
 # When the actions were recorded, the image was built, `/` and the tree's files were written last, and Ubuntu's own image was
 # made, as `ls -l` and `stat` in the recordings show (Try Again; the second tree is only in the runs of June). The third's
 # reset had written the files anew, not the folders.
-case $system in
-    1) : "${RECORDED:=2023-05-21 00:50}" "${BUILT:=2023-05-20 22:27}" ;;
-    2) : "${RECORDED:=2023-06-18 20:05}" "${BUILT:=2023-06-18 19:02}" ;;
-    3) : "${RECORDED:=2023-05-20 23:50}" "${BUILT:=2023-05-20 23:44}" "${WRITTEN:=2023-05-20 23:48}" ;;
-    4) : "${RECORDED:=2023-05-26 18:00}" "${BUILT:=2023-05-26 12:04}" "${ROOT:=2023-05-26 12:09}" "${BASE:=2023-04-25 14:06}" ;;
-esac
+if [ -z "${RECORDED:-}" ]; then
+    case $system in
+        1) RECORDED='2023-05-21 00:50' BUILT='2023-05-20 22:27' ;;
+        2) RECORDED='2023-06-18 20:05' BUILT='2023-06-18 19:02' ;;
+        3) RECORDED='2023-05-20 23:50' BUILT='2023-05-20 23:44' WRITTEN='2023-05-20 23:48' ;;
+        4) RECORDED='2023-05-26 18:00' BUILT='2023-05-26 12:04' ROOT='2023-05-26 12:09' BASE='2023-04-25 14:06' ;;
+    esac
+fi
 : "${WRITTEN:=$BUILT}" "${ROOT:=$BUILT}" "${BASE:=2023-03-08 02:05}"
 
 # Ubuntu has no `compress` unless one asks for it: golds and actions that call it were told so.

@@ -6,7 +6,8 @@
 
 Causes are assigned by rules, each an experiment (fidelity/causes.py). What no rule explains is printed in full.
 
-`python benchmarks/replay_bash.py [--json] [--out FILE] [--workers N] [NAME…]`, NAME as "multiturn fs_1" or a part of it.
+`python benchmarks/replay_bash.py [--json] [--out FILE] [--no-causes] [--control N] [--workers N] [NAME…]`, NAME as
+"multiturn fs_1" or a part of it. `--control N` also tries the rules on N agreeing turns of each run, with a wrong reward.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from fidelity import data
-from fidelity.causes import UNEXPLAINED, Proof, cut_evidence, explain
+from fidelity.causes import CUT, UNEXPLAINED, Proof, cut_evidence, explain
+from fidelity.control import wrongly_explained
 from fidelity.scenes import Episode, Scene, Stage
 
 from intercode.runner.replay import prepare_replay, replay
@@ -47,12 +49,16 @@ class Cause:
 
 @dataclass(frozen=True)
 class Measured:
-    """One recorded run. `figures` are those of `intercode replay --json`; `golds` counts recorded outputs, cut and whole."""
+    """One recorded run. `figures` are those of `intercode replay --json`; `golds` counts recorded outputs, cut and whole.
+
+    `control` is how many turns with a wrong reward were explained all the same, and of how many.
+    """
 
     run: data.Run
     figures: dict[str, Any]
     causes: Sequence[Cause]
     golds: Mapping[str, int]
+    control: tuple[int, int]
     seconds: float
 
     @property
@@ -66,7 +72,7 @@ class Measured:
         return {"what": f"{self.run.name}: rewards that agree", "ours": round(ours, 4), "against": own, "ratio": ratio}
 
 
-def measure(run: data.Run, workers: int) -> Measured:
+def measure(run: data.Run, workers: int, *, explained: bool, control: int) -> Measured:
     start = time.monotonic()
     options = data.world(run.number)
     with data.setup_script(run.dates) as setup:
@@ -78,9 +84,10 @@ def measure(run: data.Run, workers: int) -> Measured:
     with ThreadPoolExecutor(workers) as pool:
         golds = Counter(filter(None, pool.map(_gold_recorded, episodes)))
         cut = golds["cut"] > golds["whole"]
-        mine = [episode for episode in episodes if episode.task.id in apart]
+        mine = [episode for episode in episodes if explained and episode.task.id in apart]
         causes = [cause for found in pool.map(lambda episode: _causes(episode, figures, cut), mine) for cause in found]
-    return Measured(run, figures, causes, golds, time.monotonic() - start)
+    tried = wrongly_explained(episodes, cut, control)
+    return Measured(run, figures, causes, golds, tried, time.monotonic() - start)
 
 
 def rows_of(figures: dict[str, Any]) -> list[dict[str, Any]]:
@@ -89,7 +96,7 @@ def rows_of(figures: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _gold_recorded(episode: Episode) -> str | None:
-    if episode.then.gold_output is None or "Command timed out" in episode.then.observations:
+    if not episode.then.rewards or "Command timed out" in episode.then.observations:
         return None
     return cut_evidence(Scene(episode, len(episode.then.rewards) - 1, False))
 
@@ -115,8 +122,14 @@ def show(measured: Measured) -> None:
         f"success recorded {figures['recorded_success_rate']:.1%}, replayed {figures['replayed_success_rate']:.1%}, "
         f"golds recorded cut {measured.golds.get('cut', 0)}, whole {measured.golds.get('whole', 0)}, {measured.seconds:.0f} s"
     )
+    cut = sum(cause.proof.cause == CUT for cause in measured.causes)
+    if cut:
+        agree = figures["agree"] + cut
+        print(f"  with the gold's output cut as it was then: {agree} agree = {agree / figures['turns']:.1%}")
     for name, count in Counter(cause.proof.cause for cause in measured.causes).most_common():
         print(f"  {count:4} {name}: {_kinds(measured, name)}")
+    if measured.control[1]:
+        print("  control: the rules explain {} of {} agreeing turns with a wrong reward".format(*measured.control))
     for cause in measured.causes:
         if cause.proof.cause == UNEXPLAINED:
             show_unexplained(cause)
@@ -156,7 +169,7 @@ def details(measured: Measured) -> dict[str, Any]:
         }
         for cause in measured.causes
     ]
-    known = {"run": measured.run.name, "bound": measured.bound, "golds": dict(measured.golds), "seconds": measured.seconds}
+    known = {"run": measured.run.name, "bound": measured.bound, "golds": dict(measured.golds), "control": measured.control}
     return {**known, **figures, "causes": causes}
 
 
@@ -173,12 +186,14 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="runs to execute; all by default")
     parser.add_argument("--json", action="store_true", help="print the rows as one JSON list")
     parser.add_argument("--out", type=Path, help="write figures and causes there, as JSON")
+    parser.add_argument("--no-causes", dest="causes", action="store_false", help="only count what agrees")
+    parser.add_argument("--control", type=int, default=0, metavar="N", help="turns with a wrong reward to try the rules on")
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     chosen = [run for run in data.runs() if not options.names or any(name in run.name for name in options.names)]
     results = []
     for run in chosen:
-        results.append(measure(run, options.workers))
+        results.append(measure(run, options.workers, explained=options.causes, control=options.control))
         if not options.json:
             show(results[-1])
     if options.out:

@@ -35,11 +35,19 @@ LOGS = Variant(
     "Ubuntu's /var/log",
     """
 rm -rf /var/log/*
-touch -d '70 days ago' /var/log/{bootstrap.log,btmp,faillog,lastlog,wtmp}
-mkdir /var/log/apt; touch /var/log/{alternatives,dpkg}.log /var/log/apt/{history,term}.log
+touch -d '70 days ago' /var/log/{bootstrap.log,btmp,wtmp}
+mkdir /var/log/apt; touch /var/log/{faillog,lastlog,alternatives.log,dpkg.log} /var/log/apt/{history,term}.log
 """,
 )
-NO_TREE = Variant("no tree", f"\nrm -rf {_TREES}\n")
+ANOTHER = Variant("the first container", number=1)
+_FIND = """
+printf '#!/bin/bash\\nset -o pipefail; /usr/bin/find "$@" | TMPDIR=/dev/shm {}\\n' > /usr/local/bin/find
+chmod 755 /usr/local/bin/find
+"""
+ORDERS = [
+    Variant("find printing backwards", _FIND.format("tac")),
+    Variant("find printing in order", _FIND.format("LC_ALL=C sort")),
+]
 LISTENING = Variant(
     "network programs listened to",
     f"""
@@ -99,17 +107,26 @@ def by_logs(scene: Scene) -> Proof | None:
     return _in_variant(scene, LOGS, "userland") if any("/var/log" in action for action in actions) else None
 
 
-def by_tree(scene: Scene) -> Proof | None:
-    return _in_variant(scene, NO_TREE, "no tree")
+def by_order(scene: Scene) -> Proof | None:
+    return _in_pairs(scene, ORDERS, "order")
+
+
+def by_container(scene: Scene) -> Proof | None:
+    """Some runs on the second tree were executed in a container with the first, as their listings of `/` show."""
+    return _in_variant(scene, ANOTHER, "wrong container")
 
 
 def by_age(scene: Scene) -> Proof | None:
     """The agent's container and the gold's had histories, hence ages, of their own."""
-    for one, other in product([BASE, *AGES], repeat=2):
-        if (one, other) != (BASE, BASE):
-            proof = _text_and_reward(scene, one, other, "clock")
-            if proof is not None:
-                return proof
+    return _in_pairs(scene, AGES, "clock")
+
+
+def _in_pairs(scene: Scene, variants: list[Variant], cause: str) -> Proof | None:
+    """The agent in one variant, the gold in the same or another."""
+    for one, other in product([BASE, *variants], repeat=2):
+        proof = _text_and_reward(scene, one, other, cause) if (one, other) != (BASE, BASE) else None
+        if proof is not None:
+            return proof
     return None
 
 
@@ -184,11 +201,17 @@ def clipped(gold: Outcome, agent: Outcome) -> Outcome:
 
 
 def cut_evidence(scene: Scene) -> str | None:
-    """What the recorded output of the gold is, in an episode's last turn: "cut", "whole", or None if that cannot be told."""
+    """Was the gold's output "cut" or "whole" at an episode's last turn? None if that cannot be told.
+
+    The recorded output tells; where there is none (ReAct), the recorded reward.
+    """
     agent, gold, recorded = scene.agent(), scene.gold(), scene.gold_output
     if agent.output != scene.observation or not 0 < len(agent.output) < len(gold.output):
         return None
-    return {clipped(gold, agent).output: "cut", gold.output: "whole"}.get(recorded or "")
+    short = clipped(gold, agent)
+    if recorded is not None:
+        return {short.output: "cut", gold.output: "whole"}.get(recorded)
+    return {(True, False): "cut", (False, True): "whole"}.get((scene.hits(agent, short), scene.hits(agent, gold)))
 
 
 def _named(*causes: str) -> str:
@@ -215,6 +238,7 @@ RULES: list[Callable[[Scene], Proof | None]] = [
     by_programs,
     by_logs,
     by_age,
+    by_container,
+    by_order,
     by_network,
-    by_tree,
 ]

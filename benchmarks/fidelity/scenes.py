@@ -30,11 +30,12 @@ NETWORK_LOG = "/dev/shm/network.log"
 
 @dataclass(frozen=True)
 class Variant:
-    """`more` ends the setup script; `variables` are added to the environment."""
+    """`more` ends the setup script; `variables` are added to the environment; `number` is another file system's."""
 
     name: str
     more: str = ""
     variables: tuple[tuple[str, str], ...] = ()
+    number: int | None = None
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Stage:
             return self._grounds[variant]
 
     def _build(self, variant: Variant) -> Ground:
-        options = data.world(self.run.number)
+        options = data.world(variant.number or self.run.number)
         tasks = open_data(options.pop("data"), env="bash")
         with data.setup_script(self.run.dates, variant.more) as setup:
             ground, _ = grounds(tasks, "stateless", setup=setup, limits=_LIMITS, paper=True, **options)
@@ -124,6 +125,10 @@ class Episode:
         if variant not in self._played:
             self._played[variant] = self.stage.play(self.task, self.then.actions, variant)
         return self._played[variant]
+
+    def with_rewards(self, rewards: Sequence[float]) -> Episode:
+        """The same executions, as if these rewards had been recorded."""
+        return Episode(self.stage, self.task, replace(self.then, rewards=rewards), self._played)
 
 
 @dataclass(frozen=True)

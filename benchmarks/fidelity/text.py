@@ -15,13 +15,14 @@ _DATE = re.compile(
     rf"{_DAY} +{_MONTH} +\d+ [\d:]+(?: [A-Z]+)? \d+|{_MONTH} +\d+ +(?:[\d:]{{4,8}}|\d{{4}})(?:\.\d+)?(?: \d{{4}})?"
     r"|\d{4}-\d\d-\d\d(?:[ T+][\d:.]+)?(?: [+-]\d{4})?|\b\d\d?:\d\d(?::\d\d)?(?:\.\d+)?\b|" + _DAY
 )
-_NUMBER = re.compile(r"\b[0-9a-f]{32,}\b|\d+(?:[.,]\d+)*")
+_NUMBER = re.compile(r"\b[0-9a-f]{32,}\b|\d+(?:[.,]\d+)*[KMGT]?")
 _OWNER = re.compile(r"\b(?:nobody|nogroup|root)\b")
 _SPACES = re.compile(r"[ \t]+")
 _BASH_ERROR = re.compile(r"^[^\n]*(?:unexpected EOF|syntax error)[^\n]*$", re.MULTILINE)
 _NETWORK = re.compile(
     r"communications error|no servers could be reached|could not resolve|couldn't resolve|name resolution"
-    r"|network is unreachable|failed: unknown host|connection refused|connection timed out|not known",
+    r"|network is unreachable|failed: unknown host|connection refused|connection timed out|not known"
+    r"|socket: operation not permitted",
     re.IGNORECASE,
 )
 _NOT_FOUND = re.compile(r"^(?:[^\n]*: )?([\w.+-]+): (?:command not found|No such file or directory)$", re.MULTILINE)

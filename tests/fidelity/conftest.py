@@ -1,0 +1,51 @@
+"""The public data, and the built root that NL2Bash needs; what is missing is said, and skips."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from intercode.sandbox.image import build_image, list_images
+
+PROJECT = Path(__file__).parents[2]
+IMAGE = "nl2bash"
+
+
+@pytest.fixture(scope="session")
+def public_data() -> Path:
+    folder = Path(os.environ.get("INTERCODE_DATA") or PROJECT.parent / "shared" / "data")
+    if not (folder / "nl2bash").is_dir():
+        pytest.skip("no public data: set INTERCODE_DATA to the folder that holds nl2bash and recorded")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def image() -> str:
+    """The built root; made once, in half a minute, where the cache has none."""
+    if all(found.name != IMAGE for found in list_images()):
+        if shutil.which("mmdebstrap") is None:
+            pytest.skip("no image nl2bash, and no mmdebstrap to build it: apt-get install mmdebstrap")
+        build_image(IMAGE)
+    return IMAGE
+
+
+@pytest.fixture(scope="session")
+def measure(public_data: Path, image: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[Any, Any]]:
+    """Runs a script of benchmarks/ and returns its rows, and what it wrote to `--out`."""
+
+    def run(script: str, *names: str) -> tuple[Any, Any]:
+        out = tmp_path_factory.mktemp(script) / "details.json"
+        command = [sys.executable, str(PROJECT / "benchmarks" / f"{script}.py"), "--json", "--out", str(out), *names]
+        done = subprocess.run(command, env=os.environ | {"INTERCODE_DATA": str(public_data)}, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return json.loads(done.stdout), json.loads(out.read_text())
+
+    return run
