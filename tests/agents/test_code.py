@@ -40,8 +40,6 @@ def test_a_reply_without_code_is_all_thought() -> None:
     assert split_reply("I am not sure what to do.") == (None, "I am not sure what to do.")
 
 
-@pytest.mark.parametrize(
-    "text", ["", "`", "```", "````\n```", "~~~", "<think>", "\n\n", "``````", "\x00", "```\n```\n```"]
-)
+@pytest.mark.parametrize("text", ["", "`", "```", "````\n```", "~~~", "<think>", "\n\n", "``````", "\x00", "```\n```\n```"])
 def test_no_text_breaks_it(text: str) -> None:
     split_reply(text)

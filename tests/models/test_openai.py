@@ -276,9 +276,7 @@ def test_retry_after_as_a_date_is_waited_for(server: Server, connect: Connect) -
     assert 0.5 <= server.times[1] - server.times[0] < 2.5
 
 
-def test_no_retry_after_can_make_us_wait_for_an_hour(
-    server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_retry_after_can_make_us_wait_for_an_hour(server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(openai_chat, "LONGEST_WAIT", 0.1)
     server.script = [answer({}, 429, Retry_After="3600"), answer(GOOD)]
     assert connect().complete(MESSAGES).text == "ls"

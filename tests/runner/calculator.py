@@ -19,9 +19,7 @@ OPERATIONS = {"+": lambda a, b: a + b, "*": lambda a, b: a * b}
 
 
 def make_tasks(count: int) -> list[Task]:
-    return [
-        Task(f"t{i:03}", f"make {i} plus {2 * i}", f"{i} {2 * i} +", {"result": 3 * i}) for i in range(1, count + 1)
-    ]
+    return [Task(f"t{i:03}", f"make {i} plus {2 * i}", f"{i} {2 * i} +", {"result": 3 * i}) for i in range(1, count + 1)]
 
 
 class Calculator(gymnasium.Env[str, str]):

@@ -36,9 +36,7 @@ def _every_environment_is_closed() -> Iterator[None]:
     assert Calculator.alive == before
 
 
-def run(
-    strategy: Strategy = gold, tasks: Sequence[Task] = TASKS, protocol: str = "submit", **more: Any
-) -> list[Episode]:
+def run(strategy: Strategy = gold, tasks: Sequence[Task] = TASKS, protocol: str = "submit", **more: Any) -> list[Episode]:
     return evaluate(lambda: Calculator(list(tasks), protocol), strategy, tasks=tasks, **more)
 
 
@@ -252,9 +250,7 @@ def test_signal_handlers_are_put_back() -> None:
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
-def start(
-    folder: Path, *, count: int = 30, workers: int = 3, seconds: float = 0.01, agent: str = ""
-) -> subprocess.Popen[str]:
+def start(folder: Path, *, count: int = 30, workers: int = 3, seconds: float = 0.01, agent: str = "") -> subprocess.Popen[str]:
     command = [
         sys.executable,
         str(SCRIPT),

@@ -337,9 +337,7 @@ def test_retry_after_is_waited_for(server: Server, dest: Path) -> None:
     assert 0.3 <= time.monotonic() - started < 2
 
 
-def test_no_retry_after_can_make_us_wait_for_an_hour(
-    server: Server, dest: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_retry_after_can_make_us_wait_for_an_hour(server: Server, dest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download, "LONGEST_WAIT", 0.1)
     server.script = [status(503, Retry_After="3600"), serve()]
     started = time.monotonic()

@@ -149,9 +149,7 @@ def test_nulls_in_parquet_count_as_absent(tmp_path: Path) -> None:
     assert [(task.id, task.extra) for task in tasks] == [("0", {}), ("x", {"hint": "h", "weight": 1.0})]
 
 
-@pytest.mark.parametrize(
-    ("word", "general"), [("true", True), ("False", False), ("1", True), ("0", False), ("", False)]
-)
+@pytest.mark.parametrize(("word", "general"), [("true", True), ("False", False), ("1", True), ("0", False), ("", False)])
 def test_general_is_a_truth_value_even_in_csv(tmp_path: Path, word: str, general: bool) -> None:
     assert load_text(tmp_path, ".csv", f"query,gold,general\nq,g,{word}\n")[0].general is general
 
@@ -324,9 +322,7 @@ def test_truncated_parquet_is_refused(tmp_path: Path) -> None:
 def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", RECORDS)
     source = Path(intercode.__file__).parents[1]
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from intercode.tasks import load_tasks; load_tasks(sys.argv[2])"
-    )
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from intercode.tasks import load_tasks; load_tasks(sys.argv[2])"
     done = subprocess.run([sys.executable, "-S", "-c", code, source, path], capture_output=True, text=True, check=False)
     assert "UsageError" in done.stderr
     assert "pip install 'intercode[parquet]'" in done.stderr

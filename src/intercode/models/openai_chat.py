@@ -106,9 +106,7 @@ class OpenAIModel:
         import openai
 
         try:
-            return self._client.post(
-                "/chat/completions", cast_to=str, body={**self._settings, "messages": list(messages)}
-            )
+            return self._client.post("/chat/completions", cast_to=str, body={**self._settings, "messages": list(messages)})
         except openai.APIStatusError as error:
             what = f"HTTP {error.status_code}, {_excerpt(error.response.text)}"
             if error.status_code in (408, 409, 429) or error.status_code >= 500:

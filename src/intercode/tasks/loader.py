@@ -121,9 +121,7 @@ def _read_csv(path: Path) -> Located:
                 yield f"line {line}", _row(row, header, f"{path}: line {line}")
             line = rows.line_num + 1
     except csv.Error as error:
-        raise DataError(
-            f"{path}: line {line}: the record from here on is not CSV ({error}); is a quote left open?"
-        ) from error
+        raise DataError(f"{path}: line {line}: the record from here on is not CSV ({error}); is a quote left open?") from error
 
 
 def _header(row: list[str], path: Path) -> list[str]:
