@@ -132,6 +132,13 @@ def test_tasks_that_ask_the_same_are_found(cli: Any, box: Path, tmp_path: Path) 
     ]
 
 
+def test_a_gold_that_the_papers_quoting_breaks_is_found_under_that_protocol(cli: Any, box: Path, tmp_path: Path) -> None:
+    broken = write_tasks(tmp_path / "t.jsonl", [{"id": "quotes", "query": "Print.", "gold": 'cat "/box/a'}])
+    words = ("check", "bash", "--data", broken, "--tree", box / "tree", "--json")
+    (finding,) = cli(*words, "--protocol", "paper").json["broken"]
+    assert finding == {"task": "quotes", "why": "gold does not run to an end: Malformed command"}
+
+
 def test_an_interrupted_check_ends_within_one_gold(box: Path, tmp_path: Path, module_cache: Path) -> None:
     tasks = [{"query": f"task {number}", "gold": f"touch /box/{number}; sleep 1.5"} for number in range(30)]
     words = ["check", "bash", "--data", str(write_tasks(tmp_path / "t.jsonl", tasks)), "--tree", str(box / "tree")]

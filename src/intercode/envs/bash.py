@@ -179,6 +179,8 @@ def _faults(result: ExecResult) -> Iterator[str]:
     """What is wrong with a gold by the look of its execution alone."""
     if result.timed_out:
         yield "gold runs out of time"
+    elif result.exit_code is None:
+        yield f"gold does not run to an end: {result.output[:200]}"
     for tool in sorted(set(_MISSING.findall(result.output))):
         yield f"gold calls {tool}, which is not installed here"
     if result.exit_code and not _MISSING.search(result.output):
