@@ -239,8 +239,8 @@ OUTSIDE = [
 # -- state for the next episode: without a reset, the control sees it ----------------------------------------------------------
 
 LEFT = [
-    Attack("a survivor in a session of its own", "setsid sleep 4242 > /dev/null 2>&1 &", after="pgrep -f 'sleep 424[2]' && echo BREACH"),
-    Attack("a background job", "sleep 4243 & sleep 0.1", after="pgrep -f 'sleep 424[3]' && echo BREACH"),
+    Attack("a survivor in a session of its own", "setsid sleep 4242 > /dev/null 2>&1 & sleep 0.5", after="pgrep -f 'sleep 424[2]' && echo BREACH"),
+    Attack("a background job", "sleep 4243 & sleep 0.5", after="pgrep -f 'sleep 424[3]' && echo BREACH"),
     Attack("an orphan that forks on", "(while :; do sleep 0.01; done; ) & disown", after="pgrep -x sleep && echo BREACH"),
     Attack("files", "echo x > /tmp/left; echo x > /var/tmp/left", after="ls /tmp/left && echo BREACH"),
     Attack("removing everything", "rm -rf --no-preserve-root /* 2> /dev/null", after="[ -e /etc/passwd ] || echo BREACH"),

@@ -28,6 +28,7 @@ _INTERRUPTS, _INTERRUPT_EVERY = 5, 0.01
 _KILLS, _PATIENCE, _KILL_EVERY = 40, 8, 0.005
 _LAST_DEATH = 2.0
 _DEATH = 0.001  # nothing tells when another's children are gone
+_LOOKS = 10
 _SPARE_PROCESSES = 4
 _SAVED = 10
 _INTERRUPTED = 130
@@ -353,9 +354,19 @@ class Cell:
         running = [f"process {self._table.inner_pid(p.pid)} ({p.name})" for p in self._table.all() if p.pid != mine]
         if not isinstance(self._job, Shell) or self._job.dead:
             return running
-        own = {self._table.name(fd) for fd in (self._out_in, *self._job.lines)} | {"/dev/null"}
-        opened = sorted(self._table.descriptors(mine).items())
-        return running + [f"descriptor {fd} ({to})" for fd, to in opened if _foreign(fd, to, own)]
+        return running + self._opened(self._job)
+
+    def _opened(self, shell: Shell) -> list[str]:
+        """Descriptors of the agent's. A bash that has just been spawned still has the cell's own for a moment: look again."""
+        own = {self._table.name(fd) for fd in (self._out_in, *shell.lines)} | {"/dev/null"}
+        found: list[str] = []
+        for _ in range(_LOOKS):
+            opened = sorted(self._table.descriptors(shell.pid).items())
+            found = [f"descriptor {fd} ({to})" for fd, to in opened if _foreign(fd, to, own)]
+            if not found:
+                break
+            time.sleep(_DEATH)
+        return found
 
     def _op_restore(self, head: dict[str, Any], payload: bytes) -> None:
         shell = self._living_shell()
