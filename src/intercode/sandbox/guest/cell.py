@@ -201,7 +201,7 @@ class Cell:
             self._replace_shell()
         kept, overflow = self._output.take()
         self._output = Output(self._config["output"])
-        head = {"exit_code": exit_code, "timed_out": timed_out, "lost": self._lost}
+        head: dict[str, Any] = {"exit_code": exit_code, "timed_out": timed_out, "lost": self._lost}
         head |= {"cwd": self._cwd, "overflow": overflow}
         self._lost = False
         wire.send(self._sock, head, kept)
