@@ -11,7 +11,8 @@ timed alone, and together with closing the twin; closing tells the wall to end t
 The pair in which two workers were fastest against one counts, for both rows. CPU seconds are those of this process and of all
 children that were waited for: the kernel adds the times of a reaped process to its parent's, up to bwrap, for which `close`
 waits. Missing are the last cell of each wall (it dies with its pid namespace, unreaped: about 1 % of a run) and kernel
-threads, which tear namespaces down.
+threads, which tear namespaces down. Where others use the processors, two workers also get a larger share of them than one:
+read the wall times from a quiet machine.
 
 **Peers** stand in the table where they are installed, each in a virtual environment of its own, whose interpreter `--mini`
 (or `$MINI_SWE_AGENT_PYTHON`) and `--first` (or `$INTERCODE_BENCH_PYTHON`; needs Docker and the image `intercode-bash`) name.
