@@ -65,7 +65,7 @@ def test_a_gold_that_runs_out_of_time_is_found(box: Path, tmp_path: Path, module
     assert found["broken"] == [{"task": "late", "why": "gold runs out of time"}]
 
 
-@pytest.mark.parametrize("how", [["--reward", "paper"], ["--protocol", "paper"], ["--session", "stateless"]])
+@pytest.mark.parametrize("how", [[], ["--protocol", "paper"], ["--reward", "paper"], ["--session", "stateless"]])
 def test_a_sound_set_passes(cli: Any, box: Path, how: list[str]) -> None:
     done = cli("check", "bash", "--data", box, "--json", *how)
     assert (done.status, done.err) == (0, "")
