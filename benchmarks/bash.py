@@ -294,7 +294,7 @@ def rows(at: Figures, peers: list[Peer]) -> list[Row]:
     table = [
         Row("step `ls /`, against raw", at["ls"], yardstick, 1.0),
         Row("step `x=1`, against raw", at["x=1"], yardstick, 0.1),
-        Row("step `x=1`, against `bash -c x=1`", at["x=1"], at["raw x=1"]),
+        Row("step `x=1`, against `bash -c x=1`", at["x=1"], at["raw x=1"], 0.1),
         Row("reset, against raw", at["reset"], yardstick, 4.0),
         Row("reset and step `x=1`, against raw", at["reset, x=1"], yardstick, 4.0),
         Row("gold episode (reset, action, score), against raw", at["episode"], yardstick, 6.0),
