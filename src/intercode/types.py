@@ -2,6 +2,7 @@
 
     Task ──► Episode = Turn, Turn, … + Score        (what was asked, what happened, what it was worth)
     Sandbox ──► ExecResult, Change ──► Outcome      (what one side did: its answer and its effect on the files)
+    Database ──► Table                              (what a statement returned)
     Model ◄── Message, ──► Reply (text, Usage)
 
 Nothing here runs anything; JSON forms of `Episode` live in `store.py`.
@@ -78,6 +79,19 @@ class Outcome:
     output: str
     changes: Mapping[str, Change] = field(default_factory=dict)
     overflow: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What a statement returned: the columns' names and the rows, with the values as the driver gives them (None, int,
+    float, Decimal, str, bytes, dates). `cut`: there were more rows or bytes than are kept.
+
+    An answer is `Table | None`; None where the statement failed or has no result set (an empty one is a `Table`).
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
