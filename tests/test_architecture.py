@@ -13,7 +13,7 @@ LINES = 400
 FLOORS = [
     {"types", "errors", "tfidf"},
     {"sandbox", "rewards", "tasks", "agents", "models", "store", "recordings"},
-    {"env", "testing"},
+    {"env", "testing", "engines"},
     {"envs"},
     {"runner"},
     {"report", "doctor"},

@@ -9,11 +9,13 @@ A backend implements the abstract methods; `check_sandbox` in `intercode.testing
 
 from __future__ import annotations
 
+import socket
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self
 
+from intercode.errors import UsageError
 from intercode.types import Change, ExecResult
 
 Session = Literal["persistent", "stateless"]
@@ -56,6 +58,13 @@ class Sandbox(ABC):
     @abstractmethod
     def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
         """Write a regular file, creating its folders."""
+
+    def connect(self, path: str) -> socket.socket:
+        """A stream to the program that listens on the Unix socket `path` inside, for as long as the episode lasts.
+
+        Raises `OSError`: nothing there, no socket, nobody listening, or too many waiting. A backend may lack it.
+        """
+        raise UsageError(f"{type(self).__name__} has no connections to programs inside")
 
     @abstractmethod
     def diff(self) -> dict[str, Change]:

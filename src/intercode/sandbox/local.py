@@ -82,6 +82,12 @@ class LocalSandbox(Sandbox):
     def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
         self._ask({"op": "write", "path": _absolute(path), "mode": mode}, data)
 
+    def connect(self, path: str) -> socket.socket:
+        _, _, fds = self._ask({"op": "connect", "path": _absolute(path)})
+        line = socket.socket(fileno=fds[0])
+        line.setblocking(True)
+        return line
+
     def diff(self) -> dict[str, Change]:
         reply, _, _ = self._ask({"op": "diff"}, wait=120)
         return {path: Change(**change) for path, change in sorted(reply["changes"].items())}

@@ -18,7 +18,7 @@ import stat
 import time
 from typing import Any
 
-from . import entry, kernel, layers, processes, rooms, wire
+from . import door, entry, kernel, layers, processes, rooms, wire
 from .output import Output
 from .shell import CAPTURE, Program, Shell, once
 
@@ -53,7 +53,7 @@ def main(sock: socket.socket, config: Config, filter_program: bytes, inherited: 
 
 class Cell:
     def __init__(self, sock: socket.socket, config: Config, room: entry.Room) -> None:
-        self._sock, self._config, self._files, self._anchor = sock, config, room.files, room.anchor
+        self._sock, self._config, self._room, self._files, self._anchor = sock, config, room, room.files, room.anchor
         self._root = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._table = processes.Table(room.proc, room.anchor.pid)
         self._out, self._out_in = os.pipe2(os.O_CLOEXEC)
@@ -61,9 +61,7 @@ class Cell:
         self._wake = _child_signals()
         self._cwd: str = config["cwd"]
         self._output = Output(config["output"])
-        self._watching = False
-        self._lost = False
-        self._status = 0
+        self._watching, self._lost, self._status = False, False, 0
         self._next_tick = 0.0
         self._job: Shell | Program | None = None
         self._keep_shell: Shell | Program | None = None
@@ -312,6 +310,10 @@ class Cell:
                 pass
             finally:
                 os.close(folder)
+
+    def _op_connect(self, head: dict[str, Any], payload: bytes) -> None:
+        with door.connect(self._root, self._room.proc, head["path"]) as line:
+            wire.send(self._sock, {}, b"", (line.fileno(),))
 
     def _op_diff(self, head: dict[str, Any], payload: bytes) -> None:
         wire.send(self._sock, {"changes": layers.diff(self._files.upper, self._files.lower, rooms.TREE)})
