@@ -96,7 +96,10 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """`reward` in [0, 1], whether that counts as solved, and the named numbers that it was made of."""
+    """`reward`, whether that counts as solved, and the named numbers that it was made of.
+
+    `reward` is in [0, 1]; only the paper's SQL reward goes down to −1, where rows come in reversed order.
+    """
 
     reward: float
     success: bool
