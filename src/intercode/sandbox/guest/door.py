@@ -1,6 +1,6 @@
 """A stream from the host to a program of the agent's that listens on a Unix socket.
 
-The path is opened as all paths of the agent are, looked at, and connected to by way of the wall's /proc: so what was looked at is
+The path is opened as all paths of the agent are, looked at, and connected to over the wall's /proc: so what was looked at is
 what is connected to. It leaves out sockets without a path ("abstract" ones).
 """
 

@@ -1,0 +1,170 @@
+"""Databases as files: what a user has, told apart and split, before any server sees it.
+
+    DUMP.sql                   a MySQL dump; its CREATE DATABASE and USE lines say where each database begins
+    FOLDER/NAME.sql            portable SQL, one database a file
+    FOLDER/NAME.sqlite         SQLite files; also .db, also FOLDER/NAME/NAME.sqlite as BIRD and Spider publish them
+
+It leaves out what is not content: accounts and rights in a dump are dropped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from intercode.errors import DataError, UsageError
+
+Kind = Literal["mysql", "portable", "sqlite"]
+
+_SUFFIXES = (".sqlite", ".sqlite3", ".db")
+_LARGE = 64 << 20
+_TOKEN = re.compile(
+    r"""'[^'\\]*(?:\\.[^'\\]*)*' | "[^"\\]*(?:\\.[^"\\]*)*" | `[^`]*`   # strings and names
+      | (?P<comment>--(?=\s)[^\n]* | --\Z | \#[^\n]* | /\*(?![!M]).*?\*/)
+      | (?P<delimiter>^[ \t]*DELIMITER[ \t]+(?P<mark>\S+)[ \t]*$)
+      | /\*[!M].*?\*/
+      | (?P<end>;) | [^'"`\#/;\-$|\n]+ | .""",
+    re.VERBOSE | re.DOTALL | re.MULTILINE | re.IGNORECASE,
+)
+_NAME = r"(?:`(?P<quoted>[^`]+)`|(?P<bare>[\w$]+))"
+_CREATE = re.compile(rf"CREATE\s+(?:DATABASE|SCHEMA)\s+(?:/\*!\d+\s*IF NOT EXISTS\s*\*/\s*|IF\s+NOT\s+EXISTS\s+)?{_NAME}", re.I)
+_USE = re.compile(rf"USE\s+{_NAME}\s*$", re.I)
+_SETTING = re.compile(r"(?:/\*!\d*\s*)?SET\s", re.I)
+_NO_CONTENT = re.compile(
+    r"(?:CREATE\s+USER|DROP\s+USER|ALTER\s+USER|GRANT|REVOKE|FLUSH|DROP\s+(?:DATABASE|SCHEMA)|COMMIT$"
+    r"|SET\s+@@(?:GLOBAL|SESSION)\.(?:GTID_PURGED|SQL_LOG_BIN))\b",
+    re.I,
+)
+_UNNEEDED = re.compile(
+    r"(?:LOCK\s+TABLES|UNLOCK\s+TABLES|/\*!40000\s+ALTER\s+TABLE\s+\S+\s+(?:DISABLE|ENABLE)\s+KEYS\s*\*/)", re.I
+)
+_FOREIGN_COLLATION = re.compile(r"utf8mb4_0900_\w+", re.I)
+_KNOWN_COLLATION = "utf8mb4_unicode_520_ci"
+
+
+@dataclass(frozen=True)
+class Databases:
+    """`scripts`: SQL by database (`mysql`, `portable`); `files`: SQLite files by database. `digest` names the content."""
+
+    kind: Kind
+    digest: str
+    scripts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    files: Mapping[str, Path] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted({**self.scripts, **self.files}))
+
+
+def databases(path: Path) -> Databases:
+    """What `path` holds. Raises `UsageError` if it is not there or holds no database, `DataError` if it cannot be read."""
+    if not path.exists():
+        raise UsageError(f"{path}: there is no such file or folder with databases")
+    if path.is_dir():
+        return _folder(path)
+    return _sqlite_files([path]) if path.suffix in _SUFFIXES else _dump(path)
+
+
+def statements(text: str) -> Iterator[str]:
+    """The statements of a MySQL script, without comments; `/*! … */` is none. DELIMITER lines change the end mark."""
+    begin, mark, piece = 0, ";", list[str]()
+    for token in _TOKEN.finditer(text):
+        if token["delimiter"] is not None:
+            mark = token["mark"]
+        elif token["comment"] is not None:
+            piece.append(" ")
+        elif (mark == ";" and token["end"]) or (mark != ";" and text.startswith(mark, token.start())):
+            yield from filter(None, ["".join(piece).strip()])
+            piece.clear()
+            begin = token.start() + len(mark)
+        elif token.start() >= begin:
+            piece.append(token[0])
+    yield from filter(None, ["".join(piece).strip()])
+
+
+def split(text: str, alone: str | None = None) -> dict[str, tuple[str, ...]]:
+    """A dump's statements by database, beginning with CREATE DATABASE and USE; `alone` is the name if the dump gives none.
+
+    Settings before the first database hold for all.
+    """
+    found = {alone: [f"CREATE DATABASE `{alone}`", f"USE `{alone}`"]} if alone else {}
+    settings: list[str] = []
+    here = alone
+    for statement in statements(text):
+        if match := _CREATE.match(statement) or _USE.match(statement):
+            here = match["quoted"] or match["bare"]
+            how = _known(statement[match.end() :]) if match.re is _CREATE else ""
+            found.setdefault(here, [f"CREATE DATABASE `{here}`{how}", f"USE `{here}`", *settings])
+        elif here is None:
+            settings += [statement] if _SETTING.match(statement) else []
+        elif not _NO_CONTENT.match(statement) and not _UNNEEDED.match(statement):
+            found[here].append(_known(statement) if statement[:6].upper() == "CREATE" else statement)
+    return {name: tuple(lines) for name, lines in found.items() if len(lines) > 2}
+
+
+def _known(statement: str) -> str:
+    """MySQL 8's collations have no counterpart of the same name in MariaDB."""
+    return _FOREIGN_COLLATION.sub(_KNOWN_COLLATION, statement)
+
+
+def _dump(path: Path) -> Databases:
+    text = _text(path)
+    scripts = split(text) or split(text, path.stem)
+    if not scripts:
+        raise UsageError(f"{path} holds no statement that makes a database")
+    return Databases("mysql", _hash("mysql", text), scripts)
+
+
+def _folder(path: Path) -> Databases:
+    scripts = sorted(path.glob("*.sql"))
+    files = sorted(file for suffix in _SUFFIXES for file in [*path.glob(f"*{suffix}"), *path.glob(f"*/*{suffix}")])
+    if scripts and files:
+        raise UsageError(f"{path} holds both .sql and SQLite files; give one kind")
+    if scripts:
+        return _portable(scripts)
+    nested = [file for file in files if file.parent == path or file.stem == file.parent.name]
+    if not nested:
+        raise UsageError(f"{path} holds no database: NAME.sql, NAME.sqlite or NAME/NAME.sqlite")
+    return _sqlite_files(nested)
+
+
+def _portable(files: list[Path]) -> Databases:
+    texts = {file.stem: _text(file) for file in files}
+    return Databases("portable", _hash("portable", *texts, *texts.values()), {name: (text,) for name, text in texts.items()})
+
+
+def _sqlite_files(files: list[Path]) -> Databases:
+    named = {file.stem: file for file in files}
+    return Databases("sqlite", _hash("sqlite", *named, *map(_stamp, named.values())), files=named)
+
+
+def _stamp(file: Path) -> str:
+    """The content of a file; of a large one its size and time, as reading it would take longer than using it."""
+    try:
+        with open(file, "rb") as content:
+            if content.read(16) != b"SQLite format 3\0":
+                raise DataError(f"{file} is no SQLite database")
+            info = file.stat()
+            if info.st_size > _LARGE:
+                return f"{file.resolve()}\0{info.st_size}\0{info.st_mtime_ns}"
+            content.seek(0)
+            return hashlib.file_digest(content, "sha256").hexdigest()
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from error
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{file} is not text in UTF-8: {error}; convert it with iconv") from error
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from error
+
+
+def _hash(*words: str) -> str:
+    return hashlib.sha256("\0".join(words).encode("utf-8", "surrogateescape")).hexdigest()[:32]

@@ -1,0 +1,314 @@
+"""The MariaDB engine: a server of its own, an account for each database, and a watch on what was written.
+
+    open(db) ── end the last session ── marks changed? ──yes──► db counts as written
+       └─ was `db` written? ──yes──► drop it and run its statements again ── a new session for the agent
+
+A write is noticed by what the server counts itself: the binary log's position, and the counters of rows that were handed to a
+table, also by transactions that were rolled back (they move AUTO_INCREMENT), and of the few statements that neither shows. The
+agent cannot switch off or reset any of them. A written database is rebuilt when it is next needed.
+
+It leaves out what the dump does not hold: a rebuilt database has the content of the dump, not the bytes of the first files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from intercode.engines import mariadbd
+from intercode.engines.base import Answer, Caps, Engine
+from intercode.engines.mariadbd import Prepared, Server
+from intercode.engines.session import Overrun, Session, SessionLost
+from intercode.errors import DataError, ForkError, SandboxDied, UsageError
+from intercode.sandbox.base import MIB, Limits
+
+_COUNTERS = (
+    "Handler_write",
+    "Handler_update",
+    "Handler_delete",
+    "Com_xa_prepare",
+    "Com_analyze",
+    "Com_optimize",
+    "Com_repair",
+)
+_MARK = (
+    "SELECT @@gtid_binlog_pos, GROUP_CONCAT(variable_value ORDER BY variable_name), "
+    "(SELECT COUNT(*) FROM information_schema.processlist WHERE user LIKE 'agent\\_%') "
+    f"FROM information_schema.global_status WHERE variable_name IN {_COUNTERS}"
+)
+_AGENTS = "SELECT id FROM information_schema.processlist WHERE user LIKE 'agent\\_%'"
+_HELD = "SELECT DISTINCT lock_type, table_schema, table_name FROM information_schema.metadata_lock_info WHERE thread_id = {}"
+_TEMPORARY = "SHOW SESSION STATUS WHERE variable_name IN ('Com_create_temporary_table', 'Com_drop_temporary_table')"
+_PATIENCE = 200
+"""Looks at a session that was told to end."""
+_ROOM = 96 * MIB
+"""What a server may have grown by, in bytes, before it is replaced rather than mended: a file of InnoDB's never shrinks."""
+_ACCESS_DENIED, _UNKNOWN_DATABASE = 1045, 1049
+_ADMIN_FILE, _REPLAY_FILE = "/run/admin.cnf", "/tmp/replay.sql"
+_LOST = "Lost connection to the server during the statement"
+
+
+class _Mark(NamedTuple):
+    """What the server has counted. Two equal ones: nothing was written between them."""
+
+    log: str
+    counters: str
+
+
+class MariadbEngine(Engine):
+    """See `Engine`. `prepared` comes from `mariadbd.prepare`; the server starts at once."""
+
+    dialect = "mysql"
+
+    def __init__(self, prepared: Prepared, *, caps: Caps | None = None, limits: Limits = mariadbd.LIMITS) -> None:
+        self.databases = prepared.databases.names
+        self._prepared, self._caps, self._limits = prepared, caps or Caps(), limits
+        self._server = Server(prepared, limits=limits)
+        self._session: Session | None = None
+        self._db: str | None = None
+        self._fresh()
+
+    def open(self, db: str) -> None:
+        db = self.name_of(db)
+        self._alive()
+        try:
+            self._begin(db, self._leave())
+        except (SandboxDied, SessionLost):
+            self._restart()
+            self._begin(db, None)
+
+    def run(self, statement: str, *, seconds: float) -> Answer:
+        session = self._open()
+        with self._watched("during a statement"):
+            try:
+                return session.ask(statement, seconds, self._caps, self._stop)
+            except SessionLost:
+                return self._resumed(session)
+
+    def run_gold(self, db: str, statement: str, *, seconds: float = 60.0) -> Answer:
+        db = self.name_of(db)
+        self._alive()
+        with self._watched("during a gold"), contextlib.closing(self._gold_session(db)) as session:
+            try:
+                return session.ask(statement, seconds, self._caps, self._stop)
+            except SessionLost:
+                self._server.admin.query("DO 0")
+                return Answer(error=_LOST, timed_out=session.overdue, lost=True)
+
+    def schema(self, db: str) -> str:
+        tables = self._read(db, "SHOW FULL TABLES")
+        texts = [self._read(db, f"SHOW CREATE TABLE `{name}`")[0][1] for name, _ in tables]
+        return "".join(f"{text};\n\n" for text in texts).strip()
+
+    def fork(self) -> MariadbEngine:
+        session = self._open()
+        with self._watched("during a fork"):
+            blockers = [*self._held(session), *_temporary(session)]
+            if blockers:
+                raise ForkError("a live copy cannot take along: " + ", ".join(blockers) + "; end them first")
+            return self._twin(self._changes() if self._mark() != self._began else "")
+
+    def facts(self) -> dict[str, Any]:
+        options = ("version", "sql_mode", "lower_case_table_names", "collation_server", "default_storage_engine")
+        values = self._server.admin.query("SELECT " + ", ".join("@@global." + name for name in options))[0]
+        return {"engine": "mariadb", "max_rows": self._caps.rows, **dict(zip(options, values, strict=True))}
+
+    def close(self) -> None:
+        if self._db != "":
+            self._end_session()
+            self._server.admin.close()
+            self._server.close()
+            self._db = ""
+
+    # -- an episode's beginning and end -----------------------------------------------------------------------------
+
+    def _begin(self, db: str, mark: _Mark | None) -> None:
+        """`mark`: what was counted last, if nothing happened since."""
+        touched = self._pristine(db) | self._account(db)
+        self._db, self._began = db, self._mark() if touched or mark is None else mark
+        self._session = self._server.session(self._user(db), db=db)
+
+    def _leave(self) -> _Mark | None:
+        """End the last episode: its session, and the innocence of its database if it wrote."""
+        self._end_session()
+        mark = self._settled()
+        db, self._db = self._db, None
+        if db is None or mark == self._began:
+            return mark
+        self._written.add(db)
+        self._accounts.discard(db)
+        for _, length, branch, name in self._server.admin.query("XA RECOVER"):
+            self._server.admin.query(f"XA ROLLBACK {_xid(name, length, branch)}")
+        if self._used() > self._used_first + _ROOM:
+            raise SessionLost("the server has grown")
+        self._server.admin.query("RESET MASTER")
+        return None
+
+    def _pristine(self, db: str) -> bool:
+        """Rebuild it if it was written; whether that was so."""
+        if db not in self._written:
+            return False
+        with contextlib.closing(self._server.session("root", many=True)) as session:
+            session.query(f"SET sql_log_bin = 0, lock_wait_timeout = 2; DROP DATABASE IF EXISTS `{db}`")
+            mariadbd.load(session, self._prepared.databases, db)
+        self._written.discard(db)
+        return True
+
+    def _settled(self) -> _Mark:
+        """What is counted once the server has let go of the last session: its locks, its transaction."""
+        for _ in range(_PATIENCE):
+            *mark, sessions = self._look()
+            if sessions == 0:
+                return _Mark(*mark)
+            for (number,) in self._server.admin.query(_AGENTS):
+                self._stop("CONNECTION", number)
+        raise SessionLost("a session does not end")
+
+    def _user(self, db: str) -> str:
+        return f"agent_{self.databases.index(db)}"
+
+    def _account(self, db: str) -> bool:
+        """Make the agent's account unless it is as it was made; whether that was needed."""
+        if db in self._accounts:
+            return False
+        pattern, user = db.replace("_", "\\_").replace("%", "\\%"), self._user(db)
+        self._server.admin.query(
+            f"SET sql_log_bin = 0; CREATE OR REPLACE USER {user}@localhost IDENTIFIED BY '{self._server.password}'; "
+            f"GRANT ALL ON `{pattern}`.* TO {user}@localhost; SET sql_log_bin = 1"
+        )
+        self._accounts.add(db)
+        return True
+
+    def _gold_session(self, db: str) -> Session:
+        if db == self._db and self._mark() != self._began:
+            raise UsageError(f"{db} was changed in this episode; run golds before the agent acts")
+        if db in self._written:
+            changed = self._mark() != self._began
+            self._pristine(db)
+            self._began = _Mark("", "") if changed else self._mark()
+        return self._server.session("gold", db=db)
+
+    # -- faults -----------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _watched(self, when: str) -> Iterator[None]:
+        """The server's own death, told apart from a session's."""
+        try:
+            yield
+        except (SessionLost, Overrun, SandboxDied) as error:
+            self._broken = True
+            raise SandboxDied(f"the database server died {when} ({error or 'it does not stop'})") from None
+
+    def _resumed(self, lost: Session) -> Answer:
+        """A new session in the place of one that was killed; raises `SessionLost` if the server itself is gone."""
+        from pymysql.err import OperationalError
+
+        lost.close()
+        self._server.admin.query("DO 0")
+        assert self._db is not None
+        user = self._user(self._db)
+        try:
+            self._session = self._server.session(user, db=self._db)
+        except OperationalError as error:
+            if error.args[0] == _ACCESS_DENIED:
+                raise SessionLost("the agent changed its password") from None
+            self._session = self._server.session(user)
+        return Answer(error=_LOST, timed_out=lost.overdue, lost=True)
+
+    def _restart(self) -> None:
+        self._end_session()
+        self._server.restart()
+        self._fresh()
+
+    def _fresh(self) -> None:
+        """What is known of a server that has just started."""
+        self._written: set[str] = set()
+        self._accounts: set[str] = set()
+        self._db, self._broken = None, False
+        self._used_first = self._used()
+        self._began = self._mark()
+
+    def _end_session(self) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def _alive(self) -> None:
+        if self._db == "":
+            raise UsageError("the engine is closed")
+        if self._broken:
+            self._restart()
+
+    def _open(self) -> Session:
+        if self._session is None or self._broken:
+            raise UsageError("no database is open; call open(db) first")
+        return self._session
+
+    # -- the admin's session ----------------------------------------------------------------------------------------
+
+    def _look(self) -> tuple[Any, ...]:
+        return self._server.admin.query(_MARK, seconds=10)[0]
+
+    def _mark(self) -> _Mark:
+        return _Mark(*self._look()[:2])
+
+    def _stop(self, what: str, number: int) -> None:
+        from pymysql.err import MySQLError
+
+        with contextlib.suppress(MySQLError):  # it has ended meanwhile
+            self._server.admin.query(f"KILL {what} {number}", seconds=1)
+
+    def _used(self) -> int:
+        """Bytes of the sandbox's disk."""
+        return int(self._server.run(["df", "--output=used", "-B1", "/"]).split()[-1])
+
+    def _read(self, db: str, statement: str) -> tuple[tuple[Any, ...], ...]:
+        answer = self.run_gold(db, statement)
+        if answer.table is None:
+            raise DataError(f"{db}: {answer.error}")
+        return answer.table.rows
+
+    # -- fork -------------------------------------------------------------------------------------------------------
+
+    def _held(self, session: Session) -> list[str]:
+        names = {"Table metadata lock": "an open transaction or lock on table", "User lock": "the lock"}
+        rows = self._server.admin.query(_HELD.format(session.number))
+        found = [f"{names.get(kind, kind)} {table or schema}" for kind, schema, table in rows]
+        prepared = [f"the prepared transaction {name!r}" for *_, name in self._server.admin.query("XA RECOVER")]
+        inside = session.query("SELECT @@in_transaction")[0][0] and not found
+        return [*found, *prepared, *(["an open transaction"] if inside else [])]
+
+    def _changes(self) -> str:
+        """What was committed since `open`, as the server's own log has it: rows, not statements."""
+        self._server.run(["bash", "-c", f"mariadb-binlog --no-defaults /var/log/mariadb/log.[0-9]* >{_REPLAY_FILE}"])
+        return self._server.sandbox.read(_REPLAY_FILE, limit=512 * MIB).decode("utf-8", "surrogateescape")
+
+    def _twin(self, changes: str) -> MariadbEngine:
+        twin = MariadbEngine(self._prepared, caps=self._caps, limits=self._limits)
+        try:
+            assert self._db is not None
+            twin.open(self._db)
+            if changes:
+                twin._replay(changes)
+        except BaseException:
+            twin.close()
+            raise
+        return twin
+
+    def _replay(self, changes: str) -> None:
+        sandbox = self._server.sandbox
+        login = f"[client]\nuser=root\npassword={self._server.password}\nsocket={mariadbd.SOCKET}\n"
+        sandbox.write(_ADMIN_FILE, login.encode(), mode=0o600)
+        sandbox.write(_REPLAY_FILE, changes.encode("utf-8", "surrogateescape"))
+        self._server.run(["bash", "-c", f"mariadb --defaults-file={_ADMIN_FILE} --binary-mode <{_REPLAY_FILE}"])
+
+
+def _temporary(session: Session) -> list[str]:
+    made, dropped = (int(value) for _, value in sorted(session.query(_TEMPORARY)))
+    return ["temporary tables"] if made > dropped else []
+
+
+def _xid(name: bytes | str, length: int, branch: int) -> str:
+    data = name.encode() if isinstance(name, str) else bytes(name)
+    return f"X'{data[:length].hex()}', X'{data[length : length + branch].hex()}'"

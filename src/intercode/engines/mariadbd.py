@@ -1,0 +1,261 @@
+"""A MariaDB server inside the sandbox's wall: how it is prepared, started, and reached.
+
+    this machine's userland ◄── layer: mariadb-install-db, then the databases' statements      cached by content
+              └── overlay ──► mariadbd on the layer's files; what it writes is copied up to tmpfs
+    host ── LocalSandbox.connect ──► its Unix socket
+
+It has no network, no file that matters, and no durability: nothing in it outlives the sandbox. A start takes about a tenth of a
+second, of which copying files is the smallest part, since the overlay copies only those that the server opens for writing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from intercode.engines.dump import Databases
+from intercode.engines.session import Session
+from intercode.errors import DataError, SandboxDied, SandboxUnavailable
+from intercode.sandbox import cache, template
+from intercode.sandbox.base import MIB, Limits
+from intercode.sandbox.local import LocalSandbox
+from intercode.sandbox.template import Template
+from intercode.sandbox.wall import Wall
+
+SQL_MODE = "STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
+"""MySQL 8's default less ONLY_FULL_GROUP_BY: MariaDB's check of that knows no functional dependence."""
+
+LIMITS = Limits(memory=1024 * MIB, disk=768 * MIB, file_size=512 * MIB, processes=128, open_files=1024)
+_BUILD = Limits(seconds=600, memory=4096 * MIB, disk=4096 * MIB, file_size=4096 * MIB, processes=256, open_files=4096)
+SOCKET = "/run/mariadb.sock"
+_DATA = "/var/lib/mariadb"
+_LOGS = "/var/log/mariadb"
+_LAYOUT = "1"
+"""Part of the cache's key: raise it when the preparation changes."""
+_PATIENCE = 20.0
+_POLL = 0.002
+_EARLY = 1.0
+
+_INSTALL = """
+set -e
+mkdir -p {data} {logs} /srv/exchange
+mariadb-install-db --no-defaults --user=root --datadir={data} --auth-root-authentication-method=normal \
+  --lower-case-table-names=1 --skip-test-db --skip-name-resolve --innodb-log-file-size=4M --innodb-use-native-aio=0 2>&1
+"""
+_OPTIONS = {
+    "user": "root",
+    "datadir": _DATA,
+    "socket": SOCKET,
+    "tmpdir": "/tmp",
+    "skip-networking": "1",
+    "skip-name-resolve": "1",
+    "lower-case-table-names": "1",
+    "character-set-server": "utf8mb4",
+    "collation-server": "utf8mb4_general_ci",
+    # nothing beside the databases: no files, no clock-driven work, no statistics that outlive an episode
+    "local-infile": "0",
+    "secure-file-priv": "/srv/exchange",
+    "event-scheduler": "OFF",
+    "innodb-stats-persistent": "0",
+    "use-stat-tables": "NEVER",
+    "log-bin-trust-function-creators": "1",
+    "query-cache-type": "0",
+    "query-cache-size": "0",
+    "plugin-load-add": "metadata_lock_info",
+    # a throwaway: small, and never waiting for a disk
+    "performance-schema": "0",
+    "innodb-use-native-aio": "0",
+    "innodb-flush-method": "nosync",
+    "innodb-flush-log-at-trx-commit": "0",
+    "innodb-doublewrite": "0",
+    "innodb-log-file-size": "4M",
+    "innodb-buffer-pool-size": "24M",
+    "innodb-autoextend-increment": "4",
+    "innodb-temp-data-file-path": "ibtmp1:2M:autoextend",
+    "innodb-buffer-pool-dump-at-shutdown": "0",
+    "innodb-buffer-pool-load-at-startup": "0",
+    "innodb-read-io-threads": "1",
+    "innodb-write-io-threads": "1",
+    "innodb-purge-threads": "1",
+    "innodb-lock-wait-timeout": "5",
+    "aria-pagecache-buffer-size": "4M",
+    "key-buffer-size": "1M",
+    "thread-cache-size": "4",
+    "max-connections": "16",
+    "skip-stack-trace": "1",
+}
+_BINLOG = {"log-bin": f"{_LOGS}/log", "server-id": "1", "binlog-format": "ROW", "sync-binlog": "0"}
+
+
+def missing() -> str | None:
+    """Why no MariaDB can start here; None if one can."""
+    for program in ("mariadbd", "mariadb-install-db"):
+        if _program(program) is None:
+            return f"{program} is not installed; mend it with: apt-get install mariadb-server"
+    return None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a server starts from."""
+
+    template: Template
+    databases: Databases
+    sql_mode: str = SQL_MODE
+
+
+def prepare(databases: Databases, sql_mode: str = SQL_MODE) -> Prepared:
+    """The template with these databases loaded (`mysql` or `portable`). Raises `DataError` for one that does not load."""
+    why = missing()
+    if why:
+        raise SandboxUnavailable(why)
+    below = template.base(None)
+    key = hashlib.sha256("\0".join((_LAYOUT, below.digest, version(), databases.digest, sql_mode)).encode()).hexdigest()[:32]
+    layer = cache.folder("layers", key, lambda made: _build(below, databases, sql_mode, made))
+    return Prepared(below.over(layer), databases, sql_mode)
+
+
+def version() -> str:
+    """What the installed server says of itself."""
+    program = _program("mariadbd")
+    if program is None:
+        return "absent"
+    said = subprocess.run([program, "--no-defaults", "--version"], capture_output=True, text=True, check=False)
+    return said.stdout.strip()
+
+
+def script(databases: Databases, name: str) -> list[str]:
+    """The statements that make the database, from nothing."""
+    from intercode.engines.dump import statements
+
+    lines = databases.scripts[name]
+    if databases.kind == "mysql":
+        return list(lines)
+    return [f"CREATE DATABASE `{name}`", f"USE `{name}`", *(line for text in lines for line in statements(text))]
+
+
+class Server:
+    """A running server. `admin` is the host's own session; its password is drawn anew with each start."""
+
+    def __init__(self, prepared: Prepared, *, limits: Limits = LIMITS) -> None:
+        self.prepared = prepared
+        self.sandbox = LocalSandbox(prepared.template, limits=limits, session="stateless")
+        try:
+            self._start()
+        except BaseException:
+            self.sandbox.close()
+            raise
+
+    def restart(self) -> None:
+        """A new server on pristine content, for one that died or does not listen."""
+        self.admin.close()
+        self.sandbox.reset()
+        self._start()
+
+    def session(self, user: str, *, db: str | None = None, many: bool = False) -> Session:
+        """A login. Raises `SandboxDied` if nobody listens, and pymysql's errors if the login is refused."""
+        try:
+            sock = self.sandbox.connect(SOCKET)
+        except OSError as error:
+            raise SandboxDied(f"the database server does not listen ({error.strerror})") from None
+        return Session(sock, user=user, password=self.password, db=db, many=many)
+
+    def run(self, argv: list[str], *, seconds: float = 60.0) -> str:
+        """A program beside the server; its output. Raises `DataError` if it fails."""
+        result = self.sandbox.exec("", argv=argv, cwd="/", timeout=seconds)
+        if result.exit_code != 0:
+            raise DataError(f"{argv[0]} failed inside the sandbox: {result.output[-1000:].strip()}")
+        return result.output
+
+    def close(self) -> None:
+        self.sandbox.close()
+
+    def _start(self) -> None:
+        self.password = ""
+        _launch(self.sandbox, {**_OPTIONS, **_BINLOG, "sql-mode": self.prepared.sql_mode})
+        first = _first_session(self.sandbox)
+        password = secrets.token_hex(16)
+        first.query("SET sql_log_bin = 0")
+        first.query(";".join(f"SET PASSWORD FOR {user}@localhost = PASSWORD('{password}')" for user in ("gold", "root")))
+        first.close()
+        self.password = password
+        self.admin = self.session("root", many=True)
+
+
+def _program(name: str) -> str | None:
+    return shutil.which(name, path="/usr/sbin:/usr/bin:/usr/libexec")
+
+
+def _launch(sandbox: LocalSandbox, options: dict[str, str]) -> None:
+    words = " ".join(f"--{name}={value}" for name, value in options.items())
+    command = f"exec >{_LOGS}/said 2>&1; mariadbd --no-defaults {words} &"
+    sandbox.exec("", argv=["bash", "-c", command], cwd="/")
+
+
+def _first_session(sandbox: LocalSandbox) -> Session:
+    """Once the server listens; it does so a moment before it answers."""
+    began = time.monotonic()
+    while True:
+        try:
+            return Session(sandbox.connect(SOCKET), user="root", password="", many=True, seconds=_PATIENCE)
+        except OSError:
+            waited = time.monotonic() - began
+            if waited > _PATIENCE or (waited > _EARLY and not _alive(sandbox)):
+                said = sandbox.read(f"{_LOGS}/said").decode(errors="replace")
+                raise SandboxDied(f"mariadbd does not start; it said:\n{said[-2000:]}") from None
+            time.sleep(_POLL)
+
+
+def _alive(sandbox: LocalSandbox) -> bool:
+    return sandbox.exec("", argv=["bash", "-c", "grep -qsx mariadbd /proc/[0-9]*/comm"]).exit_code == 0
+
+
+def _build(below: Template, databases: Databases, sql_mode: str, made: Path) -> None:
+    made.chmod(0o755)
+    with LocalSandbox.inside(Wall(below, _BUILD, "stateless", export=made), _BUILD) as sandbox:
+        result = sandbox.exec("", argv=["bash", "-c", _INSTALL.format(data=_DATA, logs=_LOGS)], cwd="/")
+        if result.exit_code != 0:
+            raise SandboxUnavailable(f"mariadb-install-db failed: {result.output[-2000:].strip()}")
+        _launch(sandbox, {**_OPTIONS, "sql-mode": sql_mode})
+        _fill(_first_session(sandbox), databases)
+        _shut(sandbox)
+        sandbox.export()
+
+
+def _fill(session: Session, databases: Databases) -> None:
+    for name in databases.names:
+        load(session, databases, name)
+    session.query(
+        "CREATE USER gold@localhost; GRANT SELECT, SHOW VIEW ON *.* TO gold@localhost; SET GLOBAL innodb_fast_shutdown = 0"
+    )
+    session.query("SHUTDOWN")
+    session.close()
+
+
+def load(session: Session, databases: Databases, name: str) -> None:
+    """Run the statements that make a database. Raises `DataError` with the one that fails."""
+    from pymysql.err import MySQLError
+
+    session.query(_FRESH)
+    for statement in script(databases, name):
+        try:
+            session.query(statement, seconds=600)
+        except MySQLError as error:
+            raise DataError(f"database {name}: {error.args[-1]}; in the statement {statement[:200]!r}") from error
+
+
+_FRESH = "SET foreign_key_checks = 0, unique_checks = 0"
+
+
+def _shut(sandbox: LocalSandbox) -> None:
+    until = time.monotonic() + 120
+    while _alive(sandbox):
+        if time.monotonic() > until:
+            raise SandboxUnavailable("mariadbd does not shut down")
+        time.sleep(0.02)
+    sandbox.exec("", argv=["bash", "-c", f"rm -f {SOCKET} {_LOGS}/* /tmp/*"], cwd="/")

@@ -1,0 +1,254 @@
+"""One session with a MySQL or MariaDB server: PyMySQL over a socket that keeps time.
+
+    ask ──► rows, up to the caps ──► Answer
+     │ time is up        │ enough
+     └─► KILL QUERY ◄────┘      the session lives on
+          └─► KILL CONNECTION      it is lost, the server lives on
+               └─► Overrun            the server does not react: replace it
+
+PyMySQL's own time-out closes the connection and stops nothing in the server, so the socket that it is given here (`Line`)
+watches the time and calls for help. The agent can change each of the server's time limits; this one it cannot reach.
+"""
+
+from __future__ import annotations
+
+import io
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+from intercode.engines.base import Answer, Caps
+from intercode.types import Table
+
+Stop = Callable[[str, int], None]
+"""Stops what a session does: `QUERY` or `CONNECTION`, and the session's number."""
+
+_PATIENCE = (0.2, 0.15)
+"""Seconds until KILL QUERY, and then KILL CONNECTION, must have shown."""
+_BATCH = 256
+_BUFFER = 1 << 16
+_INTERRUPTED = 1317
+_GONE = (0, 1927, 2006, 2013)
+"""Errors of the line, and of a session that was killed."""
+
+
+class Overrun(Exception):
+    """The server does not stop a statement."""
+
+
+class SessionLost(Exception):
+    """The server ended the session, or went itself."""
+
+
+class Line(io.RawIOBase):
+    """What PyMySQL takes for a socket. `arm` sets when time is up; then helpers are called in turn, each with its patience."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._until = 0.0
+        self._helpers: list[tuple[float, Callable[[], None]]] = []
+        self.received = 0
+        self.overdue = False
+
+    def arm(self, seconds: float, helpers: list[tuple[float, Callable[[], None]]]) -> None:
+        self._until, self._helpers, self.overdue = time.monotonic() + seconds, helpers, False
+        self._sock.settimeout(seconds)
+
+    def readinto(self, buffer: Any) -> int:
+        while True:
+            left = self._until - time.monotonic()
+            try:
+                if left <= 0:
+                    raise TimeoutError
+                self._sock.settimeout(left)
+                count = self._sock.recv_into(buffer)
+            except TimeoutError:
+                self._help()
+                continue
+            self.received += count
+            return count
+
+    def _help(self) -> None:
+        self.overdue = True
+        if not self._helpers:
+            raise Overrun
+        (patience, helper), *self._helpers = self._helpers
+        helper()
+        self._until = time.monotonic() + patience
+
+    # -- what PyMySQL calls -----------------------------------------------------------------------------------------
+
+    def readable(self) -> bool:
+        return True
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        return io.BufferedReader(self, _BUFFER)
+
+    def settimeout(self, seconds: float | None) -> None:
+        """PyMySQL's wish; `arm` decides."""
+
+    def setsockopt(self, *what: Any) -> None:
+        self._sock.setsockopt(*what)
+
+    def sendall(self, data: bytes) -> None:
+        self._sock.sendall(data)
+
+    def close(self) -> None:
+        self._sock.close()
+        super().close()
+
+
+class Session:
+    """A login. `number` is the server's for it."""
+
+    def __init__(
+        self, sock: socket.socket, *, user: str, password: str, db: str | None = None, many: bool = False, seconds: float = 10.0
+    ) -> None:
+        """`many`: several statements may go in one piece. Raises pymysql's `OperationalError` for a refused login."""
+        from pymysql.connections import Connection
+        from pymysql.constants import CLIENT
+
+        self._line = Line(sock)
+        self._line.arm(seconds, [])
+        self._connection = Connection(
+            user=user,
+            password=password,
+            database=db,
+            charset="utf8mb4",
+            autocommit=None,
+            client_flag=CLIENT.MULTI_STATEMENTS if many else 0,
+            ssl_disabled=True,
+            defer_connect=True,
+        )
+        try:
+            self._connection.connect(self._line)
+        except BaseException:
+            self._line.close()
+            raise
+        self.number: int = self._connection.thread_id()
+
+    @property
+    def overdue(self) -> bool:
+        """Whether the last statement's time ran out."""
+        return self._line.overdue
+
+    @property
+    def version(self) -> str:
+        return str(self._connection.get_server_info())
+
+    def query(self, statement: str, *, seconds: float = 60.0) -> tuple[tuple[Any, ...], ...]:
+        """All rows of the last of a host's own statements. Raises pymysql's errors, and `SessionLost`."""
+        from pymysql import err
+
+        self._line.arm(seconds, [])
+        try:
+            return self._query(statement)
+        except (Overrun, err.InterfaceError, ConnectionError) as error:
+            raise SessionLost(f"{error or 'no answer in time'}") from None
+        except err.MySQLError as error:
+            if self._gone(error):
+                raise SessionLost(str(error)) from None
+            raise
+
+    def ask(self, statement: str, seconds: float, caps: Caps, stop: Stop) -> Answer:
+        """One statement of a stranger. Raises `SessionLost` and `Overrun`."""
+        from pymysql import err
+
+        self._line.arm(seconds, self._helpers(stop))
+        try:
+            return self._ask(statement, caps, stop)
+        except (err.InterfaceError, ConnectionError) as error:
+            raise SessionLost(str(error)) from None
+        except err.MySQLError as error:
+            return self._refused(error)
+        except UnicodeError as error:
+            self.close()
+            raise SessionLost(f"not text in UTF-8: {error}") from None
+
+    def close(self) -> None:
+        """At once, without a farewell; the server rolls back, unlocks and drops temporary tables when it notices."""
+        self._line.close()
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    def _helpers(self, stop: Stop) -> list[tuple[float, Callable[[], None]]]:
+        ways = zip(_PATIENCE, ("QUERY", "CONNECTION"), strict=True)
+        return [(patience, lambda what=what: stop(what, self.number)) for patience, what in ways]  # type: ignore[misc]
+
+    def _query(self, statement: str) -> tuple[tuple[Any, ...], ...]:
+        with self._connection.cursor() as cursor:
+            cursor.execute(statement)
+            rows = cursor.fetchall()
+            while cursor.nextset():
+                rows = cursor.fetchall()
+            return tuple(rows)
+
+    def _ask(self, statement: str, caps: Caps, stop: Stop) -> Answer:
+        from pymysql.cursors import SSCursor
+
+        cursor = SSCursor(self._connection)
+        cursor.execute(statement)
+        if cursor.description is None:
+            affected = max(cursor.rowcount, 0)
+            cursor.close()
+            return Answer(affected=affected, timed_out=self._line.overdue)
+        columns = tuple(str(column[0]) for column in cursor.description)
+        rows, cut = self._rows(cursor, caps)
+        if cut:
+            stop("QUERY", self.number)
+        self._leave(cursor, killed=cut)
+        return Answer(Table(columns, rows, cut), timed_out=self._line.overdue)
+
+    def _rows(self, cursor: Any, caps: Caps) -> tuple[tuple[tuple[Any, ...], ...], bool]:
+        rows: list[tuple[Any, ...]] = []
+        most = self._line.received + 2 * caps.bytes
+        while batch := cursor.fetchmany(min(_BATCH, caps.rows + 1 - len(rows))):
+            rows += batch
+            if len(rows) > caps.rows or self._line.received > most:
+                break
+        else:
+            return _fitting(rows, caps, cut=False) if self._line.received > most - caps.bytes else (tuple(rows), False)
+        return _fitting(rows[: caps.rows], caps, cut=True)
+
+    def _leave(self, cursor: Any, *, killed: bool) -> None:
+        """Read away what is left. A killed session gets its error here, or with the next statement."""
+        from pymysql import err
+
+        try:
+            cursor.close()
+            if killed:
+                self._connection.ping(reconnect=False)
+        except err.MySQLError as error:
+            if _code(error) != _INTERRUPTED or not killed:
+                raise
+
+    def _refused(self, error: Any) -> Answer:
+        """An error of the server's is an answer; one of the line's is not."""
+        if self._gone(error):
+            raise SessionLost(str(error)) from None
+        message = str(error.args[1]) if len(error.args) > 1 else str(error)
+        return Answer(error=message, timed_out=self._line.overdue)
+
+    def _gone(self, error: Any) -> bool:
+        return _code(error) in _GONE or not self._connection.open
+
+
+def _code(error: Any) -> int:
+    return error.args[0] if error.args and isinstance(error.args[0], int) else 0
+
+
+def _fitting(rows: list[tuple[Any, ...]], caps: Caps, *, cut: bool) -> tuple[tuple[tuple[Any, ...], ...], bool]:
+    """The rows that go into the byte cap, by their own sizes: where the cut is must not depend on how the stream was packed."""
+    room = caps.bytes
+    for number, row in enumerate(rows):
+        room -= 4 + sum(1 + _size(value) for value in row)
+        if room < 0:
+            return tuple(rows[:number]), True
+    return tuple(rows), cut
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, bytes):
+        return len(value)
+    return len(value.encode("utf-8", "replace")) if isinstance(value, str) else len(str(value))
