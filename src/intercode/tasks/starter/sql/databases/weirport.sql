@@ -475,7 +475,13 @@ INSERT INTO cargo (id, berthing_id, goods_code, way, tonnes) VALUES
 (128, 133, 'D13', 'in', 562.20),
 (129, 135, 'D12', 'out', 444.00),
 (130, 137, 'L11', 'in', 838.70),
-(131, 138, 'D31', 'out', 307.60);
+(131, 138, 'D31', 'out', 307.60),
+(132, 76, 'P4', 'in', 64.50),
+(133, 79, 'P4', 'in', 38.00),
+(134, 88, 'D24', 'in', 22.40),
+(135, 92, 'P2', 'in', 88.00),
+(136, 100, 'P3', 'in', 140.50),
+(137, 102, 'P2', 'in', NULL);
 
 INSERT INTO gauge (day_no, read_on, level_cm, reader) VALUES
 (1, '2024-01-01', 337, NULL),
