@@ -1,0 +1,264 @@
+"""The SQLite engine: a small server inside the wall (`sqlite_guest.py`) that holds the databases as files.
+
+    host ── LocalSandbox.connect ──► /srv/sqlite/door ──► sqlite_guest ──► pristine/ (a cached layer), work/ (tmpfs)
+
+The host never opens a database file. A statement that SQLite does not let itself be stopped in (one endless function call)
+costs the server its life, not the content: a new one goes on with the same file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import socket
+import struct
+import time
+from pathlib import Path
+from typing import Any
+
+from intercode.engines import sqlite_guest
+from intercode.engines.base import Answer, Caps, Engine
+from intercode.engines.dump import Databases
+from intercode.errors import DataError, ForkError, SandboxDied, UsageError
+from intercode.sandbox import cache, template
+from intercode.sandbox.base import MIB, Limits
+from intercode.sandbox.identity import identity
+from intercode.sandbox.local import LocalSandbox
+from intercode.sandbox.template import Template
+from intercode.sandbox.wall import Wall, guest_python
+from intercode.types import Table
+
+_PLACE = "/srv/sqlite"
+_DOOR = f"{_PLACE}/door"
+_HEADER = struct.Struct("!I")
+_LAYOUT = "1"
+_GRACE = 0.3
+"""Seconds that the server may take over a statement's own limit."""
+_PATIENCE = 20.0
+_POLL = 0.001
+_LARGEST_REPLY = 1 << 30
+
+_FILL = """
+import pathlib, sqlite3, sys
+folder = pathlib.Path(sys.argv[1])
+for script in sorted(folder.glob("*.sql")):
+    connection = sqlite3.connect(folder / (script.stem + ".sqlite"))
+    try:
+        connection.executescript(script.read_text("utf-8", "surrogateescape"))
+    except sqlite3.Error as error:
+        sys.exit(f"database {script.stem}: {error}")
+    connection.close()
+    script.unlink()
+"""
+
+
+def prepare(databases: Databases) -> Template:
+    """The template with these databases (`portable` or `sqlite`) in it. Raises `DataError` for a script that fails."""
+    if databases.kind == "mysql":
+        raise UsageError("a MySQL dump needs MariaDB to be read")
+    below = template.base(None)
+    key = hashlib.sha256("\0".join((_LAYOUT, below.digest, databases.digest)).encode()).hexdigest()[:32]
+    return below.over(cache.folder("layers", key, lambda made: _build(below, databases, made)))
+
+
+class SqliteEngine(Engine):
+    """See `Engine`. `prepared` comes from `prepare`; the server starts at once."""
+
+    dialect = "sqlite"
+
+    def __init__(self, prepared: Template, databases: Databases, *, caps: Caps | None = None) -> None:
+        self.databases = databases.names
+        self._prepared, self._source, self._caps = prepared, databases, caps or Caps()
+        self._db: str | None = None
+        self._broken = self._closed = False
+        self._sandbox = LocalSandbox(prepared, limits=_limits(databases), session="stateless")
+        try:
+            self._start()
+        except BaseException:
+            self._sandbox.close()
+            raise
+
+    def open(self, db: str) -> None:
+        db = self.name_of(db)
+        self._alive()
+        try:
+            self._ask({"op": "open", "db": db}, wait=_PATIENCE)
+        except SandboxDied:
+            self._restart()
+            self._ask({"op": "open", "db": db}, wait=_PATIENCE)
+        self._db = db
+
+    def run(self, statement: str, *, seconds: float) -> Answer:
+        if self._db is None or self._broken:
+            raise UsageError("no database is open; call open(db) first")
+        try:
+            return _answer(self._ask({"op": "run", "statement": statement, "seconds": seconds}, wait=seconds + _GRACE))
+        except TimeoutError:
+            self._revive()
+            self._ask({"op": "resume", "db": self._db}, wait=_PATIENCE)
+            return Answer(error="interrupted", timed_out=True, lost=True)
+
+    def run_gold(self, db: str, statement: str, *, seconds: float = 60.0) -> Answer:
+        db = self.name_of(db)
+        self._alive()
+        head = {"op": "gold", "db": db, "statement": statement, "seconds": seconds}
+        return _answer(self._ask(head, wait=seconds + _GRACE))
+
+    def schema(self, db: str) -> str:
+        answer = self.run_gold(
+            db, "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+        )
+        if answer.table is None:
+            raise DataError(f"{db}: {answer.error}")
+        return ";\n\n".join(str(text) for (text,) in answer.table.rows) + ";"
+
+    def fork(self) -> SqliteEngine:
+        if self._db is None or self._broken:
+            raise UsageError("no database is open; call open(db) first")
+        state = self._ask({"op": "changed"}, wait=_PATIENCE)
+        blockers = ["an open transaction"] if state["transaction"] else []
+        blockers += [f"the temporary table {name}" for name in state["temporary"]]
+        if blockers:
+            raise ForkError("a live copy cannot take along: " + ", ".join(blockers) + "; end them first")
+        return self._twin(changed=state["changed"])
+
+    def facts(self) -> dict[str, Any]:
+        version = self._ask({"op": "facts"}, wait=_PATIENCE)["version"]
+        return {"engine": "sqlite", "version": version, "max_rows": self._caps.rows}
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._line.close()
+            self._sandbox.close()
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        self._sandbox.write(f"{_PLACE}/server.py", Path(sqlite_guest.__file__).read_bytes())
+        python, _ = guest_python()
+        words = [python, "-I", "-S", f"{_PLACE}/server.py", _PLACE, _DOOR, str(self._caps.rows), str(self._caps.bytes)]
+        command = f"rm -f {_DOOR}; exec >{_PLACE}/said 2>&1; {' '.join(words)} & echo $! >{_PLACE}/pid"
+        self._sandbox.exec("", argv=["bash", "-c", command], cwd="/")
+        self._line = self._connect()
+
+    def _connect(self) -> socket.socket:
+        until = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                return self._sandbox.connect(_DOOR)
+            except OSError:
+                if time.monotonic() > until:
+                    said = self._sandbox.read(f"{_PLACE}/said").decode(errors="replace")
+                    raise SandboxDied(f"the SQLite server does not start; it said: {said[-2000:]}") from None
+                time.sleep(_POLL)
+
+    def _revive(self) -> None:
+        """A new server on the files of one that does not answer."""
+        self._line.close()
+        self._sandbox.exec("", argv=["bash", "-c", f"kill -9 $(cat {_PLACE}/pid)"], cwd="/")
+        self._start()
+
+    def _restart(self) -> None:
+        self._line.close()
+        self._sandbox.reset()
+        self._db, self._broken = None, False
+        self._start()
+
+    def _alive(self) -> None:
+        if self._closed:
+            raise UsageError("the engine is closed")
+        if self._broken:
+            self._restart()
+
+    def _ask(self, head: dict[str, Any], *, wait: float) -> dict[str, Any]:
+        """Raises `TimeoutError` if there is no reply in time, `SandboxDied` if there is no server."""
+        body = json.dumps(head).encode()
+        try:
+            self._line.settimeout(wait)
+            self._line.sendall(_HEADER.pack(len(body)) + body)
+            return self._reply()
+        except TimeoutError:
+            raise
+        except (OSError, ValueError, EOFError) as error:
+            self._broken = True
+            raise SandboxDied(f"the SQLite server died during {head['op']} ({error or 'its end of the line closed'})") from None
+
+    def _reply(self) -> dict[str, Any]:
+        data = self._line.recv(1 << 16)
+        if len(data) < _HEADER.size:
+            raise EOFError
+        (size,) = _HEADER.unpack_from(data)
+        if size > _LARGEST_REPLY:
+            raise ValueError("a reply that is too large")
+        pieces, missing = [data[_HEADER.size :]], size - len(data) + _HEADER.size
+        while missing > 0:
+            pieces.append(self._line.recv(min(missing, 1 << 20)))
+            missing -= len(pieces[-1])
+            if not pieces[-1]:
+                raise EOFError
+        reply: dict[str, Any] = json.loads(b"".join(pieces))
+        return reply
+
+    def _twin(self, *, changed: bool) -> SqliteEngine:
+        twin = SqliteEngine(self._prepared, self._source, caps=self._caps)
+        try:
+            assert self._db is not None
+            if changed:
+                path = f"{_PLACE}/work/{self._db}.sqlite"
+                twin._sandbox.write(path, self._sandbox.read(path, limit=_LARGEST_REPLY))
+                twin._ask({"op": "resume", "db": self._db}, wait=_PATIENCE)
+                twin._db = self._db
+            else:
+                twin.open(self._db)
+        except BaseException:
+            twin.close()
+            raise
+        return twin
+
+
+def _answer(reply: dict[str, Any]) -> Answer:
+    if "error" in reply:
+        return Answer(error=reply["error"], timed_out=reply["late"])
+    if "rows" not in reply:
+        return Answer(affected=reply["affected"])
+    rows = reply["rows"]
+    if reply["bytes"]:
+        rows = [[bytes.fromhex(value["b"]) if isinstance(value, dict) else value for value in row] for row in rows]
+    return Answer(Table(tuple(reply["columns"]), tuple(map(tuple, rows)), reply["cut"]))
+
+
+def _limits(databases: Databases) -> Limits:
+    """Room for a copy of the largest database, and for as much again."""
+    largest = max((file.stat().st_size for file in databases.files.values()), default=0)
+    room = 512 * MIB + 2 * largest
+    return Limits(memory=room + 1024 * MIB, disk=room, file_size=room, processes=16)
+
+
+def _build(below: Template, databases: Databases, made: Path) -> None:
+    if databases.kind == "sqlite":
+        _copy(databases, template.new_tree(made))
+        return
+    made.chmod(0o755)
+    limits = Limits(seconds=600, memory=4096 * MIB, disk=2048 * MIB, file_size=1024 * MIB)
+    with LocalSandbox.inside(Wall(below, limits, "stateless", export=made), limits) as sandbox:
+        for name, texts in databases.scripts.items():
+            sandbox.write(f"{_PLACE}/pristine/{name}.sql", "".join(texts).encode("utf-8", "surrogateescape"))
+        python, _ = guest_python()
+        result = sandbox.exec("", argv=[python, "-c", _FILL, f"{_PLACE}/pristine"], cwd="/")
+        if result.exit_code != 0:
+            raise DataError(result.output.strip()[-1000:])
+        sandbox.export()
+
+
+def _copy(databases: Databases, tree: Path) -> None:
+    folder = tree
+    for name in Path(_PLACE[1:], "pristine").parts:
+        folder /= name
+        folder.mkdir()
+        identity().own(folder)
+    for name, file in databases.files.items():
+        shutil.copyfile(file, folder / f"{name}.sqlite")
+        (folder / f"{name}.sqlite").chmod(0o644)
+        identity().own(folder / f"{name}.sqlite")
