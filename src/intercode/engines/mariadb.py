@@ -60,6 +60,7 @@ class MariadbEngine(Engine):
     """See `Engine`. `prepared` comes from `mariadbd.prepare`; the server starts at once."""
 
     dialect = "mysql"
+    _began: _Mark
 
     def __init__(self, prepared: Prepared, *, caps: Caps | None = None, limits: Limits = mariadbd.LIMITS) -> None:
         self.databases = prepared.databases.names
@@ -126,7 +127,9 @@ class MariadbEngine(Engine):
     def _begin(self, db: str, mark: _Mark | None) -> None:
         """`mark`: what was counted last, if nothing happened since."""
         touched = self._pristine(db) | self._account(db)
-        self._db, self._began = db, self._mark() if touched or mark is None else mark
+        self._db = db
+        if touched or mark is None:
+            self._note()
         self._session = self._server.session(self._user(db), db=db)
 
     def _leave(self) -> _Mark | None:
@@ -142,7 +145,6 @@ class MariadbEngine(Engine):
             self._server.admin.query(f"XA ROLLBACK {_xid(name, length, branch)}")
         if self._used() > self._used_first + _ROOM:
             raise SessionLost("the server has grown")
-        self._server.admin.query("RESET MASTER")
         return None
 
     def _pristine(self, db: str) -> bool:
@@ -227,7 +229,7 @@ class MariadbEngine(Engine):
         self._accounts: set[str] = set()
         self._db, self._broken = None, False
         self._used_first = self._used()
-        self._began = self._mark()
+        self._note()
 
     def _end_session(self) -> None:
         if self._session is not None:
@@ -246,6 +248,11 @@ class MariadbEngine(Engine):
         return self._session
 
     # -- the admin's session ----------------------------------------------------------------------------------------
+
+    def _note(self) -> None:
+        """Where the episode begins, in the counters and in the binary log."""
+        self._began = self._mark()
+        self._log, self._position, *_ = self._server.admin.query("SHOW MASTER STATUS")[0]
 
     def _look(self) -> tuple[Any, ...]:
         return self._server.admin.query(_MARK, seconds=10)[0]
@@ -281,7 +288,8 @@ class MariadbEngine(Engine):
 
     def _changes(self) -> str:
         """What was committed since `open`, as the server's own log has it: rows, not statements."""
-        self._server.run(["bash", "-c", f"mariadb-binlog --no-defaults /var/log/mariadb/log.[0-9]* >{_REPLAY_FILE}"])
+        command = f"mariadb-binlog --no-defaults --start-position={self._position} {mariadbd.LOGS}/{self._log} >{_REPLAY_FILE}"
+        self._server.run(["bash", "-c", command])
         return self._server.sandbox.read(_REPLAY_FILE, limit=512 * MIB).decode("utf-8", "surrogateescape")
 
     def _twin(self, changes: str) -> MariadbEngine:

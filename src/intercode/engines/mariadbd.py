@@ -34,7 +34,7 @@ LIMITS = Limits(memory=1024 * MIB, disk=768 * MIB, file_size=512 * MIB, processe
 _BUILD = Limits(seconds=600, memory=4096 * MIB, disk=4096 * MIB, file_size=4096 * MIB, processes=256, open_files=4096)
 SOCKET = "/run/mariadb.sock"
 _DATA = "/var/lib/mariadb"
-_LOGS = "/var/log/mariadb"
+LOGS = "/var/log/mariadb"
 _LAYOUT = "1"
 """Part of the cache's key: raise it when the preparation changes."""
 _PATIENCE = 20.0
@@ -89,7 +89,7 @@ _OPTIONS = {
     "max-connections": "16",
     "skip-stack-trace": "1",
 }
-_BINLOG = {"log-bin": f"{_LOGS}/log", "server-id": "1", "binlog-format": "ROW", "sync-binlog": "0"}
+_BINLOG = {"log-bin": f"{LOGS}/log", "server-id": "1", "binlog-format": "ROW", "max-binlog-size": "1G", "sync-binlog": "0"}
 
 
 def missing() -> str | None:
@@ -193,7 +193,7 @@ def _program(name: str) -> str | None:
 
 def _launch(sandbox: LocalSandbox, options: dict[str, str]) -> None:
     words = " ".join(f"--{name}={value}" for name, value in options.items())
-    command = f"exec >{_LOGS}/said 2>&1; mariadbd --no-defaults {words} &"
+    command = f"exec >{LOGS}/said 2>&1; mariadbd --no-defaults {words} &"
     sandbox.exec("", argv=["bash", "-c", command], cwd="/")
 
 
@@ -206,7 +206,7 @@ def _first_session(sandbox: LocalSandbox) -> Session:
         except OSError:
             waited = time.monotonic() - began
             if waited > _PATIENCE or (waited > _EARLY and not _alive(sandbox)):
-                said = sandbox.read(f"{_LOGS}/said").decode(errors="replace")
+                said = sandbox.read(f"{LOGS}/said").decode(errors="replace")
                 raise SandboxDied(f"mariadbd does not start; it said:\n{said[-2000:]}") from None
             time.sleep(_POLL)
 
@@ -218,7 +218,7 @@ def _alive(sandbox: LocalSandbox) -> bool:
 def _build(below: Template, databases: Databases, sql_mode: str, made: Path) -> None:
     made.chmod(0o755)
     with LocalSandbox.inside(Wall(below, _BUILD, "stateless", export=made), _BUILD) as sandbox:
-        result = sandbox.exec("", argv=["bash", "-c", _INSTALL.format(data=_DATA, logs=_LOGS)], cwd="/")
+        result = sandbox.exec("", argv=["bash", "-c", _INSTALL.format(data=_DATA, logs=LOGS)], cwd="/")
         if result.exit_code != 0:
             raise SandboxUnavailable(f"mariadb-install-db failed: {result.output[-2000:].strip()}")
         _launch(sandbox, {**_OPTIONS, "sql-mode": sql_mode})
@@ -258,4 +258,4 @@ def _shut(sandbox: LocalSandbox) -> None:
         if time.monotonic() > until:
             raise SandboxUnavailable("mariadbd does not shut down")
         time.sleep(0.02)
-    sandbox.exec("", argv=["bash", "-c", f"rm -f {SOCKET} {_LOGS}/* /tmp/*"], cwd="/")
+    sandbox.exec("", argv=["bash", "-c", f"rm -f {SOCKET} {LOGS}/* /tmp/*"], cwd="/")

@@ -42,7 +42,8 @@ class SessionLost(Exception):
 
 
 class Line(io.RawIOBase):
-    """What PyMySQL takes for a socket. `arm` sets when time is up; then helpers are called in turn, each with its patience."""
+    """What PyMySQL takes for a socket. `arm` sets when time is up; then helpers are called in turn, each with its patience.
+    `received`: bytes since then. `overdue`: time was up."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -52,7 +53,8 @@ class Line(io.RawIOBase):
         self.overdue = False
 
     def arm(self, seconds: float, helpers: list[tuple[float, Callable[[], None]]]) -> None:
-        self._until, self._helpers, self.overdue = time.monotonic() + seconds, helpers, False
+        self._until, self._helpers = time.monotonic() + seconds, helpers
+        self.received, self.overdue = 0, False
         self._sock.settimeout(seconds)
 
     def readinto(self, buffer: Any) -> int:
@@ -202,13 +204,13 @@ class Session:
 
     def _rows(self, cursor: Any, caps: Caps) -> tuple[tuple[tuple[Any, ...], ...], bool]:
         rows: list[tuple[Any, ...]] = []
-        most = self._line.received + 2 * caps.bytes
+        most = 2 * caps.bytes
         while batch := cursor.fetchmany(min(_BATCH, caps.rows + 1 - len(rows))):
             rows += batch
             if len(rows) > caps.rows or self._line.received > most:
                 break
         else:
-            return _fitting(rows, caps, cut=False) if self._line.received > most - caps.bytes else (tuple(rows), False)
+            return _fitting(rows, caps, cut=False) if self._line.received > caps.bytes else (tuple(rows), False)
         return _fitting(rows[: caps.rows], caps, cut=True)
 
     def _leave(self, cursor: Any, *, killed: bool) -> None:

@@ -129,7 +129,7 @@ class SqliteEngine(Engine):
 
     def close(self) -> None:
         if not self._closed:
-            self._closed = True
+            self._closed, self._db = True, None
             self._line.close()
             self._sandbox.close()
 

@@ -1,0 +1,93 @@
+"""Engines on two small databases of our own. MariaDB's tests skip where no server is installed."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from intercode.engines import Databases, Engine, databases, mariadbd, sqlite
+from intercode.engines.mariadb import MariadbEngine
+
+GARDEN = """
+CREATE TABLE bed (id INTEGER NOT NULL, name VARCHAR(20) NOT NULL, PRIMARY KEY (id));
+CREATE TABLE plant (
+  id INTEGER NOT NULL, bed_id INTEGER NOT NULL, name VARCHAR(20), height DOUBLE,
+  PRIMARY KEY (id), FOREIGN KEY (bed_id) REFERENCES bed (id));
+INSERT INTO bed VALUES (1, 'north'), (2, 'south');
+INSERT INTO plant VALUES (1, 1, 'fern', 0.5), (2, 2, 'rose', 1.25), (3, 2, NULL, NULL);
+CREATE TABLE seed (n INTEGER NOT NULL, PRIMARY KEY (n));
+"""
+NUMBERS = "INSERT INTO seed VALUES " + ", ".join(f"({n})" for n in range(200)) + ";\n"
+VAULT = "CREATE TABLE secret (word VARCHAR(20)); INSERT INTO secret VALUES ('sesame');"
+NAMES = ("mariadb", "sqlite")
+
+
+@pytest.fixture(scope="session")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Databases:
+    folder = tmp_path_factory.mktemp("databases")
+    (folder / "garden_1.sql").write_text(GARDEN + NUMBERS)
+    (folder / "vault.sql").write_text(VAULT)
+    return databases(folder)
+
+
+def make(name: str, sources: Databases) -> Engine:
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed")
+    if name == "sqlite":
+        return sqlite.SqliteEngine(sqlite.prepare(sources), sources)
+    if why := mariadbd.missing():
+        pytest.skip(why)
+    return MariadbEngine(mariadbd.prepare(sources))
+
+
+@pytest.fixture(scope="session")
+def shared(sources: Databases) -> Iterator[Callable[[str], Engine]]:
+    """One engine of each kind for all tests that leave it whole."""
+    made: dict[str, Engine] = {}
+
+    def get(name: str) -> Engine:
+        if name not in made:
+            made[name] = make(name, sources)
+        return made[name]
+
+    yield get
+    for engine in made.values():
+        engine.close()
+
+
+@pytest.fixture(params=NAMES)
+def engine(request: pytest.FixtureRequest, shared: Callable[[str], Engine]) -> Engine:
+    """A garden, freshly opened."""
+    engine = shared(request.param)
+    engine.open("garden_1")
+    return engine
+
+
+@pytest.fixture
+def mariadb(shared: Callable[[str], Engine]) -> Engine:
+    engine = shared("mariadb")
+    engine.open("garden_1")
+    return engine
+
+
+@pytest.fixture
+def embedded(shared: Callable[[str], Engine]) -> Engine:
+    engine = shared("sqlite")
+    engine.open("garden_1")
+    return engine
+
+
+@pytest.fixture(params=NAMES)
+def own(request: pytest.FixtureRequest, sources: Databases) -> Iterator[Engine]:
+    """An engine that a test may break."""
+    with make(request.param, sources) as engine:
+        engine.open("garden_1")
+        yield engine
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
