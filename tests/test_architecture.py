@@ -11,8 +11,8 @@ LINES = 400
 
 # From the ground up; a room may import rooms on lower floors, and files of its own.
 FLOORS = [
-    {"types", "errors", "tfidf"},
-    {"sandbox", "rewards", "tasks", "agents", "models", "store", "recordings"},
+    {"types", "errors", "tfidf", "sqltext"},
+    {"sandbox", "rewards", "tasks", "agents", "models", "store", "recordings", "predictions"},
     {"env", "testing", "engines"},
     {"envs"},
     {"runner"},

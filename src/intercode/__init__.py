@@ -22,19 +22,21 @@ if TYPE_CHECKING:
     from intercode.env import InterCodeEnv
     from intercode.envs import make, prepare
     from intercode.envs.bash import BashEnv
+    from intercode.envs.sql import SqlEnv
     from intercode.sandbox.base import Limits, Sandbox
-    from intercode.types import Change, Episode, ExecResult, Outcome, Reply, Score, Task, Turn, Usage
+    from intercode.types import Change, Episode, ExecResult, Outcome, Reply, Score, Table, Task, Turn, Usage
 
 __version__ = "0.1.0"
 _HOME = {
     "InterCodeEnv": "env",
     "BashEnv": "envs.bash",
+    "SqlEnv": "envs.sql",
     "make": "envs",
     "prepare": "envs",
     "Limits": "sandbox.base",
     "Sandbox": "sandbox.base",
     **dict.fromkeys(
-        ("Change", "Episode", "ExecResult", "Outcome", "Reply", "Score", "Task", "Turn", "Usage"),
+        ("Change", "Episode", "ExecResult", "Outcome", "Reply", "Score", "Table", "Task", "Turn", "Usage"),
         "types",
     ),
 }
@@ -49,6 +51,8 @@ __all__ = [
     "Reply",
     "Sandbox",
     "Score",
+    "SqlEnv",
+    "Table",
     "Task",
     "Turn",
     "Usage",
@@ -70,7 +74,8 @@ def __dir__() -> list[str]:
 def _register() -> None:
     import gymnasium
 
-    gymnasium.register(id="intercode/Bash-v0", entry_point="intercode.envs:make", kwargs={"env": "bash"})
+    for name in ("bash", "sql"):
+        gymnasium.register(id=f"intercode/{name.title()}-v0", entry_point="intercode.envs:make", kwargs={"env": name})
 
 
 class _WhenGymnasiumComes:

@@ -20,6 +20,7 @@ from intercode.errors import IntercodeError, UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from intercode.runner.evaluation import Evaluation
     from intercode.types import Episode
 
 Command = Callable[..., None]
@@ -62,6 +63,11 @@ _world = _stack(
     click.option(
         "--image", metavar="NAME|ROOTFS", help="Userland: a built image, or a root file system. [this machine's /usr]"
     ),
+    click.option("--dump", type=click.Path(exists=True), help="sql: a MySQL dump with the databases."),
+    click.option("--databases", type=click.Path(exists=True), help="sql: a folder of databases, NAME.sql or NAME.sqlite."),
+    click.option("--engine", metavar="sqlite|mariadb|URL", help="sql: the server. [sqlite; mariadb for a MySQL dump]"),
+    click.option("--handicap", is_flag=True, help="sql: show the schema in the first observation."),
+    click.option("--robust", is_flag=True, help="sql: play each solved task on second contents as well, and report it."),
     click.option("--limit", type=click.IntRange(1), help="Only the first N tasks."),
 )
 _scoring = _stack(
@@ -100,7 +106,7 @@ def _module(context: click.Context, parameter: click.Parameter, name: str) -> st
     callback=_module,
     default="try_again",
     show_default=True,
-    help="try_again, gold, noop, retrieval, replay:PATH or module:function.",
+    help="try_again, gold, noop, retrieval, replay:PATH, static:PATH or module:function.",
 )
 @click.option(
     "--model",
@@ -123,13 +129,33 @@ def _module(context: click.Context, parameter: click.Parameter, name: str) -> st
 @click.option("--resume", is_flag=True, help="Go on with the run in --out.")
 @_json
 def evaluate(env: str, as_json: bool, out: str | None, resume: bool, workers: int, **options: Any) -> None:
-    """Let an agent act on every task of ENV (bash, or module:Class) and score it."""
-    from intercode.report import summary
+    """Let an agent act on every task of ENV (bash, sql, or module:Class) and score it."""
     from intercode.runner.evaluation import Evaluation
 
     if resume and out is None:
         raise UsageError("--resume needs --out with the run's folder")
-    evaluation = Evaluation.plan(env, **options)
+    _carry_out(Evaluation.plan(env, **options), out, resume=resume, workers=workers, as_json=as_json)
+
+
+@main.command()
+@click.argument("predictions", type=click.Path(exists=True, dir_okay=False))
+@click.option("--env", callback=_module, required=True, metavar="ENV", help="bash, sql, or module:Class.")
+@_world
+@_scoring
+@_workers
+@click.option("--out", type=click.Path(), help="Run folder. [runs/ENV-static-TIME]")
+@_json
+def score(predictions: str, env: str, as_json: bool, out: str | None, workers: int, **options: Any) -> None:
+    """Score PREDICTIONS that were made beforehand: JSONL {"task", "action"}, or one action a line in the order of the tasks."""
+    from intercode.runner.evaluation import Evaluation
+
+    evaluation = Evaluation.plan(env, agent=f"static:{predictions}", turns=1, **options)
+    _carry_out(evaluation, out, resume=False, workers=workers, as_json=as_json)
+
+
+def _carry_out(evaluation: Evaluation, out: str | None, *, resume: bool, workers: int, as_json: bool) -> None:
+    from intercode.report import summary
+
     with evaluation.open(out, resume=resume, workers=workers) as store:
         click.echo(f"run: {store.path}", err=True)
         with _resumable(store.path), _progress(len(evaluation.tasks) * evaluation.epochs, quiet=as_json) as tick:
@@ -173,7 +199,7 @@ def check(env: str, workers: int, as_json: bool, sandbox: str, **options: Any) -
 
 @main.command()
 @click.argument("log", type=click.Path(exists=True))
-@click.option("--env", callback=_module, required=True, metavar="ENV", help="bash, or module:Class.")
+@click.option("--env", callback=_module, required=True, metavar="ENV", help="bash, sql, or module:Class.")
 @_world
 @_scoring
 @_workers

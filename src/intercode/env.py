@@ -99,6 +99,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
     submit_word = "submit"
+    language = "bash"
+    """What actions are written in; it chooses a strategy's prompts."""
 
     def __init__(
         self,
@@ -154,6 +156,10 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     def _leave(self) -> None:
         """End the world."""
 
+    def _greet(self, task: Task) -> str:
+        """The first observation."""
+        return task.query
+
     def try_gold(self, task: Task) -> Trial:
         """Execute the gold on an untouched world. The data check compares two of these."""
         raise NotImplementedError(f"{type(self).__name__} does not say how a gold is tried")
@@ -183,7 +189,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._actions, self._seen, self._came = [], [], []
         self._enter(self._task)
         self._over, self._began = False, time.monotonic()
-        return self._task.query, {"task": self._task.id}
+        return self._greet(self._task), {"task": self._task.id}
 
     def step(self, action: str) -> StepResult:
         if self._over:
@@ -335,7 +341,8 @@ def _notes(result: ExecResult, protocol: Protocol) -> str:
     if protocol == "paper":
         return ""
     notes = ["[timed out; what the action started was ended]"] if result.timed_out else []
-    notes += [f"[the shell ended; a new one starts in {result.cwd}]"] if result.session_lost else []
+    again = f"[the shell ended; a new one starts in {result.cwd}]" if result.cwd else "[the session ended; a new one begins]"
+    notes += [again] if result.session_lost else []
     gap = "" if not notes or not result.output or result.output.endswith("\n") else "\n"
     return gap + "\n".join(notes)
 

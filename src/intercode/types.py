@@ -43,7 +43,7 @@ class ExecResult:
     `output` is stdout and stderr as they came, decoded as UTF-8 (bytes that are not become ``\\xNN``), whole up to the
     sandbox's output limit; beyond it `overflow` is the hex digest of everything that was printed.
     `exit_code` is None when the shell did not live to tell. `session_lost` means that the shell died and a new one
-    took its place. `cwd` is where the next action starts.
+    took its place. `cwd` is where the next action starts; empty where there are no folders.
     """
 
     output: str

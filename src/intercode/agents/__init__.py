@@ -1,6 +1,6 @@
 """The agents by name.
 
-    try_again | gold | noop | retrieval | replay:PATH | module:function
+    try_again | gold | noop | retrieval | replay:PATH | static:PATH | module:function
 
 `module:function` is a strategy of the user's own: a generator function of (task, protocol). It is taken to need a model
 unless it has an attribute ``needs_model = False``.
@@ -12,16 +12,16 @@ import importlib
 from collections.abc import Callable, Sequence
 
 from intercode.agents.base import SUBMIT, Act, Agent, Ask, Moves, Step, Strategy
-from intercode.agents.baselines import Script, gold, noop, replay, retrieval
+from intercode.agents.baselines import Script, gold, noop, replay, retrieval, static
 from intercode.agents.try_again import prompt_digest, try_again
 from intercode.errors import UsageError
 from intercode.types import Task
 
-NAMES = ("try_again", "gold", "noop", "retrieval", "replay:PATH", "module:function")
+NAMES = ("try_again", "gold", "noop", "retrieval", "replay:PATH", "static:PATH", "module:function")
 
 __all__ = [
     "NAMES", "SUBMIT", "Act", "Agent", "Ask", "Moves", "Script", "Step", "Strategy",
-    "gold", "make_agent", "noop", "replay", "retrieval", "try_again",
+    "gold", "make_agent", "noop", "replay", "retrieval", "static", "try_again",
 ]  # fmt: skip
 
 
@@ -32,10 +32,12 @@ def make_agent(
     turns: int = 10,
     language: str = "bash",
     load: Callable[[str], Script] | None = None,
+    predictions: Callable[[str], Script] | None = None,
 ) -> Agent:
     """The agent called `name`, for `tasks`, with `turns` actions before the submission.
 
-    `language` is what the environment runs; it chooses the prompt. `load` opens the recording of ``replay:PATH``.
+    `language` is what the environment runs; it chooses the prompt. `load` opens the recording of ``replay:PATH``,
+    `predictions` the file of ``static:PATH``.
     Raises `UsageError` for an unknown name, or one that cannot be had here.
     """
     match name.partition(":"):
@@ -49,7 +51,9 @@ def make_agent(
             return Agent(name, retrieval(tasks, turns))
         case "replay", ":", path if path and load:
             return Agent(name, replay(load(path)))
-        case module, ":", function if module not in ("", "replay") and function:
+        case "static", ":", path if path and predictions:
+            return Agent(name, static(predictions(path)))
+        case module, ":", function if module not in ("", "replay", "static") and function:
             strategy = _import(module, function)
             return Agent(name, strategy, needs_model=getattr(strategy, "needs_model", True))
     raise UsageError(f"unknown agent {name!r}; choose one of {', '.join(NAMES)}")

@@ -4,6 +4,7 @@
     noop        nothing, then `submit`                               must reach 0 %
     retrieval   the golds of the most similar other tasks            a real agent for no money
     replay      a recorded list of actions, in their order           results seen again
+    static      what was predicted for the task, then `submit`       sequence to sequence, without interaction
 
 What a model adds is the distance from these.
 """
@@ -58,5 +59,16 @@ def replay(script: Script) -> Strategy:
     def strategy(task: Task, protocol: str) -> Moves:
         for action in script.actions_for(task):
             yield Act(action, note=NO_CODE if action is None else None)
+
+    return strategy
+
+
+def static(script: Script) -> Strategy:
+    """Act what was predicted for the task, and submit it."""
+
+    def strategy(task: Task, protocol: str) -> Moves:
+        yield from replay(script)(task, protocol)
+        if protocol == SUBMIT:
+            yield Act(SUBMIT)
 
     return strategy

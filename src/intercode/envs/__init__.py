@@ -11,7 +11,7 @@ from intercode.errors import UsageError
 if TYPE_CHECKING:
     from intercode.env import InterCodeEnv, Setting
 
-ENVIRONMENTS = {"bash": "intercode.envs.bash:BashEnv"}
+ENVIRONMENTS = {"bash": "intercode.envs.bash:BashEnv", "sql": "intercode.envs.sql:SqlEnv"}
 
 
 def environment_class(name: str) -> type[InterCodeEnv]:
@@ -30,13 +30,17 @@ def environment_class(name: str) -> type[InterCodeEnv]:
 
 
 def prepare(env: str, **options: Any) -> Setting:
-    """Do once what many environments share (data, template, gold outcomes); each call of the result makes one."""
+    """Do once what many environments share (data, template, gold outcomes); each call of the result makes one.
+
+    An option that the environment does not take may be None or False: not given.
+    """
     found = environment_class(env)
     accepted = inspect.signature(found.prepare).parameters
-    unknown = sorted(name for name in options if name not in accepted)
-    if unknown:
-        raise UsageError(f"the environment {env} takes no {', '.join(unknown)}; it takes {', '.join(accepted)}")
-    return found.prepare(**options)
+    unknown = {name: value for name, value in options.items() if name not in accepted}
+    given = sorted(name for name, value in unknown.items() if value is not None and value is not False)
+    if given:
+        raise UsageError(f"the environment {env} takes no {', '.join(given)}; it takes {', '.join(accepted)}")
+    return found.prepare(**{name: value for name, value in options.items() if name not in unknown})
 
 
 def make(env: str, **options: Any) -> InterCodeEnv:

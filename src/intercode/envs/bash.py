@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View
-from intercode.envs.ground import Golds, Ground, Place, execute_gold, execute_gold_again, grounds, missing_paths
+from intercode.envs.golds import Golds
+from intercode.envs.ground import Ground, Place, execute_gold, execute_gold_again, grounds, missing_paths
 from intercode.errors import DataError, UsageError
 from intercode.rewards import bash_exact, bash_paper
 from intercode.sandbox.base import Limits, Session
@@ -36,13 +37,13 @@ class BashEnv(InterCodeEnv):
         *,
         reward: Reward = "exact",
         second: Ground | None = None,
-        golds: Golds | None = None,
+        golds: Golds[Outcome] | None = None,
         **how: Any,
     ) -> None:
         super().__init__(tasks, **how)
         if not callable(reward) and reward not in ("exact", "paper"):
             raise UsageError(f"reward {reward!r}: it is 'exact', 'paper', or a function of (outcome, gold's outcome, task)")
-        self.reward, self._second, self._golds = reward, second, golds or Golds()
+        self.reward, self._second, self._golds = reward, second, golds or Golds[Outcome]()
         self._place = Place(ground)
         self._elsewhere: Place | None = None
         self._aside: Place | None = None
@@ -76,7 +77,7 @@ class BashEnv(InterCodeEnv):
         world = {"image": image, "tree": tree, "setup": setup, "limits": limits, "paper": first_system}
         ground, second = grounds(found, session, **world)  # type: ignore[arg-type]
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going}
-        golds = Golds()
+        golds = Golds[Outcome]()
         name = reward if isinstance(reward, str) else getattr(reward, "__qualname__", repr(reward))
         facts = {"data": found.name, "data_digest": found.digest, "reward": name}
         return Setting(

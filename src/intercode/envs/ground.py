@@ -1,7 +1,6 @@
 """Where episodes start: templates from a data set and the command line's options, and a place to act in each.
 
 DataSet + options ──► Ground (template, session, limits) ──► Place (one sandbox; begin, act, outcome)
-Golds: outcomes of gold answers, each executed once for all environments that share it
 """
 
 from __future__ import annotations
@@ -9,9 +8,7 @@ from __future__ import annotations
 import copy
 import re
 import shlex
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -232,28 +229,3 @@ def missing_paths(place: Place, paths: Sequence[str], *, fresh: bool = False) ->
         place.begin()
     found = place.sandbox.exec("", argv=["bash", "-c", _ABSENT, "bash", *sorted(set(paths))], cwd="/")
     return found.output.splitlines()
-
-
-class Golds:
-    """Outcomes by task and ground; whoever asks first executes, others wait for it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._outcomes: dict[tuple[str, str], Future[Outcome]] = {}
-
-    def get(self, key: tuple[str, str], execute: Callable[[], Outcome]) -> Outcome:
-        with self._lock:
-            mine = key not in self._outcomes
-            future = self._outcomes.setdefault(key, Future())
-        if mine:
-            self._fulfil(future, key, execute)
-        return future.result()
-
-    def _fulfil(self, future: Future[Outcome], key: tuple[str, str], execute: Callable[[], Outcome]) -> None:
-        """A fault is passed on to all who wait, and not kept."""
-        try:
-            future.set_result(execute())
-        except BaseException as error:
-            with self._lock:
-                del self._outcomes[key]
-            future.set_exception(error)

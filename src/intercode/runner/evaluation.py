@@ -14,9 +14,10 @@ from typing import Any
 
 from intercode.agents import Agent, make_agent
 from intercode.env import Setting
-from intercode.envs import prepare
+from intercode.envs import environment_class, prepare
 from intercode.errors import IntercodeError, ModelError, SandboxError, StoreError, UsageError
 from intercode.models import Model, OpenAIModel, make_model
+from intercode.predictions import load_predictions
 from intercode.recordings import load_recording
 from intercode.runner.meter import Limits, Meter
 from intercode.runner.run import evaluate
@@ -46,22 +47,26 @@ class Evaluation:
         env: str,
         *,
         agent: str,
-        model: str | None,
-        turns: int,
-        epochs: int,
-        seed: int,
-        temperature: float,
-        max_cost: float | None,
-        max_tokens: int | None,
-        max_seconds: float | None,
-        sandbox: str,
+        model: str | None = None,
+        turns: int = 10,
+        epochs: int = 1,
+        seed: int = 0,
+        temperature: float = 0.0,
+        max_cost: float | None = None,
+        max_tokens: int | None = None,
+        max_seconds: float | None = None,
+        sandbox: str = "local",
         reply_tokens: int | None = None,
         price: tuple[float, float] | None = None,
         **world: Any,
     ) -> Evaluation:
         """`price` is in US dollars per million tokens, in and out. Raises `UsageError` for what cannot be run."""
         setting = prepare(env, max_turns=None, **world)
-        chosen = make_agent(agent, tasks=setting.tasks, turns=turns, load=load_recording)
+        language = environment_class(env).language
+        chosen = make_agent(
+            agent, tasks=setting.tasks, turns=turns, language=language,
+            load=load_recording, predictions=lambda path: load_predictions(path, setting.tasks),
+        )  # fmt: skip
         if chosen.needs_model and model is None:
             raise UsageError(f"the agent {agent} asks a model; name one with --model{_UNLESS if ':' in agent else ''}")
         asked = None

@@ -7,8 +7,9 @@ file must be there:
     tree/              or tree.tar: what is placed at / before an episode starts
     setup.sh           runs once, after that, inside the sandbox
     second/            or second.tar, and second.sh: the second contents for tasks marked `general`
+    databases/         or dump.sql: what SQL tasks are played on
 
-Left out: the databases and assets of other environments; they read their own files from the same folder.
+Left out: the assets of other environments; they read their own files from the same folder.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class DataSet:
     setup: Path | None = None
     second_tree: Path | None = None
     second_setup: Path | None = None
+    databases: Path | None = None
 
 
 def open_data(
@@ -95,6 +97,7 @@ def _open_folder(folder: Path, name: str, limit: int | None, preprocess: Callabl
         setup=_first(folder, "setup.sh"),
         second_tree=_first(folder, "second", "second.tar"),
         second_setup=_first(folder, "second.sh"),
+        databases=_first(folder, "databases", "dump.sql"),
     )
 
 

@@ -1,0 +1,37 @@
+"""What golds came to, each executed once for all environments that share a `Golds`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Generic, TypeVar
+
+Result = TypeVar("Result")
+Key = tuple[str, str]
+"""A task's id, and what the gold was executed on."""
+
+
+class Golds(Generic[Result]):
+    """Whoever asks first executes, others wait for it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._results: dict[Key, Future[Result]] = {}
+
+    def get(self, key: Key, execute: Callable[[], Result]) -> Result:
+        with self._lock:
+            mine = key not in self._results
+            future = self._results.setdefault(key, Future())
+        if mine:
+            self._fulfil(future, key, execute)
+        return future.result()
+
+    def _fulfil(self, future: Future[Result], key: Key, execute: Callable[[], Result]) -> None:
+        """A fault is passed on to all who wait, and not kept."""
+        try:
+            future.set_result(execute())
+        except BaseException as error:
+            with self._lock:
+                del self._results[key]
+            future.set_exception(error)

@@ -1,0 +1,199 @@
+"""SqlEnv: actions are SQL statements, the world is a database server, the answer is what the last statement returned.
+
+    reset ──► the gold, by the referee's account, on pristine content (once for all environments) ──► the agent's session
+    step  ──► one statement ──► its rows as Python tuples, or `Error executing query: MESSAGE`
+
+Each environment has a server of its own (`engines/`). Where tasks are marked `general`, or with `robust=True`, an episode that
+looks solved is played again on second contents, which a seeded generator makes of the databases; what that gave stands in
+`parts["robust"]`, and a `general` task must hold there as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from intercode.engines import Answer, Engine
+from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View
+from intercode.envs.golds import Golds
+from intercode.envs.sqlground import Gold, Worlds, database, execute_gold, worlds
+from intercode.errors import DataError, UsageError
+from intercode.rewards import sql_exact, sql_paper
+from intercode.tasks import open_data
+from intercode.types import ExecResult, Score, Table, Task
+
+Reward = Literal["exact", "paper"] | Callable[[Table | None, Table | None, Task], Score]
+_NOTHING = Answer()
+SECONDS = 10.0
+
+
+class SqlEnv(InterCodeEnv):
+    """`worlds` makes its engines; `golds` may be shared. `handicap` puts the schema into the first observation, as the paper's
+    easier setting does. `seconds` is a statement's time limit. Other arguments are those of `InterCodeEnv`."""
+
+    language = "sql"
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        worlds: Worlds,
+        *,
+        reward: Reward = "exact",
+        golds: Golds[Gold] | None = None,
+        handicap: bool = False,
+        seconds: float = SECONDS,
+        **how: Any,
+    ) -> None:
+        super().__init__(tasks, **how)
+        if not callable(reward) and reward not in ("exact", "paper"):
+            raise UsageError(f"reward {reward!r}: it is 'exact', 'paper', or a function of (answer, gold's answer, task)")
+        self.reward, self._worlds, self._golds = reward, worlds, golds or Golds[Gold]()
+        self._handicap, self._seconds = handicap, seconds
+        self._engine = worlds.first()
+        self._elsewhere: Engine | None = None
+        self._last = _NOTHING
+
+    @classmethod
+    def prepare(  # type: ignore[override]
+        cls,
+        *,
+        data: str | None = None,
+        limit: int | None = None,
+        dump: str | Path | None = None,
+        databases: str | Path | None = None,
+        engine: str | None = None,
+        handicap: bool = False,
+        robust: bool = False,
+        protocol: Protocol = "submit",
+        reward: Reward | None = None,
+        session: str | None = None,
+        seconds: float = SECONDS,
+        max_turns: int | None = 10,
+        view: View | None = None,
+        keep_going: bool = False,
+    ) -> Setting:
+        """Load data and databases once. `protocol="paper"` implies the paper's reward.
+
+        A session with the server lives as long as its episode, whatever `session` says: so it did in the paper.
+        """
+        reward = reward or ("paper" if protocol == "paper" else "exact")
+        found = open_data(data, env="sql", limit=limit)
+        made = worlds(found, dump=dump, databases=databases, engine=engine, robust=robust, paper=reward == "paper")
+        golds = Golds[Gold]()
+        how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going}
+        asked = {"reward": reward, "golds": golds, "handicap": handicap, "seconds": seconds}
+        name = reward if isinstance(reward, str) else getattr(reward, "__qualname__", repr(reward))
+        facts = {"data": found.name, "data_digest": found.digest, "reward": name, "statement_seconds": seconds}
+        return Setting(
+            found.tasks,
+            lambda: cls(found.tasks, made, **asked, **how),  # type: ignore[arg-type]
+            lambda: {**facts, **made.facts()},
+        )
+
+    def try_gold(self, task: Task) -> Trial:
+        try:
+            golds = [execute_gold(self._engine, task)]
+            if task.general and self._worlds.second:
+                golds.append(execute_gold(self._other(self._worlds.second), task))
+        except DataError as error:
+            return Trial(None, "", (str(error),))
+        faults = [*golds[0].faults, *(_not_general(golds) if task.general else ())]
+        return Trial([gold.evidence for gold in golds], "\n".join(gold.summary for gold in golds), tuple(faults))
+
+    def _greet(self, task: Task) -> str:
+        if not self._handicap:
+            return task.query
+        return f"{task.query}\n\nThe database has this schema:\n\n{self._engine.schema(database(task, self._engine))}"
+
+    def _enter(self, task: Task) -> None:
+        self._gold(self._engine, task)
+        self._engine.open(database(task, self._engine))
+        self._last = _NOTHING
+
+    def _act(self, action: str) -> ExecResult:
+        self._last = self._engine.run(action, seconds=self._seconds)
+        failed = self._last.error is not None or self._last.timed_out
+        return ExecResult(
+            output=_shown(self._last, self.protocol),
+            exit_code=int(failed),
+            timed_out=self._last.timed_out,
+            session_lost=self._last.lost,
+            overflow="rows" if self._last.table is not None and self._last.table.cut else None,
+            cwd="",
+        )
+
+    def _score(self) -> Score:
+        score = self._compare(self._engine, self._last.table)
+        if not score.success or self._worlds.second is None or not (self.task.general or self._worlds.robust):
+            return score
+        holds = self._holds_elsewhere(self._other(self._worlds.second))
+        parts = {**score.parts, "robust": float(holds)}
+        if holds or not self.task.general:
+            return Score(score.reward, True, parts)
+        return Score(0.0, False, parts)
+
+    def _branch(self, twin: Self, live: bool) -> None:
+        twin._engine, twin._elsewhere = self._engine.fork() if live else self._worlds.first(), None
+
+    def _leave(self) -> None:
+        for engine in (self._engine, self._elsewhere):
+            if engine is not None:
+                engine.close()
+
+    def _compare(self, engine: Engine, answer: Table | None) -> Score:
+        gold = self._gold(engine, self.task)
+        if callable(self.reward):
+            return self.reward(answer, gold.table, self.task)
+        if self.reward == "paper":
+            return sql_paper(answer, gold.table)
+        assert gold.table is not None
+        return sql_exact(answer, gold.table, gold.order)
+
+    def _gold(self, engine: Engine, task: Task) -> Gold:
+        """Executed on pristine content, so ask before the episode begins there."""
+        second = engine is self._elsewhere
+        return self._golds.get((task.id, "second" if second else "first"), lambda: self._execute_gold(engine, task))
+
+    def _execute_gold(self, engine: Engine, task: Task) -> Gold:
+        """Under `exact`, a gold that cannot run is no yardstick; under `paper` nothing then earns anything."""
+        gold = execute_gold(engine, task)
+        if self.reward == "exact" and gold.table is None:
+            raise DataError(f"task {task.id}: {'; '.join(gold.faults)}; see `intercode check`")
+        return gold
+
+    def _other(self, make: Callable[[], Engine]) -> Engine:
+        self._elsewhere = self._elsewhere or make()
+        return self._elsewhere
+
+    def _holds_elsewhere(self, engine: Engine) -> bool:
+        """The whole episode again, on the second contents."""
+        self._gold(engine, self.task)
+        engine.open(database(self.task, engine))
+        answer = _NOTHING
+        for action in self._actions:
+            if not self._submits(action):
+                answer = engine.run(action, seconds=self._seconds)
+        return self._compare(engine, answer.table).success
+
+
+def _shown(answer: Answer, protocol: Protocol) -> str:
+    """What the agent sees. The first system's driver gave rows as tuples, and called a statement without rows an error."""
+    if answer.error is not None:
+        return f"Error executing query: {answer.error}"
+    if answer.table is None:
+        return "Error executing query: No result set to fetch from." if protocol == "paper" else _done(answer.affected)
+    rows = str(list(answer.table.rows))
+    return f"{rows}\n[only the first {len(answer.table.rows)} rows; there are more]" if answer.table.cut else rows
+
+
+def _done(affected: int) -> str:
+    return f"OK, {affected} row{'' if affected == 1 else 's'} affected"
+
+
+def _not_general(golds: Sequence[Gold]) -> Iterator[str]:
+    if len(golds) < 2:
+        yield "is marked general, but there are no second contents"
+    elif golds[0].evidence == golds[1].evidence:
+        yield "is marked general, but the gold has the same outcome on both contents: a constant answer passes"
+    yield from (f"on the second contents: {fault}" for gold in golds[1:] for fault in gold.faults)

@@ -1,0 +1,150 @@
+"""What SQL tasks are played on: the databases, engines on them, and the golds' outcomes.
+
+DataSet + options ──► Worlds (makes engines: on the databases, and on their second contents)
+task ──► database(), execute_gold() ──► Gold: rows, and what their order means
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from intercode.engines import Answer, Databases, Engine, engine_maker, second_databases
+from intercode.engines import databases as read_databases
+from intercode.errors import DataError, SandboxDied, UsageError
+from intercode.rewards.exact_sql import Order, free, order_of
+from intercode.sqltext import literals, ordering
+from intercode.tasks import DataSet
+from intercode.types import Table, Task
+
+_NO_ROWS = Table((), ())
+
+
+@dataclass(frozen=True)
+class Worlds:
+    """Makers of engines. `robust`: play every solved task on the second contents, not only the general ones."""
+
+    first: Callable[[], Engine]
+    second: Callable[[], Engine] | None
+    robust: bool
+    digest: str
+
+    def facts(self) -> dict[str, Any]:
+        """What decides results: the databases' content and the server."""
+        with self.first() as engine:
+            found = engine.facts()
+        userland = {key: found[key] for key in ("engine", "version") if key in found}
+        return {"template": self.digest, "userland": userland, "server": found}
+
+
+@dataclass(frozen=True)
+class Gold:
+    """A gold's outcome: `answer`, and the order of its rows as `exact` takes it."""
+
+    answer: Answer
+    order: Order
+
+    @property
+    def table(self) -> Table | None:
+        return self.answer.table
+
+    @cached_property
+    def faults(self) -> tuple[str, ...]:
+        return tuple(_faults(self.answer))
+
+    @property
+    def evidence(self) -> object:
+        """What must be the same each time: the rows, in their order where that says anything."""
+        if self.table is None:
+            return self.answer.error
+        unordered = len(set(self.order.ties)) <= 1
+        return self.table.columns, sorted(map(repr, self.table.rows)) if unordered else list(map(repr, self.table.rows))
+
+    @property
+    def summary(self) -> str:
+        return str(list(self.table.rows)) if self.table is not None else str(self.answer.error)
+
+
+def worlds(
+    data: DataSet,
+    *,
+    dump: str | Path | None,
+    databases: str | Path | None,
+    engine: str | None,
+    robust: bool,
+    paper: bool,
+) -> Worlds:
+    """Engines for the tasks. Databases of the caller's own go first. Raises `UsageError` where there are none."""
+    if dump and databases:
+        raise UsageError("give the databases with --dump FILE or with --databases DIR, not with both")
+    source = dump or databases or data.databases
+    content = read_databases(Path(source)) if source else None
+    make = engine_maker(engine, content)
+    wanted = robust or (not paper and any(task.general for task in data.tasks))
+    second = None
+    if wanted and content is not None:
+        second = engine_maker(engine, second_databases(make, content, _literals(data.tasks, make)))
+    return Worlds(make, second, robust, content.digest if content else str(engine))
+
+
+def database(task: Task, engine: Engine) -> str:
+    """The database that a task is played on: its `db` or `db_id`, or the only one there is."""
+    named = task.extra.get("db") or task.extra.get("db_id")
+    if named is None and len(engine.databases) == 1:
+        return engine.databases[0]
+    if not isinstance(named, str):
+        raise DataError(f"task {task.id} names no database in the field `db`")
+    try:
+        return engine.name_of(named)
+    except UsageError as error:
+        raise DataError(f"task {task.id}: {error}; see --dump and --databases") from None
+
+
+def execute_gold(engine: Engine, task: Task) -> Gold:
+    """Run a gold as the referee. Raises `DataError` if two servers died of it."""
+    try:
+        return _execute(engine, task)
+    except SandboxDied:
+        pass
+    try:
+        return _execute(engine, task)
+    except SandboxDied as death:
+        raise DataError(f"task {task.id}: two servers died of the gold: {death}") from death
+
+
+def _execute(engine: Engine, task: Task) -> Gold:
+    db = database(task, engine)
+    answer = engine.run_gold(db, task.gold)
+    if answer.table is None:
+        return Gold(answer, free(_NO_ROWS))
+    meant = ordering(task.gold, engine.dialect)
+    full = engine.run_gold(db, meant.derived).table if meant.derived else None
+    return Gold(answer, order_of(answer.table, meant, full))
+
+
+def _faults(answer: Answer) -> Iterator[str]:
+    """What is wrong with a gold by its outcome alone."""
+    if answer.timed_out:
+        yield "gold runs out of time"
+    elif answer.error is not None:
+        yield f"gold fails: {answer.error}"
+    elif answer.table is None:
+        yield "gold returns no rows: it is not a query"
+    elif answer.table.cut:
+        yield f"gold returns more than the {len(answer.table.rows)} rows that are kept"
+
+
+def _literals(tasks: Sequence[Task], make: Callable[[], Engine]) -> Mapping[str, set[str | int | float]]:
+    """The values that the golds name, by database: second contents keep them."""
+    found: dict[str, set[str | int | float]] = defaultdict(set)
+    with make() as engine:
+        for task in tasks:
+            found[database(task, engine)] |= literals(task.gold, engine.dialect)
+    return found
+
+
+__all__ = ["Databases", "Gold", "Worlds", "database", "execute_gold", "worlds"]
