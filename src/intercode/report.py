@@ -23,6 +23,9 @@ from intercode.types import Episode
 
 Z95 = 1.959963984540054
 
+LEVELS = ("simple", "easy", "moderate", "medium", "challenging", "hard", "extra")
+"""The names that data sets give their levels of hardness, the easiest first."""
+
 Summary = dict[str, Any]
 
 
@@ -46,7 +49,24 @@ def summary(config: Mapping[str, Any], episodes: Sequence[Episode]) -> Summary:
         "seconds": round(sum(turn.seconds for episode in episodes for turn in episode.turns), 3),
         "tokens": sum(usage.prompt_tokens + usage.completion_tokens for usage in used),
         "cost": round(sum(usage.cost for usage in used), 6),
+        **_by_hardness(config, scored),
     }
+
+
+def _by_hardness(config: Mapping[str, Any], scored: Sequence[Episode]) -> dict[str, Any]:
+    """`by_hardness`: episodes and success rate of each level that the data set names, the easiest first; nothing without."""
+    levels = config.get("hardness") or {}
+    found = sorted({levels[episode.task] for episode in scored if episode.task in levels}, key=_hardness)
+    groups = {level: [episode for episode in scored if levels.get(episode.task) == level] for level in found}
+    rates = {
+        level: {"episodes": len(group), "success_rate": _mean([episode.success for episode in group]), "ci95": interval(group)}
+        for level, group in groups.items()
+    }
+    return {"by_hardness": rates} if rates else {}
+
+
+def _hardness(level: str) -> tuple[int, str]:
+    return (LEVELS.index(level) if level in LEVELS else len(LEVELS), level)
 
 
 def reasons(episodes: Sequence[Episode], most: int = 5) -> list[str]:
@@ -100,11 +120,12 @@ def table(summaries: Sequence[Summary]) -> Table:
     """The comparison as people read it, best success first, rates in percent; columns that say nothing are left out."""
     rows = [_cells(row) for row in sorted(summaries, key=lambda row: -(row["success_rate"] or 0))]
     made = Table(box=SIMPLE_HEAD, pad_edge=False)
-    shown = [name for name in rows[0] if name == "agent" or any(row[name] not in ("–", "0") for row in rows)]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    shown = [name for name in names if name == "agent" or any(row.get(name, "–") not in ("–", "0") for row in rows)]
     for name in shown:
         made.add_column(name, justify="left" if name in ("agent", "model", "env") else "right", no_wrap=True)
     for row in rows:
-        made.add_row(*(Text(row[name]) for name in shown))  # as they are: brackets in a name are no markup
+        made.add_row(*(Text(row.get(name, "–")) for name in shown))  # as they are: brackets in a name are no markup
     return made
 
 
@@ -121,6 +142,7 @@ def _cells(row: Summary) -> dict[str, str]:
         "mean": _number(row["mean_reward"], digits=3),
         "turns": _number(row["mean_turns"]),
         "errors": str(row["errors"]),
+        **{f"{level} %": _number(found["success_rate"], 100) for level, found in row.get("by_hardness", {}).items()},
         "s": f"{row['seconds']:.1f}",
         "tokens": str(row["tokens"]),
         "cost $": f"{row['cost']:.4f}" if row["cost"] else "–",

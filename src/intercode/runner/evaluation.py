@@ -80,7 +80,7 @@ class Evaluation:
             "epochs": epochs, "seed": seed, "temperature": temperature, "sandbox": sandbox, "prompt": chosen.prompt_digest,
             "reply_tokens": reply_tokens, "price": price,
             "max_cost": max_cost, "max_tokens": max_tokens, "max_seconds": max_seconds,
-            **world, **setting.facts(),
+            **world, **setting.facts(), **_hardness(setting.tasks),
         }  # fmt: skip
         return cls(setting, chosen, asked, config, Limits(turns, max_tokens, max_cost, max_seconds), epochs, seed)
 
@@ -113,6 +113,13 @@ class Evaluation:
             self.fault = fault
         self.stopped = None if self.fault else meter.over()
         return {**self.config, "run": str(store.path)}, store.episodes()
+
+
+def _hardness(tasks: Sequence[Task]) -> dict[str, dict[str, str]]:
+    """How hard its data set calls each task (`hardness`, in BIRD `difficulty`), for the report; nothing where it does not."""
+    named = {task.id: task.extra.get("hardness") or task.extra.get("difficulty") for task in tasks}
+    found = {task: str(value) for task, value in named.items() if value}
+    return {"hardness": found} if found else {}
 
 
 def _versions() -> dict[str, str]:
