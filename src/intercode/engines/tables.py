@@ -1,0 +1,323 @@
+"""From one engine to another by way of tables: read their shapes and rows where they can be loaded, write SQL for the other.
+
+    SQLite file ──► SqliteEngine ──┐                 ┌──► MySQL's SQL ──► MariadbEngine
+                                   ├──► Table shapes ┤
+    MySQL dump ──► MariadbEngine ──┘                 └──► SQLite's SQL ──► SqliteEngine
+
+The converters that exist as packages want a server that listens on an address of the host's, which ours never do. A column's
+type is chosen from its declared type and from the values that are in it, so that every value survives; MySQL compares text
+without regard to case, so its text becomes NOCASE in SQLite. Left out: views, triggers, routines, defaults, checks and
+secondary keys, and foreign keys that do not point to a whole primary key.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from intercode.engines.base import Engine
+from intercode.errors import DataError
+
+Kind = Literal["integer", "real", "decimal", "text", "bytes"]
+
+_BATCH = 500
+_LONG = 65_000
+_SECONDS = 600.0
+_KEY_LENGTH, _LONGEST_KEY = 191, 768
+"""Characters of a text in a MySQL key: 4 bytes each, and 3072 bytes fit."""
+_SHORT = re.compile(r"CHAR\w*\s*\(\s*(\d+)", re.I)
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    kind: Kind
+    length: int | None = None
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class Foreign:
+    columns: tuple[str, ...]
+    table: str
+    targets: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One table: what it is made of, and its rows in the order in which they were stored."""
+
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    foreign: tuple[Foreign, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    unique: frozenset[str] = frozenset()
+    """Columns of any unique key beside the primary one."""
+    made: str = ""
+    """The statement that made it, in its own engine's SQL."""
+
+
+def read(engine: Engine, db: str, *, whole: bool = True) -> list[Shape]:
+    """All tables of a database, from either engine. `whole`: a table with more rows than the engine's caps is a `DataError`."""
+    return (_read_sqlite if engine.dialect == "sqlite" else _read_mysql)(engine, db, whole)
+
+
+def write(shapes: Sequence[Shape], dialect: str) -> str:
+    """SQL that makes these tables: `sqlite` or `mysql`."""
+    known = {shape.name.lower(): shape for shape in shapes}
+    quote = _quote_mysql if dialect == "mysql" else _quote_sqlite
+    parts = [_create(shape, known, dialect, quote) for shape in shapes]
+    parts += [statement for shape in shapes for statement in inserts(shape, dialect)]
+    return "".join(part + ";\n" for part in parts)
+
+
+# -- reading ------------------------------------------------------------------------------------------------------------
+
+
+def _rows(engine: Engine, db: str, statement: str, whole: bool = True) -> tuple[tuple[Any, ...], ...]:
+    answer = engine.run_gold(db, statement, seconds=_SECONDS)
+    if answer.table is None:
+        raise DataError(f"database {db}: {answer.error}; in {statement}")
+    if answer.table.cut and whole:
+        raise DataError(f"database {db}: too many rows to convert; give it to the engine that loads it as it is")
+    return answer.table.rows
+
+
+def _read_sqlite(engine: Engine, db: str, whole: bool) -> list[Shape]:
+    listed = (
+        "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY rowid"
+    )
+    return [_sqlite_table(engine, db, str(name), str(made), whole) for name, made in _rows(engine, db, listed)]
+
+
+def _sqlite_table(engine: Engine, db: str, name: str, made: str, whole: bool) -> Shape:
+    named = _quote_sqlite(name)
+    info = _rows(engine, db, f"PRAGMA table_info({named})")
+    rows = _rows(engine, db, f"SELECT * FROM {named}", whole)
+    columns = [
+        _column(column, declared, bool(required), [row[number] for row in rows])
+        for number, column, declared, required, *_ in info
+    ]
+    key = tuple(column for column, place in sorted(((row[1], row[5]) for row in info if row[5]), key=lambda pair: pair[1]))
+    foreign = _sqlite_foreign(_rows(engine, db, f"PRAGMA foreign_key_list({named})"))
+    unique = [
+        index for _, index, only, origin, *_ in _rows(engine, db, f"PRAGMA index_list({named})") if only and origin != "pk"
+    ]
+    inside = [row[2] for index in unique for row in _rows(engine, db, f"PRAGMA index_info({_quote_sqlite(index)})")]
+    return Shape(name, tuple(columns), key, foreign, rows, frozenset(filter(None, inside)), made)
+
+
+def _sqlite_foreign(listed: tuple[tuple[Any, ...], ...]) -> tuple[Foreign, ...]:
+    """Rows of (id, seq, table, from, to, …), one a column; `to` is missing where the primary key is meant."""
+    found: dict[int, list[tuple[Any, ...]]] = {}
+    for row in sorted(listed, key=lambda row: row[:2]):
+        found.setdefault(row[0], []).append(row)
+    return tuple(
+        Foreign(tuple(row[3] for row in group), group[0][2], tuple(row[4] for row in group if row[4]))
+        for group in found.values()
+    )
+
+
+def _column(name: str, declared: str, required: bool, values: list[Any]) -> Column:
+    """`declared` is the type's text; the values have the last word."""
+    length = _SHORT.search(declared or "")
+    kind = _declared(declared or "")
+    types = {type(value) for value in values if value is not None}
+    if bytes in types:
+        kind = "bytes"
+    elif str in types:
+        kind = "text"
+    elif float in types and kind == "integer":
+        kind = "real"
+    elif kind in ("bytes", "text") and types == {int} and not length:
+        kind = "integer" if kind == "bytes" else kind
+    longest = max((len(value) for value in values if isinstance(value, str)), default=0)
+    room = max(int(length[1]), longest) if length else longest or None
+    return Column(name, kind, room if kind == "text" else None, required and None not in values)
+
+
+def _declared(text: str) -> Kind:
+    """SQLite's rules for a column's affinity, section 3.1 of its "Datatypes"."""
+    upper = text.upper()
+    for marks, kind in ((("INT",), "integer"), (("CHAR", "CLOB", "TEXT"), "text"), (("REAL", "FLOA", "DOUB"), "real")):
+        if any(mark in upper for mark in marks):
+            return kind  # type: ignore[return-value]
+    if "BLOB" in upper or not upper:
+        return "bytes"
+    return "text" if any(mark in upper for mark in ("DATE", "TIME")) else "real"
+
+
+_COLUMNS = (
+    "SELECT column_name, data_type, character_maximum_length, is_nullable FROM information_schema.columns "
+    "WHERE table_schema = DATABASE() AND table_name = {} ORDER BY ordinal_position"
+)
+_KEYS = (
+    "SELECT constraint_name, column_name, referenced_table_name, referenced_column_name "
+    "FROM information_schema.key_column_usage "
+    "WHERE table_schema = DATABASE() AND table_name = {} ORDER BY constraint_name, ordinal_position"
+)
+_MYSQL_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint", "year"), "integer"),
+    **dict.fromkeys(("float", "double"), "real"),
+    **dict.fromkeys(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "bit"), "bytes"),
+    "decimal": "decimal",
+}
+
+
+def _read_mysql(engine: Engine, db: str, whole: bool) -> list[Shape]:
+    listed = _rows(engine, db, "SHOW FULL TABLES WHERE table_type = 'BASE TABLE'")
+    return [_mysql_table(engine, db, str(name), whole) for name, _ in listed]
+
+
+def _mysql_table(engine: Engine, db: str, name: str, whole: bool) -> Shape:
+    text = _literal(name, "mysql")
+    columns = tuple(
+        Column(
+            column,
+            _MYSQL_KINDS.get(kind.lower(), "text"),
+            int(length) if length and int(length) < 65_000 else None,
+            null == "NO",
+        )
+        for column, kind, length, null in _rows(engine, db, _COLUMNS.format(text))
+    )
+    keys: dict[str, list[tuple[Any, ...]]] = {}
+    for row in _rows(engine, db, _KEYS.format(text)):
+        keys.setdefault(row[0], []).append(row)
+    foreign = [
+        Foreign(tuple(row[1] for row in rows), rows[0][2], tuple(row[3] for row in rows))
+        for rows in keys.values()
+        if rows[0][2]
+    ]
+    key = tuple(row[1] for row in keys.get("PRIMARY", []))
+    unique = frozenset(row[1] for mark, rows in keys.items() if mark != "PRIMARY" and not rows[0][2] for row in rows)
+    made = _rows(engine, db, f"SHOW CREATE TABLE {_quote_mysql(name)}")[0][1]
+    content = _rows(engine, db, f"SELECT * FROM {_quote_mysql(name)}", whole)
+    return Shape(name, columns, key, tuple(foreign), content, unique, made)
+
+
+def _length(value: Any) -> int | None:
+    return int(value) if value and int(value) < _LONG else None
+
+
+# -- writing ------------------------------------------------------------------------------------------------------------
+
+
+def _create(shape: Shape, known: dict[str, Shape], dialect: str, quote: Callable[[str], str]) -> str:
+    keyed = {*shape.key, *(column for each in shape.foreign for column in each.columns)}
+    keyed |= {
+        target for other in known.values() for each in other.foreign if each.table == shape.name for target in each.targets
+    }
+    type_of = _mysql_type if dialect == "mysql" else _sqlite_type
+    lines = [
+        f"  {quote(column.name)} {type_of(column, keyed=column.name in keyed)}" + (" NOT NULL" if column.required else "")
+        for column in shape.columns
+    ]
+    lines += [f"  PRIMARY KEY ({', '.join(map(quote, shape.key))})"] if _usable(shape) else []
+    lines += [text for each in shape.foreign if (text := _reference(shape, each, known, quote))]
+    return f"CREATE TABLE {quote(shape.name)} (\n" + ",\n".join(lines) + "\n)"
+
+
+def _usable(shape: Shape) -> bool:
+    """Whether the rows obey the primary key: SQLite lets NULLs into one."""
+    places = [[column.name for column in shape.columns].index(name) for name in shape.key]
+    keys = [tuple(row[place] for place in places) for row in shape.rows]
+    folded = [tuple(value.casefold().rstrip() if isinstance(value, str) else value for value in key) for key in keys]
+    return bool(places) and len(set(folded)) == len(folded) and not any(None in key for key in keys)
+
+
+def _reference(shape: Shape, each: Foreign, known: dict[str, Shape], quote: Callable[[str], str]) -> str | None:
+    target = known.get(each.table.lower())
+    if target is None or not _usable(target) or not _alike(shape, each, target):
+        return None
+    columns, targets = (", ".join(map(quote, names)) for names in (each.columns, target.key))
+    return f"  FOREIGN KEY ({columns}) REFERENCES {quote(target.name)} ({targets})"
+
+
+def _alike(shape: Shape, each: Foreign, target: Shape) -> bool:
+    """Whether it points to the whole primary key, with columns of the same kinds."""
+    targets = each.targets or target.key
+    if tuple(name.lower() for name in targets) != tuple(name.lower() for name in target.key):
+        return False
+    return [_kind(shape, name) for name in each.columns] == [_kind(target, name) for name in targets]
+
+
+def _kind(shape: Shape, name: str) -> Kind:
+    return next(column.kind for column in shape.columns if column.name.lower() == name.lower())
+
+
+def _sqlite_type(column: Column, *, keyed: bool) -> str:
+    if column.kind == "text":
+        return (f"VARCHAR({column.length})" if column.length else "TEXT") + " COLLATE NOCASE"
+    return {"integer": "INTEGER", "real": "REAL", "decimal": "DECIMAL", "bytes": "BLOB"}[column.kind]
+
+
+def _mysql_type(column: Column, *, keyed: bool) -> str:
+    longest = max(column.length or 0, _KEY_LENGTH)
+    if column.kind == "text":
+        return f"VARCHAR({min(longest, _LONGEST_KEY)})" if keyed else "LONGTEXT"
+    blob = f"VARBINARY({_LONGEST_KEY})" if keyed else "LONGBLOB"
+    return {"integer": "BIGINT", "real": "DOUBLE", "decimal": "DECIMAL(38, 10)", "bytes": blob}[column.kind]
+
+
+def inserts(shape: Shape, dialect: str, *, how: str = "INSERT") -> list[str]:
+    """The statements that fill the table."""
+    quote = _quote_mysql if dialect == "mysql" else _quote_sqlite
+    kinds = [column.kind for column in shape.columns]
+    found = []
+    for begin in range(0, len(shape.rows), _BATCH):
+        lines = [
+            "(" + ", ".join(_literal(_value(value, kind), dialect) for value, kind in zip(row, kinds, strict=True)) + ")"
+            for row in shape.rows[begin : begin + _BATCH]
+        ]
+        found.append(f"{how} INTO {quote(shape.name)} VALUES\n" + ",\n".join(lines))
+    return found
+
+
+def _value(value: Any, kind: Kind) -> Any:
+    """As the column will hold it."""
+    if value is None or isinstance(value, bytes):
+        return value
+    if kind == "text" and isinstance(value, (int, float)):
+        return str(value)
+    return value.encode("utf-8", "surrogateescape") if kind == "bytes" and isinstance(value, str) else value
+
+
+def _literal(value: Any, dialect: str) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool | int | decimal.Decimal):
+        return str(value)
+    if isinstance(value, float):
+        return _float(value)
+    if isinstance(value, bytes):
+        return f"x'{value.hex()}'"
+    if isinstance(value, datetime.timedelta):
+        return f"'{_clock(value)}'"
+    text = str(value).encode("utf-8", "surrogateescape").decode("utf-8", "replace").replace("\0", "").replace("'", "''")
+    return "'" + (text.replace("\\", "\\\\") if dialect == "mysql" else text) + "'"
+
+
+def _float(value: float) -> str:
+    if value != value:
+        return "NULL"
+    return repr(value).replace("inf", "1e308")
+
+
+def _clock(value: datetime.timedelta) -> str:
+    """MySQL's TIME: hours may pass 24, and be negative."""
+    seconds = abs(value).days * 86_400 + abs(value).seconds
+    sign = "-" if value < datetime.timedelta(0) else ""
+    return f"{sign}{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+
+
+def _quote_mysql(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _quote_sqlite(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,152 @@
+"""Any MySQL or MariaDB server that the user names: read, never written.
+
+    run ── one reading statement? ── START TRANSACTION READ ONLY ── statement ── ROLLBACK
+
+Two locks on one door. The transaction refuses every change to a table; but some statements end it or do not care for it
+(COMMIT, SET PASSWORD, a compound block), so only statements that begin as a query do are sent at all. Nothing is written, so
+nothing has to be rebuilt. Left out: TLS (use a tunnel), and `fork` of what a session holds.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from intercode.engines.base import Answer, Caps, Engine
+from intercode.engines.session import Overrun, Session, SessionLost
+from intercode.errors import DataError, SandboxDied, UsageError
+
+_FORM = "mysql://USER:PASSWORD@HOST:PORT/"
+_PORT = 3306
+_SYSTEM = ("information_schema", "mysql", "performance_schema", "sys")
+_READING = re.compile(r"(?:SELECT|WITH|SHOW|DESCRIBE|DESC|EXPLAIN|TABLE|VALUES)\b", re.I)
+_BLANK = re.compile(r"(?:\s+|\(|--(?=\s)[^\n]*(?:\n|\Z)|#[^\n]*(?:\n|\Z)|/\*(?![!M]).*?\*/)*", re.S)
+_REFUSED = "Only statements that read are sent to this server, one at a time"
+_LOST = "Lost connection to the server during the statement"
+_CONNECT = 10.0
+
+
+class UrlEngine(Engine):
+    """See `Engine`. Raises `UsageError` for a bad URL, a refused login, a server that does not answer."""
+
+    dialect = "mysql"
+
+    def __init__(self, url: str, *, caps: Caps | None = None) -> None:
+        self._user, self._password, self._host, self._port = _parts(url)
+        self._url, self._caps = url, caps or Caps()
+        self._admin = self._login(None)
+        listed = (str(name) for (name,) in self._admin.query("SHOW DATABASES"))
+        self.databases = sorted(name for name in listed if name.lower() not in _SYSTEM)
+        self._session: Session | None = None
+        self._db = ""
+
+    def open(self, db: str) -> None:
+        self._leave()
+        self._db = self.name_of(db)
+        self._session = self._login(self._db)
+
+    def run(self, statement: str, *, seconds: float) -> Answer:
+        if self._session is None:
+            raise UsageError("no database is open; call open(db) first")
+        try:
+            return self._guarded(self._session, statement, seconds)
+        except SessionLost:
+            lost, self._session = self._session, self._login(self._db)
+            lost.close()
+            return Answer(error=_LOST, timed_out=lost.overdue, lost=True)
+
+    def run_gold(self, db: str, statement: str, *, seconds: float = 60.0) -> Answer:
+        session = self._login(self.name_of(db))
+        try:
+            return self._guarded(session, statement, seconds)
+        except SessionLost:
+            return Answer(error=_LOST, timed_out=session.overdue, lost=True)
+        finally:
+            session.close()
+
+    def schema(self, db: str) -> str:
+        rows = self._rows(db, "SHOW FULL TABLES")
+        texts = [self._rows(db, f"SHOW CREATE TABLE `{name}`")[0][1] for name, _ in rows]
+        return ";\n\n".join(texts) + ";"
+
+    def fork(self) -> UrlEngine:
+        """Nothing can have been written: a second one is the same."""
+        twin = UrlEngine(self._url, caps=self._caps)
+        if self._session is not None:
+            twin.open(self._db)
+        return twin
+
+    def facts(self) -> dict[str, Any]:
+        version, mode = self._admin.query("SELECT VERSION(), @@sql_mode")[0]
+        kind = "mariadb" if "mariadb" in str(version).lower() else "mysql"
+        return {"engine": kind, "version": version, "sql_mode": mode, "server": f"{self._host}:{self._port}"}
+
+    def close(self) -> None:
+        self._leave()
+        self._admin.close()
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    def _leave(self) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def _guarded(self, session: Session, statement: str, seconds: float) -> Answer:
+        if not reads(statement):
+            return Answer(error=_REFUSED)
+        try:
+            session.query("START TRANSACTION READ ONLY")
+            answer = session.ask(statement, seconds, self._caps, self._stop)
+            session.query("ROLLBACK")
+        except Overrun:
+            raise SandboxDied(f"the server {self._host} does not stop a statement") from None
+        return answer
+
+    def _login(self, db: str | None) -> Session:
+        from pymysql.err import MySQLError
+
+        try:
+            sock = socket.create_connection((self._host, self._port), timeout=_CONNECT)
+        except OSError as error:
+            raise UsageError(f"{self._host}:{self._port} does not answer ({error}); is the server running?") from None
+        try:
+            return Session(sock, user=self._user, password=self._password, db=db)
+        except (MySQLError, RuntimeError) as error:
+            raise UsageError(f"{self._host} refuses the login of {self._user}: {error.args[-1]}") from None
+
+    def _stop(self, what: str, number: int) -> None:
+        from pymysql.err import MySQLError
+
+        try:
+            self._admin.query(f"KILL {what} {number}", seconds=1)
+        except MySQLError:
+            pass  # it has ended meanwhile
+        except SessionLost:  # the server ends sessions that are silent for long
+            self._admin = self._login(None)
+            self._admin.query(f"KILL {what} {number}", seconds=1)
+
+    def _rows(self, db: str, statement: str) -> tuple[tuple[Any, ...], ...]:
+        answer = self.run_gold(db, statement)
+        if answer.table is None:
+            raise DataError(f"{db}: {answer.error}")
+        return answer.table.rows
+
+
+def reads(statement: str) -> bool:
+    """Whether it begins as a query does, comments aside."""
+    blank = _BLANK.match(statement)
+    return _READING.match(statement, blank.end() if blank else 0) is not None
+
+
+def _parts(url: str) -> tuple[str, str, str, int]:
+    try:
+        parts = urlsplit(url)
+        port = parts.port or _PORT
+    except ValueError as error:
+        raise UsageError(f"the URL of a server is {_FORM}: {error}") from None
+    if parts.scheme not in ("mysql", "mariadb") or not parts.hostname or not parts.username:
+        raise UsageError(f"the URL of a server is {_FORM}")
+    return unquote(parts.username), unquote(parts.password or ""), parts.hostname, port
