@@ -2,7 +2,7 @@
 
     {"0": {turn_history, summary, info, …}, …}        Try Again: scored after every turn     protocol `paper`
     {"0": {… actions "execute[…]", "submit"}}         ReAct: scored at the submission        protocol `submit`
-    {"meta": …, "logs": {"0": …}}                     Plan & Solve: as Try Again
+    {"meta": …, "logs": {"0": …}}                     Plan & Solve: as Try Again, but a turn without code keeps the reward
     RUN/run.json, RUN/episodes.jsonl                  our own
 
 Actions are given as the first system executed them: a ReAct action without its wrapper, and None where the reply held
@@ -49,7 +49,8 @@ class RecordedEpisode:
 class Recording:
     """The episodes of one file, and how they were scored and executed: the first system's way unless a run of ours says.
 
-    `shortened`: the observations are what the agent saw, long ones with their middle cut.
+    `shortened`: the observations are what the agent saw, long ones with their middle cut. `standing`: a turn without an action
+    left the reward as it was (Plan & Solve); elsewhere it earned 0.
     """
 
     path: str
@@ -58,6 +59,7 @@ class Recording:
     reward: str = "paper"
     session: str = "stateless"
     shortened: bool = False
+    standing: bool = False
 
     @property
     def turns_max(self) -> int:
@@ -111,7 +113,8 @@ def load_recording(path: str | Path) -> Recording:
         raise DataError(f"{path} is not a recorded run: an object with one entry per task is expected")
     react = any(_is_react(entry) for entry in logs.values())
     episodes = [_guarded(path, key, lambda e: _episode(e, react), entry) for key, entry in logs.items()]
-    return Recording(str(path), "submit" if react else "paper", episodes)
+    reward = "overlap" if react and any(entry.get("environment") == "ic_sql" for entry in logs.values()) else "paper"
+    return Recording(str(path), "submit" if react else "paper", episodes, reward, standing="logs" in content)
 
 
 def _guarded(path: Path, key: str, read: Any, entry: Any) -> RecordedEpisode:

@@ -23,14 +23,15 @@ from intercode.rewards import sql_exact, sql_paper
 from intercode.tasks import open_data
 from intercode.types import ExecResult, Score, Table, Task
 
-Reward = Literal["exact", "paper"] | Callable[[Table | None, Table | None, Task], Score]
+Reward = Literal["exact", "paper", "overlap"] | Callable[[Table | None, Table | None, Task], Score]
 _NOTHING = Answer()
 SECONDS = 10.0
 
 
 class SqlEnv(InterCodeEnv):
     """`worlds` makes its engines; `golds` may be shared. `handicap` puts the schema into the first observation, as the paper's
-    easier setting does. `seconds` is a statement's time limit. Other arguments are those of `InterCodeEnv`."""
+    easier setting does. `seconds` is a statement's time limit. `reward="overlap"` is the paper's before it weighed the rows' order:
+    its ReAct runs were scored so. Other arguments are those of `InterCodeEnv`."""
 
     language = "sql"
 
@@ -46,8 +47,10 @@ class SqlEnv(InterCodeEnv):
         **how: Any,
     ) -> None:
         super().__init__(tasks, **how)
-        if not callable(reward) and reward not in ("exact", "paper"):
-            raise UsageError(f"reward {reward!r}: it is 'exact', 'paper', or a function of (answer, gold's answer, task)")
+        if not callable(reward) and reward not in ("exact", "paper", "overlap"):
+            raise UsageError(
+                f"reward {reward!r}: it is 'exact', 'paper', 'overlap', or a function of (answer, gold's answer, task)"
+            )
         self.reward, self._worlds, self._golds = reward, worlds, golds or Golds[Gold]()
         self._handicap, self._seconds = handicap, seconds
         self._engine = worlds.first()
@@ -79,7 +82,7 @@ class SqlEnv(InterCodeEnv):
         """
         reward = reward or ("paper" if protocol == "paper" else "exact")
         found = open_data(data, env="sql", limit=limit)
-        made = worlds(found, dump=dump, databases=databases, engine=engine, robust=robust, paper=reward == "paper")
+        made = worlds(found, dump=dump, databases=databases, engine=engine, robust=robust, paper=reward in ("paper", "overlap"))
         golds = Golds[Gold]()
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going}
         asked = {"reward": reward, "golds": golds, "handicap": handicap, "seconds": seconds}
@@ -145,8 +148,8 @@ class SqlEnv(InterCodeEnv):
         gold = self._gold(engine, self.task)
         if callable(self.reward):
             return self.reward(answer, gold.table, self.task)
-        if self.reward == "paper":
-            return sql_paper(answer, gold.table)
+        if self.reward != "exact":
+            return sql_paper(answer, gold.table, ordered=self.reward == "paper")
         assert gold.table is not None
         return sql_exact(answer, gold.table, gold.order)
 

@@ -118,6 +118,7 @@ def execute_gold(engine: Engine, task: Task) -> Gold:
 
 def _execute(engine: Engine, task: Task) -> Gold:
     db = database(task, engine)
+    engine.open(db)  # the last episode is over: what it wrote is gone
     answer = engine.run_gold(db, task.gold)
     if answer.table is None:
         return Gold(answer, free(_NO_ROWS))

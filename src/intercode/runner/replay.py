@@ -7,7 +7,9 @@ None unless the caller names one.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from intercode.agents import replay as replaying
@@ -39,7 +41,8 @@ def replay(
     episodes = evaluate(make_env, replaying(recording), tasks=tasks, workers=workers, on_episode=on_episode)
     if broken := [episode for episode in episodes if episode.error]:
         raise SandboxError(f"{len(broken)} episodes could not be re-executed; task {broken[0].task}: {broken[0].error}")
-    turns = [turn for (task, then), now in zip(pairs, episodes, strict=True) for turn in _turns(task, then, now)]
+    played = zip(pairs, episodes, strict=True)
+    turns = [turn for (task, then), now in played for turn in _turns(task, then, now, recording.standing)]
     agree = sum(_agrees(then.rewards[number], turn.score) for _, then, number, turn in turns)
     differing = [row for row in turns if not _agrees(row[1].rewards[row[2]], row[3].score)]
     return {
@@ -68,8 +71,11 @@ def prepare_replay(log: str, env: str, *, reward: str | None, **options: Any) ->
 _Row = tuple[Task, RecordedEpisode, int, Turn]
 
 
-def _turns(task: Task, then: RecordedEpisode, now: Episode) -> list[_Row]:
-    return [(task, then, number, turn) for number, turn in enumerate(now.turns[: len(then.rewards)])]
+def _turns(task: Task, then: RecordedEpisode, now: Episode, standing: bool) -> list[_Row]:
+    turns = list(now.turns[: len(then.rewards)])
+    if standing:
+        turns = list(itertools.accumulate(turns, lambda last, turn: turn if turn.action else replace(turn, score=last.score)))
+    return [(task, then, number, turn) for number, turn in enumerate(turns)]
 
 
 def _agrees(recorded: float, score: float | None) -> bool:
