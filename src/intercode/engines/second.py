@@ -1,135 +1,69 @@
-"""Second contents: other rows in the same tables, made by a seeded generator.
+"""Second contents: the same schema with other rows, on which a query that was right by accident shows itself.
 
-    rows ── some values: another row's, a little more or less, or NULL ── some rows once more, under a new key ──► rows
+    Engine ──► relations and rows, by the referee's account ──► perturb.py ──► CREATE, INSERT, views ──► Databases
+    `second_databases` keeps them in the cache, by content, literals, seed and the code that makes them
 
-What joins hold on to stays: primary, foreign and unique keys. So do the values that golds name, as a query about them would
-otherwise find nothing. A statement that answers its question agrees with the gold here too; one that was fitted to the first
-contents, or wrote their answer down, most often does not.
+Everything is read through `run_gold`, so an agent's changes do not count. Of a table with more than 20,000 rows only so many
+are read, and those that hold a literal. Left out: triggers, stored routines and events, virtual tables of SQLite, and what
+golds say beyond their literals; a key whose type is full (127 in a TINYINT) gets no new rows.
 """
 
 from __future__ import annotations
 
-import datetime
 import hashlib
-import random
+import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
-from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
+from intercode.engines import perturb, relations, values
 from intercode.engines.base import Engine
-from intercode.engines.dump import Databases
-from intercode.engines.tables import Shape, inserts, read
+from intercode.engines.dump import Databases, Kind
+from intercode.engines.values import Literal
 from intercode.sandbox import cache
 
-Literals = Collection[str | int | float]
-
-_LAYOUT = "1"
-_SWAP, _NUDGE, _NULL, _AGAIN = 0.15, 0.15, 0.05, 0.2
-"""Shares: values taken from another row, moved a little, made NULL; rows that come once more."""
-_SHORT = 2
-"""A text shorter than this is a literal only as a whole."""
+Literals = Mapping[str, Collection[Literal]]
 
 
-def second_databases(
-    make: Callable[[], Engine], content: Databases, literals: Mapping[str, Literals] | None = None, *, seed: int = 0
-) -> Databases:
-    """The same databases with other rows, in the SQL of the engine that `make` makes; `literals` by database are kept."""
-    kept = {db: sorted(map(repr, values)) for db, values in sorted((literals or {}).items())}
+def second_contents(engine: Engine, literals: Literals, *, seed: int = 0) -> Databases:
+    """A second content for every database of the engine, to be loaded by an engine of the same kind.
+
+    `literals`: by database, the values that golds name; they stay where they are. Raises `DataError` for a table that cannot
+    be read.
+    """
+    scripts = {name: _script(engine, name, _of(literals, name), seed) for name in engine.databases}
+    kind: Kind = "portable" if engine.dialect == "sqlite" else "mysql"
+    text = json.dumps([kind, sorted(scripts.items())])
+    return Databases(kind, hashlib.sha256(text.encode()).hexdigest()[:32], scripts)
+
+
+def second_databases(make: Callable[[], Engine], content: Databases, literals: Literals, *, seed: int = 0) -> Databases:
+    """The second contents of `content`, which is what `make`'s engines hold; made once, then taken from the cache."""
     with make() as engine:
-        words = (_LAYOUT, content.digest, engine.dialect, repr(kept), str(seed))
-        key = hashlib.sha256("\0".join(words).encode("utf-8", "replace")).hexdigest()[:32]
-        folder = cache.folder("databases", key, lambda made: _write(engine, literals or {}, seed, made))
-    return Databases("portable", key, {file.stem: (file.read_text("utf-8"),) for file in sorted(folder.glob("*.sql"))})
+        key = _key(engine, content, literals, seed)
+        folder = cache.folder("second", key, lambda made: _keep(second_contents(engine, literals, seed=seed), made))
+    kept = json.loads((folder / "second.json").read_text("ascii"))
+    return Databases(kept["kind"], kept["digest"], {name: tuple(lines) for name, lines in kept["scripts"].items()})
 
 
-def altered(shapes: list[Shape], kept: Literals, seed: int, name: str) -> list[Shape]:
-    """The tables with other rows."""
-    referred = {(each.table.lower(), target.lower()) for shape in shapes for each in shape.foreign for target in each.targets}
-    return [_altered(shape, referred, kept, random.Random(f"{seed}\0{name}\0{shape.name}")) for shape in shapes]
+def _key(engine: Engine, content: Databases, literals: Literals, seed: int) -> str:
+    named = sorted((name, sorted(map(repr, words))) for name, words in literals.items())
+    facts = engine.facts()
+    code = [Path(str(module.__file__)).read_text("utf-8") for module in (perturb, relations, values)]
+    code.append(Path(__file__).read_text("utf-8"))
+    whole = json.dumps([engine.dialect, facts.get("version"), content.digest, named, seed, code], default=str)
+    return hashlib.sha256(whole.encode()).hexdigest()[:32]
 
 
-def _write(engine: Engine, literals: Mapping[str, Literals], seed: int, made: Path) -> None:
-    how = "INSERT IGNORE" if engine.dialect == "mysql" else "INSERT OR IGNORE"
-    for db in engine.databases:
-        shapes = altered(read(engine, db, whole=False), literals.get(db, ()), seed, db)
-        parts = [shape.made for shape in shapes]
-        parts += [statement for shape in shapes for statement in inserts(shape, engine.dialect, how=how)]
-        (made / f"{db}.sql").write_text("".join(part + ";\n" for part in parts), "utf-8")
+def _keep(made: Databases, folder: Path) -> None:
+    kept = {"kind": made.kind, "digest": made.digest, "scripts": made.scripts}
+    (folder / "second.json").write_text(json.dumps(kept), "ascii")
 
 
-def _altered(shape: Shape, referred: set[tuple[str, str]], kept: Literals, chance: random.Random) -> Shape:
-    fixed = {*shape.key, *shape.unique, *(name for each in shape.foreign for name in each.columns)}
-    fixed |= {column.name for column in shape.columns if (shape.name.lower(), column.name.lower()) in referred}
-    keep = _Keep(kept)
-    columns = []
-    for place, column in enumerate(shape.columns):
-        values = [row[place] for row in shape.rows]
-        columns.append(values if column.name in fixed else _column(values, keep, chance, nullable=not column.required))
-    rows = list(zip(*columns, strict=True))
-    return replace(shape, rows=(*rows, *_again(shape, rows, chance)))
+def _of(literals: Literals, db: str) -> Collection[Literal]:
+    return {word for name, words in literals.items() if name.lower() == db.lower() for word in words}
 
 
-def _column(values: list[Any], keep: _Keep, chance: random.Random, *, nullable: bool) -> list[Any]:
-    return [value if value in keep else _value(value, values, chance, nullable) for value in values]
-
-
-def _value(value: Any, others: list[Any], chance: random.Random, nullable: bool) -> Any:
-    luck = chance.random()
-    if luck < _NULL:
-        return None if nullable else value
-    if luck < _NULL + _SWAP:
-        other = chance.choice(others)
-        return other if other is not None or nullable else value
-    return _nudged(value, chance) if luck < _NULL + _SWAP + _NUDGE else value
-
-
-def _nudged(value: Any, chance: random.Random) -> Any:
-    """A little more or less, in the manner of its type; texts stay."""
-    step = chance.choice((-2, -1, 1, 2))
-    if isinstance(value, bool | str | bytes) or value is None:
-        return value
-    if isinstance(value, int):
-        return max(value + step, 0) if value >= 0 else value
-    if isinstance(value, float):
-        return value + step
-    if isinstance(value, Decimal):
-        return value + Decimal(step)
-    if isinstance(value, datetime.date):
-        return value + datetime.timedelta(days=step)
-    return value
-
-
-def _again(shape: Shape, rows: list[tuple[Any, ...]], chance: random.Random) -> list[tuple[Any, ...]]:
-    """Some rows once more: where the key is one whole number, under new ones; where there is none, as they are."""
-    if shape.unique or len(shape.key) > 1:
-        return []
-    chosen = [row for row in rows if chance.random() < _AGAIN]
-    if not shape.key:
-        return chosen
-    place = [column.name for column in shape.columns].index(shape.key[0])
-    keys = [row[place] for row in rows]
-    if not all(isinstance(key, int) for key in keys) or any(each.columns == shape.key for each in shape.foreign):
-        return []
-    first = max(keys, default=0) + 1
-    return [(*row[:place], first + number, *row[place + 1 :]) for number, row in enumerate(chosen)]
-
-
-class _Keep:
-    """The values that stay: those that a literal equals, or is a part of."""
-
-    def __init__(self, literals: Literals) -> None:
-        texts = {text.strip("%").casefold() for text in literals if isinstance(text, str)}
-        self._whole = texts | {_number(value) for value in literals if not isinstance(value, str)}
-        self._parts = [text for text in texts if len(text) >= _SHORT]
-
-    def __contains__(self, value: object) -> bool:
-        if isinstance(value, str):
-            folded = value.casefold()
-            return folded in self._whole or any(part in folded for part in self._parts)
-        return (_number(value) if isinstance(value, int | float | Decimal) else str(value).casefold()) in self._whole
-
-
-def _number(value: Any) -> str:
-    return f"{float(value):.9g}"
+def _script(engine: Engine, db: str, literals: Collection[Literal], seed: int) -> tuple[str, ...]:
+    schema = relations.read(engine, db, literals)
+    rows = perturb.perturbed(schema.relations, literals, f"{seed}\0{db.lower()}")
+    return tuple(relations.write(schema, rows))
