@@ -100,7 +100,7 @@ def split(text: str, alone: str | None = None) -> dict[str, tuple[str, ...]]:
             how = _known(statement[match.end() :]) if match.re is _CREATE else ""
             found.setdefault(here, [f"CREATE DATABASE `{here}`{how}", f"USE `{here}`", *settings])
         elif here is None:
-            settings += [statement] if _SETTING.match(statement) else []
+            settings += [statement] if _SETTING.match(statement) and not _NO_CONTENT.match(statement) else []
         elif not _NO_CONTENT.match(statement) and not _UNNEEDED.match(statement):
             found[here].append(_known(statement) if statement[:6].upper() == "CREATE" else statement)
     return {name: tuple(lines) for name, lines in found.items() if len(lines) > 2}

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from intercode.engines.dump import Databases
-from intercode.engines.session import Session
-from intercode.errors import DataError, SandboxDied, SandboxUnavailable
+from intercode.engines.session import Session, SessionLost
+from intercode.errors import DataError, SandboxDied, SandboxError, SandboxUnavailable
 from intercode.sandbox import cache, template
 from intercode.sandbox.base import MIB, Limits
 from intercode.sandbox.local import LocalSandbox
@@ -59,6 +59,7 @@ _OPTIONS = {
     "collation-server": "utf8mb4_general_ci",
     # nothing beside the databases: no files, no clock-driven work, no statistics that outlive an episode
     "local-infile": "0",
+    "symbolic-links": "0",
     "secure-file-priv": "/srv/exchange",
     "event-scheduler": "OFF",
     "innodb-stats-persistent": "0",
@@ -143,8 +144,8 @@ class Server:
     """A running server. `admin` is the host's own session; its password is drawn anew with each start."""
 
     def __init__(self, prepared: Prepared, *, limits: Limits = LIMITS) -> None:
-        self.prepared = prepared
-        self.sandbox = LocalSandbox(prepared.template, limits=limits, session="stateless")
+        self.prepared, self._limits = prepared, limits
+        self.sandbox = self._sandbox()
         try:
             self._start()
         except BaseException:
@@ -154,7 +155,11 @@ class Server:
     def restart(self) -> None:
         """A new server on pristine content, for one that died or does not listen."""
         self.admin.close()
-        self.sandbox.reset()
+        try:
+            self.sandbox.reset()
+        except SandboxError:  # the wall has gone as well
+            self.sandbox.close()
+            self.sandbox = self._sandbox()
         self._start()
 
     def session(self, user: str, *, db: str | None = None, many: bool = False) -> Session:
@@ -163,7 +168,10 @@ class Server:
             sock = self.sandbox.connect(SOCKET)
         except OSError as error:
             raise SandboxDied(f"the database server does not listen ({error.strerror})") from None
-        return Session(sock, user=user, password=self.password, db=db, many=many)
+        try:
+            return Session(sock, user=user, password=self.password, db=db, many=many)
+        except SessionLost as error:
+            raise SandboxDied(f"the database server died at a login ({error})") from None
 
     def run(self, argv: list[str], *, seconds: float = 60.0) -> str:
         """A program beside the server; its output. Raises `DataError` if it fails."""
@@ -174,6 +182,9 @@ class Server:
 
     def close(self) -> None:
         self.sandbox.close()
+
+    def _sandbox(self) -> LocalSandbox:
+        return LocalSandbox(self.prepared.template, limits=self._limits, session="stateless")
 
     def _start(self) -> None:
         self.password = ""
@@ -203,7 +214,7 @@ def _first_session(sandbox: LocalSandbox) -> Session:
     while True:
         try:
             return Session(sandbox.connect(SOCKET), user="root", password="", many=True, seconds=_PATIENCE)
-        except OSError:
+        except (OSError, SessionLost):
             waited = time.monotonic() - began
             if waited > _PATIENCE or (waited > _EARLY and not _alive(sandbox)):
                 said = sandbox.read(f"{LOGS}/said").decode(errors="replace")

@@ -107,7 +107,8 @@ class Session:
     def __init__(
         self, sock: socket.socket, *, user: str, password: str, db: str | None = None, many: bool = False, seconds: float = 10.0
     ) -> None:
-        """`many`: several statements may go in one piece. Raises pymysql's `OperationalError` for a refused login."""
+        """`many`: several statements may go in one piece. Raises pymysql's `OperationalError` for a refused login, and
+        `SessionLost` if the server goes meanwhile."""
         from pymysql.connections import Connection
         from pymysql.constants import CLIENT
 
@@ -123,11 +124,7 @@ class Session:
             ssl_disabled=True,
             defer_connect=True,
         )
-        try:
-            self._connection.connect(self._line)
-        except BaseException:
-            self._line.close()
-            raise
+        self._enter()
         self.number: int = self._connection.thread_id()
 
     @property
@@ -143,10 +140,10 @@ class Session:
         """All rows of the last of a host's own statements. Raises pymysql's errors, and `SessionLost`."""
         from pymysql import err
 
-        self._line.arm(seconds, [])
         try:
+            self._line.arm(seconds, [])
             return self._query(statement)
-        except (Overrun, err.InterfaceError, ConnectionError) as error:
+        except (Overrun, err.InterfaceError, OSError, ValueError) as error:
             raise SessionLost(f"{error or 'no answer in time'}") from None
         except err.MySQLError as error:
             if self._gone(error):
@@ -157,22 +154,36 @@ class Session:
         """One statement of a stranger. Raises `SessionLost` and `Overrun`."""
         from pymysql import err
 
-        self._line.arm(seconds, self._helpers(stop))
         try:
+            self._line.arm(seconds, self._helpers(stop))
             return self._ask(statement, caps, stop)
-        except (err.InterfaceError, ConnectionError) as error:
+        except (err.InterfaceError, OSError, ValueError) as error:  # text that is not UTF-8 among them
             raise SessionLost(str(error)) from None
         except err.MySQLError as error:
             return self._refused(error)
-        except UnicodeError as error:
-            self.close()
-            raise SessionLost(f"not text in UTF-8: {error}") from None
 
     def close(self) -> None:
         """At once, without a farewell; the server rolls back, unlocks and drops temporary tables when it notices."""
+        unread = self._connection._result
+        if unread is not None:
+            unread.unbuffered_active = False  # PyMySQL would read on when it is forgotten
         self._line.close()
 
     # -- inside -----------------------------------------------------------------------------------------------------
+
+    def _enter(self) -> None:
+        from pymysql import err
+
+        try:
+            self._connection.connect(self._line)
+        except (Overrun, OSError, ValueError) as error:
+            self._line.close()
+            raise SessionLost(f"no login: {error}") from None
+        except err.MySQLError as error:
+            self._line.close()
+            if _code(error) in _GONE:
+                raise SessionLost(str(error)) from None
+            raise
 
     def _helpers(self, stop: Stop) -> list[tuple[float, Callable[[], None]]]:
         ways = zip(_PATIENCE, ("QUERY", "CONNECTION"), strict=True)
@@ -214,11 +225,12 @@ class Session:
         return _fitting(rows[: caps.rows], caps, cut=True)
 
     def _leave(self, cursor: Any, *, killed: bool) -> None:
-        """Read away what is left. A killed session gets its error here, or with the next statement."""
+        """Read away what is left, also a procedure's further results. A killed session gets its error here, or with the next
+        statement."""
         from pymysql import err
 
         try:
-            cursor.close()
+            _drain(cursor)
             if killed:
                 self._connection.ping(reconnect=False)
         except err.MySQLError as error:
@@ -234,6 +246,15 @@ class Session:
 
     def _gone(self, error: Any) -> bool:
         return _code(error) in _GONE or not self._connection.open
+
+
+def _drain(cursor: Any) -> None:
+    while True:
+        while cursor.fetchmany(_BATCH):
+            pass
+        if not cursor.nextset():
+            break
+    cursor.close()
 
 
 def _code(error: Any) -> int:

@@ -20,7 +20,7 @@ from typing import Any
 from intercode.engines import sqlite_guest
 from intercode.engines.base import Answer, Caps, Engine
 from intercode.engines.dump import Databases
-from intercode.errors import DataError, ForkError, SandboxDied, UsageError
+from intercode.errors import DataError, ForkError, SandboxDied, SandboxError, UsageError
 from intercode.sandbox import cache, template
 from intercode.sandbox.base import MIB, Limits
 from intercode.sandbox.identity import identity
@@ -72,7 +72,7 @@ class SqliteEngine(Engine):
         self._prepared, self._source, self._caps = prepared, databases, caps or Caps()
         self._db: str | None = None
         self._broken = self._closed = False
-        self._sandbox = LocalSandbox(prepared, limits=_limits(databases), session="stateless")
+        self._sandbox = self._new_sandbox()
         try:
             self._start()
         except BaseException:
@@ -135,6 +135,9 @@ class SqliteEngine(Engine):
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
+    def _new_sandbox(self) -> LocalSandbox:
+        return LocalSandbox(self._prepared, limits=_limits(self._source), session="stateless")
+
     def _start(self) -> None:
         self._sandbox.write(f"{_PLACE}/server.py", Path(sqlite_guest.__file__).read_bytes())
         python, _ = guest_python()
@@ -162,7 +165,11 @@ class SqliteEngine(Engine):
 
     def _restart(self) -> None:
         self._line.close()
-        self._sandbox.reset()
+        try:
+            self._sandbox.reset()
+        except SandboxError:  # the wall has gone as well
+            self._sandbox.close()
+            self._sandbox = self._new_sandbox()
         self._db, self._broken = None, False
         self._start()
 

@@ -56,15 +56,11 @@ class Shape:
     key: tuple[str, ...]
     foreign: tuple[Foreign, ...]
     rows: tuple[tuple[Any, ...], ...]
-    unique: frozenset[str] = frozenset()
-    """Columns of any unique key beside the primary one."""
-    made: str = ""
-    """The statement that made it, in its own engine's SQL."""
 
 
-def read(engine: Engine, db: str, *, whole: bool = True) -> list[Shape]:
-    """All tables of a database, from either engine. `whole`: a table with more rows than the engine's caps is a `DataError`."""
-    return (_read_sqlite if engine.dialect == "sqlite" else _read_mysql)(engine, db, whole)
+def read(engine: Engine, db: str) -> list[Shape]:
+    """All tables of a database, from either engine. Raises `DataError` for one with more rows than the engine's caps."""
+    return (_read_sqlite if engine.dialect == "sqlite" else _read_mysql)(engine, db)
 
 
 def write(shapes: Sequence[Shape], dialect: str) -> str:
@@ -72,44 +68,38 @@ def write(shapes: Sequence[Shape], dialect: str) -> str:
     known = {shape.name.lower(): shape for shape in shapes}
     quote = _quote_mysql if dialect == "mysql" else _quote_sqlite
     parts = [_create(shape, known, dialect, quote) for shape in shapes]
-    parts += [statement for shape in shapes for statement in inserts(shape, dialect)]
+    parts += [statement for shape in shapes for statement in _inserts(shape, dialect)]
     return "".join(part + ";\n" for part in parts)
 
 
 # -- reading ------------------------------------------------------------------------------------------------------------
 
 
-def _rows(engine: Engine, db: str, statement: str, whole: bool = True) -> tuple[tuple[Any, ...], ...]:
+def _rows(engine: Engine, db: str, statement: str) -> tuple[tuple[Any, ...], ...]:
     answer = engine.run_gold(db, statement, seconds=_SECONDS)
     if answer.table is None:
         raise DataError(f"database {db}: {answer.error}; in {statement}")
-    if answer.table.cut and whole:
+    if answer.table.cut:
         raise DataError(f"database {db}: too many rows to convert; give it to the engine that loads it as it is")
     return answer.table.rows
 
 
-def _read_sqlite(engine: Engine, db: str, whole: bool) -> list[Shape]:
-    listed = (
-        "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY rowid"
-    )
-    return [_sqlite_table(engine, db, str(name), str(made), whole) for name, made in _rows(engine, db, listed)]
+def _read_sqlite(engine: Engine, db: str) -> list[Shape]:
+    listed = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY rowid"
+    return [_sqlite_table(engine, db, str(name)) for (name,) in _rows(engine, db, listed)]
 
 
-def _sqlite_table(engine: Engine, db: str, name: str, made: str, whole: bool) -> Shape:
+def _sqlite_table(engine: Engine, db: str, name: str) -> Shape:
     named = _quote_sqlite(name)
     info = _rows(engine, db, f"PRAGMA table_info({named})")
-    rows = _rows(engine, db, f"SELECT * FROM {named}", whole)
+    rows = _rows(engine, db, f"SELECT * FROM {named}")
     columns = [
-        _column(column, declared, bool(required), [row[number] for row in rows])
-        for number, column, declared, required, *_ in info
+        _column(column, declared, bool(required), [row[place] for row in rows])
+        for place, (_, column, declared, required, *_) in enumerate(info)
     ]
     key = tuple(column for column, place in sorted(((row[1], row[5]) for row in info if row[5]), key=lambda pair: pair[1]))
     foreign = _sqlite_foreign(_rows(engine, db, f"PRAGMA foreign_key_list({named})"))
-    unique = [
-        index for _, index, only, origin, *_ in _rows(engine, db, f"PRAGMA index_list({named})") if only and origin != "pk"
-    ]
-    inside = [row[2] for index in unique for row in _rows(engine, db, f"PRAGMA index_info({_quote_sqlite(index)})")]
-    return Shape(name, tuple(columns), key, foreign, rows, frozenset(filter(None, inside)), made)
+    return Shape(name, tuple(columns), key, foreign, rows)
 
 
 def _sqlite_foreign(listed: tuple[tuple[Any, ...], ...]) -> tuple[Foreign, ...]:
@@ -169,20 +159,15 @@ _MYSQL_KINDS: dict[str, Kind] = {
 }
 
 
-def _read_mysql(engine: Engine, db: str, whole: bool) -> list[Shape]:
+def _read_mysql(engine: Engine, db: str) -> list[Shape]:
     listed = _rows(engine, db, "SHOW FULL TABLES WHERE table_type = 'BASE TABLE'")
-    return [_mysql_table(engine, db, str(name), whole) for name, _ in listed]
+    return [_mysql_table(engine, db, str(name)) for name, _ in listed]
 
 
-def _mysql_table(engine: Engine, db: str, name: str, whole: bool) -> Shape:
+def _mysql_table(engine: Engine, db: str, name: str) -> Shape:
     text = _literal(name, "mysql")
     columns = tuple(
-        Column(
-            column,
-            _MYSQL_KINDS.get(kind.lower(), "text"),
-            int(length) if length and int(length) < 65_000 else None,
-            null == "NO",
-        )
+        Column(column, _MYSQL_KINDS.get(kind.lower(), "text"), _length(length), null == "NO")
         for column, kind, length, null in _rows(engine, db, _COLUMNS.format(text))
     )
     keys: dict[str, list[tuple[Any, ...]]] = {}
@@ -194,10 +179,7 @@ def _mysql_table(engine: Engine, db: str, name: str, whole: bool) -> Shape:
         if rows[0][2]
     ]
     key = tuple(row[1] for row in keys.get("PRIMARY", []))
-    unique = frozenset(row[1] for mark, rows in keys.items() if mark != "PRIMARY" and not rows[0][2] for row in rows)
-    made = _rows(engine, db, f"SHOW CREATE TABLE {_quote_mysql(name)}")[0][1]
-    content = _rows(engine, db, f"SELECT * FROM {_quote_mysql(name)}", whole)
-    return Shape(name, columns, key, tuple(foreign), content, unique, made)
+    return Shape(name, columns, key, tuple(foreign), _rows(engine, db, f"SELECT * FROM {_quote_mysql(name)}"))
 
 
 def _length(value: Any) -> int | None:
@@ -264,8 +246,7 @@ def _mysql_type(column: Column, *, keyed: bool) -> str:
     return {"integer": "BIGINT", "real": "DOUBLE", "decimal": "DECIMAL(38, 10)", "bytes": blob}[column.kind]
 
 
-def inserts(shape: Shape, dialect: str, *, how: str = "INSERT") -> list[str]:
-    """The statements that fill the table."""
+def _inserts(shape: Shape, dialect: str) -> list[str]:
     quote = _quote_mysql if dialect == "mysql" else _quote_sqlite
     kinds = [column.kind for column in shape.columns]
     found = []
@@ -274,7 +255,7 @@ def inserts(shape: Shape, dialect: str, *, how: str = "INSERT") -> list[str]:
             "(" + ", ".join(_literal(_value(value, kind), dialect) for value, kind in zip(row, kinds, strict=True)) + ")"
             for row in shape.rows[begin : begin + _BATCH]
         ]
-        found.append(f"{how} INTO {quote(shape.name)} VALUES\n" + ",\n".join(lines))
+        found.append(f"INSERT INTO {quote(shape.name)} VALUES\n" + ",\n".join(lines))
     return found
 
 

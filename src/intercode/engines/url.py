@@ -23,6 +23,7 @@ _PORT = 3306
 _SYSTEM = ("information_schema", "mysql", "performance_schema", "sys")
 _READING = re.compile(r"(?:SELECT|WITH|SHOW|DESCRIBE|DESC|EXPLAIN|TABLE|VALUES)\b", re.I)
 _BLANK = re.compile(r"(?:\s+|\(|--(?=\s)[^\n]*(?:\n|\Z)|#[^\n]*(?:\n|\Z)|/\*(?![!M]).*?\*/)*", re.S)
+_FILES = re.compile(r"OUTFILE|DUMPFILE|LOAD_FILE", re.I)
 _REFUSED = "Only statements that read are sent to this server, one at a time"
 _LOST = "Lost connection to the server during the statement"
 _CONNECT = 10.0
@@ -114,7 +115,7 @@ class UrlEngine(Engine):
             raise UsageError(f"{self._host}:{self._port} does not answer ({error}); is the server running?") from None
         try:
             return Session(sock, user=self._user, password=self._password, db=db)
-        except (MySQLError, RuntimeError) as error:
+        except (MySQLError, RuntimeError, SessionLost) as error:
             raise UsageError(f"{self._host} refuses the login of {self._user}: {error.args[-1]}") from None
 
     def _stop(self, what: str, number: int) -> None:
@@ -136,9 +137,9 @@ class UrlEngine(Engine):
 
 
 def reads(statement: str) -> bool:
-    """Whether it begins as a query does, comments aside."""
+    """Whether it begins as a query does, comments aside, and names no file of the server's machine."""
     blank = _BLANK.match(statement)
-    return _READING.match(statement, blank.end() if blank else 0) is not None
+    return _READING.match(statement, blank.end() if blank else 0) is not None and not _FILES.search(statement)
 
 
 def _parts(url: str) -> tuple[str, str, str, int]:

@@ -1,0 +1,119 @@
+"""Servers that die, engines that end: a clear error, a working engine after, and no process left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from asking import do, rows
+
+from intercode.engines import Engine
+from intercode.errors import SandboxDied
+
+
+def servers(word: str) -> set[int]:
+    """Database servers of any engine on this machine, by their command lines."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if word in (folder / "cmdline").read_bytes().decode(errors="replace").replace("\0", " "):
+                found.add(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+def word(engine: Engine) -> str:
+    return "mariadbd --no-defaults" if engine.dialect == "mysql" else "/srv/sqlite/server.py"
+
+
+def below(pids: set[int], parent: int) -> set[int]:
+    """Those of `pids` that descend from a process of ours: other sessions run servers too."""
+    return {pid for pid in pids if parent in ancestors(pid)}
+
+
+def ancestors(pid: int) -> list[int]:
+    found = []
+    while pid > 1:
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            break
+        found.append(pid)
+    return found
+
+
+@pytest.fixture
+def victim(own: Engine) -> tuple[Engine, int]:
+    """An engine, and its server's process as the machine numbers it."""
+    sandbox = own._server.sandbox if own.dialect == "mysql" else own._sandbox  # type: ignore[attr-defined]
+    wall = sandbox._wall.wall._bwrap.pid
+    mine = below(servers(word(own)), wall)
+    assert len(mine) == 1, mine
+    return own, mine.pop()
+
+
+def test_a_killed_server_is_told_and_replaced(victim: tuple[Engine, int]) -> None:
+    engine, pid = victim
+    do(engine, "DELETE FROM plant")
+    os.kill(pid, signal.SIGKILL)
+    began = time.monotonic()
+    with pytest.raises(SandboxDied, match="server died"):
+        engine.run("SELECT 1", seconds=5)
+    assert time.monotonic() - began < 2
+    engine.open("garden_1")
+    assert rows(engine, "SELECT COUNT(*) FROM plant") == [(3,)]
+
+
+def test_a_server_killed_between_episodes_is_replaced(victim: tuple[Engine, int]) -> None:
+    engine, pid = victim
+    os.kill(pid, signal.SIGKILL)
+    time.sleep(0.05)
+    engine.open("garden_1")
+    assert rows(engine, "SELECT COUNT(*) FROM plant") == [(3,)]
+
+
+def test_a_server_killed_before_a_gold_is_told_and_replaced(victim: tuple[Engine, int]) -> None:
+    engine, pid = victim
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(SandboxDied):
+        engine.run_gold("vault", "SELECT 1")
+    table = engine.run_gold("vault", "SELECT 1").table
+    assert table is not None
+    assert table.rows == ((1,),)
+
+
+def test_a_stopped_server_is_replaced(victim: tuple[Engine, int]) -> None:
+    """It neither answers nor ends, as one that is stuck in the kernel."""
+    engine, pid = victim
+    os.kill(pid, signal.SIGSTOP)
+    began = time.monotonic()
+    try:
+        answer = engine.run("SELECT 1", seconds=0.2)
+        assert answer.lost
+    except SandboxDied:
+        pass
+    assert time.monotonic() - began < 3
+    engine.open("garden_1")
+    assert rows(engine, "SELECT COUNT(*) FROM plant") == [(3,)]
+
+
+def test_the_wall_itself_may_die(victim: tuple[Engine, int]) -> None:
+    engine, pid = victim
+    sandbox = engine._server.sandbox if engine.dialect == "mysql" else engine._sandbox  # type: ignore[attr-defined]
+    os.kill(sandbox._wall.wall._bwrap.pid, signal.SIGKILL)
+    while Path(f"/proc/{pid}").exists():
+        time.sleep(0.01)
+    with pytest.raises(SandboxDied):
+        engine.run("SELECT 1", seconds=1)
+    engine.open("garden_1")
+    assert rows(engine, "SELECT COUNT(*) FROM plant") == [(3,)]
+
+
+def test_closing_leaves_no_process(victim: tuple[Engine, int]) -> None:
+    engine, pid = victim
+    engine.close()
+    assert not Path(f"/proc/{pid}").exists()

@@ -1,0 +1,272 @@
+"""What an agent may try on MariaDB, and what is left of it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from asking import ask, do, refused, rows
+
+from intercode.engines import Databases, Engine, mariadbd
+from intercode.engines.mariadb import MariadbEngine
+from intercode.errors import DataError, ForkError, UsageError
+
+DENIED = [
+    "SELECT * FROM vault.secret",
+    "SELECT * FROM mysql.user",
+    "SELECT * FROM mysql.global_priv",
+    "USE vault",
+    "USE mysql",
+    "CREATE DATABASE other",
+    "DROP DATABASE vault",
+    "CREATE USER mallory",
+    "GRANT ALL ON garden_1.* TO mallory",
+    "ALTER USER gold@localhost IDENTIFIED BY ''",
+    "SET PASSWORD FOR root@localhost = PASSWORD('')",
+    "SET GLOBAL max_connections = 1",
+    "SET GLOBAL sql_mode = ''",
+    "SET sql_log_bin = 0",
+    "SET GLOBAL event_scheduler = ON",
+    "FLUSH STATUS",
+    "FLUSH TABLES WITH READ LOCK",
+    "RESET MASTER",
+    "SHUTDOWN",
+    "INSTALL SONAME 'ha_federatedx'",
+    "INSTALL PLUGIN x SONAME 'ha_blackhole'",
+    "CREATE FUNCTION sys_exec RETURNS INT SONAME 'udf.so'",
+    "CREATE SERVER s FOREIGN DATA WRAPPER mysql OPTIONS (HOST 'localhost')",
+    "LOAD DATA INFILE '/etc/passwd' INTO TABLE bed",
+    "LOAD DATA LOCAL INFILE '/etc/passwd' INTO TABLE bed",
+    "SELECT 1 INTO OUTFILE '/tmp/out'",
+    "SELECT 1 INTO DUMPFILE '/srv/exchange/out'",
+    "BACKUP STAGE START",
+    "CHANGE MASTER TO MASTER_HOST = 'x'",
+    "KILL 1",
+    "CREATE DEFINER = root@localhost VIEW v AS SELECT * FROM mysql.user",
+    "CREATE DEFINER = gold@localhost PROCEDURE p() SELECT * FROM vault.secret",
+]
+HIDDEN = [
+    "SELECT LOAD_FILE('/etc/passwd')",
+    "SELECT COUNT(*) > 0 FROM information_schema.schemata WHERE schema_name IN ('vault', 'mysql')",
+    "SELECT COUNT(*) > 0 FROM information_schema.tables WHERE table_schema = 'vault'",
+    "SELECT COUNT(*) > 1 FROM information_schema.processlist",
+    "SELECT COUNT(*) > 0 FROM information_schema.user_privileges WHERE grantee LIKE '%root%'",
+]
+WRITES = [
+    ("CREATE PROCEDURE p() SELECT 1",),
+    ("CREATE FUNCTION f() RETURNS INT RETURN 1",),
+    ("CREATE TRIGGER t BEFORE INSERT ON bed FOR EACH ROW SET NEW.name = 'x'",),
+    ("CREATE EVENT e ON SCHEDULE EVERY 1 SECOND DO DELETE FROM plant",),
+    ("CREATE SEQUENCE s",),
+    ("CREATE TABLE m (a INT) ENGINE=MyISAM", "INSERT INTO m VALUES (1)"),
+    ("TRUNCATE TABLE plant",),
+    ("RENAME TABLE plant TO weed",),
+    ("DROP DATABASE garden_1",),
+    ("DROP DATABASE garden_1", "CREATE DATABASE garden_1"),
+    ("SET PASSWORD = PASSWORD('mine')",),
+    ("XA START 'x'", "DELETE FROM plant", "XA END 'x'", "XA PREPARE 'x'"),
+    ("XA START 'x'", "SELECT * FROM plant FOR UPDATE", "XA END 'x'", "XA PREPARE 'x'"),
+    ("ALTER DATABASE garden_1 CHARACTER SET latin1",),
+    ("LOCK TABLES bed WRITE, plant WRITE", "DELETE FROM plant"),
+    ("CREATE TABLE t (a INT) DATA DIRECTORY = '/tmp'",),
+    ("OPTIMIZE LOCAL TABLE plant",),
+    ("ANALYZE LOCAL TABLE plant PERSISTENT FOR ALL",),
+    ("BEGIN", "DELETE FROM plant", "ROLLBACK"),
+]
+CLEAN = [
+    ("SELECT * FROM bed",),
+    ("SELECT DISTINCT a.name FROM plant a, plant b ORDER BY 1",),
+    ("BEGIN", "SELECT * FROM bed FOR UPDATE", "COMMIT"),
+    ("DO GET_LOCK('x', 1)",),
+    ("SET @a = 1, sql_mode = ''",),
+    ("SHOW TABLES",),
+    ("DESCRIBE bed",),
+    ("EXPLAIN SELECT * FROM bed",),
+    ("SELECT table_name FROM information_schema.tables",),
+    ("WITH RECURSIVE r AS (SELECT 1 n UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT * FROM r",),
+    ("DELETE FROM plant WHERE id = 1000",),
+    ("LOCK TABLES bed READ",),
+    ("HANDLER bed OPEN",),
+    ("PREPARE s FROM 'SELECT 1'",),
+]
+
+
+def written(engine: Engine) -> bool:
+    """Whether the engine takes the open database for written."""
+    assert isinstance(engine, MariadbEngine)
+    return engine._mark() != engine._began
+
+
+@pytest.mark.parametrize("statement", DENIED)
+def test_what_is_beyond_the_database_is_denied(mariadb: Engine, statement: str) -> None:
+    refused(mariadb, statement)
+    assert rows(mariadb, "SELECT COUNT(*) FROM plant") == [(3,)]
+
+
+def test_the_referee_can_what_the_agent_cannot(mariadb: Engine) -> None:
+    """The positive control: these names exist."""
+    for statement in ("SELECT * FROM vault.secret", "SELECT COUNT(*) FROM mysql.user"):
+        assert mariadb.run_gold("garden_1", statement).table is not None
+
+
+@pytest.mark.parametrize("statement", HIDDEN)
+def test_what_is_beyond_the_database_is_hidden(mariadb: Engine, statement: str) -> None:
+    assert rows(mariadb, statement)[0][0] in (None, 0)
+
+
+def test_rights_do_not_reach_a_database_of_a_similar_name(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """In GRANT an underscore stands for any character, unless it is quoted."""
+    if why := mariadbd.missing():
+        pytest.skip(why)
+    from intercode.engines import databases
+
+    folder = tmp_path_factory.mktemp("similar")
+    for name in ("a_b", "axb"):
+        (folder / f"{name}.sql").write_text("CREATE TABLE t (a INT); INSERT INTO t VALUES (1);")
+    with MariadbEngine(mariadbd.prepare(databases(folder))) as engine:
+        engine.open("a_b")
+        refused(engine, "SELECT * FROM axb.t")
+        assert rows(engine, "SELECT * FROM a_b.t") == [(1,)]
+
+
+@pytest.mark.parametrize("statements", WRITES, ids=lambda statements: statements[-1][:30])
+def test_a_write_is_noticed_and_undone(mariadb: Engine, statements: tuple[str, ...]) -> None:
+    for statement in statements:
+        ask(mariadb, statement)
+    assert written(mariadb)
+    mariadb.open("garden_1")
+    assert not written(mariadb)
+    assert rows(mariadb, "SELECT COUNT(*) FROM plant") == [(3,)]
+    kinds = "SELECT COUNT(*) FROM information_schema.{} WHERE {}_schema = 'garden_1'"
+    for table, prefix in (("routines", "routine"), ("triggers", "trigger"), ("events", "event")):
+        assert rows(mariadb, kinds.format(table, prefix)) == [(0,)]
+    assert rows(mariadb, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'garden_1'") == [(3,)]
+    do(mariadb, "DELETE FROM plant", "INSERT INTO bed VALUES (3, 'z')")
+
+
+@pytest.mark.parametrize("statements", CLEAN, ids=lambda statements: statements[-1][:30])
+def test_reading_is_no_write(mariadb: Engine, statements: tuple[str, ...]) -> None:
+    do(mariadb, *statements)
+    assert not written(mariadb)
+
+
+def test_an_unwritten_database_is_not_rebuilt(mariadb: Engine) -> None:
+    made = "SELECT create_time FROM information_schema.tables WHERE table_schema = 'garden_1' ORDER BY 1 LIMIT 1"
+    before = rows(mariadb, made)
+    mariadb.open("garden_1")
+    assert rows(mariadb, made) == before
+
+
+def test_auto_increment_of_a_rollback_is_undone(mariadb: Engine) -> None:
+    """Only the counters of rows show this one: nothing is committed."""
+    do(mariadb, "BEGIN", "INSERT INTO plant (id, bed_id, name) VALUES (99, 1, 'a')", "ROLLBACK")
+    assert written(mariadb)
+
+
+def test_a_session_ends_with_the_episode(mariadb: Engine) -> None:
+    do(
+        mariadb,
+        "SET sql_mode = 'ANSI_QUOTES', @a = 5, max_statement_time = 0",
+        "PREPARE s FROM 'SELECT 1'",
+        "DO GET_LOCK('l', 0)",
+    )
+    do(mariadb, "LOCK TABLES bed WRITE")
+    mariadb.open("garden_1")
+    assert rows(mariadb, "SELECT @a, \"x\", GET_LOCK('l', 0), @@in_transaction") == [(None, "x", 1, 0)]
+    refused(mariadb, "EXECUTE s")
+
+
+def test_a_shadow_of_a_table_does_not_reach_golds(mariadb: Engine) -> None:
+    do(mariadb, "CREATE TEMPORARY TABLE bed2 (a INT)")
+    table = mariadb.run_gold("vault", "SELECT COUNT(*) FROM garden_1.bed").table
+    assert table is not None
+    assert table.rows == ((2,),)
+
+
+def test_a_gold_after_a_write_to_its_database_is_refused(mariadb: Engine) -> None:
+    do(mariadb, "DELETE FROM plant")
+    with pytest.raises(UsageError, match="before the agent"):
+        mariadb.run_gold("garden_1", "SELECT COUNT(*) FROM plant")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT SLEEP(60)",
+        "SELECT BENCHMARK(1000000000000, MD5('a'))",
+        "DO SLEEP(60)",
+        "SET STATEMENT max_statement_time = 0 FOR SELECT SLEEP(60)",
+    ],
+)
+def test_sleep_is_stopped_and_the_session_lives(mariadb: Engine, statement: str) -> None:
+    do(mariadb, "SET max_statement_time = 0", "SET @a = 7")
+    began = time.monotonic()
+    answer = ask(mariadb, statement, seconds=0.3)
+    assert time.monotonic() - began < 0.8
+    assert answer.timed_out
+    assert not answer.lost
+    assert rows(mariadb, "SELECT @a") == [(7,)]
+
+
+def test_a_procedure_cannot_shake_off_the_kill(mariadb: Engine) -> None:
+    handler = "DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END; WHILE 1 DO DO SLEEP(5); END WHILE"
+    do(mariadb, f"CREATE PROCEDURE p() BEGIN {handler}; END")
+    began = time.monotonic()
+    answer = ask(mariadb, "CALL p()", seconds=0.3)
+    assert time.monotonic() - began < 1.0
+    assert answer.timed_out
+    assert rows(mariadb, "SELECT COUNT(*) FROM plant") == [(3,)]
+
+
+def test_killing_its_own_session_costs_the_agent_its_session(mariadb: Engine) -> None:
+    do(mariadb, "SET @a = 1", "INSERT INTO bed VALUES (7, 'kept')")
+    assert ask(mariadb, "KILL CONNECTION_ID()").lost
+    assert rows(mariadb, "SELECT @a, COUNT(*) FROM bed WHERE id = 7") == [(None, 1)]
+
+
+def test_another_character_set_breaks_nothing(mariadb: Engine) -> None:
+    do(mariadb, "SET NAMES latin1")
+    ask(mariadb, "SELECT 'ü', x'ff', _latin1 x'fc'")
+    ask(mariadb, "SELECT name FROM bed")
+    mariadb.open("garden_1")
+    assert rows(mariadb, "SELECT 'ü'") == [("ü",)]
+
+
+def test_a_call_gives_its_first_result(mariadb: Engine) -> None:
+    do(mariadb, "CREATE PROCEDURE p() BEGIN SELECT 1; SELECT 2; END")
+    assert rows(mariadb, "CALL p()") == [(1,)]
+    assert rows(mariadb, "SELECT 3") == [(3,)]
+
+
+@pytest.mark.parametrize(
+    ("statements", "named"),
+    [
+        (("LOCK TABLES bed WRITE",), "bed"),
+        (("DO GET_LOCK('mine', 0)",), "mine"),
+        (("BEGIN", "SELECT * FROM plant"), "plant"),
+        (("XA START 'deal'", "DELETE FROM plant", "XA END 'deal'", "XA PREPARE 'deal'"), "deal"),
+    ],
+)
+def test_a_fork_names_locks(mariadb: Engine, statements: tuple[str, ...], named: str) -> None:
+    do(mariadb, *statements)
+    with pytest.raises(ForkError, match=named):
+        mariadb.fork()
+
+
+def test_a_fork_carries_what_statements_cannot_tell(mariadb: Engine) -> None:
+    do(mariadb, "CREATE TABLE r (a DOUBLE, b FLOAT, c BLOB)", "INSERT INTO r VALUES (RAND(), RAND(), x'0027ff')")
+    do(mariadb, "CREATE PROCEDURE p() SELECT 'here'", "CREATE VIEW v AS SELECT a FROM r")
+    with mariadb.fork() as twin:
+        assert rows(twin, "SELECT * FROM r") == rows(mariadb, "SELECT * FROM r")
+        assert rows(twin, "CALL p()") == [("here",)]
+        assert rows(twin, "SELECT * FROM v") == rows(mariadb, "SELECT a FROM r")
+
+
+def test_a_database_that_does_not_load_is_named(tmp_path_factory: pytest.TempPathFactory) -> None:
+    if why := mariadbd.missing():
+        pytest.skip(why)
+    broken = Databases(
+        "mysql", f"broken {time.time()}", {"bad": ("CREATE DATABASE `bad`", "USE `bad`", "CREATE TABEL t (a INT)")}
+    )
+    with pytest.raises(DataError, match=r"bad.*TABEL"):
+        mariadbd.prepare(broken)

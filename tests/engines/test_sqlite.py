@@ -1,0 +1,117 @@
+"""What an agent may try on SQLite, and what is left of it."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+from asking import ask, do, refused, rows
+
+from intercode.engines import Engine, databases, sqlite
+
+DENIED = [
+    "ATTACH '/etc/passwd' AS x",
+    "ATTACH ':memory:' AS x",
+    "ATTACH '/srv/sqlite/pristine/vault.sqlite' AS x",
+    "DETACH main",
+    "VACUUM INTO '/tmp/copy'",
+    "SELECT load_extension('x')",
+    "SELECT readfile('/etc/passwd')",
+    "SELECT writefile('/tmp/x', 'y')",
+    "PRAGMA writable_schema = 1",
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA temp_store_directory = '/tmp'",
+    "PRAGMA user_version = 7",
+    "PRAGMA trusted_schema = 1",
+    "PRAGMA mmap_size = 1",
+    "PRAGMA data_store_directory = '/'",
+    "SELECT fts3_tokenizer('simple')",
+    "UPDATE sqlite_master SET sql = 'x'",
+]
+TOLD = [
+    "PRAGMA table_info(bed)",
+    "PRAGMA foreign_key_list(plant)",
+    "PRAGMA table_list",
+    "SELECT * FROM pragma_table_info('bed')",
+]
+
+
+@pytest.mark.parametrize("statement", DENIED)
+def test_what_is_beyond_the_database_is_denied(embedded: Engine, statement: str) -> None:
+    refused(embedded, statement)
+    assert rows(embedded, "SELECT COUNT(*) FROM plant") == [(3,)]
+
+
+@pytest.mark.parametrize(
+    "statement", [s for s in DENIED if s.startswith(("ATTACH", "PRAGMA writable", "PRAGMA user", "VACUUM"))]
+)
+def test_without_the_authorizer_it_would_go_through(statement: str, tmp_path: Path) -> None:
+    """The positive control, on a database of its own."""
+    connection = sqlite3.connect(tmp_path / "own.sqlite", isolation_level=None)
+    statement = statement.replace("/etc/passwd", str(tmp_path / "a")).replace("/srv/sqlite/pristine/", f"{tmp_path}/")
+    connection.execute(statement.replace("/tmp/copy", str(tmp_path / "b")))
+    connection.close()
+
+
+@pytest.mark.parametrize("statement", TOLD)
+def test_what_tells_of_the_schema_is_allowed(embedded: Engine, statement: str) -> None:
+    assert rows(embedded, statement)
+
+
+def test_values_come_as_they_are(embedded: Engine) -> None:
+    statement = "SELECT NULL, 9223372036854775807, -1.5, 1e999, x'00ff', CAST(x'ff41' AS TEXT), '', 'ü'"
+    assert rows(embedded, statement) == [(None, 2**63 - 1, -1.5, float("inf"), b"\x00\xff", "\udcffA", "", "ü")]
+
+
+def test_a_value_beyond_the_memory_is_refused(embedded: Engine) -> None:
+    refused(embedded, "SELECT length(hex(zeroblob(1000000000)))")
+    assert rows(embedded, "SELECT 1") == [(1,)]
+
+
+def test_a_function_that_cannot_be_stopped_costs_the_session_only(embedded: Engine) -> None:
+    do(embedded, "INSERT INTO bed VALUES (7, 'kept')")
+    pattern = "'" + "%0" * 60 + "1'"
+    began = time.monotonic()
+    answer = ask(embedded, f"SELECT hex(zeroblob(200000)) LIKE {pattern}", seconds=0.2)
+    if not answer.timed_out:
+        pytest.skip("this SQLite is quick at it")
+    assert time.monotonic() - began < 0.7
+    assert answer.lost
+    assert rows(embedded, "SELECT COUNT(*) FROM bed WHERE id = 7") == [(1,)]
+    embedded.open("garden_1")
+    assert rows(embedded, "SELECT COUNT(*) FROM bed WHERE id = 7") == [(0,)]
+
+
+def test_pragmas_of_the_session_end_with_it(embedded: Engine) -> None:
+    do(embedded, "PRAGMA foreign_keys = ON")
+    refused(embedded, "INSERT INTO plant VALUES (9, 77, 'x', 1)")
+    embedded.open("garden_1")
+    assert rows(embedded, "PRAGMA foreign_keys") == [(0,)]
+
+
+def test_an_unwritten_copy_is_kept_and_a_written_one_is_not(embedded: Engine) -> None:
+    assert isinstance(embedded, sqlite.SqliteEngine)
+    rows(embedded, "SELECT * FROM bed")
+    assert embedded._ask({"op": "open", "db": "garden_1"}, wait=5) == {"made": False}
+    do(embedded, "UPDATE bed SET name = name || 'x'")
+    assert embedded._ask({"op": "open", "db": "garden_1"}, wait=5) == {"made": True}
+    do(embedded, "BEGIN", "DELETE FROM plant", "ROLLBACK")
+    assert embedded._ask({"op": "open", "db": "garden_1"}, wait=5) == {"made": False}
+
+
+def test_sqlite_files_are_loaded_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "nested").mkdir()
+    for file in (tmp_path / "flat.db", tmp_path / "nested" / "nested.sqlite"):
+        connection = sqlite3.connect(file)
+        connection.executescript("CREATE TABLE t (a INT); INSERT INTO t VALUES (1), (2)")
+        connection.close()
+    content = databases(tmp_path)
+    assert content.names == ("flat", "nested")
+    with sqlite.SqliteEngine(sqlite.prepare(content), content) as engine:
+        for name in content.names:
+            engine.open(name)
+            do(engine, "DELETE FROM t")
+            engine.open(name)
+            assert rows(engine, "SELECT COUNT(*) FROM t") == [(2,)]

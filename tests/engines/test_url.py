@@ -1,0 +1,182 @@
+"""A server of the user's own: a real one, on the loopback interface, started for these tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from asking import ask, refused, rows
+
+from intercode.engines import Caps, Engine, engine_maker, mariadbd
+from intercode.engines.session import Session, SessionLost
+from intercode.engines.url import UrlEngine, reads
+from intercode.errors import UsageError
+
+WRITES = [
+    "DELETE FROM shop.item",
+    "INSERT INTO item VALUES (9, 'x')",
+    "CREATE TABLE t (a INT)",
+    "DROP DATABASE shop",
+    "COMMIT",
+    "START TRANSACTION READ WRITE",
+    "SET PASSWORD = PASSWORD('x')",
+    "SET GLOBAL max_connections = 5",
+    "BEGIN NOT ATOMIC ROLLBACK; DELETE FROM shop.item; END",
+    "EXECUTE IMMEDIATE 'DELETE FROM shop.item'",
+    "CALL shop.hurt()",
+    "SELECT shop.harm()",
+    "SELECT NEXTVAL(shop.s)",
+    "SELECT 1 INTO OUTFILE '/tmp/intercode-out'",
+    "SELECT 1 INTO/**/DUMPFILE '/tmp/intercode-out'",
+    "SELECT LOAD_FILE('/etc/passwd')",
+    "/* SELECT */ DELETE FROM shop.item",
+    "/*!50000 DELETE FROM shop.item */",
+    "-- SELECT\nDELETE FROM shop.item",
+    "WITH c AS (SELECT 1) DELETE FROM shop.item",
+    "ANALYZE DELETE FROM shop.item",
+    "SHUTDOWN",
+    "HANDLER item OPEN",
+]
+CONTENT = """
+CREATE DATABASE shop; USE shop;
+CREATE TABLE item (id INT PRIMARY KEY, name VARCHAR(9)); INSERT INTO item VALUES (1, 'nail'), (2, 'saw');
+CREATE SEQUENCE s;
+CREATE PROCEDURE hurt() BEGIN COMMIT; DELETE FROM item; END;
+CREATE FUNCTION harm() RETURNS INT MODIFIES SQL DATA BEGIN DELETE FROM item; RETURN 1; END;
+CREATE USER me@localhost IDENTIFIED BY 'p@ss:w/rd'; GRANT ALL ON *.* TO me@localhost;
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    if why := mariadbd.missing():
+        pytest.skip(why)
+    folder = Path(tempfile.mkdtemp(prefix="intercode-url-"))
+    user = [f"--user={'root' if os.getuid() == 0 else os.environ.get('USER', 'root')}"]
+    common = ["--no-defaults", *user, f"--datadir={folder}/data"]
+    install = ["mariadb-install-db", *common, "--auth-root-authentication-method=normal", "--skip-test-db"]
+    subprocess.run(install, check=True, capture_output=True)
+    number = free_port()
+    program = shutil.which("mariadbd", path="/usr/sbin:/usr/bin") or "mariadbd"
+    options = [f"--socket={folder}/s", "--bind-address=127.0.0.1", f"--port={number}", "--pid-file=" + str(folder / "pid")]
+    server = subprocess.Popen([program, *common, *options], stderr=subprocess.DEVNULL)
+    try:
+        fill(folder / "s")
+        yield number
+    finally:
+        server.terminate()
+        server.wait(30)
+        shutil.rmtree(folder)
+
+
+def fill(path: Path) -> None:
+    until = time.monotonic() + 30
+    while True:
+        sock = socket.socket(socket.AF_UNIX)
+        try:
+            sock.connect(str(path))
+            session = Session(sock, user="root", password="", many=True)
+            break
+        except (OSError, SessionLost):
+            sock.close()
+            assert time.monotonic() < until, "the server does not start"
+            time.sleep(0.05)
+    session.query(CONTENT)
+    session.close()
+
+
+@pytest.fixture
+def url(port: int) -> str:
+    return f"mysql://me:p%40ss%3Aw%2Frd@127.0.0.1:{port}/"
+
+
+@pytest.fixture
+def shop(url: str) -> Iterator[Engine]:
+    with UrlEngine(url) as engine:
+        engine.open("shop")
+        yield engine
+
+
+def test_it_reads(shop: Engine) -> None:
+    assert list(shop.databases) == ["shop"]
+    assert rows(shop, " /* why */ (SELECT id, name FROM item ORDER BY id)") == [(1, "nail"), (2, "saw")]
+    assert rows(shop, "SHOW TABLES")
+    assert "nowhere" in refused(shop, "SELECT * FROM nowhere")
+    assert "CREATE TABLE `item`" in shop.schema("shop")
+    assert shop.facts()["engine"] == "mariadb"
+
+
+@pytest.mark.parametrize("statement", WRITES)
+def test_it_never_writes(shop: Engine, statement: str) -> None:
+    refused(shop, statement)
+    assert rows(shop, "SELECT COUNT(*) FROM item") == [(2,)]
+    assert not Path("/tmp/intercode-out").exists()
+
+
+def test_the_same_account_could_write(port: int) -> None:
+    """The positive control: what holds is not the account."""
+    sock = socket.create_connection(("127.0.0.1", port))
+    session = Session(sock, user="me", password="p@ss:w/rd", db="shop")
+    session.query("INSERT INTO item VALUES (3, 'glue')")
+    session.query("DELETE FROM item WHERE id = 3")
+    session.query("COMMIT")
+    session.close()
+
+
+def test_a_long_statement_is_stopped_and_the_session_lives(shop: Engine) -> None:
+    rows(shop, "SELECT @a := 5")
+    began = time.monotonic()
+    assert ask(shop, "SELECT SLEEP(60)", seconds=0.3).timed_out
+    assert time.monotonic() - began < 0.9
+    assert rows(shop, "SELECT @a") == [(5,)]
+    shop.open("shop")
+    assert rows(shop, "SELECT @a") == [(None,)]
+
+
+def test_golds_and_forks(shop: Engine, url: str) -> None:
+    assert shop.run_gold("shop", "SELECT COUNT(*) FROM item").table == ask(shop, "SELECT COUNT(*) FROM item").table
+    with shop.fork() as twin:
+        assert rows(twin, "SELECT COUNT(*) FROM item") == [(2,)]
+    with engine_maker(url, None, caps=Caps(rows=1))() as small:
+        small.open("shop")
+        table = ask(small, "SELECT id FROM item ORDER BY id").table
+        assert table is not None
+        assert (table.rows, table.cut) == (((1,),), True)
+
+
+@pytest.mark.parametrize("url", ["mysql://", "mysql://host", "http://me@host/", "mysql://me@host:port/", "mysql://me@:1/"])
+def test_a_bad_url_is_the_callers_fault(url: str) -> None:
+    with pytest.raises(UsageError, match="mysql://USER"):
+        UrlEngine(url)
+
+
+def test_a_server_that_is_not_there_is_the_callers_fault() -> None:
+    with pytest.raises(UsageError, match="does not answer"):
+        UrlEngine(f"mysql://me@127.0.0.1:{free_port()}/")
+
+
+def test_a_refused_login_and_an_unknown_database_are_the_callers_fault(port: int, shop: Engine) -> None:
+    with pytest.raises(UsageError, match="refuses the login"):
+        UrlEngine(f"mysql://me:wrong@127.0.0.1:{port}/")
+    with pytest.raises(UsageError, match="no database 'mall'"):
+        shop.open("mall")
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"), [("select 1", True), ("selection", False), ("", False), ("((WITH a", True), ("#\nSHOW x", True)]
+)
+def test_what_begins_as_a_query_is_sent(statement: str, expected: bool) -> None:
+    assert reads(statement) is expected
