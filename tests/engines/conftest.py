@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -89,5 +88,7 @@ def own(request: pytest.FixtureRequest, sources: Databases) -> Iterator[Engine]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path
+def own_mariadb(sources: Databases) -> Iterator[Engine]:
+    with make("mariadb", sources) as engine:
+        engine.open("garden_1")
+        yield engine

@@ -270,3 +270,12 @@ def test_a_database_that_does_not_load_is_named(tmp_path_factory: pytest.TempPat
     )
     with pytest.raises(DataError, match=r"bad.*TABEL"):
         mariadbd.prepare(broken)
+
+
+def test_a_full_disk_ends_with_the_episode(own_mariadb: Engine) -> None:
+    do(own_mariadb, "CREATE TABLE b (a LONGBLOB)")
+    ask(own_mariadb, "INSERT INTO b SELECT REPEAT('a', 15000000) FROM seed", seconds=2)
+    ask(own_mariadb, "SELECT COUNT(DISTINCT a.n, b.n, c.n, d.n) FROM seed a, seed b, seed c, seed d", seconds=1)
+    own_mariadb.open("garden_1")
+    assert rows(own_mariadb, "SELECT COUNT(*) FROM plant") == [(3,)]
+    do(own_mariadb, "INSERT INTO bed VALUES (3, 'room again')")

@@ -65,7 +65,7 @@ def port() -> Iterator[int]:
     if why := mariadbd.missing():
         pytest.skip(why)
     folder = Path(tempfile.mkdtemp(prefix="intercode-url-"))
-    user = [f"--user={'root' if os.getuid() == 0 else os.environ.get('USER', 'root')}"]
+    user = ["--user=root"] if os.getuid() == 0 else []
     common = ["--no-defaults", *user, f"--datadir={folder}/data"]
     install = ["mariadb-install-db", *common, "--auth-root-authentication-method=normal", "--skip-test-db"]
     subprocess.run(install, check=True, capture_output=True)

@@ -73,11 +73,13 @@ class MariadbEngine(Engine):
         self._fresh()
 
     def open(self, db: str) -> None:
+        from pymysql.err import MySQLError
+
         db = self.name_of(db)
         self._alive()
         try:
             self._begin(db, self._leave())
-        except (SandboxDied, SessionLost):
+        except (SandboxDied, SessionLost, DataError, MySQLError):  # dead, or out of space, or not to be mended
             self._restart()
             self._begin(db, None)
 
@@ -204,10 +206,12 @@ class MariadbEngine(Engine):
 
     @contextlib.contextmanager
     def _watched(self, when: str) -> Iterator[None]:
-        """The server's own death, told apart from a session's."""
+        """The server's own death, told apart from a session's; also that it refuses the admin."""
+        from pymysql.err import MySQLError
+
         try:
             yield
-        except (SessionLost, Overrun, SandboxDied) as error:
+        except (SessionLost, Overrun, SandboxDied, MySQLError) as error:
             self._broken = True
             raise SandboxDied(f"the database server died {when} ({error or 'it does not stop'})") from None
 

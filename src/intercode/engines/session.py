@@ -24,8 +24,8 @@ from intercode.types import Table
 Stop = Callable[[str, int], None]
 """Stops what a session does: `QUERY` or `CONNECTION`, and the session's number."""
 
-_PATIENCE = (0.2, 0.15)
-"""Seconds until KILL QUERY, and then KILL CONNECTION, must have shown."""
+_RESCUES = (("QUERY", 0.2), ("CONNECTION", 0.15))
+"""What is killed in turn, and the seconds in which that must have shown."""
 _BATCH = 256
 _BUFFER = 1 << 16
 _INTERRUPTED = 1317
@@ -42,42 +42,45 @@ class SessionLost(Exception):
 
 
 class Line(io.RawIOBase):
-    """What PyMySQL takes for a socket. `arm` sets when time is up; then helpers are called in turn, each with its patience.
-    `received`: bytes since then. `overdue`: time was up."""
+    """What PyMySQL takes for a socket. `arm` sets when time is up; then `rescue` is asked for more, by the number of the call.
+
+    `received`: bytes since then. `overdue`: time was up.
+    """
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
-        self._until = 0.0
-        self._helpers: list[tuple[float, Callable[[], None]]] = []
-        self.received = 0
-        self.overdue = False
+        self._timeout = self._until = 0.0
+        self._rescue: Callable[[int], float] = _no_rescue
+        self._calls = self.received = 0
 
-    def arm(self, seconds: float, helpers: list[tuple[float, Callable[[], None]]]) -> None:
-        self._until, self._helpers = time.monotonic() + seconds, helpers
-        self.received, self.overdue = 0, False
-        self._sock.settimeout(seconds)
+    def arm(self, seconds: float, rescue: Callable[[int], float]) -> None:
+        self._until, self._rescue = time.monotonic() + seconds, rescue
+        self._calls = self.received = 0
+        self._wait_at_most(seconds)
+
+    @property
+    def overdue(self) -> bool:
+        return self._calls > 0
 
     def readinto(self, buffer: Any) -> int:
         while True:
-            left = self._until - time.monotonic()
             try:
-                if left <= 0:
-                    raise TimeoutError
-                self._sock.settimeout(left)
+                if self.received or self._calls:
+                    self._wait_at_most(self._until - time.monotonic())
                 count = self._sock.recv_into(buffer)
             except TimeoutError:
-                self._help()
+                self._calls += 1
+                self._until = self._rescue(self._calls) + time.monotonic()
                 continue
             self.received += count
             return count
 
-    def _help(self) -> None:
-        self.overdue = True
-        if not self._helpers:
-            raise Overrun
-        (patience, helper), *self._helpers = self._helpers
-        helper()
-        self._until = time.monotonic() + patience
+    def _wait_at_most(self, seconds: float) -> None:
+        if seconds <= 0:
+            raise TimeoutError
+        if seconds != self._timeout:
+            self._timeout = seconds
+            self._sock.settimeout(seconds)
 
     # -- what PyMySQL calls -----------------------------------------------------------------------------------------
 
@@ -112,8 +115,9 @@ class Session:
         from pymysql.connections import Connection
         from pymysql.constants import CLIENT
 
+        self._stop: Stop = lambda what, number: None
         self._line = Line(sock)
-        self._line.arm(seconds, [])
+        self._line.arm(seconds, _no_rescue)
         self._connection = Connection(
             user=user,
             password=password,
@@ -141,7 +145,7 @@ class Session:
         from pymysql import err
 
         try:
-            self._line.arm(seconds, [])
+            self._line.arm(seconds, _no_rescue)
             return self._query(statement)
         except (Overrun, err.InterfaceError, OSError, ValueError) as error:
             raise SessionLost(f"{error or 'no answer in time'}") from None
@@ -155,7 +159,8 @@ class Session:
         from pymysql import err
 
         try:
-            self._line.arm(seconds, self._helpers(stop))
+            self._stop = stop
+            self._line.arm(seconds, self._rescue)
             return self._ask(statement, caps, stop)
         except (err.InterfaceError, OSError, ValueError) as error:  # text that is not UTF-8 among them
             raise SessionLost(str(error)) from None
@@ -185,9 +190,12 @@ class Session:
                 raise SessionLost(str(error)) from None
             raise
 
-    def _helpers(self, stop: Stop) -> list[tuple[float, Callable[[], None]]]:
-        ways = zip(_PATIENCE, ("QUERY", "CONNECTION"), strict=True)
-        return [(patience, lambda what=what: stop(what, self.number)) for patience, what in ways]  # type: ignore[misc]
+    def _rescue(self, call: int) -> float:
+        if call > len(_RESCUES):
+            raise Overrun
+        what, patience = _RESCUES[call - 1]
+        self._stop(what, self.number)
+        return patience
 
     def _query(self, statement: str) -> tuple[tuple[Any, ...], ...]:
         with self._connection.cursor() as cursor:
@@ -246,6 +254,10 @@ class Session:
 
     def _gone(self, error: Any) -> bool:
         return _code(error) in _GONE or not self._connection.open
+
+
+def _no_rescue(call: int) -> float:
+    raise Overrun
 
 
 def _drain(cursor: Any) -> None:

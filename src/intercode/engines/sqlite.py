@@ -144,7 +144,7 @@ class SqliteEngine(Engine):
         words = [python, "-I", "-S", f"{_PLACE}/server.py", _PLACE, _DOOR, str(self._caps.rows), str(self._caps.bytes)]
         command = f"rm -f {_DOOR}; exec >{_PLACE}/said 2>&1; {' '.join(words)} & echo $! >{_PLACE}/pid"
         self._sandbox.exec("", argv=["bash", "-c", command], cwd="/")
-        self._line = self._connect()
+        self._line, self._wait = self._connect(), 0.0
 
     def _connect(self) -> socket.socket:
         until = time.monotonic() + _PATIENCE
@@ -183,7 +183,9 @@ class SqliteEngine(Engine):
         """Raises `TimeoutError` if there is no reply in time, `SandboxDied` if there is no server."""
         body = json.dumps(head).encode()
         try:
-            self._line.settimeout(wait)
+            if wait != self._wait:
+                self._wait = wait
+                self._line.settimeout(wait)
             self._line.sendall(_HEADER.pack(len(body)) + body)
             return self._reply()
         except TimeoutError:

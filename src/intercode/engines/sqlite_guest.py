@@ -53,6 +53,10 @@ class Server:
         self._late = False
         os.makedirs(f"{place}/work", exist_ok=True)
 
+    def answer(self, request: dict[str, Any]) -> bytes:
+        reply = getattr(self, request.pop("op"))(**request)
+        return reply if isinstance(reply, bytes) else _encode(reply)
+
     # -- requests ---------------------------------------------------------------------------------------------------
 
     def open(self, db: str) -> dict[str, Any]:
@@ -217,14 +221,19 @@ def _asks(name: str, value: str | None) -> bool:
 
 
 def serve(line: socket.socket, server: Server) -> None:
-    while True:
-        size = line.recv(HEADER.size, socket.MSG_WAITALL)
-        if len(size) < HEADER.size:
-            return
-        request = json.loads(line.recv(HEADER.unpack(size)[0], socket.MSG_WAITALL))
-        reply = getattr(server, request.pop("op"))(**request)
-        body = reply if isinstance(reply, bytes) else _encode(reply)
-        line.sendall(HEADER.pack(len(body)) + body)
+    while data := line.recv(1 << 16):
+        reply = server.answer(json.loads(_rest(line, data)))
+        line.sendall(HEADER.pack(len(reply)) + reply)
+
+
+def _rest(line: socket.socket, data: bytes) -> bytes:
+    """A request's body; most often it came whole."""
+    while len(data) < HEADER.size or len(data) - HEADER.size < HEADER.unpack_from(data)[0]:
+        more = line.recv(1 << 20)
+        if not more:
+            sys.exit()
+        data += more
+    return data[HEADER.size :]
 
 
 def main(place: str, path: str, rows: str, size: str) -> None:
