@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
+import threading
 import time
 from pathlib import Path
 
 import pytest
 from asking import do, rows
+from conftest import make
 
-from intercode.engines import Engine
+from intercode.engines import Databases, Engine
 from intercode.errors import SandboxDied
 
 
@@ -117,3 +120,40 @@ def test_closing_leaves_no_process(victim: tuple[Engine, int]) -> None:
     engine, pid = victim
     engine.close()
     assert not Path(f"/proc/{pid}").exists()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["mariadb", "sqlite"])
+def test_a_server_killed_at_random_moments(name: str, sources: Databases) -> None:
+    """30 deaths between any two instructions: only `SandboxDied` is seen, and the content is whole each time."""
+    chance = random.Random(7)
+    with make(name, sources) as engine:
+        deaths = 0
+        for _ in range(30):
+            sandbox = engine._server.sandbox if engine.dialect == "mysql" else engine._sandbox  # type: ignore[attr-defined]
+            alive = below(servers(word(engine)), sandbox._wall.wall._bwrap.pid)
+            killer = threading.Timer(chance.uniform(0, 0.05), end, [alive])
+            killer.start()
+            deaths += episodes(engine, killer)
+            killer.join()
+            engine.open("garden_1")
+            assert rows(engine, "SELECT COUNT(*) FROM plant") == [(3,)]
+        assert deaths > 2
+
+
+def end(pids: set[int]) -> None:
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+
+
+def episodes(engine: Engine, killer: threading.Timer) -> int:
+    """Writing episodes until the blow has fallen; 1 if the server was seen to die, 0 if `open` mended it."""
+    try:
+        while killer.is_alive():
+            engine.open("garden_1")
+            engine.run_gold("vault", "SELECT * FROM secret")
+            engine.run("DELETE FROM plant", seconds=5)
+            engine.run("CREATE TABLE extra (a INT)", seconds=5)
+    except SandboxDied:
+        return 1
+    return 0

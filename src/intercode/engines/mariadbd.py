@@ -67,28 +67,28 @@ _OPTIONS = {
     "log-bin-trust-function-creators": "1",
     "query-cache-type": "0",
     "query-cache-size": "0",
-    "plugin-load-add": "metadata_lock_info",
-    # a throwaway: small, and never waiting for a disk
-    "performance-schema": "0",
-    "innodb-use-native-aio": "0",
-    "innodb-flush-method": "nosync",
-    "innodb-flush-log-at-trx-commit": "0",
-    "innodb-doublewrite": "0",
-    "innodb-log-file-size": "4M",
-    "innodb-buffer-pool-size": "24M",
-    "innodb-autoextend-increment": "4",
-    "innodb-temp-data-file-path": "ibtmp1:2M:autoextend",
-    "innodb-buffer-pool-dump-at-shutdown": "0",
-    "innodb-buffer-pool-load-at-startup": "0",
-    "innodb-read-io-threads": "1",
-    "innodb-write-io-threads": "1",
-    "innodb-purge-threads": "1",
-    "innodb-lock-wait-timeout": "5",
-    "aria-pagecache-buffer-size": "4M",
-    "key-buffer-size": "1M",
-    "thread-cache-size": "4",
-    "max-connections": "16",
-    "skip-stack-trace": "1",
+    "plugin-load-add": "metadata_lock_info",  # for `fork`
+    # a throwaway: small, and never waiting for a disk (loose: another version may lack one)
+    "loose-performance-schema": "0",
+    "loose-innodb-use-native-aio": "0",
+    "loose-innodb-flush-method": "nosync",
+    "loose-innodb-flush-log-at-trx-commit": "0",
+    "loose-innodb-doublewrite": "0",
+    "loose-innodb-log-file-size": "4M",
+    "loose-innodb-buffer-pool-size": "24M",
+    "loose-innodb-autoextend-increment": "4",
+    "loose-innodb-temp-data-file-path": "ibtmp1:2M:autoextend",
+    "loose-innodb-buffer-pool-dump-at-shutdown": "0",
+    "loose-innodb-buffer-pool-load-at-startup": "0",
+    "loose-innodb-read-io-threads": "1",
+    "loose-innodb-write-io-threads": "1",
+    "loose-innodb-purge-threads": "1",
+    "loose-innodb-lock-wait-timeout": "5",
+    "loose-aria-pagecache-buffer-size": "4M",
+    "loose-key-buffer-size": "1M",
+    "loose-thread-cache-size": "4",
+    "loose-max-connections": "16",
+    "loose-skip-stack-trace": "1",
 }
 _BINLOG = {"log-bin": f"{LOGS}/log", "server-id": "1", "binlog-format": "ROW", "max-binlog-size": "1G", "sync-binlog": "0"}
 
@@ -174,10 +174,10 @@ class Server:
             raise SandboxDied(f"the database server died at a login ({error})") from None
 
     def run(self, argv: list[str], *, seconds: float = 60.0) -> str:
-        """A program beside the server; its output. Raises `DataError` if it fails."""
+        """A program beside the server; its output. Raises `SandboxError` if it fails."""
         result = self.sandbox.exec("", argv=argv, cwd="/", timeout=seconds)
         if result.exit_code != 0:
-            raise DataError(f"{argv[0]} failed inside the sandbox: {result.output[-1000:].strip()}")
+            raise SandboxError(f"{' '.join(argv)[:200]} failed beside the server: {result.output[-1000:].strip()}")
         return result.output
 
     def close(self) -> None:
