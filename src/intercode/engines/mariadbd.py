@@ -68,6 +68,9 @@ _OPTIONS = {
     "query-cache-type": "0",
     "query-cache-size": "0",
     "plugin-load-add": "metadata_lock_info",  # for `fork`
+    # temporary tables in files, where a row's place is its number: in memory it is an address, and rows that tie under ORDER BY
+    # … LIMIT would come in another order from each server
+    "tmp-memory-table-size": "0",
     # a throwaway: small, and never waiting for a disk (loose: another version may lack one)
     "loose-performance-schema": "0",
     "loose-innodb-use-native-aio": "0",
