@@ -40,6 +40,8 @@ INSERT INTO tool VALUES
   (1, 1, 12.50, '2020-02-29 12:00:00', '-25:30:00', 'x', x'00ff', 0.1), (2, NULL, NULL, NULL, NULL, NULL, NULL, 1e-300);
 """
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def lite(tmp_path_factory: pytest.TempPathFactory) -> Databases:

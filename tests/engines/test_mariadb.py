@@ -114,6 +114,7 @@ def test_what_is_beyond_the_database_is_hidden(mariadb: Engine, statement: str) 
     assert rows(mariadb, statement)[0][0] in (None, 0)
 
 
+@pytest.mark.slow
 def test_rights_do_not_reach_a_database_of_a_similar_name(tmp_path_factory: pytest.TempPathFactory) -> None:
     """In GRANT an underscore stands for any character, unless it is quoted."""
     if why := mariadbd.missing():
@@ -262,6 +263,7 @@ def test_a_fork_carries_what_statements_cannot_tell(mariadb: Engine) -> None:
         assert rows(twin, "SELECT * FROM v") == rows(mariadb, "SELECT a FROM r")
 
 
+@pytest.mark.slow
 def test_a_database_that_does_not_load_is_named(tmp_path_factory: pytest.TempPathFactory) -> None:
     if why := mariadbd.missing():
         pytest.skip(why)
@@ -272,6 +274,7 @@ def test_a_database_that_does_not_load_is_named(tmp_path_factory: pytest.TempPat
         mariadbd.prepare(broken)
 
 
+@pytest.mark.slow
 def test_a_full_disk_ends_with_the_episode(own_mariadb: Engine) -> None:
     do(own_mariadb, "CREATE TABLE b (a LONGBLOB)")
     ask(own_mariadb, "INSERT INTO b SELECT REPEAT('a', 15000000) FROM seed", seconds=2)

@@ -60,6 +60,9 @@ def free_port() -> int:
         return int(sock.getsockname()[1])
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
     if why := mariadbd.missing():
