@@ -71,7 +71,10 @@ def port() -> Iterator[int]:
     user = ["--user=root"] if os.getuid() == 0 else []
     common = ["--no-defaults", *user, f"--datadir={folder}/data"]
     install = ["mariadb-install-db", *common, "--auth-root-authentication-method=normal", "--skip-test-db"]
-    subprocess.run(install, check=True, capture_output=True)
+    made = subprocess.run(install, check=False, capture_output=True)
+    if made.returncode:
+        shutil.rmtree(folder)
+        pytest.fail(made.stdout.decode())
     number = free_port()
     program = shutil.which("mariadbd", path="/usr/sbin:/usr/bin") or "mariadbd"
     options = [f"--socket={folder}/s", "--bind-address=127.0.0.1", f"--port={number}", "--pid-file=" + str(folder / "pid")]
