@@ -1,69 +1,61 @@
 """Second contents of tables, as a pure function: rows in, other rows out, for the same schema.
 
-    parents first:  kept rows (some as they were: anchors) ─┬─► each non-key value may change      values.py
-                    rows that nothing refers to, fewer     ─┤   foreign keys move to other parents, unevenly
-                    new rows with new keys: twins, variants ─┘   some values become NULL
+    old rows ── some that nothing refers to go ──► values change (values.py), foreign keys move to other parents, unevenly
+       └─ twins (new keys only), near variants (one thing changed), far ones (many) ──► added, some without any children
+                                   then, by column: names exchanged, new least and greatest, literals' edges met, some NULLs
 
-What stays true: primary and unique keys, foreign keys (also undeclared ones that the values show), columns that depend on each
-other (a code and its name), and the literals: an anchor is a row that holds a value named by a literal, left as it was. What is
-made to differ: which rows meet a condition, ties, counts, sums, least and greatest, and rows without a partner.
+What stays true: primary and unique keys, foreign keys (dependencies.py), trees, columns that decide each other, and every value
+that a literal names, in a row (an anchor) that keeps its keys. A named name that was one row's alone, and a least or greatest
+that was, stay so. What is made to differ: which rows meet a condition, ties, counts, sums, order, rows without a partner.
 
-Left out: dependencies between tables other than keys, and an order that means something across rows (a running balance).
+Left out: rules between tables or rows other than keys (a total that equals the sum of its parts, a running balance), and
+tables that are empty: they stay so.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from random import Random
 from unicodedata import combining, normalize
 
+from intercode.engines.dependencies import (
+    Reference,
+    Relation,
+    Row,
+    Value,
+    at,
+    bundles,
+    depths,
+    parents_first,
+    pointed_at,
+    transposed,
+    with_implied,
+    without_circles,
+)
 from intercode.engines.values import Column, Literal
 
-Value = object
-Row = tuple[Value, ...]
-
-_CHANGED, _CHANGED_VARIANT = 0.35, 0.5
-"""Share of the non-key values that change in an old row, and in a variant."""
-_MOVED, _MOVED_VARIANT = 0.25, 0.4
-_REMOVED = 0.12
-_TWINS = 0.3
+# Shares, found by trying: with them a content tells most wrong queries apart, and leaves few golds without rows.
+_CHANGED, _CHANGED_ANCHOR, _CHANGED_FAR = 0.35, 0.5, 0.5
+"""Of the non-key values in an old row, an anchor (but for what is named), a far variant."""
+_MOVED, _MOVED_NEAR, _MOVED_FAR = 0.5, 0.3, 0.5
+"""Of the foreign keys in an old row, a near and a far variant."""
+_SKEW, _TO_TWIN = 3, 0.3
+"""How unevenly parents are chosen (1 would be even), and how often it is the old one's twin."""
+_WAYS = (0.25, 0.5, 0.25)
+"""Of the new rows: twins, near and far variants."""
+_RENAMED, _REMOVED = 0.6, 0.12
 _NULLS, _FIRST_NULLS = 0.06, 0.02
-_LEAST_ADDED, _MOST_ADDED = 4, 600
-_SAMPLE = 2000
+"""In columns that have some, and in others."""
+_LEAST_ADDED, _MOST_ADDED = 6, 900
 _TRIES = 8
-_CHANCE = 1e-3
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """Columns that point to `targets` of another table, by their places."""
-
-    columns: tuple[int, ...]
-    table: str
-    targets: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Relation:
-    """A table. `unique`: its keys, by places. `fixed`: places whose values stay with their row, as a CHECK names them."""
-
-    name: str
-    columns: tuple[str, ...]
-    nullable: tuple[bool, ...]
-    unique: tuple[tuple[int, ...], ...]
-    references: tuple[Reference, ...]
-    rows: tuple[Row, ...]
-    fixed: frozenset[int] = frozenset()
 
 
 def perturbed(relations: Sequence[Relation], literals: Collection[Literal], seed: str) -> dict[str, list[Row]]:
     """The second content, by table. The same arguments give the same rows."""
     relations = with_implied(relations)
-    pointed = _pointed_at(relations)
+    pointed = pointed_at(relations)
     found: dict[str, _Remade] = {}
-    for relation in _parents_first(relations):
+    for relation in parents_first(relations):
         rng = Random(f"{seed}\0{relation.name}")
         table = _Remade(relation, literals, pointed[relation.name], found, rng)
         table.fill()
@@ -84,10 +76,10 @@ class _Remade:
     ) -> None:
         self.relation, self._rng, self._parents = relation, rng, parents
         self._pointed = pointed
-        self.columns = [Column(values, literals) for values in _transposed(relation)]
+        self.columns = [Column(values, literals) for values in transposed(relation)]
         self._keys = {place for key in relation.unique for place in key}
         self._foreign = {place for reference in relation.references for place in reference.columns}
-        self._bundles = _bundles(relation, self._keys)
+        self._bundles = bundles(relation, self._keys)
         self._loose = [
             place
             for place in range(len(relation.columns))
@@ -95,34 +87,87 @@ class _Remade:
         ]
         self._seen = [{_folded(row, key) for row in relation.rows} for key in relation.unique]
         self._movable = [each for each in relation.references if self._may_move(each)]
+        self._depths: dict[Reference, dict[Row, int]] = {}
+        self._twins: dict[Row, Row] = {}
+        self._twins_of: dict[Reference, dict[Row, Row]] = {}
         self._taken: dict[int, set[Value]] = {}
         self._pools: dict[Reference, list[Row]] = {}
+        self._favourites = [rng.choice(column.distinct) if column.distinct else None for column in self.columns]
         self.rows: list[Row] = []
         self.added: list[Row] = []
 
     def fill(self) -> None:
-        relation, rng = self.relation, self._rng
-        anchors = set(_anchors(relation.rows, self.columns))
-        gone = set(self._removed(anchors))
-        kept = [number for number in range(len(relation.rows)) if number not in gone]
-        self.rows = [row if number in anchors else self._changed(row) for number in kept for row in (relation.rows[number],)]
-        models = [relation.rows[number] for number in kept]
-        favoured = [relation.rows[number] for number in sorted(anchors)] or models
-        for _ in range(_wanted(len(relation.rows)) if models else 0):
-            self._add(rng.choice(favoured if rng.random() < 0.5 else models))
+        old, rng = self.relation.rows, self._rng
+        anchors = list(_anchors(old, self.columns))
+        held = set(anchors)
+        gone = set(self._removed(held))
+        kept = [row for number, row in enumerate(old) if number not in gone]
+        favoured = [old[number] for number in anchors] or kept
+        for number, row in enumerate(old):
+            if number not in gone:
+                self.rows.append(self._anchored(row) if number in held else self._changed(row))
+        for _ in range(_wanted(len(old)) if kept else 0):
+            self._add(rng.choice(favoured if rng.random() < 0.5 else kept))
         self.rows += self.added
+        for place in self._loose:
+            self._exchange_names(place)
+            self._new_ends(place)
+            self._show_edges(place)
         rng.shuffle(self.rows)
 
     def keys(self, targets: tuple[int, ...]) -> list[Row]:
         """What children may point to: some of the new rows stay without any."""
-        lonely = {_at(row, targets) for row in self.added[::2]}
-        found = {_at(row, targets) for row in self.rows}
+        lonely = {at(row, targets) for row in self.added[::3]}
+        found = {at(row, targets) for row in self.rows}
         return sorted((key for key in found - lonely if None not in key), key=repr)
 
-    # -- rows -------------------------------------------------------------------------------------------------------
+    def twins(self, targets: tuple[int, ...]) -> dict[Row, Row]:
+        """The keys of rows that have a twin, and the twin's."""
+        return {at(row, targets): at(twin, targets) for row, twin in self._twins.items()}
 
-    def _lonely(self) -> set[Row]:
-        return set(self.added[::2])
+    def _exchange_names(self, place: int) -> None:
+        """Texts that are each one row's alone go to other rows, and stay so."""
+        if not self.columns[place].names:
+            return
+        chosen = [number for number, row in enumerate(self.rows) if self._is_free(row, place) and self._rng.random() < _RENAMED]
+        values = [self.rows[number][place] for number in chosen]
+        for number, value in zip(chosen, values[1:] + values[:1], strict=True):
+            self._put(number, place, value)
+
+    def _new_ends(self, place: int) -> None:
+        """Who has the least and who the greatest changes, and by half what they are. What was one row's alone stays so."""
+        column, rng = self.columns[place], self._rng
+        for end in column.ends():
+            holders = [number for number, row in enumerate(self.rows) if row[place] == end]
+            if not holders or end in column.held:
+                continue
+            chosen = [number for number, row in enumerate(self.rows) if self._is_free(row, place)]
+            if column.counts[end] == 1 and chosen:
+                for number in holders:
+                    self._put(number, place, column.inner(rng))
+                holders = [rng.choice(chosen)]
+            value = column.near_end(rng, end) if rng.random() < 0.5 else end
+            for number in holders:
+                self._put(number, place, value)
+
+    def _is_free(self, row: Row, place: int) -> bool:
+        return row[place] is not None and row[place] not in self.columns[place].held
+
+    def _show_edges(self, place: int) -> None:
+        """Each literal within the range is some row's value, as far as there is room."""
+        column, rng = self.columns[place], self._rng
+        ends = column.ends()
+        free = [number for number, row in enumerate(self.rows) if self._is_free(row, place) and row[place] not in ends]
+        rng.shuffle(free)
+        room = len(free) // 2
+        for value in column.at_edges()[:room]:
+            self._put(free.pop(), place, value)
+
+    def _put(self, number: int, place: int, value: Value) -> None:
+        row = self.rows[number]
+        self.rows[number] = (*row[:place], value, *row[place + 1 :])
+
+    # -- rows -------------------------------------------------------------------------------------------------------
 
     def _removed(self, anchors: set[int]) -> Iterator[int]:
         """Rows that nothing refers to, no anchors, and never many."""
@@ -130,11 +175,22 @@ class _Remade:
         if len(rows) < 5:
             return
         for number, row in enumerate(rows):
-            if number not in anchors and self._rng.random() < _REMOVED and not self._is_pointed_at(row):
+            if number not in anchors and self._rng.random() < _REMOVED and not self._is_needed(row):
                 yield number
 
-    def _is_pointed_at(self, row: Row) -> bool:
-        return any(_at(row, targets) in values for targets, values in self._pointed.items())
+    def _is_needed(self, row: Row) -> bool:
+        """Whether another row refers to it, or it alone holds what a literal names."""
+        if any(column.alone(value) for column, value in zip(self.columns, row, strict=True)):
+            return True
+        return any(at(row, targets) in values for targets, values in self._pointed.items())
+
+    def _anchored(self, row: Row) -> Row:
+        """What a literal names stays, and keys; the rest seldom changes."""
+        new = self._altered(row, _CHANGED_ANCHOR)
+        held = [value in column.held for value, column in zip(row, self.columns, strict=True)]
+        if any(held[place] and new[place] != row[place] for bundle in self._bundles for place in bundle):
+            return row
+        return tuple(old if stays else value for old, value, stays in zip(row, new, held, strict=True))
 
     def _changed(self, row: Row) -> Row:
         new = self._pointed_elsewhere(row, _MOVED)
@@ -142,16 +198,40 @@ class _Remade:
             self._note(new)
         else:
             new = row
-        return self._emptied(self._altered(new, _CHANGED, ends=True))
+        return self._emptied(self._altered(new, _CHANGED))
 
     def _add(self, model: Row) -> None:
-        twin = self._rng.random() < _TWINS
+        """A twin has only new keys, a near one also one new value, and a far one many."""
+        way = self._rng.choices(("twin", "near", "far"), _WAYS)[0]
         for _ in range(_TRIES):
-            new = self._with_new_keys(model if twin else self._pointed_elsewhere(model, _MOVED_VARIANT))
+            share = {"twin": 0.0, "near": _MOVED_NEAR, "far": _MOVED_FAR}[way]
+            new = self._with_new_keys(self._pointed_elsewhere(model, share))
             if new is not None and self._fits(new):
                 self._note(new)
-                self.added.append(new if twin else self._emptied(self._altered(new, _CHANGED_VARIANT)))
+                if way == "twin":
+                    self._twins[model] = new
+                new = new if way == "twin" else self._near(new) if way == "near" else self._far(new)
+                self.added.append(self._renamed(new))
                 return
+
+    def _renamed(self, row: Row) -> Row:
+        """A name that a literal names, and that one row alone had, stays that row's."""
+        new = list(row)
+        for place in self._loose:
+            column = self.columns[place]
+            if column.names and row[place] in column.held:
+                new[place] = column.other(self._rng, None)
+        return tuple(new)
+
+    def _far(self, row: Row) -> Row:
+        return self._emptied(self._altered(row, _CHANGED_FAR, added=True))
+
+    def _near(self, row: Row) -> Row:
+        """One thing is other than in the model."""
+        place = self._rng.choice(self._loose) if self._loose else None
+        if place is None:
+            return row
+        return (*row[:place], self.columns[place].other(self._rng, row[place]), *row[place + 1 :])
 
     def _fits(self, row: Row, old: Row | None = None) -> bool:
         """Whether its keys are free, or as they were in the old row."""
@@ -190,17 +270,16 @@ class _Remade:
 
     # -- values -----------------------------------------------------------------------------------------------------
 
-    def _altered(self, row: Row, share: float, *, ends: bool = False) -> Row:
+    def _altered(self, row: Row, share: float, *, added: bool = False) -> Row:
         """Each non-key value may change; dependent columns change together, to what another row has."""
         new, rng = list(row), self._rng
         for place in self._loose:
             column = self.columns[place]
-            if rng.random() < (share / 2 if column.names else share):
-                new[place] = column.other(rng, row[place])
-            elif ends and column.extreme(row[place]) and rng.random() < 0.5:
-                new[place] = column.inner(rng)
+            if (added or not column.alone(row[place])) and rng.random() < (share / 3 if column.names else share):
+                favourite = self._favourites[place] if not column.line and not column.names and rng.random() < 0.4 else None
+                new[place] = column.other(rng, row[place]) if favourite is None else favourite
         for bundle in self._bundles:
-            if rng.random() < share:
+            if rng.random() < share and (added or not any(self.columns[place].alone(row[place]) for place in bundle)):
                 other = rng.choice(self.relation.rows)
                 for place in bundle:
                     new[place] = other[place]
@@ -211,7 +290,7 @@ class _Remade:
         for place in self._loose:
             column = self.columns[place]
             share = _NULLS if column.missing else 0.0 if column.names else _FIRST_NULLS
-            if share and self.relation.nullable[place] and self._rng.random() < share:
+            if share and self.relation.nullable[place] and not column.alone(row[place]) and self._rng.random() < share:
                 new[place] = None
         return tuple(new)
 
@@ -222,33 +301,49 @@ class _Remade:
             if within and not set(reference.columns) & set(within):
                 continue
             pool = self._pool(reference)
-            if pool and None not in _at(row, reference.columns) and self._rng.random() < share:
-                chosen = pool[int(len(pool) * self._rng.random() ** 2)]
+            if pool and None not in at(row, reference.columns) and self._rng.random() < share:
+                if (pool := self._lower(reference, row, pool)) == []:
+                    continue
+                twin = self._twin_of(reference, at(row, reference.columns))
+                chosen = twin if twin and self._rng.random() < _TO_TWIN else pool[int(len(pool) * self._rng.random() ** _SKEW)]
                 for place, value in zip(reference.columns, chosen, strict=True):
                     new[place] = value
         return tuple(new)
+
+    def _twin_of(self, reference: Reference, key: Row) -> Row | None:
+        """Children of one parent are divided between it and its twin."""
+        if reference not in self._twins_of:
+            parent = self._parents.get(reference.table)
+            self._twins_of[reference] = parent.twins(reference.targets) if parent else {}
+        return self._twins_of[reference].get(key)
+
+    def _lower(self, reference: Reference, row: Row, pool: list[Row]) -> list[Row]:
+        """In a tree, only parents that are nearer to the root, so that it stays one."""
+        if reference.table != self.relation.name:
+            return pool
+        depth = self._depths.get(reference) or self._depths.setdefault(reference, depths(self.relation, reference))
+        own = depth.get(at(row, reference.targets), 0)
+        return [key for key in pool if depth.get(key, own) < own]
 
     def _may_move(self, reference: Reference) -> bool:
         """Not if its columns also belong to another reference or hang on other columns."""
         places = set(reference.columns)
         others = [each.columns for each in self.relation.references if each is not reference]
+        if any(each is not reference and each.table == reference.table for each in self.relation.references):
+            return not places & self.relation.fixed and not without_circles(self.relation, reference.table)
         return not any(places & set(each) for each in [*others, *self._bundles, self.relation.fixed])
 
     def _pool(self, reference: Reference) -> list[Row]:
         if reference not in self._pools:
             parent = self._parents.get(reference.table)
             if parent is None:  # itself, or one in a circle: what it held before
-                pool = sorted({_at(row, reference.columns) for row in self.relation.rows}, key=repr)
+                pool = sorted({at(row, reference.columns) for row in self.relation.rows}, key=repr)
                 pool = [key for key in pool if None not in key]
             else:
                 pool = parent.keys(reference.targets)
             self._rng.shuffle(pool)
             self._pools[reference] = pool
         return self._pools[reference]
-
-
-def _at(row: Row, places: Sequence[int]) -> Row:
-    return tuple([row[place] for place in places])
 
 
 def _folded(row: Row, places: Sequence[int]) -> Row:
@@ -263,132 +358,22 @@ def _bare(value: Value) -> Value:
     return text if text.isascii() else "".join(one for one in normalize("NFKD", text) if not combining(one))
 
 
-def _transposed(relation: Relation) -> list[tuple[Value, ...]]:
-    return list(zip(*relation.rows, strict=True)) or [()] * len(relation.columns)
-
-
 def _wanted(count: int) -> int:
     """How many rows a table gets more."""
-    share = count // 2 if count <= 200 else count // 5
+    share = count if count <= 200 else count // 3
     return min(max(share, _LEAST_ADDED), _MOST_ADDED) if count else 0
 
 
 def _anchors(rows: Sequence[Row], columns: Sequence[Column]) -> Iterator[int]:
-    """Rows that stay as they are: for each value that a literal names one, those first that hold many of them."""
+    """For each value that a literal names one row, those first that hold many of them."""
     wanted = [{*column.held} for column in columns]
     places = [place for place, held in enumerate(wanted) if held]
     counted = sorted((-sum(row[place] in wanted[place] for place in places), number) for number, row in enumerate(rows))
-    room = max(1, len(rows) // 2)
-    for count, number in counted:
+    room = max(1, len(rows) // 3)
+    for _, number in counted:
         fresh = [place for place in places if rows[number][place] in wanted[place]]
-        if count == 0 or room == 0:
-            return
-        if fresh:
-            for place in fresh:
-                wanted[place].discard(rows[number][place])
+        for place in fresh:
+            wanted[place].discard(rows[number][place])
+        if fresh and room:
             room -= 1
             yield number
-
-
-# -- what hangs together ------------------------------------------------------------------------------------------------
-
-
-def with_implied(relations: Sequence[Relation]) -> list[Relation]:
-    """The relations with the references that nobody declared: all values of a column are in a key of another table, and
-    that is no accident, since they are texts or the names agree."""
-    single = [
-        (relation, key[0], {str(row[key[0]]).casefold(): None for row in relation.rows})
-        for relation in relations
-        for key in relation.unique
-        if len(key) == 1
-    ]
-    return [replace(relation, references=(*relation.references, *_implied(relation, single))) for relation in relations]
-
-
-def _implied(relation: Relation, single: Sequence[tuple[Relation, int, Mapping[str, None]]]) -> Iterator[Reference]:
-    declared = {place for reference in relation.references for place in reference.columns}
-    alone = {key[0] for key in relation.unique if len(key) == 1}
-    for place, values in enumerate(_transposed(relation)):
-        if place in declared or place in relation.fixed:
-            continue
-        present = {value for value in values if value is not None}
-        for parent, target, keys in single:
-            if (
-                parent is not relation
-                and place not in alone
-                and len(present) > 1
-                and _may_refer(relation.columns[place], present, parent, target)
-                and all(str(value).casefold() in keys for value in present)
-            ):
-                yield Reference((place,), parent.name, (target,))
-                break
-
-
-def _may_refer(name: str, values: set[Value], parent: Relation, target: int) -> bool:
-    kinds = {type(value) for value in values} | {type(row[target]) for row in parent.rows}
-    if kinds == {str} and not all(str(value).isdigit() for value in values):
-        return True
-    name, other, table = (text.casefold().replace("_", "") for text in (name, parent.columns[target], parent.name))
-    return name == other or name.removesuffix("id") in (table, table.removesuffix("s")) or (other != "id" and other in name)
-
-
-def _pointed_at(relations: Sequence[Relation]) -> dict[str, dict[tuple[int, ...], set[Row]]]:
-    """By table, the key values that other rows hold."""
-    found: dict[str, dict[tuple[int, ...], set[Row]]] = {relation.name: defaultdict(set) for relation in relations}
-    for relation in relations:
-        for reference in relation.references:
-            if reference.table in found:
-                found[reference.table][reference.targets] |= {_at(row, reference.columns) for row in relation.rows}
-    return found
-
-
-def _parents_first(relations: Sequence[Relation]) -> list[Relation]:
-    """Each after those that it points to, but for circles."""
-    by_name = {relation.name: relation for relation in relations}
-    found: dict[str, Relation] = {}
-    under_way: set[str] = set()
-
-    def visit(relation: Relation) -> None:
-        if relation.name in under_way:
-            return
-        under_way.add(relation.name)
-        for reference in relation.references:
-            if reference.table in by_name:
-                visit(by_name[reference.table])
-        found[relation.name] = relation
-
-    for relation in relations:
-        visit(relation)
-    return list(found.values())
-
-
-def _bundles(relation: Relation, keys: set[int]) -> list[tuple[int, ...]]:
-    """Columns of which one decides the other, in more rows than accident explains: they only change together."""
-    rows = relation.rows[:_SAMPLE]
-    places = [place for place in range(len(relation.columns)) if place not in keys | relation.fixed]
-    group = {place: place for place in places}
-    for one in places:
-        for other in places:
-            if group[one] != group[other] and _decides(rows, one, other):
-                joined = group[other]
-                group = {place: group[one] if mark == joined else mark for place, mark in group.items()}
-    bundles = defaultdict(list)
-    for place, mark in group.items():
-        bundles[mark].append(place)
-    return [tuple(bundle) for bundle in bundles.values() if len(bundle) > 1]
-
-
-def _decides(rows: Sequence[Row], one: int, other: int) -> bool:
-    met: dict[Value, Value] = {}
-    repeats = 0
-    for row in rows:
-        if row[one] is None:
-            continue
-        if met.setdefault(row[one], row[other]) != row[other]:
-            return False
-        repeats += 1
-    counts = Counter(met.values())
-    if len(counts) < 3:
-        return False
-    alike = sum(count * count for count in Counter(row[other] for row in rows).values()) / len(rows) ** 2
-    return bool(alike ** (repeats - len(met)) < _CHANCE)

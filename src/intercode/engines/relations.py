@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from intercode.engines.base import Engine
-from intercode.engines.perturb import Reference, Relation, Row
+from intercode.engines.dependencies import Reference, Relation, Row
 from intercode.engines.values import Literal, plain
 from intercode.errors import DataError
 

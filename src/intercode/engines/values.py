@@ -67,6 +67,7 @@ class Column:
         self.line = None if self.few else _line(self.distinct)
         self.names = len(self.distinct) == len(present) and bool(present) and all(isinstance(one, str) for one in present)
         self._present, self._sorted_held = present, sorted(self.held, key=repr)
+        self._unnamed = [value for value in self.distinct if value not in self.held]
         self._places = _places(self.line, self.distinct)
         self.edges = _edges(self.line, self._places, literals)
         self._numbers = itertools.count(max((one for one in self.distinct if isinstance(one, int)), default=0) + 1)
@@ -81,20 +82,38 @@ class Column:
             return self._at(rng.choice(self.edges) + rng.choice((-1, 0, 0, 1)))
         if place is not None and chance < 0.65:
             return self._at(self._moved(rng, place))
+        if self.names and self._unnamed:
+            return rng.choice(self._unnamed)
         if self._sorted_held and chance > 0.85:
             return rng.choice(self._sorted_held)
         return rng.choice(self.distinct) if self.few else rng.choice(self._present)
 
-    def extreme(self, value: object) -> bool:
-        """Whether it is the least or the greatest of a column whose values can be moved."""
-        place = self.line.place(value) if self.line and value is not None and len(self._places) > 3 else None
-        return place is not None and place in (self._places[0], self._places[-1])
+    def alone(self, value: object) -> bool:
+        """Whether a literal names the value, and one row alone has it."""
+        return value in self.held and self.counts[value] == 1
+
+    def ends(self) -> list[object]:
+        """The least and the greatest of a column whose values can be moved."""
+        if self.line is None or len(self._places) < 4 or self._places[-1] - self._places[0] < 4:
+            return []
+        ends = {self._places[0], self._places[-1]}
+        return [value for value in self.distinct if self.line.place(value) in ends]
+
+    def at_edges(self) -> list[object]:
+        """The values that literals within the range stand for."""
+        return [self._at(place) for place in self.edges]
 
     def inner(self, rng: Random) -> object:
-        """A value between the least and the greatest."""
-        assert self.line is not None
+        """A value between the least and the greatest, and not too near to them."""
         low, high = self._places[0], self._places[-1]
-        return self.line.value(rng.randint(low + 1, high - 1))
+        margin = max((high - low) // 8, 1)
+        return self._at(rng.randint(low + margin, max(high - margin, low + margin)))
+
+    def near_end(self, rng: Random, end: object) -> object:
+        """A value that takes the place of the least or the greatest."""
+        low, high = self._places[0], self._places[-1]
+        step = rng.randint(1, max((high - low) // 16, 1))
+        return self._at(low + step if self.line and self.line.place(end) == low else high - step)
 
     def unused(self, rng: Random, taken: Collection[object]) -> object | None:
         """A new key in the pattern of the old ones; None if none was found."""
