@@ -135,7 +135,7 @@ class _Remade:
             self._put(number, place, value)
 
     def _new_ends(self, place: int) -> None:
-        """Who has the least and who the greatest changes, and by half what they are. What was one row's alone stays so."""
+        """Who has the least and who the greatest changes, and what they are. What was one row's alone stays so."""
         column, rng = self.columns[place], self._rng
         for end in column.ends():
             holders = [number for number, row in enumerate(self.rows) if row[place] == end]
@@ -146,7 +146,7 @@ class _Remade:
                 for number in holders:
                     self._put(number, place, column.inner(rng))
                 holders = [rng.choice(chosen)]
-            value = column.near_end(rng, end) if rng.random() < 0.5 else end
+            value = column.near_end(rng, end)
             for number in holders:
                 self._put(number, place, value)
 
