@@ -163,7 +163,8 @@ class LocalSandbox(Sandbox):
             self._allow(wait + _GRACE)
             with contextlib.suppress(BrokenPipeError):  # the cell has ended; its last frame says why
                 wire.send(self._sock, head, payload)
-            self._await_answer()
+            if head["op"] == "exec":
+                self._await_answer()
             reply, content = self._answer(fds)
         except TimeoutError:
             raise SandboxDied(f"the sandbox did not answer {head['op']} in {wait + _GRACE:.0f} s") from None
