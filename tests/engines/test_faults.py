@@ -49,6 +49,12 @@ def ancestors(pid: int) -> list[int]:
     return found
 
 
+def stopped(pid: int) -> bool:
+    """Every thread of it: the one that answers may be the last."""
+    states = [path.read_text().rpartition(")")[2].split()[0] for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return set(states) == {"T"}
+
+
 @pytest.fixture
 def victim(own: Engine) -> tuple[Engine, int]:
     """An engine, and its server's process as the machine numbers it."""
@@ -93,6 +99,8 @@ def test_a_stopped_server_is_replaced(victim: tuple[Engine, int]) -> None:
     """It neither answers nor ends, as one that is stuck in the kernel."""
     engine, pid = victim
     os.kill(pid, signal.SIGSTOP)
+    while not stopped(pid):
+        time.sleep(0.001)
     began = time.monotonic()
     try:
         answer = engine.run("SELECT 1", seconds=0.2)
