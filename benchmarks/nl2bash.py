@@ -28,7 +28,7 @@ from intercode.runner.check import check
 from intercode.runner.run import evaluate
 from intercode.types import Episode, Task
 
-TRIES, BESIDE, PAUSE = 20, 5, 0.1
+TRIES, MOST, BESIDE, PAUSE = 20, 100, 5, 0.1
 """How often a missed gold is executed to see whether it differs from itself, every second time with this many processes
 beside it on the machine (`ls -l /` shows how many there are), and the seconds between."""
 FIRST_SYSTEM = 194
@@ -58,6 +58,7 @@ class Miss:
     task: str
     parts: dict[str, float]
     differing: int
+    tries: int
     why: str
     no_outcome: bool
 
@@ -66,7 +67,7 @@ class Miss:
         return self.differing == 0 and not self.no_outcome
 
     def __str__(self) -> str:
-        tried = "no outcome" if self.no_outcome else f"{self.differing} of {TRIES} raw executions differ from the first"
+        tried = "no outcome" if self.no_outcome else f"{self.differing} of {self.tries} raw executions differ from the first"
         return f"{self.where} task {self.task}: {tried}; {self.why}"
 
 
@@ -86,7 +87,7 @@ def measure(mode: str, number: int, workers: int) -> Result:
 
 
 def _misses(setting: Setting, where: str, missed: Mapping[str, Episode]) -> Iterator[Miss]:
-    """Each miss with what `check` finds between two raw executions, and how many of `TRIES` more are unlike the first."""
+    """Each miss with what `check` finds between two raw executions, and how many more are unlike the first."""
     tasks = [task for task in setting.tasks if task.id in missed]
     finished = [task for task in tasks if missed[task.id].error is None]
     broken = check(setting, finished)["broken"] if finished else []
@@ -94,14 +95,20 @@ def _misses(setting: Setting, where: str, missed: Mapping[str, Episode]) -> Iter
     for task in tasks:
         episode = missed[task.id]
         said = episode.error or why.get(task.id, "two raw executions by `check` were equal")
-        differing = 0 if episode.error else _differing(setting, task)
-        yield Miss(where, task.id, dict(episode.parts), differing, said, episode.error is not None)
+        differing, tries = (0, 0) if episode.error else _differing(setting, task)
+        yield Miss(where, task.id, dict(episode.parts), differing, tries, said, episode.error is not None)
 
 
-def _differing(setting: Setting, task: Task) -> int:
+def _differing(setting: Setting, task: Task) -> tuple[int, int]:
+    """Of how many raw executions how many are unlike the first: of `TRIES`, and if none is, of up to `MOST`."""
+    differing = 0
     with closing(setting()) as env:
         first = env.try_gold(task).evidence
-        return sum(_apart(env, task, BESIDE * (number % 2)) != first for number in range(TRIES))
+        for number in range(MOST):
+            differing += _apart(env, task, BESIDE * (number % 2)) != first
+            if number + 1 >= TRIES and differing:
+                break
+    return differing, number + 1
 
 
 def _apart(env: InterCodeEnv, task: Task, beside: int) -> object:
