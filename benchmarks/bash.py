@@ -2,10 +2,11 @@
 
     .venv/bin/python benchmarks/bash.py [--json] [--mini PYTHON] [--first PYTHON]
 
-**Operations.** A round times each operation five times in a row, the operations in an order that is shuffled anew; a block is
-eight rounds. Of eight blocks the one that took least time in all counts (the quietest moment, judged by both sides together),
-and a figure is the median of its 40 times. `raw` is `bash -c 'ls /'`, the yardstick unless the row names another. A fork is
-timed alone, and together with closing the twin; closing tells the wall to end the twin's cell and does not wait for it.
+**Operations.** A round times each operation nine times in a row (with the untimed step that begins a round, the ten turns of
+a default episode), the operations in an order that is shuffled anew; a block is five rounds. Of eight blocks the one that took
+least time in all counts (the quietest moment, judged by both sides together), and a figure is the median of its 45 times. `raw`
+is `bash -c 'ls /'`, the yardstick unless the row names another. A fork is timed alone, and together with closing the twin;
+closing tells the wall to end the twin's cell and does not wait for it.
 
 **Workers.** Five pairs of real runs (`evaluate`, agent `gold`, every starter task four times), one worker and two in turns.
 The pair in which two workers were fastest against one counts, for both rows. CPU seconds are those of this process and of all
@@ -43,7 +44,7 @@ from intercode.env import InterCodeEnv, Setting
 from intercode.envs import prepare
 from intercode.runner.run import evaluate
 
-BLOCKS, ROUNDS, IN_A_ROW = 8, 8, 5
+BLOCKS, ROUNDS, IN_A_ROW = 8, 5, 9
 PAIRS, EPOCHS = 5, 4
 TASK = "effective-port"
 THREE = ("x=1", "mkdir /tmp/made", "cd /tmp/made && echo kept > file")

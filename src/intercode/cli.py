@@ -319,9 +319,11 @@ def _show_summaries(summaries: list[dict[str, Any]], as_json: bool) -> None:
         return
     from rich.console import Console
 
-    from intercode.report import table
+    from intercode.report import hardness_table, table
 
     Console().print(table(summaries))
+    if (levels := hardness_table(summaries)) is not None:
+        Console().print("success % by hardness", levels, sep="\n")
     for summary in summaries:
         click.echo(f"run: {summary['run']}")
 

@@ -118,14 +118,32 @@ def require_comparable(configs: Sequence[Mapping[str, Any]], *, force: bool = Fa
 
 def table(summaries: Sequence[Summary]) -> Table:
     """The comparison as people read it, best success first, rates in percent; columns that say nothing are left out."""
-    rows = [_cells(row) for row in sorted(summaries, key=lambda row: -(row["success_rate"] or 0))]
+    rows = [_cells(row) for row in _best_first(summaries)]
+    return _made(rows, [name for name in rows[0] if name == "agent" or any(row[name] not in ("–", "0") for row in rows)])
+
+
+def hardness_table(summaries: Sequence[Summary]) -> Table | None:
+    """Success by level of hardness in percent, with the episodes of each; None if no data set names levels."""
+    levels = sorted({level for row in summaries for level in row.get("by_hardness", {})}, key=_hardness)
+    return _made([_levels(row, levels) for row in _best_first(summaries)], ["agent", *levels]) if levels else None
+
+
+def _best_first(summaries: Sequence[Summary]) -> list[Summary]:
+    return sorted(summaries, key=lambda row: -(row["success_rate"] or 0))
+
+
+def _levels(row: Summary, levels: Sequence[str]) -> dict[str, str]:
+    found = row.get("by_hardness", {})
+    shown = {level: f"{_number(group['success_rate'], 100)} of {group['episodes']}" for level, group in found.items()}
+    return {"agent": str(row["agent"]), **{level: shown.get(level, "–") for level in levels}}
+
+
+def _made(rows: Sequence[Mapping[str, str]], shown: Sequence[str]) -> Table:
     made = Table(box=SIMPLE_HEAD, pad_edge=False)
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    shown = [name for name in names if name == "agent" or any(row.get(name, "–") not in ("–", "0") for row in rows)]
     for name in shown:
         made.add_column(name, justify="left" if name in ("agent", "model", "env") else "right", no_wrap=True)
     for row in rows:
-        made.add_row(*(Text(row.get(name, "–")) for name in shown))  # as they are: brackets in a name are no markup
+        made.add_row(*(Text(row[name]) for name in shown))  # as they are: brackets in a name are no markup
     return made
 
 
@@ -142,7 +160,6 @@ def _cells(row: Summary) -> dict[str, str]:
         "mean": _number(row["mean_reward"], digits=3),
         "turns": _number(row["mean_turns"]),
         "errors": str(row["errors"]),
-        **{f"{level} %": _number(found["success_rate"], 100) for level, found in row.get("by_hardness", {}).items()},
         "s": f"{row['seconds']:.1f}",
         "tokens": str(row["tokens"]),
         "cost $": f"{row['cost']:.4f}" if row["cost"] else "–",

@@ -30,8 +30,8 @@ SECONDS = 10.0
 
 class SqlEnv(InterCodeEnv):
     """`worlds` makes its engines; `golds` may be shared. `handicap` puts the schema into the first observation, as the paper's
-    easier setting does. `seconds` is a statement's time limit. `reward="overlap"` is the paper's before it weighed the rows' order:
-    its ReAct runs were scored so. Other arguments are those of `InterCodeEnv`."""
+    easier setting does. `seconds` is a statement's time limit. `reward="overlap"` is the paper's before it weighed the order of
+    rows: its ReAct runs were scored so. Other arguments are those of `InterCodeEnv`."""
 
     language = "sql"
 

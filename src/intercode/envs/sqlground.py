@@ -6,6 +6,7 @@ task ──► database(), execute_gold() ──► Gold: rows, and what their o
 
 from __future__ import annotations
 
+import importlib.util
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -79,6 +80,8 @@ def worlds(
     paper: bool,
 ) -> Worlds:
     """Engines for the tasks. Databases of the caller's own go first. Raises `UsageError` where there are none."""
+    if importlib.util.find_spec("sqlglot") is None:
+        raise UsageError("SQL needs the libraries of the extra `sql`; install them with: pip install 'intercode[sql]'")
     if dump and databases:
         raise UsageError("give the databases with --dump FILE or with --databases DIR, not with both")
     source = dump or databases or data.databases

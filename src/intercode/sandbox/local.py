@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import socket
+import time
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -20,6 +22,8 @@ from intercode.sandbox.template import Template
 from intercode.sandbox.wall import Wall, Weakened
 from intercode.types import Change, ExecResult
 
+_MOMENT = 150e-6
+_PAYLOAD = 1 << 30
 _GRACE = 15.0
 """Seconds that the cell may take over the action's own limit before it counts as dead."""
 
@@ -37,6 +41,8 @@ class LocalSandbox(Sandbox):
 
     _number: int
     _sock: socket.socket
+    _ready: select.poll
+    _patience: float
 
     def __init__(
         self,
@@ -65,7 +71,7 @@ class LocalSandbox(Sandbox):
             raise UsageError("an action cannot hold a NUL character")
         seconds = self.limits.seconds if timeout is None else timeout
         head = {"op": "exec", "seconds": seconds, **({"argv": argv, "cwd": cwd} if argv else {})}
-        reply, output, _ = self._ask(head, os.fsencode(action.encode("utf-8", "surrogateescape")), wait=seconds)
+        reply, output = self._ask(head, action.encode("utf-8", "surrogateescape"), wait=seconds)
         return ExecResult(
             output=output.decode("utf-8", "backslashreplace"),
             exit_code=reply["exit_code"],
@@ -76,29 +82,30 @@ class LocalSandbox(Sandbox):
         )
 
     def read(self, path: str, *, limit: int = 8 << 20) -> bytes:
-        _, content, _ = self._ask({"op": "read", "path": _absolute(path), "limit": limit})
-        return content
+        return self._ask({"op": "read", "path": _absolute(path), "limit": limit})[1]
 
     def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
         self._ask({"op": "write", "path": _absolute(path), "mode": mode}, data)
 
     def connect(self, path: str) -> socket.socket:
-        _, _, fds = self._ask({"op": "connect", "path": _absolute(path)})
+        fds: list[int] = []
+        self._ask({"op": "connect", "path": _absolute(path)}, fds=fds)
         line = socket.socket(fileno=fds[0])
         line.setblocking(True)
         return line
 
     def diff(self) -> dict[str, Change]:
-        reply, _, _ = self._ask({"op": "diff"}, wait=120)
+        reply, _ = self._ask({"op": "diff"}, wait=120)
         return {path: Change(**change) for path, change in sorted(reply["changes"].items())}
 
     def reset(self) -> None:
         self._open()
         self._sock.close()
-        self._number, self._sock = self._wall.wall.cell(replaces=self._number)
+        self._move_in(*self._wall.wall.cell(replaces=self._number))
 
     def fork(self) -> Self:
-        reply, state, fds = self._ask({"op": "snapshot"}, wait=60)
+        fds: list[int] = []
+        reply, state = self._ask({"op": "snapshot"}, wait=60, fds=fds)
         try:
             if reply.get("blockers"):
                 raise ForkError("a live copy cannot take along: " + ", ".join(reply["blockers"]) + "; end or close them")
@@ -129,12 +136,17 @@ class LocalSandbox(Sandbox):
         self.limits, self.session = limits, session
         shared.users += 1
         try:
-            self._number, self._sock = shared.wall.cell(**how)
+            self._move_in(*shared.wall.cell(**how))
         except SandboxError:
             self._wall.users -= 1
             if self._wall.users == 0:
                 self._wall.wall.close()
             raise
+
+    def _move_in(self, number: int, sock: socket.socket) -> None:
+        self._number, self._sock, self._patience = number, sock, 0.0
+        self._ready = select.poll()
+        self._ready.register(sock, select.POLLIN)
 
     def _sibling(self, seen: dict[str, Any], state: bytes, upper: int) -> Self:
         twin = object.__new__(type(self))
@@ -149,13 +161,20 @@ class LocalSandbox(Sandbox):
         if self._number < 0:
             raise UsageError("the sandbox is closed")
 
-    def _ask(self, head: dict[str, Any], payload: bytes = b"", wait: float = 0.0) -> tuple[dict[str, Any], bytes, list[int]]:
+    def _ask(
+        self, head: dict[str, Any], payload: bytes = b"", wait: float = 0.0, fds: list[int] | None = None
+    ) -> tuple[dict[str, Any], bytes]:
+        """The reply's head and payload; descriptors that come with it are added to `fds`."""
         self._open()
         try:
-            self._sock.settimeout(wait + _GRACE)
+            self._allow(wait + _GRACE)
             with contextlib.suppress(BrokenPipeError):  # the cell has ended; its last frame says why
                 wire.send(self._sock, head, payload)
-            reply, content, fds = wire.receive(self._sock, 1 << 30)
+            if head["op"] == "exec":
+                self._await_answer()
+            reply, content = self._answer(fds)
+        except TimeoutError:
+            raise SandboxDied(f"the sandbox did not answer {head['op']} in {wait + _GRACE:.0f} s") from None
         except (OSError, EOFError, wire.WireError) as error:
             raise SandboxDied(f"the sandbox died during {head['op']} ({error or 'its end of the line closed'})") from None
         if "perished" in reply:
@@ -164,7 +183,25 @@ class LocalSandbox(Sandbox):
             raise OSError(reply["errno"], reply["error"], head["path"])
         if "errno" in reply:
             raise SandboxDied(f"the sandbox broke during {head['op']} ({reply['error']})")
-        return reply, content, fds
+        return reply, content
+
+    def _await_answer(self) -> None:
+        """Stay awake for a moment: most builtins answer in less time than it takes to put a process to sleep and wake it."""
+        until = time.perf_counter() + _MOMENT
+        while not self._ready.poll(0) and time.perf_counter() < until:
+            os.sched_yield()
+
+    def _answer(self, fds: list[int] | None) -> tuple[dict[str, Any], bytes]:
+        if fds is None:
+            return wire.receive(self._sock, _PAYLOAD)
+        reply, content, came = wire.receive_with_fds(self._sock, _PAYLOAD)
+        fds += came
+        return reply, content
+
+    def _allow(self, seconds: float) -> None:
+        if seconds != self._patience:
+            self._sock.settimeout(seconds)
+            self._patience = seconds
 
 
 def _absolute(path: str) -> str:

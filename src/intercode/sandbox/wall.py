@@ -166,7 +166,7 @@ class Wall:
     def _ready(self, sock: socket.socket) -> socket.socket:
         try:
             sock.settimeout(30)
-            head, _, _ = wire.receive(sock, 0)
+            head, _ = wire.receive(sock, 0)
         except (OSError, EOFError, wire.WireError):
             sock.close()
             raise self._broken() from None

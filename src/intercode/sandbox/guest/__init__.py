@@ -6,6 +6,8 @@
                               │                            shell.py    how an action runs and ends
                               └── bash ── what the agent starts
 
-`rooms.py` builds the episode's file system, `layers.py` reads and copies overlay layers, `kernel.py` holds the system
-calls Python lacks, `processes.py` looks at and ends the agent's processes, `wire.py` is the framing (the host uses it too).
+`rooms.py` builds the episode's file system, `layers.py` reads and copies overlay layers, `files.py` reads and writes the
+agent's files, `door.py` connects the host to a program inside, `kernel.py` holds the system calls Python lacks,
+`processes.py` looks at and ends the agent's processes, `wire.py` is the framing (the host uses it too), `rehearsal.py` is
+what the keeper does once before the first cell.
 """

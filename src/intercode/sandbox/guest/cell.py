@@ -14,11 +14,10 @@ import os
 import select
 import signal
 import socket
-import stat
 import time
 from typing import Any
 
-from . import door, entry, kernel, layers, processes, rooms, wire
+from . import door, entry, files, kernel, layers, processes, rooms, wire
 from .output import Output
 from .shell import CAPTURE, Program, Shell, once
 
@@ -63,6 +62,7 @@ class Cell:
         self._output = Output(config["output"])
         self._watching, self._lost, self._status = False, False, 0
         self._next_tick = 0.0
+        self._mark = self._table.mark()
         self._job: Shell | Program | None = None
         self._keep_shell: Shell | Program | None = None
         if config["persistent"]:
@@ -70,12 +70,30 @@ class Cell:
 
     def serve(self) -> None:
         while True:
-            self._idle()
             try:
-                head, payload, _ = wire.receive(self._sock, self._config["payload"])
-            except (EOFError, OSError):
+                self.serve_once()
+            except EOFError:
                 return
-            self._answer(head, payload)
+
+    def serve_once(self) -> None:
+        """Wait for a request and answer it. EOFError: the host went away."""
+        self._idle()
+        try:
+            head, payload = wire.receive(self._sock, self._config["payload"])
+        except OSError:
+            raise EOFError from None
+        self._answer(head, payload)
+
+    def dismiss(self) -> None:
+        """End the shell, and let go of everything."""
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for fd in (signal.set_wakeup_fd(-1), self._wake, self._root, self._out, self._out_in):
+            os.close(fd)
+        if self._job is not None:
+            processes.kill(self._job.pid)
+            os.waitpid(self._job.pid, 0)
+            self._job.close()
+        self._table.close()
 
     def _answer(self, head: dict[str, Any], payload: bytes) -> None:
         try:
@@ -87,7 +105,7 @@ class Cell:
         """Wait for a request, keeping an eye on what the agent left running."""
         poll = _poll(self._sock.fileno(), self._wake, self._out)
         while True:
-            ready = {fd for fd, _ in poll.poll(_IDLE_TICK * 1000 if self._watching else None)}
+            ready = dict(poll.poll(_IDLE_TICK * 1000 if self._watching else None))
             if self._wake in ready:
                 self._reap()
             if self._out in ready:
@@ -99,18 +117,20 @@ class Cell:
     # -- exec -------------------------------------------------------------------------------------------------------
 
     def _op_exec(self, head: dict[str, Any], payload: bytes) -> None:
-        mark = self._table.mark()
+        if self._watching:  # else nothing was alive that could have started another since the last mark
+            self._mark = self._table.mark()
         job = self._begin(head, payload)
+        mark = self._mark
         timed_out = not self._wait(job, time.monotonic() + head["seconds"])
         if timed_out:
             self._end(job, mark)
         self._output.drain(self._out)
-        if self._table.mark().pid != mark.pid:
+        self._mark = self._table.mark()
+        if self._mark.pid != mark.pid:
             self._police()
-        self._reply(job, timed_out)
+        wire.send(self._sock, *self._result(job, timed_out))
 
     def _begin(self, head: dict[str, Any], payload: bytes) -> Shell | Program:
-        self._reap()
         self._next_tick = time.monotonic() + _TICK
         if "argv" in head or not self._config["persistent"]:
             argv = head.get("argv") or once(payload)
@@ -135,15 +155,15 @@ class Cell:
             rest = until - time.monotonic()
             if rest <= 0:
                 return False
-            sources = [self._sock.fileno(), self._wake, self._out]
-            poll = _poll(*sources, *([job.done_fd] if hearing and job.done_fd is not None else []))
+            poll = _poll(self._sock.fileno(), self._wake, self._out)
+            if hearing and job.done_fd is not None:
+                poll.register(job.done_fd, select.POLLIN)
             if job.pending_fd is not None:
                 poll.register(job.pending_fd, select.POLLOUT)
-            ready = {fd for fd, _ in poll.poll(min(rest, _TICK) * 1000)}
-            hearing = self._progress(job, ready, hearing)
+            hearing = self._progress(job, dict(poll.poll(min(rest, _TICK) * 1000)), hearing)
         return True
 
-    def _progress(self, job: Shell | Program, ready: set[int], hearing: bool) -> bool:
+    def _progress(self, job: Shell | Program, ready: dict[int, int], hearing: bool) -> bool:
         if self._out in ready:
             self._output.drain(self._out)
         if job.done_fd in ready:
@@ -186,7 +206,7 @@ class Cell:
             if self._wait(job, time.monotonic() + _INTERRUPT_EVERY):
                 return
 
-    def _reply(self, job: Shell | Program, timed_out: bool) -> None:
+    def _result(self, job: Shell | Program, timed_out: bool) -> tuple[dict[str, Any], bytes]:
         self._cwd = self._here()
         exit_code = None if timed_out else job.exit_code
         if isinstance(job, Program):
@@ -199,10 +219,9 @@ class Cell:
             self._replace_shell()
         kept, overflow = self._output.take()
         self._output = Output(self._config["output"])
-        head: dict[str, Any] = {"exit_code": exit_code, "timed_out": timed_out, "lost": self._lost}
-        head |= {"cwd": self._cwd, "overflow": overflow}
-        self._lost = False
-        wire.send(self._sock, head, kept)
+        lost, self._lost = self._lost, False
+        about = {"exit_code": exit_code, "timed_out": timed_out, "lost": lost, "cwd": self._cwd, "overflow": overflow}
+        return about, kept
 
     def _here(self) -> str:
         """Where the shell is; where it was last, if it died."""
@@ -214,7 +233,9 @@ class Cell:
     # -- the agent's processes --------------------------------------------------------------------------------------
 
     def _shell(self) -> Shell:
-        return Shell(self._out_in, self._config["env"], self._cwd)
+        shell = Shell(self._out_in, self._config["env"], self._cwd)
+        self._mark = self._table.mark()
+        return shell
 
     def _replace_shell(self) -> None:
         assert isinstance(self._job, Shell)
@@ -279,37 +300,11 @@ class Cell:
     # -- files ------------------------------------------------------------------------------------------------------
 
     def _op_read(self, head: dict[str, Any], payload: bytes) -> None:
-        fd = kernel.open_inside(self._root, head["path"], os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
-        with open(fd, "rb") as file:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise OSError(22, "not a regular file")
-            content = file.read(head["limit"] + 1)
-        if len(content) > head["limit"]:
-            raise OSError(27, f"larger than {head['limit']} bytes")
-        wire.send(self._sock, {}, content)
+        wire.send(self._sock, {}, files.read(self._root, head["path"], head["limit"]))
 
     def _op_write(self, head: dict[str, Any], payload: bytes) -> None:
-        self._make_folders(os.path.dirname(head["path"]))
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_NOCTTY
-        with open(kernel.open_inside(self._root, head["path"], flags, 0o600), "wb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise OSError(22, "not a regular file")
-            file.write(payload)
-            os.fchmod(file.fileno(), head["mode"])
+        files.write(self._root, head["path"], payload, head["mode"])
         wire.send(self._sock, {})
-
-    def _make_folders(self, path: str) -> None:
-        """As `os.makedirs`, with the care of `open_inside`."""
-        made = ""
-        for name in filter(None, path.split("/")):
-            folder = kernel.open_inside(self._root, made or "/", os.O_PATH | os.O_DIRECTORY)
-            made = f"{made}/{name}"
-            try:
-                os.mkdir(name, dir_fd=folder)
-            except FileExistsError:
-                pass
-            finally:
-                os.close(folder)
 
     def _op_connect(self, head: dict[str, Any], payload: bytes) -> None:
         with door.connect(self._root, self._room.proc, head["path"]) as line:

@@ -14,7 +14,7 @@ import socket
 import sys
 from typing import Any
 
-from . import cell, kernel, rooms, wire
+from . import cell, kernel, rehearsal, rooms, wire
 
 _NAMESPACES = kernel.NEWUSER | kernel.NEWNS | kernel.NEWIPC | kernel.NEWNET | kernel.NEWUTS
 
@@ -22,16 +22,18 @@ _NAMESPACES = kernel.NEWUSER | kernel.NEWNS | kernel.NEWIPC | kernel.NEWNET | ke
 class Keeper:
     def __init__(self, control: socket.socket) -> None:
         self._control = control
-        self._config, self._filter, fds = wire.receive(control, 1 << 20)
+        self._config, self._filter, fds = wire.receive_with_fds(control, 1 << 20)
         self._config["export"] = fds[0] if fds else None
         self._cells: dict[int, int] = {}
         rooms.prepare(rooms.Plan(*self._config["plan"]))
 
     def serve(self) -> None:
+        if self._config["persistent"]:
+            rehearsal.rehearse(self._config)
         _forget_imports()
         while True:
             try:
-                head, _, fds = wire.receive(self._control, 0)
+                head, _, fds = wire.receive_with_fds(self._control, 0)
             except EOFError:
                 return
             if head["op"] == "cell":

@@ -50,6 +50,9 @@ class Table:
     def mark(self) -> Mark:
         return Mark(int(os.pread(self._last, 32, 0)), int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS))
 
+    def close(self) -> None:
+        os.close(self._last)
+
     def all(self) -> list[Process]:
         """Every living process but the anchor; zombies are dead."""
         pids = [int(name) for name in os.listdir(self._proc) if name.isdigit()]

@@ -27,17 +27,18 @@ _LOOP = "; ".join(
     [
         'shopt -s expand_aliases; unset __intercode; __intercode() { return "${__intercode[1]}"; }',
         "trap '{ return 130; } 2>/dev/null; continue 99' INT",
-        "while :",
-        "do while { __intercode[1]=$?",
-        """printf '%d %s\\n' "${__intercode[1]}" "${__intercode[0]::12}" >&200 || exit""",
-        "IFS= read -r -d '' -u 201 '__intercode[0]'",
+        "while { __intercode[3]=$?; } 2>&200",
+        "do while { __intercode[1]=${__intercode[3]:-$?} __intercode[3]=",
+        r"""printf ' %d %s\n' "${__intercode[1]}" "${__intercode[0]::12}" || exit""",
+        "IFS= read -r -N 24 -u 201 '__intercode[0]'",
         """IFS= read -r -d '' "${__intercode[0]:12}" -u 201 '__intercode[2]'""",
-        "} >/dev/null 2>&1",
-        "do if { __intercode; } >/dev/null 2>&1",
-        'then eval "${__intercode[2]}" 200>&- 201<&-',
-        'else eval "${__intercode[2]}" 200>&- 201<&-; fi; done; done',
+        "(( ! __intercode[1] )); } >&200 2>&200",
+        'do eval "${__intercode[2]}" 200>&- 201<&-; done',
+        "if { __intercode; } >/dev/null 2>&1",
+        'then :; else eval "${__intercode[2]}" 200>&- 201<&-; fi; done',
     ]
 )
+_LINE = b"-rrrrrrrrrrr"
 _FIRST = 'IFS= read -r -d "" -u 201 __intercode; eval "$__intercode"'
 """All that `ps` shows of the loop, which comes as the first message."""
 _ONCE = """trap 'pwd -P >&200' EXIT; printf -v __intercode %s "$@"; set --; eval "$__intercode\""""
@@ -120,8 +121,8 @@ class Shell(Job):
     def begin(self, action: bytes) -> None:
         self._token, self._next = self._next, _token()
         self.exit_code = None
-        how, action = (b"-N%d" % len(action), action) if action.isascii() and action else (b"-r", action + b"\0")
-        self._pending = memoryview(self._token + how + b"\0" + action)
+        how, action = (b"-N%010d" % len(action), action) if action.isascii() and action else (_LINE, action + b"\0")
+        self._pending = memoryview(self._token + how + action)
         self.feed()
 
     def feed(self) -> None:
@@ -145,8 +146,8 @@ class Shell(Job):
         return bool(said)
 
     def _report(self, words: list[bytes]) -> None:
-        if len(words) == 2 and words[0].isdigit() and words[1] == self._token:
-            self.exit_code = int(words[0][:4])
+        if len(words) > 1 and words[-2].isdigit() and words[-1] == self._token:
+            self.exit_code = int(words[-2][:4])
 
     @property
     def finished(self) -> bool:

@@ -19,6 +19,7 @@ from typing import Any
 HEADER = struct.Struct("!II")
 JSON_LIMIT = 64 << 20
 FDS = 4
+_AT_ONCE = 1 << 16
 
 
 class WireError(Exception):
@@ -33,25 +34,43 @@ def send(sock: socket.socket, head: dict[str, Any], payload: bytes = b"", fds: t
         sock.sendall(memoryview(data)[sent:])
 
 
-def receive(sock: socket.socket, limit: int) -> tuple[dict[str, Any], bytes, list[int]]:
-    """One frame: its JSON object, its payload of at most `limit` bytes, and the descriptors that came with it."""
+def receive(sock: socket.socket, limit: int) -> tuple[dict[str, Any], bytes]:
+    """One frame, where none follows before it is answered: its JSON object and its payload of at most `limit` bytes."""
+    data = sock.recv(_AT_ONCE)
+    if not data:
+        raise EOFError
+    json_size, payload_size = _sizes(_fill(sock, data, HEADER.size), limit)
+    start = HEADER.size + json_size
+    data = _fill(sock, data, start + payload_size)
+    if len(data) > start + payload_size:
+        raise WireError("a second frame came before the first was answered")
+    return _object(data[HEADER.size : start]), data[start:]
+
+
+def receive_with_fds(sock: socket.socket, limit: int) -> tuple[dict[str, Any], bytes, list[int]]:
+    """One frame and the descriptors that came with it; others may follow at once."""
     data, fds, _, _ = socket.recv_fds(sock, HEADER.size, FDS)
     for fd in fds:
         os.set_inheritable(fd, False)  # recv_fds drops its flags, MSG_CMSG_CLOEXEC among them, before Python 3.12
     if not data:
         raise EOFError
-    json_size, payload_size = HEADER.unpack(_fill(sock, data, HEADER.size))
-    if json_size > JSON_LIMIT or payload_size > limit:
-        raise WireError(f"a frame of {json_size} + {payload_size} bytes is too large")
+    json_size, payload_size = _sizes(_fill(sock, data, HEADER.size), limit)
     body = _fill(sock, b"", json_size + payload_size)
     return _object(body[:json_size]), body[json_size:], fds
+
+
+def _sizes(data: bytes, limit: int) -> tuple[int, int]:
+    json_size, payload_size = HEADER.unpack_from(data)
+    if json_size > JSON_LIMIT or payload_size > limit:
+        raise WireError(f"a frame of {json_size} + {payload_size} bytes is too large")
+    return json_size, payload_size
 
 
 def _fill(sock: socket.socket, data: bytes, size: int) -> bytes:
     """`data` and what follows it, `size` bytes in all; most often it comes in one piece."""
     pieces = [data] if data else []
     missing = size - len(data)
-    while missing:
+    while missing > 0:
         chunk = sock.recv(min(missing, 1 << 20))
         if not chunk:
             raise WireError("the stream ended inside a frame")
