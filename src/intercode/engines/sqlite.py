@@ -84,7 +84,7 @@ class SqliteEngine(Engine):
         self._alive()
         try:
             self._ask({"op": "open", "db": db}, wait=_PATIENCE)
-        except SandboxDied:
+        except (SandboxDied, TimeoutError):
             self._restart()
             self._ask({"op": "open", "db": db}, wait=_PATIENCE)
         self._db = db
@@ -103,7 +103,11 @@ class SqliteEngine(Engine):
         db = self.name_of(db)
         self._alive()
         head = {"op": "gold", "db": db, "statement": statement, "seconds": seconds}
-        return _answer(self._ask(head, wait=seconds + _GRACE))
+        try:
+            return _answer(self._ask(head, wait=seconds + _GRACE))
+        except TimeoutError:  # in a function that SQLite does not let be stopped: the next `open` needs another server
+            self._broken = True
+            return Answer(error="interrupted", timed_out=True, lost=True)
 
     def schema(self, db: str) -> str:
         answer = self.run_gold(
