@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from intercode.engines import mariadbd
-from intercode.engines.base import Answer, Caps, Engine
+from intercode.engines.base import Answer, Caps, Engine, died
 from intercode.engines.mariadbd import Prepared, Server
 from intercode.engines.session import Overrun, Session, SessionLost
 from intercode.errors import DataError, ForkError, SandboxDied, UsageError
@@ -213,7 +213,7 @@ class MariadbEngine(Engine):
             yield
         except (SessionLost, Overrun, SandboxDied, MySQLError) as error:
             self._broken = True
-            raise SandboxDied(f"the database server died {when} ({error or 'it does not stop'})") from None
+            raise died(self._server.sandbox, f"the database server died {when} ({error or 'it does not stop'})") from None
 
     def _resumed(self, lost: Session) -> Answer:
         """A new session in the place of one that was killed; raises `SessionLost` if the server itself is gone."""
