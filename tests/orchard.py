@@ -9,13 +9,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from families import alive, family, wait_until
 
 import intercode
 from intercode.engines import Databases, databases, mariadbd
@@ -155,6 +158,32 @@ def pool(engine: str) -> Iterator[Pool]:
     made.close()
 
 
+def servers_below(pid: int) -> list[int]:
+    """The database servers among a process's descendants."""
+    marks = ("mariadbd --no-defaults", "/srv/sqlite/server.py")
+    found = []
+    for child, _ in alive(family(pid)):
+        with contextlib.suppress(OSError):
+            line = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if any(mark in line for mark in marks) and "bash -c" not in line:
+                found.append(child)
+    return found
+
+
+def server_of(engine: Any) -> int:
+    """The process of an engine's server, as this machine numbers it; 0 if there is none just now."""
+    sandbox = engine._server.sandbox if engine.dialect == "mysql" else engine._sandbox
+    found = servers_below(sandbox._wall.wall._bwrap.pid)
+    return found[0] if found else 0
+
+
+def kill_server(engine: Any) -> None:
+    """And wait until it has gone."""
+    pid = server_of(engine)
+    os.kill(pid, signal.SIGKILL)
+    assert wait_until(lambda: server_of(engine) != pid)
+
+
 def plays(env: Any, task: str, *actions: str) -> Any:
     """The score of an episode with these actions and a submission; None if it ended before."""
     env.reset(options={"task": task})
@@ -163,6 +192,3 @@ def plays(env: Any, task: str, *actions: str) -> Any:
         if terminated or truncated:
             return info.get("score")
     return env.step("submit")[4]["score"]
-
-
-__all__ = ["ENGINES", "GOLDS", "TASKS", "Pool", "orchard_databases", "plays", "pool", "prepared", "skip_unless_there", "write"]

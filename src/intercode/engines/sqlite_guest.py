@@ -325,8 +325,14 @@ def _rest(line: socket.socket, data: bytes) -> bytes:
     return data[HEADER.size :]
 
 
+def _bound_memory() -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    room = _MEMORY if most == resource.RLIM_INFINITY else min(most, _MEMORY)
+    resource.setrlimit(resource.RLIMIT_AS, (room, room))
+
+
 def main(place: str, path: str, rows: str, size: str) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    _bound_memory()
     server = Server(place, int(rows), int(size))
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(path)
