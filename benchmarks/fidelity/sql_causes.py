@@ -7,12 +7,13 @@ Two questions, each answered by its own rules; the causes are joined by "+".
         group by                 recorded as refused by ONLY_FULL_GROUP_BY; with it this server refuses it too
         order of groups          with its groups unsorted it prints exactly the recorded rows
         plan                     by another plan of this server it does
-        dialect                  with MIN for a function that this server lacks it does
+        dialect                  put in words that this server has, or answers rightly, it does
         order of ties            the recorded rows are a right answer to it: `exact` says so, ties and LIMIT included
     Why do the rows of then not earn what they earned?
         gold that fails          the gold is refused, and every turn with it was scored against no rows (or the agent's own)
         order of groups, plan    against the gold executed in that way they do
-        formula                  the reward is the bare overlap, among episodes that can only have been scored so
+        formula                  the reward is the bare overlap, among episodes that can only have been scored so; or the share of
+                                 the gold's rows, as in every turn of this recording
         order of ties            one arrangement of the gold's tied rows gives the rewards of all turns of the episode
 
 MySQL 8 does not sort groups; MariaDB does, unless it is told ORDER BY NULL. A rule looks at no task number. What one of the
@@ -34,11 +35,13 @@ from intercode.envs.sqlground import Gold
 from intercode.rewards import sql_exact
 from intercode.rewards.exact_sql import order_of
 from intercode.rewards.sql_values import Row
+from intercode.runner.replay import TOLERANCE
 from intercode.sqltext import ordering
 from intercode.types import Table
 
 UNEXPLAINED = "unexplained"
 EMPTY = Table((), ())
+_EXACT = 1e-9
 ARRANGEMENTS = 50_000
 """How many orders of tied rows are tried; where there are more, none is."""
 
@@ -70,9 +73,28 @@ def _unsorted(statement: str) -> str:
     return whole.sql(dialect="mysql")
 
 
+def _apart(statement: str) -> str:
+    """IN (one query INTERSECT another), which MariaDB 10.11 answers wrongly, as IN (SELECT * FROM (…) AS t)."""
+    from sqlglot import exp, parse_one, select
+    from sqlglot.errors import SqlglotError
+
+    try:
+        whole = parse_one(statement, read="mysql")
+    except SqlglotError:
+        return statement
+    for asked in whole.find_all(exp.In):
+        inner = asked.args.get("query")
+        if isinstance(inner, exp.Subquery) and isinstance(inner.this, exp.SetOperation):
+            asked.set("query", select("*").from_(inner.this.subquery("t")).subquery())
+    return whole.sql(dialect="mysql")
+
+
 UNSORTED = Way("groups unsorted", rewrite=_unsorted)
 STRICT = Way("ONLY_FULL_GROUP_BY", settings="SET SESSION sql_mode = CONCAT(@@sql_mode, ',ONLY_FULL_GROUP_BY')")
-LACKING = Way("MIN for ANY_VALUE", rewrite=lambda statement: _ANY_VALUE.sub("MIN(", statement))
+DIALECT = [
+    Way("MIN for ANY_VALUE", rewrite=lambda statement: _ANY_VALUE.sub("MIN(", statement)),
+    Way("what IN asks put into a table of its own", rewrite=_apart),
+]
 _SETTINGS = {
     "no join buffer": "SET SESSION join_cache_level = 0",
     "hash join": "SET SESSION join_cache_level = 8, optimizer_switch = 'join_cache_hashed=on,join_cache_bka=off,mrr=off'",
@@ -147,7 +169,7 @@ def by_plan(scene: Scene) -> Proof | None:
 
 
 def by_dialect(scene: Scene) -> Proof | None:
-    return _prints(scene, [LACKING], "dialect")
+    return _prints(scene, DIALECT, "dialect")
 
 
 def by_ties(scene: Scene) -> Proof | None:
@@ -217,6 +239,17 @@ def by_formula(scene: Scene) -> Proof | None:
     return Proof("formula", "the overlap, among episodes that were not weighed by order") if stretch else None
 
 
+def by_share(scene: Scene) -> Proof | None:
+    """The share of the gold's rows that were found: so in all turns of this recording, but those whose gold was refused."""
+    if scene.share is None or abs(scene.share - scene.recorded) > _EXACT:
+        return None
+    turns = (turn for task in scene.book.tasks for turn in scene.book.of(task) if turn.share is not None)
+    others = (turn for turn in turns if turn.task is not scene.task or turn.index != scene.index)
+    if any(abs((turn.share or 0.0) - turn.recorded) > TOLERANCE and turn.gold(STRICT).error is None for turn in others):
+        return None
+    return Proof("formula", "the share of the gold's rows that were found, as in every turn of this recording")
+
+
 def _around(scene: Scene, places: Sequence[int]) -> tuple[int, int]:
     """The last of these places up to the scene's episode, and the first from there."""
     mine = next(place for place, task in enumerate(scene.book.tasks) if task.id == scene.task.id)
@@ -257,4 +290,4 @@ def _pays(scene: Scene, ways: Sequence[Way], cause: str) -> Proof | None:
 
 
 _AGENT: Sequence[Rule] = (by_state, by_refusal, by_unsorted, by_plan, by_dialect, by_ties)
-_GOLD: Sequence[Rule] = (by_failing_gold, by_gold_unsorted, by_formula, by_gold_plan, by_gold_ties)
+_GOLD: Sequence[Rule] = (by_failing_gold, by_gold_unsorted, by_formula, by_share, by_gold_plan, by_gold_ties)

@@ -177,6 +177,15 @@ class Scene:
         return shared if len(common) > 1 else None
 
     @property
+    def share(self) -> float | None:
+        """Of the gold's rows those that were printed then; None where there are none to find, or nothing was returned."""
+        gold = self.book.bench.gold(self.task).table
+        if self.seen is None or gold is None or not gold.rows:
+            return None
+        _, common = overlap(*([str(row) for row in side.rows] for side in (self.seen, gold)))
+        return common.total() / len(gold.rows)
+
+    @property
     def bare(self) -> bool:
         """Whether the recorded reward is the overlap, to its last digit."""
         return self.overlap is not None and abs(self.recorded - self.overlap) < _EXACT
