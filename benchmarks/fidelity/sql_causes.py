@@ -12,8 +12,8 @@ Two questions, each answered by its own rules; the causes are joined by "+".
     Why do the rows of then not earn what they earned?
         gold that fails          the gold is refused, and every turn with it was scored against no rows (or the agent's own)
         order of groups, plan    against the gold executed in that way they do
-        formula                  the reward is the bare overlap, among episodes that can only have been scored so; or the share of
-                                 the gold's rows, as in every turn of this recording
+        formula                  the reward is the bare overlap, among episodes that can only have been scored so; or the share
+                                 of the gold's rows that were found, as in every turn of this recording
         order of ties            one arrangement of the gold's tied rows gives the rewards of all turns of the episode
 
 MySQL 8 does not sort groups; MariaDB does, unless it is told ORDER BY NULL. A rule looks at no task number. What one of the
@@ -113,15 +113,11 @@ PLANS = [
 
 def explain(scene: Scene) -> Proof:
     """Both questions' answers; a question that does not arise has none."""
-    if (
-        scene.hits(scene.agent().table)
-        and scene.hits(scene.gold().table)
-        and _printed(scene.agent().table) == _printed(scene.seen)
-    ):
+    if not (_differs(scene) or _unpaid(scene)):
         return Proof("chance", "executed once more, it agrees")
     answers = [_first(_AGENT, scene) if _differs(scene) else None, _first(_GOLD, scene) if _unpaid(scene) else None]
     proofs = [proof for proof in answers if proof is not None]
-    if not proofs or any(proof.cause == UNEXPLAINED for proof in proofs):
+    if any(proof.cause == UNEXPLAINED for proof in proofs):
         return Proof(UNEXPLAINED, "; ".join(proof.how for proof in proofs if proof.how))
     return Proof(" + ".join(dict.fromkeys(proof.cause for proof in proofs)), "; ".join(proof.how for proof in proofs))
 
