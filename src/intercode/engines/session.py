@@ -8,15 +8,12 @@
 
 PyMySQL's own time-out closes the connection and stops nothing in the server, so the socket that it is given here (`Line`)
 watches the time and calls for help. The agent can change each of the server's time limits; this one it cannot reach.
-`rows.py` reads the rows. While it waits, a session stays awake for a moment: many answers take less time than it takes to put
-a process to sleep and wake it.
+`rows.py` reads the rows.
 """
 
 from __future__ import annotations
 
 import io
-import os
-import select
 import socket
 import struct
 import time
@@ -34,7 +31,6 @@ Stop = Callable[[str, int], None]
 
 _RESCUES = (("QUERY", 0.2), ("CONNECTION", 0.15))
 """What is killed in turn, and the seconds in which that must have shown."""
-_MOMENT = 150e-6
 _BUFFER = 1 << 16
 _TIMEVAL = struct.Struct("ll")
 _INTERRUPTED = 1317
@@ -58,8 +54,7 @@ class Line(io.RawIOBase):
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(True)
-        self._sock, self._ready = sock, select.poll()
-        self._ready.register(sock, select.POLLIN)
+        self._sock = sock
         self._timeout = self._until = 0.0
         self._rescue: Callable[[int], float] = _no_rescue
         self._calls, self._fresh = 0, True
@@ -74,14 +69,7 @@ class Line(io.RawIOBase):
         return self._calls > 0
 
     def readinto(self, buffer: Any) -> int:
-        if self._fresh:
-            self._fresh = False
-            self._stay_awake()
-            return self._receive(buffer)
-        return self._receive(buffer, in_time=False)
-
-    def _receive(self, buffer: Any, in_time: bool = True) -> int:
-        """`in_time`: the limit that is set is still the right one."""
+        in_time, self._fresh = self._fresh, False
         while True:
             try:
                 if not in_time:
@@ -90,11 +78,6 @@ class Line(io.RawIOBase):
             except (BlockingIOError, TimeoutError):
                 self._calls += 1
                 self._until, in_time = self._rescue(self._calls) + time.monotonic(), False
-
-    def _stay_awake(self) -> None:
-        until = time.perf_counter() + _MOMENT
-        while not self._ready.poll(0) and time.perf_counter() < until:
-            os.sched_yield()
 
     def _wait_at_most(self, seconds: float) -> None:
         if seconds <= 0:

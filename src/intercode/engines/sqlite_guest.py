@@ -11,8 +11,7 @@ A frame is its length (4 bytes) and what its first byte says:
               !  forget the rows so far, they come again
 
 Text that is not UTF-8 crosses as surrogates. A copy counts as written when the change counter in its header has moved, and is
-made anew at the next `open`. After a reply the server stays awake for a moment: in a burst of statements that is cheaper than
-to be put to sleep and woken.
+made anew at the next `open`.
 
 The authorizer is what the agent is held by: no other file, no extension, and of the pragmas only those that tell.
 """
@@ -37,7 +36,6 @@ from typing import Any
 
 HEADER, SECONDS = struct.Struct("!I"), struct.Struct("!d")
 RUN, SOME, AGAIN = b"R", b"#", b"!"
-_MOMENT = 150e-6
 _TELLING = """
 table_info table_xinfo table_list index_list index_info index_xinfo foreign_key_list foreign_key_check database_list
 collation_list function_list pragma_list compile_options encoding user_version application_id data_version freelist_count
@@ -57,6 +55,7 @@ _KEPT = 128 << 20
 """Bytes of copies that are kept for the next time."""
 _MEMORY = 768 << 20
 """Bytes of this process: below what its sandbox is ended at, so that a greedy statement gets an error."""
+_MOMENT, _MOST_ASLEEP = 60e-6, 64
 _as_text = functools.partial(str, encoding="utf-8", errors="surrogateescape")
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -300,19 +299,40 @@ def _asks(name: str, value: str | None) -> bool:
     return value is None or name.startswith(("table_", "index_", "foreign_key_", "integrity_", "quick_"))
 
 
+class Vigil:
+    """Staying awake before a read, on either side: on an idle machine that is cheaper than to be put to sleep and woken.
+
+    It pays only while the other process has a processor to itself, and costs where they share one. So after a wait in vain the
+    next ones are taken asleep, twice as many each time.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._ready = select.poll()
+        self._ready.register(sock, select.POLLIN)
+        self._asleep, self._penalty = 0, 1
+
+    def __call__(self) -> None:
+        if self._asleep:
+            self._asleep -= 1
+        elif self._came():
+            self._penalty = 1
+        else:
+            self._asleep, self._penalty = self._penalty, min(2 * self._penalty, _MOST_ASLEEP)
+
+    def _came(self) -> bool:
+        until = time.perf_counter() + _MOMENT
+        while time.perf_counter() < until:
+            if self._ready.poll(0):
+                return True
+        return False
+
+
 def serve(line: socket.socket, server: Server) -> None:
-    ready = select.poll()
-    ready.register(line, select.POLLIN)
+    vigil = Vigil(line)
     while data := line.recv(1 << 16):
         for frame in server.answer(_rest(line, data)):
             line.sendall(HEADER.pack(len(frame)) + frame)
-        _stay_awake(ready)
-
-
-def _stay_awake(ready: select.poll) -> None:
-    until = time.perf_counter() + _MOMENT
-    while not ready.poll(0) and time.perf_counter() < until:
-        os.sched_yield()
+        vigil()
 
 
 def _rest(line: socket.socket, data: bytes) -> bytes:

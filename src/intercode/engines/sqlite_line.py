@@ -3,15 +3,12 @@
     ask(body) ──► frame: the answer, or ──► Answer: # # # {  ──► the rows so far, then the rest of it
 
 What comes is data only: JSON, arrays of numbers, text. A frame that is none of it raises `ValueError`: a server that was taken
-over can say anything and do nothing. While it waits, the host stays awake for a moment, since most statements take less time
-than it takes to put a process to sleep and wake it.
+over can say anything and do nothing.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import select
 import socket
 import struct
 import time
@@ -20,10 +17,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from intercode.engines.base import Answer
-from intercode.engines.sqlite_guest import AGAIN, HEADER, SOME
+from intercode.engines.sqlite_guest import AGAIN, HEADER, SOME, Vigil
 from intercode.types import Table
 
-_MOMENT = 150e-6
 _LARGEST = 1 << 30
 """Bytes of an answer."""
 _TIMEVAL = struct.Struct("ll")
@@ -39,8 +35,7 @@ class Line:
         sock.setblocking(True)
         self._sock, self._rest = sock, b""
         self._wait = self._until = 0.0
-        self._ready = select.poll()
-        self._ready.register(sock, select.POLLIN)
+        self._vigil = Vigil(sock)
 
     def close(self) -> None:
         self._sock.close()
@@ -53,7 +48,7 @@ class Line:
             self._sock.sendall(HEADER.pack(len(body)) + body)
         except BlockingIOError:
             raise TimeoutError from None
-        self._stay_awake()
+        self._vigil()
         return self._frame()
 
     def request(self, head: dict[str, Any], wait: float) -> dict[str, Any]:
@@ -116,11 +111,6 @@ class Line:
         if not data:
             raise EOFError
         return data
-
-    def _stay_awake(self) -> None:
-        until = time.perf_counter() + _MOMENT
-        while not self._ready.poll(0) and time.perf_counter() < until:
-            os.sched_yield()
 
     def _allow(self, seconds: float) -> None:
         """The kernel keeps the time: Python's own time-outs cost a system call each."""
