@@ -1,7 +1,7 @@
 """A recorded SQL turn, executed again as it was or in another way, and what was printed then.
 
 Way      how a statement is executed: settings of the session, and a rewriting of the statement
-Bench    one MariaDB server on Spider's databases, with the answers that it gave before
+Bench    one server on Spider's databases, with the answers that it gave before
 Book     one recording: its episodes by task, and which of its rewards cannot have weighed order
 Scene    one turn whose reward is not the recorded one
 
@@ -52,10 +52,10 @@ AS_IS = Way("as it is")
 
 
 class Bench:
-    """Answers of one server. Not for several threads."""
+    """Answers of one server on Spider's databases. Not for several threads."""
 
-    def __init__(self) -> None:
-        self._engine: Engine = engine_maker("mariadb", databases(dump()))()
+    def __init__(self, engine: str = "mariadb") -> None:
+        self._engine: Engine = engine_maker(engine, databases(dump()))()
         self._answers: dict[tuple[object, ...], Answer] = {}
         self._golds: dict[str, Gold] = {}
         self.tasks = {task.id: task for task in open_data(str(data.folder() / TASKS), env="sql").tasks}
