@@ -197,7 +197,7 @@ def main() -> None:
     if options.json:
         print(json.dumps([row for measured in results for row in measured.rows()]))
     missed = [fault for measured in results for fault in measured.missed()]
-    print("\n".join(missed), file=sys.stderr)
+    print("".join(f"{fault}\n" for fault in missed), end="", file=sys.stderr)
     sys.exit(1 if missed else 0)
 
 
