@@ -44,8 +44,11 @@ page_count page_size schema_version integrity_check quick_check
 TELLING = frozenset(_TELLING.split())
 SETTING = frozenset(("foreign_keys", "recursive_triggers", "case_sensitive_like", "reverse_unordered_selects"))
 """Pragmas of the session, which may be set as well."""
+_PRAGMAS = ("synchronous=OFF", "temp_store=MEMORY", "trusted_schema=OFF", "cell_size_check=ON", "locking_mode=EXCLUSIVE")
+"""Nobody else reads the file, and to lock it anew for each statement would take longer than most statements."""
 _FORBIDDEN_FUNCTIONS = frozenset(("load_extension", "fts3_tokenizer", "writefile", "readfile", "edit"))
 _ATTACH, _DETACH, _PRAGMA, _FUNCTION = 24, 25, 19, 31
+_WATCHED = frozenset((_ATTACH, _DETACH, _PRAGMA, _FUNCTION))
 _STEPS = 2000
 """Instructions of SQLite's machine between two looks at the clock."""
 _FEW, _BATCH = 64, 512
@@ -90,6 +93,7 @@ class Server:
         if made:
             self._make_room(os.path.getsize(self._pristine(db)))
             shutil.copyfile(self._pristine(db), self._copy(db))
+            _end_wal(self._copy(db))
         self._enter(db, self._counter(self._copy(db)))
         return {"made": made}
 
@@ -158,7 +162,7 @@ class Server:
 
     def _connect(self, path: str) -> sqlite3.Connection:
         connection = sqlite3.connect(path, isolation_level=None, uri=path.startswith("file:"))
-        for pragma in ("synchronous=OFF", "temp_store=MEMORY", "trusted_schema=OFF", "cell_size_check=ON"):
+        for pragma in _PRAGMAS:
             connection.execute("PRAGMA " + pragma)
         if hasattr(connection, "setlimit"):  # since Python 3.11
             connection.setlimit(_LIMIT_LENGTH, _LONGEST)
@@ -224,6 +228,16 @@ class Server:
         yield _encode({"columns": columns, "cut": cut})
 
 
+def _end_wal(path: str) -> None:
+    """In this mode, which is the file's own, the header would not count what is written."""
+    with open(path, "rb") as file:
+        mode = file.read(20)[18:]
+    if mode == b"\2\2":
+        connection = sqlite3.connect(path)
+        connection.execute("PRAGMA journal_mode=DELETE")
+        connection.close()
+
+
 def _small(columns: list[str], rows: list[tuple[Any, ...]]) -> bytes:
     """Empty if there are bytes among the values."""
     try:
@@ -283,15 +297,14 @@ def _encode(reply: dict[str, Any]) -> bytes:
 
 
 def _rights(action: int, first: str | None, second: str | None, db: str | None, trigger: str | None) -> int:
-    if action in (_ATTACH, _DETACH):
-        return sqlite3.SQLITE_DENY
+    if action not in _WATCHED:
+        return sqlite3.SQLITE_OK
     if action == _PRAGMA:
         name = (first or "").lower()
         allowed = name in SETTING or (name in TELLING and _asks(name, second))
-        return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
-    if action == _FUNCTION and (second or "").lower() in _FORBIDDEN_FUNCTIONS:
-        return sqlite3.SQLITE_DENY
-    return sqlite3.SQLITE_OK
+    else:
+        allowed = action == _FUNCTION and (second or "").lower() not in _FORBIDDEN_FUNCTIONS
+    return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
 
 def _asks(name: str, value: str | None) -> bool:
