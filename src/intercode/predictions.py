@@ -31,7 +31,7 @@ class Predictions:
 def load_predictions(path: str | Path, tasks: Sequence[Task]) -> Predictions:
     """Raises `UsageError` if the file cannot be read, `DataError` naming the line if it does not fit the tasks."""
     try:
-        lines = Path(path).read_text("utf-8").splitlines()
+        lines = Path(path).read_text("utf-8-sig").removesuffix("\n").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"the predictions {path} cannot be read: {error}") from error
     first = next((line for line in lines if line.strip()), "")

@@ -141,7 +141,8 @@ def _levels(row: Summary, levels: Sequence[str]) -> dict[str, str]:
 def _made(rows: Sequence[Mapping[str, str]], shown: Sequence[str]) -> Table:
     made = Table(box=SIMPLE_HEAD, pad_edge=False)
     for name in shown:
-        made.add_column(name, justify="left" if name in ("agent", "model", "env") else "right", no_wrap=True)
+        text = name in ("agent", "model", "env")  # a long one is folded, so that no number is cut
+        made.add_column(name, justify="left" if text else "right", no_wrap=not text, overflow="fold" if text else "ellipsis")
     for row in rows:
         made.add_row(*(Text(row[name]) for name in shown))  # as they are: brackets in a name are no markup
     return made

@@ -6,6 +6,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -274,3 +275,15 @@ def test_a_code_and_its_name_change_together() -> None:
     made = perturbed([table], (), "seed")["t"]
     assert all(names[str(code)] == name for _, code, name, _ in made)
     assert [row[1] for row in sorted(made)[:80]] != [row[1] for row in rows]  # type: ignore[type-var]
+
+
+def test_keys_follow_the_pattern_of_the_old_ones() -> None:
+    rows = tuple((f"{n:03d}", date(2024, 1, n), f"AB-{n}", n) for n in range(1, 9))
+    table = Relation("t", ("code", "day", "plate", "n"), (False,) * 4, ((0,), (1,), (2,)), (), rows)
+    made = perturbed([table], (), "seed")["t"]
+    assert len(made) > 8
+    assert all(len({row[place] for row in made}) == len(made) for place in range(3))
+    for code, day, plate, _ in made:
+        assert isinstance(day, date)
+        assert re.fullmatch(r"0\d\d", str(code))
+        assert re.fullmatch(r"[A-Z]{2}-\d", str(plate))

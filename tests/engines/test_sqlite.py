@@ -113,3 +113,34 @@ def test_sqlite_files_are_loaded_as_they_are(tmp_path: Path) -> None:
             do(engine, "DELETE FROM t")
             engine.open(name)
             assert rows(engine, "SELECT COUNT(*) FROM t") == [(2,)]
+
+
+def test_a_write_to_a_file_in_wal_mode_is_noticed(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "logged.sqlite")
+    assert connection.execute("PRAGMA journal_mode = WAL").fetchall() == [("wal",)]
+    connection.executescript("CREATE TABLE t (a INT); INSERT INTO t VALUES (1), (2)")
+    connection.close()
+    content = databases(tmp_path)
+    with sqlite.SqliteEngine(sqlite.prepare(content), content) as engine:
+        engine.open("logged")
+        do(engine, "UPDATE t SET a = 7")
+        engine.open("logged")
+        assert rows(engine, "SELECT a FROM t") == [(1,), (2,)]
+
+
+def test_text_that_is_not_utf8_may_come_late(embedded: Engine) -> None:
+    """The rows before it were on their way already."""
+    statement = "SELECT CASE n WHEN 150 THEN CAST(x'ff41' AS TEXT) ELSE 'row ' || n END FROM seed WHERE n < 180 ORDER BY n"
+    found = rows(embedded, statement)
+    assert [len(found), found[149], found[150], found[179]] == [180, ("row 149",), ("\udcffA",), ("row 179",)]
+
+
+def test_large_results_keep_their_types(embedded: Engine) -> None:
+    statement = (
+        "SELECT n, CASE WHEN n % 3 THEN n * 0.5 END, "
+        "CASE n % 4 WHEN 0 THEN n WHEN 1 THEN 'a' || char(0) WHEN 2 THEN x'00' END, "
+        "NULL, 9223372036854775807 - n, '' FROM seed ORDER BY n"
+    )
+    odd = {0: lambda n: n, 1: lambda n: "a\0", 2: lambda n: b"\0", 3: lambda n: None}
+    expected = [(n, n * 0.5 if n % 3 else None, odd[n % 4](n), None, 2**63 - 1 - n, "") for n in range(200)]
+    assert repr(rows(embedded, statement)) == repr(expected)

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from intercode.errors import UsageError
-from intercode.sandbox.base import MIB
+from intercode.errors import SandboxDied, SandboxError, UsageError
+from intercode.sandbox.base import MIB, Sandbox
 from intercode.types import Table
 
 
@@ -100,3 +100,16 @@ class Engine(ABC):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+_LIMIT_PASSED = "exceeded: all processes were killed"
+
+
+def died(sandbox: Sandbox, message: str) -> SandboxDied:
+    """The error for a server that is gone. A sandbox ends everything in it at its limits on memory and processes, and says so
+    to whoever asks next: then the agent's statement did it, however the episode would go another time."""
+    try:
+        said = sandbox.exec("", argv=["true"], cwd="/", timeout=2).output
+    except SandboxError as error:
+        return SandboxDied(message, by_agent=isinstance(error, SandboxDied) and error.by_agent)
+    return SandboxDied(f"{message} {said.strip()}".strip(), by_agent=_LIMIT_PASSED in said)

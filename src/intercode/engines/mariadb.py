@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from intercode.engines import mariadbd
-from intercode.engines.base import Answer, Caps, Engine
+from intercode.engines.base import Answer, Caps, Engine, died
 from intercode.engines.mariadbd import Prepared, Server
 from intercode.engines.session import Overrun, Session, SessionLost
 from intercode.errors import DataError, ForkError, SandboxDied, UsageError
@@ -33,11 +33,9 @@ _COUNTERS = (
     "Com_repair",
 )
 _MARK = (
-    "SELECT @@gtid_binlog_pos, GROUP_CONCAT(variable_value ORDER BY variable_name), "
-    "(SELECT COUNT(*) FROM information_schema.processlist WHERE user LIKE 'agent\\_%') "
+    "SELECT @@gtid_binlog_pos, GROUP_CONCAT(variable_value ORDER BY variable_name) "
     f"FROM information_schema.global_status WHERE variable_name IN {_COUNTERS}"
 )
-_AGENTS = "SELECT id FROM information_schema.processlist WHERE user LIKE 'agent\\_%'"
 _HELD = "SELECT DISTINCT lock_type, table_schema, table_name FROM information_schema.metadata_lock_info WHERE thread_id = {}"
 _TEMPORARY = "SHOW SESSION STATUS WHERE variable_name IN ('Com_create_temporary_table', 'Com_drop_temporary_table')"
 _KILL = 0.25
@@ -163,10 +161,10 @@ class MariadbEngine(Engine):
     def _settled(self) -> _Mark:
         """What is counted once the server has let go of the last session: its locks, its transaction."""
         for _ in range(_PATIENCE):
-            *mark, sessions = self._look()
-            if sessions == 0:
-                return _Mark(*mark)
-            for (number,) in self._server.admin.query(_AGENTS):
+            agents = self._agents()
+            if not agents:
+                return self._mark()
+            for number in agents:
                 self._stop("CONNECTION", number)
         raise SessionLost("a session does not end")
 
@@ -213,7 +211,7 @@ class MariadbEngine(Engine):
             yield
         except (SessionLost, Overrun, SandboxDied, MySQLError) as error:
             self._broken = True
-            raise SandboxDied(f"the database server died {when} ({error or 'it does not stop'})") from None
+            raise died(self._server.sandbox, f"the database server died {when} ({error or 'it does not stop'})") from None
 
     def _resumed(self, lost: Session) -> Answer:
         """A new session in the place of one that was killed; raises `SessionLost` if the server itself is gone."""
@@ -267,11 +265,13 @@ class MariadbEngine(Engine):
         self._began = self._mark()
         self._log, self._position, *_ = self._server.admin.query("SHOW MASTER STATUS")[0]
 
-    def _look(self) -> tuple[Any, ...]:
-        return self._server.admin.query(_MARK, seconds=10)[0]
+    def _agents(self) -> list[int]:
+        """The agent's sessions, those that are about to end among them."""
+        listed = self._server.admin.query("SHOW PROCESSLIST", seconds=10)
+        return [number for number, user, *_ in listed if str(user).startswith("agent_")]
 
     def _mark(self) -> _Mark:
-        return _Mark(*self._look()[:2])
+        return _Mark(*self._server.admin.query(_MARK, seconds=10)[0])
 
     def _stop(self, what: str, number: int) -> None:
         from pymysql.err import MySQLError

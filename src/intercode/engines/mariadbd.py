@@ -199,6 +199,7 @@ class Server:
         first.close()
         self.password = password
         self.admin = self.session("root", many=True)
+        self.admin.query(f"SET tmp_memory_table_size = {MIB}")  # looks at the server's counters do not make files
 
 
 def _program(name: str) -> str | None:

@@ -8,26 +8,31 @@
 
 PyMySQL's own time-out closes the connection and stops nothing in the server, so the socket that it is given here (`Line`)
 watches the time and calls for help. The agent can change each of the server's time limits; this one it cannot reach.
+`rows.py` reads the rows.
 """
 
 from __future__ import annotations
 
 import io
 import socket
+import struct
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from intercode.engines.base import Answer, Caps
 from intercode.types import Table
+
+if TYPE_CHECKING:
+    from intercode.engines.rows import Result
 
 Stop = Callable[[str, int], None]
 """Stops what a session does: `QUERY` or `CONNECTION`, and the session's number."""
 
 _RESCUES = (("QUERY", 0.2), ("CONNECTION", 0.15))
 """What is killed in turn, and the seconds in which that must have shown."""
-_BATCH = 256
 _BUFFER = 1 << 16
+_TIMEVAL = struct.Struct("ll")
 _INTERRUPTED = 1317
 _GONE = (0, 1927, 2006, 2013)
 """Errors of the line, and of a session that was killed."""
@@ -44,18 +49,19 @@ class SessionLost(Exception):
 class Line(io.RawIOBase):
     """What PyMySQL takes for a socket. `arm` sets when time is up; then `rescue` is asked for more, by the number of the call.
 
-    `received`: bytes since then. `overdue`: time was up.
+    `overdue`: it was. The kernel keeps the time: Python's own time-outs cost a system call each.
     """
 
     def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(True)
         self._sock = sock
         self._timeout = self._until = 0.0
         self._rescue: Callable[[int], float] = _no_rescue
-        self._calls = self.received = 0
+        self._calls, self._fresh = 0, True
 
     def arm(self, seconds: float, rescue: Callable[[int], float]) -> None:
         self._until, self._rescue = time.monotonic() + seconds, rescue
-        self._calls = self.received = 0
+        self._calls, self._fresh = 0, True
         self._wait_at_most(seconds)
 
     @property
@@ -63,24 +69,24 @@ class Line(io.RawIOBase):
         return self._calls > 0
 
     def readinto(self, buffer: Any) -> int:
+        in_time, self._fresh = self._fresh, False
         while True:
             try:
-                if self.received or self._calls:
+                if not in_time:
                     self._wait_at_most(self._until - time.monotonic())
-                count = self._sock.recv_into(buffer)
-            except TimeoutError:
+                return self._sock.recv_into(buffer)
+            except (BlockingIOError, TimeoutError):
                 self._calls += 1
-                self._until = self._rescue(self._calls) + time.monotonic()
-                continue
-            self.received += count
-            return count
+                self._until, in_time = self._rescue(self._calls) + time.monotonic(), False
 
     def _wait_at_most(self, seconds: float) -> None:
         if seconds <= 0:
             raise TimeoutError
         if seconds != self._timeout:
             self._timeout = seconds
-            self._sock.settimeout(seconds)
+            value = _TIMEVAL.pack(int(seconds), max(int(seconds % 1 * 1e6), 1))
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
 
     # -- what PyMySQL calls -----------------------------------------------------------------------------------------
 
@@ -112,13 +118,14 @@ class Session:
     ) -> None:
         """`many`: several statements may go in one piece. Raises pymysql's `OperationalError` for a refused login, and
         `SessionLost` if the server goes meanwhile."""
-        from pymysql.connections import Connection
         from pymysql.constants import CLIENT
+
+        from intercode.engines.rows import RowConnection
 
         self._stop: Stop = lambda what, number: None
         self._line = Line(sock)
         self._line.arm(seconds, _no_rescue)
-        self._connection = Connection(
+        self._connection = RowConnection(
             user=user,
             password=password,
             database=db,
@@ -206,39 +213,24 @@ class Session:
             return tuple(rows)
 
     def _ask(self, statement: str, caps: Caps, stop: Stop) -> Answer:
-        from pymysql.cursors import SSCursor
-
-        cursor = SSCursor(self._connection)
-        cursor.execute(statement)
-        if cursor.description is None:
-            affected = max(cursor.rowcount, 0)
-            cursor.close()
-            return Answer(affected=affected, timed_out=self._line.overdue)
-        columns = tuple(str(column[0]) for column in cursor.description)
-        rows, cut = self._rows(cursor, caps)
+        result = self._connection.ask(statement)
+        if result.description is None:
+            self._connection.drain(result)
+            return Answer(affected=max(result.affected_rows, 0), timed_out=self._line.overdue)
+        columns = tuple([column[0] for column in result.description])
+        rows, cut = _rows(result, caps)
         if cut:
             stop("QUERY", self.number)
-        self._leave(cursor, killed=cut)
+        self._leave(result, killed=cut)
         return Answer(Table(columns, rows, cut), timed_out=self._line.overdue)
 
-    def _rows(self, cursor: Any, caps: Caps) -> tuple[tuple[tuple[Any, ...], ...], bool]:
-        rows: list[tuple[Any, ...]] = []
-        most = 2 * caps.bytes
-        while batch := cursor.fetchmany(min(_BATCH, caps.rows + 1 - len(rows))):
-            rows += batch
-            if len(rows) > caps.rows or self._line.received > most:
-                break
-        else:
-            return _fitting(rows, caps, cut=False) if self._line.received > caps.bytes else (tuple(rows), False)
-        return _fitting(rows[: caps.rows], caps, cut=True)
-
-    def _leave(self, cursor: Any, *, killed: bool) -> None:
+    def _leave(self, result: Result, *, killed: bool) -> None:
         """Read away what is left, also a procedure's further results. A killed session gets its error here, or with the next
         statement."""
         from pymysql import err
 
         try:
-            _drain(cursor)
+            self._connection.drain(result)
             if killed:
                 self._connection.ping(reconnect=False)
         except err.MySQLError as error:
@@ -260,13 +252,11 @@ def _no_rescue(call: int) -> float:
     raise Overrun
 
 
-def _drain(cursor: Any) -> None:
-    while True:
-        while cursor.fetchmany(_BATCH):
-            pass
-        if not cursor.nextset():
-            break
-    cursor.close()
+def _rows(result: Result, caps: Caps) -> tuple[tuple[tuple[Any, ...], ...], bool]:
+    rows = result.fetch(caps.rows, 2 * caps.bytes)
+    if len(rows) > caps.rows or result.unbuffered_active:
+        return _fitting(rows[: caps.rows], caps, cut=True)
+    return _fitting(rows, caps, cut=False) if result.taken > caps.bytes else (tuple(rows), False)
 
 
 def _code(error: Any) -> int:

@@ -1,6 +1,7 @@
 """The SQLite engine: a small server inside the wall (`sqlite_guest.py`) that holds the databases as files.
 
     host ── LocalSandbox.connect ──► /srv/sqlite/door ──► sqlite_guest ──► pristine/ (a cached layer), work/ (tmpfs)
+            (sqlite_line.py reads the answers)
 
 The host never opens a database file. A statement that SQLite does not let itself be stopped in (one endless function call)
 costs the server its life, not the content: a new one goes on with the same file.
@@ -11,15 +12,15 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import socket
-import struct
 import time
 from pathlib import Path
 from typing import Any
 
 from intercode.engines import sqlite_guest
-from intercode.engines.base import Answer, Caps, Engine
+from intercode.engines.base import Answer, Caps, Engine, died
 from intercode.engines.dump import Databases
+from intercode.engines.sqlite_guest import RUN, SECONDS
+from intercode.engines.sqlite_line import Line
 from intercode.errors import DataError, ForkError, SandboxDied, SandboxError, UsageError
 from intercode.sandbox import cache, template
 from intercode.sandbox.base import MIB, Limits
@@ -27,17 +28,15 @@ from intercode.sandbox.identity import identity
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
 from intercode.sandbox.wall import Wall, guest_python
-from intercode.types import Table
 
 _PLACE = "/srv/sqlite"
 _DOOR = f"{_PLACE}/door"
-_HEADER = struct.Struct("!I")
 _LAYOUT = "1"
 _GRACE = 0.3
 """Seconds that the server may take over a statement's own limit."""
 _PATIENCE = 20.0
 _POLL = 0.001
-_LARGEST_REPLY = 1 << 30
+_LARGEST_FILE = 1 << 30
 
 _FILL = """
 import pathlib, sqlite3, sys
@@ -84,7 +83,7 @@ class SqliteEngine(Engine):
         self._alive()
         try:
             self._ask({"op": "open", "db": db}, wait=_PATIENCE)
-        except SandboxDied:
+        except (SandboxDied, TimeoutError):
             self._restart()
             self._ask({"op": "open", "db": db}, wait=_PATIENCE)
         self._db = db
@@ -92,18 +91,27 @@ class SqliteEngine(Engine):
     def run(self, statement: str, *, seconds: float) -> Answer:
         if self._db is None or self._broken:
             raise UsageError("no database is open; call open(db) first")
+        body = RUN + SECONDS.pack(seconds) + statement.encode("utf-8", "surrogatepass")
         try:
-            return _answer(self._ask({"op": "run", "statement": statement, "seconds": seconds}, wait=seconds + _GRACE))
+            return self._line.statement(body, seconds + _GRACE)
         except TimeoutError:
             self._revive()
             self._ask({"op": "resume", "db": self._db}, wait=_PATIENCE)
             return Answer(error="interrupted", timed_out=True, lost=True)
+        except (OSError, ValueError, EOFError) as error:
+            raise self._dead("a statement", error) from None
 
     def run_gold(self, db: str, statement: str, *, seconds: float = 60.0) -> Answer:
         db = self.name_of(db)
         self._alive()
         head = {"op": "gold", "db": db, "statement": statement, "seconds": seconds}
-        return _answer(self._ask(head, wait=seconds + _GRACE))
+        try:
+            return self._line.statement(json.dumps(head).encode(), seconds + _GRACE)
+        except TimeoutError:  # in a function that SQLite does not let be stopped: the next `open` needs another server
+            self._broken = True
+            return Answer(error="interrupted", timed_out=True, lost=True)
+        except (OSError, ValueError, EOFError) as error:
+            raise self._dead("a gold", error) from None
 
     def schema(self, db: str) -> str:
         answer = self.run_gold(
@@ -144,13 +152,13 @@ class SqliteEngine(Engine):
         words = [python, "-I", "-S", f"{_PLACE}/server.py", _PLACE, _DOOR, str(self._caps.rows), str(self._caps.bytes)]
         command = f"rm -f {_DOOR}; exec >{_PLACE}/said 2>&1; {' '.join(words)} & echo $! >{_PLACE}/pid"
         self._sandbox.exec("", argv=["bash", "-c", command], cwd="/")
-        self._line, self._wait = self._connect(), 0.0
+        self._line = self._connect()
 
-    def _connect(self) -> socket.socket:
+    def _connect(self) -> Line:
         until = time.monotonic() + _PATIENCE
         while True:
             try:
-                return self._sandbox.connect(_DOOR)
+                return Line(self._sandbox.connect(_DOOR))
             except OSError:
                 if time.monotonic() > until:
                     said = self._sandbox.read(f"{_PLACE}/said").decode(errors="replace")
@@ -181,34 +189,16 @@ class SqliteEngine(Engine):
 
     def _ask(self, head: dict[str, Any], *, wait: float) -> dict[str, Any]:
         """Raises `TimeoutError` if there is no reply in time, `SandboxDied` if there is no server."""
-        body = json.dumps(head).encode()
         try:
-            if wait != self._wait:
-                self._wait = wait
-                self._line.settimeout(wait)
-            self._line.sendall(_HEADER.pack(len(body)) + body)
-            return self._reply()
+            return self._line.request(head, wait)
         except TimeoutError:
             raise
         except (OSError, ValueError, EOFError) as error:
-            self._broken = True
-            raise SandboxDied(f"the SQLite server died during {head['op']} ({error or 'its end of the line closed'})") from None
+            raise self._dead(head["op"], error) from None
 
-    def _reply(self) -> dict[str, Any]:
-        data = self._line.recv(1 << 16)
-        if len(data) < _HEADER.size:
-            raise EOFError
-        (size,) = _HEADER.unpack_from(data)
-        if size > _LARGEST_REPLY:
-            raise ValueError("a reply that is too large")
-        pieces, missing = [data[_HEADER.size :]], size - len(data) + _HEADER.size
-        while missing > 0:
-            pieces.append(self._line.recv(min(missing, 1 << 20)))
-            missing -= len(pieces[-1])
-            if not pieces[-1]:
-                raise EOFError
-        reply: dict[str, Any] = json.loads(b"".join(pieces))
-        return reply
+    def _dead(self, when: str, error: Exception) -> SandboxDied:
+        self._broken = True
+        return died(self._sandbox, f"the SQLite server died during {when} ({error or 'its end of the line closed'})")
 
     def _twin(self, *, changed: bool) -> SqliteEngine:
         twin = SqliteEngine(self._prepared, self._source, caps=self._caps)
@@ -216,7 +206,7 @@ class SqliteEngine(Engine):
             assert self._db is not None
             if changed:
                 path = f"{_PLACE}/work/{self._db}.sqlite"
-                twin._sandbox.write(path, self._sandbox.read(path, limit=_LARGEST_REPLY))
+                twin._sandbox.write(path, self._sandbox.read(path, limit=_LARGEST_FILE))
                 twin._ask({"op": "resume", "db": self._db}, wait=_PATIENCE)
                 twin._db = self._db
             else:
@@ -225,17 +215,6 @@ class SqliteEngine(Engine):
             twin.close()
             raise
         return twin
-
-
-def _answer(reply: dict[str, Any]) -> Answer:
-    if "error" in reply:
-        return Answer(error=reply["error"], timed_out=reply["late"])
-    if "rows" not in reply:
-        return Answer(affected=reply["affected"])
-    rows = reply["rows"]
-    if reply["bytes"]:
-        rows = [[bytes.fromhex(value["b"]) if isinstance(value, dict) else value for value in row] for row in rows]
-    return Answer(Table(tuple(reply["columns"]), tuple(map(tuple, rows)), reply["cut"]))
 
 
 def _limits(databases: Databases) -> Limits:

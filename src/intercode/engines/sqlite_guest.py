@@ -1,10 +1,17 @@
 """The SQLite server inside the sandbox: one process, one client, one statement at a time. Standard library only.
 
-    PLACE/pristine/NAME.sqlite   read-only, for the referee     requests   {"op": "open" | "run" | "gold" | "changed", …}
-    PLACE/work/NAME.sqlite       the agent's copy, on tmpfs     replies    {"columns", "cut", "rows"}, {"error", "late"}, …
+    PLACE/pristine/NAME.sqlite   read-only, for the referee
+    PLACE/work/NAME.sqlite       the agent's copy, on tmpfs
 
-Values cross as JSON: None, int, float, str (what is not UTF-8 as surrogates); bytes as {"b": hex}, flagged by `bytes`. A copy
-counts as written when the change counter in its header has moved, and is made anew at the next `open`.
+A frame is its length (4 bytes) and what its first byte says:
+
+    request   R  the seconds as a double, and a statement of the agent's       {  {"op": "open" | "gold" | "changed", …}
+    reply     [  [columns, rows]: a small table, whole                         {  {"affected"}, {"error", "late"}, …
+              #  some rows by column (`packed`); more frames follow, the last {"columns", "cut"} or {"error", "late"}
+              !  forget the rows so far, they come again
+
+Text that is not UTF-8 crosses as surrogates. A copy counts as written when the change counter in its header has moved, and is
+made anew at the next `open`.
 
 The authorizer is what the agent is held by: no other file, no extension, and of the pragmas only those that tell.
 """
@@ -14,6 +21,8 @@ from __future__ import annotations
 import functools
 import json
 import os
+import resource
+import select
 import shutil
 import socket
 import sqlite3
@@ -21,9 +30,12 @@ import struct
 import sys
 import time
 import urllib.parse
+from array import array
+from collections.abc import Iterator
 from typing import Any
 
-HEADER = struct.Struct("!I")
+HEADER, SECONDS = struct.Struct("!I"), struct.Struct("!d")
+RUN, SOME, AGAIN = b"R", b"#", b"!"
 _TELLING = """
 table_info table_xinfo table_list index_list index_info index_xinfo foreign_key_list foreign_key_check database_list
 collation_list function_list pragma_list compile_options encoding user_version application_id data_version freelist_count
@@ -32,15 +44,23 @@ page_count page_size schema_version integrity_check quick_check
 TELLING = frozenset(_TELLING.split())
 SETTING = frozenset(("foreign_keys", "recursive_triggers", "case_sensitive_like", "reverse_unordered_selects"))
 """Pragmas of the session, which may be set as well."""
+_PRAGMAS = ("synchronous=OFF", "temp_store=MEMORY", "trusted_schema=OFF", "cell_size_check=ON", "locking_mode=EXCLUSIVE")
+"""Nobody else reads the file, and to lock it anew for each statement would take longer than most statements."""
 _FORBIDDEN_FUNCTIONS = frozenset(("load_extension", "fts3_tokenizer", "writefile", "readfile", "edit"))
 _ATTACH, _DETACH, _PRAGMA, _FUNCTION = 24, 25, 19, 31
+_WATCHED = frozenset((_ATTACH, _DETACH, _PRAGMA, _FUNCTION))
 _STEPS = 2000
 """Instructions of SQLite's machine between two looks at the clock."""
-_BATCH = 64
+_FEW, _BATCH = 64, 512
+"""Rows that are asked for at first, and then."""
 _LIMIT_LENGTH, _LONGEST = 0, 64 << 20
 _KEPT = 128 << 20
 """Bytes of copies that are kept for the next time."""
+_MEMORY = 768 << 20
+"""Bytes of this process: below what its sandbox is ended at, so that a greedy statement gets an error."""
+_MOMENT, _MOST_ASLEEP = 60e-6, 64
 _as_text = functools.partial(str, encoding="utf-8", errors="surrogateescape")
+_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Server:
@@ -53,9 +73,16 @@ class Server:
         self._late = False
         os.makedirs(f"{place}/work", exist_ok=True)
 
-    def answer(self, request: dict[str, Any]) -> bytes:
-        reply = getattr(self, request.pop("op"))(**request)
-        return reply if isinstance(reply, bytes) else _encode(reply)
+    def answer(self, request: bytes) -> Iterator[bytes]:
+        """The frames, without their lengths."""
+        if request[:1] == RUN:
+            assert self._agent is not None
+            (seconds,) = SECONDS.unpack_from(request, 1)
+            return self._execute(self._agent, request[1 + SECONDS.size :].decode("utf-8", "surrogatepass"), seconds)
+        words = json.loads(request)
+        if words["op"] == "gold":
+            return self.gold(words["db"], words["statement"], words["seconds"])
+        return iter([_encode(getattr(self, words.pop("op"))(**words))])
 
     # -- requests ---------------------------------------------------------------------------------------------------
 
@@ -66,6 +93,7 @@ class Server:
         if made:
             self._make_room(os.path.getsize(self._pristine(db)))
             shutil.copyfile(self._pristine(db), self._copy(db))
+            _end_wal(self._copy(db))
         self._enter(db, self._counter(self._copy(db)))
         return {"made": made}
 
@@ -74,14 +102,10 @@ class Server:
         self._enter(db, self._counter(self._pristine(db)))
         return {}
 
-    def run(self, statement: str, seconds: float) -> bytes:
-        assert self._agent is not None
-        return self._execute(self._agent, statement, seconds)
-
-    def gold(self, db: str, statement: str, seconds: float) -> bytes:
+    def gold(self, db: str, statement: str, seconds: float) -> Iterator[bytes]:
         connection = self._connect(f"file:{urllib.parse.quote(self._pristine(db))}?mode=ro&immutable=1")
         try:
-            return self._execute(connection, statement, seconds)
+            yield from self._execute(connection, statement, seconds)
         finally:
             connection.close()
 
@@ -138,8 +162,7 @@ class Server:
 
     def _connect(self, path: str) -> sqlite3.Connection:
         connection = sqlite3.connect(path, isolation_level=None, uri=path.startswith("file:"))
-        connection.text_factory = _as_text
-        for pragma in ("synchronous=OFF", "temp_store=MEMORY", "trusted_schema=OFF", "cell_size_check=ON"):
+        for pragma in _PRAGMAS:
             connection.execute("PRAGMA " + pragma)
         if hasattr(connection, "setlimit"):  # since Python 3.11
             connection.setlimit(_LIMIT_LENGTH, _LONGEST)
@@ -151,68 +174,137 @@ class Server:
         self._late = time.monotonic() > self._until
         return int(self._late)
 
-    def _execute(self, connection: sqlite3.Connection, statement: str, seconds: float) -> bytes:
+    def _execute(self, connection: sqlite3.Connection, statement: str, seconds: float) -> Iterator[bytes]:
+        """A SELECT changes nothing: it is run as if all text were UTF-8, which is quicker, and once more if some is not."""
         self._until, self._late = time.monotonic() + seconds, False
+        twice = statement.lstrip()[:6].upper() == "SELECT"
+        connection.text_factory = str if twice else _as_text
         try:
-            cursor = connection.execute(statement)
-            if cursor.description is None:
-                return _encode({"affected": max(cursor.rowcount, 0)})
-            return self._result(cursor)
+            yield from self._result(connection.execute(statement))
         except (sqlite3.Error, sqlite3.Warning, ValueError, MemoryError) as error:
-            return _encode({"error": str(error) or "out of memory", "late": self._late})
+            if not twice or "decode to UTF-8" not in str(error):
+                yield self._failed(error)
+                return
+            yield AGAIN
+            yield from self._execute_tolerantly(connection, statement)
 
-    def _result(self, cursor: sqlite3.Cursor) -> bytes:
-        """Encoded batch by batch, as the size of the text is what counts."""
-        pieces: list[bytes] = []
-        left, room, cut, special = self._rows, self._size, False, False
-        while not cut and (batch := cursor.fetchmany(min(_BATCH, left + 1))):
-            piece, flagged = _rows(batch)
+    def _execute_tolerantly(self, connection: sqlite3.Connection, statement: str) -> Iterator[bytes]:
+        connection.text_factory = _as_text
+        try:
+            yield from self._result(connection.execute(statement))
+        except (sqlite3.Error, sqlite3.Warning, ValueError, MemoryError) as error:
+            yield self._failed(error)
+
+    def _failed(self, error: Exception) -> bytes:
+        return _encode({"error": str(error) or "out of memory", "late": self._late})
+
+    def _result(self, cursor: sqlite3.Cursor) -> Iterator[bytes]:
+        if cursor.description is None:
+            yield _encode({"affected": max(cursor.rowcount, 0)})
+            return
+        columns = [column[0] for column in cursor.description]
+        asked = min(_FEW, self._rows + 1)
+        batch = cursor.fetchmany(asked)
+        whole = _small(columns, batch) if len(batch) < asked else b""
+        if whole and len(whole) <= self._size:
+            yield whole
+        else:
+            yield from self._stream(columns, cursor, batch)
+
+    def _stream(self, columns: list[str], cursor: sqlite3.Cursor, batch: list[tuple[Any, ...]]) -> Iterator[bytes]:
+        """Rows as they come, so that the client reads the first while the next are fetched."""
+        left, room, cut = self._rows, self._size, False
+        while batch and not cut:
+            piece = packed(batch)
             if len(batch) > left or len(piece) > room:
-                piece, cut = _fitting(batch[:left], room), True
-            pieces += [piece] if piece else []
-            left, room, special = left - len(batch), room - len(piece), special or flagged
-        head = {"columns": [column[0] for column in cursor.description], "cut": cut, "bytes": special}
+                batch, cut = _fitting(batch[:left], room), True
+                piece = packed(batch)
+            yield piece
+            left, room = left - len(batch), room - len(piece)
+            if self._tick():
+                raise sqlite3.OperationalError("interrupted")
+            batch = [] if cut else cursor.fetchmany(min(_BATCH, left + 1))
         cursor.close()
-        return _encode(head)[:-1] + b', "rows": [' + b",".join(pieces) + b"]}"
+        yield _encode({"columns": columns, "cut": cut})
 
 
-def _rows(batch: list[tuple[Any, ...]]) -> tuple[bytes, bool]:
-    """The rows as JSON without the outer brackets, and whether there are bytes among the values."""
+def _end_wal(path: str) -> None:
+    """In this mode, which is the file's own, the header would not count what is written."""
+    with open(path, "rb") as file:
+        mode = file.read(20)[18:]
+    if mode == b"\2\2":
+        connection = sqlite3.connect(path)
+        connection.execute("PRAGMA journal_mode=DELETE")
+        connection.close()
+
+
+def _small(columns: list[str], rows: list[tuple[Any, ...]]) -> bytes:
+    """Empty if there are bytes among the values."""
     try:
-        return json.dumps(batch)[1:-1].encode(), False
+        return _json([columns, rows]).encode("utf-8", "surrogateescape")
     except TypeError:
-        return json.dumps([[_plain(value) for value in row] for row in batch])[1:-1].encode(), True
+        return b""
 
 
-def _fitting(batch: list[tuple[Any, ...]], room: int) -> bytes:
-    pieces: list[bytes] = []
-    for row in batch:
-        piece, _ = _rows([row])
-        room -= len(piece) + 1
-        if room < 0:
-            break
-        pieces.append(piece)
-    return b",".join(pieces)
+def packed(rows: list[tuple[Any, ...]]) -> bytes:
+    """SOME, [[kind, size, places of NULLs], …] by column, a line feed, and each column's values without the NULLs.
+
+    Kinds: q, d as `array` has them; t texts with NUL characters between; j JSON, with bytes as {"b": hex}.
+    """
+    heads, pieces = [], []
+    for column in zip(*rows):  # noqa: B905 (Python 3.9 runs this)
+        nulls = [place for place, value in enumerate(column) if value is None] if None in column else []
+        kind, data = _column([value for value in column if value is not None] if nulls else column)
+        heads.append([kind, len(data), nulls])
+        pieces.append(data)
+    return SOME + _json(heads).encode() + b"\n" + b"".join(pieces)
+
+
+def _column(values: Any) -> tuple[str, bytes]:
+    kinds = set(map(type, values))
+    kind = kinds.pop() if len(kinds) == 1 else None
+    if kind is int or kind is float:
+        code = "q" if kind is int else "d"
+        return code, array(code, values).tobytes()
+    if kind is str:
+        text = "\0".join(values)
+        if text.count("\0") == len(values) - 1:
+            return "t", text.encode("utf-8", "surrogateescape")
+    return "j", _json([_plain(value) for value in values]).encode("utf-8", "surrogateescape")
 
 
 def _plain(value: Any) -> Any:
     return {"b": value.hex()} if isinstance(value, bytes) else value
 
 
+def _fitting(rows: list[tuple[Any, ...]], room: int) -> list[tuple[Any, ...]]:
+    """The rows that go into the byte cap, by their own sizes."""
+    for number, row in enumerate(rows):
+        room -= 4 + sum(1 + _room(value) for value in row)
+        if room < 0:
+            return rows[:number]
+    return rows
+
+
+def _room(value: Any) -> int:
+    if isinstance(value, bytes):
+        return 2 * len(value) + 8
+    return len(value.encode("utf-8", "replace")) if isinstance(value, str) else 8
+
+
 def _encode(reply: dict[str, Any]) -> bytes:
-    return json.dumps(reply).encode()
+    return _json(reply).encode("utf-8", "surrogateescape")
 
 
 def _rights(action: int, first: str | None, second: str | None, db: str | None, trigger: str | None) -> int:
-    if action in (_ATTACH, _DETACH):
-        return sqlite3.SQLITE_DENY
+    if action not in _WATCHED:
+        return sqlite3.SQLITE_OK
     if action == _PRAGMA:
         name = (first or "").lower()
         allowed = name in SETTING or (name in TELLING and _asks(name, second))
-        return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
-    if action == _FUNCTION and (second or "").lower() in _FORBIDDEN_FUNCTIONS:
-        return sqlite3.SQLITE_DENY
-    return sqlite3.SQLITE_OK
+    else:
+        allowed = action == _FUNCTION and (second or "").lower() not in _FORBIDDEN_FUNCTIONS
+    return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
 
 def _asks(name: str, value: str | None) -> bool:
@@ -220,10 +312,40 @@ def _asks(name: str, value: str | None) -> bool:
     return value is None or name.startswith(("table_", "index_", "foreign_key_", "integrity_", "quick_"))
 
 
+class Vigil:
+    """Staying awake before a read, on either side: on an idle machine that is cheaper than to be put to sleep and woken.
+
+    It pays only while the other process has a processor to itself, and costs where they share one. So after a wait in vain the
+    next ones are taken asleep, twice as many each time.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._ready = select.poll()
+        self._ready.register(sock, select.POLLIN)
+        self._asleep, self._penalty = 0, 1
+
+    def __call__(self) -> None:
+        if self._asleep:
+            self._asleep -= 1
+        elif self._came():
+            self._penalty = 1
+        else:
+            self._asleep, self._penalty = self._penalty, min(2 * self._penalty, _MOST_ASLEEP)
+
+    def _came(self) -> bool:
+        until = time.perf_counter() + _MOMENT
+        while time.perf_counter() < until:
+            if self._ready.poll(0):
+                return True
+        return False
+
+
 def serve(line: socket.socket, server: Server) -> None:
+    vigil = Vigil(line)
     while data := line.recv(1 << 16):
-        reply = server.answer(json.loads(_rest(line, data)))
-        line.sendall(HEADER.pack(len(reply)) + reply)
+        for frame in server.answer(_rest(line, data)):
+            line.sendall(HEADER.pack(len(frame)) + frame)
+        vigil()
 
 
 def _rest(line: socket.socket, data: bytes) -> bytes:
@@ -236,7 +358,14 @@ def _rest(line: socket.socket, data: bytes) -> bytes:
     return data[HEADER.size :]
 
 
+def _bound_memory() -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    room = _MEMORY if most == resource.RLIM_INFINITY else min(most, _MEMORY)
+    resource.setrlimit(resource.RLIMIT_AS, (room, room))
+
+
 def main(place: str, path: str, rows: str, size: str) -> None:
+    _bound_memory()
     server = Server(place, int(rows), int(size))
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(path)

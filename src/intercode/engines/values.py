@@ -70,7 +70,9 @@ class Column:
         self._unnamed = [value for value in self.distinct if value not in self.held]
         self._places = _places(self.line, self.distinct)
         self.edges = _edges(self.line, self._places, literals)
-        self._numbers = itertools.count(max((one for one in self.distinct if isinstance(one, int)), default=0) + 1)
+        whole = [one for one in self.distinct if isinstance(one, int)]
+        self._whole = 0 < len(whole) == len(self.distinct)
+        self._beyond = itertools.count(max(self._places[-1:] or whole, default=0) + 1)
 
     def other(self, rng: Random, old: object) -> object:
         """A value that the column may hold, most often not the old one."""
@@ -117,15 +119,24 @@ class Column:
 
     def unused(self, rng: Random, taken: Collection[object]) -> object | None:
         """A new key in the pattern of the old ones; None if none was found."""
-        if self._present and all(isinstance(one, int) for one in self._present):
-            return next(self._numbers)
-        for _ in range(_TRIES if self._present else 0):
+        if self._whole:
+            return next(self._beyond)
+        for number in range(_TRIES if self._present else 0):
             old = rng.choice(self._present)
             place = self.line.place(old) if self.line else None
-            new = _respelt(rng, old) if place is None else self._anywhere(rng)
+            new = _respelt(rng, old) if place is None else self._off(rng, beyond=number > _TRIES // 2)
             if new is not None and new not in taken:
                 return new
         return None
+
+    def _off(self, rng: Random, *, beyond: bool) -> object | None:
+        """A value in the range, or beyond it; None beyond the last day there is."""
+        assert self.line is not None
+        place = next(self._beyond) if beyond else rng.randint(self._places[0], self._places[-1])
+        try:
+            return self.line.value(place)
+        except (OverflowError, ValueError):
+            return None
 
     def _at(self, place: int) -> object:
         assert self.line is not None
@@ -135,11 +146,6 @@ class Column:
         span = self._places[-1] - self._places[0]
         steps = rng.randint(1, max(span // 8, 1)) if rng.random() < 0.6 else self.line.day if self.line else 1
         return place + (steps if place - steps < self._places[0] or rng.random() < 0.5 else -steps)
-
-    def _anywhere(self, rng: Random) -> object:
-        assert self.line is not None
-        low, high = self._places[0], self._places[-1]
-        return self.line.value(rng.randint(low, high + (high - low) // 10 + 1))
 
 
 # -- lines --------------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ task ──► database(), execute_gold() ──► Gold: rows, and what their o
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,19 +28,24 @@ _NO_ROWS = Table((), ())
 
 @dataclass(frozen=True)
 class Worlds:
-    """Makers of engines. `robust`: play every solved task on the second contents, not only the general ones."""
+    """Makers of engines. `robust`: play every solved task on the second contents, not only the general ones.
+
+    `shown`: the engine as it may be written down, where its name holds a password.
+    """
 
     first: Callable[[], Engine]
     second: Callable[[], Engine] | None
     robust: bool
     digest: str
+    shown: str | None = None
 
     def facts(self) -> dict[str, Any]:
         """What decides results: the databases' content and the server."""
         with self.first() as engine:
             found = engine.facts()
         userland = {key: found[key] for key in ("engine", "version") if key in found}
-        return {"template": self.digest, "userland": userland, "server": found}
+        shown = {"engine": self.shown} if self.shown else {}
+        return {"template": self.digest, "userland": userland, "server": found, **shown}
 
 
 @dataclass(frozen=True)
@@ -79,11 +85,16 @@ def worlds(
     robust: bool,
     paper: bool,
 ) -> Worlds:
-    """Engines for the tasks. Databases of the caller's own go first. Raises `UsageError` where there are none."""
+    """Engines for the tasks. Databases of the caller's own go first. Raises `UsageError` where there are none.
+
+    A server named by its URL holds its databases itself and is never written to, so there are no second contents for it.
+    """
     if importlib.util.find_spec("sqlglot") is None:
         raise UsageError("SQL needs the libraries of the extra `sql`; install them with: pip install 'intercode[sql]'")
     if dump and databases:
         raise UsageError("give the databases with --dump FILE or with --databases DIR, not with both")
+    if engine is not None and "://" in engine:
+        return _foreign(engine, given=dump or databases, robust=robust)
     source = dump or databases or data.databases
     content = read_databases(Path(source)) if source else None
     make = engine_maker(engine, content)
@@ -92,6 +103,16 @@ def worlds(
     if wanted and content is not None:
         second = engine_maker(engine, second_databases(make, content, _literals(data.tasks, make)))
     return Worlds(make, second, robust, content.digest if content else str(engine))
+
+
+def _foreign(url: str, *, given: object, robust: bool) -> Worlds:
+    if given:
+        raise UsageError(f"the server of --engine URL holds its databases itself; leave {given} away, or use --engine mariadb")
+    if robust:
+        raise UsageError("--robust needs second contents, and nothing is written to the server of --engine URL")
+    scheme, _, rest = url.partition("://")
+    shown = f"{scheme}://{rest.rpartition('@')[2]}"
+    return Worlds(engine_maker(url, None), None, False, shown, shown)
 
 
 def database(task: Task, engine: Engine) -> str:
@@ -143,11 +164,12 @@ def _faults(answer: Answer) -> Iterator[str]:
 
 
 def _literals(tasks: Sequence[Task], make: Callable[[], Engine]) -> Mapping[str, set[str | int | float]]:
-    """The values that the golds name, by database: second contents keep them."""
+    """The values that the golds name, by database: second contents keep them. A task without one says so when played."""
     found: dict[str, set[str | int | float]] = defaultdict(set)
     with make() as engine:
         for task in tasks:
-            found[database(task, engine)] |= literals(task.gold, engine.dialect)
+            with contextlib.suppress(DataError):
+                found[database(task, engine)] |= literals(task.gold, engine.dialect)
     return found
 
 

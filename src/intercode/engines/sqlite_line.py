@@ -1,0 +1,156 @@
+"""The host's end of the line to the SQLite server (`sqlite_guest.py` has the frames): what is sent, and how it is read.
+
+    ask(body) ──► frame: the answer, or ──► Answer: # # # {  ──► the rows so far, then the rest of it
+
+What comes is data only: JSON, arrays of numbers, text. A frame that is none of it raises `ValueError`: a server that was taken
+over can say anything and do nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import time
+from array import array
+from collections.abc import Iterator
+from typing import Any
+
+from intercode.engines.base import Answer
+from intercode.engines.sqlite_guest import AGAIN, HEADER, SOME, Vigil
+from intercode.types import Table
+
+_LARGEST = 1 << 30
+"""Bytes of an answer."""
+_TIMEVAL = struct.Struct("ll")
+_CHUNK = 1 << 16
+_decoded = json.JSONDecoder().raw_decode
+_MALFORMED = (TypeError, LookupError, ArithmeticError, RecursionError)
+
+
+class Line:
+    """Raises `TimeoutError` where nothing comes in time, `EOFError` and `OSError` where the other end is gone."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(True)
+        self._sock, self._rest = sock, b""
+        self._wait = self._until = 0.0
+        self._vigil = Vigil(sock)
+
+    def close(self) -> None:
+        self._sock.close()
+
+    def ask(self, body: bytes, wait: float) -> bytes:
+        """The answer's first frame, `wait` seconds being allowed for all of it."""
+        self._until = time.monotonic() + wait
+        self._allow(wait)
+        try:
+            self._sock.sendall(HEADER.pack(len(body)) + body)
+        except BlockingIOError:
+            raise TimeoutError from None
+        self._vigil()
+        return self._frame()
+
+    def request(self, head: dict[str, Any], wait: float) -> dict[str, Any]:
+        """For what is no statement."""
+        reply = _parsed(self.ask(json.dumps(head).encode(), wait))
+        if not isinstance(reply, dict):
+            raise ValueError("no reply")
+        return reply
+
+    def statement(self, body: bytes, wait: float) -> Answer:
+        first = self.ask(body, wait)
+        try:
+            if first[:1] == b"[":
+                columns, rows = _parsed(first)
+                return Answer(Table(tuple(columns), tuple(map(tuple, rows))))
+            return self._streamed(first)
+        except _MALFORMED as error:
+            raise ValueError(f"an answer that is none: {error!r}") from None
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    def _streamed(self, frame: bytes) -> Answer:
+        rows: list[tuple[Any, ...]] = []
+        size = 0
+        while frame[:1] in (SOME, AGAIN):
+            size += len(frame)
+            if size > _LARGEST:
+                raise ValueError("an answer that is too large")
+            rows = [] if frame[:1] == AGAIN else rows + list(_unpacked(frame))
+            self._allow(max(self._until - time.monotonic(), 1e-3))
+            frame = self._frame()
+        return _ended(_parsed(frame), rows)
+
+    def _frame(self) -> bytes:
+        data, self._rest = self._rest, b""
+        while len(data) < HEADER.size:
+            data += self._receive(_CHUNK)
+        end = HEADER.size + HEADER.unpack_from(data)[0]
+        if end > _LARGEST:
+            raise ValueError("a frame that is too large")
+        if len(data) < end:
+            data = b"".join(self._more(data, end))
+        if len(data) > end:
+            self._rest = data[end:]
+        return data[HEADER.size : end]
+
+    def _more(self, data: bytes, end: int) -> Iterator[bytes]:
+        missing = end - len(data)
+        yield data
+        while missing > 0:
+            piece = self._receive(min(missing, 1 << 20))
+            missing -= len(piece)
+            yield piece
+
+    def _receive(self, most: int) -> bytes:
+        try:
+            data = self._sock.recv(most)
+        except BlockingIOError:
+            raise TimeoutError from None
+        if not data:
+            raise EOFError
+        return data
+
+    def _allow(self, seconds: float) -> None:
+        """The kernel keeps the time: Python's own time-outs cost a system call each."""
+        if seconds != self._wait:
+            self._wait = seconds
+            value = _TIMEVAL.pack(int(seconds), int(seconds % 1 * 1e6))
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
+
+
+def _parsed(text: bytes) -> Any:
+    return _decoded(text.decode("utf-8", "surrogateescape"))[0]
+
+
+def _ended(reply: dict[str, Any], rows: list[tuple[Any, ...]]) -> Answer:
+    if "error" in reply:
+        return Answer(error=reply["error"], timed_out=reply["late"])
+    if "columns" in reply:
+        return Answer(Table(tuple(reply["columns"]), tuple(rows), reply["cut"]))
+    return Answer(affected=reply["affected"])
+
+
+def _unpacked(frame: bytes) -> Iterator[tuple[Any, ...]]:
+    """The rows of what `sqlite_guest.packed` made."""
+    place = frame.index(b"\n") + 1
+    columns = []
+    for kind, size, nulls in _parsed(frame[1:place]):
+        values = _values(kind, frame[place : place + size])
+        for null in nulls:
+            values.insert(null, None)
+        columns.append(values)
+        place += size
+    return zip(*columns, strict=True)
+
+
+def _values(kind: str, data: bytes) -> list[Any]:
+    if kind == "t":
+        return data.decode("utf-8", "surrogateescape").split("\0")
+    if kind == "j":
+        return [bytes.fromhex(value["b"]) if isinstance(value, dict) else value for value in _parsed(data)]
+    if kind not in ("q", "d"):
+        raise ValueError(f"values of the kind {kind!r}")
+    return array(kind, data).tolist()
