@@ -89,6 +89,20 @@ def _apart(statement: str) -> str:
     return whole.sql(dialect="mysql")
 
 
+def _counted(statement: str) -> str:
+    """How many values of each selected column that is not aggregated are in one group."""
+    from sqlglot import exp, parse_one
+
+    whole = parse_one(statement, read="mysql")
+    if isinstance(whole, exp.Select):
+        free = [one.unalias().copy() for one in whole.selects if not one.find(exp.AggFunc)]
+        whole.set("expressions", [exp.Count(this=exp.Distinct(expressions=[one])) for one in free])
+        for part in ("order", "limit", "having"):
+            whole.set(part, None)
+    return whole.sql(dialect="mysql")
+
+
+COUNTED = Way("values counted", rewrite=_counted)
 UNSORTED = Way("groups unsorted", rewrite=_unsorted)
 STRICT = Way("ONLY_FULL_GROUP_BY", settings="SET SESSION sql_mode = CONCAT(@@sql_mode, ',ONLY_FULL_GROUP_BY')")
 DIALECT = [
@@ -194,15 +208,19 @@ def by_failing_gold(scene: Scene) -> Proof | None:
     """MariaDB's own ONLY_FULL_GROUP_BY refuses more than MySQL's: so every turn with this gold must have been scored so."""
     if scene.gold(STRICT).error is None:
         return None
-    for left in ("no rows", "the agent's own rows"):
-        if all(_scored_against(turn, left) for turn in _with_the_same_gold(scene)):
-            where = "here" if scene.gold().error else "with ONLY_FULL_GROUP_BY"
-            return Proof("gold that fails", f"the gold: refused {where}; scored against {left}")
+    where = "here" if scene.gold().error else "with ONLY_FULL_GROUP_BY"
+    if all(turn.hits(EMPTY) for turn in _with_the_same_gold(scene)):
+        return Proof("gold that fails", f"the gold: refused {where}; scored against no rows")
+    certain = scene.gold().error is not None or _mixed(scene)
+    if certain and all(turn.hits(turn.seen) for turn in _with_the_same_gold(scene)):
+        return Proof("gold that fails", f"the gold: refused {where}; scored against the agent's own rows")
     return None
 
 
-def _scored_against(scene: Scene, left: str) -> bool:
-    return scene.hits(EMPTY if left == "no rows" else scene.seen)
+def _mixed(scene: Scene) -> bool:
+    """Whether a column that the gold neither groups nor aggregates has several values in one group: MySQL refuses it then."""
+    counted = scene.gold(COUNTED).table
+    return counted is not None and any(isinstance(cell, int) and cell > 1 for row in counted.rows for cell in row)
 
 
 def _with_the_same_gold(scene: Scene) -> Iterator[Scene]:

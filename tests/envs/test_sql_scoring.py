@@ -14,6 +14,9 @@ from orchard import ENGINES, GOLDS, Pool, plays, pool, prepared, skip_unless_the
 
 import intercode
 from intercode.agents import Act, Moves, Step, gold, noop
+from intercode.engines import databases, engine_maker
+from intercode.envs.sql import SqlEnv
+from intercode.envs.sqlground import Worlds
 from intercode.errors import DataError, UsageError
 from intercode.runner.check import check
 from intercode.runner.run import evaluate
@@ -136,6 +139,20 @@ def test_a_fork_is_scored_elsewhere_too(make: Any) -> None:
         each.close()
 
 
+def test_a_gold_that_fails_elsewhere_costs_an_answer_nothing_but_in_a_general_task(tmp_path: Path) -> None:
+    tasks = prepared("sqlite").tasks
+    first = databases(write(tmp_path / "first") / "databases")
+    other = write(tmp_path / "other") / "databases"
+    (other / "orchard.sql").write_text("CREATE TABLE stump (id INTEGER);\n")
+    worlds = Worlds(engine_maker("sqlite", first), engine_maker("sqlite", databases(other)), True, "")
+    env = SqlEnv(tasks, worlds)
+    score = plays(env, "lost", GOLDS["lost"])
+    assert (score.success, "robust" in score.parts) == (True, False)
+    with pytest.raises(DataError, match="task weights: gold fails"):
+        plays(env, "weights", GOLDS["weights"])
+    env.close()
+
+
 # -- golds that are no yardstick ----------------------------------------------------------------------------------------
 
 BROKEN = [
@@ -193,8 +210,6 @@ def test_a_gold_that_fails_is_an_error_under_exact_and_earns_nothing_under_paper
 def test_a_gold_without_end_is_found_and_the_server_lives_on(tmp_path: Path) -> None:
     """Neither one that the server can stop, nor one that it cannot."""
     skip_unless_there("sqlite")
-    from intercode.engines import databases, engine_maker
-
     content = databases(write(tmp_path / "data") / "databases")
     endless = "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT COUNT(*) FROM r"
     stuck = "SELECT instr(hex(zeroblob(9000000)), hex(zeroblob(4000000)) || '1')"

@@ -65,11 +65,11 @@ class Gold:
 
     @property
     def evidence(self) -> object:
-        """What must be the same each time: the rows, in their order where that says anything."""
+        """What must be the same each time: the rows that it may show, in their order but for those that tie."""
         if self.table is None:
             return self.answer.error
-        unordered = len(set(self.order.ties)) <= 1
-        return self.table.columns, sorted(map(repr, self.table.rows)) if unordered else list(map(repr, self.table.rows))
+        rows = sorted(zip(self.order.ties, map(repr, self.order.rows), strict=True))
+        return self.table.columns, len(self.table.rows), self.order.start, rows
 
     @property
     def summary(self) -> str:
