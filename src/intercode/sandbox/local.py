@@ -22,7 +22,7 @@ from intercode.sandbox.template import Template
 from intercode.sandbox.wall import Wall, Weakened
 from intercode.types import Change, ExecResult
 
-_MOMENT = 150e-6
+_MOMENT, _QUICK = 150e-6, 500e-6
 _PAYLOAD = 1 << 30
 _GRACE = 15.0
 """Seconds that the cell may take over the action's own limit before it counts as dead."""
@@ -144,7 +144,7 @@ class LocalSandbox(Sandbox):
             raise
 
     def _move_in(self, number: int, sock: socket.socket) -> None:
-        self._number, self._sock, self._patience = number, sock, 0.0
+        self._number, self._sock, self._patience, self._quick = number, sock, 0.0, False
         self._ready = select.poll()
         self._ready.register(sock, select.POLLIN)
 
@@ -170,9 +170,7 @@ class LocalSandbox(Sandbox):
             self._allow(wait + _GRACE)
             with contextlib.suppress(BrokenPipeError):  # the cell has ended; its last frame says why
                 wire.send(self._sock, head, payload)
-            if head["op"] == "exec":
-                self._await_answer()
-            reply, content = self._answer(fds)
+            reply, content = self._prompt_answer() if head["op"] == "exec" else self._answer(fds)
         except TimeoutError:
             raise SandboxDied(f"the sandbox did not answer {head['op']} in {wait + _GRACE:.0f} s") from None
         except (OSError, EOFError, wire.WireError) as error:
@@ -185,11 +183,17 @@ class LocalSandbox(Sandbox):
             raise SandboxDied(f"the sandbox broke during {head['op']} ({reply['error']})")
         return reply, content
 
-    def _await_answer(self) -> None:
-        """Stay awake for a moment: most builtins answer in less time than it takes to put a process to sleep and wake it."""
-        until = time.perf_counter() + _MOMENT
-        while not self._ready.poll(0) and time.perf_counter() < until:
+    def _prompt_answer(self) -> tuple[dict[str, Any], bytes]:
+        """Stay awake for a moment: most builtins answer in less time than it takes to put a process to sleep and wake it.
+
+        After an action that took longer not again, until one is quick: where others need the processor it would be in the way.
+        """
+        began = time.perf_counter()
+        while self._quick and not self._ready.poll(0) and time.perf_counter() - began < _MOMENT:
             os.sched_yield()
+        answer = self._answer(None)
+        self._quick = time.perf_counter() - began < _QUICK
+        return answer
 
     def _answer(self, fds: list[int] | None) -> tuple[dict[str, Any], bytes]:
         if fds is None:
