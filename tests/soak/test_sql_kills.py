@@ -147,8 +147,8 @@ def kill_and_resume(
 
 @pytest.mark.slow
 def test_a_run_hit_a_few_times_is_finished_by_resuming(tmp_path: Path, empty_cache: Path) -> None:
-    hit = kill_and_resume(tmp_path, empty_cache, "sqlite", kills=3, seed=6, epochs=2, fresh=False)
-    assert hit["server"] + hit["evaluation"] == 3
+    hit = kill_and_resume(tmp_path, empty_cache, "sqlite", kills=2, seed=6, epochs=1, fresh=False)
+    assert hit["server"] + hit["evaluation"] == 2
 
 
 @pytest.mark.soak
