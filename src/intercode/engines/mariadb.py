@@ -68,7 +68,12 @@ class MariadbEngine(Engine):
         self._server = Server(prepared, limits=limits)
         self._session: Session | None = None
         self._db: str | None = None
-        self._fresh()
+        try:
+            with self._watched("at its start"):
+                self._fresh()
+        except SandboxDied:
+            self._server.close()
+            raise
 
     def open(self, db: str) -> None:
         from pymysql.err import MySQLError
@@ -78,8 +83,9 @@ class MariadbEngine(Engine):
         try:
             self._begin(db, self._leave())
         except (SandboxDied, SessionLost, DataError, MySQLError):  # dead, or out of space, or not to be mended
-            self._restart()
-            self._begin(db, None)
+            with self._watched("at a new start"):
+                self._restart()
+                self._begin(db, None)
 
     def run(self, statement: str, *, seconds: float) -> Answer:
         session = self._open()
@@ -114,7 +120,8 @@ class MariadbEngine(Engine):
 
     def facts(self) -> dict[str, Any]:
         options = ("version", "sql_mode", "lower_case_table_names", "collation_server", "default_storage_engine")
-        values = self._server.admin.query("SELECT " + ", ".join("@@global." + name for name in options))[0]
+        with self._watched("when it was asked for its settings"):
+            values = self._server.admin.query("SELECT " + ", ".join("@@global." + name for name in options))[0]
         return {"engine": "mariadb", "max_rows": self._caps.rows, **dict(zip(options, values, strict=True))}
 
     def close(self) -> None:

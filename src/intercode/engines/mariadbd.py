@@ -40,6 +40,8 @@ _LAYOUT = "2"
 _PATIENCE = 20.0
 _POLL = 0.002
 _EARLY = 1.0
+_FAREWELL = b"Shutdown complete"
+"""The last line of a server that has written everything."""
 
 _INSTALL = """
 set -e
@@ -194,8 +196,11 @@ class Server:
         _launch(self.sandbox, {**_OPTIONS, **_BINLOG, "sql-mode": self.prepared.sql_mode})
         first = _first_session(self.sandbox)
         password = secrets.token_hex(16)
-        first.query("SET sql_log_bin = 0")
-        first.query(";".join(f"SET PASSWORD FOR {user}@localhost = PASSWORD('{password}')" for user in ("gold", "root")))
+        try:
+            first.query("SET sql_log_bin = 0")
+            first.query(";".join(f"SET PASSWORD FOR {user}@localhost = PASSWORD('{password}')" for user in ("gold", "root")))
+        except SessionLost as error:
+            raise SandboxDied(f"the database server died at its start ({error})") from None
         first.close()
         self.password = password
         self.admin = self.session("root", many=True)
@@ -237,7 +242,10 @@ def _build(below: Template, databases: Databases, sql_mode: str, made: Path) -> 
         if result.exit_code != 0:
             raise SandboxUnavailable(f"mariadb-install-db failed: {result.output[-2000:].strip()}")
         _launch(sandbox, {**_OPTIONS, "sql-mode": sql_mode})
-        _fill(_first_session(sandbox), databases)
+        try:
+            _fill(_first_session(sandbox), databases)
+        except SessionLost as error:
+            raise SandboxDied(f"mariadbd died while databases were being loaded ({error}); start again") from None
         _shut(sandbox)
         sandbox.export()
 
@@ -282,4 +290,6 @@ def _shut(sandbox: LocalSandbox) -> None:
         if time.monotonic() > until:
             raise SandboxUnavailable("mariadbd does not shut down")
         time.sleep(0.02)
+    if _FAREWELL not in sandbox.read(f"{LOGS}/said"):  # it was killed, and the last second of what was loaded is lost
+        raise SandboxDied("mariadbd was killed while databases were being loaded; start again")
     sandbox.exec("", argv=["bash", "-c", f"rm -f {SOCKET} {LOGS}/* /tmp/*"], cwd="/")
