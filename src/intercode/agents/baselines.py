@@ -28,9 +28,10 @@ class Script(Protocol):
 
 
 def gold(task: Task, protocol: str) -> Moves:
+    """Where a submission needs a word (a function's name, a flag), the task carries it in the field `submit`."""
     yield Act(task.gold)
     if protocol == SUBMIT:
-        yield Act(SUBMIT)
+        yield Act(f"{SUBMIT} {task.extra.get('submit', '')}".strip())
 
 
 def noop(task: Task, protocol: str) -> Moves:
