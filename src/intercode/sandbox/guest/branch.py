@@ -164,7 +164,7 @@ def _with_input() -> None:
             raise EOFError("the standard input has ended")
         return line.removesuffix("\n")
 
-    builtins.input = read_line  # type: ignore[assignment]
+    builtins.input = read_line
 
 
 def _execute(space: dict[str, Any], request: dict[str, Any]) -> None:

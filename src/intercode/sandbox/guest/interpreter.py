@@ -49,6 +49,7 @@ class Interpreter:
         self._flags = 0
         self._running = False
         self._pid = os.getpid()
+        self._branches: list[int] = []
 
     def listen_to_interrupts(self) -> None:
         signal.signal(signal.SIGINT, self._interrupt)
@@ -63,6 +64,16 @@ class Interpreter:
         if status == _INTERRUPTED and _still_more_than(threads):
             os._exit(status)
         return status
+
+    def fork(self) -> int:
+        pid = os.fork()
+        if pid:
+            self._branches.append(pid)
+        return pid
+
+    def reap(self) -> None:
+        """Wait for the branches that have been ended, so that an action's own `os.wait` finds none of them."""
+        self._branches = [pid for pid in self._branches if not _ended(pid)]
 
     def remember(self, source: str) -> str:
         """Keep the text for tracebacks; the name that it goes by."""
@@ -117,6 +128,7 @@ def serve(line: socket.socket, interpreter: Interpreter, branch: Branch, carry: 
         token, kind, size = FRAME.unpack(head)
         payload = _payload(line, size)
         status = 0
+        interpreter.reap()
         if kind == b"X":
             status = interpreter.run(payload.decode("utf-8", "surrogateescape"))
         elif kind == b"B":
@@ -150,7 +162,7 @@ def _payload(line: socket.socket, size: int) -> bytes:
 
 
 def _fork(line: socket.socket, fd: int, branch: Branch, interpreter: Interpreter) -> None:
-    if os.fork():
+    if interpreter.fork():
         return
     try:
         own = socket.socket(fileno=fd)
@@ -160,6 +172,13 @@ def _fork(line: socket.socket, fd: int, branch: Branch, interpreter: Interpreter
         branch(interpreter.space, own)
     finally:
         os._exit(0)
+
+
+def _ended(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        return True
 
 
 def _write_all(fd: int, data: bytes) -> None:
@@ -248,10 +267,10 @@ def furnish(environment: dict[str, str], path: list[str], finders: list[Any]) ->
     sys.argv[:] = [""]
     for name in [name for name in sys.modules if name.partition(".")[0] == "guest"]:
         del sys.modules[name]
-    sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.FileIO(0, closefd=False), "utf-8")  # type: ignore[misc, assignment]
-    sys.stdout = sys.__stdout__ = _stream(1, "surrogateescape")  # type: ignore[misc, assignment]
-    sys.stderr = sys.__stderr__ = _stream(2, "backslashreplace")  # type: ignore[misc, assignment]
-    builtins.input = _no_input  # type: ignore[assignment]
+    sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.FileIO(0, closefd=False), "utf-8")  # type: ignore[misc]
+    sys.stdout = sys.__stdout__ = _stream(1, "surrogateescape")  # type: ignore[misc]
+    sys.stderr = sys.__stderr__ = _stream(2, "backslashreplace")  # type: ignore[misc]
+    builtins.input = _no_input
 
 
 def _stream(fd: int, errors: str) -> io.TextIOWrapper:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import socket
 import struct
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -71,7 +72,7 @@ def decode(value: Any, opened: Open | None = None) -> Any:
         return _SEQUENCES[kind](decode(item, opened) for item in items)
     if kind == "d":
         parts = [decode(item, opened) for item in items]
-        return dict(zip(parts[::2], parts[1::2]))
+        return dict(zip(parts[::2], parts[1::2]))  # noqa: B905 (Python 3.9)
     if kind == "h" and opened is not None and type(items[0]) is int:
         return opened(items[0])
     return {"i": lambda text: int(text, 16), "b": bytes.fromhex, "c": complex}[kind](*items)
@@ -102,17 +103,19 @@ def parse(body: bytes) -> Any:
         raise NotPlain(f"not a message: {error}") from None
 
 
-def receive_raw(line: socket.socket) -> bytes:
-    """One message. EOFError where the other side has gone."""
-    (size,) = _HEADER.unpack(_exactly(line, _HEADER.size))
+def receive_raw(line: socket.socket, until: float | None = None) -> bytes:
+    """One message. EOFError where the other side has gone, TimeoutError where it is not all there at the time `until`."""
+    (size,) = _HEADER.unpack(_exactly(line, _HEADER.size, until))
     if size > LARGEST:
         raise NotPlain(f"{size} bytes are too many to cross")
-    return _exactly(line, size)
+    return _exactly(line, size, until)
 
 
-def _exactly(line: socket.socket, size: int) -> bytes:
+def _exactly(line: socket.socket, size: int, until: float | None) -> bytes:
     pieces = bytearray()
     while len(pieces) < size:
+        if until is not None:
+            line.settimeout(max(until - time.monotonic(), 1e-3))
         piece = line.recv(min(size - len(pieces), 1 << 20))
         if not piece:
             raise EOFError("the other side has gone")

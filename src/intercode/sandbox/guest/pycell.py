@@ -9,10 +9,12 @@ image's python3 is started with the same modules. Whatever it reports can end it
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import select
 import signal
+import site
 import socket
 import sys
 import time
@@ -22,6 +24,7 @@ from . import branch, carry, interpreter, kernel, processes, wire
 from .cell import Cell
 from .shell import Shell, _enter, _token
 
+_LOADED = ("collections", "functools", "heapq", "itertools", "math", "random", "re", "string", "typing")
 _PATIENCE = 5.0
 _LARGEST_STATE = 256 << 20
 _LAST_DEATH = 2.0
@@ -197,9 +200,8 @@ def _interpret(config: dict[str, Any]) -> None:
 
 def prepare(config: dict[str, Any]) -> dict[str, Any]:
     """In the keeper, before it forgets imports: what every interpreter would otherwise load for itself."""
-    import collections, functools, heapq, itertools, math, random, re, string, typing  # noqa: E401, F401
-    import site
-
+    for name in _LOADED:
+        importlib.import_module(name)
     site.main()
     path, finders = [entry for entry in sys.path if entry not in ("", "/")], list(sys.meta_path)
     for _ in range(16):

@@ -85,23 +85,26 @@ class Remote:
     def _refuse(self, *_: Any) -> NoReturn:
         raise Failed("the result is an object that is not plain")
 
-    __eq__ = __ne__ = __bool__ = __iter__ = __len__ = __contains__ = __hash__ = _refuse  # type: ignore[assignment]
+    __eq__ = __ne__ = __bool__ = __iter__ = __len__ = __contains__ = __hash__ = _refuse
     __lt__ = __le__ = __gt__ = __ge__ = _refuse
 
 
 def serve(request: dict[str, Any], line: socket.socket) -> None:
-    """Execute one test and say how it ended."""
-    side = Side(line)
+    """Execute tests, each in a namespace of its own, and say of each how it ended."""
+    while True:
+        plain.send(line, _test(request, Side(line)))
+        request = plain.receive(line)
+
+
+def _test(request: dict[str, Any], side: Side) -> dict[str, Any]:
     space: dict[str, Any] = {"__name__": "test", "__builtins__": builtins}
-    for name in request["names"]:
-        space[name] = Proxy(side, name)
+    space.update((name, Proxy(side, name)) for name in request["names"])
     try:
         for text in request["texts"]:
             exec(compile(text, "<test>", "exec", dont_inherit=True), space)
-        ended = {"passed": True}
     except BaseException as error:
-        ended = {"passed": False, "why": _why(error)}
-    plain.send(line, ended)
+        return {"passed": False, "why": _why(error)}
+    return {"passed": True}
 
 
 def _why(error: BaseException) -> str:
