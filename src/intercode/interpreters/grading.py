@@ -41,10 +41,12 @@ class Result:
 class About:
     """What the agent's interpreter says of itself: a courtesy to the agent, nothing that a score depends on.
 
-    `defined` are its functions and classes in order; `callable` and `takes` are the asked name's.
+    `defined` are its functions and classes in order, `last` the one that was defined last; `callable` and `takes` are the asked
+    name's.
     """
 
     defined: tuple[str, ...] = ()
+    last: str = ""
     callable: bool = False
     takes: tuple[int, int] | None = None
 
@@ -195,7 +197,8 @@ def _about(reply: dict[str, Any]) -> About:
     named, takes = reply.get("defined"), reply.get("takes")
     defined = tuple(str(name) for name in named[:_NAMES]) if isinstance(named, list) else ()
     pair = isinstance(takes, list) and len(takes) == 2 and all(type(each) is int for each in takes)
-    return About(defined, reply.get("callable") is True, (takes[0], takes[1]) if pair and isinstance(takes, list) else None)
+    accepted = (takes[0], takes[1]) if pair and isinstance(takes, list) else None
+    return About(defined, str(reply.get("last") or ""), reply.get("callable") is True, accepted)
 
 
 def first_failed(results: Sequence[Result]) -> tuple[int, Result] | None:

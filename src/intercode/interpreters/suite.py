@@ -167,7 +167,7 @@ def _free(text: str, task: Task) -> set[str]:
         elif isinstance(node, ast.arg):
             bound.add(node.arg)
         elif isinstance(node, ast.FunctionDef | ast.ClassDef) or (isinstance(node, ast.ExceptHandler) and node.name):
-            bound.add(node.name)
+            bound.add(str(node.name))
     return used - bound
 
 

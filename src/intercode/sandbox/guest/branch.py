@@ -19,20 +19,21 @@ import types
 from typing import Any
 
 from . import plain, referee
+from .interpreter import Interpreter
 
 _PRINTED = 8 << 20
 _FOLDER = "/dev/shm"
 
 
-def serve(space: dict[str, Any], line: socket.socket) -> None:
-    request = plain.receive(line)
+def serve(interpreter: Interpreter, line: socket.socket) -> None:
+    request, space = plain.receive(line), interpreter.space
     role = request["role"]
     if role == "referee":
         referee.serve(request, line)
     elif role == "far":
         Far(space, request.get("bind", {})).serve(line)
     elif role == "about":
-        plain.send(line, about(space, request))
+        plain.send(line, about(interpreter, request["name"]))
     else:
         plain.send(line, printed(space, request))
 
@@ -96,15 +97,17 @@ def _words(error: BaseException) -> str:
         return ""
 
 
-def about(space: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
-    """Which functions and classes the agent defined, in order, and what the named one accepts."""
+def about(interpreter: Interpreter, name: str) -> dict[str, Any]:
+    """Which functions and classes the agent defined, which of them last, and what the named one accepts."""
+    space = interpreter.space
     made = [
         name
         for name, value in space.items()
         if isinstance(value, (types.FunctionType, type)) and getattr(value, "__module__", "") == "__main__"
     ]
-    named = space.get(request["name"])
-    return {"defined": [str(name) for name in made], "callable": callable(named), "takes": _takes(named)}
+    named = space.get(name)
+    last = interpreter.defined if interpreter.defined in space else ""
+    return {"defined": made, "last": last, "callable": callable(named), "takes": _takes(named)}
 
 
 def _takes(value: Any) -> list[int] | None:

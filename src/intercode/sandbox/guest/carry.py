@@ -40,7 +40,8 @@ def pack(interpreter: Any) -> bytes:
     space = {name: value for name, value in interpreter.space.items() if name not in _OWN}
     reasons = _threads()
     try:
-        beside = (list(sys.path), dict(os.environ), random.getstate(), interpreter.sources, interpreter._flags)
+        kept = (interpreter.defined, interpreter.flags)
+        beside = (kept, list(sys.path), dict(os.environ), random.getstate(), interpreter.sources)
         packed = _dump((space, beside), interpreter.space)
     except Exception:
         packed, reasons = b"", reasons + _reasons(space, interpreter.space)
@@ -49,7 +50,7 @@ def pack(interpreter: Any) -> bytes:
 
 def unpack(interpreter: Any, state: bytes) -> None:
     space, beside = pickle.loads(state)
-    sys.path[:], environment, drawn, sources, interpreter._flags = beside
+    (interpreter.defined, interpreter.flags), sys.path[:], environment, drawn, sources = beside
     os.environ.clear()
     os.environ.update(environment)
     random.setstate(drawn)

@@ -36,7 +36,8 @@ _FUTURE = 0x1FF0000
 _INTERRUPTED = 130
 _LAST_THREADS = 0.03
 _MODULE = types.ModuleType
-Branch = Callable[[dict[str, Any], socket.socket], None]
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+Branch = Callable[["Interpreter", socket.socket], None]
 
 
 class Interpreter:
@@ -46,7 +47,9 @@ class Interpreter:
         sys.modules["__main__"] = main
         self.space: dict[str, Any] = main.__dict__
         self.sources: list[str] = []
-        self._flags = 0
+        self.defined = ""
+        """The function or class that an action defined last, at its top level."""
+        self.flags = 0
         self._running = False
         self._pid = os.getpid()
         self._branches: list[int] = []
@@ -105,15 +108,17 @@ class Interpreter:
     def _compiled(self, source: str) -> list[tuple[types.CodeType, bool]]:
         """The statements, and apart from them a last expression. Imports from __future__ hold for later actions too."""
         name = self.remember(source)
-        tree = compile(source, name, "exec", ast.PyCF_ONLY_AST | self._flags, dont_inherit=True)
+        tree = compile(source, name, "exec", ast.PyCF_ONLY_AST | self.flags, dont_inherit=True)
+        named = [node.name for node in tree.body if isinstance(node, _DEFINITIONS)]
+        self.defined = named[-1] if named else self.defined
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         found = []
         if tree.body:
-            found.append((compile(tree, name, "exec", self._flags, dont_inherit=True), False))
-            self._flags |= found[0][0].co_flags & _FUTURE
+            found.append((compile(tree, name, "exec", self.flags, dont_inherit=True), False))
+            self.flags |= found[0][0].co_flags & _FUTURE
         if isinstance(last, ast.Expr):
             shown = ast.Expression(last.value)
-            found.append((compile(shown, name, "eval", self._flags, dont_inherit=True), True))
+            found.append((compile(shown, name, "eval", self.flags, dont_inherit=True), True))
         return found
 
     def _interrupt(self, *_: object) -> None:
@@ -169,7 +174,7 @@ def _fork(line: socket.socket, fd: int, branch: Branch, interpreter: Interpreter
         line.close()
         for number in (1, 2):
             os.dup2(0, number)
-        branch(interpreter.space, own)
+        branch(interpreter, own)
     finally:
         os._exit(0)
 
