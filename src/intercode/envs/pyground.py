@@ -66,14 +66,27 @@ class Workshop:
 
         Raises `DataError` if the sandbox does not outlive it.
         """
-        if self._aside is None:
-            self._aside = self.agent.beside()
         try:
-            self._aside.reset()
-            shown = ExecResult("", 0) if suite.program else self._aside.exec(gold)
-            return shown, self._grader.grade(self._aside, suite, name=suite.name, text=gold if suite.program else None)
+            aside = self._fresh_aside()
+            shown = ExecResult("", 0) if suite.program else aside.exec(gold)
+            return shown, self._grader.grade(aside, suite, name=suite.name, text=gold if suite.program else None)
         except SandboxDied as death:
             raise DataError(f"a sandbox died of the gold {gold[:200]!r}: {death}") from death
+
+    def as_the_paper_did(self, suite: Suite, action: str, name: str, gold: str | None) -> list[Result]:
+        """What the first system's scoring tested: the action alone, upon a gold that was left there by the scoring before."""
+        aside = self._fresh_aside()
+        for text in (gold, action):
+            if text is not None:
+                aside.exec(text)
+        return self._grader.grade(aside, suite, name=name)
+
+    def _fresh_aside(self) -> LocalSandbox:
+        if self._aside is None:
+            self._aside = self.agent.beside()
+        else:
+            self._aside.reset()
+        return self._aside
 
     def twin(self, *, live: bool) -> Self:
         """The same place again: a live copy of the agent's interpreter and files, or an untouched one."""

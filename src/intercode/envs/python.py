@@ -31,6 +31,7 @@ from intercode.types import ExecResult, Score, Task
 Reward = Literal["exact", "paper"] | Callable[[Sequence[Result], Task], Score]
 Tell = Literal["nothing", "number", "case"]
 SECONDS = 10.0
+_DEF = re.compile(r"^def (\w+)\s*\(", re.MULTILINE)
 
 
 class PythonEnv(InterCodeEnv):
@@ -61,7 +62,7 @@ class PythonEnv(InterCodeEnv):
         self._shop = Workshop(ground, seconds=seconds)
         self._suites: dict[str, Suite] = {}
         self._results: Sequence[Result] = ()
-        self._last = ""
+        self._last, self._scored = "", False
 
     @classmethod
     def prepare(  # type: ignore[override]
@@ -117,7 +118,7 @@ class PythonEnv(InterCodeEnv):
     def _enter(self, task: Task) -> None:
         self._suite(task)
         self._shop.begin()
-        self._last, self._results = "", ()
+        self._last, self._results, self._scored = "", (), False
 
     def _act(self, action: str) -> ExecResult:
         self._last = action
@@ -147,6 +148,8 @@ class PythonEnv(InterCodeEnv):
 
     def _score(self) -> Score:
         suite = self._suite(self.task)
+        if self.protocol == "paper" and self.reward == "paper" and not suite.program:
+            return self._score_as_the_paper_did(suite)
         name, text = self._submitted_answer(suite)
         if name is None and text is None:
             return Score(0.0, False, {})
@@ -159,6 +162,19 @@ class PythonEnv(InterCodeEnv):
             return python_paper(_passed(public), _passed(self._gold_results(suite)))
         unseen = _passed(hidden) or [False] * sum(test.hidden for test in suite.tests)
         return python_exact(_passed(public), unseen)
+
+    def _score_as_the_paper_did(self, suite: Suite) -> Score:
+        """The first system submitted the first function of the turn's action under the name of the gold's first function, and
+        cleared its namespace before it executed the gold there, which then stayed for the next turn. So an action that fails
+        leaves the gold in place from the second scoring on, and earns 1. The agent's own session is not touched here."""
+        mine, its = _DEF.search(self._last), _DEF.search(self.task.gold)
+        if not mine or not its:
+            return Score(0.0, False, {})
+        gold = self.task.gold if self._scored else None
+        self._scored = True
+        chosen = replace(suite, name=its[1], tests=tuple(test for test in suite.tests if not test.hidden))
+        self._results = self._shop.as_the_paper_did(chosen, self._last, mine[1], gold)
+        return python_paper(_passed(self._results), _passed(self._gold_results(suite)))
 
     def _submitted_answer(self, suite: Suite) -> tuple[str | None, str | None]:
         """A name, or the text of a program; neither if there is nothing to submit."""

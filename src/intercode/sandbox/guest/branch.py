@@ -42,7 +42,8 @@ class Far:
     """The agent's side of a test: makes the calls that it is asked for."""
 
     def __init__(self, space: dict[str, Any], bind: dict[str, str]) -> None:
-        self._space = {**space, **{name: space[given] for name, given in bind.items() if given in space}}
+        space.update({name: space[given] for name, given in bind.items() if given in space})
+        self._space = space
         self._held: list[Any] = []
 
     def serve(self, line: socket.socket) -> None:

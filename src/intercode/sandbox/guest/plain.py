@@ -1,6 +1,7 @@
 """Plain values on a line between two processes that do not trust each other: a closed set of types, never unpickled.
 
     None bool int float complex str bytes list tuple set frozenset dict   → JSON, containers as [kind, item, …]
+    these types themselves, such as int                                   → their names
     anything else                                                         → a handle that only its own side can open
 
 A subclass (Counter, namedtuple, IntEnum) is sent as the plain type that it extends, read by that type's own methods, so no
@@ -20,6 +21,7 @@ LARGEST = 16 << 20
 """Bytes in one message."""
 _HEADER = struct.Struct("!I")
 _SMALL = 1 << 53
+_TYPES = {each.__name__: each for each in (bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict)}
 _SEQUENCES: dict[str, type] = {"l": list, "t": tuple, "s": set, "f": frozenset}
 
 
@@ -46,6 +48,8 @@ def encode(value: Any, handle: Handle | None = None) -> Any:
             return [name, *(encode(item, handle) for item in plain.__iter__(value))]  # type: ignore[attr-defined]
     if isinstance(value, dict):
         return ["d", *(encode(part, handle) for pair in dict.items(value) for part in pair)]
+    if kind is type and _TYPES.get(value.__name__) is value:
+        return ["y", value.__name__]
     if handle is None:
         raise NotPlain(f"a value of type {kind.__name__} is not plain")
     return ["h", handle(value)]
@@ -75,7 +79,7 @@ def decode(value: Any, opened: Open | None = None) -> Any:
         return dict(zip(parts[::2], parts[1::2]))  # noqa: B905 (Python 3.9)
     if kind == "h" and opened is not None and type(items[0]) is int:
         return opened(items[0])
-    return {"i": lambda text: int(text, 16), "b": bytes.fromhex, "c": complex}[kind](*items)
+    return {"i": lambda text: int(text, 16), "b": bytes.fromhex, "c": complex, "y": _TYPES.__getitem__}[kind](*items)
 
 
 def send(line: socket.socket, message: Any) -> None:
