@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 ENVIRONMENTS = {
     "bash": "intercode.envs.bash:BashEnv",
+    "ctf": "intercode.envs.ctf:CtfEnv",
     "python": "intercode.envs.python:PythonEnv",
     "sql": "intercode.envs.sql:SqlEnv",
 }

@@ -66,7 +66,7 @@ class CtfEnv(InterCodeEnv):
         assets: str | Path | None = None,
         limit: int | None = None,
         everything: bool = False,
-        submits: int = 1,
+        submits: int | None = None,
         image: str | None = None,
         tree: str | Path | None = None,
         setup: str | Path | None = None,
@@ -92,7 +92,7 @@ class CtfEnv(InterCodeEnv):
         first_system = reward == "paper" and session == "stateless"
         world = {"image": image, "tree": tree, "setup": setup, "limits": limits, "paper": first_system}
         ground = _with_place(grounds(found, session, **world)[0])  # type: ignore[arg-type]
-        how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going, "submits": submits}
+        how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going, "submits": submits or 1}
         golds = Golds[str]()
         facts = {
             "data": found.name,
