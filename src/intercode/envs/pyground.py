@@ -32,7 +32,7 @@ class Workshop:
 
     agent: LocalSandbox
     _aside: LocalSandbox | None
-    _grader: Grader
+    _referee: Grader | None
     _clean: bool
 
     def __init__(self, ground: PythonGround, *, seconds: float) -> None:
@@ -96,14 +96,16 @@ class Workshop:
         return other
 
     def close(self) -> None:
-        for sandbox in (self.agent, self._grader.sandbox, self._aside):
+        for sandbox in (self.agent, self._referee.sandbox if self._referee else None, self._aside):
             if sandbox is not None:
                 sandbox.close()
 
     def _furnish(self, agent: LocalSandbox) -> None:
-        self.agent, self._aside, self._clean = agent, None, True
-        try:
-            self._grader = Grader(agent.beside(), seconds=self._seconds)
-        except BaseException:
-            agent.close()
-            raise
+        """The others come when they are first needed."""
+        self.agent, self._referee, self._aside, self._clean = agent, None, None, True
+
+    @property
+    def _grader(self) -> Grader:
+        if self._referee is None:
+            self._referee = Grader(self.agent.beside(), seconds=self._seconds)
+        return self._referee

@@ -171,7 +171,10 @@ class LocalSandbox(Sandbox):
         twin = object.__new__(type(self))
         twin._enter(self._wall, self.limits, self.session, cwd=seen["cwd"], upper=upper)
         if self.session == "persistent":
-            twin._ask({"op": "restore", "status": seen["status"]}, state)
+            done, _ = twin._ask({"op": "restore", "status": seen["status"]}, state)
+            if not done["ok"]:
+                twin.close()
+                raise ForkError(f"the copy could not take on the session's state: {done.get('said', 'its shell ended')}")
         return twin
 
     def _open(self) -> None:

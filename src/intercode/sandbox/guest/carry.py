@@ -12,6 +12,7 @@ passes the bytes on and opens none. What cannot be copied is named: generators, 
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import enum
 import functools
@@ -31,6 +32,7 @@ REFUSED = b"!"
 _OWN = frozenset(("__builtins__", "__name__", "__doc__", "__package__", "__loader__", "__spec__"))
 _NOT_SET = frozenset(("__dict__", "__weakref__", "_abc_impl", "__slots__", "__class__"))
 _SINGLES = ("MISSING", "KW_ONLY", "_FIELD", "_FIELD_CLASSVAR", "_FIELD_INITVAR")
+_TOLD = ("__annotations__", "__doc__")
 _CACHED = type(functools.lru_cache(print))
 _REASON = 120
 
@@ -49,7 +51,7 @@ def pack(interpreter: Any) -> bytes:
 
 
 def unpack(interpreter: Any, state: bytes) -> None:
-    space, beside = pickle.loads(state)
+    space, beside = _Unpickler(io.BytesIO(state)).load()
     (interpreter.defined, interpreter.flags), sys.path[:], environment, drawn, sources = beside
     os.environ.clear()
     os.environ.update(environment)
@@ -91,12 +93,13 @@ class _Pickler(pickle.Pickler):
         self._globals = globals_
 
     def persistent_id(self, value: Any) -> Any:
-        return None
+        """This module is not among those that an interpreter can import: its functions go by name."""
+        return value.__name__ if type(value) is types.FunctionType and _OURS.get(value.__name__) is value else None
 
     def reducer_override(self, value: Any) -> Any:
         kind = type(value)
-        if kind is types.FunctionType and value.__globals__ is self._globals:
-            return _reduce_function(value)
+        if kind is types.FunctionType and not _importable(value):
+            return _reduce_function(value, "__main__" if value.__globals__ is self._globals else _home(value))
         if isinstance(value, type) and value.__module__ == "__main__":
             return _reduce_class(value)
         reduce = _REDUCTIONS.get(kind)
@@ -107,10 +110,32 @@ class _Pickler(pickle.Pickler):
         return NotImplemented
 
 
+class _Unpickler(pickle.Unpickler):
+    def persistent_load(self, name: Any) -> Any:
+        return _OURS[name]
+
+
 # -- functions ------------------------------------------------------------------------------------------------------------
 
 
-def _reduce_function(value: types.FunctionType) -> Any:
+def _importable(value: Any) -> bool:
+    """Whether another interpreter finds it by its name: not what an action made, nor what a decorator wrapped around it."""
+    found: Any = sys.modules.get(value.__module__)
+    if value.__module__ == "__main__" or found is None:
+        return False
+    for name in value.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is value
+
+
+def _home(value: types.FunctionType) -> str:
+    name = str(value.__globals__.get("__name__"))
+    if getattr(sys.modules.get(name), "__dict__", None) is not value.__globals__:
+        raise pickle.PicklingError("its module cannot be imported")
+    return name
+
+
+def _reduce_function(value: types.FunctionType, home: str) -> Any:
     about = {
         "__defaults__": value.__defaults__,
         "__kwdefaults__": value.__kwdefaults__,
@@ -119,12 +144,12 @@ def _reduce_function(value: types.FunctionType) -> Any:
         "__doc__": value.__doc__,
         "__annotations__": value.__annotations__,
     }
-    made = (marshal.dumps(value.__code__), value.__name__, value.__closure__)
+    made = (home, marshal.dumps(value.__code__), value.__name__, value.__closure__)
     return _function, made, {**about, **value.__dict__}, None, None, _set_all
 
 
-def _function(code: bytes, name: str, closure: Any) -> types.FunctionType:
-    space = sys.modules["__main__"].__dict__
+def _function(home: str, code: bytes, name: str, closure: Any) -> types.FunctionType:
+    space = importlib.import_module(home).__dict__
     return types.FunctionType(marshal.loads(code), space, name, None, closure)
 
 
@@ -154,6 +179,8 @@ def _set_all(target: Any, attributes: dict[str, Any]) -> None:
 def _reduce_class(value: Any) -> Any:
     if issubclass(value, enum.Enum) and value.__members__:
         return _reduce_enumeration(value)
+    if issubclass(value, tuple) and value.__bases__ == (tuple,) and hasattr(value, "_field_defaults"):
+        return _reduce_named_tuple(value)
     slots = value.__dict__.get("__slots__")
     named = {"__slots__"} | set([slots] if isinstance(slots, str) else slots or ())
     members = {name: each for name, each in value.__dict__.items() if name not in _NOT_SET and name not in named}
@@ -191,6 +218,17 @@ def _enumeration(base: Any, name: str, members: Any) -> Any:
     return base(name, members, module="__main__", qualname=name)
 
 
+def _reduce_named_tuple(value: Any) -> Any:
+    plain = _named_tuple("plain", value._fields, {})
+    members = {name: each for name, each in value.__dict__.items() if name not in plain.__dict__ or name in _TOLD}
+    return _named_tuple, (value.__name__, value._fields, value._field_defaults), members, None, None, _set_class
+
+
+def _named_tuple(name: str, fields: Any, defaults: dict[str, Any]) -> Any:
+    make: Any = collections.namedtuple
+    return make(name, fields, defaults=list(defaults.values()), module="__main__")
+
+
 def _single(name: str) -> Any:
     return getattr(dataclasses, name)
 
@@ -204,6 +242,10 @@ def _reduce_module(module: types.ModuleType) -> Any:
     return importlib.import_module, (module.__name__,)
 
 
+def _read_only(content: dict[Any, Any]) -> Any:
+    return types.MappingProxyType(content)
+
+
 def _reduce_cached(value: Any) -> Any:
     return _cached, (value.cache_parameters(), value.__wrapped__)
 
@@ -215,9 +257,25 @@ def _cached(parameters: dict[str, Any], wrapped: Any) -> Any:
 _REDUCTIONS: dict[type, Any] = {
     types.ModuleType: _reduce_module,
     types.CellType: _reduce_cell,
-    types.MappingProxyType: lambda value: (types.MappingProxyType, (dict(value),)),
+    types.MappingProxyType: lambda value: (_read_only, (dict(value),)),
     property: lambda value: (property, (value.fget, value.fset, value.fdel, value.__doc__)),
     staticmethod: lambda value: (staticmethod, (value.__func__,)),
     classmethod: lambda value: (classmethod, (value.__func__,)),
     _CACHED: _reduce_cached,
+}
+_OURS = {
+    each.__name__: each
+    for each in (
+        _function,
+        _cell,
+        _fill,
+        _set_all,
+        _class,
+        _set_class,
+        _enumeration,
+        _named_tuple,
+        _single,
+        _cached,
+        _read_only,
+    )
 }

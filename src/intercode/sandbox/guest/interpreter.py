@@ -141,10 +141,19 @@ def serve(line: socket.socket, interpreter: Interpreter, branch: Branch, carry: 
         elif kind == b"S":
             _write_all(fds[0], carry.pack(interpreter))
         elif kind == b"R":
-            carry.unpack(interpreter, payload)
+            status = _take_on(interpreter, payload, carry)
         for fd in fds:
             os.close(fd)
         line.sendall(b"%d %s\n" % (status, token))
+
+
+def _take_on(interpreter: Interpreter, state: bytes, carry: Any) -> int:
+    try:
+        carry.unpack(interpreter, state)
+    except Exception as error:
+        _write_all(2, f"{type(error).__name__}: {error}".encode("utf-8", "backslashreplace"))
+        return 1
+    return 0
 
 
 def _receive(line: socket.socket) -> tuple[Any, ...]:

@@ -21,7 +21,9 @@ LARGEST = 16 << 20
 """Bytes in one message."""
 _HEADER = struct.Struct("!I")
 _SMALL = 1 << 53
-_TYPES = {each.__name__: each for each in (bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict)}
+_TYPES: dict[str, type] = {
+    each.__name__: each for each in (bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict)
+}
 _SEQUENCES: dict[str, type] = {"l": list, "t": tuple, "s": set, "f": frozenset}
 
 
@@ -48,7 +50,7 @@ def encode(value: Any, handle: Handle | None = None) -> Any:
             return [name, *(encode(item, handle) for item in plain.__iter__(value))]  # type: ignore[attr-defined]
     if isinstance(value, dict):
         return ["d", *(encode(part, handle) for pair in dict.items(value) for part in pair)]
-    if kind is type and _TYPES.get(value.__name__) is value:
+    if kind is type and value in _TYPES.values():
         return ["y", value.__name__]
     if handle is None:
         raise NotPlain(f"a value of type {kind.__name__} is not plain")

@@ -22,6 +22,7 @@ from typing import Any
 
 from . import branch, carry, interpreter, kernel, processes, wire
 from .cell import Cell
+from .output import Output
 from .shell import Shell, _enter, _token
 
 _LOADED = ("collections", "functools", "heapq", "itertools", "math", "random", "re", "string", "typing")
@@ -38,13 +39,12 @@ class Python(Shell):
         self._out, self._env = out, config["env"]
         self.exit_code: int | None = None
         self.dead = False
-        self._line, theirs = socket.socketpair()
+        self._line, self._theirs = socket.socketpair()
         self._pending = memoryview(b"")
         self._token = self._next = _token()
         self._said = b""
         _enter(cwd)
-        with theirs:
-            self._start(theirs, config)
+        self._start(self._theirs, config)
         self.done_fd = self._line.fileno()
         self._actions = os.dup(self.done_fd)
         os.set_blocking(self.done_fd, False)
@@ -56,7 +56,7 @@ class Python(Shell):
 
     @property
     def lines(self) -> tuple[int, int]:
-        return self.done_fd or 0, self._actions
+        return self._theirs.fileno(), self._actions
 
     def begin(self, action: bytes) -> None:
         self._request(b"X", action)
@@ -72,6 +72,7 @@ class Python(Shell):
 
     def close(self) -> None:
         self._line.close()
+        self._theirs.close()
         os.close(self._actions)
 
     def _request(self, kind: bytes, payload: bytes, *fds: int) -> None:
@@ -150,7 +151,10 @@ class PythonCell(Cell):
         assert isinstance(shell, Python)
         shell.take_on(payload)
         done = self._wait(shell, time.monotonic() + _PATIENCE)
-        wire.send(self._sock, {"ok": done and not shell.dead})
+        self._output.drain(self._out)
+        said, _ = self._output.take()
+        self._output = Output(self._config["output"])
+        wire.send(self._sock, {"ok": done and shell.exit_code == 0, "said": said[-1000:].decode(errors="replace")})
 
 
 def _refusal(state: bytes) -> list[str]:
