@@ -31,6 +31,7 @@ DATA = open_data(None, env="ctf")
 TASKS = DATA.tasks
 CHALLENGES = survey(TASKS, DATA.assets, DATA.file)
 WAYS: list[dict[str, Any]] = [{}, {"reward": "paper"}, {"protocol": "paper"}, {"protocol": "paper", "reward": "exact"}]
+PLACES = ["/ctf", "/dev", "/etc", "/home", "/opt", "/root", "/run", "/srv", "/tmp", "/var"]
 SEARCH = Path(__file__).with_name("flag_search.py")
 walled = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 
@@ -169,15 +170,17 @@ def test_the_search_finds_what_is_there_to_be_found(env: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.id)
 def test_no_search_inside_finds_the_flag(env: Any, task: Task) -> None:
+    """In what differs between tasks: files outside of /usr, and all processes."""
     env.reset(options={"task": task.id})
     env.step("ls -la")
-    everything = (
-        ["/bin/..", "/proc"]
-        if task is TASKS[0]
-        else ["/ctf", "/dev", "/etc", "/home", "/proc", "/root", "/run", "/tmp", "/var"]
-    )
-    words = [flag(other.id) for other in TASKS] if task is TASKS[0] else [flag(task.id)]
-    assert searched(env, words, *everything) == []
+    assert searched(env, [flag(task.id)], *PLACES, "/proc") == []
+
+
+@walled
+@pytest.mark.slow
+def test_no_flag_of_any_task_lies_in_the_userland(env: Any) -> None:
+    env.reset(options={"task": TASKS[0].id})
+    assert searched(env, [flag(task.id) for task in TASKS], "/bin/..", "/proc") == []
 
 
 @walled
