@@ -140,7 +140,8 @@ def needs_file(task: Task) -> str | None:
     named = _NAME.search(words) or _THING.search(words)
     if named:
         return f"speaks of {named[0]!r}, and has no assets"
-    return None if _DATUM.search(words) else "gives nothing to work on, and has no assets"
+    given = _DATUM.search(words) or _ADDRESS.search(task.query)
+    return None if given else "gives nothing to work on, and has no assets"
 
 
 def _odd_golds(tasks: Sequence[Task], text: str) -> dict[str, str]:
