@@ -40,7 +40,7 @@ MISSES: dict[str, list[tuple[str, str]]] = {
     "stacker": [("        if len(pile) == most:\n            yield pile\n            pile = []\n", ""), ("<= 100", "< 100")],
     "window-queue": [("% 3 == 0", "% 4 == 0"), ("(max(minute, arrival), number)", "(minute, number)")],
     "point-columns": [('.ljust(right, "_")', ""), ("len(whole)", "len(whole.lstrip('+-'))")],
-    "stack-machine": [("abs(a) // abs(b)", "a // b"), ("or at + 1 if words else at + 1", "or at + 1 if words else at")],
+    "stack-machine": [("abs(a) // abs(b)", "a // b"), ("number < 1", "number < 0")],
     "date-gaps": [("(b - a).days - 1", "(b - a).days"), ("key=lambda gap: gap[0]", "key=lambda gap: gap")],
     "spreading-ink": [("range(9, 1, -1)", "range(2, 10)"), ("max(rows[b][a], str(strength))", "str(strength)")],
     "line-editor": [
@@ -80,7 +80,7 @@ MISSES: dict[str, list[tuple[str, str]]] = {
     ],
     "rising-turns": [
         ("element < last[0]", "element <= last[0]"),
-        ("waiting.append((source, [element]))", "waiting.appendleft((source, [element]))"),
+        ("waiting.append((source, [element]))", "waiting.append((source, []))"),
     ],
     "resettable-meter": [("answer = resets", "answer = total"), ("total <= limit", "total < limit")],
     "pruned-walk": [
@@ -127,7 +127,7 @@ MISSES: dict[str, list[tuple[str, str]]] = {
         ("value.bit_count()", "value"),
         ("        mask >>= 1\n        place <<= 1\n", "        mask &= mask - 1\n        place <<= 1\n"),
     ],
-    "even-lines": [("(cost + best[end][0], -end)", "(cost + best[end][0], end)"), ("0 if end == len(words) else ", "")],
+    "even-lines": [("max(0, width - length) ** 2", "max(0, width - length)"), ("0 if end == len(words) else ", "")],
     "fidget-walks": [("stayed = moved\n", "stayed = both[1:-1]\n"), ("return moved[0] + stayed[0]", "return moved[0]")],
     "monthly-dates": [
         ("monday if monday.month == day.month else monday - timedelta(3)", "monday"),
@@ -222,18 +222,6 @@ def drive(signals):
             stack[0] = TABLE.get((stack[0], s), stack[0])
         out.append(stack[-1])
     return out
-""",
-    "docket-numbers": """
-from itertools import product
-
-ROUND = [f"{d}{p}-{l}" for p, l, d in product([f"{i:02}" for i in range(1, 41) if i - 13], "abcdefghijklm", "ABCDEGH")]
-
-def docket(number):
-    stars = 0
-    while number > len(ROUND):
-        number -= len(ROUND)
-        stars += 1
-    return "*" * stars + ROUND[number - 1]
 """,
     "register-order": """
 def register(names):
