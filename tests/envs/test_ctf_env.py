@@ -16,8 +16,9 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import SyncVectorEnv
 
 import intercode
-from intercode.agents import gold, noop
+from intercode.agents import gold, noop, try_again
 from intercode.errors import DataError, ForkError, UsageError
+from intercode.models import ScriptedModel
 from intercode.runner.check import check
 from intercode.runner.run import evaluate
 from intercode.sandbox.base import Limits
@@ -162,6 +163,16 @@ def test_the_golds_agent_reaches_every_flag_and_noop_none(vault: Path, options: 
     setting = intercode.prepare("ctf", data=str(vault), **options)
     assert all(episode.success for episode in evaluate(setting, gold, tasks=setting.tasks))
     assert not any(episode.success or episode.reward for episode in evaluate(setting, noop, tasks=setting.tasks))
+
+
+@pytest.mark.parametrize("protocol", ["submit", "paper"])
+def test_a_model_submits_in_a_block_and_reads_that_it_was_wrong(vault: Path, protocol: str) -> None:
+    replies = ["```bash\nls a\n```", "It is this:\n```bash\nsubmit tag{no}\n```", "```\nsubmit tag{Wide Open}\n```"]
+    setting = intercode.prepare("ctf", data=str(vault), protocol=protocol, submits=2)
+    (episode,) = evaluate(setting, try_again("ctf", 5), ScriptedModel(replies), tasks=setting.tasks[:1])
+    assert (episode.success, len(episode.turns)) == (True, 3)
+    assert "That is not the flag." in str(episode.turns[2].ask)
+    assert "submit FLAG" in episode.turns[0].ask[0]["content"]  # type: ignore[index]
 
 
 @pytest.mark.parametrize(("options", "words"), [({"submits": -1}, "submits"), ({"reward": "best"}, "best")])
