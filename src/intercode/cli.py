@@ -80,6 +80,7 @@ _scoring = _stack(
         type=click.Choice(["persistent", "stateless"]),
         help="[persistent; stateless under --protocol paper]",
     ),
+    click.option("--submits", type=click.IntRange(1), help="ctf, python: how many submissions may be made. [1]"),
     click.option("--sandbox", type=click.Choice(["local"]), default="local", show_default=True),
 )
 _workers = click.option("--workers", type=click.IntRange(1), default=2, show_default=True)

@@ -115,11 +115,11 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         max_turns: int | None = 10,
         view: View | None = None,
         keep_going: bool = False,
-        submits: int = 1,
+        submits: int | None = None,
     ) -> None:
         """`keep_going` goes on after a success under the paper's protocol: to re-execute a recording to its end.
 
-        `submits` submissions may be made; a wrong one that is not the last is told, and costs a turn.
+        `submits` submissions may be made, by default one; a wrong one that is not the last is told, and costs a turn.
         """
         if not tasks:
             raise UsageError("an environment needs at least one task")
@@ -127,10 +127,10 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             raise UsageError(f"protocol {protocol!r}: it is 'submit' or 'paper'")
         if max_turns is not None and max_turns < 1:
             raise UsageError(f"max_turns {max_turns}: it is at least 1, or None")
-        if submits < 1:
+        if submits is not None and submits < 1:
             raise UsageError(f"submits {submits}: it is at least 1")
         self.tasks, self.protocol, self.max_turns, self.view = list(tasks), protocol, max_turns, view or View()
-        self._keep_going, self._submits_allowed = keep_going, submits
+        self._keep_going, self._submits_allowed = keep_going, submits or 1
         self.observation_space, self.action_space = Utf8(), Utf8()
         self._order: list[int] = []
         self._task: Task | None = None

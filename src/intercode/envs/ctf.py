@@ -92,7 +92,7 @@ class CtfEnv(InterCodeEnv):
         first_system = reward == "paper" and session == "stateless"
         world = {"image": image, "tree": tree, "setup": setup, "limits": limits, "paper": first_system}
         ground = _with_place(grounds(found, session, **world)[0])  # type: ignore[arg-type]
-        how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going, "submits": submits or 1}
+        how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going, "submits": submits}
         golds = Golds[str]()
         facts = {
             "data": found.name,
