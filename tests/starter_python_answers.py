@@ -79,8 +79,8 @@ MISSES: dict[str, list[tuple[str, str]]] = {
         ("f\"{'-' if double < 0 else ''}{whole}", "f\"{'-' if double < -1 else ''}{whole}"),
     ],
     "rising-turns": [
-        ("element < last[0]", "element <= last[0]"),
         ("waiting.append((source, [element]))", "waiting.append((source, []))"),
+        ("waiting.append((", "waiting.appendleft(("),
     ],
     "resettable-meter": [("answer = resets", "answer = total"), ("total <= limit", "total < limit")],
     "pruned-walk": [
