@@ -23,7 +23,7 @@ from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View, submitte
 from intercode.envs.golds import Golds
 from intercode.envs.ground import Ground, Place, grounds
 from intercode.errors import DataError, UsageError
-from intercode.rewards.flag import flag_exact, flag_paper
+from intercode.rewards import flag_exact, flag_paper
 from intercode.sandbox.base import Limits, Session
 from intercode.sandbox.build import with_script
 from intercode.tasks import open_data
