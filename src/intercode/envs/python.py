@@ -76,8 +76,8 @@ class PythonEnv(InterCodeEnv):
         protocol: Protocol = "submit",
         reward: Reward | None = None,
         session: str | None = None,
-        submits: int = 1,
-        tell: Tell = "number",
+        submits: int | None = None,
+        tell: Tell | None = None,
         seconds: float = SECONDS,
         limits: Limits | None = None,
         max_turns: int | None = 10,
@@ -95,6 +95,7 @@ class PythonEnv(InterCodeEnv):
         ground = PythonGround(first.template, "persistent", limits)
         golds = Golds[Sequence[Result]]()
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going, "submits": submits}
+        tell = tell or "number"
         asked = {"reward": reward, "golds": golds, "tell": tell, "seconds": seconds}
         name = reward if isinstance(reward, str) else getattr(reward, "__qualname__", repr(reward))
         facts = {"data": found.name, "data_digest": found.digest, "reward": name, "test_seconds": seconds, "tell": tell}

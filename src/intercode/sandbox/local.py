@@ -100,6 +100,8 @@ class LocalSandbox(Sandbox):
 
     def branch(self) -> socket.socket:
         """A line to a forked copy of the session's interpreter. The last branch ends, with all that it started."""
+        if self._wall.wall.program != "python":
+            raise UsageError("this sandbox's session is a shell, which has no copies; make it with program='python'")
         fds: list[int] = []
         self._ask({"op": "branch"}, fds=fds)
         return socket.socket(fileno=fds[0])

@@ -74,6 +74,7 @@ class Wall:
         weakened: Weakened | None = None,
         program: Program = "bash",
     ) -> None:
+        self.program = program
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._number = 0

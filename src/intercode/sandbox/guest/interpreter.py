@@ -208,7 +208,7 @@ def _show(error: BaseException) -> None:
     """The traceback, with the agent's own lines alone."""
     _flush()
     try:
-        shown = traceback.TracebackException(type(error), error, error.__traceback__, compact=True)
+        shown = traceback.TracebackException(type(error), error, error.__traceback__)
         _own_lines(shown)
         text = "".join(shown.format())
     except BaseException as trouble:
@@ -273,6 +273,7 @@ def _still_more_than(threads: int) -> bool:
 
 def furnish(environment: dict[str, str], path: list[str], finders: list[Any]) -> None:
     """What a program finds at its start: streams, environment, import path. Nothing of the guest is in sight."""
+    os.set_inheritable(LINE_FD, False)
     os.environ.clear()
     os.environ.update(environment)
     sys.path[:] = ["", *path]

@@ -20,7 +20,7 @@ import sys
 import time
 from typing import Any
 
-from . import branch, carry, interpreter, kernel, processes, wire
+from . import carry, interpreter, kernel, processes, start, wire
 from .cell import Cell
 from .output import Output
 from .shell import Shell, _enter, _token
@@ -50,9 +50,27 @@ class Python(Shell):
         os.set_blocking(self.done_fd, False)
 
     def _start(self, theirs: socket.socket, config: dict[str, Any]) -> None:
+        if not config["lent"]:
+            self._start_program(theirs, config["texts"])
+            return
         self.pid = os.fork()
         if self.pid == 0:
             _become(theirs.fileno(), self._out, config)
+
+    def _start_program(self, theirs: socket.socket, texts: bytes) -> None:
+        """The image's own python3, which is given the modules over the line."""
+        moves: list[tuple[Any, ...]] = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)]
+        moves += [(os.POSIX_SPAWN_DUP2, self._out, 1), (os.POSIX_SPAWN_DUP2, self._out, 2)]
+        moves += [(os.POSIX_SPAWN_DUP2, theirs.fileno(), interpreter.LINE_FD)]
+        argv, default = ["python3", "-s", "-B", "-c", start.BOOT], [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT]
+        try:
+            self.pid = os.posix_spawnp(
+                argv[0], argv, self._env, file_actions=moves, setsid=True, setsigdef=default, setsigmask=[]
+            )
+        except OSError as error:
+            self._never_started(argv[0], error)
+        else:
+            self._line.sendall(len(texts).to_bytes(8, "big") + texts)
 
     @property
     def lines(self) -> tuple[int, int]:
@@ -189,17 +207,9 @@ def _become(line: int, out: int, config: dict[str, Any]) -> None:
         os.closerange(interpreter.LINE_FD + 1, 1 << 16)
         if "capabilities" not in config["left_open"]:
             kernel.drop_capabilities(())
-        _interpret(config)
+        start.interpret(socket.socket(fileno=interpreter.LINE_FD), config["env"], *config["imports"])
     finally:
         os._exit(1)
-
-
-def _interpret(config: dict[str, Any]) -> None:
-    path, finders = config["imports"]
-    interpreter.furnish(config["env"], path, finders)
-    made = interpreter.Interpreter()
-    made.listen_to_interrupts()
-    interpreter.serve(socket.socket(fileno=interpreter.LINE_FD), made, branch.serve, carry)
 
 
 def prepare(config: dict[str, Any]) -> dict[str, Any]:
@@ -207,7 +217,13 @@ def prepare(config: dict[str, Any]) -> dict[str, Any]:
     for name in _LOADED:
         importlib.import_module(name)
     site.main()
+    texts = [(name, _text(name)) for name in start.MODULES]
     path, finders = [entry for entry in sys.path if entry not in ("", "/")], list(sys.meta_path)
     for _ in range(16):
         interpreter.Interpreter().run("x = 1")
-    return {**config, "imports": (path, finders)}
+    return {**config, "imports": (path, finders), "texts": json.dumps(texts).encode()}
+
+
+def _text(name: str) -> str:
+    with open(os.path.join(os.path.dirname(__file__), name + ".py"), encoding="utf-8") as file:
+        return file.read()
