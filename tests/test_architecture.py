@@ -13,7 +13,7 @@ LINES = 400
 FLOORS = [
     {"types", "errors", "tfidf", "sqltext"},
     {"sandbox", "rewards", "tasks", "agents", "models", "store", "recordings", "predictions"},
-    {"env", "testing", "engines"},
+    {"env", "testing", "engines", "interpreters"},
     {"envs"},
     {"runner"},
     {"report", "doctor"},

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from intercode.env import InterCodeEnv
     from intercode.envs import make, prepare
     from intercode.envs.bash import BashEnv
+    from intercode.envs.ctf import CtfEnv
+    from intercode.envs.python import PythonEnv
     from intercode.envs.sql import SqlEnv
     from intercode.sandbox.base import Limits, Sandbox
     from intercode.types import Change, Episode, ExecResult, Outcome, Reply, Score, Table, Task, Turn, Usage
@@ -30,6 +32,8 @@ __version__ = "0.1.0"
 _HOME = {
     "InterCodeEnv": "env",
     "BashEnv": "envs.bash",
+    "CtfEnv": "envs.ctf",
+    "PythonEnv": "envs.python",
     "SqlEnv": "envs.sql",
     "make": "envs",
     "prepare": "envs",
@@ -43,11 +47,13 @@ _HOME = {
 __all__ = [
     "BashEnv",
     "Change",
+    "CtfEnv",
     "Episode",
     "ExecResult",
     "InterCodeEnv",
     "Limits",
     "Outcome",
+    "PythonEnv",
     "Reply",
     "Sandbox",
     "Score",
@@ -74,7 +80,7 @@ def __dir__() -> list[str]:
 def _register() -> None:
     import gymnasium
 
-    for name in ("bash", "sql"):
+    for name in ("bash", "ctf", "python", "sql"):
         gymnasium.register(id=f"intercode/{name.title()}-v0", entry_point="intercode.envs:make", kwargs={"env": name})
 
 

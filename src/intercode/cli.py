@@ -68,6 +68,8 @@ _world = _stack(
     click.option("--engine", metavar="sqlite|mariadb|URL", help="sql: the server. [sqlite; mariadb for a MySQL dump]"),
     click.option("--handicap", is_flag=True, help="sql: show the schema in the first observation."),
     click.option("--robust", is_flag=True, help="sql: play each solved task on second contents as well, and report it."),
+    click.option("--assets", type=click.Path(exists=True), help="ctf: a folder with ID/ or ID.tar, the files of each task."),
+    click.option("--all", "everything", is_flag=True, help="ctf: keep tasks that need a network, files or another gold."),
     click.option("--limit", type=click.IntRange(1), help="Only the first N tasks."),
 )
 _scoring = _stack(
@@ -78,6 +80,7 @@ _scoring = _stack(
         type=click.Choice(["persistent", "stateless"]),
         help="[persistent; stateless under --protocol paper]",
     ),
+    click.option("--submits", type=click.IntRange(1), help="ctf, python: how many submissions may be made. [1]"),
     click.option("--sandbox", type=click.Choice(["local"]), default="local", show_default=True),
 )
 _workers = click.option("--workers", type=click.IntRange(1), default=2, show_default=True)
@@ -156,6 +159,8 @@ def score(predictions: str, env: str, as_json: bool, out: str | None, workers: i
 def _carry_out(evaluation: Evaluation, out: str | None, *, resume: bool, workers: int, as_json: bool) -> None:
     from intercode.report import summary
 
+    if left_out := evaluation.config.get("left_out"):
+        click.echo(f"intercode: {len(left_out)} tasks are left out (run.json says why; --all plays them)", err=True)
     with evaluation.open(out, resume=resume, workers=workers) as store:
         click.echo(f"run: {store.path}", err=True)
         with _resumable(store.path), _progress(len(evaluation.tasks) * evaluation.epochs, quiet=as_json) as tick:

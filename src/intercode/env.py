@@ -14,6 +14,7 @@ Nothing here knows of models, strategies, or of any particular language.
 from __future__ import annotations
 
 import copy
+import re
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -99,6 +100,10 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
     submit_word = "submit"
+    submission = re.compile(r"submit")
+    """A whole action, but for blanks around it, that submits; its group, if it has one, is the word that is submitted."""
+    session_noun = "shell"
+    """What an observation calls that which keeps the state between actions."""
     language = "bash"
     """What actions are written in; it chooses a strategy's prompts."""
 
@@ -110,22 +115,29 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         max_turns: int | None = 10,
         view: View | None = None,
         keep_going: bool = False,
+        submits: int | None = None,
     ) -> None:
-        """`keep_going` goes on after a success under the paper's protocol: to re-execute a recording to its end."""
+        """`keep_going` goes on after a success under the paper's protocol: to re-execute a recording to its end.
+
+        `submits` submissions may be made, by default one; a wrong one that is not the last is told, and costs a turn.
+        """
         if not tasks:
             raise UsageError("an environment needs at least one task")
         if protocol not in ("submit", "paper"):
             raise UsageError(f"protocol {protocol!r}: it is 'submit' or 'paper'")
         if max_turns is not None and max_turns < 1:
             raise UsageError(f"max_turns {max_turns}: it is at least 1, or None")
+        if submits is not None and submits < 1:
+            raise UsageError(f"submits {submits}: it is at least 1")
         self.tasks, self.protocol, self.max_turns, self.view = list(tasks), protocol, max_turns, view or View()
-        self._keep_going = keep_going
+        self._keep_going, self._submits_allowed = keep_going, submits or 1
         self.observation_space, self.action_space = Utf8(), Utf8()
         self._order: list[int] = []
         self._task: Task | None = None
         self._actions: list[str] = []
         self._seen: list[str] = []
         self._came: list[float] = []
+        self._word, self._submitted_times = "", 0
         self._began, self._redone = 0.0, 0
         self._over, self._closed = True, False
 
@@ -146,7 +158,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     @abstractmethod
     def _score(self) -> Score:
-        """Score the state as it is now."""
+        """Score the state as it is now; `self._word` is what was submitted, empty if nothing was named."""
 
     @abstractmethod
     def _branch(self, twin: Self, live: bool) -> None:
@@ -159,6 +171,14 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     def _greet(self, task: Task) -> str:
         """The first observation."""
         return task.query
+
+    def _refuse(self, word: str) -> str | None:
+        """Why this cannot be submitted at all. It is told, costs a turn, and is not scored."""
+        return None
+
+    def _wrong(self, score: Score) -> str:
+        """What the agent is told of a submission that fell short."""
+        return "Wrong." if self._submits_allowed > 1 else ""
 
     def try_gold(self, task: Task) -> Trial:
         """Execute the gold on an untouched world. The data check compares two of these."""
@@ -187,6 +207,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._over = True
         self._task = self._choose((options or {}).get("task"))
         self._actions, self._seen, self._came = [], [], []
+        self._word, self._submitted_times = "", 0
         self._enter(self._task)
         self._over, self._began = False, time.monotonic()
         return self._greet(self._task), {"task": self._task.id}
@@ -198,7 +219,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._actions.append(action)
         self._came.append(time.monotonic() - self._began)
         try:
-            return self._submitted() if self._submits(action) else self._observe(self._act(action))
+            return self._submit(action) if self._submits(action) else self._observe(self._act(action))
         except SandboxDied as death:
             return self._decide(death)
 
@@ -235,17 +256,25 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             raise UsageError("an action is text that UTF-8 can encode, without NUL characters and of 16 MiB at most")
 
     def _submits(self, action: str) -> bool:
-        return self.protocol == "submit" and action.strip() == self.submit_word
+        return self.protocol == "submit" and self.submission.fullmatch(action.strip()) is not None
 
-    def _submitted(self) -> StepResult:
+    def _submit(self, action: str) -> StepResult:
+        self._word = submitted_word(self.submission, action)
+        if (refusal := self._refuse(self._word)) is not None:
+            return self._go_on(refusal, 0.0, _info(None))
         score = self._score()
-        return self._end("", score.reward, _info(None), score=score, ended="submit")
+        self._submitted_times += 1
+        left = self._submits_allowed - self._submitted_times
+        told = "" if score.success else self._wrong(score)
+        if score.success or not left:
+            return self._end(told, score.reward, _info(None), score=score, ended="submit")
+        return self._go_on(f"{told} {left} more may be submitted.".strip(), 0.0, _info(None))
 
     def _observe(self, result: ExecResult) -> StepResult:
         self._seen.append(_fingerprint(result))
         observation, cut = self.view.shorten(result.output)
         info = _info(result, cut or result.overflow is not None)
-        observation += _notes(result, self.protocol)
+        observation += _notes(result, self.protocol, self.session_noun)
         if self.protocol == "submit":
             return self._go_on(observation, 0.0, info)
         score = self._score()
@@ -336,12 +365,18 @@ def _info(result: ExecResult | None, cut: bool = False) -> dict[str, Any]:
     }
 
 
-def _notes(result: ExecResult, protocol: Protocol) -> str:
+def submitted_word(submission: re.Pattern[str], action: str) -> str:
+    """The word of a submitting action; empty where none is named."""
+    found = submission.fullmatch(action.strip())
+    return (found[1] or "") if found and submission.groups else ""
+
+
+def _notes(result: ExecResult, protocol: Protocol, noun: str) -> str:
     """What an agent must be told beyond what its action printed."""
     if protocol == "paper":
         return ""
     notes = ["[timed out; what the action started was ended]"] if result.timed_out else []
-    again = f"[the shell ended; a new one starts in {result.cwd}]" if result.cwd else "[the session ended; a new one begins]"
+    again = f"[the {noun} ended; a new one starts in {result.cwd}]" if result.cwd else "[the session ended; a new one begins]"
     notes += [again] if result.session_lost else []
     gap = "" if not notes or not result.output or result.output.endswith("\n") else "\n"
     return gap + "\n".join(notes)

@@ -28,9 +28,22 @@ class Script(Protocol):
 
 
 def gold(task: Task, protocol: str) -> Moves:
+    """Where a submission needs a word (a function's name), the task carries it in the field `submit`."""
+    if "gold_is" in task.extra:
+        yield from _capture(task)
+        return
     yield Act(task.gold)
     if protocol == SUBMIT:
-        yield Act(SUBMIT)
+        yield Act(f"{SUBMIT} {task.extra.get('submit', '')}".strip())
+
+
+def _capture(task: Task) -> Moves:
+    """A flag is submitted under both protocols; where the gold is a script, it is what that prints last."""
+    flag = task.gold
+    if task.extra["gold_is"] == "script":
+        step = yield Act(task.gold)
+        flag = step.observation.strip().rpartition("\n")[2]
+    yield Act(f"{SUBMIT} {flag}")
 
 
 def noop(task: Task, protocol: str) -> Moves:

@@ -11,7 +11,12 @@ from intercode.errors import UsageError
 if TYPE_CHECKING:
     from intercode.env import InterCodeEnv, Setting
 
-ENVIRONMENTS = {"bash": "intercode.envs.bash:BashEnv", "sql": "intercode.envs.sql:SqlEnv"}
+ENVIRONMENTS = {
+    "bash": "intercode.envs.bash:BashEnv",
+    "ctf": "intercode.envs.ctf:CtfEnv",
+    "python": "intercode.envs.python:PythonEnv",
+    "sql": "intercode.envs.sql:SqlEnv",
+}
 
 
 def environment_class(name: str) -> type[InterCodeEnv]:

@@ -8,12 +8,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from intercode.rewards.exact import bash_exact
     from intercode.rewards.exact_sql import sql_exact
+    from intercode.rewards.flag import flag_exact, flag_paper
     from intercode.rewards.paper import bash_paper
     from intercode.rewards.paper_sql import sql_paper
+    from intercode.rewards.python import python_exact, python_paper
 
-_HOMES = {"bash_paper": "paper", "bash_exact": "exact", "sql_paper": "paper_sql", "sql_exact": "exact_sql"}
+_HOMES = {
+    "bash_paper": "paper",
+    "bash_exact": "exact",
+    "flag_exact": "flag",
+    "flag_paper": "flag",
+    "python_paper": "python",
+    "python_exact": "python",
+    "sql_paper": "paper_sql",
+    "sql_exact": "exact_sql",
+}
 
-__all__ = ["bash_exact", "bash_paper", "sql_exact", "sql_paper"]
+__all__ = ["bash_exact", "bash_paper", "flag_exact", "flag_paper", "python_exact", "python_paper", "sql_exact", "sql_paper"]
 
 
 def __getattr__(name: str) -> Any:

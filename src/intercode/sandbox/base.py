@@ -19,6 +19,8 @@ from intercode.errors import UsageError
 from intercode.types import Change, ExecResult
 
 Session = Literal["persistent", "stateless"]
+Program = Literal["bash", "python"]
+"""What lives on between the actions of a persistent session."""
 MIB = 1 << 20
 
 

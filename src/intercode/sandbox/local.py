@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
-from intercode.sandbox.base import Limits, Sandbox, Session
+from intercode.sandbox.base import Limits, Program, Sandbox, Session
 from intercode.sandbox.guest import wire
 from intercode.sandbox.template import Template
 from intercode.sandbox.wall import Wall, Weakened
@@ -37,7 +37,10 @@ class _Shared:
 
 
 class LocalSandbox(Sandbox):
-    """See `Sandbox` for the contract. `environment` are the agent's variables; `weakened` is for tests of protections only."""
+    """See `Sandbox` for the contract. `environment` are the agent's variables; `weakened` is for tests of protections only.
+
+    With `program="python"` the persistent session is a Python interpreter, and `branch` makes copies of it.
+    """
 
     _number: int
     _sock: socket.socket
@@ -52,9 +55,10 @@ class LocalSandbox(Sandbox):
         session: Session = "persistent",
         environment: Mapping[str, str] | None = None,
         weakened: Weakened | None = None,
+        program: Program = "bash",
     ) -> None:
         limits = limits or Limits()
-        wall = Wall(template, limits, session, environment=environment, weakened=weakened)
+        wall = Wall(template, limits, session, environment=environment, weakened=weakened, program=program)
         self._enter(_Shared(wall), limits, session)
 
     @classmethod
@@ -93,6 +97,23 @@ class LocalSandbox(Sandbox):
         line = socket.socket(fileno=fds[0])
         line.setblocking(True)
         return line
+
+    def branch(self) -> socket.socket:
+        """A line to a forked copy of the session's interpreter. The last branch ends, with all that it started."""
+        if self._wall.wall.program != "python":
+            raise UsageError("this sandbox's session is a shell, which has no copies; make it with program='python'")
+        fds: list[int] = []
+        self._ask({"op": "branch"}, fds=fds)
+        return socket.socket(fileno=fds[0])
+
+    def end_branch(self) -> None:
+        self._ask({"op": "branch", "end": True})
+
+    def beside(self) -> Self:
+        """An untouched sandbox in the same wall."""
+        other = object.__new__(type(self))
+        other._enter(self._wall, self.limits, self.session)
+        return other
 
     def diff(self) -> dict[str, Change]:
         reply, _ = self._ask({"op": "diff"}, wait=120)
@@ -152,7 +173,10 @@ class LocalSandbox(Sandbox):
         twin = object.__new__(type(self))
         twin._enter(self._wall, self.limits, self.session, cwd=seen["cwd"], upper=upper)
         if self.session == "persistent":
-            twin._ask({"op": "restore", "status": seen["status"]}, state)
+            done, _ = twin._ask({"op": "restore", "status": seen["status"]}, state)
+            if not done["ok"]:
+                twin.close()
+                raise ForkError(f"the copy could not take on the session's state: {done.get('said', 'its shell ended')}")
         return twin
 
     def _open(self) -> None:

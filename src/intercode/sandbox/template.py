@@ -117,13 +117,14 @@ def base(image: str | None) -> Template:
     if image is None:
         return _host()
     built = cache.root() / "images" / image
-    path = built if "/" not in image and built.is_dir() else Path(image)
+    by_name = "/" not in image and built.is_dir()
+    path = built if by_name else Path(image)
     if not path.exists():
         raise UsageError(
             f"no image named {image!r} and no such path; make one with `intercode image build {image}`, "
             "or give the path of a root file system"
         )
-    layer = path if path == built else unpack(_root_file_system(path))
+    layer = path if by_name else unpack(_root_file_system(path))
     return Template((layer,), (), _hash("root", layer.name, _stamp(layer)))
 
 

@@ -28,7 +28,7 @@ from typing import IO, Any
 
 from intercode.errors import SandboxDied, SandboxUnavailable, UsageError
 from intercode.sandbox import seccomp
-from intercode.sandbox.base import Limits, Session
+from intercode.sandbox.base import Limits, Program, Session
 from intercode.sandbox.cache import guest_folder
 from intercode.sandbox.guest import wire
 from intercode.sandbox.identity import identity
@@ -45,6 +45,8 @@ ENVIRONMENT = {
     "PAGER": "cat",
     "TZ": "UTC",
 }
+_SEEDED = {"PYTHONHASHSEED": "0"}
+"""Sets of texts come in the same order in every interpreter."""
 _START = "import sys; sys.path.insert(0, '/'); from guest.keeper import main; main()"
 _walls: weakref.WeakSet[Wall] = weakref.WeakSet()
 
@@ -70,7 +72,9 @@ class Wall:
         export: Path | None = None,
         environment: Mapping[str, str] | None = None,
         weakened: Weakened | None = None,
+        program: Program = "bash",
     ) -> None:
+        self.program = program
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._number = 0
@@ -80,8 +84,8 @@ class Wall:
         with inside:
             self._bwrap: subprocess.Popen[bytes] = _spawner().run(lambda: _start(argv, inside, self._errors))
         _walls.add(self)
-        env = dict(ENVIRONMENT if environment is None else environment)
-        self._introduce(template, limits, session, env, export, weakened or Weakened())
+        env = {**(ENVIRONMENT if environment is None else environment), **(_SEEDED if program == "python" else {})}
+        self._introduce(template, limits, session, env, export, weakened or Weakened(), program)
 
     def cell(self, *, cwd: str = "/", replaces: int | None = None, upper: int | None = None) -> tuple[int, socket.socket]:
         """A new cell in place of another; its number and the socket to talk to it, once it is ready."""
@@ -132,11 +136,14 @@ class Wall:
         env: dict[str, str],
         export: Path | None,
         weakened: Weakened,
+        program: Program,
     ) -> None:
         config = {
             "plan": [len(template.layers), template.lent, template.covered, limits.disk],
             "env": env,
             "persistent": session == "persistent",
+            "program": program,
+            "lent": "/usr" in template.lent,
             "memory": limits.memory,
             "processes": limits.processes,
             "output": limits.output,
@@ -212,7 +219,8 @@ def _command(template: Template) -> list[str]:
     argv += ["--ro-bind", str(guest_folder(python)), "/guest"]
     for number, layer in enumerate(template.layers):
         argv += ["--ro-bind", str(layer), f"/layers/{number}"]
-    return [*argv, "--", python, "-I", "-S", "-B", "-c", _START]
+    argv += [part for name, value in _SEEDED.items() for part in ("--setenv", name, value)]
+    return [*argv, "--", python, "-s", "-S", "-B", "-c", _START]
 
 
 def usr_links() -> list[str]:

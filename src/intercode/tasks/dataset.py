@@ -8,8 +8,7 @@ file must be there:
     setup.sh           runs once, after that, inside the sandbox
     second/            or second.tar, and second.sh: the second contents for tasks marked `general`
     databases/         or dump.sql: what SQL tasks are played on
-
-Left out: the assets of other environments; they read their own files from the same folder.
+    assets/            CTF tasks: ID/ or ID.tar, the files of one task each
 """
 
 from __future__ import annotations
@@ -39,6 +38,9 @@ class DataSet:
     second_tree: Path | None = None
     second_setup: Path | None = None
     databases: Path | None = None
+    assets: Path | None = None
+    file: Path | None = None
+    """The task file."""
 
 
 def open_data(
@@ -98,12 +100,13 @@ def _open_folder(folder: Path, name: str, limit: int | None, preprocess: Callabl
         second_tree=_first(folder, "second", "second.tar"),
         second_setup=_first(folder, "second.sh"),
         databases=_first(folder, "databases", "dump.sql"),
+        assets=_first(folder, "assets"),
     )
 
 
 def _open_file(path: Path, name: str, limit: int | None, preprocess: Callable[[Record], Record] | None) -> DataSet:
     tasks = tuple(load_tasks(path, limit=limit, preprocess=preprocess))
-    return DataSet(name, tasks, hashlib.sha256(path.read_bytes()).hexdigest())
+    return DataSet(name, tasks, hashlib.sha256(path.read_bytes()).hexdigest(), file=path)
 
 
 def _first(folder: Path, *names: str) -> Path | None:

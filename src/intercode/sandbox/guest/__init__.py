@@ -6,6 +6,13 @@
                               │                            shell.py    how an action runs and ends
                               └── bash ── what the agent starts
 
+Where the session is a Python interpreter:
+
+    pycell.py       a cell whose session it is             start.py      how a process becomes one
+    interpreter.py  the loop: actions, echo, tracebacks    carry.py      its state, for a copy
+    branch.py       a forked copy that serves one test     referee.py    the grader's side of a test
+    plain.py        values between these two: a closed set of types, never unpickled
+
 `rooms.py` builds the episode's file system, `layers.py` reads and copies overlay layers, `files.py` reads and writes the
 agent's files, `door.py` connects the host to a program inside, `kernel.py` holds the system calls Python lacks,
 `processes.py` looks at and ends the agent's processes, `wire.py` is the framing (the host uses it too), `rehearsal.py` is

@@ -36,10 +36,10 @@ _INODE = 2048  # what the kernel keeps for each file on a tmpfs below an overlay
 Config = dict[str, Any]
 
 
-def main(sock: socket.socket, config: Config, filter_program: bytes, inherited: int | None) -> None:
+def main(kind: type[Cell], sock: socket.socket, config: Config, filter_program: bytes, inherited: int | None) -> None:
     """Move in and serve. Runs right after `clone`; never returns."""
     try:
-        cell = Cell(sock, config, entry.move_in(config, filter_program, inherited))
+        cell = kind(sock, config, entry.move_in(config, filter_program, inherited))
         wire.send(sock, {"ready": True})
     except Exception as error:
         wire.send(sock, {"failed": f"{type(error).__name__}: {error}"})

@@ -14,7 +14,7 @@ import socket
 import sys
 from typing import Any
 
-from . import cell, kernel, rehearsal, rooms, wire
+from . import cell, kernel, pycell, rehearsal, rooms, wire
 
 _NAMESPACES = kernel.NEWUSER | kernel.NEWNS | kernel.NEWIPC | kernel.NEWNET | kernel.NEWUTS
 
@@ -25,11 +25,14 @@ class Keeper:
         self._config, self._filter, fds = wire.receive_with_fds(control, 1 << 20)
         self._config["export"] = fds[0] if fds else None
         self._cells: dict[int, int] = {}
+        self._kind: type[cell.Cell] = cell.Cell
         rooms.prepare(rooms.Plan(*self._config["plan"]))
 
     def serve(self) -> None:
         if self._config["persistent"]:
-            rehearsal.rehearse(self._config)
+            if self._config["program"] == "python":
+                self._config, self._kind = pycell.prepare(self._config), pycell.PythonCell
+            rehearsal.rehearse(self._config, self._kind)
         _forget_imports()
         while True:
             try:
@@ -54,7 +57,7 @@ class Keeper:
         pid = kernel.clone(_NAMESPACES)
         if pid == 0:
             self._control.close()
-            cell.main(sock, {**self._config, "cwd": head["cwd"]}, self._filter, inherited)
+            cell.main(self._kind, sock, {**self._config, "cwd": head["cwd"]}, self._filter, inherited)
         self._cells[head["cell"]] = pid
         sock.close()
         if inherited is not None:

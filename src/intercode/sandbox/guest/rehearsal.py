@@ -16,12 +16,12 @@ from .cell import Cell, Config
 _ACTIONS = 16
 
 
-def rehearse(config: Config) -> None:
+def rehearse(config: Config, kind: type[Cell]) -> None:
     host, sock = socket.socketpair()
     with host, sock:
         proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         room = entry.Room(rooms.Handles(-1, -1), proc, entry.Anchor(os.getpid(), sock, -1))
-        cell = Cell(sock, {**config, "cwd": "/"}, room)
+        cell = kind(sock, {**config, "cwd": "/"}, room)
         for _ in range(_ACTIONS):
             wire.send(host, {"op": "exec", "seconds": 10.0}, b"x=1")
             cell.serve_once()

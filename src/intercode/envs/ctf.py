@@ -1,0 +1,206 @@
+"""CtfEnv: actions are Bash, the world is a sandbox with one task's files in /ctf, the answer is a flag.
+
+    reset ──► the task's assets are unpacked into an empty /ctf; the shell starts there
+    step  ──► Bash, or `submit FLAG`: right ends the episode; wrong is told, and `submits` of them may be made
+
+A gold is the flag itself, or, where its task says `gold_is: script`, a Bash script that finds it: the flag is then what it
+prints last, in a sandbox like the agent's, once for all environments and before the agent comes. So the flag is nowhere inside
+unless the task's files hold it. Tasks that cannot be played as they are (`tasks/challenges.py`) are left out unless asked for.
+
+Under the paper's protocol `submit FLAG` is an action among others, and any number may be made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View, submitted_word
+from intercode.envs.golds import Golds
+from intercode.envs.ground import Ground, Place, grounds
+from intercode.errors import DataError, UsageError
+from intercode.rewards import flag_exact, flag_paper
+from intercode.sandbox.base import Limits, Session
+from intercode.sandbox.build import with_script
+from intercode.tasks import open_data
+from intercode.tasks.challenges import Challenge, gold_is, survey
+from intercode.types import ExecResult, Score, Task
+
+Reward = Literal["exact", "paper"] | Callable[[str, str, Task], Score]
+PLACE = "/ctf"
+_ARCHIVE = "/dev/shm/assets.tar"
+_UNPACK = f"tar -C {PLACE} --no-same-owner -xpf {_ARCHIVE}; status=$?; rm {_ARCHIVE}; exit $status"
+
+
+class CtfEnv(InterCodeEnv):
+    """`challenges` has the assets of each task, by its id; `golds` may be shared. Other arguments: see `InterCodeEnv`."""
+
+    language = "ctf"
+    submission = re.compile(r"submit(?:\s+(.*))?")
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        ground: Ground,
+        challenges: Mapping[str, Challenge],
+        *,
+        reward: Reward = "exact",
+        golds: Golds[str] | None = None,
+        **how: Any,
+    ) -> None:
+        super().__init__(tasks, **how)
+        if not callable(reward) and reward not in ("exact", "paper"):
+            raise UsageError(f"reward {reward!r}: it is 'exact', 'paper', or a function of (submitted, flag, task)")
+        self.reward, self._challenges, self._golds = reward, challenges, golds or Golds[str]()
+        self._place = Place(ground)
+
+    @classmethod
+    def prepare(  # type: ignore[override]
+        cls,
+        *,
+        data: str | None = None,
+        assets: str | Path | None = None,
+        limit: int | None = None,
+        everything: bool = False,
+        submits: int | None = None,
+        image: str | None = None,
+        tree: str | Path | None = None,
+        setup: str | Path | None = None,
+        protocol: Protocol = "submit",
+        reward: Reward | None = None,
+        session: Session | None = None,
+        limits: Limits | None = None,
+        max_turns: int | None = 10,
+        view: View | None = None,
+        keep_going: bool = False,
+    ) -> Setting:
+        """Load data once. `assets` has a folder or a tar for each task; `everything` keeps tasks that cannot be played.
+
+        Tasks carry `needs_network`, `has_assets` and `broken_gold`; the setting's facts list what was left out, and why.
+        """
+        paper = protocol == "paper"
+        session = session or ("stateless" if paper else "persistent")
+        reward = reward or ("paper" if paper else "exact")
+        found = open_data(data, env="ctf", limit=limit)
+        furnished = tree is not None or found.tree is not None or image is not None
+        challenges = survey(found.tasks, Path(assets) if assets else found.assets, found.file, furnished=furnished)
+        tasks, left_out = _playable(found.tasks, challenges, everything)
+        first_system = reward == "paper" and session == "stateless"
+        world = {"image": image, "tree": tree, "setup": setup, "limits": limits, "paper": first_system}
+        ground = _with_place(grounds(found, session, **world)[0])  # type: ignore[arg-type]
+        how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going, "submits": submits}
+        golds = Golds[str]()
+        facts = {
+            "data": found.name,
+            "data_digest": found.digest,
+            "assets_digest": _digest(tasks, challenges),
+            "left_out": left_out,
+            "reward": reward if isinstance(reward, str) else getattr(reward, "__qualname__", repr(reward)),
+        }
+        return Setting(
+            tasks,
+            lambda: cls(tasks, ground, challenges, reward=reward, golds=golds, **how),
+            lambda: {**facts, **ground.facts()},
+        )
+
+    def try_gold(self, task: Task) -> Trial:
+        faults = list(self._challenges[task.id].faults)
+        try:
+            flag = self._find(task)
+        except DataError as error:
+            return Trial(None, "", (*faults, str(error)))
+        return Trial(flag, flag, (*faults, *_in_plain_sight(self._challenges[task.id], flag)))
+
+    def _enter(self, task: Task) -> None:
+        self._flag(task)
+        self._furnish(task)
+
+    def _act(self, action: str) -> ExecResult:
+        """Under the paper's protocol a submission comes here: it is an action that is scored like any other."""
+        self._word = submitted_word(self.submission, action)
+        if self.submission.fullmatch(action.strip()):
+            told = "" if self._score().success else self._wrong(self._score())
+            return ExecResult(told, None, cwd=self._place.last.cwd)
+        return self._place.act(action)
+
+    def _score(self) -> Score:
+        flag = self._flag(self.task)
+        if callable(self.reward):
+            return self.reward(self._word, flag, self.task)
+        return flag_paper(self._word, flag) if self.reward == "paper" else flag_exact(self._word, flag)
+
+    def _wrong(self, score: Score) -> str:
+        return "That is not the flag."
+
+    def _branch(self, twin: Self, live: bool) -> None:
+        twin._place = self._place.twin(live=live)
+
+    def _leave(self) -> None:
+        self._place.sandbox.close()
+
+    def _furnish(self, task: Task) -> None:
+        """An untouched place with this task's assets, and the shell in their folder."""
+        place, challenge = self._place, self._challenges[task.id]
+        place.begin()
+        place.act(f"cd {PLACE}")
+        if challenge.packed is None:
+            return
+        place.sandbox.write(_ARCHIVE, challenge.packed, mode=0o600)
+        done = place.sandbox.exec("", argv=["sh", "-c", _UNPACK], cwd="/", timeout=60)
+        if done.exit_code != 0:
+            said = done.output.strip().rpartition("\n")[2]
+            raise DataError(f"task {task.id}: {challenge.assets} cannot be unpacked in the sandbox: {said}")
+
+    def _flag(self, task: Task) -> str:
+        """Finding it uses the place, so ask before the episode begins there."""
+        return self._golds.get((task.id, self._place.ground.template.digest), lambda: self._find(task))
+
+    def _find(self, task: Task) -> str:
+        """The flag; a script is executed for it. Raises `DataError` if it finds none."""
+        if gold_is(task) == "flag":
+            return task.gold
+        self._furnish(task)
+        result = self._place.sandbox.exec("", argv=["bash", "-c", task.gold], cwd=PLACE)
+        last = last_line(result.output)
+        if result.exit_code != 0 or not last:
+            how = "runs out of time" if result.timed_out else f"ends with status {result.exit_code}"
+            raise DataError(f"task {task.id}: the gold's script {how} and prints {last or 'nothing'!r}, where a flag should be")
+        return last
+
+
+def last_line(output: str) -> str:
+    """Where a script's flag stands."""
+    return output.strip().rpartition("\n")[2].strip()
+
+
+def _playable(
+    tasks: Sequence[Task], challenges: Mapping[str, Challenge], everything: bool
+) -> tuple[list[Task], dict[str, str]]:
+    """The tasks to play, with what is known of them; and of the others, why not."""
+    left_out = {task.id: "; ".join(faults) for task in tasks if (faults := challenges[task.id].faults) and not everything}
+    kept = [_described(task, challenges[task.id]) for task in tasks if task.id not in left_out]
+    if not kept:
+        first, why = next(iter(left_out.items()))
+        raise UsageError(f"no task can be played as it is (task {first} {why}); give their files with --assets, or ask for all")
+    return kept, left_out
+
+
+def _described(task: Task, challenge: Challenge) -> Task:
+    return replace(task, extra={**task.extra, "gold_is": gold_is(task), **challenge.facts})
+
+
+def _with_place(ground: Ground) -> Ground:
+    return replace(ground, template=with_script(ground.template, f"mkdir -p {PLACE}", name="the folder for assets"))
+
+
+def _digest(tasks: Sequence[Task], challenges: Mapping[str, Challenge]) -> str:
+    return hashlib.sha256("\n".join(f"{task.id} {challenges[task.id].digest}" for task in tasks).encode()).hexdigest()
+
+
+def _in_plain_sight(challenge: Challenge, flag: str) -> Iterator[str]:
+    if name := challenge.plain(flag):
+        yield f"the flag stands in plain text in {name}"

@@ -1,0 +1,111 @@
+"""Where Python episodes are played: the agent's interpreter, the grader's, and one for golds, in one wall.
+
+Workshop ── agent    the episode's own cell, reset for each
+         ├─ grader   executes tests; never a line of the agent's code
+         └─ aside    executes golds while an episode goes on
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from intercode.envs.ground import Ground
+from intercode.errors import DataError, SandboxDied
+from intercode.interpreters import About, Grader, Result, Suite
+from intercode.sandbox.local import LocalSandbox
+from intercode.types import ExecResult
+
+
+@dataclass(frozen=True)
+class PythonGround(Ground):
+    """A ground whose sessions are Python interpreters."""
+
+    def make(self) -> LocalSandbox:
+        return LocalSandbox(self.template, limits=self.limits, environment=self.environment, program="python")
+
+
+class Workshop:
+    """`seconds` is each test's limit."""
+
+    agent: LocalSandbox
+    _aside: LocalSandbox | None
+    _referee: Grader | None
+    _clean: bool
+
+    def __init__(self, ground: PythonGround, *, seconds: float) -> None:
+        self.ground, self._seconds = ground, seconds
+        self._furnish(ground.make())
+
+    def begin(self) -> None:
+        """A fresh interpreter. A sandbox that does not live any more is replaced, and so are those beside it."""
+        if self._clean:
+            return
+        try:
+            self.agent.reset()
+        except SandboxDied:
+            self.close()
+            self._furnish(self.ground.make())
+        self._clean = True
+
+    def act(self, action: str) -> ExecResult:
+        self._clean = False
+        return self.agent.exec(action)
+
+    def about(self, name: str) -> About:
+        return self._grader.about(self.agent, name)
+
+    def grade(self, suite: Suite, *, name: str | None, text: str | None = None) -> list[Result]:
+        self._clean = False
+        return self._grader.grade(self.agent, suite, name=name, text=text)
+
+    def try_gold(self, suite: Suite, gold: str) -> tuple[ExecResult, Sequence[Result]]:
+        """What a gold printed in a fresh interpreter, and how it does in its tests. A program is not executed by itself.
+
+        Raises `DataError` if the sandbox does not outlive it.
+        """
+        try:
+            aside = self._fresh_aside()
+            shown = ExecResult("", 0) if suite.program else aside.exec(gold)
+            return shown, self._grader.grade(aside, suite, name=suite.name, text=gold if suite.program else None)
+        except SandboxDied as death:
+            raise DataError(f"a sandbox died of the gold {gold[:200]!r}: {death}") from death
+
+    def as_the_paper_did(self, suite: Suite, action: str, name: str, gold: str | None) -> list[Result]:
+        """What the first system's scoring tested: the action alone, upon a gold that was left there by the scoring before."""
+        aside = self._fresh_aside()
+        for text in (gold, action):
+            if text is not None:
+                aside.exec(text)
+        return self._grader.grade(aside, suite, name=name)
+
+    def _fresh_aside(self) -> LocalSandbox:
+        if self._aside is None:
+            self._aside = self.agent.beside()
+        else:
+            self._aside.reset()
+        return self._aside
+
+    def twin(self, *, live: bool) -> Self:
+        """The same place again: a live copy of the agent's interpreter and files, or an untouched one."""
+        other = copy.copy(self)
+        other._furnish(self.agent.fork() if live else self.ground.make())
+        other._clean = not live
+        return other
+
+    def close(self) -> None:
+        for sandbox in (self.agent, self._referee.sandbox if self._referee else None, self._aside):
+            if sandbox is not None:
+                sandbox.close()
+
+    def _furnish(self, agent: LocalSandbox) -> None:
+        """The others come when they are first needed."""
+        self.agent, self._referee, self._aside, self._clean = agent, None, None, True
+
+    @property
+    def _grader(self) -> Grader:
+        if self._referee is None:
+            self._referee = Grader(self.agent.beside(), seconds=self._seconds)
+        return self._referee

@@ -1,0 +1,246 @@
+"""PythonEnv: actions are Python, the world is an interpreter that lives as long as its episode, the answer is a function.
+
+    step    ──► one action, compiled as a module; if its last statement is an expression, its value is shown
+    submit NAME ──► the tests, each in a copy of the interpreter; what they compare is compared elsewhere (`interpreters/`)
+
+`submit` alone submits the function that has the gold's name, else the function or class that was defined last; where the task
+asks for a program that reads and prints, the text of the last action. A NAME that is not there, or that cannot be called as the
+tests do, is told and not scored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View
+from intercode.envs.golds import Golds
+from intercode.envs.ground import grounds
+from intercode.envs.pyground import PythonGround, Workshop
+from intercode.errors import DataError, UsageError
+from intercode.interpreters import Result, Suite, suite_of
+from intercode.rewards import python_exact, python_paper
+from intercode.sandbox.base import Limits
+from intercode.tasks import open_data
+from intercode.tasks.python_records import python_record
+from intercode.types import ExecResult, Score, Task
+
+Reward = Literal["exact", "paper"] | Callable[[Sequence[Result], Task], Score]
+Tell = Literal["nothing", "number", "case"]
+SECONDS = 10.0
+_DEF = re.compile(r"^def (\w+)\s*\(", re.MULTILINE)
+
+
+class PythonEnv(InterCodeEnv):
+    """`seconds` is each test's time limit; `tell` what is said of a wrong submission: nothing, the number of the first public
+    test that failed, or that test itself. Other arguments are those of `InterCodeEnv`."""
+
+    language = "python"
+    session_noun = "interpreter"
+    submission = re.compile(r"submit(?:\s+([^\W\d]\w*))?")
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        ground: PythonGround,
+        *,
+        reward: Reward = "exact",
+        golds: Golds[Sequence[Result]] | None = None,
+        tell: Tell = "number",
+        seconds: float = SECONDS,
+        **how: Any,
+    ) -> None:
+        super().__init__(tasks, **how)
+        if not callable(reward) and reward not in ("exact", "paper"):
+            raise UsageError(f"reward {reward!r}: it is 'exact', 'paper', or a function of (results, task)")
+        if tell not in ("nothing", "number", "case"):
+            raise UsageError(f"tell {tell!r}: it is 'nothing', 'number' or 'case'")
+        self.reward, self._tell, self._golds = reward, tell, golds or Golds[Sequence[Result]]()
+        self._shop = Workshop(ground, seconds=seconds)
+        self._suites: dict[str, Suite] = {}
+        self._results: Sequence[Result] = ()
+        self._last, self._scored = "", False
+
+    @classmethod
+    def prepare(  # type: ignore[override]
+        cls,
+        *,
+        data: str | None = None,
+        limit: int | None = None,
+        image: str | None = None,
+        tree: str | Path | None = None,
+        setup: str | Path | None = None,
+        protocol: Protocol = "submit",
+        reward: Reward | None = None,
+        session: str | None = None,
+        submits: int | None = None,
+        tell: Tell | None = None,
+        seconds: float = SECONDS,
+        limits: Limits | None = None,
+        max_turns: int | None = 10,
+        view: View | None = None,
+        keep_going: bool = False,
+    ) -> Setting:
+        """Load data and build the template once. `protocol="paper"` implies the paper's reward.
+
+        An interpreter lives as long as its episode, whatever `session` says: so it did in the paper.
+        """
+        reward = reward or ("paper" if protocol == "paper" else "exact")
+        found = open_data(data, env="python", limit=limit, preprocess=python_record)
+        tasks = tuple(map(_submittable, found.tasks))
+        first, _ = grounds(found, "persistent", image=image, tree=tree, setup=setup, limits=limits, paper=False)
+        ground = PythonGround(first.template, "persistent", limits)
+        golds = Golds[Sequence[Result]]()
+        how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going, "submits": submits}
+        tell = tell or "number"
+        asked = {"reward": reward, "golds": golds, "tell": tell, "seconds": seconds}
+        name = reward if isinstance(reward, str) else getattr(reward, "__qualname__", repr(reward))
+        facts = {"data": found.name, "data_digest": found.digest, "reward": name, "test_seconds": seconds, "tell": tell}
+        return Setting(
+            tasks,
+            lambda: cls(tasks, ground, **asked, **how),  # type: ignore[arg-type]
+            lambda: {**facts, **ground.facts()},
+        )
+
+    def try_gold(self, task: Task) -> Trial:
+        try:
+            suite = self._suite(task)
+            shown, results = self._shop.try_gold(suite, task.gold)
+        except DataError as error:
+            return Trial(None, "", (str(error),))
+        summary = "\n".join(f"{result.test.shown}: {result.why or 'passed'}" for result in results)
+        return Trial([result.passed for result in results], summary, tuple(_faults(shown, results)))
+
+    # -- the world ----------------------------------------------------------------------------------------------------
+
+    def _enter(self, task: Task) -> None:
+        self._suite(task)
+        self._shop.begin()
+        self._last, self._results, self._scored = "", (), False
+
+    def _act(self, action: str) -> ExecResult:
+        self._last = action
+        return self._shop.act(action)
+
+    def _branch(self, twin: Self, live: bool) -> None:
+        twin._shop = self._shop.twin(live=live)
+
+    def _leave(self) -> None:
+        self._shop.close()
+
+    # -- submissions --------------------------------------------------------------------------------------------------
+
+    def _refuse(self, word: str) -> str | None:
+        suite = self._suite(self.task)
+        if not word:
+            return None
+        about = self._shop.about(word)
+        if not about.callable:
+            return f"There is no function or class {word}{_listed(about.defined)}."
+        if suite.program or about.takes is None or suite.takes is None:
+            return None
+        (least, most), (fewest, largest) = about.takes, suite.takes
+        if (most != -1 and most < fewest) or (largest != -1 and least > largest):
+            return f"{word} takes {_count(least, most)}; it will be called with {_count(fewest, largest)}."
+        return None
+
+    def _score(self) -> Score:
+        suite = self._suite(self.task)
+        if self.protocol == "paper" and self.reward == "paper" and not suite.program:
+            return self._score_as_the_paper_did(suite)
+        name, text = self._submitted_answer(suite)
+        if name is None and text is None:
+            return Score(0.0, False, {})
+        public = self._graded(suite, name, text, hidden=False)
+        hidden = self._graded(suite, name, text, hidden=True) if self.reward != "paper" and _all(public) else ()
+        self._results = [*public, *hidden]
+        if callable(self.reward):
+            return self.reward(self._results, self.task)
+        if self.reward == "paper":
+            return python_paper(_passed(public), _passed(self._gold_results(suite)))
+        unseen = _passed(hidden) or [False] * sum(test.hidden for test in suite.tests)
+        return python_exact(_passed(public), unseen)
+
+    def _score_as_the_paper_did(self, suite: Suite) -> Score:
+        """The first system submitted the first function of the turn's action under the name of the gold's first function, and
+        cleared its namespace before it executed the gold there, which then stayed for the next turn. So an action that fails
+        leaves the gold in place from the second scoring on, and earns 1. The agent's own session is not touched here."""
+        mine, its = _DEF.search(self._last), _DEF.search(self.task.gold)
+        if not mine or not its:
+            return Score(0.0, False, {})
+        gold = self.task.gold if self._scored else None
+        self._scored = True
+        chosen = replace(suite, name=its[1], tests=tuple(test for test in suite.tests if not test.hidden))
+        self._results = self._shop.as_the_paper_did(chosen, self._last, mine[1], gold)
+        return python_paper(_passed(self._results), _passed(self._gold_results(suite)))
+
+    def _submitted_answer(self, suite: Suite) -> tuple[str | None, str | None]:
+        """A name, or the text of a program; neither if there is nothing to submit."""
+        if self._word:
+            return self._word, None
+        if suite.program:
+            return None, self._last or None
+        about = self._shop.about(suite.name)
+        return (suite.name if about.callable else about.last) or None, None
+
+    def _graded(self, suite: Suite, name: str | None, text: str | None, *, hidden: bool) -> Sequence[Result]:
+        chosen = tuple(test for test in suite.tests if test.hidden is hidden)
+        return self._shop.grade(replace(suite, tests=chosen), name=name, text=text) if chosen else ()
+
+    def _gold_results(self, suite: Suite) -> Sequence[Result]:
+        chosen = replace(suite, tests=tuple(test for test in suite.tests if not test.hidden))
+        return self._golds.get((self.task.id, "public"), lambda: self._shop.try_gold(chosen, self.task.gold)[1])
+
+    def _wrong(self, score: Score) -> str:
+        failed = next((number for number, each in enumerate(self._results) if not each.passed and not each.test.hidden), None)
+        if self._tell == "nothing" or failed is None:
+            return "Wrong." if self._tell == "nothing" or self._results else "Wrong: nothing was defined."
+        result, count = self._results[failed], sum(not each.test.hidden for each in self._results)
+        if self._tell == "number":
+            return f"Wrong: test {failed + 1} of {count} failed."
+        return f"Wrong: this failed: {result.test.shown}\n{result.why}".rstrip()
+
+    def _suite(self, task: Task) -> Suite:
+        if task.id not in self._suites:
+            self._suites[task.id] = suite_of(task)
+        return self._suites[task.id]
+
+
+def _submittable(task: Task) -> Task:
+    """With the word that the gold's submission needs. A task whose tests cannot be read tells so when it is played."""
+    try:
+        suite = suite_of(task)
+    except DataError:
+        return task
+    return task if suite.program else replace(task, extra={**task.extra, "submit": suite.name})
+
+
+def _passed(results: Sequence[Result]) -> list[bool]:
+    return [result.passed for result in results]
+
+
+def _all(results: Sequence[Result]) -> bool:
+    return all(result.passed for result in results)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"; there are {', '.join(names[:20])}" if names else "; nothing is defined yet"
+
+
+def _count(least: int, most: int) -> str:
+    words = f"{least} or more" if most == -1 else str(least) if least == most else f"{least} to {most}"
+    return f"{words} argument{'' if words == '1' else 's'}"
+
+
+def _faults(shown: ExecResult, results: Sequence[Result]) -> Iterator[str]:
+    """What is wrong with a gold by its own execution and its tests."""
+    if shown.timed_out:
+        yield "gold runs out of time"
+    elif shown.exit_code:
+        yield f"gold fails: {shown.output.strip().rpartition(chr(10))[2][:200]}"
+    for number, result in enumerate(results, start=1):
+        if not result.passed:
+            yield f"gold fails test {number}: {result.test.shown[:100]}: {result.why[:200]}"

@@ -1,0 +1,12 @@
+"""How the host talks to interpreters inside sandboxes, and has what an agent defined there tested.
+
+    suite.py      from a task's record to the tests that it means
+    grading.py    a test: calls carried between the grader's cell and a copy of the agent's interpreter
+
+What runs inside is `sandbox/guest/`: `interpreter.py`, `branch.py`, `referee.py`, `plain.py`, `carry.py`.
+"""
+
+from intercode.interpreters.grading import About, Grader, Result
+from intercode.interpreters.suite import Suite, Test, suite_of
+
+__all__ = ["About", "Grader", "Result", "Suite", "Test", "suite_of"]

@@ -1,0 +1,209 @@
+"""A test, executed: what it calls runs in a copy of the agent's interpreter, what it compares runs where the agent is not.
+
+    agent's cell                    host                        grader's cell (another, in the same wall)
+    interpreter ─ fork ─ branch ◄── arguments ── Grader ◄── arguments ── branch ─ fork ─ interpreter
+                              └──── plain result ──►  ──── plain result ──►  │  holds the test and what it expects
+                                                     ◄──── passed, or why not ┘
+
+The host carries messages without opening the agent's; each test has a copy and a time limit of its own, and what it started is
+killed after it. A result counts only from the grader's line. Scripts and programs are compared here, by what they printed.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from intercode.errors import SandboxDied
+from intercode.interpreters.suite import Suite, Test
+from intercode.sandbox.guest import plain
+from intercode.sandbox.local import LocalSandbox
+
+_NAMES = 10_000
+_LATE = "ran out of time"
+_GONE = "the interpreter ended during the call"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a test ended; `why` says what went wrong, in one line."""
+
+    test: Test
+    passed: bool
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What the agent's interpreter says of itself: a courtesy to the agent, nothing that a score depends on.
+
+    `defined` are its functions and classes in order, `last` the one that was defined last; `callable` and `takes` are the asked
+    name's.
+    """
+
+    defined: tuple[str, ...] = ()
+    last: str = ""
+    callable: bool = False
+    takes: tuple[int, int] | None = None
+
+
+class Grader:
+    """`sandbox` is the grader's own; `seconds` each test's limit."""
+
+    def __init__(self, sandbox: LocalSandbox, *, seconds: float = 10.0) -> None:
+        self.sandbox, self._seconds = sandbox, seconds
+        self._referee: socket.socket | None = None
+
+    def about(self, agent: LocalSandbox, name: str = "") -> About:
+        with agent.branch() as line:
+            reply = self._asked(line, {"role": "about", "name": name})
+        return _about(reply) if reply else About()
+
+    def grade(self, agent: LocalSandbox, suite: Suite, *, name: str | None, text: str | None = None) -> list[Result]:
+        """Each test of the suite in order, with the agent's `name` for the suite's; a program may be given as `text`."""
+        try:
+            return [self._test(agent, suite, test, name, text) for test in suite.tests]
+        finally:
+            self._dismiss()
+            agent.end_branch()
+            self.sandbox.end_branch()
+
+    def _test(self, agent: LocalSandbox, suite: Suite, test: Test, name: str | None, text: str | None) -> Result:
+        bind = {suite.name: name} if name and suite.name else {}
+        if test.kind == "assert":
+            return self._assert(agent, suite, test, bind)
+        request = {"role": test.kind, "bind": bind, "name": name, "stdin": test.stdin}
+        request["text"] = test.text if test.kind == "script" else text
+        with agent.branch() as line:
+            reply = self._asked(line, request)
+        return _compared(test, reply)
+
+    def _asked(self, line: socket.socket, request: dict[str, Any]) -> dict[str, Any] | None:
+        """One question, one answer; None if there is none."""
+        try:
+            line.settimeout(self._seconds)
+            plain.send(line, request)
+            reply = plain.parse(plain.receive_raw(line, time.monotonic() + self._seconds))
+        except (OSError, EOFError, plain.NotPlain):
+            return None
+        return reply if isinstance(reply, dict) else None
+
+    def _assert(self, agent: LocalSandbox, suite: Suite, test: Test, bind: dict[str, str]) -> Result:
+        with agent.branch() as far:
+            until = time.monotonic() + self._seconds
+            if not _sent(far, json.dumps({"role": "far", "bind": bind}).encode(), until):
+                return Result(test, False, _GONE)
+            referee = self._call_in()
+            ended = _umpired(referee, far, _texts(suite, test), until)
+            if "passed" not in ended:  # it may still be waiting for an answer
+                self._dismiss()
+        return Result(test, ended.get("passed") is True, ended.get("why", ""))
+
+    def _call_in(self) -> socket.socket:
+        """The grader's side of this grading: a fresh copy of an interpreter that has seen nothing of the agent's."""
+        if self._referee is None:
+            self._referee = self.sandbox.branch()
+        return self._referee
+
+    def _dismiss(self) -> None:
+        if self._referee is not None:
+            self._referee.close()
+            self._referee = None
+
+
+def _texts(suite: Suite, test: Test) -> dict[str, Any]:
+    return {"role": "referee", "names": suite.names, "texts": [*suite.before, test.text]}
+
+
+def _umpired(referee: socket.socket, far: socket.socket, request: dict[str, Any], until: float) -> dict[str, Any]:
+    """How the test ended, by the grader's word. Without `passed` in it, it did not come to an end."""
+    answered = False
+    plain.send(referee, request)
+    while True:
+        said = _heard(referee, until, answered)
+        if "ask" not in said:
+            return said
+        reply = _call(far, said["ask"], until)
+        if isinstance(reply, str):
+            return {"why": reply}
+        _sent(referee, reply, until)
+        answered = True
+
+
+def _heard(referee: socket.socket, until: float, answered: bool) -> dict[str, Any]:
+    """What the grader's side says. Its death after an answer is the answer's doing; before one, the machine's."""
+    try:
+        said: dict[str, Any] = plain.parse(plain.receive_raw(referee, until))
+    except TimeoutError:
+        return {"why": _LATE}
+    except (OSError, EOFError, plain.NotPlain) as error:
+        if answered:
+            return {"why": "the answer could not be taken in"}
+        raise SandboxDied(f"the grader died before it was answered ({error})") from None
+    return said
+
+
+def _call(far: socket.socket, ask: dict[str, Any], until: float) -> bytes | str:
+    """The agent's answer, unopened; or why there is none."""
+    try:
+        far.settimeout(max(until - time.monotonic(), 1e-3))
+        plain.send(far, ask)
+        return plain.receive_raw(far, until)
+    except TimeoutError:
+        return _LATE
+    except (OSError, EOFError):
+        return _GONE
+    except plain.NotPlain as error:
+        return str(error)
+
+
+def _sent(line: socket.socket, body: bytes, until: float) -> bool:
+    line.settimeout(max(until - time.monotonic(), 1e-3))
+    try:
+        plain.send_raw(line, body)
+    except (OSError, plain.NotPlain):
+        return False
+    return True
+
+
+def _compared(test: Test, reply: dict[str, Any] | None) -> Result:
+    if reply is None:
+        return Result(test, False, f"{_LATE}, or {_GONE}")
+    printed, status = reply.get("printed"), reply.get("status")
+    if not isinstance(printed, str):
+        return Result(test, False, "nothing was printed")
+    if status != 0:
+        return Result(test, False, f"ended with status {status}")
+    passed = same_text(printed, test.expected)
+    return Result(test, passed, "" if passed else f"printed {printed[:300]!r}")
+
+
+def same_text(printed: str, expected: str) -> bool:
+    """Equal line by line, but for blanks at the ends of lines and empty lines at the end, as APPS has it."""
+    return _lines(printed) == _lines(expected)
+
+
+def _lines(text: str) -> list[str]:
+    lines = [line.rstrip() for line in text.rstrip().split("\n")]
+    return lines[next((number for number, line in enumerate(lines) if line), len(lines)) :]
+
+
+def _about(reply: dict[str, Any]) -> About:
+    """Decoded with suspicion: the agent may say anything."""
+    named, takes = reply.get("defined"), reply.get("takes")
+    defined = tuple(str(name) for name in named[:_NAMES]) if isinstance(named, list) else ()
+    pair = isinstance(takes, list) and len(takes) == 2 and all(type(each) is int for each in takes)
+    accepted = (takes[0], takes[1]) if pair and isinstance(takes, list) else None
+    return About(defined, str(reply.get("last") or ""), reply.get("callable") is True, accepted)
+
+
+def first_failed(results: Sequence[Result]) -> tuple[int, Result] | None:
+    """The first public test that failed, counted from 1."""
+    for number, result in enumerate(results, start=1):
+        if not result.passed and not result.test.hidden:
+            return number, result
+    return None

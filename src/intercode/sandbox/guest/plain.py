@@ -1,0 +1,129 @@
+"""Plain values on a line between two processes that do not trust each other: a closed set of types, never unpickled.
+
+    None bool int float complex str bytes list tuple set frozenset dict   → JSON, containers as [kind, item, …]
+    these types themselves, such as int                                   → their names
+    anything else                                                         → a handle that only its own side can open
+
+A subclass (Counter, namedtuple, IntEnum) is sent as the plain type that it extends, read by that type's own methods, so no
+method of the sender's reaches the receiver. What is malformed, too deep or too large raises `NotPlain` on either side.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import time
+from collections.abc import Callable
+from typing import Any
+
+LARGEST = 16 << 20
+"""Bytes in one message."""
+_HEADER = struct.Struct("!I")
+_SMALL = 1 << 53
+_TYPES: dict[str, type] = {
+    each.__name__: each for each in (bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict)
+}
+_SEQUENCES: dict[str, type] = {"l": list, "t": tuple, "s": set, "f": frozenset}
+
+
+class NotPlain(Exception):
+    """A value that does not cross, or a message that is none."""
+
+
+Handle = Callable[[Any], int]
+Open = Callable[[int], Any]
+
+
+def encode(value: Any, handle: Handle | None = None) -> Any:
+    """What `json` can write. `handle` numbers an object that is not plain; without it such a one raises `NotPlain`."""
+    kind = type(value)
+    if value is None or kind is bool or kind is str or kind is float:
+        return value
+    if isinstance(value, int):
+        number = int.__int__(value)
+        return number if -_SMALL < number < _SMALL else ["i", hex(number)]
+    if isinstance(value, (str, float, complex, bytes)):
+        return _encode_scalar(value)
+    for name, plain in _SEQUENCES.items():
+        if isinstance(value, plain):
+            return [name, *(encode(item, handle) for item in plain.__iter__(value))]  # type: ignore[attr-defined]
+    if isinstance(value, dict):
+        return ["d", *(encode(part, handle) for pair in dict.items(value) for part in pair)]
+    if kind is type and value in _TYPES.values():
+        return ["y", value.__name__]
+    if handle is None:
+        raise NotPlain(f"a value of type {kind.__name__} is not plain")
+    return ["h", handle(value)]
+
+
+def _encode_scalar(value: Any) -> Any:
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    if isinstance(value, complex):
+        return ["c", value.real, value.imag]
+    return ["b", bytes.hex(value)]
+
+
+def decode(value: Any, opened: Open | None = None) -> Any:
+    """The value again; `opened` gives what a handle stands for."""
+    if not isinstance(value, list):
+        if isinstance(value, dict):
+            raise NotPlain("not a value")
+        return value
+    kind, *items = value
+    if kind in _SEQUENCES:
+        return _SEQUENCES[kind](decode(item, opened) for item in items)
+    if kind == "d":
+        parts = [decode(item, opened) for item in items]
+        return dict(zip(parts[::2], parts[1::2]))  # noqa: B905 (Python 3.9)
+    if kind == "h" and opened is not None and type(items[0]) is int:
+        return opened(items[0])
+    return {"i": lambda text: int(text, 16), "b": bytes.fromhex, "c": complex, "y": _TYPES.__getitem__}[kind](*items)
+
+
+def send(line: socket.socket, message: Any) -> None:
+    try:
+        body = json.dumps(message).encode()
+    except (TypeError, ValueError, RecursionError, MemoryError) as error:
+        raise NotPlain(str(error)) from None
+    send_raw(line, body)
+
+
+def send_raw(line: socket.socket, body: bytes) -> None:
+    if len(body) > LARGEST:
+        raise NotPlain(f"{len(body)} bytes are too many to cross")
+    line.sendall(_HEADER.pack(len(body)) + body)
+
+
+def receive(line: socket.socket) -> Any:
+    return parse(receive_raw(line))
+
+
+def parse(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise NotPlain(f"not a message: {error}") from None
+
+
+def receive_raw(line: socket.socket, until: float | None = None) -> bytes:
+    """One message. EOFError where the other side has gone, TimeoutError where it is not all there at the time `until`."""
+    (size,) = _HEADER.unpack(_exactly(line, _HEADER.size, until))
+    if size > LARGEST:
+        raise NotPlain(f"{size} bytes are too many to cross")
+    return _exactly(line, size, until)
+
+
+def _exactly(line: socket.socket, size: int, until: float | None) -> bytes:
+    pieces = bytearray()
+    while len(pieces) < size:
+        if until is not None:
+            line.settimeout(max(until - time.monotonic(), 1e-3))
+        piece = line.recv(min(size - len(pieces), 1 << 20))
+        if not piece:
+            raise EOFError("the other side has gone")
+        pieces += piece
+    return bytes(pieces)

@@ -1,0 +1,229 @@
+"""A cell whose session is a Python interpreter instead of a bash.
+
+    cell ── fork ──► child: drops the cell's rights and descriptors, and becomes the agent's interpreter (`interpreter.py`)
+                       └─ fork, for each test ──► branch: serves the host's line with a copy of all that the agent defined
+
+The interpreter is a clone of this warm process where the agent's /usr is the wall's own; in an image of its own, that
+image's python3 is started with the same modules. Whatever it reports can end its own action and nothing more.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import select
+import signal
+import site
+import socket
+import sys
+import time
+from typing import Any
+
+from . import carry, interpreter, kernel, processes, start, wire
+from .cell import Cell
+from .output import Output
+from .shell import Shell, _enter, _token
+
+_LOADED = ("collections", "functools", "heapq", "itertools", "math", "random", "re", "string", "typing")
+_PATIENCE = 5.0
+_LARGEST_STATE = 256 << 20
+_LAST_DEATH = 2.0
+_LOOK = 0.0005
+
+
+class Python(Shell):
+    """The persistent interpreter, with the face of a persistent bash."""
+
+    def __init__(self, out: int, config: dict[str, Any], cwd: str) -> None:
+        self._out, self._env = out, config["env"]
+        self.exit_code: int | None = None
+        self.dead = False
+        self._line, self._theirs = socket.socketpair()
+        self._pending = memoryview(b"")
+        self._token = self._next = _token()
+        self._said = b""
+        _enter(cwd)
+        self._start(self._theirs, config)
+        self.done_fd = self._line.fileno()
+        self._actions = os.dup(self.done_fd)
+        os.set_blocking(self.done_fd, False)
+
+    def _start(self, theirs: socket.socket, config: dict[str, Any]) -> None:
+        if not config["lent"]:
+            self._start_program(theirs, config["texts"])
+            return
+        self.pid = os.fork()
+        if self.pid == 0:
+            _become(theirs.fileno(), self._out, config)
+
+    def _start_program(self, theirs: socket.socket, texts: bytes) -> None:
+        """The image's own python3, which is given the modules over the line."""
+        moves: list[tuple[Any, ...]] = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)]
+        moves += [(os.POSIX_SPAWN_DUP2, self._out, 1), (os.POSIX_SPAWN_DUP2, self._out, 2)]
+        moves += [(os.POSIX_SPAWN_DUP2, theirs.fileno(), interpreter.LINE_FD)]
+        argv, default = ["python3", "-s", "-B", "-c", start.BOOT], [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT]
+        try:
+            self.pid = os.posix_spawnp(
+                argv[0], argv, self._env, file_actions=moves, setsid=True, setsigdef=default, setsigmask=[]
+            )
+        except OSError as error:
+            self._never_started(argv[0], error)
+        else:
+            self._line.sendall(len(texts).to_bytes(8, "big") + texts)
+
+    @property
+    def lines(self) -> tuple[int, int]:
+        return self._theirs.fileno(), self._actions
+
+    def begin(self, action: bytes) -> None:
+        self._request(b"X", action)
+
+    def branch(self, line: socket.socket) -> None:
+        self._request(b"B", b"", line.fileno())
+
+    def carry(self, line: socket.socket) -> None:
+        self._request(b"S", b"", line.fileno())
+
+    def take_on(self, state: bytes) -> None:
+        self._request(b"R", state)
+
+    def close(self) -> None:
+        self._line.close()
+        self._theirs.close()
+        os.close(self._actions)
+
+    def _request(self, kind: bytes, payload: bytes, *fds: int) -> None:
+        self._token, self.exit_code = _token(), None
+        head = interpreter.FRAME.pack(self._token, kind, len(payload))
+        try:
+            socket.send_fds(self._line, [head], list(fds))
+        except OSError:  # it has gone, or reads nothing: the action ends with its process, or at the time limit
+            payload = b""
+        self._pending = memoryview(payload)
+        if payload:
+            self.feed()
+
+
+class PythonCell(Cell):
+    def _shell(self) -> Shell:
+        shell = Python(self._out_in, self._config, self._cwd)
+        self._mark = self._table.mark()
+        self._branched = self._mark
+        return shell
+
+    def _op_branch(self, head: dict[str, Any], payload: bytes) -> None:
+        """End the last branch with all that it started; make another, and give the host the line to it."""
+        self._prune()
+        if head.get("end"):
+            wire.send(self._sock, {})
+            return
+        job = self._living_shell()
+        assert isinstance(job, Python)
+        self._branched, self._watching = self._table.mark(), True
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            job.branch(theirs)
+            if not self._wait(job, time.monotonic() + _PATIENCE):
+                processes.kill(job.pid)
+            theirs.close()
+            wire.send(self._sock, {}, b"", (ours.fileno(),))
+
+    def _prune(self) -> None:
+        """Kill what was born since the last branch was made, again until nothing is left."""
+        until = time.monotonic() + _LAST_DEATH
+        mine = self._job.pid if self._job else 0
+        while born := [each for each in self._table.born_since(self._branched) if each.pid != mine]:
+            if time.monotonic() > until:
+                self._kill_all()
+                return
+            processes.send(born, signal.SIGKILL)
+            time.sleep(_LOOK)
+        self._mark = self._branched = self._table.mark()
+
+    # -- fork -------------------------------------------------------------------------------------------------------
+
+    def _op_snapshot(self, head: dict[str, Any], payload: bytes) -> None:
+        blockers, state = self._blockers(), b""
+        if not blockers and isinstance(self._job, Python):
+            state = self._capture(self._job)
+            blockers = _refusal(state)
+        if blockers:
+            wire.send(self._sock, {"blockers": blockers})
+        else:
+            wire.send(self._sock, {"cwd": self._here(), "status": self._status}, state, (self._files.upper,))
+
+    def _capture(self, shell: Shell) -> bytes:
+        """Opaque bytes: the other interpreter alone makes something of them."""
+        assert isinstance(shell, Python)
+        ours, theirs = socket.socketpair()
+        with ours:
+            with theirs:
+                shell.carry(theirs)
+            state = _read_all(ours, time.monotonic() + _PATIENCE)
+        self._wait(shell, time.monotonic() + _PATIENCE)
+        return state
+
+    def _op_restore(self, head: dict[str, Any], payload: bytes) -> None:
+        shell = self._living_shell()
+        assert isinstance(shell, Python)
+        shell.take_on(payload)
+        done = self._wait(shell, time.monotonic() + _PATIENCE)
+        self._output.drain(self._out)
+        said, _ = self._output.take()
+        self._output = Output(self._config["output"])
+        wire.send(self._sock, {"ok": done and shell.exit_code == 0, "said": said[-1000:].decode(errors="replace")})
+
+
+def _refusal(state: bytes) -> list[str]:
+    if not state:
+        return ["the interpreter, which does not answer"]
+    return [str(reason) for reason in json.loads(state[1:])] if state.startswith(carry.REFUSED) else []
+
+
+def _read_all(line: socket.socket, until: float) -> bytes:
+    pieces = bytearray()
+    while len(pieces) < _LARGEST_STATE:
+        ready, _, _ = select.select([line], [], [], max(0.0, until - time.monotonic()))
+        piece = line.recv(1 << 20) if ready else b""
+        if not piece:
+            break
+        pieces += piece
+    return bytes(pieces)
+
+
+def _become(line: int, out: int, config: dict[str, Any]) -> None:
+    """In the child: never returns."""
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setsid()
+        os.dup2(os.open("/dev/null", os.O_RDWR), 0)
+        os.dup2(line, interpreter.LINE_FD, inheritable=False)
+        os.dup2(out, 1)
+        os.dup2(out, 2)
+        os.closerange(3, interpreter.LINE_FD)
+        os.closerange(interpreter.LINE_FD + 1, 1 << 16)
+        if "capabilities" not in config["left_open"]:
+            kernel.drop_capabilities(())
+        start.interpret(socket.socket(fileno=interpreter.LINE_FD), config["env"], *config["imports"])
+    finally:
+        os._exit(1)
+
+
+def prepare(config: dict[str, Any]) -> dict[str, Any]:
+    """In the keeper, before it forgets imports: what every interpreter would otherwise load for itself."""
+    for name in _LOADED:
+        importlib.import_module(name)
+    site.main()
+    texts = [(name, _text(name)) for name in start.MODULES]
+    path, finders = [entry for entry in sys.path if entry not in ("", "/")], list(sys.meta_path)
+    for _ in range(16):
+        interpreter.Interpreter().run("x = 1")
+    return {**config, "imports": (path, finders), "texts": json.dumps(texts).encode()}
+
+
+def _text(name: str) -> str:
+    with open(os.path.join(os.path.dirname(__file__), name + ".py"), encoding="utf-8") as file:
+        return file.read()

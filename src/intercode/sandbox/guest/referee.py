@@ -1,0 +1,142 @@
+"""The grader's side of a test: it holds the test's text and the expected values, and never a line of the agent's code.
+
+    test ── calls NAME ──► Proxy ── plain arguments ──► host ──► the agent's branch
+                             └───── plain result, or "raised TYPE: words" ◄─┘
+
+The submitted name is a proxy. What comes back is decoded by type; an object that is not plain stays on the agent's side, as a
+`Remote` that has attributes and can be handed back in a call, but compares with nothing, is neither true nor false and cannot
+be iterated: it cannot pass a test by pretending.
+"""
+
+from __future__ import annotations
+
+import builtins
+import socket
+from typing import Any, NoReturn
+
+from . import plain
+
+_REPLACED = frozenset(("StopIteration", "StopAsyncIteration", "GeneratorExit"))
+"""These would end a loop of the test's own."""
+
+
+class Failed(BaseException):
+    """The agent's side did something that no test can pass with, not even one that expects an exception."""
+
+
+class Side:
+    """The agent's side, as this one sees it."""
+
+    def __init__(self, line: socket.socket) -> None:
+        self._line = line
+
+    def ask(self, op: str, on: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        given = [plain.encode(each, _number) for each in args]
+        options = {name: plain.encode(each, _number) for name, each in named.items()}
+        plain.send(self._line, {"ask": {"op": op, "on": on, "args": given, "named": options}})
+        reply = plain.receive(self._line)
+        if not isinstance(reply, dict) or not ("raised" in reply or "value" in reply):
+            raise Failed("the answer is not one")
+        if "raised" in reply:
+            _raise(*reply["raised"])
+        value = self._decoded(reply["value"])
+        for number, content in reply.get("changed", {}).items():
+            _refill(args[int(number)], self._decoded(content))
+        return value
+
+    def _decoded(self, content: Any) -> Any:
+        try:
+            return plain.decode(content, lambda number: Remote(self, number))
+        except Exception as error:  # whatever the other side made up
+            raise Failed(f"the answer is not plain: {type(error).__name__}") from None
+
+
+class Proxy:
+    """Stands for one of the agent's functions or classes."""
+
+    def __init__(self, side: Side, name: str) -> None:
+        self._intercode = (side, name)
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        side, name = self._intercode
+        return side.ask("call", name, args, named)
+
+
+class Remote:
+    """An object that stays on the agent's side."""
+
+    def __init__(self, side: Side, number: int) -> None:
+        object.__setattr__(self, "_intercode", (side, number))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        side, number = self._intercode
+        return side.ask("get", number, (name,), {})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        side, number = self._intercode
+        side.ask("set", number, (name, value), {})
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        side, number = self._intercode
+        return side.ask("call", number, args, named)
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise Failed("the result is an object that is not plain")
+
+    __eq__ = __ne__ = __bool__ = __iter__ = __len__ = __contains__ = __hash__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = _refuse
+
+
+def serve(request: dict[str, Any], line: socket.socket) -> None:
+    """Execute tests, each in a namespace of its own, and say of each how it ended."""
+    while True:
+        plain.send(line, _test(request, Side(line)))
+        request = plain.receive(line)
+
+
+def _test(request: dict[str, Any], side: Side) -> dict[str, Any]:
+    space: dict[str, Any] = {"__name__": "test", "__builtins__": builtins}
+    space.update((name, Proxy(side, name)) for name in request["names"])
+    try:
+        for text in request["texts"]:
+            exec(compile(text, "<test>", "exec", dont_inherit=True), space)
+    except BaseException as error:
+        return {"passed": False, "why": _why(error)}
+    return {"passed": True}
+
+
+def _why(error: BaseException) -> str:
+    words = str(error)[:500]
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+
+
+def _number(value: Any) -> int:
+    """The agent's own objects go back as what they were; nothing else that is not plain crosses."""
+    if isinstance(value, Remote):
+        number: int = value._intercode[1]
+        return number
+    raise plain.NotPlain(f"a test passes a value of type {type(value).__name__}, which is not plain")
+
+
+def _raise(name: Any, words: Any) -> NoReturn:
+    """The agent's exception, if it is a builtin one that can do no harm to the test's own flow."""
+    kind = getattr(builtins, name, None) if isinstance(name, str) and name not in _REPLACED else None
+    if isinstance(kind, type) and issubclass(kind, Exception):
+        try:
+            error = kind(str(words))
+        except TypeError:
+            raise Failed(f"raised {name}: {words}") from None
+        raise error
+    raise Failed(f"raised {name}: {words}")
+
+
+def _refill(argument: Any, content: Any) -> None:
+    if type(argument) is not type(content):
+        return
+    if isinstance(argument, list):
+        argument[:] = content
+    elif isinstance(argument, (dict, set)):
+        argument.clear()
+        argument.update(content)

@@ -1,0 +1,44 @@
+"""Published forms of Python tasks, brought to the one that this package reads.
+
+    MBPP    text (or prompt), code, test_list, test_setup_code       → query, gold, tests
+    APPS    question, solutions, input_output, starter_code          → query, gold, input_output
+
+`solutions` and `input_output` may be JSON texts, as APPS has them; the first solution is the gold. Everything else stays.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+Record = dict[str, Any]
+_MBPP = (("query", ("text", "prompt")), ("gold", ("code",)), ("tests", ("test_list",)))
+
+
+def python_record(record: Record) -> Record:
+    """A `preprocess` for `load_tasks`. A record that has `query` and `gold` already is left as it is."""
+    if "query" in record and "gold" in record:
+        return record
+    return _apps(record) if "question" in record else _mbpp(record)
+
+
+def _mbpp(record: Record) -> Record:
+    found = dict(record)
+    for ours, theirs in _MBPP:
+        for name in theirs:
+            if ours not in found and name in found:
+                found[ours] = found.pop(name)
+    return found
+
+
+def _apps(record: Record) -> Record:
+    found = dict(record)
+    question, starter = str(found.pop("question")), str(found.get("starter_code") or "")
+    found["query"] = f"{question.rstrip()}\n\nStart from this:\n{starter}" if starter.strip() else question
+    solutions = found.pop("solutions", None)
+    solutions = json.loads(solutions) if isinstance(solutions, str) and solutions.strip() else solutions
+    if solutions:
+        found["gold"] = solutions[0]
+    if "id" not in found and found.get("problem_id") is not None:
+        found["id"] = str(found["problem_id"])
+    return found

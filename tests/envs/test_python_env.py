@@ -1,0 +1,319 @@
+"""PythonEnv: the contract of an environment, submissions by name, and what is told of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import intercode
+from intercode.agents import gold, noop
+from intercode.env import Setting
+from intercode.envs.python import PythonEnv
+from intercode.errors import DataError, ForkError, UsageError
+from intercode.runner.check import check
+from intercode.runner.run import evaluate
+
+TASKS: list[dict[str, Any]] = [
+    {
+        "id": "double",
+        "query": "Write a function that doubles a number.",
+        "gold": "def helper(n):\n    return n + n\ndef double(n):\n    return helper(n)",
+        "tests": ["assert double(2) == 4", "assert double(-1) == -2", "assert double('a') == 'aa'"],
+        "hidden": ["assert double(0.5) == 1.0", "assert double([1]) == [1, 1]"],
+    },
+    {
+        "id": "echo",
+        "query": "Write a program that prints its input in upper case.",
+        "gold": "print(input().upper())",
+        "cases": {"inputs": ["ab\n"], "outputs": ["AB"]},
+        "hidden_cases": {"inputs": ["éx\n"], "outputs": ["ÉX"]},
+    },
+    {
+        "id": "stack",
+        "query": "Write a class Stack with push and pop.",
+        "gold": "class Stack(list):\n    push = list.append",
+        "name": "Stack",
+        "script": "s = Stack()\ns.push(1)\ns.push(2)\nprint(s.pop(), s.pop())",
+        "expected": "2 1",
+    },
+    {
+        "id": "file",
+        "query": "Return what /box/a holds.",
+        "gold": "def read():\n    return open('/box/a').read()",
+        "tests": ["assert read() == 'apple'"],
+    },
+]
+Make = Callable[..., PythonEnv]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, module_cache: Path) -> Path:
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed")
+    made = tmp_path_factory.mktemp("python")
+    (made / "tree" / "box").mkdir(parents=True)
+    (made / "tree" / "box" / "a").write_text("apple")
+    (made / "tasks.jsonl").write_text("".join(json.dumps(task) + "\n" for task in TASKS))
+    return made
+
+
+@pytest.fixture(scope="module")
+def settings(folder: Path) -> Callable[..., Setting]:
+    made: dict[str, Setting] = {}
+
+    def prepare(**options: Any) -> Setting:
+        return made.setdefault(repr(options), intercode.prepare("python", data=str(folder), **options))
+
+    return prepare
+
+
+@pytest.fixture
+def make(settings: Callable[..., Setting]) -> Iterator[Make]:
+    envs: list[Any] = []
+
+    def made(**options: Any) -> Any:
+        envs.append(settings(**options)())
+        return envs[-1]
+
+    yield made
+    for env in envs:
+        env.close()
+
+
+def start(env: PythonEnv, task: str) -> PythonEnv:
+    env.reset(options={"task": task})
+    return env
+
+
+def test_a_function_written_over_several_turns_is_submitted_by_its_name(make: Make) -> None:
+    env = start(make(), "double")
+    env.step("def twice(n):\n    return n * k")
+    assert "NameError" in env.step("twice(2)")[0]
+    env.step("k = 2")
+    assert env.step("twice(2)")[0] == "4\n"
+    _, reward, terminated, _, info = env.step("submit twice")
+    assert (reward, terminated, info["ended"]) == (1.0, True, "submit")
+    assert info["score"].parts == {"public": 1.0, "hidden": 1.0, **{f"test {n}": 1.0 for n in range(1, 6)}}
+
+
+def test_public_tests_alone_do_not_suffice(make: Make) -> None:
+    env = start(make(), "double")
+    env.step("def f(n): return {2: 4, -1: -2, 'a': 'aa'}.get(n)")
+    _, reward, _, _, info = env.step("submit f")
+    assert reward == 0
+    assert (info["score"].parts["public"], info["score"].parts["hidden"]) == (1.0, 0.0)
+
+
+def test_a_bare_submission_takes_the_golds_name_or_what_was_defined_last(make: Make) -> None:
+    env = make()
+    for action in ("def double(n): return n * 2\ndef other(): pass", "def x(n): return 0\ndef y(n): return n * 2"):
+        start(env, "double").step(action)
+        assert env.step("submit")[1] == 1
+
+
+def test_a_bare_submission_of_nothing_is_worth_nothing(make: Make) -> None:
+    observation, reward, terminated, _, info = start(make(), "double").step("submit")
+    assert (reward, terminated, info["score"].success) == (0.0, True, False)
+    assert "nothing" in observation
+
+
+def test_a_name_that_is_not_there_is_told_and_costs_a_turn_only(make: Make) -> None:
+    env = start(make(max_turns=4), "double")
+    assert "nothing is defined" in env.step("submit double")[0]
+    env.step("def f(n): return n * 2")
+    observation, reward, terminated, _, info = env.step("submit g")
+    assert "there are f" in observation
+    assert (reward, terminated, "score" in info) == (0.0, False, False)
+    assert env.step("submit f")[1] == 1
+
+
+@pytest.mark.parametrize("code", ["def f(): pass", "def f(a, b): pass", "f = lambda a, b, c=1: 0"])
+def test_a_function_that_cannot_be_called_as_the_tests_do_is_told(make: Make, code: str) -> None:
+    env = start(make(), "double")
+    env.step(code)
+    observation, _, terminated, _, _ = env.step("submit f")
+    assert "it will be called with 1 argument." in observation
+    assert not terminated
+
+
+@pytest.mark.parametrize(
+    ("tell", "told"),
+    [
+        ("nothing", "Wrong. 1 more may be submitted."),
+        ("number", "Wrong: test 2 of 3 failed. 1 more may be submitted."),
+        ("case", "Wrong: this failed: assert double(-1) == -2\nAssertionError 1 more may be submitted."),
+    ],
+)
+def test_what_a_wrong_submission_is_told_is_a_setting(make: Make, tell: str, told: str) -> None:
+    env = start(make(tell=tell, submits=2), "double")
+    env.step("def f(n): return n + 2")
+    observation, reward, terminated, _, info = env.step("submit f")
+    assert (observation, reward, terminated, "score" in info) == (told, 0.0, False, False)
+    env.step("def f(n): return n * 2")
+    assert env.step("submit f")[1] == 1
+
+
+def test_the_last_submission_ends_the_episode(make: Make) -> None:
+    env = start(make(submits=2), "double")
+    env.step("def f(n): return 0")
+    assert not env.step("submit f")[2]
+    _, reward, terminated, _, info = env.step("submit f")
+    assert (reward, terminated, info["ended"]) == (0.0, True, "submit")
+
+
+def test_a_hidden_case_is_never_told(make: Make) -> None:
+    env = start(make(tell="case"), "double")
+    env.step("def f(n): return {2: 4, -1: -2, 'a': 'aa'}.get(n)")
+    assert env.step("submit f")[0] == "Wrong."
+
+
+@pytest.mark.parametrize("action", ["submit = 3", "submit\nx", "submit, x = 1, 2"])
+def test_submit_is_no_submission_where_it_is_python(make: Make, action: str) -> None:
+    assert not start(make(), "double").step(action)[2]
+
+
+def test_a_program_is_the_text_of_the_last_action(make: Make) -> None:
+    env = start(make(), "echo")
+    assert "no standard input" in env.step("print(input().upper())")[0]
+    assert env.step("submit")[1] == 1
+
+
+def test_a_class_is_judged_by_what_a_script_prints(make: Make) -> None:
+    env = start(make(), "stack")
+    env.step("class S:\n    def __init__(self): self.l = ()\n    def push(self, x): self.l = (x, *self.l)\n"
+             "    def pop(self):\n        x, *self.l = self.l\n        return x")  # fmt: skip
+    assert env.step("submit S")[1] == 1
+
+
+def test_files_of_the_data_are_there_to_be_looked_at(make: Make) -> None:
+    env = start(make(), "file")
+    assert env.step("open('/box/a').read()")[0] == "'apple'\n"
+
+
+def test_a_lost_session_and_a_time_out_are_said(make: Make) -> None:
+    from intercode.sandbox.base import Limits
+
+    env = start(make(limits=Limits(seconds=0.3)), "double")
+    observation, _, _, _, info = env.step("x = 1\nwhile True: pass")
+    assert "[timed out" in observation
+    assert (info["timed_out"], info["session_lost"]) == (True, False)
+    observation, _, _, _, info = env.step("exit()")
+    assert observation == "[the interpreter ended; a new one starts in /]"
+    assert info["session_lost"]
+
+
+def test_infos_of_equal_episodes_are_equal(make: Make) -> None:
+    env, seen = make(), []
+    for _ in range(2):
+        start(env, "double")
+        seen.append([env.step(action) for action in ("def f(n): return n * 2", "set('hello')", "1/0", "submit f")])
+    assert seen[0] == seen[1]
+
+
+def test_golds_reach_one_and_doing_nothing_reaches_zero(settings: Callable[..., Setting]) -> None:
+    for reward in ("exact", "paper"):
+        setting = settings(reward=reward)
+        for agent, success in ((gold, True), (noop, False)):
+            episodes = evaluate(setting, agent, tasks=setting.tasks)
+            assert [(e.success, e.error) for e in episodes] == [(success, None)] * len(TASKS), (reward, agent)
+
+
+def test_the_data_check_finds_nothing_in_sound_tasks(settings: Callable[..., Setting]) -> None:
+    setting = settings(max_turns=None)
+    assert check(setting, setting.tasks)["broken"] == []
+
+
+def test_the_data_check_finds_golds_that_fail(folder: Path, tmp_path: Path) -> None:
+    broken = [
+        {"id": "wrong", "query": "a", "gold": "def f(): return 1", "tests": ["assert f() == 2"]},
+        {"id": "no python", "query": "b", "gold": "def f(: pass", "tests": ["assert f() == 2"], "name": "f"},
+        {"id": "no tests", "query": "c", "gold": "def f(): pass"},
+        {"id": "clock", "query": "d", "gold": "import time\ndef f(): return time.time()", "tests": ["assert f() == 2"]},
+    ]
+    (tmp_path / "tasks.json").write_text(json.dumps(broken))
+    setting = intercode.prepare("python", data=str(tmp_path / "tasks.json"), max_turns=None)
+    found = check(setting, setting.tasks)
+    assert found["gold_ok"] == 0
+    assert {each["task"] for each in found["broken"]} == {"wrong", "no python", "no tests", "clock"}
+    assert any("fails test 1" in each["why"] for each in found["broken"])
+    with closing(setting()) as env, pytest.raises(DataError, match="has no tests"):
+        env.reset(options={"task": "no tests"})
+
+
+def test_the_papers_protocol_scores_the_first_function_of_each_action(make: Make) -> None:
+    env = start(make(protocol="paper"), "file")
+    assert env.step("x = 1")[1] == 0
+    assert env.step("def f(): return x")[1] == 0
+    observation, reward, terminated, _, info = env.step("def f(): return 'apple'")
+    assert (observation, reward, terminated, info["ended"]) == ("", 1.0, True, "solved")
+
+
+def test_the_papers_protocol_pays_an_action_that_fails_after_a_scored_one(make: Make) -> None:
+    """As its recordings show: the gold of the scoring before was still there."""
+    env = start(make(protocol="paper"), "file")
+    assert env.step("def f(: pass")[1] == 0
+    assert env.step("def f(: pass")[1] == 1
+
+
+def test_the_papers_reward_is_the_share_of_equal_outcomes(make: Make) -> None:
+    env = start(make(reward="paper"), "double")
+    env.step("def f(n): return 4")
+    _, reward, _, _, info = env.step("submit f")
+    assert reward == pytest.approx(1 / 3)
+    assert not info["score"].success
+
+
+def test_a_reward_of_ones_own_sees_every_result(make: Make) -> None:
+    from intercode.types import Score
+
+    env = start(make(reward=lambda results, task: Score(sum(r.passed for r in results) / 10, False)), "double")
+    env.step("def f(n): return n * 2")
+    assert env.step("submit f")[1] == 0.5
+
+
+def test_a_fork_goes_its_own_way_and_counts_its_turns(make: Make) -> None:
+    env = start(make(max_turns=3), "double")
+    env.step("def f(n): return 0")
+    twin = env.fork()
+    try:
+        twin.step("def f(n): return n * 2")
+        assert twin.turn == 2
+        assert twin.step("submit f")[1] == 1
+        assert env.step("submit f")[1] == 0
+    finally:
+        twin.close()
+
+
+def test_what_cannot_be_copied_is_named_or_replayed(make: Make) -> None:
+    env = start(make(), "double")
+    env.step("g = (i for i in range(3))")
+    with pytest.raises(ForkError, match="variable g"):
+        env.fork()
+    twin = env.fork(replay=True)
+    assert twin.step("next(g)")[0] == "0\n"
+    twin.close()
+
+
+def test_it_passes_gymnasiums_checker(make: Make) -> None:
+    check_env(make(), skip_render_check=True)
+
+
+def test_it_is_made_by_gymnasium(folder: Path) -> None:
+    env = gymnasium.make("intercode:intercode/Python-v0", data=str(folder))
+    env.reset(seed=0)
+    assert env.step("1 + 1")[0] == "2\n"
+    env.close()
+
+
+@pytest.mark.parametrize("options", [{"reward": "best"}, {"tell": "all"}, {"submits": 0}])
+def test_wrong_options_are_the_callers_fault(settings: Callable[..., Setting], options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        settings(**options)()

@@ -1,0 +1,50 @@
+"""One wall with interpreters for a module's tests; each test starts in a fresh one."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from graded import Grade
+
+from intercode.interpreters import Grader, Result, suite_of
+from intercode.sandbox.build import make_template
+from intercode.sandbox.local import LocalSandbox
+from intercode.types import Task
+
+
+@pytest.fixture(scope="module")
+def wall(module_cache: Path) -> Iterator[LocalSandbox]:
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed")
+    with LocalSandbox(make_template(), program="python") as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def python(wall: LocalSandbox) -> LocalSandbox:
+    wall.reset()
+    return wall
+
+
+@pytest.fixture(scope="module")
+def referee(wall: LocalSandbox) -> Iterator[LocalSandbox]:
+    with wall.beside() as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def grade(python: LocalSandbox, referee: LocalSandbox) -> Grade:
+    """`grade(code, "f", tests=[…])`: execute the code, submit `f` under the name `it`, give the results."""
+
+    def graded(
+        code: str, name: str | None, *, seconds: float = 2.0, gold: str = "def it(*args): pass", **record: Any
+    ) -> list[Result]:
+        python.exec(code)
+        suite = suite_of(Task("t", "q", gold, {"name": "it", **record}))
+        return Grader(referee, seconds=seconds).grade(python, suite, name=name, text=None if name else code)
+
+    return graded

@@ -1,0 +1,13 @@
+"""What the tests of grading say to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from intercode.interpreters import Result
+
+Grade = Callable[..., list[Result]]
+
+
+def passed(results: list[Result]) -> list[bool]:
+    return [result.passed for result in results]

@@ -1,0 +1,95 @@
+"""From a task's record to its tests: texts in, texts out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from intercode.errors import DataError
+from intercode.interpreters import Suite, suite_of
+from intercode.interpreters.grading import same_text
+from intercode.tasks.python_records import python_record
+from intercode.types import Task
+
+
+def suite(gold: str, **record: Any) -> Suite:
+    return suite_of(Task("t", "q", gold, record))
+
+
+def test_the_name_is_the_one_that_the_tests_call_and_the_gold_defines() -> None:
+    gold = "def part(x): return x\ndef whole(x): return part(x)"
+    assert suite(gold, tests=["assert sorted(whole([2, 1])) == [1, 2]"]).name == "whole"
+    assert suite(gold, tests=["assert whole(1) == 1"], name="part").name == "part"
+
+
+def test_names_that_nothing_else_explains_come_from_the_agent() -> None:
+    found = suite("class Pair: pass\ndef f(p): pass", tests=["import math\nassert f(Pair(math.pi, abs(-1))) == 1"])
+    assert found.names == ("Pair", "f")
+
+
+def test_modules_that_only_the_gold_imports_are_there_for_the_tests() -> None:
+    found = suite("import sys\ndef f(x): pass", tests=["assert f(1) == sys.maxsize"])
+    assert found.before == ("import sys",)
+    assert found.names == ("f",)
+
+
+def test_the_arguments_of_the_gold_are_counted() -> None:
+    assert suite("def f(a, b=1): pass", tests=["assert f(1)"]).takes == (1, 2)
+    assert suite("def f(a, *b): pass", tests=["assert f(1)"]).takes == (1, -1)
+
+
+def test_hidden_tests_come_after_the_public_ones() -> None:
+    found = suite("def f(): pass", tests=["assert f()"], hidden=["assert not f()"])
+    assert [test.hidden for test in found.tests] == [False, True]
+
+
+def test_cases_with_a_function_are_calls_and_others_are_programs() -> None:
+    calls = suite("def f(a): pass", cases={"fn_name": "f", "inputs": [[1], [True]], "outputs": [2, [3]]})
+    assert (calls.program, calls.name) == (False, "f")
+    program = suite("print(1)", cases={"inputs": ["1\n", ["2", "3"]], "outputs": ["1", ["4"]]})
+    assert program.program
+    assert [(test.stdin, test.expected) for test in program.tests] == [("1\n", "1"), ("2\n3", "4")]
+
+
+def test_apps_records_are_read_as_they_are_published() -> None:
+    cases = json.dumps({"inputs": ["1\n"], "outputs": ["1\n"]})
+    record = {"question": "Echo.", "solutions": json.dumps(["print(input())", "…"]), "input_output": cases, "problem_id": 7}
+    found = python_record({**record, "starter_code": "def f():"})
+    assert (found["query"], found["gold"], found["id"]) == ("Echo.\n\nStart from this:\ndef f():", "print(input())", "7")
+    assert suite(found["gold"], input_output=found["input_output"]).program
+
+
+def test_mbpp_records_are_read_as_they_are_published() -> None:
+    found = python_record({"text": "q", "code": "def f(): pass", "test_list": ["assert f() is None"], "task_id": 2})
+    assert (found["query"], found["gold"], found["tests"]) == ("q", "def f(): pass", ["assert f() is None"])
+
+
+@pytest.mark.parametrize(
+    ("record", "complaint"),
+    [
+        ({}, "has no tests"),
+        ({"tests": ["assert f("]}, "no Python"),
+        ({"cases": {"inputs": [1], "outputs": []}}, "pairs"),
+        ({"input_output": "{"}, "pairs"),
+    ],
+)
+def test_a_record_without_usable_tests_is_the_datas_fault(record: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(DataError, match=complaint):
+        suite("def f(): pass", **record)
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected", "same"),
+    [
+        ("1 2\n", "1 2", True),
+        ("1 2 \n\n", "1 2\n", True),
+        ("1\r\n2", "1\n2", True),
+        (" 1", "1", False),
+        ("1\n\n2", "1\n2", False),
+        ("", "", True),
+    ],
+)
+def test_blanks_at_the_ends_of_lines_do_not_count(printed: str, expected: str, same: bool) -> None:
+    assert same_text(printed, expected) is same
