@@ -34,11 +34,15 @@ def load_predictions(path: str | Path, tasks: Sequence[Task]) -> Predictions:
         lines = Path(path).read_text("utf-8-sig").removesuffix("\n").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"the predictions {path} cannot be read: {error}") from error
-    first = next((line for line in lines if line.strip()), "")
-    actions = _by_id(path, lines) if first.lstrip().startswith("{") else _in_order(path, lines, tasks)
+    actions = _by_id(path, lines) if _is_object(next(filter(str.strip, lines), "")) else _in_order(path, lines, tasks)
     if strangers := sorted(set(actions) - {task.id for task in tasks}):
         raise DataError(f"{path} predicts task {strangers[0]!r}, which is not among these tasks; name their data with --data")
     return Predictions(str(path), actions)
+
+
+def _is_object(line: str) -> bool:
+    """Whether a file that begins so is JSONL; an action may begin with a brace as well, but not with `{"`."""
+    return line.lstrip().replace(" ", "").startswith('{"')
 
 
 def _by_id(path: str | Path, lines: Sequence[str]) -> dict[str, str | None]:

@@ -50,7 +50,7 @@ class Recording:
     """The episodes of one file, and how they were scored and executed: the first system's way unless a run of ours says.
 
     `shortened`: the observations are what the agent saw, long ones with their middle cut. `standing`: a turn without an action
-    left the reward as it was (Plan & Solve); elsewhere it earned 0.
+    left the reward as it was (Plan & Solve); elsewhere it earned 0. `engine`: the database server of a run of ours.
     """
 
     path: str
@@ -60,6 +60,7 @@ class Recording:
     session: str = "stateless"
     shortened: bool = False
     standing: bool = False
+    engine: str | None = None
 
     @property
     def turns_max(self) -> int:
@@ -175,7 +176,9 @@ def _own_run(path: Path) -> Recording:
         raise DataError(f"{path / 'run.json'} is not JSON: {error}") from error
     read = [_guarded(path, f"on line {number}", _own_episode, line) for number, line in enumerate(lines, 1)]
     last = {episode.task: episode for episode in read if episode is not None}
-    how = {key: config[key] for key in ("reward", "session") if config.get(key)}
+    how = {key: config[key] for key in ("reward", "session", "engine") if config.get(key)}
+    if "server" in config:  # chosen by default
+        how.setdefault("engine", config["server"]["engine"])
     return Recording(str(path), config.get("protocol", "submit"), list(last.values()), shortened=True, **how)
 
 

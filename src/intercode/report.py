@@ -50,7 +50,14 @@ def summary(config: Mapping[str, Any], episodes: Sequence[Episode]) -> Summary:
         "tokens": sum(usage.prompt_tokens + usage.completion_tokens for usage in used),
         "cost": round(sum(usage.cost for usage in used), 6),
         **_by_hardness(config, scored),
+        **_robust(scored),
     }
+
+
+def _robust(scored: Sequence[Episode]) -> dict[str, float | None]:
+    """`robust_rate`: the share of the episodes played on second contents as well that held there; nothing without any."""
+    held = [bool(episode.parts["robust"]) for episode in scored if "robust" in episode.parts]
+    return {"robust_rate": _mean(held)} if held else {}
 
 
 def _by_hardness(config: Mapping[str, Any], scored: Sequence[Episode]) -> dict[str, Any]:
@@ -139,7 +146,7 @@ def _levels(row: Summary, levels: Sequence[str]) -> dict[str, str]:
 
 
 def _made(rows: Sequence[Mapping[str, str]], shown: Sequence[str]) -> Table:
-    made = Table(box=SIMPLE_HEAD, pad_edge=False)
+    made = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name in shown:
         text = name in ("agent", "model", "env")  # a long one is folded, so that no number is cut
         made.add_column(name, justify="left" if text else "right", no_wrap=not text, overflow="fold" if text else "ellipsis")
@@ -159,6 +166,7 @@ def _cells(row: Summary) -> dict[str, str]:
         "success %": _number(row["success_rate"], 100),
         "95 %": f"{100 * low:.1f}–{100 * high:.1f}",
         "mean": _number(row["mean_reward"], digits=3),
+        "robust %": _number(row.get("robust_rate"), 100),
         "turns": _number(row["mean_turns"]),
         "errors": str(row["errors"]),
         "s": f"{row['seconds']:.1f}",

@@ -101,7 +101,7 @@ class SqlEnv(InterCodeEnv):
                 golds.append(execute_gold(self._other(self._worlds.second), task))
         except DataError as error:
             return Trial(None, "", (str(error),))
-        judged = task.general and self.reward not in ("paper", "overlap")  # the paper's reward knows no second contents
+        judged = task.general and not self._as_published
         faults = [*golds[0].faults, *(_not_general(golds) if judged else ())]
         return Trial([gold.evidence for gold in golds], "\n".join(gold.summary for gold in golds), tuple(faults))
 
@@ -127,18 +127,27 @@ class SqlEnv(InterCodeEnv):
             cwd="",
         )
 
+    @property
+    def _as_published(self) -> bool:
+        """The paper's reward knows no second contents."""
+        return self.reward in ("paper", "overlap")
+
+    @property
+    def _must_hold(self) -> bool:
+        return self.task.general and not self._as_published
+
     def _score(self) -> Score:
         score = self._compare(self._engine, self._last.table)
-        if not score.success or self._worlds.second is None or not (self.task.general or self._worlds.robust):
+        if not (score.success and (self._must_hold or self._worlds.robust)) or self._worlds.second is None:
             return score
         try:
             holds = self._holds_elsewhere(self._other(self._worlds.second))
         except DataError:  # the gold itself fails there
-            if self.task.general:
+            if self._must_hold:
                 raise
             return score
         parts = {**score.parts, "robust": float(holds)}
-        if holds or not self.task.general:
+        if holds or not self._must_hold:
             return Score(score.reward, True, parts)
         return Score(0.0, False, parts)
 

@@ -59,7 +59,8 @@ def replay(
 def prepare_replay(log: str, env: str, *, reward: str | None, **options: Any) -> tuple[Recording, Setting, Sequence[Task]]:
     """The recording, a setting as it was recorded, and the tasks that it has episodes of, at least one."""
     recording = load_recording(log)
-    how = {**options, "protocol": recording.protocol, "session": options.get("session") or recording.session}
+    how = {**options, "protocol": recording.protocol}
+    how |= {key: options.get(key) or getattr(recording, key) for key in ("session", "engine")}
     view = View() if recording.shortened else View(head=None)
     setting = prepare(env, reward=reward or recording.reward, max_turns=None, keep_going=True, view=view, **how)
     tasks = [task for task in setting.tasks if recording.has(task)]

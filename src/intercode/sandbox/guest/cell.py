@@ -326,19 +326,22 @@ class Cell:
         if blockers:
             wire.send(self._sock, {"blockers": blockers})
             return
-        state = b""
-        if isinstance(self._job, Shell):
-            state = self._capture(self._job)
+        state = self._capture(self._job) if isinstance(self._job, Shell) else b""
+        if state is None:
+            wire.send(self._sock, {"blockers": ["the shell's state, which needs the builtin commands"]})
+            return
         wire.send(self._sock, {"cwd": self._here(), "status": self._status}, state, (self._files.upper,))
 
-    def _capture(self, shell: Shell) -> bytes:
+    def _capture(self, shell: Shell) -> bytes | None:
+        """None if the agent shadows or disables what tells of the state."""
         kept, self._output = self._output, Output(self._config["payload"])
         shell.begin(CAPTURE)
         self._wait(shell, time.monotonic() + 5.0)
         self._output.drain(self._out)
         text, _ = self._output.take()
         self._output = kept
-        return text.partition(b"\0")[2]
+        parts = text.split(b"\0")
+        return parts[1] if len(parts) == 3 else None
 
     def _blockers(self) -> list[str]:
         self._reap()

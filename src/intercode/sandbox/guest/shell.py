@@ -26,26 +26,30 @@ DONE_FD, ACTION_FD = 200, 201
 _LOOP = "; ".join(
     [
         'shopt -s expand_aliases; unset __intercode; __intercode() { return "${__intercode[1]}"; }',
-        "trap '{ return 130; } 2>/dev/null; continue 99' INT",
-        "while { __intercode[3]=$?; } 2>&200",
+        "trap '{ return 130; } 2>/dev/null; __intercode[3]=130; continue 99' INT",
+        "while { __intercode[3]=${__intercode[3]:-$?}; } 2>&200",
         "do while { __intercode[1]=${__intercode[3]:-$?} __intercode[3]=",
-        r"""printf ' %d %s\n' "${__intercode[1]}" "${__intercode[0]::12}" || exit""",
-        "IFS= read -r -N 24 -u 201 '__intercode[0]'",
-        """IFS= read -r -d '' "${__intercode[0]:12}" -u 201 '__intercode[2]'""",
+        r"""builtin printf ' %d %s\n' "${__intercode[1]}" "${__intercode[0]::12}" || exit""",
+        "IFS= builtin read -r -N 24 -u 201 '__intercode[0]'",
+        """IFS= builtin read -r -d '' "${__intercode[0]:12}" -u 201 '__intercode[2]'""",
         "(( ! __intercode[1] )); } >&200 2>&200",
-        'do eval "${__intercode[2]}" 200>&- 201<&-; done',
+        'do builtin eval "${__intercode[2]}" 200>&- 201<&-; done',
         "if { __intercode; } >/dev/null 2>&1",
-        'then :; else eval "${__intercode[2]}" 200>&- 201<&-; fi; done',
+        'then :; else builtin eval "${__intercode[2]}" 200>&- 201<&-; fi; done',
     ]
 )
+"""Two loops: an action that follows a success is evaluated in the inner one, whose condition reads it. `$?` must be the last
+status when an action begins, so after a failure the inner loop ends and the outer one sets it first. `[1]` is that status,
+`[2]` the action, `[3]` a status that the outer loop hands to the inner. `$_` is not carried over."""
 _LINE = b"-rrrrrrrrrrr"
 _FIRST = 'IFS= read -r -d "" -u 201 __intercode; eval "$__intercode"'
 """All that `ps` shows of the loop, which comes as the first message."""
 _ONCE = """trap 'pwd -P >&200' EXIT; printf -v __intercode %s "$@"; set --; eval "$__intercode\""""
 _ARGUMENT = 1 << 16
 _CAPTURE = (
-    "{ printf '\\0'; builtin shopt -p; builtin declare -f; builtin declare -F; builtin declare -p; builtin alias -p; "
-    "builtin trap -p; umask -p; printf 'set -- '; printf '%q ' \"$@\"; echo; builtin set +o; } 2>/dev/null"
+    "{ builtin printf '\\0'; builtin shopt -p; builtin declare -f; builtin declare -F; builtin declare -p; builtin alias -p; "
+    "builtin umask -p; builtin printf 'set -- '; builtin printf '%q ' \"$@\"; builtin echo; builtin set +o; builtin trap -p; "
+    "builtin printf '\\0'; } 2>/dev/null"
 )
 
 
@@ -159,7 +163,7 @@ class Shell(Job):
 
     def restore(self, state: bytes, status: int) -> bytes:
         """The action that gives this shell another's captured state."""
-        head = b"exec 9>&1 >/dev/null 2>&1\n"
+        head = b"exec 9>&1 >/dev/null 2>&1\nunset %b\n" % " ".join(self._env).encode()
         tail = b"\nexec >&9 2>&9 9>&-; __intercode[0]=%b; (exit %d)" % (self._next, status)
         return head + state + tail
 
