@@ -93,6 +93,8 @@ class PythonEnv(InterCodeEnv):
         tasks = tuple(map(_submittable, found.tasks))
         first, _ = grounds(found, "persistent", image=image, tree=tree, setup=setup, limits=limits, paper=False)
         ground = PythonGround(first.template, "persistent", limits)
+        if image is not None:
+            ground.require_python()
         golds = Golds[Sequence[Result]]()
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going, "submits": submits}
         tell = tell or "number"
