@@ -151,7 +151,7 @@ class PythonEnv(InterCodeEnv):
 
     def _score(self) -> Score:
         suite = self._suite(self.task)
-        if self.protocol == "paper" and self.reward == "paper" and not suite.program:
+        if self.protocol == "paper" and self.reward == "paper" and _known_to_the_paper(suite):
             return self._score_as_the_paper_did(suite)
         name, text = self._submitted_answer(suite)
         if name is None and text is None:
@@ -218,6 +218,11 @@ def _submittable(task: Task) -> Task:
     except DataError:
         return task
     return task if suite.program else replace(task, extra={**task.extra, "submit": suite.name})
+
+
+def _known_to_the_paper(suite: Suite) -> bool:
+    """The first system had asserts only. Scripts and programs are scored where they were played."""
+    return all(test.kind == "assert" for test in suite.tests)
 
 
 def _passed(results: Sequence[Result]) -> list[bool]:
