@@ -31,7 +31,8 @@ from intercode.types import ExecResult, Score, Task
 Reward = Literal["exact", "paper"] | Callable[[Sequence[Result], Task], Score]
 Tell = Literal["nothing", "number", "case"]
 SECONDS = 10.0
-_DEF = re.compile(r"^def (\w+)\s*\(", re.MULTILINE)
+_DEFS = (re.compile(r"^def (\w+)\(", re.MULTILINE), re.compile(r"^def (\w+)\s*\(", re.MULTILINE))
+"""The first system did not see a function with a blank before its parenthesis where there was another."""
 
 
 class PythonEnv(InterCodeEnv):
@@ -170,13 +171,13 @@ class PythonEnv(InterCodeEnv):
         """The first system submitted the first function of the turn's action under the name of the gold's first function, and
         cleared its namespace before it executed the gold there, which then stayed for the next turn. So an action that fails
         leaves the gold in place from the second scoring on, and earns 1. The agent's own session is not touched here."""
-        mine, its = _DEF.search(self._last), _DEF.search(self.task.gold)
+        mine, its = _first_function(self._last), _first_function(self.task.gold)
         if not mine or not its:
             return Score(0.0, False, {})
         gold = self.task.gold if self._scored else None
         self._scored = True
-        chosen = replace(suite, name=its[1], tests=tuple(test for test in suite.tests if not test.hidden))
-        self._results = self._shop.as_the_paper_did(chosen, self._last, mine[1], gold)
+        chosen = replace(suite, name=its, tests=tuple(test for test in suite.tests if not test.hidden))
+        self._results = self._shop.as_the_paper_did(chosen, self._last, mine, gold)
         return python_paper(_passed(self._results), _passed(self._gold_results(suite)))
 
     def _submitted_answer(self, suite: Suite) -> tuple[str | None, str | None]:
@@ -223,6 +224,10 @@ def _submittable(task: Task) -> Task:
 def _known_to_the_paper(suite: Suite) -> bool:
     """The first system had asserts only. Scripts and programs are scored where they were played."""
     return all(test.kind == "assert" for test in suite.tests)
+
+
+def _first_function(text: str) -> str | None:
+    return next((found[1] for pattern in _DEFS if (found := pattern.search(text))), None)
 
 
 def _passed(results: Sequence[Result]) -> list[bool]:
