@@ -14,7 +14,8 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import intercode
-from intercode.agents import gold, noop
+from intercode.agents import gold, make_agent, noop
+from intercode.agents.code import split_reply
 from intercode.env import Setting
 from intercode.envs.python import PythonEnv
 from intercode.errors import DataError, ForkError, UsageError
@@ -208,6 +209,26 @@ def test_a_lost_session_and_a_time_out_are_said(make: Make) -> None:
     observation, _, _, _, info = env.step("exit()")
     assert observation == "[the interpreter ended; a new one starts in /]"
     assert info["session_lost"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "action"),
+    [
+        ("```python\nsubmit double\n```", "submit double"),
+        ("submit double", "submit double"),
+        ("```python\ndef f(): pass\n\nsubmit f\n```", "def f(): pass"),
+        ("Done.\n\n`submit f`", "submit f"),
+    ],
+)
+def test_a_models_submission_is_found_in_its_reply(reply: str, action: str) -> None:
+    assert split_reply(reply, "python")[0] == action
+
+
+def test_models_have_a_prompt_for_python(settings: Callable[..., Setting]) -> None:
+    setting = settings()
+    agent = make_agent("try_again", tasks=setting.tasks, language="python")
+    asked = next(agent.strategy(setting.tasks[0], "submit"))
+    assert "submit NAME" in asked.messages[0]["content"]
 
 
 def test_infos_of_equal_episodes_are_equal(make: Make) -> None:

@@ -202,4 +202,42 @@ def f(x):
     os.fork()
     return 0
 """,
+    "a fork bomb": """
+import os
+def f(x):
+    while True:
+        try:
+            os.fork()
+        except OSError:
+            pass
+""",
+    "an interpreter in its place": """
+import os, socket, json, struct
+def f(x):
+    return 0
+line = socket.socket(fileno=os.dup(200))
+if os.fork() == 0:
+    os.setsid()
+    body = json.dumps({'value': 42, 'passed': True}).encode()
+    while True:
+        try:
+            line.recv(1)
+            line.sendall(struct.pack('!I', len(body)) + body)
+        except OSError:
+            break
+    os._exit(0)
+""",
+    "a disk that is full": """
+import os
+for folder in ('/tmp', '/dev/shm'):
+    with open(os.path.join(folder, 'full'), 'wb') as file:
+        try:
+            while True:
+                file.write(bytes(1 << 20))
+                file.flush()
+        except OSError:
+            pass
+def f(x):
+    return 0
+""",
 }

@@ -27,6 +27,9 @@ _THINK = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re
 _FENCE = re.compile(r"^(?P<indent>\s*)(?P<ticks>`{3,}|~{3,})\s*(?P<tag>[^`]*?)\s*$")
 _ONE_LINE = re.compile(r"^\s*(?P<ticks>`{1,3})(?P<code>[^`\n]+)(?P=ticks)\s*$", re.MULTILINE)
 _SUBMIT = re.compile(r"^[\s\"'`*]*submit[\s\"'`*.!]*$", re.IGNORECASE)
+_SUBMIT_ALONE = re.compile("submit")
+_LAST = {"python": re.compile(r"submit(?:\s+\w+)?")}
+"""A last line that submits; in other languages `submit` alone, since with a word it may be a command."""
 _SENTENCE = re.compile(r"^(?:I|I'm|I'll|[A-Z][a-z']*),? +\S")
 _CODE_SIGN = re.compile(r"[|<>$;&={}\\]|(?:^| )[-./~]+\w")
 
@@ -55,14 +58,14 @@ def _choose(blocks: list[Block], language: str) -> str | None:
     if not ranked:
         return None
     tag, code = ranked[0]
-    return _one_action(_without_prompts(code) if tag in TRANSCRIPTS else code)
+    return _one_action(_without_prompts(code) if tag in TRANSCRIPTS else code, language)
 
 
-def _one_action(code: str) -> str:
+def _one_action(code: str, language: str) -> str:
     if _SUBMIT.match(code):
         return "submit"
     lines = code.strip("\n").rstrip().split("\n")
-    if len(lines) > 1 and lines[-1].strip() == "submit":
+    if len(lines) > 1 and _LAST.get(language, _SUBMIT_ALONE).fullmatch(lines[-1].strip()):
         lines.pop()
     return "\n".join(lines).rstrip()
 
@@ -81,7 +84,7 @@ def _bare(said: str, language: str) -> str | None:
     keyword = language == "sql" and first.split(" ", 1)[0].upper() in {"SELECT", "SHOW", "DESCRIBE", "DESC", "WITH"}
     if not first or (_reads_as_prose(first) and not keyword):
         return None
-    return _one_action(said)
+    return _one_action(said, language)
 
 
 def _reads_as_prose(line: str) -> bool:

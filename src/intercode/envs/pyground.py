@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from intercode.envs.ground import Ground
-from intercode.errors import DataError, SandboxDied
+from intercode.errors import DataError, SandboxDied, UsageError
 from intercode.interpreters import About, Grader, Result, Suite
 from intercode.sandbox.local import LocalSandbox
 from intercode.types import ExecResult
@@ -25,6 +25,14 @@ class PythonGround(Ground):
 
     def make(self) -> LocalSandbox:
         return LocalSandbox(self.template, limits=self.limits, environment=self.environment, program="python")
+
+    def require_python(self) -> None:
+        """Raises `UsageError` if the image has none."""
+        with self.make() as sandbox:
+            if (said := sandbox.exec("1 + 1").output.strip()) != "2":
+                raise UsageError(
+                    f"the image has no Python that can be used ({said[-300:]}); build one with the package python3"
+                )
 
 
 class Workshop:

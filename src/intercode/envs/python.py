@@ -31,7 +31,8 @@ from intercode.types import ExecResult, Score, Task
 Reward = Literal["exact", "paper"] | Callable[[Sequence[Result], Task], Score]
 Tell = Literal["nothing", "number", "case"]
 SECONDS = 10.0
-_DEF = re.compile(r"^def (\w+)\s*\(", re.MULTILINE)
+_DEFS = (re.compile(r"^def (\w+)\(", re.MULTILINE), re.compile(r"^def (\w+)\s*\(", re.MULTILINE))
+"""The first system did not see a function with a blank before its parenthesis where there was another."""
 
 
 class PythonEnv(InterCodeEnv):
@@ -93,6 +94,8 @@ class PythonEnv(InterCodeEnv):
         tasks = tuple(map(_submittable, found.tasks))
         first, _ = grounds(found, "persistent", image=image, tree=tree, setup=setup, limits=limits, paper=False)
         ground = PythonGround(first.template, "persistent", limits)
+        if image is not None:
+            ground.require_python()
         golds = Golds[Sequence[Result]]()
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going, "submits": submits}
         tell = tell or "number"
@@ -149,7 +152,7 @@ class PythonEnv(InterCodeEnv):
 
     def _score(self) -> Score:
         suite = self._suite(self.task)
-        if self.protocol == "paper" and self.reward == "paper" and not suite.program:
+        if self.protocol == "paper" and self.reward == "paper" and _known_to_the_paper(suite):
             return self._score_as_the_paper_did(suite)
         name, text = self._submitted_answer(suite)
         if name is None and text is None:
@@ -168,13 +171,13 @@ class PythonEnv(InterCodeEnv):
         """The first system submitted the first function of the turn's action under the name of the gold's first function, and
         cleared its namespace before it executed the gold there, which then stayed for the next turn. So an action that fails
         leaves the gold in place from the second scoring on, and earns 1. The agent's own session is not touched here."""
-        mine, its = _DEF.search(self._last), _DEF.search(self.task.gold)
+        mine, its = _first_function(self._last), _first_function(self.task.gold)
         if not mine or not its:
             return Score(0.0, False, {})
         gold = self.task.gold if self._scored else None
         self._scored = True
-        chosen = replace(suite, name=its[1], tests=tuple(test for test in suite.tests if not test.hidden))
-        self._results = self._shop.as_the_paper_did(chosen, self._last, mine[1], gold)
+        chosen = replace(suite, name=its, tests=tuple(test for test in suite.tests if not test.hidden))
+        self._results = self._shop.as_the_paper_did(chosen, self._last, mine, gold)
         return python_paper(_passed(self._results), _passed(self._gold_results(suite)))
 
     def _submitted_answer(self, suite: Suite) -> tuple[str | None, str | None]:
@@ -216,6 +219,15 @@ def _submittable(task: Task) -> Task:
     except DataError:
         return task
     return task if suite.program else replace(task, extra={**task.extra, "submit": suite.name})
+
+
+def _known_to_the_paper(suite: Suite) -> bool:
+    """The first system had asserts only. Scripts and programs are scored where they were played."""
+    return all(test.kind == "assert" for test in suite.tests)
+
+
+def _first_function(text: str) -> str | None:
+    return next((found[1] for pattern in _DEFS if (found := pattern.search(text))), None)
 
 
 def _passed(results: Sequence[Result]) -> list[bool]:

@@ -128,6 +128,12 @@ def _lock(config: Config, filter_program: bytes, kept: tuple[int, ...]) -> None:
     kernel.install_filter(filter_program)
 
 
+def give_up_rights(config: Config) -> None:
+    """For a clone of the cell that becomes the agent's: what executing a program would take from it."""
+    if "capabilities" not in config["left_open"]:
+        kernel.drop_capabilities(())
+
+
 def _limit(number: int, value: int) -> None:
     """At most what this machine's owner allows."""
     _, most = resource.getrlimit(number)

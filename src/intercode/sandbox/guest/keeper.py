@@ -14,7 +14,7 @@ import socket
 import sys
 from typing import Any
 
-from . import cell, kernel, pycell, rehearsal, rooms, wire
+from . import cell, kernel, rehearsal, rooms, wire
 
 _NAMESPACES = kernel.NEWUSER | kernel.NEWNS | kernel.NEWIPC | kernel.NEWNET | kernel.NEWUTS
 
@@ -31,7 +31,7 @@ class Keeper:
     def serve(self) -> None:
         if self._config["persistent"]:
             if self._config["program"] == "python":
-                self._config, self._kind = pycell.prepare(self._config), pycell.PythonCell
+                self._take_python()
             rehearsal.rehearse(self._config, self._kind)
         _forget_imports()
         while True:
@@ -43,6 +43,12 @@ class Keeper:
                 self._replace(head, fds)
             else:
                 self._end(head["cell"], wait=True)
+
+    def _take_python(self) -> None:
+        """Imported here alone, for the sake of the shells' memory."""
+        from . import pycell
+
+        self._config, self._kind = pycell.prepare(self._config), pycell.PythonCell
 
     def _replace(self, head: dict[str, Any], fds: list[int]) -> None:
         """Kill first, clone second, wait last: the old cell dies while the new one is built."""

@@ -20,7 +20,7 @@ import sys
 import time
 from typing import Any
 
-from . import carry, interpreter, kernel, processes, start, wire
+from . import carry, entry, interpreter, processes, start, wire
 from .cell import Cell
 from .output import Output
 from .shell import Shell, _enter, _token
@@ -205,8 +205,7 @@ def _become(line: int, out: int, config: dict[str, Any]) -> None:
         os.dup2(out, 2)
         os.closerange(3, interpreter.LINE_FD)
         os.closerange(interpreter.LINE_FD + 1, 1 << 16)
-        if "capabilities" not in config["left_open"]:
-            kernel.drop_capabilities(())
+        entry.give_up_rights(config)
         start.interpret(socket.socket(fileno=interpreter.LINE_FD), config["env"], *config["imports"])
     finally:
         os._exit(1)

@@ -1,0 +1,101 @@
+"""What golds and doing nothing earn on MBPP's 974 tasks, and how long all golds take.
+
+    gold, exact    ≥ 970 solved, in < 60 s with two workers: submitted, all asserts
+    gold, paper    ≥ 970 solved, in the first system's protocol
+    noop           0 solved
+    faults         what the data check says of golds: executed raw, twice
+
+`python benchmarks/mbpp.py [--json] [--out FILE] [--workers N]`; exit status 1 if a bound is missed. Skipped without the data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from fidelity import data
+
+from intercode.agents import Strategy, gold, noop
+from intercode.env import Setting
+from intercode.envs import prepare
+from intercode.runner.check import check
+from intercode.runner.run import evaluate
+
+SOLVED, SECONDS = 970, 60.0
+
+
+def play(setting: Setting, agent: Strategy, workers: int) -> dict[str, Any]:
+    started = time.perf_counter()
+    episodes = evaluate(setting, agent, tasks=setting.tasks, workers=workers)
+    seconds = time.perf_counter() - started
+    missed = [episode.task for episode in episodes if not episode.success]
+    return {"solved": len(episodes) - len(missed), "seconds": seconds, "missed": missed[:50]}
+
+
+def measure(path: Path, workers: int) -> dict[str, Any]:
+    exact, paper = prepare("python", data=str(path)), prepare("python", data=str(path), protocol="paper")
+    played = {name: play(setting, gold, workers) for name, setting in (("exact", exact), ("paper", paper))}
+    checked = check(exact, exact.tasks, workers=workers)
+    said = [(finding["task"], finding["why"]) for finding in checked["broken"]]
+    faults = {task: why for task, why in said if not why.startswith("asks the same")}
+    repeated = len(said) - sum(not why.startswith("asks the same") for _, why in said)
+    return {"tasks": len(exact.tasks), **played, "noop": play(exact, noop, workers), "faults": faults, "repeated": repeated}
+
+
+def missed(figures: dict[str, Any]) -> list[str]:
+    words = {
+        "golds under exact": figures["exact"]["solved"] >= SOLVED,
+        "golds under paper": figures["paper"]["solved"] >= SOLVED,
+        "time of all golds": figures["exact"]["seconds"] < SECONDS,
+        "doing nothing": not figures["noop"]["solved"],
+    }
+    return [name for name, held in words.items() if not held]
+
+
+def show(figures: dict[str, Any]) -> None:
+    for name in ("exact", "paper", "noop"):
+        row = figures[name]
+        print(
+            f"{name:6} {row['solved']:4} of {figures['tasks']} solved in {row['seconds']:.1f} s; missed: {row['missed'] or '-'}"
+        )
+    print(f"{figures['repeated']} tasks ask what an earlier one asks; golds that the check finds fault with:")
+    for task, why in figures["faults"].items():
+        print(f"  {task}: {why}")
+
+
+def rows(figures: dict[str, Any]) -> list[dict[str, Any]]:
+    seconds = figures["exact"]["seconds"]
+    return [
+        {"what": "all golds of MBPP, against a minute", "ours": seconds, "against": SECONDS, "ratio": seconds / SECONDS},
+        {"what": "golds solved under exact", "ours": figures["exact"]["solved"], "against": figures["tasks"], "ratio": None},
+        {"what": "golds solved under paper", "ours": figures["paper"]["solved"], "against": figures["tasks"], "ratio": None},
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--json", action="store_true", help="print the rows as one JSON list")
+    parser.add_argument("--out", type=Path, help="write all figures there, as JSON")
+    parser.add_argument("--workers", type=int, default=2)
+    options = parser.parse_args()
+    path = data.folder() / "mbpp" / "ic_mbpp.json"
+    if not path.exists():
+        print(f"skipped: {path} is not there; set INTERCODE_DATA", file=sys.stderr)
+        if options.json:
+            print("[]")
+        return 0
+    figures = measure(path, options.workers)
+    print(json.dumps(rows(figures), indent=1)) if options.json else show(figures)
+    if options.out:
+        options.out.write_text(json.dumps(figures, indent=1))
+    for words in missed(figures):
+        print(f"missed: {words}", file=sys.stderr)
+    return int(bool(missed(figures)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+"""MBPP: its golds solve it, in time, and the recorded GPT-3.5 run ends as it did."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.fidelity
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+def measured(script: str, folder: Path, out: Path) -> Any:
+    """What a script of benchmarks/ wrote to `--out`; it says itself if a bound is missed."""
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed")
+    for needed in ("mbpp/ic_mbpp.json", "recorded/ic_python_multiturn_gpt-3.5_7_turns.json"):
+        if not (folder / needed).exists():
+            pytest.skip(f"no public data for Python: INTERCODE_DATA has no {needed}")
+    command = [sys.executable, str(BENCHMARKS / script), "--out", str(out)]
+    done = subprocess.run(command, env=os.environ | {"INTERCODE_DATA": str(folder)}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(out.read_text())
+
+
+@pytest.fixture(scope="module")
+def replayed(public_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return measured("replay_python.py", public_data, tmp_path_factory.mktemp("replay") / "out.json")
+
+
+@pytest.fixture(scope="module")
+def golds(public_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return measured("mbpp.py", public_data, tmp_path_factory.mktemp("golds") / "out.json")
+
+
+def test_episodes_of_the_recorded_run_end_as_they_did(replayed: Any) -> None:
+    assert replayed["episodes"] == 117
+    assert replayed["episodes_agree"] >= 0.98 * replayed["episodes"]
+    assert replayed["replayed_success_rate"] == pytest.approx(0.590, abs=0.01)
+
+
+def test_no_turn_of_the_recorded_run_earns_another_reward(replayed: Any) -> None:
+    assert (replayed["turns"], replayed["disagreements"]) == (430, [])
+
+
+def test_golds_solve_mbpp_under_both_rewards(golds: Any) -> None:
+    assert golds["tasks"] == 974
+    assert min(golds["exact"]["solved"], golds["paper"]["solved"]) >= 970
+
+
+def test_whatever_gold_misses_is_a_finding_of_the_data_check(golds: Any) -> None:
+    assert set(golds["exact"]["missed"]) <= set(golds["faults"])
+
+
+def test_doing_nothing_solves_nothing(golds: Any) -> None:
+    assert golds["noop"]["solved"] == 0
