@@ -85,7 +85,7 @@ _scoring = _stack(
         type=click.Choice(["nothing", "number", "case"]),
         help="python: what is told of a wrong submission: the first failed public test's number, or that test. [number]",
     ),
-    click.option("--submits", type=click.IntRange(1), help="ctf, python: how many submissions may be made. [1]"),
+    click.option("--submits", type=click.IntRange(1), help="python, ctf: how many submissions may be made. [1]"),
     click.option("--sandbox", type=click.Choice(["local"]), default="local", show_default=True),
 )
 _workers = click.option("--workers", type=click.IntRange(1), default=2, show_default=True)
