@@ -50,12 +50,12 @@ def summary(config: Mapping[str, Any], episodes: Sequence[Episode]) -> Summary:
         "tokens": sum(usage.prompt_tokens + usage.completion_tokens for usage in used),
         "cost": round(sum(usage.cost for usage in used), 6),
         **_by_hardness(config, scored),
-        **_robust(scored),
+        **(_robust(scored) if config.get("robust") else {}),
     }
 
 
 def _robust(scored: Sequence[Episode]) -> dict[str, float | None]:
-    """`robust_rate`: the share of the episodes played on second contents as well that held there; nothing without any."""
+    """`robust_rate`, for a run with --robust: the share of the episodes played on second contents as well that held there."""
     held = [bool(episode.parts["robust"]) for episode in scored if "robust" in episode.parts]
     return {"robust_rate": _mean(held)} if held else {}
 
