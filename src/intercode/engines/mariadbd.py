@@ -40,6 +40,8 @@ _LAYOUT = "2"
 _PATIENCE = 20.0
 _POLL = 0.002
 _EARLY = 1.0
+_LARGEST = "1G"
+"""Of the statements in a dump, in bytes. An agent's may be shorter, as what a function returns has the same bound."""
 _FAREWELL = b"Shutdown complete"
 """The last line of a server that has written everything."""
 
@@ -241,10 +243,12 @@ def _build(below: Template, databases: Databases, sql_mode: str, made: Path) -> 
         result = sandbox.exec("", argv=["bash", "-c", _INSTALL.format(data=_DATA, logs=LOGS)], cwd="/")
         if result.exit_code != 0:
             raise SandboxUnavailable(f"mariadb-install-db failed: {result.output[-2000:].strip()}")
-        _launch(sandbox, {**_OPTIONS, "sql-mode": sql_mode})
+        _launch(sandbox, {**_OPTIONS, "sql-mode": sql_mode, "max-allowed-packet": _LARGEST})
         try:
             _fill(_first_session(sandbox), databases)
         except SessionLost as error:
+            if _answers(sandbox):
+                raise DataError(f"{error}; the server does not take it: make it several statements") from None
             raise SandboxDied(f"mariadbd died while databases were being loaded ({error}); start again") from None
         _shut(sandbox)
         sandbox.export()
@@ -260,8 +264,17 @@ def _fill(session: Session, databases: Databases) -> None:
     session.close()
 
 
+def _answers(sandbox: LocalSandbox) -> bool:
+    try:
+        Session(sandbox.connect(SOCKET), user="root", password="").close()
+    except (OSError, SessionLost):
+        return False
+    return True
+
+
 def load(session: Session, databases: Databases, name: str) -> None:
-    """Run the statements that make a database. Raises `DataError` with the one that fails."""
+    """Run the statements that make a database. Raises `DataError` with the one that fails, and `SessionLost` with the one that
+    the session ended at."""
     from pymysql.err import MySQLError
 
     session.query(_FRESH)
@@ -270,6 +283,8 @@ def load(session: Session, databases: Databases, name: str) -> None:
             session.query(statement, seconds=600)
         except MySQLError as error:
             raise DataError(f"database {name}: {error.args[-1]}; in the statement {statement[:200]!r}") from error
+        except SessionLost as error:
+            raise SessionLost(f"database {name}: {error}; in the statement {statement[:200]!r}") from None
     _weigh(session, name)
 
 
