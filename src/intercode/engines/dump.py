@@ -4,13 +4,14 @@
     FOLDER/NAME.sql            portable SQL, one database a file
     FOLDER/NAME.sqlite         SQLite files; also .db, also FOLDER/NAME/NAME.sqlite as BIRD and Spider publish them
 
-It leaves out what is not content: accounts and rights in a dump are dropped.
+It leaves out what is not content: accounts and rights in a dump are dropped. A SQLite file that is being written is refused.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,8 @@ Kind = Literal["mysql", "portable", "sqlite"]
 
 _SUFFIXES = (".sqlite", ".sqlite3", ".db")
 _LARGE = 64 << 20
+_HOT = bytes.fromhex("d9d505f920a163d7")
+"""How a rollback journal begins that is still needed."""
 _TOKEN = re.compile(
     r"""'[^'\\]*(?:\\.[^'\\]*)*' | "[^"\\]*(?:\\.[^"\\]*)*" | `[^`]*`   # strings and names
       | (?P<comment>--(?=\s)[^\n]* | --\Z | \#[^\n]* | /\*(?![!M]).*?\*/)
@@ -133,18 +136,39 @@ def _folder(path: Path) -> Databases:
 
 
 def _portable(files: list[Path]) -> Databases:
-    texts = {file.stem: _text(file) for file in files}
+    texts = {name: _text(file) for name, file in _named(files).items()}
     return Databases("portable", _hash("portable", *texts, *texts.values()), {name: (text,) for name, text in texts.items()})
 
 
 def _sqlite_files(files: list[Path]) -> Databases:
-    named = {file.stem: file for file in files}
+    named = _named(files)
     return Databases("sqlite", _hash("sqlite", *named, *map(_stamp, named.values())), files=named)
+
+
+def _named(files: list[Path]) -> dict[str, Path]:
+    """By database; upper and lower case do not count, nor does the suffix."""
+    found: dict[str, Path] = {}
+    for file in files:
+        other = found.setdefault(file.stem.lower(), file)
+        if other is not file:
+            raise UsageError(f"{other} and {file} would both be the database {file.stem}; leave one of them away")
+    return {file.stem: file for file in found.values()}
+
+
+def _unfinished(file: Path) -> Path | None:
+    """A log beside the file with changes that are not in it yet, or not out of it again."""
+    log, journal = (file.with_name(file.name + ending) for ending in ("-wal", "-journal"))
+    if log.is_file() and log.stat().st_size > 0:
+        return log
+    return journal if journal.is_file() and journal.read_bytes()[:8] == _HOT else None
 
 
 def _stamp(file: Path) -> str:
     """The content of a file; of a large one its size and time, as reading it would take longer than using it."""
     try:
+        if log := _unfinished(file):
+            mend = f"sqlite3 {shlex.quote(str(file))} 'PRAGMA wal_checkpoint(TRUNCATE)'"
+            raise DataError(f"{log} holds changes that {file.name} lacks; close what has it open, then: {mend}")
         with open(file, "rb") as content:
             if content.read(16) != b"SQLite format 3\0":
                 raise DataError(f"{file} is no SQLite database")
