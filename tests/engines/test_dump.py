@@ -68,6 +68,18 @@ def test_only_the_schema_is_adapted_never_the_content() -> None:
     assert '"utf8mb4_0900_ai_ci"' in first[4]
 
 
+def test_a_name_may_hold_its_own_quote() -> None:
+    found = split("CREATE DATABASE `a``b`; USE `a``b`; CREATE TABLE t (a INT);")
+    assert found == {"a`b": ("CREATE DATABASE `a``b`", "USE `a``b`", "CREATE TABLE t (a INT)")}
+    assert list(split("CREATE TABLE t (a INT)", "a`b")["a`b"])[:2] == ["CREATE DATABASE `a``b`", "USE `a``b`"]
+
+
+def test_a_name_that_leads_out_of_a_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "dump.sql").write_text("CREATE DATABASE `../x`; USE `../x`; CREATE TABLE t (a INT);")
+    with pytest.raises(DataError, match=r"'\.\./x' cannot be"):
+        databases(tmp_path / "dump.sql")
+
+
 def test_a_dump_without_a_name_takes_the_files(tmp_path: Path) -> None:
     (tmp_path / "shop.sql").write_text("CREATE TABLE t (a int);")
     content = databases(tmp_path / "shop.sql")

@@ -306,3 +306,17 @@ def test_a_statement_that_ends_the_session_is_the_datas_fault(tmp_path: Path, em
     (tmp_path / "odd.sql").write_text("CREATE TABLE t (a INT); KILL CONNECTION_ID();")
     with pytest.raises(DataError, match=r"database odd: .*in the statement 'KILL"):
         mariadbd.prepare(databases(tmp_path))
+
+
+@pytest.mark.slow
+def test_names_may_hold_the_quote(tmp_path: Path) -> None:
+    if why := mariadbd.missing():
+        pytest.skip(why)
+    (tmp_path / "a`b_1.sql").write_text("CREATE TABLE `c``d` (a INT); INSERT INTO `c``d` VALUES (1);")
+    with engine_maker("mariadb", databases(tmp_path))() as engine:
+        for _ in range(2):
+            engine.open("a`b_1")
+            assert rows(engine, "SELECT a FROM `c``d`") == [(1,)]
+            do(engine, "DELETE FROM `c``d`")
+        engine.open("a`b_1")
+        assert "`c``d`" in engine.schema("a`b_1")

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from intercode.engines.quoting import quoted
 from intercode.errors import DataError, UsageError
 
 Kind = Literal["mysql", "portable", "sqlite"]
@@ -33,7 +34,7 @@ _TOKEN = re.compile(
       | (?P<end>;) | [^'"`\#/;\-$|\n]+ | .""",
     re.VERBOSE | re.DOTALL | re.MULTILINE | re.IGNORECASE,
 )
-_NAME = r"(?:`(?P<quoted>[^`]+)`|(?P<bare>[\w$]+))"
+_NAME = r"(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<bare>[\w$]+))"
 _CREATE = re.compile(rf"CREATE\s+(?:DATABASE|SCHEMA)\s+(?:/\*!\d+\s*IF NOT EXISTS\s*\*/\s*|IF\s+NOT\s+EXISTS\s+)?{_NAME}", re.I)
 _USE = re.compile(rf"USE\s+{_NAME}\s*$", re.I)
 _SETTING = re.compile(r"(?:/\*!\d*\s*)?SET\s", re.I)
@@ -94,14 +95,14 @@ def split(text: str, alone: str | None = None) -> dict[str, tuple[str, ...]]:
 
     Settings before the first database hold for all.
     """
-    found = {alone: [f"CREATE DATABASE `{alone}`", f"USE `{alone}`"]} if alone else {}
+    found = {alone: [f"CREATE DATABASE {quoted(alone, 'mysql')}", f"USE {quoted(alone, 'mysql')}"]} if alone else {}
     settings: list[str] = []
     here = alone
     for statement in statements(text):
         if match := _CREATE.match(statement) or _USE.match(statement):
-            here = match["quoted"] or match["bare"]
+            here = match["bare"] or match["quoted"].replace("``", "`")
             how = _known(statement[match.end() :]) if match.re is _CREATE else ""
-            found.setdefault(here, [f"CREATE DATABASE `{here}`{how}", f"USE `{here}`", *settings])
+            found.setdefault(here, [f"CREATE DATABASE {quoted(here, 'mysql')}{how}", f"USE {quoted(here, 'mysql')}", *settings])
         elif here is None:
             settings += [statement] if _SETTING.match(statement) and not _NO_CONTENT.match(statement) else []
         elif not _NO_CONTENT.match(statement) and not _UNNEEDED.match(statement):
@@ -119,6 +120,8 @@ def _dump(path: Path) -> Databases:
     scripts = split(text) or split(text, path.stem)
     if not scripts:
         raise UsageError(f"{path} holds no statement that makes a database")
+    if odd := [name for name in scripts if "/" in name or "\0" in name]:
+        raise DataError(f"{path}: the database {odd[0]!r} cannot be a file's name; give it another one")
     return Databases("mysql", _hash("mysql", text), scripts)
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from intercode.engines.dump import Databases
+from intercode.engines.quoting import quoted
 from intercode.engines.session import Session, SessionLost
 from intercode.errors import DataError, SandboxDied, SandboxError, SandboxUnavailable
 from intercode.sandbox import cache, template
@@ -144,7 +145,8 @@ def script(databases: Databases, name: str) -> list[str]:
     lines = databases.scripts[name]
     if databases.kind == "mysql":
         return list(lines)
-    return [f"CREATE DATABASE `{name}`", f"USE `{name}`", *(line for text in lines for line in statements(text))]
+    named = quoted(name, "mysql")
+    return [f"CREATE DATABASE {named}", f"USE {named}", *(line for text in lines for line in statements(text))]
 
 
 class Server:
@@ -291,9 +293,10 @@ def load(session: Session, databases: Databases, name: str) -> None:
 def _weigh(session: Session, name: str) -> None:
     """Take the tables' statistics anew: those of the filling differ from those of a first look, and plans with them, so that a
     rebuilt database would give rows that tie in another order than a fresh one."""
-    tables = session.query(f"SHOW FULL TABLES FROM `{name}` WHERE table_type = 'BASE TABLE'")
+    named = quoted(name, "mysql")
+    tables = session.query(f"SHOW FULL TABLES FROM {named} WHERE table_type = 'BASE TABLE'")
     if tables:
-        session.query("ANALYZE TABLE " + ", ".join(f"`{name}`.`{table.replace('`', '``')}`" for table, _ in tables))
+        session.query("ANALYZE TABLE " + ", ".join(f"{named}.{quoted(table, 'mysql')}" for table, _ in tables))
 
 
 _FRESH = "SET foreign_key_checks = 0, unique_checks = 0"

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from intercode.engines.base import Answer, Caps, Engine
+from intercode.engines.quoting import quoted
 from intercode.engines.session import Overrun, Session, SessionLost
 from intercode.errors import DataError, SandboxDied, SandboxError, UsageError
 
@@ -78,7 +79,7 @@ class UrlEngine(Engine):
 
     def schema(self, db: str) -> str:
         rows = self._rows(db, "SHOW FULL TABLES")
-        texts = [self._rows(db, f"SHOW CREATE TABLE `{name}`")[0][1] for name, _ in rows]
+        texts = [self._rows(db, f"SHOW CREATE TABLE {quoted(name, 'mysql')}")[0][1] for name, _ in rows]
         return ";\n\n".join(texts) + ";"
 
     def fork(self) -> UrlEngine:
