@@ -92,3 +92,12 @@ def own_mariadb(sources: Databases) -> Iterator[Engine]:
     with make("mariadb", sources) as engine:
         engine.open("garden_1")
         yield engine
+
+
+@pytest.fixture
+def own_sqlite(sources: Databases) -> Iterator[sqlite.SqliteEngine]:
+    engine = make("sqlite", sources)
+    assert isinstance(engine, sqlite.SqliteEngine)
+    with engine:
+        engine.open("garden_1")
+        yield engine

@@ -6,6 +6,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ import pytest
 from asking import refused, rows
 
 from intercode.engines import Databases, Engine, databases, engine_maker, mariadbd
-from intercode.errors import UsageError
+from intercode.engines.convert import for_mariadb
+from intercode.errors import DataError, UsageError
 
 DATA = Path(os.environ.get("INTERCODE_DATA") or Path(__file__).parents[3] / "shared" / "data")
 ODD = """
@@ -28,16 +30,23 @@ INSERT INTO item VALUES
   (1, 'A', 0.1, x'0027ff5c', 5, '2020-02-29', 1), (2, 'b', 1e300, NULL, 'five', '2021-01-01', NULL),
   (3, 'A', NULL, x'', NULL, NULL, 3);
 INSERT INTO loose VALUES (1, 'x'), (1, 'x'), (9223372036854775807, NULL);
+CREATE TABLE rare (a TEXT);
+INSERT INTO rare VALUES ('nul' || char(0) || 'inside'), (CAST(x'ff41' AS TEXT));
+CREATE VIEW seen AS SELECT * FROM loose;
 """
 MYSQL = """
 CREATE DATABASE tool; USE tool;
 CREATE TABLE maker (id INT NOT NULL AUTO_INCREMENT, name VARCHAR(20), PRIMARY KEY (id));
 CREATE TABLE tool (
-  id INT NOT NULL, maker_id INT, price DECIMAL(8,2), made DATETIME, open TIME, mark ENUM('x','y'), raw VARBINARY(8), w DOUBLE,
+  id INT NOT NULL, maker_id INT, price DECIMAL(8,2), made DATETIME(6), open TIME(6), mark ENUM('x','y'), raw VARBINARY(8),
+  w DOUBLE,
   PRIMARY KEY (id), FOREIGN KEY (maker_id) REFERENCES maker (id));
 INSERT INTO maker VALUES (1, 'Zange & Söhne'), (2, 'it\\'s \\\\ "fine"');
 INSERT INTO tool VALUES
-  (1, 1, 12.50, '2020-02-29 12:00:00', '-25:30:00', 'x', x'00ff', 0.1), (2, NULL, NULL, NULL, NULL, NULL, NULL, 1e-300);
+  (1, 1, 12.50, '2020-02-29 12:00:00', '-25:30:00', 'x', x'00ff', 0.1), (2, NULL, NULL, NULL, NULL, NULL, NULL, 1e-300),
+  (3, NULL, NULL, '2020-02-29 12:00:00.25', '-00:00:01.000025', NULL, NULL, NULL);
+INSERT INTO maker VALUES (3, 'nul\\0inside');
+CREATE VIEW cheap AS SELECT id FROM tool;
 """
 
 pytestmark = pytest.mark.slow
@@ -84,16 +93,37 @@ def test_a_sqlite_file_keeps_its_values_in_mariadb(as_mariadb: Engine) -> None:
     assert rows(as_mariadb, "SELECT a, b FROM loose ORDER BY a") == [(1, "x"), (1, "x"), (2**63 - 1, None)]
 
 
+def test_bytes_that_are_no_text_are_marked_in_mariadb(as_mariadb: Engine) -> None:
+    assert rows(as_mariadb, "SELECT a FROM rare ORDER BY a DESC") == [("\ufffdA",), ("nul\0inside",)]
+
+
+def test_an_infinite_number_is_refused_for_mariadb(tmp_path: Path) -> None:
+    if why := mariadbd.missing():
+        pytest.skip(why)
+    with closing(sqlite3.connect(tmp_path / "far.sqlite")) as connection:
+        connection.executescript("CREATE TABLE t (a REAL); INSERT INTO t VALUES (-9e999)")
+    with pytest.raises(DataError, match="table t: MySQL has no infinite numbers"):
+        engine_maker("mariadb", databases(tmp_path))
+
+
+def test_views_that_stay_behind_are_told_each_time(
+    as_mariadb: Engine, lite: Databases, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for_mariadb(lite)
+    assert capsys.readouterr().err == "views are not converted for mysql, golds that name them fail: odd_1.seen\n"
+
+
 def test_a_sqlite_file_keeps_its_keys_in_mariadb(as_mariadb: Engine) -> None:
     refused(as_mariadb, "INSERT INTO kind VALUES ('A', 'again')")
     refused(as_mariadb, "INSERT INTO item (id, kind) VALUES (9, 'none')")
 
 
 def test_a_mysql_dump_keeps_its_values_in_sqlite(as_sqlite: Engine) -> None:
-    assert rows(as_sqlite, "SELECT name FROM maker ORDER BY id") == [("Zange & Söhne",), ('it\'s \\ "fine"',)]
+    assert rows(as_sqlite, "SELECT name FROM maker ORDER BY id") == [("Zange & Söhne",), ('it\'s \\ "fine"',), ("nul\0inside",)]
     assert rows(as_sqlite, "SELECT * FROM tool ORDER BY id") == [
         (1, 1, 12.5, "2020-02-29 12:00:00", "-25:30:00", "x", b"\x00\xff", 0.1),
         (2, *[None] * 6, 1e-300),
+        (3, None, None, "2020-02-29 12:00:00.250000", "-00:00:01.000025", None, None, None),
     ]
 
 

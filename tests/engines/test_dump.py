@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -66,6 +68,18 @@ def test_only_the_schema_is_adapted_never_the_content() -> None:
     assert '"utf8mb4_0900_ai_ci"' in first[4]
 
 
+def test_a_name_may_hold_its_own_quote() -> None:
+    found = split("CREATE DATABASE `a``b`; USE `a``b`; CREATE TABLE t (a INT);")
+    assert found == {"a`b": ("CREATE DATABASE `a``b`", "USE `a``b`", "CREATE TABLE t (a INT)")}
+    assert list(split("CREATE TABLE t (a INT)", "a`b")["a`b"])[:2] == ["CREATE DATABASE `a``b`", "USE `a``b`"]
+
+
+def test_a_name_that_leads_out_of_a_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "dump.sql").write_text("CREATE DATABASE `../x`; USE `../x`; CREATE TABLE t (a INT);")
+    with pytest.raises(DataError, match=r"'\.\./x' cannot be"):
+        databases(tmp_path / "dump.sql")
+
+
 def test_a_dump_without_a_name_takes_the_files(tmp_path: Path) -> None:
     (tmp_path / "shop.sql").write_text("CREATE TABLE t (a int);")
     content = databases(tmp_path / "shop.sql")
@@ -105,6 +119,37 @@ def test_what_is_no_database_is_the_datas_fault(tmp_path: Path) -> None:
     (tmp_path / "b.sql").write_bytes(b"\xff\xfe")
     with pytest.raises(DataError, match="UTF-8"):
         databases(tmp_path)
+
+
+@pytest.mark.parametrize(("first", "second"), [("a.sqlite", "a.db"), ("x.sqlite", "x/x.sqlite"), ("b.sql", "B.sql")])
+def test_two_files_of_one_name_are_told(tmp_path: Path, first: str, second: str) -> None:
+    for name in (first, second):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"SQLite format 3\0")
+    with pytest.raises(UsageError, match=rf"{second} .*{first} |{first} .*{second} "):
+        databases(tmp_path)
+
+
+def test_changes_that_are_not_in_the_file_yet_are_not_lost(tmp_path: Path) -> None:
+    """They are in the log until SQLite folds them in."""
+    file = tmp_path / "a.sqlite"
+    with closing(sqlite3.connect(file)) as writer:
+        writer.execute("PRAGMA journal_mode = WAL")
+        writer.executescript("CREATE TABLE t (a INT); INSERT INTO t VALUES (1)")
+        with pytest.raises(DataError, match=r"a\.sqlite-wal holds changes .*wal_checkpoint"):
+            databases(tmp_path)
+        writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        assert databases(tmp_path).names == ("a",)
+
+
+def test_a_file_amid_a_transaction_is_refused(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "a.sqlite", isolation_level=None)) as writer:
+        writer.executescript("PRAGMA cache_size = 1; CREATE TABLE t (a INT); BEGIN")
+        writer.execute("INSERT INTO t SELECT value FROM json_each(?)", (json.dumps(list(range(20_000))),))
+        with pytest.raises(DataError, match=r"a\.sqlite-journal holds changes"):
+            databases(tmp_path)
+        writer.execute("ROLLBACK")
+        assert databases(tmp_path).names == ("a",)
 
 
 def test_a_path_that_is_not_there_is_the_callers_fault(tmp_path: Path) -> None:

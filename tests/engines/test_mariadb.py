@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 from asking import ask, do, refused, rows
 
-from intercode.engines import Databases, Engine, mariadbd
+from intercode.engines import Databases, Engine, databases, engine_maker, mariadbd
 from intercode.engines.mariadb import MariadbEngine
 from intercode.errors import DataError, ForkError, UsageError
 
@@ -282,3 +283,40 @@ def test_a_full_disk_ends_with_the_episode(own_mariadb: Engine) -> None:
     own_mariadb.open("garden_1")
     assert rows(own_mariadb, "SELECT COUNT(*) FROM plant") == [(3,)]
     do(own_mariadb, "INSERT INTO bed VALUES (3, 'room again')")
+
+
+@pytest.mark.slow
+def test_a_statement_beyond_what_servers_take_by_default_is_loaded(tmp_path: Path, empty_cache: Path) -> None:
+    """And loaded again when it was written."""
+    if why := mariadbd.missing():
+        pytest.skip(why)
+    lines = ", ".join(f"({number}, '{number:01000d}')" for number in range(17_000))
+    (tmp_path / "long.sql").write_text(f"CREATE TABLE t (a INT, b TEXT); INSERT INTO t VALUES {lines};")
+    with engine_maker("mariadb", databases(tmp_path))() as engine:
+        for _ in range(2):
+            engine.open("long")
+            assert rows(engine, "SELECT COUNT(*) FROM t") == [(17_000,)]
+            do(engine, "DELETE FROM t WHERE a > 10")
+
+
+@pytest.mark.slow
+def test_a_statement_that_ends_the_session_is_the_datas_fault(tmp_path: Path, empty_cache: Path) -> None:
+    if why := mariadbd.missing():
+        pytest.skip(why)
+    (tmp_path / "odd.sql").write_text("CREATE TABLE t (a INT); KILL CONNECTION_ID();")
+    with pytest.raises(DataError, match=r"database odd: .*in the statement 'KILL"):
+        mariadbd.prepare(databases(tmp_path))
+
+
+@pytest.mark.slow
+def test_names_may_hold_the_quote(tmp_path: Path) -> None:
+    if why := mariadbd.missing():
+        pytest.skip(why)
+    (tmp_path / "a`b_1.sql").write_text("CREATE TABLE `c``d` (a INT); INSERT INTO `c``d` VALUES (1);")
+    with engine_maker("mariadb", databases(tmp_path))() as engine:
+        for _ in range(2):
+            engine.open("a`b_1")
+            assert rows(engine, "SELECT a FROM `c``d`") == [(1,)]
+            do(engine, "DELETE FROM `c``d`")
+        engine.open("a`b_1")
+        assert "`c``d`" in engine.schema("a`b_1")

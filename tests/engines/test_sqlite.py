@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sqlite3
 import time
 from pathlib import Path
@@ -10,6 +11,9 @@ import pytest
 from asking import ask, do, refused, rows
 
 from intercode.engines import Engine, databases, sqlite
+from intercode.engines.sqlite_guest import HEADER, SOME
+from intercode.engines.sqlite_line import Line
+from intercode.errors import SandboxDied, SandboxError
 
 DENIED = [
     "ATTACH '/etc/passwd' AS x",
@@ -133,6 +137,31 @@ def test_text_that_is_not_utf8_may_come_late(embedded: Engine) -> None:
     statement = "SELECT CASE n WHEN 150 THEN CAST(x'ff41' AS TEXT) ELSE 'row ' || n END FROM seed WHERE n < 180 ORDER BY n"
     found = rows(embedded, statement)
     assert [len(found), found[149], found[150], found[179]] == [180, ("row 149",), ("\udcffA",), ("row 179",)]
+
+
+def test_text_that_is_not_utf8_may_be_all_there_is(embedded: Engine) -> None:
+    assert rows(embedded, "SELECT CAST(x'ff' AS TEXT)") == [("\udcff",)]
+    assert rows(embedded, "SELECT 1 AS a, CAST(x'ff41' AS TEXT) AS b") == [(1, "\udcffA")]
+    gold = embedded.run_gold("garden_1", "SELECT CAST(x'ff' AS TEXT)").table
+    assert gold is not None
+    assert gold.rows == (("\udcff",),)
+
+
+def test_an_answer_that_cannot_be_read_is_no_death(own_sqlite: sqlite.SqliteEngine) -> None:
+    """The mistake may be the host's own: neither the agent nor the machine is blamed, and the next episode has a new server."""
+    frame = SOME + b"[]"
+    for answer in (lambda: ask(own_sqlite, "SELECT 1"), lambda: own_sqlite.run_gold("vault", "SELECT 1"), own_sqlite.facts):
+        own_sqlite.open("garden_1")
+        own_sqlite._line.close()
+        ours, theirs = socket.socketpair()
+        own_sqlite._line = Line(ours)
+        with theirs:
+            theirs.sendall(HEADER.pack(len(frame)) + frame)
+            with pytest.raises(SandboxError, match="cannot be read") as caught:
+                answer()
+        assert not isinstance(caught.value, SandboxDied)
+    own_sqlite.open("garden_1")
+    assert rows(own_sqlite, "SELECT COUNT(*) FROM plant") == [(3,)]
 
 
 def test_large_results_keep_their_types(embedded: Engine) -> None:

@@ -70,6 +70,17 @@ def test_rows_that_come_again_are_not_counted_twice(ends: tuple[Line, socket.soc
     assert list(table.rows) == ROWS
 
 
+def test_a_table_that_comes_again_may_be_whole(ends: tuple[Line, socket.socket]) -> None:
+    table = hear(ends, AGAIN, b'[["a"], [[1]]]').table
+    assert table is not None
+    assert table.rows == ((1,),)
+
+
+def test_a_whole_table_after_rows_is_an_error(ends: tuple[Line, socket.socket]) -> None:
+    with pytest.raises(ValueError, match="none"):
+        hear(ends, packed(ROWS), b'[["a"], [[1]]]')
+
+
 def test_a_frame_that_is_too_large_is_not_waited_for(ends: tuple[Line, socket.socket]) -> None:
     line, theirs = ends
     theirs.sendall(HEADER.pack((1 << 32) - 1))

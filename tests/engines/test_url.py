@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from asking import ask, refused, rows
 from intercode.engines import Caps, Engine, engine_maker, mariadbd
 from intercode.engines.session import Session, SessionLost
 from intercode.engines.url import UrlEngine, reads
-from intercode.errors import UsageError
+from intercode.errors import SandboxError, UsageError
 
 WRITES = [
     "DELETE FROM shop.item",
@@ -36,6 +37,10 @@ WRITES = [
     "SELECT 1 INTO OUTFILE '/tmp/intercode-out'",
     "SELECT 1 INTO/**/DUMPFILE '/tmp/intercode-out'",
     "SELECT LOAD_FILE('/etc/passwd')",
+    "SELECT `load_file`('/etc/passwd')",
+    "SELECT 'a\\' INTO OUTFILE '/tmp/intercode-out' -- '",
+    "SELECT 1 # '\n INTO OUTFILE '/tmp/intercode-out'",
+    "SELECT 1 /*!50000INTO*/ /*!50000OUTFILE '/tmp/intercode-out'*/",
     "/* SELECT */ DELETE FROM shop.item",
     "/*!50000 DELETE FROM shop.item */",
     "-- SELECT\nDELETE FROM shop.item",
@@ -65,6 +70,13 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
+    with server() as (number, _):
+        yield number
+
+
+@contextmanager
+def server() -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """Its port and its process, with `CONTENT` in it."""
     if why := mariadbd.missing():
         pytest.skip(why)
     folder = Path(tempfile.mkdtemp(prefix="intercode-url-"))
@@ -78,13 +90,13 @@ def port() -> Iterator[int]:
     number = free_port()
     program = shutil.which("mariadbd", path="/usr/sbin:/usr/bin") or "mariadbd"
     options = [f"--socket={folder}/s", "--bind-address=127.0.0.1", f"--port={number}", "--pid-file=" + str(folder / "pid")]
-    server = subprocess.Popen([program, *common, *options], stderr=subprocess.DEVNULL)
+    process = subprocess.Popen([program, *common, *options], stderr=subprocess.DEVNULL)
     try:
         fill(folder / "s")
-        yield number
+        yield number, process
     finally:
-        server.terminate()
-        server.wait(30)
+        process.terminate()
+        process.wait(30)
         shutil.rmtree(folder)
 
 
@@ -181,8 +193,38 @@ def test_a_refused_login_and_an_unknown_database_are_the_callers_fault(port: int
         shop.open("mall")
 
 
+def test_a_server_that_goes_later_is_no_ones_usage() -> None:
+    with server() as (number, process):
+        engine = UrlEngine(f"mysql://me:p%40ss%3Aw%2Frd@127.0.0.1:{number}/")
+        engine.open("shop")
+        process.kill()
+        process.wait(30)
+        for action in (
+            lambda: engine.run("SELECT 1", seconds=5),
+            lambda: engine.run_gold("shop", "SELECT 1"),
+            lambda: engine.open("shop"),
+            engine.fork,
+            engine.facts,
+        ):
+            with pytest.raises(SandboxError, match="does not answer"):
+                action()
+        engine.close()
+
+
 @pytest.mark.parametrize(
     ("statement", "expected"), [("select 1", True), ("selection", False), ("", False), ("((WITH a", True), ("#\nSHOW x", True)]
 )
 def test_what_begins_as_a_query_is_sent(statement: str, expected: bool) -> None:
     assert reads(statement) is expected
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT * FROM item WHERE name LIKE '%load_file%'",
+        "SELECT 'outfile' AS o, \"it's a dumpfile\"",
+        "SELECT download_files, `into outfile` FROM item",
+    ],
+)
+def test_names_of_files_may_stand_in_strings(statement: str) -> None:
+    assert reads(statement)

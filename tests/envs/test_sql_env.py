@@ -90,6 +90,12 @@ def test_a_statement_out_of_time_is_ended_and_said(make: Any, engine: str) -> No
     assert env.step("submit")[1] == 1.0
 
 
+def test_a_row_that_is_too_large_is_told(make: Any, engine: str) -> None:
+    env = make("count", seconds=10)
+    large = {"sqlite": "hex(zeroblob(5000000))", "mariadb": "REPEAT('a', 9000000)"}[engine]
+    assert env.step(f"SELECT {large}")[0] == "[]\n[the first row is too large]"
+
+
 def test_a_cut_result_is_told_and_never_an_answer(make: Any) -> None:
     env = make("count", seconds=10)
     seen, *_, info = env.step(MANY)
@@ -275,8 +281,13 @@ def test_wrong_options_are_the_callers_fault(options: dict[str, Any], said: str)
 
 def test_a_task_without_a_database_is_the_datas_fault(tmp_path: Any) -> None:
     skip_unless_there("sqlite")
-    for task, said in (({"db": None}, "names no database"), ({"db": "attic"}, "'attic'")):
-        folder = write(tmp_path / said.strip("'"), [{"id": "lone", "query": "Print.", "gold": "SELECT 1", **task}])
+    wrong: list[tuple[object, str]] = [
+        (None, "names no database"),
+        ("attic", "'attic'.*field `db`"),
+        (5, "holds 5, which is no text"),
+    ]
+    for number, (named, said) in enumerate(wrong):
+        folder = write(tmp_path / str(number), [{"id": "lone", "query": "Print.", "gold": "SELECT 1", "db": named}])
         env = intercode.make("sql", data=str(folder), engine="sqlite")
         with pytest.raises(DataError, match=f"task lone.*{said}"):
             env.reset()

@@ -6,6 +6,8 @@ MySQL dump ──► for_sqlite            SQLite files ──► for_mariadb   
 from __future__ import annotations
 
 import hashlib
+import json
+import sys
 from pathlib import Path
 
 from intercode.engines import mariadbd, sqlite, tables
@@ -15,7 +17,8 @@ from intercode.engines.mariadb import MariadbEngine
 from intercode.errors import SandboxUnavailable, UsageError
 from intercode.sandbox import cache
 
-_LAYOUT = "1"
+_LAYOUT = "2"
+_LEFT = "left.json"
 _EVERYTHING = Caps(rows=20_000_000, bytes=1 << 29)
 
 
@@ -33,17 +36,22 @@ def for_mariadb(content: Databases) -> Databases:
 
 
 def _converted(content: Databases, dialect: str) -> Databases:
-    """Scripts in the dialect of the engine that is to load them."""
+    """Scripts in the dialect of the engine that is to load them; a line on stderr names the views that are missing there."""
     key = hashlib.sha256("\0".join((_LAYOUT, content.digest, dialect, mariadbd.version())).encode()).hexdigest()[:32]
     folder = cache.folder("databases", key, lambda made: _write(content, dialect, made))
+    if left := json.loads((folder / _LEFT).read_text("ascii")):
+        print(f"views are not converted for {dialect}, golds that name them fail: {', '.join(left)}", file=sys.stderr)
     texts = {file.stem: (file.read_text("utf-8"),) for file in sorted(folder.glob("*.sql"))}
     return Databases("portable", key, texts)
 
 
 def _write(content: Databases, dialect: str, made: Path) -> None:
+    left: list[str] = []
     with _reader(content) as engine:
         for name in engine.databases:
+            left += [f"{name}.{view}" for view in tables.views(engine, name)]
             (made / f"{name}.sql").write_text(tables.write(tables.read(engine, name), dialect), "utf-8")
+    (made / _LEFT).write_text(json.dumps(left), "ascii")
 
 
 def _reader(content: Databases) -> Engine:

@@ -4,24 +4,28 @@
     FOLDER/NAME.sql            portable SQL, one database a file
     FOLDER/NAME.sqlite         SQLite files; also .db, also FOLDER/NAME/NAME.sqlite as BIRD and Spider publish them
 
-It leaves out what is not content: accounts and rights in a dump are dropped.
+It leaves out what is not content: accounts and rights in a dump are dropped. A SQLite file that is being written is refused.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from intercode.engines.quoting import quoted
 from intercode.errors import DataError, UsageError
 
 Kind = Literal["mysql", "portable", "sqlite"]
 
 _SUFFIXES = (".sqlite", ".sqlite3", ".db")
 _LARGE = 64 << 20
+_HOT = bytes.fromhex("d9d505f920a163d7")
+"""How a rollback journal begins that is still needed."""
 _TOKEN = re.compile(
     r"""'[^'\\]*(?:\\.[^'\\]*)*' | "[^"\\]*(?:\\.[^"\\]*)*" | `[^`]*`   # strings and names
       | (?P<comment>--(?=\s)[^\n]* | --\Z | \#[^\n]* | /\*(?![!M]).*?\*/)
@@ -30,7 +34,7 @@ _TOKEN = re.compile(
       | (?P<end>;) | [^'"`\#/;\-$|\n]+ | .""",
     re.VERBOSE | re.DOTALL | re.MULTILINE | re.IGNORECASE,
 )
-_NAME = r"(?:`(?P<quoted>[^`]+)`|(?P<bare>[\w$]+))"
+_NAME = r"(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<bare>[\w$]+))"
 _CREATE = re.compile(rf"CREATE\s+(?:DATABASE|SCHEMA)\s+(?:/\*!\d+\s*IF NOT EXISTS\s*\*/\s*|IF\s+NOT\s+EXISTS\s+)?{_NAME}", re.I)
 _USE = re.compile(rf"USE\s+{_NAME}\s*$", re.I)
 _SETTING = re.compile(r"(?:/\*!\d*\s*)?SET\s", re.I)
@@ -91,14 +95,14 @@ def split(text: str, alone: str | None = None) -> dict[str, tuple[str, ...]]:
 
     Settings before the first database hold for all.
     """
-    found = {alone: [f"CREATE DATABASE `{alone}`", f"USE `{alone}`"]} if alone else {}
+    found = {alone: [f"CREATE DATABASE {quoted(alone, 'mysql')}", f"USE {quoted(alone, 'mysql')}"]} if alone else {}
     settings: list[str] = []
     here = alone
     for statement in statements(text):
         if match := _CREATE.match(statement) or _USE.match(statement):
-            here = match["quoted"] or match["bare"]
+            here = match["bare"] or match["quoted"].replace("``", "`")
             how = _known(statement[match.end() :]) if match.re is _CREATE else ""
-            found.setdefault(here, [f"CREATE DATABASE `{here}`{how}", f"USE `{here}`", *settings])
+            found.setdefault(here, [f"CREATE DATABASE {quoted(here, 'mysql')}{how}", f"USE {quoted(here, 'mysql')}", *settings])
         elif here is None:
             settings += [statement] if _SETTING.match(statement) and not _NO_CONTENT.match(statement) else []
         elif not _NO_CONTENT.match(statement) and not _UNNEEDED.match(statement):
@@ -116,6 +120,8 @@ def _dump(path: Path) -> Databases:
     scripts = split(text) or split(text, path.stem)
     if not scripts:
         raise UsageError(f"{path} holds no statement that makes a database")
+    if odd := [name for name in scripts if "/" in name or "\0" in name]:
+        raise DataError(f"{path}: the database {odd[0]!r} cannot be a file's name; give it another one")
     return Databases("mysql", _hash("mysql", text), scripts)
 
 
@@ -133,18 +139,39 @@ def _folder(path: Path) -> Databases:
 
 
 def _portable(files: list[Path]) -> Databases:
-    texts = {file.stem: _text(file) for file in files}
+    texts = {name: _text(file) for name, file in _named(files).items()}
     return Databases("portable", _hash("portable", *texts, *texts.values()), {name: (text,) for name, text in texts.items()})
 
 
 def _sqlite_files(files: list[Path]) -> Databases:
-    named = {file.stem: file for file in files}
+    named = _named(files)
     return Databases("sqlite", _hash("sqlite", *named, *map(_stamp, named.values())), files=named)
+
+
+def _named(files: list[Path]) -> dict[str, Path]:
+    """By database; upper and lower case do not count, nor does the suffix."""
+    found: dict[str, Path] = {}
+    for file in files:
+        other = found.setdefault(file.stem.lower(), file)
+        if other is not file:
+            raise UsageError(f"{other} and {file} would both be the database {file.stem}; leave one of them away")
+    return {file.stem: file for file in found.values()}
+
+
+def _unfinished(file: Path) -> Path | None:
+    """A log beside the file with changes that are not in it yet, or not out of it again."""
+    log, journal = (file.with_name(file.name + ending) for ending in ("-wal", "-journal"))
+    if log.is_file() and log.stat().st_size > 0:
+        return log
+    return journal if journal.is_file() and journal.read_bytes()[:8] == _HOT else None
 
 
 def _stamp(file: Path) -> str:
     """The content of a file; of a large one its size and time, as reading it would take longer than using it."""
     try:
+        if log := _unfinished(file):
+            mend = f"sqlite3 {shlex.quote(str(file))} 'PRAGMA wal_checkpoint(TRUNCATE)'"
+            raise DataError(f"{log} holds changes that {file.name} lacks; close what has it open, then: {mend}")
         with open(file, "rb") as content:
             if content.read(16) != b"SQLite format 3\0":
                 raise DataError(f"{file} is no SQLite database")

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from intercode.engines import mariadbd
 from intercode.engines.base import Answer, Caps, Engine, died
 from intercode.engines.mariadbd import Prepared, Server
+from intercode.engines.quoting import quoted
 from intercode.engines.session import Overrun, Session, SessionLost
 from intercode.errors import DataError, ForkError, SandboxDied, UsageError
 from intercode.sandbox.base import MIB, Limits
@@ -107,7 +108,7 @@ class MariadbEngine(Engine):
 
     def schema(self, db: str) -> str:
         tables = self._read(db, "SHOW FULL TABLES")
-        texts = [self._read(db, f"SHOW CREATE TABLE `{name}`")[0][1] for name, _ in tables]
+        texts = [self._read(db, f"SHOW CREATE TABLE {quoted(name, 'mysql')}")[0][1] for name, _ in tables]
         return "".join(f"{text};\n\n" for text in texts).strip()
 
     def fork(self) -> MariadbEngine:
@@ -160,7 +161,7 @@ class MariadbEngine(Engine):
         if db not in self._written:
             return False
         with contextlib.closing(self._server.session("root", many=True)) as session:
-            session.query(f"SET sql_log_bin = 0, lock_wait_timeout = 2; DROP DATABASE IF EXISTS `{db}`")
+            session.query(f"SET sql_log_bin = 0, lock_wait_timeout = 2; DROP DATABASE IF EXISTS {quoted(db, 'mysql')}")
             mariadbd.load(session, self._prepared.databases, db)
         self._written.discard(db)
         return True
@@ -193,7 +194,7 @@ class MariadbEngine(Engine):
         pattern, user = db.replace("_", "\\_").replace("%", "\\%"), self._user(db)
         self._server.admin.query(
             f"SET sql_log_bin = 0; CREATE OR REPLACE USER {user}@localhost IDENTIFIED BY '{self._server.password}'; "
-            f"GRANT ALL ON `{pattern}`.* TO {user}@localhost; SET sql_log_bin = 1"
+            f"GRANT ALL ON {quoted(pattern, 'mysql')}.* TO {user}@localhost; SET sql_log_bin = 1"
         )
         self._accounts.add(db)
         return True

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from intercode.engines.dump import Databases
+from intercode.engines.quoting import quoted
 from intercode.engines.session import Session, SessionLost
 from intercode.errors import DataError, SandboxDied, SandboxError, SandboxUnavailable
 from intercode.sandbox import cache, template
@@ -40,6 +41,8 @@ _LAYOUT = "2"
 _PATIENCE = 20.0
 _POLL = 0.002
 _EARLY = 1.0
+_LARGEST = "1G"
+"""Of the statements in a dump, in bytes. An agent's may be shorter, as what a function returns has the same bound."""
 _FAREWELL = b"Shutdown complete"
 """The last line of a server that has written everything."""
 
@@ -142,7 +145,8 @@ def script(databases: Databases, name: str) -> list[str]:
     lines = databases.scripts[name]
     if databases.kind == "mysql":
         return list(lines)
-    return [f"CREATE DATABASE `{name}`", f"USE `{name}`", *(line for text in lines for line in statements(text))]
+    named = quoted(name, "mysql")
+    return [f"CREATE DATABASE {named}", f"USE {named}", *(line for text in lines for line in statements(text))]
 
 
 class Server:
@@ -241,10 +245,12 @@ def _build(below: Template, databases: Databases, sql_mode: str, made: Path) -> 
         result = sandbox.exec("", argv=["bash", "-c", _INSTALL.format(data=_DATA, logs=LOGS)], cwd="/")
         if result.exit_code != 0:
             raise SandboxUnavailable(f"mariadb-install-db failed: {result.output[-2000:].strip()}")
-        _launch(sandbox, {**_OPTIONS, "sql-mode": sql_mode})
+        _launch(sandbox, {**_OPTIONS, "sql-mode": sql_mode, "max-allowed-packet": _LARGEST})
         try:
             _fill(_first_session(sandbox), databases)
         except SessionLost as error:
+            if _answers(sandbox):
+                raise DataError(f"{error}; the server does not take it: make it several statements") from None
             raise SandboxDied(f"mariadbd died while databases were being loaded ({error}); start again") from None
         _shut(sandbox)
         sandbox.export()
@@ -260,8 +266,17 @@ def _fill(session: Session, databases: Databases) -> None:
     session.close()
 
 
+def _answers(sandbox: LocalSandbox) -> bool:
+    try:
+        Session(sandbox.connect(SOCKET), user="root", password="").close()
+    except (OSError, SessionLost):
+        return False
+    return True
+
+
 def load(session: Session, databases: Databases, name: str) -> None:
-    """Run the statements that make a database. Raises `DataError` with the one that fails."""
+    """Run the statements that make a database. Raises `DataError` with the one that fails, and `SessionLost` with the one that
+    the session ended at."""
     from pymysql.err import MySQLError
 
     session.query(_FRESH)
@@ -270,15 +285,18 @@ def load(session: Session, databases: Databases, name: str) -> None:
             session.query(statement, seconds=600)
         except MySQLError as error:
             raise DataError(f"database {name}: {error.args[-1]}; in the statement {statement[:200]!r}") from error
+        except SessionLost as error:
+            raise SessionLost(f"database {name}: {error}; in the statement {statement[:200]!r}") from None
     _weigh(session, name)
 
 
 def _weigh(session: Session, name: str) -> None:
     """Take the tables' statistics anew: those of the filling differ from those of a first look, and plans with them, so that a
     rebuilt database would give rows that tie in another order than a fresh one."""
-    tables = session.query(f"SHOW FULL TABLES FROM `{name}` WHERE table_type = 'BASE TABLE'")
+    named = quoted(name, "mysql")
+    tables = session.query(f"SHOW FULL TABLES FROM {named} WHERE table_type = 'BASE TABLE'")
     if tables:
-        session.query("ANALYZE TABLE " + ", ".join(f"`{name}`.`{table.replace('`', '``')}`" for table, _ in tables))
+        session.query("ANALYZE TABLE " + ", ".join(f"{named}.{quoted(table, 'mysql')}" for table, _ in tables))
 
 
 _FRESH = "SET foreign_key_checks = 0, unique_checks = 0"

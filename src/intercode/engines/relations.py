@@ -9,8 +9,6 @@ keys and views. Generated columns are read as absent, so that the server fills t
 
 from __future__ import annotations
 
-import datetime
-import math
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +17,7 @@ from typing import Any, NamedTuple
 
 from intercode.engines.base import Engine
 from intercode.engines.dependencies import Reference, Relation, Row
+from intercode.engines.quoting import literal, quoted
 from intercode.engines.values import Literal, plain
 from intercode.errors import DataError
 
@@ -144,16 +143,16 @@ def _rows(engine: Engine, db: str, shape: _Shape, literals: Collection[Literal])
     """All rows; of a large table the first ones, and after them those that hold a literal."""
     if not shape.columns:
         return []
-    columns = ", ".join(_quoted(name, engine.dialect) for name, _ in shape.columns)
-    select = f"SELECT {columns} FROM {_quoted(shape.name, engine.dialect)}"
+    columns = ", ".join(quoted(name, engine.dialect) for name, _ in shape.columns)
+    select = f"SELECT {columns} FROM {quoted(shape.name, engine.dialect)}"
     answer = engine.run_gold(db, f"{select} LIMIT {_MOST + 1}", seconds=_SECONDS)
     if answer.table is None:
         raise DataError(f"database {db}: {answer.error}; in {select}")
     rows = list(answer.table.rows)
     if len(rows) <= _MOST and not answer.table.cut:
         return rows
-    wanted = ", ".join(sorted(_literal(value, engine.dialect) for value in literals if isinstance(plain(value), str)))
-    where = " OR ".join(f"{_quoted(name, engine.dialect)} IN ({wanted})" for name, _ in shape.columns)
+    wanted = ", ".join(sorted(literal(value, engine.dialect) for value in literals if isinstance(plain(value), str)))
+    where = " OR ".join(f"{quoted(name, engine.dialect)} IN ({wanted})" for name, _ in shape.columns)
     held = _ask(engine, db, f"{select} WHERE {where} LIMIT {_MOST_HELD}") if wanted else ()
     return list(dict.fromkeys([*rows[:_MOST], *held]))
 
@@ -161,7 +160,7 @@ def _rows(engine: Engine, db: str, shape: _Shape, literals: Collection[Literal])
 def _mysql(engine: Engine, db: str) -> tuple[list[_Shape], list[str], list[str]]:
     columns, unique, foreign = (_grouped(_ask(engine, db, what)) for what in (_COLUMNS, _UNIQUE, _FOREIGN))
     listed = _ask(engine, db, "SHOW FULL TABLES")
-    made = {name: _ask(engine, db, f"SHOW CREATE TABLE {_quoted(name, 'mysql')}")[0][1] for name, _ in listed}
+    made = {name: _ask(engine, db, f"SHOW CREATE TABLE {quoted(name, 'mysql')}")[0][1] for name, _ in listed}
     shapes = []
     for name, kind in listed:
         if kind != "BASE TABLE":
@@ -173,8 +172,8 @@ def _mysql(engine: Engine, db: str) -> tuple[list[_Shape], list[str], list[str]]
     views = [(name, _DEFINER.sub("", made[name])) for name, kind in listed if kind == "VIEW"]
     charset, collation = _ask(engine, db, "SELECT @@character_set_database, @@collation_database")[0]
     head = [
-        f"CREATE DATABASE {_quoted(db, 'mysql')} DEFAULT CHARACTER SET {charset} COLLATE {collation}",
-        f"USE {_quoted(db, 'mysql')}",
+        f"CREATE DATABASE {quoted(db, 'mysql')} DEFAULT CHARACTER SET {charset} COLLATE {collation}",
+        f"USE {quoted(db, 'mysql')}",
         "SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO'",
         "SET foreign_key_checks = 0",
     ]
@@ -194,13 +193,13 @@ def _sqlite(engine: Engine, db: str) -> tuple[list[_Shape], list[str], list[str]
 
 
 def _sqlite_shape(engine: Engine, db: str, name: str, create: str) -> _Shape:
-    named = _quoted(name, "sqlite")
+    named = quoted(name, "sqlite")
     info = _ask(engine, db, f"PRAGMA table_xinfo({named})")
     columns = [(row[1], not row[3] and not row[5]) for row in info if row[6] == 0]
     primary = tuple(row[1] for row in sorted(info, key=lambda row: row[5]) if row[5])
     unique = [primary] if primary else []
     for row in sorted(_ask(engine, db, f"PRAGMA index_list({named})"), key=lambda row: row[1]):
-        parts = _ask(engine, db, f"PRAGMA index_info({_quoted(row[1], 'sqlite')})") if row[2] and row[3] != "pk" else ()
+        parts = _ask(engine, db, f"PRAGMA index_info({quoted(row[1], 'sqlite')})") if row[2] and row[3] != "pk" else ()
         unique += [tuple(part[2] for part in parts)] if parts else []
     foreign = _grouped(
         tuple((row[0], row[2], row[3], row[4]) for row in sorted(_ask(engine, db, f"PRAGMA foreign_key_list({named})")))
@@ -232,43 +231,7 @@ def _in_order(views: Sequence[tuple[str, str]]) -> list[str]:
 def _inserts(relation: Relation, rows: Sequence[Row], dialect: str) -> Iterator[str]:
     """IGNORE is for a new key that some collation takes for an old one."""
     verb = "INSERT OR IGNORE" if dialect == "sqlite" else "INSERT IGNORE"
-    columns = ", ".join(_quoted(name, dialect) for name in relation.columns)
+    columns = ", ".join(quoted(name, dialect) for name in relation.columns)
     for begin in range(0, len(rows), _BATCH):
-        lines = (f"({', '.join([_literal(value, dialect) for value in row])})" for row in rows[begin : begin + _BATCH])
-        yield f"{verb} INTO {_quoted(relation.name, dialect)} ({columns}) VALUES\n" + ",\n".join(lines)
-
-
-def _quoted(name: str, dialect: str) -> str:
-    mark = '"' if dialect == "sqlite" else "`"
-    return mark + name.replace(mark, 2 * mark) + mark
-
-
-def _literal(value: object, dialect: str) -> str:
-    """A value that the server reads back as it was."""
-    if value is None:
-        return "NULL"
-    if isinstance(value, str):
-        return _text(value, dialect)
-    if isinstance(value, bytes):
-        return f"X'{value.hex()}'"
-    if isinstance(value, float):
-        return repr(value) if math.isfinite(value) else "NULL" if math.isnan(value) else f"{math.copysign(9, value):.0f}e999"
-    if isinstance(value, datetime.timedelta):
-        return f"'{_clock(value)}'"
-    return f"'{value}'" if isinstance(value, datetime.date) else str(value)
-
-
-def _text(value: str, dialect: str) -> str:
-    if dialect != "sqlite":
-        return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
-    if "\0" in value or any("\ud800" <= one <= "\udfff" for one in value):
-        return f"CAST(X'{value.encode('utf-8', 'surrogateescape').hex()}' AS TEXT)"
-    return "'" + value.replace("'", "''") + "'"
-
-
-def _clock(value: datetime.timedelta) -> str:
-    """MySQL's TIME: hours may pass 24, and be negative."""
-    micro = abs(value) // datetime.timedelta(microseconds=1)
-    minutes, rest = divmod(micro, 60_000_000)
-    sign = "-" if value < datetime.timedelta() else ""
-    return f"{sign}{minutes // 60:02d}:{minutes % 60:02d}:{rest // 1_000_000:02d}.{rest % 1_000_000:06d}"
+        lines = (f"({', '.join([literal(value, dialect) for value in row])})" for row in rows[begin : begin + _BATCH])
+        yield f"{verb} INTO {quoted(relation.name, dialect)} ({columns}) VALUES\n" + ",\n".join(lines)

@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
-from intercode.engines import dependencies, perturb, relations, values
+from intercode.engines import dependencies, perturb, quoting, relations, values
 from intercode.engines.base import Engine
 from intercode.engines.dump import Databases, Kind
 from intercode.engines.values import Literal
@@ -48,7 +48,7 @@ def second_databases(make: Callable[[], Engine], content: Databases, literals: L
 def _key(engine: Engine, content: Databases, literals: Literals, seed: int) -> str:
     named = sorted((name, sorted(map(repr, words))) for name, words in literals.items())
     facts = engine.facts()
-    code = [Path(str(module.__file__)).read_text("utf-8") for module in (dependencies, perturb, relations, values)]
+    code = [Path(str(module.__file__)).read_text("utf-8") for module in (dependencies, perturb, quoting, relations, values)]
     code.append(Path(__file__).read_text("utf-8"))
     whole = json.dumps([engine.dialect, facts.get("version"), content.digest, named, seed, code], default=str)
     return hashlib.sha256(whole.encode()).hexdigest()[:32]

@@ -83,7 +83,7 @@ class SqliteEngine(Engine):
         self._alive()
         try:
             self._ask({"op": "open", "db": db}, wait=_PATIENCE)
-        except (SandboxDied, TimeoutError):
+        except (SandboxError, TimeoutError):
             self._restart()
             self._ask({"op": "open", "db": db}, wait=_PATIENCE)
         self._db = db
@@ -99,7 +99,7 @@ class SqliteEngine(Engine):
             self._ask({"op": "resume", "db": self._db}, wait=_PATIENCE)
             return Answer(error="interrupted", timed_out=True, lost=True)
         except (OSError, ValueError, EOFError) as error:
-            raise self._dead("a statement", error) from None
+            raise self._failed("a statement", error) from None
 
     def run_gold(self, db: str, statement: str, *, seconds: float = 60.0) -> Answer:
         db = self.name_of(db)
@@ -111,7 +111,7 @@ class SqliteEngine(Engine):
             self._broken = True
             return Answer(error="interrupted", timed_out=True, lost=True)
         except (OSError, ValueError, EOFError) as error:
-            raise self._dead("a gold", error) from None
+            raise self._failed("a gold", error) from None
 
     def schema(self, db: str) -> str:
         answer = self.run_gold(
@@ -188,16 +188,19 @@ class SqliteEngine(Engine):
             self._restart()
 
     def _ask(self, head: dict[str, Any], *, wait: float) -> dict[str, Any]:
-        """Raises `TimeoutError` if there is no reply in time, `SandboxDied` if there is no server."""
+        """Raises `TimeoutError` if there is no reply in time, and what `_failed` makes of the rest."""
         try:
             return self._line.request(head, wait)
         except TimeoutError:
             raise
         except (OSError, ValueError, EOFError) as error:
-            raise self._dead(head["op"], error) from None
+            raise self._failed(head["op"], error) from None
 
-    def _dead(self, when: str, error: Exception) -> SandboxDied:
+    def _failed(self, when: str, error: Exception) -> SandboxError:
+        """The server's death, or an answer that the host cannot read: that may be the host's own mistake, so no agent pays."""
         self._broken = True
+        if isinstance(error, ValueError):
+            return SandboxError(f"the SQLite server's answer to {when} cannot be read ({error}); please report the statement")
         return died(self._sandbox, f"the SQLite server died during {when} ({error or 'its end of the line closed'})")
 
     def _twin(self, *, changed: bool) -> SqliteEngine:

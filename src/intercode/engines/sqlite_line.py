@@ -3,7 +3,7 @@
     ask(body) ──► frame: the answer, or ──► Answer: # # # {  ──► the rows so far, then the rest of it
 
 What comes is data only: JSON, arrays of numbers, text. A frame that is none of it raises `ValueError`: a server that was taken
-over can say anything and do nothing.
+over can say anything and do nothing. `AGAIN` takes back the rows so far; what comes then may be whole.
 """
 
 from __future__ import annotations
@@ -61,10 +61,7 @@ class Line:
     def statement(self, body: bytes, wait: float) -> Answer:
         first = self.ask(body, wait)
         try:
-            if first[:1] == b"[":
-                columns, rows = _parsed(first)
-                return Answer(Table(tuple(columns), tuple(map(tuple, rows))))
-            return self._streamed(first)
+            return _whole(first) if first[:1] == b"[" else self._streamed(first)
         except _MALFORMED as error:
             raise ValueError(f"an answer that is none: {error!r}") from None
 
@@ -80,7 +77,7 @@ class Line:
             rows = [] if frame[:1] == AGAIN else rows + list(_unpacked(frame))
             self._allow(max(self._until - time.monotonic(), 1e-3))
             frame = self._frame()
-        return _ended(_parsed(frame), rows)
+        return _ended(frame, rows)
 
     def _frame(self) -> bytes:
         data, self._rest = self._rest, b""
@@ -125,7 +122,16 @@ def _parsed(text: bytes) -> Any:
     return _decoded(text.decode("utf-8", "surrogateescape"))[0]
 
 
-def _ended(reply: dict[str, Any], rows: list[tuple[Any, ...]]) -> Answer:
+def _whole(frame: bytes) -> Answer:
+    columns, rows = _parsed(frame)
+    return Answer(Table(tuple(columns), tuple(map(tuple, rows))))
+
+
+def _ended(frame: bytes, rows: list[tuple[Any, ...]]) -> Answer:
+    """The last frame; a small table that came again is whole."""
+    if frame[:1] == b"[" and not rows:
+        return _whole(frame)
+    reply = _parsed(frame)
     if "error" in reply:
         return Answer(error=reply["error"], timed_out=reply["late"])
     if "columns" in reply:

@@ -6,20 +6,21 @@
 
 The converters that exist as packages want a server that listens on an address of the host's, which ours never do. A column's
 type is chosen from its declared type and from the values that are in it, so that every value survives; MySQL compares text
-without regard to case, so its text becomes NOCASE in SQLite. Left out: views, triggers, routines, defaults, checks and
-secondary keys, and foreign keys that do not point to a whole primary key.
+without regard to case, so its text becomes NOCASE in SQLite. Left out: views (`views` names them), triggers, routines,
+defaults, checks and secondary keys, foreign keys that do not point to a whole primary key, digits of a DECIMAL beyond the 15 of
+a double, and what `quoting.py` cannot write.
 """
 
 from __future__ import annotations
 
-import datetime
-import decimal
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from intercode.engines.base import Engine
+from intercode.engines.quoting import literal, quoted
 from intercode.errors import DataError
 
 Kind = Literal["integer", "real", "decimal", "text", "bytes"]
@@ -66,10 +67,16 @@ def read(engine: Engine, db: str) -> list[Shape]:
 def write(shapes: Sequence[Shape], dialect: str) -> str:
     """SQL that makes these tables: `sqlite` or `mysql`."""
     known = {shape.name.lower(): shape for shape in shapes}
-    quote = _quote_mysql if dialect == "mysql" else _quote_sqlite
-    parts = [_create(shape, known, dialect, quote) for shape in shapes]
+    parts = [_create(shape, known, dialect) for shape in shapes]
     parts += [statement for shape in shapes for statement in _inserts(shape, dialect)]
     return "".join(part + ";\n" for part in parts)
+
+
+def views(engine: Engine, db: str) -> list[str]:
+    """Their names: they stay behind."""
+    if engine.dialect == "sqlite":
+        return [str(name) for (name,) in _rows(engine, db, "SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY name")]
+    return [str(name) for name, _ in _rows(engine, db, "SHOW FULL TABLES WHERE table_type = 'VIEW'")]
 
 
 # -- reading ------------------------------------------------------------------------------------------------------------
@@ -90,7 +97,7 @@ def _read_sqlite(engine: Engine, db: str) -> list[Shape]:
 
 
 def _sqlite_table(engine: Engine, db: str, name: str) -> Shape:
-    named = _quote_sqlite(name)
+    named = quoted(name, "sqlite")
     info = _rows(engine, db, f"PRAGMA table_info({named})")
     rows = _rows(engine, db, f"SELECT * FROM {named}")
     columns = [
@@ -165,7 +172,7 @@ def _read_mysql(engine: Engine, db: str) -> list[Shape]:
 
 
 def _mysql_table(engine: Engine, db: str, name: str) -> Shape:
-    text = _literal(name, "mysql")
+    text = literal(name, "mysql")
     columns = tuple(
         Column(column, _MYSQL_KINDS.get(kind.lower(), "text"), _length(length), null == "NO")
         for column, kind, length, null in _rows(engine, db, _COLUMNS.format(text))
@@ -179,7 +186,7 @@ def _mysql_table(engine: Engine, db: str, name: str) -> Shape:
         if rows[0][2]
     ]
     key = tuple(row[1] for row in keys.get("PRIMARY", []))
-    return Shape(name, columns, key, tuple(foreign), _rows(engine, db, f"SELECT * FROM {_quote_mysql(name)}"))
+    return Shape(name, columns, key, tuple(foreign), _rows(engine, db, f"SELECT * FROM {quoted(name, 'mysql')}"))
 
 
 def _length(value: Any) -> int | None:
@@ -189,7 +196,8 @@ def _length(value: Any) -> int | None:
 # -- writing ------------------------------------------------------------------------------------------------------------
 
 
-def _create(shape: Shape, known: dict[str, Shape], dialect: str, quote: Callable[[str], str]) -> str:
+def _create(shape: Shape, known: dict[str, Shape], dialect: str) -> str:
+    quote = partial(quoted, dialect=dialect)
     keyed = {*shape.key, *(column for each in shape.foreign for column in each.columns)}
     keyed |= {
         target for other in known.values() for each in other.foreign if each.table == shape.name for target in each.targets
@@ -247,16 +255,21 @@ def _mysql_type(column: Column, *, keyed: bool) -> str:
 
 
 def _inserts(shape: Shape, dialect: str) -> list[str]:
-    quote = _quote_mysql if dialect == "mysql" else _quote_sqlite
     kinds = [column.kind for column in shape.columns]
     found = []
     for begin in range(0, len(shape.rows), _BATCH):
-        lines = [
-            "(" + ", ".join(_literal(_value(value, kind), dialect) for value, kind in zip(row, kinds, strict=True)) + ")"
-            for row in shape.rows[begin : begin + _BATCH]
-        ]
-        found.append(f"INSERT INTO {quote(shape.name)} VALUES\n" + ",\n".join(lines))
+        try:
+            lines = [_line(row, kinds, dialect) for row in shape.rows[begin : begin + _BATCH]]
+        except DataError as error:
+            raise DataError(
+                f"table {shape.name}: {error}; give the databases to the engine that loads them as they are"
+            ) from None
+        found.append(f"INSERT INTO {quoted(shape.name, dialect)} VALUES\n" + ",\n".join(lines))
     return found
+
+
+def _line(row: tuple[Any, ...], kinds: Sequence[Kind], dialect: str) -> str:
+    return "(" + ", ".join(literal(_value(value, kind), dialect) for value, kind in zip(row, kinds, strict=True)) + ")"
 
 
 def _value(value: Any, kind: Kind) -> Any:
@@ -266,39 +279,3 @@ def _value(value: Any, kind: Kind) -> Any:
     if kind == "text" and isinstance(value, (int, float)):
         return str(value)
     return value.encode("utf-8", "surrogateescape") if kind == "bytes" and isinstance(value, str) else value
-
-
-def _literal(value: Any, dialect: str) -> str:
-    if value is None:
-        return "NULL"
-    if isinstance(value, bool | int | decimal.Decimal):
-        return str(value)
-    if isinstance(value, float):
-        return _float(value)
-    if isinstance(value, bytes):
-        return f"x'{value.hex()}'"
-    if isinstance(value, datetime.timedelta):
-        return f"'{_clock(value)}'"
-    text = str(value).encode("utf-8", "surrogateescape").decode("utf-8", "replace").replace("\0", "").replace("'", "''")
-    return "'" + (text.replace("\\", "\\\\") if dialect == "mysql" else text) + "'"
-
-
-def _float(value: float) -> str:
-    if value != value:
-        return "NULL"
-    return repr(value).replace("inf", "1e308")
-
-
-def _clock(value: datetime.timedelta) -> str:
-    """MySQL's TIME: hours may pass 24, and be negative."""
-    seconds = abs(value).days * 86_400 + abs(value).seconds
-    sign = "-" if value < datetime.timedelta(0) else ""
-    return f"{sign}{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-
-
-def _quote_mysql(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _quote_sqlite(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -9,39 +9,48 @@ nothing has to be rebuilt. Left out: TLS (use a tunnel), and `fork` of what a se
 
 from __future__ import annotations
 
+import contextlib
 import re
 import socket
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from intercode.engines.base import Answer, Caps, Engine
+from intercode.engines.quoting import quoted
 from intercode.engines.session import Overrun, Session, SessionLost
-from intercode.errors import DataError, SandboxDied, UsageError
+from intercode.errors import DataError, SandboxDied, SandboxError, UsageError
 
 _FORM = "mysql://USER:PASSWORD@HOST:PORT/"
 _PORT = 3306
 _SYSTEM = ("information_schema", "mysql", "performance_schema", "sys")
 _READING = re.compile(r"(?:SELECT|WITH|SHOW|DESCRIBE|DESC|EXPLAIN|TABLE|VALUES)\b", re.I)
 _BLANK = re.compile(r"(?:\s+|\(|--(?=\s)[^\n]*(?:\n|\Z)|#[^\n]*(?:\n|\Z)|/\*(?![!M]).*?\*/)*", re.S)
-_FILES = re.compile(r"OUTFILE|DUMPFILE|LOAD_FILE", re.I)
+_FILES = re.compile(r"(?<![a-z_$])(?:OUTFILE|DUMPFILE|LOAD_FILE)(?![\w$])", re.I | re.A)
+_STRING = re.compile(r"""'[^']*'|"(?!LOAD_FILE")[^"]*"|`(?!LOAD_FILE`)[^`]*`""", re.I)
+"""A function may be called by its name in quotes."""
+_COMMENT = re.compile(r"--|#|/\*")
 _REFUSED = "Only statements that read are sent to this server, one at a time"
 _LOST = "Lost connection to the server during the statement"
 _CONNECT = 10.0
 
 
 class UrlEngine(Engine):
-    """See `Engine`. Raises `UsageError` for a bad URL, a refused login, a server that does not answer."""
+    """See `Engine`. Raises `UsageError` for a bad URL, a refused login, a server that does not answer; one that goes later is
+    a `SandboxError`: no reward, and nobody's wrong usage."""
 
     dialect = "mysql"
 
     def __init__(self, url: str, *, caps: Caps | None = None) -> None:
         self._user, self._password, self._host, self._port = _parts(url)
         self._url, self._caps = url, caps or Caps()
-        self._admin = self._login(None)
-        listed = (str(name) for (name,) in self._admin.query("SHOW DATABASES"))
-        self.databases = sorted(name for name in listed if name.lower() not in _SYSTEM)
         self._session: Session | None = None
         self._db = ""
+        try:
+            self._admin = self._login(None)
+            listed = (str(name) for (name,) in self._ask("SHOW DATABASES"))
+        except SandboxError as error:
+            raise UsageError(str(error)) from None
+        self.databases = sorted(name for name in listed if name.lower() not in _SYSTEM)
 
     def open(self, db: str) -> None:
         self._leave()
@@ -63,24 +72,28 @@ class UrlEngine(Engine):
         try:
             return self._guarded(session, statement, seconds)
         except SessionLost:
+            self._ask("DO 0")
             return Answer(error=_LOST, timed_out=session.overdue, lost=True)
         finally:
             session.close()
 
     def schema(self, db: str) -> str:
         rows = self._rows(db, "SHOW FULL TABLES")
-        texts = [self._rows(db, f"SHOW CREATE TABLE `{name}`")[0][1] for name, _ in rows]
+        texts = [self._rows(db, f"SHOW CREATE TABLE {quoted(name, 'mysql')}")[0][1] for name, _ in rows]
         return ";\n\n".join(texts) + ";"
 
     def fork(self) -> UrlEngine:
         """Nothing can have been written: a second one is the same."""
-        twin = UrlEngine(self._url, caps=self._caps)
+        try:
+            twin = UrlEngine(self._url, caps=self._caps)
+        except UsageError as error:  # it was none the first time
+            raise SandboxError(str(error)) from None
         if self._session is not None:
             twin.open(self._db)
         return twin
 
     def facts(self) -> dict[str, Any]:
-        version, mode = self._admin.query("SELECT VERSION(), @@sql_mode")[0]
+        version, mode = self._ask("SELECT VERSION(), @@sql_mode")[0]
         kind = "mariadb" if "mariadb" in str(version).lower() else "mysql"
         return {"engine": kind, "version": version, "sql_mode": mode, "server": f"{self._host}:{self._port}"}
 
@@ -107,27 +120,35 @@ class UrlEngine(Engine):
         return answer
 
     def _login(self, db: str | None) -> Session:
+        """Raises `SandboxError` if there is none."""
         from pymysql.err import MySQLError
 
         try:
             sock = socket.create_connection((self._host, self._port), timeout=_CONNECT)
         except OSError as error:
-            raise UsageError(f"{self._host}:{self._port} does not answer ({error}); is the server running?") from None
+            raise SandboxError(f"{self._host}:{self._port} does not answer ({error}); is the server running?") from None
         try:
             return Session(sock, user=self._user, password=self._password, db=db)
         except (MySQLError, RuntimeError, SessionLost) as error:
-            raise UsageError(f"{self._host} refuses the login of {self._user}: {error.args[-1]}") from None
+            raise SandboxError(f"{self._host} refuses the login of {self._user}: {error.args[-1]}") from None
 
     def _stop(self, what: str, number: int) -> None:
         from pymysql.err import MySQLError
 
+        with contextlib.suppress(MySQLError):  # it has ended meanwhile
+            self._ask(f"KILL {what} {number}", seconds=1)
+
+    def _ask(self, statement: str, *, seconds: float = 60.0) -> tuple[tuple[Any, ...], ...]:
+        """By the host's own session, which the server ends when it is silent for long."""
         try:
-            self._admin.query(f"KILL {what} {number}", seconds=1)
-        except MySQLError:
-            pass  # it has ended meanwhile
-        except SessionLost:  # the server ends sessions that are silent for long
+            return self._admin.query(statement, seconds=seconds)
+        except SessionLost:
+            self._admin.close()
             self._admin = self._login(None)
-            self._admin.query(f"KILL {what} {number}", seconds=1)
+        try:
+            return self._admin.query(statement, seconds=seconds)
+        except SessionLost as error:
+            raise SandboxError(f"{self._host} ends every session ({error}); is the server well?") from None
 
     def _rows(self, db: str, statement: str) -> tuple[tuple[Any, ...], ...]:
         answer = self.run_gold(db, statement)
@@ -139,7 +160,14 @@ class UrlEngine(Engine):
 def reads(statement: str) -> bool:
     """Whether it begins as a query does, comments aside, and names no file of the server's machine."""
     blank = _BLANK.match(statement)
-    return _READING.match(statement, blank.end() if blank else 0) is not None and not _FILES.search(statement)
+    return _READING.match(statement, blank.end() if blank else 0) is not None and not _names_file(statement)
+
+
+def _names_file(statement: str) -> bool:
+    """Outside of strings; anywhere if a comment or a backslash may move their ends, which the server's settings decide."""
+    bare = _STRING.sub("''", statement)
+    unsure = "\\" in statement or _COMMENT.search(bare)
+    return _FILES.search(statement if unsure else bare) is not None
 
 
 def _parts(url: str) -> tuple[str, str, str, int]:

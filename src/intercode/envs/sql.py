@@ -202,7 +202,12 @@ def _shown(answer: Answer, protocol: Protocol) -> str:
     if answer.table is None:
         return "Error executing query: No result set to fetch from." if protocol == "paper" else _done(answer.affected)
     rows = str(list(answer.table.rows))
-    return f"{rows}\n[only the first {len(answer.table.rows)} rows; there are more]" if answer.table.cut else rows
+    if not answer.table.cut:
+        return rows
+    kept = (
+        f"only the first {len(answer.table.rows)} rows; there are more" if answer.table.rows else "the first row is too large"
+    )
+    return f"{rows}\n[{kept}]"
 
 
 def _done(affected: int) -> str:

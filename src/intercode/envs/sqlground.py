@@ -120,12 +120,16 @@ def database(task: Task, engine: Engine) -> str:
     named = task.extra.get("db") or task.extra.get("db_id")
     if named is None and len(engine.databases) == 1:
         return engine.databases[0]
+    if named is None:
+        raise DataError(
+            f"task {task.id} names no database in the field `db`; there are {', '.join(engine.databases) or 'none'}"
+        )
     if not isinstance(named, str):
-        raise DataError(f"task {task.id} names no database in the field `db`")
+        raise DataError(f"task {task.id}: the field `db` holds {named!r}, which is no text; it names a database")
     try:
         return engine.name_of(named)
     except UsageError as error:
-        raise DataError(f"task {task.id}: {error}; see --dump and --databases") from None
+        raise DataError(f"task {task.id}: {error}; the field `db` names one of them") from None
 
 
 def execute_gold(engine: Engine, task: Task) -> Gold:
@@ -160,7 +164,7 @@ def _faults(answer: Answer) -> Iterator[str]:
     elif answer.table is None:
         yield "gold returns no rows: it is not a query"
     elif answer.table.cut:
-        yield f"gold returns more than the {len(answer.table.rows)} rows that are kept"
+        yield f"gold returns more rows or bytes than are kept: {len(answer.table.rows)} rows are"
 
 
 def _literals(tasks: Sequence[Task], make: Callable[[], Engine]) -> Mapping[str, set[str | int | float]]:
