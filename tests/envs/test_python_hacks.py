@@ -60,6 +60,7 @@ def plays(env: Any, attack: Attack, code: str) -> Score:
     return score
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reward", REWARDS)
 @each_attack
 def test_it_does_not_pay_and_the_next_honest_episode_does(envs: Callable[[str], Any], attack: Attack, reward: str) -> None:
@@ -101,6 +102,7 @@ def says_passed(machine: LocalSandbox) -> Callable[..., bool]:
     return verdict
 
 
+@pytest.mark.slow
 @each_attack
 def test_it_beats_the_naive_grader(says_passed: Callable[..., bool], attack: Attack) -> None:
     if attack.sign in ("pays", "public"):
@@ -112,6 +114,7 @@ def test_it_beats_the_naive_grader(says_passed: Callable[..., bool], attack: Att
         assert not says_passed(attack, SLOW)
 
 
+@pytest.mark.slow
 def test_the_naive_grader_knows_right_from_wrong(says_passed: Callable[..., bool]) -> None:
     for attack in ATTACKS:
         assert says_passed(attack, HONEST, HONEST), attack.name
