@@ -42,7 +42,7 @@ def measure(path: Path, workers: int) -> dict[str, Any]:
     checked = check(exact, exact.tasks, workers=workers)
     said = [(finding["task"], finding["why"]) for finding in checked["broken"]]
     faults = {task: why for task, why in said if not why.startswith("asks the same")}
-    repeated = len(said) - sum(not why.startswith("asks the same") for _, why in said)
+    repeated = sum(why.startswith("asks the same") for _, why in said)
     return {"tasks": len(exact.tasks), **played, "noop": play(exact, noop, workers), "faults": faults, "repeated": repeated}
 
 

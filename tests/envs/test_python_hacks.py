@@ -1,0 +1,134 @@
+"""Reward hacks in Python, by mechanism: none pays, none harms the next honest episode, and each beats a naive grader.
+
+The attacks are `python_attacks.py`; the control is `naive_grader.py`, run in a sandbox of its own. Each attack has a task, so
+that the honest submission after it faces the very same tests, in the same environment.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from python_attacks import ATTACKS, HIDDEN, HONEST, TESTS, Attack
+
+import intercode
+from intercode.sandbox.base import Limits
+from intercode.sandbox.build import make_template
+from intercode.sandbox.local import LocalSandbox
+from intercode.types import Score
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "security.md"
+LIMITS = Limits(seconds=3.0, memory=384 << 20, processes=64)
+SLOW = f"import time\ntime.sleep(0.2)\n{HONEST}"
+REWARDS = ("exact", "paper")
+each_attack = pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+
+
+@pytest.fixture(scope="module")
+def envs(tmp_path_factory: pytest.TempPathFactory, module_cache: Path) -> Iterator[Callable[[str], Any]]:
+    """One environment for each reward, for the whole module: what an attack leaves would be found by the next."""
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed")
+    gold = HONEST.replace("def f", "def it")
+    tasks = [
+        {"id": attack.name, "query": "Sum the squares below n.", "gold": gold, "tests": attack.tests, "hidden": HIDDEN}
+        for attack in ATTACKS
+    ]
+    data = tmp_path_factory.mktemp("hacks") / "tasks.jsonl"
+    data.write_text("".join(json.dumps(task) + "\n" for task in tasks))
+    with ExitStack() as stack:
+        made: dict[str, Any] = {}
+
+        def env(reward: str) -> Any:
+            if reward not in made:
+                made[reward] = intercode.make("python", data=str(data), reward=reward, seconds=1.0, limits=LIMITS)
+                stack.enter_context(closing(made[reward]))
+            return made[reward]
+
+        yield env
+
+
+def plays(env: Any, attack: Attack, code: str) -> Score:
+    env.reset(options={"task": attack.name})
+    env.step(code)
+    score: Score = env.step("submit f")[4]["score"]
+    return score
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reward", REWARDS)
+@each_attack
+def test_it_does_not_pay_and_the_next_honest_episode_does(envs: Callable[[str], Any], attack: Attack, reward: str) -> None:
+    env = envs(reward)
+    score = plays(env, attack, attack.code)
+    if (attack.sign, reward) == ("public", "paper"):
+        assert score.success, "the paper's reward knows shown tests only"
+    else:
+        assert not score.success
+        assert score.reward < 1
+    assert plays(env, attack, HONEST).reward == 1
+
+
+# -- controls -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def machine(envs: Callable[[str], Any]) -> Iterator[LocalSandbox]:
+    with LocalSandbox(make_template(), limits=LIMITS) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def says_passed(machine: LocalSandbox) -> Callable[..., bool]:
+    """The naive grader's verdict on the last of some submissions that one process grades."""
+    machine.reset()
+    machine.exec("mkdir -p /srv/naive && cd /srv/naive")
+    machine.write("/srv/naive/naive_grader.py", (Path(__file__).parent / "naive_grader.py").read_bytes())
+
+    def verdict(attack: Attack, *codes: str) -> bool:
+        paths = [f"/srv/naive/{number}.json" for number in range(len(codes))]
+        for path, code in zip(paths, codes, strict=True):
+            machine.write(path, json.dumps({"code": code, "tests": attack.tests}).encode())
+        done = machine.exec(f"cd /srv/naive; python3 naive_grader.py {' '.join(paths)}")
+        if done.timed_out or done.session_lost:
+            return False
+        return done.exit_code == 0 or done.output.strip().endswith("\npassed") or done.output.strip() == "passed"
+
+    return verdict
+
+
+@pytest.mark.slow
+@each_attack
+def test_it_beats_the_naive_grader(says_passed: Callable[..., bool], attack: Attack) -> None:
+    if attack.sign in ("pays", "public"):
+        assert says_passed(attack, attack.code)
+    elif attack.sign == "harms":
+        assert not says_passed(attack, attack.code, SLOW)
+    else:
+        says_passed(attack, attack.code)
+        assert not says_passed(attack, SLOW)
+
+
+@pytest.mark.slow
+def test_the_naive_grader_knows_right_from_wrong(says_passed: Callable[..., bool]) -> None:
+    for attack in ATTACKS:
+        assert says_passed(attack, HONEST, HONEST), attack.name
+    wrong = Attack("wrong", "pays", "def f(n): return 0", TESTS)
+    assert not says_passed(wrong, wrong.code)
+    assert says_passed(wrong, wrong.code, SLOW)
+
+
+# -- the table ------------------------------------------------------------------------------------------------------------
+
+
+def test_there_are_more_than_twenty_mechanisms_and_the_document_lists_each() -> None:
+    names = [attack.name for attack in ATTACKS]
+    assert len(set(names)) == len(names) > 20
+    section = DOCUMENT.read_text().partition("## Reward hacks in Python")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1:3] for line in section.splitlines() if line.startswith("| ") and "---" not in line][1:]
+    assert [(name.strip(), sign.strip()) for name, sign in rows] == [(attack.name, attack.sign) for attack in ATTACKS]
