@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -13,8 +14,13 @@ import pytest
 from asking import do, rows
 from conftest import make
 
-from intercode.engines import Databases, Engine
+from intercode.engines import Databases, Engine, sqlite
 from intercode.errors import SandboxDied
+
+LONG = {
+    "mariadb": "SELECT SLEEP(60)",
+    "sqlite": "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT COUNT(*) FROM r",
+}
 
 
 def servers(word: str) -> set[int]:
@@ -112,6 +118,22 @@ def test_a_stopped_server_is_replaced(victim: tuple[Engine, int]) -> None:
     assert rows(engine, "SELECT COUNT(*) FROM plant") == [(3,)]
 
 
+@pytest.mark.parametrize("what", ["facts", "fork"])
+def test_a_stopped_sqlite_is_told_by_forks_and_facts(
+    what: str, own_sqlite: sqlite.SqliteEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (pid,) = below(servers(word(own_sqlite)), own_sqlite._sandbox._wall.wall._bwrap.pid)
+    monkeypatch.setattr(sqlite, "_PATIENCE", 0.3)
+    os.kill(pid, signal.SIGSTOP)
+    while not stopped(pid):
+        time.sleep(0.001)
+    with pytest.raises(SandboxDied, match="does not answer"):
+        getattr(own_sqlite, what)()
+    monkeypatch.undo()
+    own_sqlite.open("garden_1")
+    assert rows(own_sqlite, "SELECT COUNT(*) FROM plant") == [(3,)]
+
+
 def test_the_wall_itself_may_die(victim: tuple[Engine, int]) -> None:
     engine, pid = victim
     sandbox = engine._server.sandbox if engine.dialect == "mysql" else engine._sandbox  # type: ignore[attr-defined]
@@ -133,20 +155,27 @@ def test_closing_leaves_no_process(victim: tuple[Engine, int]) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("name", ["mariadb", "sqlite"])
 def test_a_server_killed_at_random_moments(name: str, sources: Databases) -> None:
-    """30 deaths between any two instructions: only `SandboxDied` is seen, and the content is whole each time."""
+    """30 deaths between any two instructions, every second one amid a statement.
+
+    Only `SandboxDied` is seen, and the content is whole each time.
+    """
     chance = random.Random(7)
     with make(name, sources) as engine:
-        deaths = 0
-        for _ in range(30):
+        engine.open("garden_1")
+        for turn in range(30):
             sandbox = engine._server.sandbox if engine.dialect == "mysql" else engine._sandbox  # type: ignore[attr-defined]
             alive = below(servers(word(engine)), sandbox._wall.wall._bwrap.pid)
+            assert alive
             killer = threading.Timer(chance.uniform(0, 0.05), end, [alive])
             killer.start()
-            deaths += episodes(engine, killer)
+            if turn % 2:
+                episodes(engine, killer)
+            else:
+                with pytest.raises(SandboxDied):
+                    engine.run(LONG[name], seconds=30)
             killer.join()
             engine.open("garden_1")
             assert rows(engine, "SELECT COUNT(*) FROM plant") == [(3,)]
-        assert deaths > 2
 
 
 def end(pids: set[int]) -> None:
@@ -154,14 +183,11 @@ def end(pids: set[int]) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def episodes(engine: Engine, killer: threading.Timer) -> int:
-    """Writing episodes until the blow has fallen; 1 if the server was seen to die, 0 if `open` mended it."""
-    try:
+def episodes(engine: Engine, killer: threading.Timer) -> None:
+    """Writing episodes until the blow has fallen, which is seen unless `open` mended it."""
+    with contextlib.suppress(SandboxDied):
         while killer.is_alive():
             engine.open("garden_1")
             engine.run_gold("vault", "SELECT * FROM secret")
             engine.run("DELETE FROM plant", seconds=5)
             engine.run("CREATE TABLE extra (a INT)", seconds=5)
-    except SandboxDied:
-        return 1
-    return 0

@@ -8,12 +8,12 @@ import threading
 from pathlib import Path
 
 import pytest
-from families import wait_until
+from families import family, wait_until
 from orchard import orchard_databases, servers_below, skip_unless_there
 
-from intercode.engines import engine_maker, mariadbd
+from intercode.engines import databases, engine_maker, mariadbd, sqlite
 from intercode.engines.convert import for_mariadb
-from intercode.errors import SandboxError
+from intercode.errors import DataError, SandboxError
 
 pytestmark = pytest.mark.slow
 
@@ -42,6 +42,42 @@ def test_a_server_killed_while_it_loads_leaves_no_template(empty_cache: Path) ->
         engine.run("DELETE FROM picking", seconds=5)
         engine.open("orchard")
         assert engine.run("SELECT COUNT(*) FROM picking", seconds=5) == before
+
+
+def test_a_sqlite_that_is_killed_while_it_loads_is_not_the_datas_fault(empty_cache: Path, tmp_path: Path) -> None:
+    skip_unless_there("sqlite")
+    endless = "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT COUNT(*) FROM r;"
+    (tmp_path / "slow.sql").write_text(endless)
+
+    def strike() -> None:
+        assert wait_until(lambda: bool(fillers()), 30)
+        for pid in fillers():
+            os.kill(pid, signal.SIGKILL)
+
+    thread = threading.Thread(target=strike)
+    thread.start()
+    with pytest.raises(SandboxError, match="SQLite died while databases were being loaded"):
+        sqlite.prepare(databases(tmp_path))
+    thread.join()
+
+
+def test_a_script_that_fails_is_the_datas_fault(empty_cache: Path, tmp_path: Path) -> None:
+    skip_unless_there("sqlite")
+    (tmp_path / "odd.sql").write_text("CREATE TABLE t (a); INSERT INTO nowhere VALUES (1);")
+    with pytest.raises(DataError, match="database odd: no such table: nowhere"):
+        sqlite.prepare(databases(tmp_path))
+
+
+def fillers() -> list[int]:
+    """The processes of ours that run SQLite's scripts, as soon as they are Python."""
+    return [pid for pid, _ in family(os.getpid()) if words(pid)[1:2] == ["-c"] and words(pid)[-1:] == ["/srv/sqlite/pristine"]]
+
+
+def words(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1]
+    except OSError:
+        return []
 
 
 def loading(pid: int) -> bool:

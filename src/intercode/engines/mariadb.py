@@ -20,7 +20,8 @@ from intercode.engines import mariadbd
 from intercode.engines.base import Answer, Caps, Engine, died
 from intercode.engines.mariadbd import Prepared, Server
 from intercode.engines.quoting import quoted
-from intercode.engines.session import Overrun, Session, SessionLost
+from intercode.engines.session import LOST, Overrun, Session, SessionLost
+from intercode.engines.session import schema as schema_of
 from intercode.errors import DataError, ForkError, SandboxDied, UsageError
 from intercode.sandbox.base import MIB, Limits
 
@@ -47,7 +48,6 @@ _ROOM = 96 * MIB
 """What a server may have grown by, in bytes, before it is replaced rather than mended: a file of InnoDB's never shrinks."""
 _ACCESS_DENIED, _UNKNOWN_DATABASE = 1045, 1049
 _ADMIN_FILE, _REPLAY_FILE = "/run/admin.cnf", "/tmp/replay.sql"
-_LOST = "Lost connection to the server during the statement"
 
 
 class _Mark(NamedTuple):
@@ -104,12 +104,10 @@ class MariadbEngine(Engine):
                 return session.ask(statement, seconds, self._caps, self._stop)
             except SessionLost:
                 self._server.admin.query("DO 0")
-                return Answer(error=_LOST, timed_out=session.overdue, lost=True)
+                return Answer(error=LOST, timed_out=session.overdue, lost=True)
 
     def schema(self, db: str) -> str:
-        tables = self._read(db, "SHOW FULL TABLES")
-        texts = [self._read(db, f"SHOW CREATE TABLE {quoted(name, 'mysql')}")[0][1] for name, _ in tables]
-        return "".join(f"{text};\n\n" for text in texts).strip()
+        return schema_of(self, db)
 
     def fork(self) -> MariadbEngine:
         session = self._open()
@@ -235,7 +233,7 @@ class MariadbEngine(Engine):
             if error.args[0] == _ACCESS_DENIED:
                 raise SessionLost("the agent changed its password") from None
             self._session = self._server.session(user)
-        return Answer(error=_LOST, timed_out=lost.overdue, lost=True)
+        return Answer(error=LOST, timed_out=lost.overdue, lost=True)
 
     def _restart(self) -> None:
         self._end_session()
@@ -290,12 +288,6 @@ class MariadbEngine(Engine):
     def _used(self) -> int:
         """Bytes of the sandbox's disk."""
         return int(self._server.run(["df", "--output=used", "-B1", "/"]).split()[-1])
-
-    def _read(self, db: str, statement: str) -> tuple[tuple[Any, ...], ...]:
-        answer = self.run_gold(db, statement)
-        if answer.table is None:
-            raise DataError(f"{db}: {answer.error}")
-        return answer.table.rows
 
     # -- fork -------------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from intercode.engines.base import Answer, Caps
+from intercode.engines.base import Answer, Caps, Engine
+from intercode.engines.quoting import quoted
+from intercode.errors import DataError
 from intercode.types import Table
 
 if TYPE_CHECKING:
@@ -36,6 +38,10 @@ _TIMEVAL = struct.Struct("ll")
 _INTERRUPTED = 1317
 _GONE = (0, 1927, 2006, 2013)
 """Errors of the line, and of a session that was killed."""
+
+
+LOST = "Lost connection to the server during the statement"
+"""The answer to a statement that the session ended with."""
 
 
 class Overrun(Exception):
@@ -246,6 +252,19 @@ class Session:
 
     def _gone(self, error: Any) -> bool:
         return _code(error) in _GONE or not self._connection.open
+
+
+def schema(engine: Engine, db: str) -> str:
+    """The CREATE statements of a database, by the referee's account."""
+
+    def rows(statement: str) -> tuple[tuple[Any, ...], ...]:
+        answer = engine.run_gold(db, statement)
+        if answer.table is None:
+            raise DataError(f"{db}: {answer.error}")
+        return answer.table.rows
+
+    texts = [rows(f"SHOW CREATE TABLE {quoted(name, 'mysql')}")[0][1] for name, _ in rows("SHOW FULL TABLES")]
+    return "".join(f"{text};\n\n" for text in texts).strip()
 
 
 def _no_rescue(call: int) -> float:

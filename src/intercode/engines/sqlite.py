@@ -37,6 +37,8 @@ _GRACE = 0.3
 _PATIENCE = 20.0
 _POLL = 0.001
 _LARGEST_FILE = 1 << 30
+_REFUSED = 3
+"""The status of `_FILL` for a script that fails."""
 
 _FILL = """
 import pathlib, sqlite3, sys
@@ -45,8 +47,9 @@ for script in sorted(folder.glob("*.sql")):
     connection = sqlite3.connect(folder / (script.stem + ".sqlite"))
     try:
         connection.executescript(script.read_text("utf-8", "surrogateescape"))
-    except sqlite3.Error as error:
-        sys.exit(f"database {script.stem}: {error}")
+    except (sqlite3.Error, ValueError) as error:
+        print(f"database {script.stem}: {error}")
+        sys.exit(3)
     connection.close()
     script.unlink()
 """
@@ -83,7 +86,7 @@ class SqliteEngine(Engine):
         self._alive()
         try:
             self._ask({"op": "open", "db": db}, wait=_PATIENCE)
-        except (SandboxError, TimeoutError):
+        except SandboxError:
             self._restart()
             self._ask({"op": "open", "db": db}, wait=_PATIENCE)
         self._db = db
@@ -188,11 +191,9 @@ class SqliteEngine(Engine):
             self._restart()
 
     def _ask(self, head: dict[str, Any], *, wait: float) -> dict[str, Any]:
-        """Raises `TimeoutError` if there is no reply in time, and what `_failed` makes of the rest."""
+        """For what is no statement: a server that does not reply in time is as good as dead."""
         try:
             return self._line.request(head, wait)
-        except TimeoutError:
-            raise
         except (OSError, ValueError, EOFError) as error:
             raise self._failed(head["op"], error) from None
 
@@ -201,7 +202,8 @@ class SqliteEngine(Engine):
         self._broken = True
         if isinstance(error, ValueError):
             return SandboxError(f"the SQLite server's answer to {when} cannot be read ({error}); please report the statement")
-        return died(self._sandbox, f"the SQLite server died during {when} ({error or 'its end of the line closed'})")
+        how = "it does not answer" if isinstance(error, TimeoutError) else error or "its end of the line closed"
+        return died(self._sandbox, f"the SQLite server died during {when} ({how})")
 
     def _twin(self, *, changed: bool) -> SqliteEngine:
         twin = SqliteEngine(self._prepared, self._source, caps=self._caps)
@@ -238,8 +240,11 @@ def _build(below: Template, databases: Databases, made: Path) -> None:
             sandbox.write(f"{_PLACE}/pristine/{name}.sql", "".join(texts).encode("utf-8", "surrogateescape"))
         python, _ = guest_python()
         result = sandbox.exec("", argv=[python, "-c", _FILL, f"{_PLACE}/pristine"], cwd="/")
+        said = result.output.strip()[-1000:]
+        if result.exit_code == _REFUSED:
+            raise DataError(said)
         if result.exit_code != 0:
-            raise DataError(result.output.strip()[-1000:])
+            raise SandboxDied(f"SQLite died while databases were being loaded (status {result.exit_code}: {said}); start again")
         sandbox.export()
 
 

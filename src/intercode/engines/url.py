@@ -16,9 +16,9 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from intercode.engines.base import Answer, Caps, Engine
-from intercode.engines.quoting import quoted
-from intercode.engines.session import Overrun, Session, SessionLost
-from intercode.errors import DataError, SandboxDied, SandboxError, UsageError
+from intercode.engines.session import LOST, Overrun, Session, SessionLost
+from intercode.engines.session import schema as schema_of
+from intercode.errors import SandboxDied, SandboxError, UsageError
 
 _FORM = "mysql://USER:PASSWORD@HOST:PORT/"
 _PORT = 3306
@@ -30,7 +30,6 @@ _STRING = re.compile(r"""'[^']*'|"(?!LOAD_FILE")[^"]*"|`(?!LOAD_FILE`)[^`]*`""",
 """A function may be called by its name in quotes."""
 _COMMENT = re.compile(r"--|#|/\*")
 _REFUSED = "Only statements that read are sent to this server, one at a time"
-_LOST = "Lost connection to the server during the statement"
 _CONNECT = 10.0
 
 
@@ -65,7 +64,7 @@ class UrlEngine(Engine):
         except SessionLost:
             lost, self._session = self._session, self._login(self._db)
             lost.close()
-            return Answer(error=_LOST, timed_out=lost.overdue, lost=True)
+            return Answer(error=LOST, timed_out=lost.overdue, lost=True)
 
     def run_gold(self, db: str, statement: str, *, seconds: float = 60.0) -> Answer:
         session = self._login(self.name_of(db))
@@ -73,14 +72,12 @@ class UrlEngine(Engine):
             return self._guarded(session, statement, seconds)
         except SessionLost:
             self._ask("DO 0")
-            return Answer(error=_LOST, timed_out=session.overdue, lost=True)
+            return Answer(error=LOST, timed_out=session.overdue, lost=True)
         finally:
             session.close()
 
     def schema(self, db: str) -> str:
-        rows = self._rows(db, "SHOW FULL TABLES")
-        texts = [self._rows(db, f"SHOW CREATE TABLE {quoted(name, 'mysql')}")[0][1] for name, _ in rows]
-        return ";\n\n".join(texts) + ";"
+        return schema_of(self, db)
 
     def fork(self) -> UrlEngine:
         """Nothing can have been written: a second one is the same."""
@@ -149,12 +146,6 @@ class UrlEngine(Engine):
             return self._admin.query(statement, seconds=seconds)
         except SessionLost as error:
             raise SandboxError(f"{self._host} ends every session ({error}); is the server well?") from None
-
-    def _rows(self, db: str, statement: str) -> tuple[tuple[Any, ...], ...]:
-        answer = self.run_gold(db, statement)
-        if answer.table is None:
-            raise DataError(f"{db}: {answer.error}")
-        return answer.table.rows
 
 
 def reads(statement: str) -> bool:
