@@ -109,4 +109,4 @@ def _difference(task: Task, one: Trial, other: Trial) -> Finding | None:
 
 
 def _finding(task: Task, why: str) -> Finding:
-    return {"task": task.id, "why": why}
+    return {"task": task.id, "why": why.removeprefix(f"task {task.id}: ")}
