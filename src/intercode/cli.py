@@ -137,7 +137,7 @@ def _module(context: click.Context, parameter: click.Parameter, name: str) -> st
 @click.option("--resume", is_flag=True, help="Go on with the run in --out.")
 @_json
 def evaluate(env: str, as_json: bool, out: str | None, resume: bool, workers: int, **options: Any) -> None:
-    """Let an agent act on every task of ENV (bash, sql, or module:Class) and score it."""
+    """Let an agent act on every task of ENV (bash, sql, python, ctf, or module:Class) and score it."""
     from intercode.runner.evaluation import Evaluation
 
     if resume and out is None:
@@ -147,7 +147,7 @@ def evaluate(env: str, as_json: bool, out: str | None, resume: bool, workers: in
 
 @main.command()
 @click.argument("predictions", type=click.Path(exists=True, dir_okay=False))
-@click.option("--env", callback=_module, required=True, metavar="ENV", help="bash, sql, or module:Class.")
+@click.option("--env", callback=_module, required=True, metavar="ENV", help="bash, sql, python, ctf, or module:Class.")
 @_world
 @_scoring
 @_workers
@@ -209,7 +209,7 @@ def check(env: str, workers: int, as_json: bool, sandbox: str, **options: Any) -
 
 @main.command()
 @click.argument("log", type=click.Path(exists=True))
-@click.option("--env", callback=_module, required=True, metavar="ENV", help="bash, sql, or module:Class.")
+@click.option("--env", callback=_module, required=True, metavar="ENV", help="bash, sql, python, ctf, or module:Class.")
 @_world
 @_scoring
 @_workers

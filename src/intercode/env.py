@@ -261,14 +261,18 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     def _submit(self, action: str) -> StepResult:
         self._word = submitted_word(self.submission, action)
         if (refusal := self._refuse(self._word)) is not None:
-            return self._go_on(refusal, 0.0, _info(None))
+            return self._go_on(self._fit(refusal), 0.0, _info(None))
         score = self._score()
         self._submitted_times += 1
         left = self._submits_allowed - self._submitted_times
-        told = "" if score.success else self._wrong(score)
+        told = "" if score.success else self._fit(self._wrong(score))
         if score.success or not left:
             return self._end(told, score.reward, _info(None), score=score, ended="submit")
         return self._go_on(f"{told} {left} more may be submitted.".strip(), 0.0, _info(None))
+
+    def _fit(self, told: str) -> str:
+        """Names and messages in it may be the agent's: as text that can be sent, and no longer than other observations."""
+        return self.view.shorten(told.encode("utf-8", "backslashreplace").decode())[0]
 
     def _observe(self, result: ExecResult) -> StepResult:
         self._seen.append(_fingerprint(result))

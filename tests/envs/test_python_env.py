@@ -136,6 +136,16 @@ def test_a_name_that_is_not_there_is_told_and_costs_a_turn_only(make: Make) -> N
     assert env.step("submit f")[1] == 1
 
 
+@pytest.mark.parametrize("name", [r"'\\ud800'", "'a' * 100_000"])
+def test_what_is_told_of_the_agents_names_is_an_observation_like_others(make: Make, name: str) -> None:
+    env = make()
+    env.reset(options={"task": 0})
+    env.step(f"globals()[{name}] = lambda: 0")
+    observation, *_ = env.step("submit nothing_like_it")
+    assert env.observation_space.contains(observation)
+    assert len(observation) < 10_000
+
+
 @pytest.mark.parametrize("code", ["def f(): pass", "def f(a, b): pass", "f = lambda a, b, c=1: 0"])
 def test_a_function_that_cannot_be_called_as_the_tests_do_is_told(make: Make, code: str) -> None:
     env = start(make(), "double")

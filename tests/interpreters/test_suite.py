@@ -93,3 +93,26 @@ def test_a_record_without_usable_tests_is_the_datas_fault(record: dict[str, Any]
 )
 def test_blanks_at_the_ends_of_lines_do_not_count(printed: str, expected: str, same: bool) -> None:
     assert same_text(printed, expected) is same
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"tests": 5},
+        {"tests": "assert f(1) == 2"},
+        {"tests": [""]},
+        {"tests": ["assert f(1) == 2", None]},
+        {"tests": ["assert f(1) == 2"], "hidden": True},
+        {"tests": ["assert f(1) == 2"], "test_setup_code": ["import math"]},
+        {"cases": {"inputs": ["1"], "outputs": ["2"]}, "input_output": "{bad"},
+    ],
+)
+def test_tests_in_no_known_form_are_the_datas_fault(record: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match="task t: its tests are"):
+        suite("def f(x): return x + 1", **record)
+
+
+@pytest.mark.parametrize("solutions", ["[bad", {"a": 1}, 5])
+def test_solutions_in_no_known_form_are_the_datas_fault(solutions: Any) -> None:
+    with pytest.raises(DataError, match="the field `solutions` is"):
+        python_record({"question": "Echo.", "solutions": solutions})

@@ -70,7 +70,14 @@ class Suite:
 
 
 def suite_of(task: Task) -> Suite:
-    """Raises `DataError` for a task without tests, or with tests that are no Python."""
+    """Raises `DataError` for a task without tests, or with tests that are no Python or in no form that is known."""
+    try:
+        return _suite(task)
+    except (TypeError, AttributeError, ValueError, LookupError) as error:
+        raise DataError(f"task {task.id}: its tests are in no form that is known ({type(error).__name__}: {error})") from error
+
+
+def _suite(task: Task) -> Suite:
     record = dict(task.extra)
     tests = tuple(_tests(record, task))
     if not tests:
@@ -86,12 +93,18 @@ def suite_of(task: Task) -> Suite:
 
 def _tests(record: Mapping[str, Any], task: Task) -> Iterator[Test]:
     for hidden, prefix in ((False, ""), (True, "hidden_")):
-        for text in record.get("hidden" if hidden else "tests") or ():
-            yield Test("assert", hidden, str(text))
+        for text in _asserts(record.get("hidden" if hidden else "tests") or [], task):
+            yield Test("assert", hidden, text)
         cases = record.get(f"{prefix}cases") or ({} if hidden else record.get("input_output")) or {}
         yield from _cases(cases, hidden, task)
         if script := record.get(f"{prefix}script"):
             yield Test("script", hidden, str(script), expected=str(record.get(f"{prefix}expected", "")))
+
+
+def _asserts(texts: Any, task: Task) -> list[str]:
+    if not isinstance(texts, list) or not all(isinstance(text, str) and text.strip() for text in texts):
+        raise DataError(f"task {task.id}: its tests are {texts!r:.60}; a list of asserts as texts is expected")
+    return texts
 
 
 def _cases(cases: Any, hidden: bool, task: Task) -> Iterator[Test]:

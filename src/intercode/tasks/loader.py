@@ -172,6 +172,8 @@ def _preprocessed(record: Any, preprocess: Callable[[Record], Record] | None, wh
         return record
     try:
         record = preprocess(record)
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from error
     except Exception as error:
         error.add_note(f"while preprocess was given {where}")
         raise

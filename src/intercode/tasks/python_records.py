@@ -11,6 +11,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from intercode.errors import DataError
+
 Record = dict[str, Any]
 _MBPP = (("query", ("text", "prompt")), ("gold", ("code",)), ("tests", ("test_list",)))
 
@@ -36,9 +38,12 @@ def _apps(record: Record) -> Record:
     question, starter = str(found.pop("question")), str(found.get("starter_code") or "")
     found["query"] = f"{question.rstrip()}\n\nStart from this:\n{starter}" if starter.strip() else question
     solutions = found.pop("solutions", None)
-    solutions = json.loads(solutions) if isinstance(solutions, str) and solutions.strip() else solutions
-    if solutions:
-        found["gold"] = solutions[0]
+    try:
+        solutions = json.loads(solutions) if isinstance(solutions, str) and solutions.strip() else solutions
+        if solutions:
+            found["gold"] = solutions[0]
+    except (ValueError, LookupError, TypeError) as error:
+        raise DataError(f"the field `solutions` is {solutions!r:.60}; a list of texts, or its JSON, is expected") from error
     if "id" not in found and found.get("problem_id") is not None:
         found["id"] = str(found["problem_id"])
     return found
