@@ -95,11 +95,13 @@ def test_what_cannot_be_copied_is_named_and_nothing_is_lost(make: Any, actions: 
     ],
 )
 def test_locks_are_named(servers: Pool, make: Any, actions: tuple[str, ...], named: str) -> None:
-    if servers.engine != "mariadb":
-        pytest.skip("SQLite has no such statements")
+    """SQLite has no such statements: they fail, and a fork of what they left is as good as any other."""
     env = make("count", *actions)
-    with pytest.raises(ForkError, match=named):
-        env.fork()
+    if servers.engine == "mariadb":
+        with pytest.raises(ForkError, match=named):
+            env.fork()
+    else:
+        env.fork().close()
 
 
 @pytest.mark.parametrize(

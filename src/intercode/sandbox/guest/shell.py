@@ -29,18 +29,19 @@ _LOOP = "; ".join(
         "trap '{ return 130; } 2>/dev/null; __intercode[3]=130; continue 99' INT",
         "while { __intercode[3]=${__intercode[3]:-$?}; } 2>&200",
         "do while { __intercode[1]=${__intercode[3]:-$?} __intercode[3]=",
-        r"""builtin printf ' %d %s\n' "${__intercode[1]}" "${__intercode[0]::12}" || exit""",
-        "IFS= builtin read -r -N 24 -u 201 '__intercode[0]'",
-        """IFS= builtin read -r -d '' "${__intercode[0]:12}" -u 201 '__intercode[2]'""",
+        r"""printf ' %d %s\n' "${__intercode[1]}" "${__intercode[0]::12}" || exit""",
+        "IFS= read -r -N 24 -u 201 '__intercode[0]'",
+        """IFS= read -r -d '' "${__intercode[0]:12}" -u 201 '__intercode[2]'""",
         "(( ! __intercode[1] )); } >&200 2>&200",
-        'do builtin eval "${__intercode[2]}" 200>&- 201<&-; done',
+        'do eval "${__intercode[2]}" 200>&- 201<&-; done',
         "if { __intercode; } >/dev/null 2>&1",
-        'then :; else builtin eval "${__intercode[2]}" 200>&- 201<&-; fi; done',
+        'then :; else eval "${__intercode[2]}" 200>&- 201<&-; fi; done',
     ]
 )
 """Two loops: an action that follows a success is evaluated in the inner one, whose condition reads it. `$?` must be the last
 status when an action begins, so after a failure the inner loop ends and the outer one sets it first. `[1]` is that status,
-`[2]` the action, `[3]` a status that the outer loop hands to the inner. `$_` is not carried over."""
+`[2]` the action, `[3]` a status that the outer loop hands to the inner. `$_` is not carried over. An agent that puts functions
+in the way of `printf`, `read` or `eval` loses its session, which is said; what it defined goes with it."""
 _LINE = b"-rrrrrrrrrrr"
 _FIRST = 'IFS= read -r -d "" -u 201 __intercode; eval "$__intercode"'
 """All that `ps` shows of the loop, which comes as the first message."""
