@@ -187,6 +187,8 @@ class Cell:
 
     def _end(self, job: Shell | Program, mark: processes.Mark) -> None:
         """Interrupt; kill what the action started; then the shell, if it does not come back; at last, everything."""
+        if isinstance(job, Shell) and job.unread:  # it would take the rest for its next action
+            processes.kill(job.pid)
         self._interrupt(job, mark)
         for attempt in range(_KILLS):
             born = self._table.born_since(mark)

@@ -18,11 +18,13 @@ Stateless: one program an action; bash tells its last directory on 200 when it e
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 from typing import Any
 
 DONE_FD, ACTION_FD = 200, 201
+_FIONREAD = 0x541B
 _LOOP = "; ".join(
     [
         'shopt -s expand_aliases; unset __intercode; __intercode() { return "${__intercode[1]}"; }',
@@ -117,6 +119,11 @@ class Shell(Job):
     def pending_fd(self) -> int | None:
         """Where the rest of a long action is still to be written."""
         return self._actions if self._pending else None
+
+    @property
+    def unread(self) -> bool:
+        """Whether bash has not taken in the whole action yet."""
+        return bool(self._pending) or any(fcntl.ioctl(self._actions, _FIONREAD, bytes(4)))
 
     @property
     def lines(self) -> tuple[int, int]:
