@@ -105,7 +105,7 @@ ATTACKS = [
     Attack("its own password", ("mariadb",), "account", "harms", ("SET PASSWORD = PASSWORD('mine')",)),
     Attack("two statements in one", ("mariadb",), "many", "through", ("SELECT 7; DELETE FROM mark",)),
     Attack("attach", ("sqlite",), "open", "through", ("ATTACH '/srv/sqlite/pristine/cellar.sqlite' AS c",)),
-    Attack("a file of its own", ("sqlite",), "open", "through", ("VACUUM INTO '/srv/sqlite/work/copy'",)),
+    Attack("a file of its own", ("sqlite",), "open", "through", ("VACUUM INTO '/srv/sqlite/played/copy'",)),
     Attack(
         "writable schema",
         ("sqlite",),

@@ -178,7 +178,7 @@ def test_nothing_of_the_guest_can_be_imported(python: LocalSandbox) -> None:
 
 
 def test_modules_of_the_agents_own_can_be_imported_from_its_folder(python: LocalSandbox) -> None:
-    python.exec("import os; os.makedirs('/work'); os.chdir('/work')\nn = open('mine.py', 'w').write('x = 8')")
+    python.exec("import os; os.makedirs('/desk'); os.chdir('/desk')\nn = open('mine.py', 'w').write('x = 8')")
     assert python.exec("import mine; mine.x").output == "8\n"
 
 

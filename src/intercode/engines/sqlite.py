@@ -1,6 +1,6 @@
 """The SQLite engine: a small server inside the wall (`sqlite_guest.py`) that holds the databases as files.
 
-    host ── LocalSandbox.connect ──► /srv/sqlite/door ──► sqlite_guest ──► pristine/ (a cached layer), work/ (tmpfs)
+    host ── LocalSandbox.connect ──► /srv/sqlite/door ──► sqlite_guest ──► pristine/ (a cached layer), played/ (tmpfs)
             (sqlite_line.py reads the answers)
 
 The host never opens a database file. A statement that SQLite does not let itself be stopped in (one endless function call)
@@ -210,7 +210,7 @@ class SqliteEngine(Engine):
         try:
             assert self._db is not None
             if changed:
-                path = f"{_PLACE}/work/{self._db}.sqlite"
+                path = f"{_PLACE}/played/{self._db}.sqlite"
                 twin._sandbox.write(path, self._sandbox.read(path, limit=_LARGEST_FILE))
                 twin._ask({"op": "resume", "db": self._db}, wait=_PATIENCE)
                 twin._db = self._db

@@ -1,7 +1,7 @@
 """The SQLite server inside the sandbox: one process, one client, one statement at a time. Standard library only.
 
     PLACE/pristine/NAME.sqlite   read-only, for the referee
-    PLACE/work/NAME.sqlite       the agent's copy, on tmpfs
+    PLACE/played/NAME.sqlite     the agent's copy, on tmpfs
 
 A frame is its length (4 bytes) and what its first byte says:
 
@@ -71,7 +71,7 @@ class Server:
         self._seen = -1
         self._until = 0.0
         self._late = False
-        os.makedirs(f"{place}/work", exist_ok=True)
+        os.makedirs(f"{place}/played", exist_ok=True)
 
     def answer(self, request: bytes) -> Iterator[bytes]:
         """The frames, without their lengths."""
@@ -124,7 +124,7 @@ class Server:
         return f"{self._place}/pristine/{db}.sqlite"
 
     def _copy(self, db: str) -> str:
-        return f"{self._place}/work/{db}.sqlite"
+        return f"{self._place}/played/{db}.sqlite"
 
     def _enter(self, db: str, seen: int) -> None:
         self._db, self._seen = db, seen
@@ -141,8 +141,8 @@ class Server:
 
     def _make_room(self, size: int) -> None:
         """Other databases' copies stay as long as there is space."""
-        names = [name for name in os.listdir(f"{self._place}/work") if name.endswith(".sqlite")]
-        if size + sum(os.path.getsize(f"{self._place}/work/{name}") for name in names) > _KEPT:
+        names = [name for name in os.listdir(f"{self._place}/played") if name.endswith(".sqlite")]
+        if size + sum(os.path.getsize(f"{self._place}/played/{name}") for name in names) > _KEPT:
             for name in names:
                 self._remove(name.removesuffix(".sqlite"))
 
