@@ -301,14 +301,6 @@ def test_a_function_takes_the_place_of_the_reward(make: Make) -> None:
     assert (agent.output, set(agent.changes), gold.output, task.id) == ("abc", {"/box/made"}, "a\nb\nc\n", "names")
 
 
-@pytest.mark.parametrize("given", [1.0, None, Score(2.0, True), Score(float("nan"), False)])
-def test_a_function_that_returns_no_score_is_the_callers_fault(make: Make, given: Any) -> None:
-    env = make(reward=lambda agent, gold, task: given)
-    env.reset(seed=0)
-    with pytest.raises(UsageError, match="Score"):
-        env.step("submit")
-
-
 def test_a_gold_that_ends_its_sandbox_is_the_datas_fault(make: Make) -> None:
     """Whatever the agent does: it has not even begun."""
     env = make()

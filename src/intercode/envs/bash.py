@@ -14,7 +14,8 @@ from typing import Any, Literal, Self
 from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View
 from intercode.envs.golds import Golds
 from intercode.envs.ground import Ground, Place, execute_gold, execute_gold_again, grounds, missing_paths
-from intercode.errors import DataError, UsageError
+from intercode.envs.judging import judged, require_reward, reward_name
+from intercode.errors import DataError
 from intercode.rewards import bash_exact, bash_paper
 from intercode.sandbox.base import Limits, Session
 from intercode.tasks import open_data
@@ -41,8 +42,7 @@ class BashEnv(InterCodeEnv):
         **how: Any,
     ) -> None:
         super().__init__(tasks, **how)
-        if not callable(reward) and reward not in ("exact", "paper"):
-            raise UsageError(f"reward {reward!r}: it is 'exact', 'paper', or a function of (outcome, gold's outcome, task)")
+        require_reward(reward, ("exact", "paper"), "outcome, gold's outcome, task")
         self.reward, self._second, self._golds = reward, second, golds or Golds[Outcome]()
         self._place = Place(ground)
         self._elsewhere: Place | None = None
@@ -78,8 +78,7 @@ class BashEnv(InterCodeEnv):
         ground, second = grounds(found, session, **world)  # type: ignore[arg-type]
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going}
         golds = Golds[Outcome]()
-        name = reward if isinstance(reward, str) else getattr(reward, "__qualname__", repr(reward))
-        facts = {"data": found.name, "data_digest": found.digest, "reward": name}
+        facts = {"data": found.name, "data_digest": found.digest, "reward": reward_name(reward)}
         return Setting(
             found.tasks,
             lambda: cls(found.tasks, ground, reward=reward, second=second, golds=golds, **how),
@@ -126,7 +125,7 @@ class BashEnv(InterCodeEnv):
         again = self.protocol == "paper" and self.turn > 1
         agent, gold = place.outcome(), self._gold_again(place.ground) if again else self._gold(place, self.task)
         if callable(self.reward):
-            return _valid(self.reward(agent, gold, self.task))
+            return judged(self.reward(agent, gold, self.task))
         if self.reward == "paper":
             return bash_paper(agent, gold, place.ground.tracked)
         return bash_exact(agent, gold, self.task)
@@ -168,12 +167,6 @@ class BashEnv(InterCodeEnv):
             if self.protocol == "paper" or action.strip() != self.submit_word:
                 place.act(action)
         return place
-
-
-def _valid(score: object) -> Score:
-    if not isinstance(score, Score) or not 0 <= score.reward <= 1:
-        raise UsageError(f"a reward function returns a Score with a reward from 0 to 1, not {score!r}")
-    return score
 
 
 def _faults(result: ExecResult) -> Iterator[str]:

@@ -22,6 +22,7 @@ from typing import Any, Literal, Self
 from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View, submitted_word
 from intercode.envs.golds import Golds
 from intercode.envs.ground import Ground, Place, grounds
+from intercode.envs.judging import judged, require_reward, reward_name
 from intercode.errors import DataError, UsageError
 from intercode.rewards import flag_exact, flag_paper
 from intercode.sandbox.base import Limits, Session
@@ -53,8 +54,7 @@ class CtfEnv(InterCodeEnv):
         **how: Any,
     ) -> None:
         super().__init__(tasks, **how)
-        if not callable(reward) and reward not in ("exact", "paper"):
-            raise UsageError(f"reward {reward!r}: it is 'exact', 'paper', or a function of (submitted, flag, task)")
+        require_reward(reward, ("exact", "paper"), "submitted, flag, task")
         self.reward, self._challenges, self._golds = reward, challenges, golds or Golds[str]()
         self._place = Place(ground)
 
@@ -99,7 +99,7 @@ class CtfEnv(InterCodeEnv):
             "data_digest": found.digest,
             "assets_digest": _digest(tasks, challenges),
             "left_out": left_out,
-            "reward": reward if isinstance(reward, str) else getattr(reward, "__qualname__", repr(reward)),
+            "reward": reward_name(reward),
         }
         return Setting(
             tasks,
@@ -130,7 +130,7 @@ class CtfEnv(InterCodeEnv):
     def _score(self) -> Score:
         flag = self._flag(self.task)
         if callable(self.reward):
-            return self.reward(self._word, flag, self.task)
+            return judged(self.reward(self._word, flag, self.task))
         return flag_paper(self._word, flag) if self.reward == "paper" else flag_exact(self._word, flag)
 
     def _wrong(self, score: Score) -> str:

@@ -19,6 +19,7 @@ from typing import Any, Literal, Self
 from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View
 from intercode.envs.golds import Golds
 from intercode.envs.ground import grounds
+from intercode.envs.judging import judged, require_reward, reward_name
 from intercode.envs.pyground import PythonGround, Workshop
 from intercode.errors import DataError, UsageError
 from intercode.interpreters import Result, Suite, suite_of
@@ -55,8 +56,7 @@ class PythonEnv(InterCodeEnv):
         **how: Any,
     ) -> None:
         super().__init__(tasks, **how)
-        if not callable(reward) and reward not in ("exact", "paper"):
-            raise UsageError(f"reward {reward!r}: it is 'exact', 'paper', or a function of (results, task)")
+        require_reward(reward, ("exact", "paper"), "results, task")
         if tell not in ("nothing", "number", "case"):
             raise UsageError(f"tell {tell!r}: it is 'nothing', 'number' or 'case'")
         self.reward, self._tell, self._golds = reward, tell, golds or Golds[Sequence[Result]]()
@@ -100,8 +100,13 @@ class PythonEnv(InterCodeEnv):
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going, "submits": submits}
         tell = tell or "number"
         asked = {"reward": reward, "golds": golds, "tell": tell, "seconds": seconds}
-        name = reward if isinstance(reward, str) else getattr(reward, "__qualname__", repr(reward))
-        facts = {"data": found.name, "data_digest": found.digest, "reward": name, "test_seconds": seconds, "tell": tell}
+        facts = {
+            "data": found.name,
+            "data_digest": found.digest,
+            "reward": reward_name(reward),
+            "test_seconds": seconds,
+            "tell": tell,
+        }
         return Setting(
             tasks,
             lambda: cls(tasks, ground, **asked, **how),  # type: ignore[arg-type]
@@ -161,7 +166,7 @@ class PythonEnv(InterCodeEnv):
         hidden = self._graded(suite, name, text, hidden=True) if self.reward != "paper" and _all(public) else ()
         self._results = [*public, *hidden]
         if callable(self.reward):
-            return self.reward(self._results, self.task)
+            return judged(self.reward(self._results, self.task))
         if self.reward == "paper":
             return python_paper(_passed(public), _passed(self._gold_results(suite)))
         unseen = _passed(hidden) or [False] * sum(test.hidden for test in suite.tests)

@@ -17,8 +17,9 @@ from typing import Any, Literal, Self
 from intercode.engines import Answer, Engine
 from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View
 from intercode.envs.golds import Golds
+from intercode.envs.judging import judged, require_reward, reward_name
 from intercode.envs.sqlground import Gold, Worlds, database, execute_gold, worlds
-from intercode.errors import DataError, UsageError
+from intercode.errors import DataError
 from intercode.rewards import sql_exact, sql_paper
 from intercode.tasks import open_data
 from intercode.types import ExecResult, Score, Table, Task
@@ -47,10 +48,7 @@ class SqlEnv(InterCodeEnv):
         **how: Any,
     ) -> None:
         super().__init__(tasks, **how)
-        if not callable(reward) and reward not in ("exact", "paper", "overlap"):
-            raise UsageError(
-                f"reward {reward!r}: it is 'exact', 'paper', 'overlap', or a function of (answer, gold's answer, task)"
-            )
+        require_reward(reward, ("exact", "paper", "overlap"), "answer, gold's answer, task")
         self.reward, self._worlds, self._golds = reward, worlds, golds or Golds[Gold]()
         self._handicap, self._seconds = handicap, seconds
         self._engine = worlds.first()
@@ -86,8 +84,7 @@ class SqlEnv(InterCodeEnv):
         golds = Golds[Gold]()
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going}
         asked = {"reward": reward, "golds": golds, "handicap": handicap, "seconds": seconds}
-        name = reward if isinstance(reward, str) else getattr(reward, "__qualname__", repr(reward))
-        facts = {"data": found.name, "data_digest": found.digest, "reward": name, "statement_seconds": seconds}
+        facts = {"data": found.name, "data_digest": found.digest, "reward": reward_name(reward), "statement_seconds": seconds}
         return Setting(
             found.tasks,
             lambda: cls(found.tasks, made, **asked, **how),  # type: ignore[arg-type]
@@ -101,8 +98,8 @@ class SqlEnv(InterCodeEnv):
                 golds.append(execute_gold(self._other(self._worlds.second), task))
         except DataError as error:
             return Trial(None, "", (str(error),))
-        judged = task.general and not self._as_published
-        faults = [*golds[0].faults, *(_not_general(golds) if judged else ())]
+        everywhere = task.general and not self._as_published
+        faults = [*golds[0].faults, *(_not_general(golds) if everywhere else ())]
         return Trial([gold.evidence for gold in golds], "\n".join(gold.summary for gold in golds), tuple(faults))
 
     def _greet(self, task: Task) -> str:
@@ -162,7 +159,7 @@ class SqlEnv(InterCodeEnv):
     def _compare(self, engine: Engine, answer: Table | None) -> Score:
         gold = self._gold(engine, self.task)
         if callable(self.reward):
-            return self.reward(answer, gold.table, self.task)
+            return judged(self.reward(answer, gold.table, self.task))
         if self.reward != "exact":
             return sql_paper(answer, gold.table, ordered=self.reward == "paper")
         assert gold.table is not None
