@@ -2,7 +2,7 @@
 
     ROOT/layers/KEY      one folder of a template; complete or absent (built beside, then renamed)
     ROOT/images/NAME     a root file system made by `intercode image build`
-    ROOT/guest/KEY       the guest's modules, compiled for one interpreter
+    ROOT/guest/KEY       the guest's modules, compiled for one interpreter, and the anchor's program
 
 ROOT is `$INTERCODE_CACHE`, else /var/cache/intercode for root and `$XDG_CACHE_HOME/intercode` or ~/.cache/intercode for others.
 """
@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from intercode.errors import SandboxUnavailable
+from intercode.sandbox import anchor
 from intercode.sandbox.identity import identity
 
 _GUEST = Path(__file__).with_name("guest")
@@ -92,11 +93,13 @@ def guest_folder(python: str) -> Path:
 @cache
 def _guest_folder(python: str, home: Path) -> Path:
     modules = sorted(_GUEST.glob("*.py"))
-    digest = hashlib.sha256(python.encode() + b"".join(path.read_bytes() for path in modules)).hexdigest()[:24]
+    sources = [path.read_bytes() for path in (*modules, Path(anchor.__file__))]
+    digest = hashlib.sha256(python.encode() + b"".join(sources)).hexdigest()[:24]
 
     def build(made: Path) -> None:
         for path in modules:
             shutil.copyfile(path, made / path.name)
+        anchor.write(made)
         subprocess.run([python, "-I", "-m", "compileall", "-q", str(made)], check=True, capture_output=True)
 
     return folder("guest", digest, build)

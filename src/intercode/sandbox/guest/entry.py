@@ -2,14 +2,15 @@
 
     keeper ── clone (user, mount, ipc, net, uts) ──► cell ── builds the rooms, enters them
                                                       │ unshare(pid)
-                                                      ├─ fork ──► anchor: pid 1 in there; mounts /proc, becomes bash
+                                                      ├─ spawn ─► anchor: pid 1 in there; mounts /proc, waits (anchor.py)
                                                       └─ spawn ─► the agent's shell and programs (parent: 0, as in docker exec)
 
 The cell itself stays outside of the agent's pid namespace: the agent cannot see, signal or trace it. The anchor has no more
-rights than the agent; if the agent makes it exit, the kernel ends all its processes, and the cell with them.
+rights than the agent, which can neither read nor write its memory; should it exit all the same, the kernel ends all the agent's
+processes, and the cell ends with them.
 
 `left_open` in the configuration names doors that a test leaves open to see an attack succeed (`Weakened`): userns, settings,
-capabilities.
+capabilities, anchor (a program that the agent may read).
 """
 
 from __future__ import annotations
@@ -20,36 +21,25 @@ import signal
 import socket
 from typing import Any, NamedTuple
 
-from . import kernel, rooms
+from . import kernel, rooms, spawn
 
 _KEPT = (kernel.DAC_OVERRIDE, kernel.DAC_READ_SEARCH, kernel.FOWNER, kernel.KILL, kernel.SYS_PTRACE)
 _OWN_PROCESSES = 2
-_MOUNTED = b"."
-_KILL_ALL = b"kill -9 -1\n"
-_ANCHOR = {"HOME": "/", "SHELL": "/bin/bash"}
-"""The anchor's environment: no locale to load, and what bash would look up in the user database."""
+_ANCHOR, _CALLED = "/guest/bash", "/bin/bash"
 
 Config = dict[str, Any]
 
 
 class Anchor(NamedTuple):
-    """Pid 1 of the agent's processes. It does what it reads from its socket, which the agent cannot open."""
+    """Pid 1 of the agent's processes. It does as its socket says, which the agent cannot open."""
 
     pid: int
     line: socket.socket
-    trouble: int
-
-    def become_bash(self) -> None:
-        self.line.send(b"\n")
-        with open(self.trouble, "rb") as words:
-            said = words.read()
-        if said:
-            raise OSError(said.decode())
 
     def kill_all(self) -> None:
         """End every process in there but the anchor, at one stroke."""
         try:
-            self.line.send(_KILL_ALL)
+            self.line.send(b".")
         except OSError:
             pass
 
@@ -75,42 +65,28 @@ def move_in(config: Config, filter_program: bytes, inherited: int | None) -> Roo
     kernel.unshare(kernel.NEWPID)
     anchor = _drop_anchor(config, filter_program)
     rooms.enter()
-    anchor.become_bash()
     _lock(config, filter_program, _KEPT)
     return Room(files, proc, anchor)
 
 
 def _drop_anchor(config: Config, filter_program: bytes) -> Anchor:
     ours, theirs = socket.socketpair()
-    trouble, failed = os.pipe2(os.O_CLOEXEC)
-    pid = os.fork()
-    if pid == 0:
-        _become_anchor(config, filter_program, theirs, failed)
-    os.close(failed)
-    theirs.close()
-    if os.read(trouble, 1) != _MOUNTED:
-        raise OSError("the agent's /proc: " + os.read(trouble, 1000).decode())
-    return Anchor(pid, ours, trouble)
+    program = _CALLED if "anchor" in config["left_open"] else _ANCHOR
+    with theirs:
+        return Anchor(spawn.spawn(lambda: _weigh_anchor(config, filter_program, theirs), program, _CALLED), ours)
 
 
-def _become_anchor(config: Config, filter_program: bytes, line: socket.socket, failed: int) -> None:
-    """In the new pid namespace: never returns."""
-    try:
-        kernel.die_with_parent()
-        os.setsid()  # the scheduler's group is the session's, and the agent may slow the one that it sees here
-        rooms.own_proc()
-        if "settings" not in config["left_open"]:
-            rooms.freeze_settings()
-        os.write(failed, _MOUNTED)
-        line.recv(1)  # the cell has entered its root, and this process with it
-        _lock(config, filter_program, ())
-        os.dup2(line.fileno(), 0)
-        os.dup2(os.open("/dev/null", os.O_WRONLY), 2)
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        os.execve("/bin/bash", ["/bin/bash"], _ANCHOR)
-    except BaseException as error:
-        os.write(failed, f" {type(error).__name__}: {error}".encode())
-        os._exit(1)
+def _weigh_anchor(config: Config, filter_program: bytes, line: socket.socket) -> None:
+    """In the new pid namespace. What it mounts, this cell sees as well."""
+    kernel.die_with_parent()
+    os.setsid()  # the scheduler's group is the session's, and the agent may slow the one that it sees here
+    rooms.own_proc()
+    if "settings" not in config["left_open"]:
+        rooms.freeze_settings()
+    os.dup2(line.fileno(), 0)
+    os.closerange(1, 3)
+    kernel.ignore(signal.SIGCHLD)  # then nobody needs to wait for orphans
+    _lock(config, filter_program, ())
 
 
 def _bound(config: Config) -> None:

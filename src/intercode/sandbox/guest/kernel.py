@@ -70,6 +70,11 @@ def unshare(flags: int) -> None:
     _check(_libc.unshare(flags), "unshare")
 
 
+def ignore(number: int) -> None:
+    """A signal, in a child that shares this process's memory: Python's own table of handlers stays as it is."""
+    _libc.signal(number, ctypes.c_void_p(1))
+
+
 def die_with_parent() -> None:
     _check(_libc.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0), "prctl(PDEATHSIG)")
 
