@@ -227,7 +227,7 @@ breach(child > 0)"""), calls=_calls("clone"), doors=frozenset({"userns"})),
     Attack("io_uring", _python("breach(call(425, 425, 8, ctypes.create_string_buffer(120)) >= 0)"), calls=_calls("io_uring_setup"), offered=False),
     Attack("userfaultfd", _python("breach(call(323, 282, 1) >= 0)"), calls=_calls("userfaultfd"), offered=False),
     Attack("a vsock to the hypervisor", _python("socket.socket(40, socket.SOCK_STREAM); breach(True)"), calls=_calls("socket"), offered=False),
-    Attack("a packet socket", _python("socket.socket(17, socket.SOCK_RAW); breach(True)"), calls=_calls("socket"), doors=_CAPABLE),
+    Attack("a packet socket", _python("socket.socket(17, socket.SOCK_RAW); breach(True)"), calls=_calls("socket"), doors=_CAPABLE | {"network"}),
     Attack("typing into a terminal", _STUFF_TERMINAL, calls=_calls("ioctl"), offered=False),
     Attack("renaming the machine", _python("breach(libc.sethostname(b'x', 1) == 0)"), calls=_calls("sethostname"), doors=_CAPABLE),
 ]  # fmt: skip

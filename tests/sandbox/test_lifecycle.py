@@ -190,13 +190,14 @@ def test_three_hundred_resets_and_forks_leave_no_descriptor_and_no_process(templ
     with LocalSandbox(template) as sandbox:
         keeper, wall = keeper_of(sandbox), sandbox._wall.wall._bwrap.pid
         sandbox.fork().close()
+        assert until(lambda: len(survivors.descendants(wall)) == ALONE)
+        sandbox.reset()
         before = descriptors(os.getpid()), descriptors(keeper)
         for _ in range(150):
             sandbox.exec("echo x > /tmp/x; x=1")
             with sandbox.fork() as twin:
                 assert twin.exec("echo $x").output == "1\n"
             sandbox.reset()
-        sandbox.exec("true")
         assert until(lambda: len(survivors.descendants(wall)) == ALONE)
         assert (descriptors(os.getpid()), descriptors(keeper)) == before
 

@@ -13,9 +13,9 @@ Where the session is a Python interpreter:
     branch.py       a forked copy that serves one test     referee.py    the grader's side of a test
     plain.py        values between these two: a closed set of types, never unpickled
 
-`entry.py` is a cell's way into its episode, `spawn.py` starts the agent's pid 1 there without copying the interpreter,
-`rooms.py` builds the episode's file system, `layers.py` reads and copies overlay layers, `files.py` reads and writes the
-agent's files, `door.py` connects the host to a program inside, `kernel.py` holds the system calls Python lacks,
-`processes.py` looks at and ends the agent's processes, `wire.py` is the framing (the host uses it too), `rehearsal.py` is
-what the keeper does once before the first cell.
+`entry.py` is a cell's way into its episode, `spawn.py` starts the agent's pid 1 without a copy of the interpreter, `rooms.py`
+builds the episode's file system, `networks.py` lends it a network namespace, `layers.py` reads and copies overlay layers,
+`files.py` reads and writes the agent's files, `door.py` connects the host to a program inside, `kernel.py` holds the system
+calls Python lacks, `processes.py` looks at and ends the agent's processes, `wire.py` is the framing (the host uses it too),
+`rehearsal.py` is what the keeper does once before the first cell.
 """

@@ -1,6 +1,6 @@
 """From a fresh clone to a locked room: what a cell does before it serves, and the anchor that holds the agent's processes.
 
-    keeper ── clone (user, mount, ipc, net, uts) ──► cell ── builds the rooms, enters them
+    keeper ── clone (user, mount, ipc, uts) ──► cell ── builds the rooms, enters them
                                                       │ unshare(pid)
                                                       ├─ spawn ─► anchor: pid 1 in there; mounts /proc, waits (anchor.py)
                                                       └─ spawn ─► the agent's shell and programs (parent: 0, as in docker exec)
@@ -10,7 +10,7 @@ rights than the agent, which can neither read nor write its memory; should it ex
 processes, and the cell ends with them.
 
 `left_open` in the configuration names doors that a test leaves open to see an attack succeed (`Weakened`): userns, settings,
-capabilities, anchor (a program that the agent may read).
+capabilities, anchor (a program that the agent may read), network (one that the agent's root owns; see `keeper.py`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,6 @@ class Room(NamedTuple):
 def move_in(config: Config, filter_program: bytes, inherited: int | None) -> Room:
     for name, line in (("setgroups", "deny"), ("uid_map", "0 0 1"), ("gid_map", "0 0 1")):
         _write(f"/proc/self/{name}", line)
-    kernel.raise_loopback()
     if "userns" not in config["left_open"]:
         _write("/proc/sys/user/max_user_namespaces", "0")
     _write("/proc/self/oom_score_adj", "1000")

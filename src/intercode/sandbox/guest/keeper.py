@@ -15,8 +15,9 @@ import sys
 from typing import Any
 
 from . import cell, kernel, rehearsal, rooms, wire
+from .networks import Networks
 
-_NAMESPACES = kernel.NEWUSER | kernel.NEWNS | kernel.NEWIPC | kernel.NEWNET | kernel.NEWUTS
+_NAMESPACES = kernel.NEWUSER | kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS
 
 
 class Keeper:
@@ -24,7 +25,8 @@ class Keeper:
         self._control = control
         self._config, self._filter, fds = wire.receive_with_fds(control, 1 << 20)
         self._config["export"] = fds[0] if fds else None
-        self._cells: dict[int, int] = {}
+        self._networks = Networks()
+        self._cells: dict[int, tuple[int, int]] = {}
         self._kind: type[cell.Cell] = cell.Cell
         rooms.prepare(rooms.Plan(*self._config["plan"]))
 
@@ -60,32 +62,40 @@ class Keeper:
     def _make(self, head: dict[str, Any], fds: list[int]) -> None:
         sock = socket.socket(fileno=fds[0])
         inherited: int | None = fds[1] if len(fds) > 1 else None
-        pid = kernel.clone(_NAMESPACES)
+        network = self._networks.take()
+        pid = kernel.clone(_NAMESPACES | (kernel.NEWNET if "network" in self._config["left_open"] else 0))
         if pid == 0:
             self._control.close()
             cell.main(self._kind, sock, {**self._config, "cwd": head["cwd"]}, self._filter, inherited)
-        self._cells[head["cell"]] = pid
+        self._cells[head["cell"]] = pid, network
         sock.close()
         if inherited is not None:
             os.close(inherited)
 
     def _end(self, number: int | None, *, wait: bool) -> None:
-        pid = self._cells.get(number) if number is not None else None
-        if pid is None:
+        if number not in self._cells:
             return
+        pid, _ = self._cells[number]
         os.kill(pid, signal.SIGKILL)
         if wait:
-            os.waitpid(pid, 0)
-            del self._cells[number]  # type: ignore[arg-type]
-            self._bury()
+            self._bury(os.waitpid(pid, 0)[0])
 
-    def _bury(self) -> None:
-        """End and reap what dead cells left to this process: their anchors end only when all below them are reaped."""
-        while orphans := _children() - set(self._cells.values()):
-            for pid in orphans:
-                os.kill(pid, signal.SIGKILL)
-            pid, _ = os.waitpid(-1, 0)
-            self._cells = {number: cell for number, cell in self._cells.items() if cell != pid}
+    def _bury(self, pid: int) -> None:
+        """End and reap what this dead cell left to this process, and cells that end meanwhile; then take back their networks.
+
+        An anchor ends only when all below it are reaped.
+        """
+        networks = self._forget(pid)
+        while orphans := _children() - {cell for cell, _ in self._cells.values()}:
+            for orphan in orphans:
+                os.kill(orphan, signal.SIGKILL)
+            networks += self._forget(os.waitpid(-1, 0)[0])
+        for network in networks:
+            self._networks.give_back(network)
+
+    def _forget(self, pid: int) -> list[int]:
+        """The network of a cell; none if it was another process."""
+        return [self._cells.pop(number)[1] for number, (cell, _) in list(self._cells.items()) if cell == pid]
 
 
 def _children() -> set[int]:

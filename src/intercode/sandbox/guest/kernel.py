@@ -66,6 +66,11 @@ def raise_loopback() -> None:
         fcntl.ioctl(sock, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _IFF_UP))
 
 
+def enter(namespace: int, kind: int) -> None:
+    """The namespace behind a descriptor; its kind is one of the NEW… flags."""
+    _check(_libc.setns(namespace, kind), "setns")
+
+
 def unshare(flags: int) -> None:
     _check(_libc.unshare(flags), "unshare")
 
