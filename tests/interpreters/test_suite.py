@@ -57,7 +57,9 @@ def test_apps_records_are_read_as_they_are_published() -> None:
     cases = json.dumps({"inputs": ["1\n"], "outputs": ["1\n"]})
     record = {"question": "Echo.", "solutions": json.dumps(["print(input())", "…"]), "input_output": cases, "problem_id": 7}
     found = python_record({**record, "starter_code": "def f():"})
-    assert (found["query"], found["gold"], found["id"]) == ("Echo.\n\nStart from this:\ndef f():", "print(input())", "7")
+    assert (found["query"], found["id"]) == ("Echo.\n\nStart from this:\ndef f():", "7")
+    assert found["gold"].startswith("import sys, ")
+    assert found["gold"].endswith("\nprint(input())")
     assert suite(found["gold"], input_output=found["input_output"]).program
 
 

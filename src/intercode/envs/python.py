@@ -22,7 +22,7 @@ from intercode.envs.ground import grounds
 from intercode.envs.judging import judged, require_reward, reward_name
 from intercode.envs.pyground import PythonGround, Workshop
 from intercode.errors import DataError, UsageError
-from intercode.interpreters import Result, Suite, suite_of
+from intercode.interpreters import SOLUTION, Result, Suite, suite_of
 from intercode.rewards import python_exact, python_paper
 from intercode.sandbox.base import Limits
 from intercode.tasks import open_data
@@ -145,7 +145,7 @@ class PythonEnv(InterCodeEnv):
         suite = self._suite(self.task)
         if not word:
             return None
-        about = self._shop.about(word)
+        about = self._shop.about(word, suite.method)
         if not about.callable:
             return f"There is no function or class {word}{_listed(about.defined)}."
         if suite.program or about.takes is None or suite.takes is None:
@@ -191,8 +191,10 @@ class PythonEnv(InterCodeEnv):
             return self._word, None
         if suite.program:
             return None, self._last or None
-        about = self._shop.about(suite.name)
-        return (suite.name if about.callable else about.last) or None, None
+        for name in (suite.name, SOLUTION) if suite.method else (suite.name,):
+            if (about := self._shop.about(name)).callable:
+                return name, None
+        return about.last or None, None
 
     def _graded(self, suite: Suite, name: str | None, text: str | None, *, hidden: bool) -> Sequence[Result]:
         chosen = tuple(test for test in suite.tests if test.hidden is hidden)
@@ -223,7 +225,7 @@ def _submittable(task: Task) -> Task:
         suite = suite_of(task)
     except DataError:
         return task
-    return task if suite.program else replace(task, extra={**task.extra, "submit": suite.name})
+    return task if suite.program else replace(task, extra={**task.extra, "submit": suite.entry})
 
 
 def _known_to_the_paper(suite: Suite) -> bool:

@@ -58,9 +58,9 @@ class Grader:
         self.sandbox, self._seconds = sandbox, seconds
         self._referee: socket.socket | None = None
 
-    def about(self, agent: LocalSandbox, name: str = "") -> About:
+    def about(self, agent: LocalSandbox, name: str = "", method: str = "") -> About:
         with agent.branch() as line:
-            reply = self._asked(line, {"role": "about", "name": name})
+            reply = self._asked(line, {"role": "about", "name": name, "method": method})
         return _about(reply) if reply else About()
 
     def grade(self, agent: LocalSandbox, suite: Suite, *, name: str | None, text: str | None = None) -> list[Result]:
@@ -75,7 +75,7 @@ class Grader:
     def _test(self, agent: LocalSandbox, suite: Suite, test: Test, name: str | None, text: str | None) -> Result:
         bind = {suite.name: name} if name and suite.name else {}
         if test.kind == "assert":
-            return self._assert(agent, suite, test, bind)
+            return self._assert(agent, suite, test, {"role": "far", "bind": bind, "method": suite.method})
         request = {"role": test.kind, "bind": bind, "name": name, "stdin": test.stdin}
         request["text"] = test.text if test.kind == "script" else text
         with agent.branch() as line:
@@ -92,10 +92,10 @@ class Grader:
             return None
         return reply if isinstance(reply, dict) else None
 
-    def _assert(self, agent: LocalSandbox, suite: Suite, test: Test, bind: dict[str, str]) -> Result:
+    def _assert(self, agent: LocalSandbox, suite: Suite, test: Test, request: dict[str, Any]) -> Result:
         with agent.branch() as far:
             until = time.monotonic() + self._seconds
-            if not _sent(far, json.dumps({"role": "far", "bind": bind}).encode(), until):
+            if not _sent(far, json.dumps(request).encode(), until):
                 return Result(test, False, _GONE)
             referee = self._call_in()
             ended = _umpired(referee, far, _texts(suite, test), until)

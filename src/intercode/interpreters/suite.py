@@ -23,6 +23,8 @@ from intercode.errors import DataError
 from intercode.types import Task
 
 Kind = Literal["assert", "script", "program"]
+SOLUTION = "Solution"
+"""The class whose method APPS calls where there is no such function."""
 _AGREES = """
 def _agrees(got, expected):
     if isinstance(got, tuple):
@@ -54,7 +56,8 @@ class Test:
 class Suite:
     """`name` is what the tests call; `names` are all that must come from the agent; `before` precedes each assert.
 
-    `takes` are the fewest and the most positional arguments of the gold's function (−1: any number).
+    `takes` are the fewest and the most positional arguments of the gold's function (−1: any number). `method` is the name of a
+    method that a submitted class is called through, `entry` what a gold submits.
     """
 
     name: str
@@ -62,6 +65,8 @@ class Suite:
     before: tuple[str, ...]
     tests: tuple[Test, ...]
     takes: tuple[int, int] | None = None
+    method: str = ""
+    entry: str = ""
 
     @property
     def program(self) -> bool:
@@ -85,10 +90,12 @@ def _suite(task: Task) -> Suite:
     gold = _parsed(task.gold)
     setup = record.get("test_setup_code") or ""
     asserted = [test.text for test in tests if test.kind == "assert"]
-    name = str(record.get("name") or _fn_name(record) or _name(gold, asserted))
-    before = tuple(text for text in (_AGREES if _fn_name(record) else "", _imports(gold), setup) if text.strip())
+    method = _fn_name(record)
+    name = str(record.get("name") or method or _name(gold, asserted))
+    before = tuple(text for text in (_AGREES if method else "", _imports(gold), setup) if text.strip())
     free = _free("\n".join([*before, *asserted]), task)
-    return Suite(name, tuple(sorted({name, *free} - {""})), before, tests, _takes(gold, name))
+    entry = SOLUTION if method and _only_a_class(gold, name) else name
+    return Suite(name, tuple(sorted({name, *free} - {""})), before, tests, _takes(gold, name), method, entry)
 
 
 def _tests(record: Mapping[str, Any], task: Task) -> Iterator[Test]:
@@ -157,6 +164,12 @@ def _name(gold: ast.Module, asserted: list[str]) -> str:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in defined:
                 return node.func.id
     return defined[-1] if defined else ""
+
+
+def _only_a_class(gold: ast.Module, name: str) -> bool:
+    """Whether the gold has a class `Solution` and no function `name`."""
+    defined = {node.name for node in gold.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    return SOLUTION in defined and name not in defined
 
 
 def _imports(gold: ast.Module) -> str:

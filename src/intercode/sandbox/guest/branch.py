@@ -31,9 +31,9 @@ def serve(interpreter: Interpreter, line: socket.socket) -> None:
     if role == "referee":
         referee.serve(request, line)
     elif role == "far":
-        Far(space, request.get("bind", {})).serve(line)
+        Far(space, request["bind"], request["method"]).serve(line)
     elif role == "about":
-        plain.send(line, about(interpreter, request["name"]))
+        plain.send(line, about(interpreter, request["name"], request["method"]))
     else:
         plain.send(line, printed(space, request))
 
@@ -41,8 +41,8 @@ def serve(interpreter: Interpreter, line: socket.socket) -> None:
 class Far:
     """The agent's side of a test: makes the calls that it is asked for."""
 
-    def __init__(self, space: dict[str, Any], bind: dict[str, str]) -> None:
-        space.update({name: space[given] for name, given in bind.items() if given in space})
+    def __init__(self, space: dict[str, Any], bind: dict[str, str], method: str) -> None:
+        space.update({name: _called(space[given], method) for name, given in bind.items() if given in space})
         self._space = space
         self._held: list[Any] = []
 
@@ -98,7 +98,14 @@ def _words(error: BaseException) -> str:
         return ""
 
 
-def about(interpreter: Interpreter, name: str) -> dict[str, Any]:
+def _called(made: Any, method: str) -> Any:
+    """What a test calls: of a class that has the `method`, this one of a fresh instance."""
+    if method and isinstance(made, type) and callable(getattr(made, method, None)):
+        return lambda *args, **named: getattr(made(), method)(*args, **named)
+    return made
+
+
+def about(interpreter: Interpreter, name: str, method: str) -> dict[str, Any]:
     """Which functions and classes the agent defined, which of them last, and what the named one accepts."""
     space = interpreter.space
     made = [
@@ -106,7 +113,7 @@ def about(interpreter: Interpreter, name: str) -> dict[str, Any]:
         for name, value in space.items()
         if isinstance(value, (types.FunctionType, type)) and getattr(value, "__module__", "") == "__main__"
     ]
-    named = space.get(name)
+    named = _called(space.get(name), method)
     last = interpreter.defined if interpreter.defined in space else ""
     return {"defined": made, "last": last, "callable": callable(named), "takes": _takes(named)}
 
