@@ -122,6 +122,43 @@ def test_a_program_reads_its_input_and_is_judged_by_its_output(grade: Grade, cod
     assert passed(grade(code, None, **PROGRAM)) == [True, True]
 
 
+ENDS = {
+    "a thread": "threading.Thread(target=lambda: (time.sleep(0.05), print(n))).start()",
+    "a thread, and sys.exit": "threading.Thread(target=lambda: (time.sleep(0.05), print(n))).start()\nsys.exit(0)",
+    "a pool": "concurrent.futures.ThreadPoolExecutor(1).submit(lambda: (time.sleep(0.05), print(n)))",
+    "what is registered": "atexit.register(print, n)",
+    "what is registered, after threads": "k = []\natexit.register(lambda: print(*k))\n"
+    "threading.Thread(target=lambda: (time.sleep(0.05), k.append(n))).start()",
+    "a finaliser": "class D:\n    def __del__(self): print(n)\nd = D()",
+    "a stream of its own": "out = open(1, 'w', closefd=False)\nout.write(str(n))",
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_program_ends_as_an_interpreter_does(grade: Grade, end: str) -> None:
+    code = f"import atexit, concurrent.futures, sys, threading, time\nn = sum(map(int, input().split()))\n{ENDS[end]}"
+    assert passed(grade(code, None, **PROGRAM)) == [True, True]
+
+
+def test_what_a_session_registered_is_no_output_of_a_program(grade: Grade, python: LocalSandbox) -> None:
+    python.exec("import atexit\nclass D:\n    def __del__(self): print('gone')\nd, _ = D(), atexit.register(print, 'bye')")
+    assert passed(grade("print(sum(map(int, input().split())))", None, **PROGRAM)) == [True, True]
+    main = "def main():\n    print(sum(map(int, input().split())))"
+    assert passed(grade(main, "main", **PROGRAM)) == [True, True]
+
+
+def test_a_daemon_is_not_waited_for_and_a_thread_without_end_is_too_late(grade: Grade) -> None:
+    code = "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=%s).start()\nprint(3)"
+    one = {"cases": {"inputs": ["1 2"], "outputs": ["3"]}}
+    assert passed(grade(code % True, None, **one)) == [True]
+    assert passed(grade(code % False, None, seconds=0.5, **one)) == [False]
+
+
+def test_a_program_that_fails_fails_whatever_it_prints_at_its_end(grade: Grade) -> None:
+    code = "import atexit\natexit.register(print, 3)\nraise ValueError"
+    assert passed(grade(code, None, cases={"inputs": [""], "outputs": ["3"]})) == [False]
+
+
 def test_a_function_may_be_submitted_as_a_program(grade: Grade) -> None:
     assert passed(grade("def main():\n    print(sum(map(int, input().split())))", "main", **PROGRAM)) == [True, True]
 

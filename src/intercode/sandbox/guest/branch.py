@@ -10,11 +10,14 @@ Nothing that a branch of the agent's says is trusted, and it is told nothing but
 
 from __future__ import annotations
 
+import atexit
+import gc
 import inspect
 import os
 import socket
 import sys
 import tempfile
+import threading
 import types
 from typing import Any
 
@@ -153,6 +156,7 @@ def _run(space: dict[str, Any], request: dict[str, Any], source: int, out: int) 
         os.dup2(out, 1)
         sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # type: ignore[misc]
         sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)  # type: ignore[misc]
+        atexit._clear()
         if request["role"] == "program":
             _with_input()
         _execute(space, request)
@@ -161,9 +165,18 @@ def _run(space: dict[str, Any], request: dict[str, Any], source: int, out: int) 
         status = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
     finally:
         try:
-            sys.stdout.flush()
+            _end()
         finally:
             os._exit(status & 0xFF)
+
+
+def _end() -> None:
+    """As an interpreter ends: it waits for threads, runs what was registered, and lets go of the program's module."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.modules.pop("__main__", None)
+    gc.collect()
+    sys.stdout.flush()
 
 
 def _with_input() -> None:
