@@ -75,6 +75,46 @@ def test_an_exception_fails_and_says_which(grade: Grade) -> None:
     assert result.why.startswith("KeyError")
 
 
+ERRORS = {
+    "class E(ValueError): pass\ndef f(x): raise E('words')": "ValueError as error:\n    assert str(error) == 'words'",
+    "class E(LookupError): pass\nclass F(E, TypeError): pass\ndef f(x): raise F(1)": "LookupError:\n    pass",
+    "class E(Exception): pass\ndef f(x): raise E": "Exception as error:\n    assert type(error).__name__ == 'E'",
+    "class ValueError(KeyError): pass\ndef f(x): raise ValueError(x)": "KeyError:\n    pass",
+    "import json\ndef f(x): json.loads('{')": "ValueError as error:\n    assert 'line 1' in str(error)",
+    "def f(x): raise KeyError(5)": "KeyError as error:\n    assert error.args == (5,)",
+    "def f(x): raise ValueError('a', [1, (2,)])": "ValueError as error:\n    assert error.args == ('a', [1, (2,)])",
+    "def f(x): open('/nowhere')": "FileNotFoundError as error:\n    assert error.errno == 2",
+    "def f(x): b'\\xff'.decode()": "UnicodeDecodeError as error:\n    assert error.start == 0",
+    "def f(x): raise ValueError(object())": "ValueError as error:\n    assert 'object' in str(error)",
+    "class E(OSError):\n    def __str__(self): return 'own'\ndef f(x): raise E(1)": "OSError as e:\n    assert str(e) == 'own'",
+    "class E(ValueError):\n    def __init__(self, a, b): self.a = a\ndef f(x): raise E(1, 2)": "ValueError:\n    pass",
+}
+
+
+@pytest.mark.parametrize("code", ERRORS)
+def test_an_exception_is_caught_by_its_builtin_base_and_keeps_what_is_plain(grade: Grade, code: str) -> None:
+    (result,) = grade(code, "f", tests=[f"try:\n    it(1)\nexcept {ERRORS[code]}\nelse:\n    assert False"])
+    assert (result.passed, result.why) == (True, "")
+
+
+HARMFUL = [
+    "raise type('E', (StopIteration,), {})(42)",
+    "raise type('E', (SystemExit,), {})(0)",
+    "raise ValueError(10 ** 5000)",
+    "raise type('E' * 100_000, (ValueError,), {})",
+    "deep = []\n    for _ in range(9999): deep = [deep]\n    raise ValueError(deep)",
+    "raise type('M', (type,), {'__mro__': property(lambda c: 1 / 0)})('E', (ValueError,), {})",
+]
+
+
+@pytest.mark.parametrize("raised", HARMFUL)
+def test_an_exception_that_would_harm_fails_and_the_next_test_does_not(grade: Grade, raised: str) -> None:
+    tests = ["assert all(map(lambda n: it(n) == n, [1]))", "assert it(2) == 2"]
+    found = grade(f"def f(x):\n    if x == 2: return 2\n    {raised}", "f", tests=tests)
+    assert passed(found) == [False, True]
+    assert len(found[0].why) < 3000
+
+
 def test_arguments_changed_in_place_come_back_changed(grade: Grade) -> None:
     code = "def f(xs, seen, d): xs.sort(); seen.add(3); d['k'] = [1]"
     test = "xs, seen, d = [2, 1], {1}, {}\nit(xs, seen, d)\nassert (xs, seen, d) == ([1, 2], {1, 3}, {'k': [1]})"
@@ -171,6 +211,13 @@ def test_a_program_that_fails_or_answers_wrong_fails(grade: Grade) -> None:
 def test_calls_compare_tuples_as_lists_as_apps_does(grade: Grade) -> None:
     cases = {"fn_name": "it", "inputs": [[1, 2], [3, 4]], "outputs": [[1, 2], [[3, 4]]]}
     assert passed(grade("def pair(a, b): return a, b", "pair", cases=cases)) == [True, True]
+
+
+def test_calls_may_be_given_and_give_numbers_without_end(grade: Grade) -> None:
+    cases = {"fn_name": "it", "inputs": [[float("inf")], [[1, float("-inf")]]], "outputs": [float("inf"), [1, float("-inf")]]}
+    assert passed(grade("def same(a): return a", "same", cases=cases)) == [True, True]
+    (result,) = grade("def f(a): return a != a", "f", cases={"fn_name": "it", "inputs": [[float("nan")]], "outputs": [True]})
+    assert result.passed
 
 
 # -- pretending -----------------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ Kind = Literal["assert", "script", "program"]
 SOLUTION = "Solution"
 """The class whose method APPS calls where there is no such function."""
 _AGREES = """
+from math import inf, nan
 def _agrees(got, expected):
     if isinstance(got, tuple):
         got = list(got)
@@ -33,7 +34,7 @@ def _agrees(got, expected):
         got = [list(row) for row in got]
     return got == expected or (isinstance(expected, list) and len(expected) == 1 and got == expected[0])
 """
-"""APPS compares tuples as lists, and takes an expected value in a list of its own for that value."""
+"""APPS compares tuples as lists, and takes an expected value in a list of its own for it. Its JSON may hold Infinity."""
 
 
 @dataclass(frozen=True, slots=True)

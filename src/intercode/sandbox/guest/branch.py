@@ -11,6 +11,7 @@ Nothing that a branch of the agent's says is trusted, and it is told nothing but
 from __future__ import annotations
 
 import atexit
+import builtins
 import gc
 import inspect
 import os
@@ -55,7 +56,7 @@ class Far:
             try:
                 reply = self._answer(request)
             except BaseException as error:
-                reply = {"raised": [type(error).__name__, _words(error)]}
+                reply = {"raised": _raised(error)}
             try:
                 plain.send(line, reply)
             except plain.NotPlain as error:
@@ -92,6 +93,16 @@ class Far:
     def _hold(self, value: Any) -> int:
         self._held.append(value)
         return len(self._held) - 1
+
+
+def _raised(error: BaseException) -> list[Any]:
+    """Its nearest builtin class, its own name, its words, and its arguments if they are plain."""
+    base = next((each for each in type(error).__mro__ if getattr(builtins, each.__name__, None) is each), Exception)
+    try:
+        args = plain.encode(error.__reduce__()[1])
+    except BaseException:
+        args = None
+    return [base.__name__, type(error).__name__, _words(error), args]
 
 
 def _words(error: BaseException) -> str:
