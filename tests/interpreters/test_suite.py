@@ -88,12 +88,16 @@ def test_a_record_without_usable_tests_is_the_datas_fault(record: dict[str, Any]
         ("1 2\n", "1 2", True),
         ("1 2 \n\n", "1 2\n", True),
         ("1\r\n2", "1\n2", True),
+        ("\n \n1\n", "1", True),
+        ("\n\n", "", True),
+        ("1.0", "1", False),
+        ("2\n1", "1\n2", False),
         (" 1", "1", False),
         ("1\n\n2", "1\n2", False),
         ("", "", True),
     ],
 )
-def test_blanks_at_the_ends_of_lines_do_not_count(printed: str, expected: str, same: bool) -> None:
+def test_blanks_at_the_ends_of_lines_and_empty_lines_around_do_not_count(printed: str, expected: str, same: bool) -> None:
     assert same_text(printed, expected) is same
 
 

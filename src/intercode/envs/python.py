@@ -5,7 +5,7 @@
 
 `submit` alone submits the function that has the gold's name, else the function or class that was defined last; where the task
 asks for a program that reads and prints, the text of the last action. A NAME that is not there, or that cannot be called as the
-tests do, is told and not scored.
+tests do, or that is none (`submit f()`), is told: it costs a turn and is not scored.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class PythonEnv(InterCodeEnv):
 
     language = "python"
     session_noun = "interpreter"
-    submission = re.compile(r"submit(?:\s+([^\W\d]\w*))?")
+    submission = re.compile(r"""submit(?:[ \t]+(?!(?:and|if|in|is|not|or)\b)([\w"'`].*))?""")
+    """What follows the word is told to be no name if it is none; it could not be Python either."""
 
     def __init__(
         self,
@@ -56,6 +57,8 @@ class PythonEnv(InterCodeEnv):
         **how: Any,
     ) -> None:
         super().__init__(tasks, **how)
+        if not seconds > 0:
+            raise UsageError(f"seconds {seconds}: a test has more than 0")
         require_reward(reward, ("exact", "paper"), "results, task")
         if tell not in ("nothing", "number", "case"):
             raise UsageError(f"tell {tell!r}: it is 'nothing', 'number' or 'case'")
@@ -145,6 +148,8 @@ class PythonEnv(InterCodeEnv):
         suite = self._suite(self.task)
         if not word:
             return None
+        if not word.isidentifier():
+            return f"A submission is a name alone, as in `submit {suite.entry or 'main'}`; {word!r} is none."
         about = self._shop.about(word, suite.method)
         if not about.callable:
             return f"There is no function or class {word}{_listed(about.defined)}."
@@ -156,7 +161,7 @@ class PythonEnv(InterCodeEnv):
         return None
 
     def _score(self) -> Score:
-        suite = self._suite(self.task)
+        suite, self._results = self._suite(self.task), ()
         if self.protocol == "paper" and self.reward == "paper" and _known_to_the_paper(suite):
             return self._score_as_the_paper_did(suite)
         name, text = self._submitted_answer(suite)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -183,7 +182,10 @@ def _compared(test: Test, reply: dict[str, Any] | None) -> Result:
 
 
 def same_text(printed: str, expected: str) -> bool:
-    """Equal line by line, but for blanks at the ends of lines and empty lines at the end, as APPS has it."""
+    """Equal line by line, but for blanks at the ends of lines and empty lines before the first and after the last.
+
+    APPS forgives more: empty lines anywhere, blanks before a line, lines and words in any order, numbers that are nearly equal.
+    """
     return _lines(printed) == _lines(expected)
 
 
@@ -199,11 +201,3 @@ def _about(reply: dict[str, Any]) -> About:
     pair = isinstance(takes, list) and len(takes) == 2 and all(type(each) is int for each in takes)
     accepted = (takes[0], takes[1]) if pair and isinstance(takes, list) else None
     return About(defined, str(reply.get("last") or ""), reply.get("callable") is True, accepted)
-
-
-def first_failed(results: Sequence[Result]) -> tuple[int, Result] | None:
-    """The first public test that failed, counted from 1."""
-    for number, result in enumerate(results, start=1):
-        if not result.passed and not result.test.hidden:
-            return number, result
-    return None
