@@ -307,6 +307,16 @@ def test_the_data_check_finds_golds_that_fail(folder: Path, tmp_path: Path) -> N
         env.reset(options={"task": "no tests"})
 
 
+def test_the_data_check_finds_tests_that_any_answer_passes(folder: Path, tmp_path: Path) -> None:
+    sound = {"query": "a", "gold": "def f(): return 1", "tests": ["assert f() == 1"]}
+    idle = {"query": "b", "gold": "def f(): return 1", "tests": ["assert f() == 1", "assert True"]}
+    (tmp_path / "tasks.json").write_text(json.dumps([sound, idle]))
+    setting = intercode.prepare("python", data=str(tmp_path / "tasks.json"), max_turns=None)
+    found = check(setting, setting.tasks)
+    why = "test 2 uses nothing of the answer, so any passes it: assert True"
+    assert (found["gold_ok"], found["broken"]) == (2, [{"task": "1", "why": why}])
+
+
 def test_the_papers_protocol_scores_the_first_function_of_each_action(make: Make) -> None:
     env = start(make(protocol="paper"), "file")
     assert env.step("x = 1")[1] == 0

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from intercode.errors import DataError
-from intercode.interpreters import Suite, suite_of
+from intercode.interpreters import Suite, suite_of, unbound
 from intercode.interpreters.grading import same_text
 from intercode.tasks.python_records import python_record
 from intercode.types import Task
@@ -66,6 +66,34 @@ def test_apps_records_are_read_as_they_are_published() -> None:
 def test_mbpp_records_are_read_as_they_are_published() -> None:
     found = python_record({"text": "q", "code": "def f(): pass", "test_list": ["assert f() is None"], "task_id": 2})
     assert (found["query"], found["gold"], found["tests"]) == ("q", "def f(): pass", ["assert f() is None"])
+
+
+@pytest.mark.parametrize(
+    ("text", "does"),
+    [
+        ("assert f(1)", True),
+        ("assert True", False),
+        ("x = [f]\nassert x[0](1)", True),
+        ("assert all(map(f, [1]))", True),
+        ("assert len([1]) == 1", False),
+        ("def f(x): return x\nassert f(1)", False),
+        ("assert g(1)", True),
+    ],
+)
+def test_a_test_uses_the_answer_or_any_answer_passes_it(text: str, does: bool) -> None:
+    gold = "def f(x): return g(x)\ndef g(x): return x"
+    assert list(unbound(suite(gold, tests=[text, "assert f(1)"]))) == ([] if does else [1])
+    assert list(unbound(suite(gold, script=text, expected="1"))) == ([] if does else [1])
+
+
+def test_a_function_that_is_named_as_a_builtin_is_used_by_its_tests() -> None:
+    assert not list(unbound(suite("def sum(a): return a", tests=["assert sum(1) == 1"])))
+    assert list(unbound(suite("def sum(a): return a", tests=["assert sum(1) == 1", "assert max(1, 2) == 2"]))) == [2]
+
+
+def test_a_setup_may_use_the_answer_for_its_tests() -> None:
+    assert not list(unbound(suite("def f(): pass", tests=["assert x is None"], test_setup_code="x = f()")))
+    assert not list(unbound(suite("print(1)", cases={"inputs": [""], "outputs": ["1"]})))
 
 
 @pytest.mark.parametrize(

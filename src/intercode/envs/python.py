@@ -22,7 +22,7 @@ from intercode.envs.ground import grounds
 from intercode.envs.judging import judged, require_reward, reward_name
 from intercode.envs.pyground import PythonGround, Workshop
 from intercode.errors import DataError, UsageError
-from intercode.interpreters import SOLUTION, Result, Suite, suite_of
+from intercode.interpreters import SOLUTION, Result, Suite, suite_of, unbound
 from intercode.rewards import python_exact, python_paper
 from intercode.sandbox.base import Limits
 from intercode.tasks import open_data
@@ -123,7 +123,8 @@ class PythonEnv(InterCodeEnv):
         except DataError as error:
             return Trial(None, "", (str(error),))
         summary = "\n".join(f"{result.test.shown}: {result.why or 'passed'}" for result in results)
-        return Trial([result.passed for result in results], summary, tuple(_faults(shown, results)))
+        faults = (*_faults(shown, results), *_free_points(suite))
+        return Trial([result.passed for result in results], summary, faults)
 
     # -- the world ----------------------------------------------------------------------------------------------------
 
@@ -268,3 +269,8 @@ def _faults(shown: ExecResult, results: Sequence[Result]) -> Iterator[str]:
     for number, result in enumerate(results, start=1):
         if not result.passed:
             yield f"gold fails test {number}: {result.test.shown[:100]}: {result.why[:200]}"
+
+
+def _free_points(suite: Suite) -> Iterator[str]:
+    for number in unbound(suite):
+        yield f"test {number} uses nothing of the answer, so any passes it: {suite.tests[number - 1].shown[:100]}"

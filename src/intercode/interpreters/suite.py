@@ -184,8 +184,22 @@ def _free(text: str, task: Task) -> set[str]:
         tree = ast.parse(text.replace("\r\n", "\n"))
     except (SyntaxError, ValueError, RecursionError) as error:
         raise DataError(f"task {task.id}: its tests are no Python ({error})") from error
+    used, bound = _names(tree)
+    return used - bound - set(dir(builtins))
+
+
+def unbound(suite: Suite) -> Iterator[int]:
+    """The numbers of tests, from 1, that use nothing of the answer, so that any answer passes them."""
+    for number, test in enumerate(suite.tests, start=1):
+        used, bound = _names(_parsed("\n".join([*suite.before, test.text])))
+        if test.kind != "program" and not used - bound - (set(dir(builtins)) - {suite.name}):
+            yield number
+
+
+def _names(tree: ast.AST) -> tuple[set[str], set[str]]:
+    """Those that a text uses, and those that it binds."""
     used: set[str] = set()
-    bound = set(dir(builtins))
+    bound: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
             (used if isinstance(node.ctx, ast.Load) else bound).add(node.id)
@@ -195,7 +209,7 @@ def _free(text: str, task: Task) -> set[str]:
             bound.add(node.arg)
         elif isinstance(node, ast.FunctionDef | ast.ClassDef) or (isinstance(node, ast.ExceptHandler) and node.name):
             bound.add(str(node.name))
-    return used - bound
+    return used, bound
 
 
 def _takes(gold: ast.Module, name: str) -> tuple[int, int] | None:
