@@ -121,6 +121,22 @@ def test_arguments_changed_in_place_come_back_changed(grade: Grade) -> None:
     assert passed(grade(code, "f", tests=[test])) == [True]
 
 
+@pytest.mark.parametrize("code", ["xs.clear(); return xs", "xs.sort(); return xs", "return sorted(xs)", "return xs[:]"])
+@pytest.mark.parametrize(
+    "test", ["assert it(xs) == sorted(xs)", "want = sorted(xs)\nassert it(xs) == want", "assert it([2, 1]) == sorted([2, 1])"]
+)
+def test_a_test_that_looks_at_an_argument_after_the_call_sees_what_it_would_see_in_one_process(
+    grade: Grade, code: str, test: str
+) -> None:
+    space: dict[str, Any] = {}
+    try:
+        exec(f"def it(xs): {code}\nxs = [2, 1]\n{test}", space)
+        holds = True
+    except AssertionError:
+        holds = False
+    assert passed(grade(f"def f(xs): {code}", "f", tests=[f"xs = [2, 1]\n{test}"])) == [holds]
+
+
 def test_each_test_sees_the_state_as_it_was_submitted(grade: Grade) -> None:
     code = "n = 0\ndef f():\n    global n\n    n += 1\n    return n"
     tests = ["assert it() == 1 and it() == 2", "assert it() == 1"]

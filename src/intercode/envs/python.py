@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -21,7 +22,7 @@ from intercode.envs.golds import Golds
 from intercode.envs.ground import grounds
 from intercode.envs.judging import judged, require_reward, reward_name
 from intercode.envs.pyground import PythonGround, Workshop
-from intercode.errors import DataError, UsageError
+from intercode.errors import DataError, ForkError, UsageError
 from intercode.interpreters import SOLUTION, Result, Suite, suite_of, unbound
 from intercode.rewards import python_exact, python_paper
 from intercode.sandbox.base import Limits
@@ -66,7 +67,7 @@ class PythonEnv(InterCodeEnv):
         self._shop = Workshop(ground, seconds=seconds)
         self._suites: dict[str, Suite] = {}
         self._results: Sequence[Result] = ()
-        self._last, self._scored = "", False
+        self._last, self._scored, self._uncopied = "", False, ""
 
     @classmethod
     def prepare(  # type: ignore[override]
@@ -162,14 +163,14 @@ class PythonEnv(InterCodeEnv):
         return None
 
     def _score(self) -> Score:
-        suite, self._results = self._suite(self.task), ()
+        suite, self._results, self._uncopied = self._suite(self.task), (), ""
         if self.protocol == "paper" and self.reward == "paper" and _known_to_the_paper(suite):
             return self._score_as_the_paper_did(suite)
         name, text = self._submitted_answer(suite)
         if name is None and text is None:
             return Score(0.0, False, {})
         public = self._graded(suite, name, text, hidden=False)
-        hidden = self._graded(suite, name, text, hidden=True) if self.reward != "paper" and _all(public) else ()
+        hidden = self._unseen(suite, name, text) if self.reward != "paper" and _all(public) else ()
         self._results = [*public, *hidden]
         if callable(self.reward):
             return judged(self.reward(self._results, self.task))
@@ -206,11 +207,31 @@ class PythonEnv(InterCodeEnv):
         chosen = tuple(test for test in suite.tests if test.hidden is hidden)
         return self._shop.grade(replace(suite, tests=chosen), name=name, text=text) if chosen else ()
 
+    @property
+    def _goes_on(self) -> bool:
+        """Whether the agent may submit again after this."""
+        return self.protocol == "paper" or self._submitted_times + 1 < self._submits_allowed
+
+    def _unseen(self, suite: Suite, name: str | None, text: str | None) -> Sequence[Result]:
+        """The hidden tests; while the agent may go on, in a copy of the episode, with which goes what its code noted down."""
+        asked = [test for test in suite.tests if test.hidden]
+        if not asked or not self._goes_on:
+            return self._graded(suite, name, text, hidden=True)
+        try:
+            twin = self.fork(replay=True)
+        except ForkError as error:
+            self._uncopied = f"Not judged: before the last submission, hidden tests need a copy of the session: {error}."
+            return [Result(test, False, self._uncopied) for test in asked]
+        with closing(twin):
+            return twin._graded(suite, name, text, hidden=True)
+
     def _gold_results(self, suite: Suite) -> Sequence[Result]:
         chosen = replace(suite, tests=tuple(test for test in suite.tests if not test.hidden))
         return self._golds.get((self.task.id, "public"), lambda: self._shop.try_gold(chosen, self.task.gold)[1])
 
     def _wrong(self, score: Score) -> str:
+        if self._uncopied:
+            return self._uncopied
         failed = next((number for number, each in enumerate(self._results) if not each.passed and not each.test.hidden), None)
         if self._tell == "nothing" or failed is None:
             return "Wrong." if self._tell == "nothing" or self._results else "Wrong: nothing was defined."
