@@ -56,11 +56,14 @@ class PerlEnv(InterCodeEnv):
         return Setting(tasks, lambda: cls(tasks, lambda: LocalSandbox(template), **how), lambda: facts)
 
     def try_gold(self, task: Task) -> Trial:
-        self._enter(task)
+        self._start()
         shown, wrong = self._act(task.gold), [call for call, same in self._answers(task, "") if not same]
         return Trial(wrong, shown.output, tuple(f"the gold fails {task.extra['name']}({call})" for call in wrong))
 
     def _enter(self, task: Task) -> None:
+        self._start()
+
+    def _start(self) -> None:
         self.sandbox.reset()
         self.sandbox.write("/dev/shm/session.pl", SESSION.encode())
         if self.sandbox.exec(START).exit_code != 0:
@@ -72,7 +75,7 @@ class PerlEnv(InterCodeEnv):
         if result.timed_out:
             result = replace(result, exit_code=self.sandbox.exec("kill -INT $perl; finish -t 2").exit_code)
         if result.session_lost or result.exit_code == LOST:
-            self._enter(self.task)
+            self._start()
             return replace(result, session_lost=True, cwd="/")
         return result
 

@@ -106,8 +106,8 @@ def test_the_command_line_knows_it(tmp_path: Path) -> None:
 
 @needs_perl
 def test_the_data_check_finds_a_gold_that_is_wrong(tmp_path: Path) -> None:
-    bad = '{"id": "bad", "query": "One.", "name": "one", "gold": "sub one { 2 }", "calls": [["", "1"]]}'
-    (tmp_path / "tasks.jsonl").write_text((FOLDER / "tasks.jsonl").read_text() + bad)
+    bad = '{"id": "bad", "query": "One.", "name": "one", "gold": "sub one { exit }", "calls": [["", "1"]]}\n'
+    (tmp_path / "tasks.jsonl").write_text(bad + (FOLDER / "tasks.jsonl").read_text())
     setting = intercode.prepare(**{**WHERE, "data": str(tmp_path)}, max_turns=None)
     found = check(setting, setting.tasks)
     assert [each["task"] for each in found["broken"]] == ["bad", "bad"]
