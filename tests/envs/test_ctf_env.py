@@ -126,9 +126,16 @@ def test_wrong_flags_use_up_the_turns(make: Make) -> None:
     assert (reward, terminated, truncated, info["ended"]) == (0.0, False, True, "turns")
 
 
-@pytest.mark.parametrize("word", ["", "tag{wide open}", "'tag{Wide Open}'", "Wide Open", "tag{Wide  Open}", "tag{Wide Open} x"])
+@pytest.mark.parametrize(
+    "word", ["", "tag{wide open}", "'tag{Wide Open}\"", "''", "Wide Open", "tag{Wide  Open}", "tag{Wide Open} x"]
+)
 def test_nothing_but_the_flag_itself_is_right(make: Make, word: str) -> None:
     assert make("box").step(f"submit {word}")[1] == 0.0
+
+
+@pytest.mark.parametrize("word", ["'tag{Wide Open}'", '"tag{Wide Open}"', " ' tag{Wide Open}'"])
+def test_quotes_around_the_flag_do_not_count(make: Make, word: str) -> None:
+    assert make("box").step(f"submit {word}")[1] == 1.0
 
 
 @pytest.mark.parametrize("word", ["tag{wide open}", "TAG{WIDE OPEN}"])

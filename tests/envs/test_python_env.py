@@ -180,15 +180,43 @@ def test_the_last_submission_ends_the_episode(make: Make) -> None:
     assert (reward, terminated, info["ended"]) == (0.0, True, "submit")
 
 
+def test_what_was_wrong_before_is_not_told_of_a_submission_of_nothing(make: Make) -> None:
+    env = start(make(submits=3), "double")
+    env.step("def f(n): return 0")
+    assert "test 1" in env.step("submit f")[0]
+    env.step("del f")
+    assert env.step("submit")[0] == "Wrong: nothing was defined. 1 more may be submitted."
+
+
+@pytest.mark.parametrize("word", ["f()", "f(3)", "'f'", "f, g", "`f`", "3", "def f(n): return n * 2"])
+def test_a_submission_that_is_no_name_is_told_and_costs_a_turn_only(make: Make, word: str) -> None:
+    env = start(make(), "double")
+    env.step("def f(n): return n * 2")
+    observation, reward, terminated, _, info = env.step(f"submit {word}")
+    assert observation == f"A submission is a name alone, as in `submit double`; {word!r} is none."
+    assert (reward, terminated, "score" in info) == (0.0, False, False)
+    assert env.step("submit f")[1] == 1
+
+
 def test_a_hidden_case_is_never_told(make: Make) -> None:
     env = start(make(tell="case"), "double")
     env.step("def f(n): return {2: 4, -1: -2, 'a': 'aa'}.get(n)")
     assert env.step("submit f")[0] == "Wrong."
 
 
-@pytest.mark.parametrize("action", ["submit = 3", "submit\nx", "submit, x = 1, 2"])
-def test_submit_is_no_submission_where_it_is_python(make: Make, action: str) -> None:
-    assert not start(make(), "double").step(action)[2]
+@pytest.mark.parametrize(
+    ("action", "shown"),
+    [
+        ("submit = 3", ""), ("submit, x = 1, 2", ""), ("submit = 3\nsubmit\n4", "4"), ("submit in [1]", "False"),
+        ("submit if submit else 0", "7"), ("submit is None", "False"), ("submit and 5", "5"), ("submit not in ()", "True"),
+        ("submit == 7", "True"), ("submit - 6", "1"), ("submit: int = 8", ""), ("submit or\\\n5", "7"),
+    ],
+)  # fmt: skip
+def test_submit_is_no_submission_where_it_is_python(make: Make, action: str, shown: str) -> None:
+    env = start(make(), "double")
+    env.step("submit = 7")
+    observation, _, terminated, *_ = env.step(action)
+    assert (observation.strip(), terminated) == (shown, False)
 
 
 def test_a_program_is_the_text_of_the_last_action(make: Make) -> None:
@@ -279,6 +307,16 @@ def test_the_data_check_finds_golds_that_fail(folder: Path, tmp_path: Path) -> N
         env.reset(options={"task": "no tests"})
 
 
+def test_the_data_check_finds_tests_that_any_answer_passes(folder: Path, tmp_path: Path) -> None:
+    sound = {"query": "a", "gold": "def f(): return 1", "tests": ["assert f() == 1"]}
+    idle = {"query": "b", "gold": "def f(): return 1", "tests": ["assert f() == 1", "assert True"]}
+    (tmp_path / "tasks.json").write_text(json.dumps([sound, idle]))
+    setting = intercode.prepare("python", data=str(tmp_path / "tasks.json"), max_turns=None)
+    found = check(setting, setting.tasks)
+    why = "test 2 uses nothing of the answer, so any passes it: assert True"
+    assert (found["gold_ok"], found["broken"]) == (2, [{"task": "1", "why": why}])
+
+
 def test_the_papers_protocol_scores_the_first_function_of_each_action(make: Make) -> None:
     env = start(make(protocol="paper"), "file")
     assert env.step("x = 1")[1] == 0
@@ -344,7 +382,7 @@ def test_it_is_made_by_gymnasium(folder: Path) -> None:
     env.close()
 
 
-@pytest.mark.parametrize("options", [{"reward": "best"}, {"tell": "all"}, {"submits": 0}])
+@pytest.mark.parametrize("options", [{"reward": "best"}, {"tell": "all"}, {"submits": 0}, {"seconds": 0}, {"seconds": -1}])
 def test_wrong_options_are_the_callers_fault(settings: Callable[..., Setting], options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         settings(**options)()

@@ -75,10 +75,66 @@ def test_an_exception_fails_and_says_which(grade: Grade) -> None:
     assert result.why.startswith("KeyError")
 
 
+ERRORS = {
+    "class E(ValueError): pass\ndef f(x): raise E('words')": "ValueError as error:\n    assert str(error) == 'words'",
+    "class E(LookupError): pass\nclass F(E, TypeError): pass\ndef f(x): raise F(1)": "LookupError:\n    pass",
+    "class E(Exception): pass\ndef f(x): raise E": "Exception as error:\n    assert type(error).__name__ == 'E'",
+    "class ValueError(KeyError): pass\ndef f(x): raise ValueError(x)": "KeyError:\n    pass",
+    "import json\ndef f(x): json.loads('{')": "ValueError as error:\n    assert 'line 1' in str(error)",
+    "def f(x): raise KeyError(5)": "KeyError as error:\n    assert error.args == (5,)",
+    "def f(x): raise ValueError('a', [1, (2,)])": "ValueError as error:\n    assert error.args == ('a', [1, (2,)])",
+    "def f(x): open('/nowhere')": "FileNotFoundError as error:\n    assert error.errno == 2",
+    "def f(x): b'\\xff'.decode()": "UnicodeDecodeError as error:\n    assert error.start == 0",
+    "def f(x): raise ValueError(object())": "ValueError as error:\n    assert 'object' in str(error)",
+    "class E(OSError):\n    def __str__(self): return 'own'\ndef f(x): raise E(1)": "OSError as e:\n    assert str(e) == 'own'",
+    "class E(ValueError):\n    def __init__(self, a, b): self.a = a\ndef f(x): raise E(1, 2)": "ValueError:\n    pass",
+}
+
+
+@pytest.mark.parametrize("code", ERRORS)
+def test_an_exception_is_caught_by_its_builtin_base_and_keeps_what_is_plain(grade: Grade, code: str) -> None:
+    (result,) = grade(code, "f", tests=[f"try:\n    it(1)\nexcept {ERRORS[code]}\nelse:\n    assert False"])
+    assert (result.passed, result.why) == (True, "")
+
+
+HARMFUL = [
+    "raise type('E', (StopIteration,), {})(42)",
+    "raise type('E', (SystemExit,), {})(0)",
+    "raise ValueError(10 ** 5000)",
+    "raise type('E' * 100_000, (ValueError,), {})",
+    "deep = []\n    for _ in range(9999): deep = [deep]\n    raise ValueError(deep)",
+    "raise type('M', (type,), {'__mro__': property(lambda c: 1 / 0)})('E', (ValueError,), {})",
+]
+
+
+@pytest.mark.parametrize("raised", HARMFUL)
+def test_an_exception_that_would_harm_fails_and_the_next_test_does_not(grade: Grade, raised: str) -> None:
+    tests = ["assert all(map(lambda n: it(n) == n, [1]))", "assert it(2) == 2"]
+    found = grade(f"def f(x):\n    if x == 2: return 2\n    {raised}", "f", tests=tests)
+    assert passed(found) == [False, True]
+    assert len(found[0].why) < 3000
+
+
 def test_arguments_changed_in_place_come_back_changed(grade: Grade) -> None:
     code = "def f(xs, seen, d): xs.sort(); seen.add(3); d['k'] = [1]"
     test = "xs, seen, d = [2, 1], {1}, {}\nit(xs, seen, d)\nassert (xs, seen, d) == ([1, 2], {1, 3}, {'k': [1]})"
     assert passed(grade(code, "f", tests=[test])) == [True]
+
+
+@pytest.mark.parametrize("code", ["xs.clear(); return xs", "xs.sort(); return xs", "return sorted(xs)", "return xs[:]"])
+@pytest.mark.parametrize(
+    "test", ["assert it(xs) == sorted(xs)", "want = sorted(xs)\nassert it(xs) == want", "assert it([2, 1]) == sorted([2, 1])"]
+)
+def test_a_test_that_looks_at_an_argument_after_the_call_sees_what_it_would_see_in_one_process(
+    grade: Grade, code: str, test: str
+) -> None:
+    space: dict[str, Any] = {}
+    try:
+        exec(f"def it(xs): {code}\nxs = [2, 1]\n{test}", space)
+        holds = True
+    except AssertionError:
+        holds = False
+    assert passed(grade(f"def f(xs): {code}", "f", tests=[f"xs = [2, 1]\n{test}"])) == [holds]
 
 
 def test_each_test_sees_the_state_as_it_was_submitted(grade: Grade) -> None:
@@ -122,6 +178,43 @@ def test_a_program_reads_its_input_and_is_judged_by_its_output(grade: Grade, cod
     assert passed(grade(code, None, **PROGRAM)) == [True, True]
 
 
+ENDS = {
+    "a thread": "threading.Thread(target=lambda: (time.sleep(0.05), print(n))).start()",
+    "a thread, and sys.exit": "threading.Thread(target=lambda: (time.sleep(0.05), print(n))).start()\nsys.exit(0)",
+    "a pool": "concurrent.futures.ThreadPoolExecutor(1).submit(lambda: (time.sleep(0.05), print(n)))",
+    "what is registered": "atexit.register(print, n)",
+    "what is registered, after threads": "k = []\natexit.register(lambda: print(*k))\n"
+    "threading.Thread(target=lambda: (time.sleep(0.05), k.append(n))).start()",
+    "a finaliser": "class D:\n    def __del__(self): print(n)\nd = D()",
+    "a stream of its own": "out = open(1, 'w', closefd=False)\nout.write(str(n))",
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_program_ends_as_an_interpreter_does(grade: Grade, end: str) -> None:
+    code = f"import atexit, concurrent.futures, sys, threading, time\nn = sum(map(int, input().split()))\n{ENDS[end]}"
+    assert passed(grade(code, None, **PROGRAM)) == [True, True]
+
+
+def test_what_a_session_registered_is_no_output_of_a_program(grade: Grade, python: LocalSandbox) -> None:
+    python.exec("import atexit\nclass D:\n    def __del__(self): print('gone')\nd, _ = D(), atexit.register(print, 'bye')")
+    assert passed(grade("print(sum(map(int, input().split())))", None, **PROGRAM)) == [True, True]
+    main = "def main():\n    print(sum(map(int, input().split())))"
+    assert passed(grade(main, "main", **PROGRAM)) == [True, True]
+
+
+def test_a_daemon_is_not_waited_for_and_a_thread_without_end_is_too_late(grade: Grade) -> None:
+    code = "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=%s).start()\nprint(3)"
+    one = {"cases": {"inputs": ["1 2"], "outputs": ["3"]}}
+    assert passed(grade(code % True, None, **one)) == [True]
+    assert passed(grade(code % False, None, seconds=0.5, **one)) == [False]
+
+
+def test_a_program_that_fails_fails_whatever_it_prints_at_its_end(grade: Grade) -> None:
+    code = "import atexit\natexit.register(print, 3)\nraise ValueError"
+    assert passed(grade(code, None, cases={"inputs": [""], "outputs": ["3"]})) == [False]
+
+
 def test_a_function_may_be_submitted_as_a_program(grade: Grade) -> None:
     assert passed(grade("def main():\n    print(sum(map(int, input().split())))", "main", **PROGRAM)) == [True, True]
 
@@ -134,6 +227,13 @@ def test_a_program_that_fails_or_answers_wrong_fails(grade: Grade) -> None:
 def test_calls_compare_tuples_as_lists_as_apps_does(grade: Grade) -> None:
     cases = {"fn_name": "it", "inputs": [[1, 2], [3, 4]], "outputs": [[1, 2], [[3, 4]]]}
     assert passed(grade("def pair(a, b): return a, b", "pair", cases=cases)) == [True, True]
+
+
+def test_calls_may_be_given_and_give_numbers_without_end(grade: Grade) -> None:
+    cases = {"fn_name": "it", "inputs": [[float("inf")], [[1, float("-inf")]]], "outputs": [float("inf"), [1, float("-inf")]]}
+    assert passed(grade("def same(a): return a", "same", cases=cases)) == [True, True]
+    (result,) = grade("def f(a): return a != a", "f", cases={"fn_name": "it", "inputs": [[float("nan")]], "outputs": [True]})
+    assert result.passed
 
 
 # -- pretending -----------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from intercode.errors import DataError
-from intercode.interpreters import Suite, suite_of
+from intercode.interpreters import Suite, suite_of, unbound
 from intercode.interpreters.grading import same_text
 from intercode.tasks.python_records import python_record
 from intercode.types import Task
@@ -57,13 +57,43 @@ def test_apps_records_are_read_as_they_are_published() -> None:
     cases = json.dumps({"inputs": ["1\n"], "outputs": ["1\n"]})
     record = {"question": "Echo.", "solutions": json.dumps(["print(input())", "…"]), "input_output": cases, "problem_id": 7}
     found = python_record({**record, "starter_code": "def f():"})
-    assert (found["query"], found["gold"], found["id"]) == ("Echo.\n\nStart from this:\ndef f():", "print(input())", "7")
+    assert (found["query"], found["id"]) == ("Echo.\n\nStart from this:\ndef f():", "7")
+    assert found["gold"].startswith("import sys, ")
+    assert found["gold"].endswith("\nprint(input())")
     assert suite(found["gold"], input_output=found["input_output"]).program
 
 
 def test_mbpp_records_are_read_as_they_are_published() -> None:
     found = python_record({"text": "q", "code": "def f(): pass", "test_list": ["assert f() is None"], "task_id": 2})
     assert (found["query"], found["gold"], found["tests"]) == ("q", "def f(): pass", ["assert f() is None"])
+
+
+@pytest.mark.parametrize(
+    ("text", "does"),
+    [
+        ("assert f(1)", True),
+        ("assert True", False),
+        ("x = [f]\nassert x[0](1)", True),
+        ("assert all(map(f, [1]))", True),
+        ("assert len([1]) == 1", False),
+        ("def f(x): return x\nassert f(1)", False),
+        ("assert g(1)", True),
+    ],
+)
+def test_a_test_uses_the_answer_or_any_answer_passes_it(text: str, does: bool) -> None:
+    gold = "def f(x): return g(x)\ndef g(x): return x"
+    assert list(unbound(suite(gold, tests=[text, "assert f(1)"]))) == ([] if does else [1])
+    assert list(unbound(suite(gold, script=text, expected="1"))) == ([] if does else [1])
+
+
+def test_a_function_that_is_named_as_a_builtin_is_used_by_its_tests() -> None:
+    assert not list(unbound(suite("def sum(a): return a", tests=["assert sum(1) == 1"])))
+    assert list(unbound(suite("def sum(a): return a", tests=["assert sum(1) == 1", "assert max(1, 2) == 2"]))) == [2]
+
+
+def test_a_setup_may_use_the_answer_for_its_tests() -> None:
+    assert not list(unbound(suite("def f(): pass", tests=["assert x is None"], test_setup_code="x = f()")))
+    assert not list(unbound(suite("print(1)", cases={"inputs": [""], "outputs": ["1"]})))
 
 
 @pytest.mark.parametrize(
@@ -86,12 +116,16 @@ def test_a_record_without_usable_tests_is_the_datas_fault(record: dict[str, Any]
         ("1 2\n", "1 2", True),
         ("1 2 \n\n", "1 2\n", True),
         ("1\r\n2", "1\n2", True),
+        ("\n \n1\n", "1", True),
+        ("\n\n", "", True),
+        ("1.0", "1", False),
+        ("2\n1", "1\n2", False),
         (" 1", "1", False),
         ("1\n\n2", "1\n2", False),
         ("", "", True),
     ],
 )
-def test_blanks_at_the_ends_of_lines_do_not_count(printed: str, expected: str, same: bool) -> None:
+def test_blanks_at_the_ends_of_lines_and_empty_lines_around_do_not_count(printed: str, expected: str, same: bool) -> None:
     assert same_text(printed, expected) is same
 
 

@@ -37,15 +37,25 @@ def environment_class(name: str) -> type[InterCodeEnv]:
 def prepare(env: str, **options: Any) -> Setting:
     """Do once what many environments share (data, template, gold outcomes); each call of the result makes one.
 
-    An option that the environment does not take may be None or False: not given.
+    An option that the environment does not take may be None or False: not given. Where its class's `prepare` ends in
+    `**how`, it takes those of `InterCodeEnv` as well.
     """
     found = environment_class(env)
-    accepted = inspect.signature(found.prepare).parameters
+    accepted = _accepted(found)
     unknown = {name: value for name, value in options.items() if name not in accepted}
     given = sorted(name for name, value in unknown.items() if value is not None and value is not False)
     if given:
         raise UsageError(f"the environment {env} takes no {', '.join(given)}; it takes {', '.join(accepted)}")
     return found.prepare(**{name: value for name, value in options.items() if name not in unknown})
+
+
+def _accepted(found: type[InterCodeEnv]) -> list[str]:
+    from intercode.env import InterCodeEnv
+
+    own = inspect.signature(found.prepare).parameters.values()
+    rest = {each.kind for each in own} & {inspect.Parameter.VAR_KEYWORD}
+    common = inspect.signature(InterCodeEnv).parameters.values() if rest else ()
+    return [each.name for each in (*own, *common) if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
 
 
 def make(env: str, **options: Any) -> InterCodeEnv:

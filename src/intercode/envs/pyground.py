@@ -62,8 +62,8 @@ class Workshop:
         self._clean = False
         return self.agent.exec(action)
 
-    def about(self, name: str) -> About:
-        return self._grader.about(self.agent, name)
+    def about(self, name: str, method: str = "") -> About:
+        return self._grader.about(self.agent, name, method)
 
     def grade(self, suite: Suite, *, name: str | None, text: str | None = None) -> list[Result]:
         self._clean = False
@@ -77,7 +77,7 @@ class Workshop:
         try:
             aside = self._fresh_aside()
             shown = ExecResult("", 0) if suite.program else aside.exec(gold)
-            return shown, self._grader.grade(aside, suite, name=suite.name, text=gold if suite.program else None)
+            return shown, self._grader.grade(aside, suite, name=suite.entry, text=gold if suite.program else None)
         except SandboxDied as death:
             raise DataError(f"a sandbox died of the gold {gold[:200]!r}: {death}") from death
 

@@ -5,13 +5,14 @@
 
 `submit` alone submits the function that has the gold's name, else the function or class that was defined last; where the task
 asks for a program that reads and prints, the text of the last action. A NAME that is not there, or that cannot be called as the
-tests do, is told and not scored.
+tests do, or that is none (`submit f()`), is told: it costs a turn and is not scored.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -21,8 +22,8 @@ from intercode.envs.golds import Golds
 from intercode.envs.ground import grounds
 from intercode.envs.judging import judged, require_reward, reward_name
 from intercode.envs.pyground import PythonGround, Workshop
-from intercode.errors import DataError, UsageError
-from intercode.interpreters import Result, Suite, suite_of
+from intercode.errors import DataError, ForkError, UsageError
+from intercode.interpreters import SOLUTION, Result, Suite, suite_of, unbound
 from intercode.rewards import python_exact, python_paper
 from intercode.sandbox.base import Limits
 from intercode.tasks import open_data
@@ -42,7 +43,8 @@ class PythonEnv(InterCodeEnv):
 
     language = "python"
     session_noun = "interpreter"
-    submission = re.compile(r"submit(?:\s+([^\W\d]\w*))?")
+    submission = re.compile(r"""submit(?:[ \t]+(?!(?:and|if|in|is|not|or)\b)([\w"'`].*))?""")
+    """What follows the word is told to be no name if it is none; it could not be Python either."""
 
     def __init__(
         self,
@@ -56,6 +58,8 @@ class PythonEnv(InterCodeEnv):
         **how: Any,
     ) -> None:
         super().__init__(tasks, **how)
+        if not seconds > 0:
+            raise UsageError(f"seconds {seconds}: a test has more than 0")
         require_reward(reward, ("exact", "paper"), "results, task")
         if tell not in ("nothing", "number", "case"):
             raise UsageError(f"tell {tell!r}: it is 'nothing', 'number' or 'case'")
@@ -63,7 +67,7 @@ class PythonEnv(InterCodeEnv):
         self._shop = Workshop(ground, seconds=seconds)
         self._suites: dict[str, Suite] = {}
         self._results: Sequence[Result] = ()
-        self._last, self._scored = "", False
+        self._last, self._scored, self._uncopied = "", False, ""
 
     @classmethod
     def prepare(  # type: ignore[override]
@@ -120,7 +124,8 @@ class PythonEnv(InterCodeEnv):
         except DataError as error:
             return Trial(None, "", (str(error),))
         summary = "\n".join(f"{result.test.shown}: {result.why or 'passed'}" for result in results)
-        return Trial([result.passed for result in results], summary, tuple(_faults(shown, results)))
+        faults = (*_faults(shown, results), *_free_points(suite))
+        return Trial([result.passed for result in results], summary, faults)
 
     # -- the world ----------------------------------------------------------------------------------------------------
 
@@ -145,7 +150,9 @@ class PythonEnv(InterCodeEnv):
         suite = self._suite(self.task)
         if not word:
             return None
-        about = self._shop.about(word)
+        if not word.isidentifier():
+            return f"A submission is a name alone, as in `submit {suite.entry or 'main'}`; {word!r} is none."
+        about = self._shop.about(word, suite.method)
         if not about.callable:
             return f"There is no function or class {word}{_listed(about.defined)}."
         if suite.program or about.takes is None or suite.takes is None:
@@ -156,14 +163,14 @@ class PythonEnv(InterCodeEnv):
         return None
 
     def _score(self) -> Score:
-        suite = self._suite(self.task)
+        suite, self._results, self._uncopied = self._suite(self.task), (), ""
         if self.protocol == "paper" and self.reward == "paper" and _known_to_the_paper(suite):
             return self._score_as_the_paper_did(suite)
         name, text = self._submitted_answer(suite)
         if name is None and text is None:
             return Score(0.0, False, {})
         public = self._graded(suite, name, text, hidden=False)
-        hidden = self._graded(suite, name, text, hidden=True) if self.reward != "paper" and _all(public) else ()
+        hidden = self._unseen(suite, name, text) if self.reward != "paper" and _all(public) else ()
         self._results = [*public, *hidden]
         if callable(self.reward):
             return judged(self.reward(self._results, self.task))
@@ -191,18 +198,40 @@ class PythonEnv(InterCodeEnv):
             return self._word, None
         if suite.program:
             return None, self._last or None
-        about = self._shop.about(suite.name)
-        return (suite.name if about.callable else about.last) or None, None
+        for name in (suite.name, SOLUTION) if suite.method else (suite.name,):
+            if (about := self._shop.about(name)).callable:
+                return name, None
+        return about.last or None, None
 
     def _graded(self, suite: Suite, name: str | None, text: str | None, *, hidden: bool) -> Sequence[Result]:
         chosen = tuple(test for test in suite.tests if test.hidden is hidden)
         return self._shop.grade(replace(suite, tests=chosen), name=name, text=text) if chosen else ()
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether the agent may submit again after this."""
+        return self.protocol == "paper" or self._submitted_times + 1 < self._submits_allowed
+
+    def _unseen(self, suite: Suite, name: str | None, text: str | None) -> Sequence[Result]:
+        """The hidden tests; while the agent may go on, in a copy of the episode, with which goes what its code noted down."""
+        asked = [test for test in suite.tests if test.hidden]
+        if not asked or not self._goes_on:
+            return self._graded(suite, name, text, hidden=True)
+        try:
+            twin = self.fork(replay=True)
+        except ForkError as error:
+            self._uncopied = f"Not judged: before the last submission, hidden tests need a copy of the session: {error}."
+            return [Result(test, False, self._uncopied) for test in asked]
+        with closing(twin):
+            return twin._graded(suite, name, text, hidden=True)
 
     def _gold_results(self, suite: Suite) -> Sequence[Result]:
         chosen = replace(suite, tests=tuple(test for test in suite.tests if not test.hidden))
         return self._golds.get((self.task.id, "public"), lambda: self._shop.try_gold(chosen, self.task.gold)[1])
 
     def _wrong(self, score: Score) -> str:
+        if self._uncopied:
+            return self._uncopied
         failed = next((number for number, each in enumerate(self._results) if not each.passed and not each.test.hidden), None)
         if self._tell == "nothing" or failed is None:
             return "Wrong." if self._tell == "nothing" or self._results else "Wrong: nothing was defined."
@@ -223,7 +252,7 @@ def _submittable(task: Task) -> Task:
         suite = suite_of(task)
     except DataError:
         return task
-    return task if suite.program else replace(task, extra={**task.extra, "submit": suite.name})
+    return task if suite.program else replace(task, extra={**task.extra, "submit": suite.entry})
 
 
 def _known_to_the_paper(suite: Suite) -> bool:
@@ -261,3 +290,8 @@ def _faults(shown: ExecResult, results: Sequence[Result]) -> Iterator[str]:
     for number, result in enumerate(results, start=1):
         if not result.passed:
             yield f"gold fails test {number}: {result.test.shown[:100]}: {result.why[:200]}"
+
+
+def _free_points(suite: Suite) -> Iterator[str]:
+    for number in unbound(suite):
+        yield f"test {number} uses nothing of the answer, so any passes it: {suite.tests[number - 1].shown[:100]}"

@@ -7,6 +7,6 @@ What runs inside is `sandbox/guest/`: `interpreter.py`, `branch.py`, `referee.py
 """
 
 from intercode.interpreters.grading import About, Grader, Result
-from intercode.interpreters.suite import Suite, Test, suite_of
+from intercode.interpreters.suite import SOLUTION, Suite, Test, suite_of, unbound
 
-__all__ = ["About", "Grader", "Result", "Suite", "Test", "suite_of"]
+__all__ = ["SOLUTION", "About", "Grader", "Result", "Suite", "Test", "suite_of", "unbound"]

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,9 +57,9 @@ class Grader:
         self.sandbox, self._seconds = sandbox, seconds
         self._referee: socket.socket | None = None
 
-    def about(self, agent: LocalSandbox, name: str = "") -> About:
+    def about(self, agent: LocalSandbox, name: str = "", method: str = "") -> About:
         with agent.branch() as line:
-            reply = self._asked(line, {"role": "about", "name": name})
+            reply = self._asked(line, {"role": "about", "name": name, "method": method})
         return _about(reply) if reply else About()
 
     def grade(self, agent: LocalSandbox, suite: Suite, *, name: str | None, text: str | None = None) -> list[Result]:
@@ -75,7 +74,7 @@ class Grader:
     def _test(self, agent: LocalSandbox, suite: Suite, test: Test, name: str | None, text: str | None) -> Result:
         bind = {suite.name: name} if name and suite.name else {}
         if test.kind == "assert":
-            return self._assert(agent, suite, test, bind)
+            return self._assert(agent, suite, test, {"role": "far", "bind": bind, "method": suite.method})
         request = {"role": test.kind, "bind": bind, "name": name, "stdin": test.stdin}
         request["text"] = test.text if test.kind == "script" else text
         with agent.branch() as line:
@@ -92,10 +91,10 @@ class Grader:
             return None
         return reply if isinstance(reply, dict) else None
 
-    def _assert(self, agent: LocalSandbox, suite: Suite, test: Test, bind: dict[str, str]) -> Result:
+    def _assert(self, agent: LocalSandbox, suite: Suite, test: Test, request: dict[str, Any]) -> Result:
         with agent.branch() as far:
             until = time.monotonic() + self._seconds
-            if not _sent(far, json.dumps({"role": "far", "bind": bind}).encode(), until):
+            if not _sent(far, json.dumps(request).encode(), until):
                 return Result(test, False, _GONE)
             referee = self._call_in()
             ended = _umpired(referee, far, _texts(suite, test), until)
@@ -183,7 +182,10 @@ def _compared(test: Test, reply: dict[str, Any] | None) -> Result:
 
 
 def same_text(printed: str, expected: str) -> bool:
-    """Equal line by line, but for blanks at the ends of lines and empty lines at the end, as APPS has it."""
+    """Equal line by line, but for blanks at the ends of lines and empty lines before the first and after the last.
+
+    APPS forgives more: empty lines anywhere, blanks before a line, lines and words in any order, numbers that are nearly equal.
+    """
     return _lines(printed) == _lines(expected)
 
 
@@ -199,11 +201,3 @@ def _about(reply: dict[str, Any]) -> About:
     pair = isinstance(takes, list) and len(takes) == 2 and all(type(each) is int for each in takes)
     accepted = (takes[0], takes[1]) if pair and isinstance(takes, list) else None
     return About(defined, str(reply.get("last") or ""), reply.get("callable") is True, accepted)
-
-
-def first_failed(results: Sequence[Result]) -> tuple[int, Result] | None:
-    """The first public test that failed, counted from 1."""
-    for number, result in enumerate(results, start=1):
-        if not result.passed and not result.test.hidden:
-            return number, result
-    return None

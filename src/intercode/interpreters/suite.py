@@ -23,7 +23,10 @@ from intercode.errors import DataError
 from intercode.types import Task
 
 Kind = Literal["assert", "script", "program"]
+SOLUTION = "Solution"
+"""The class whose method APPS calls where there is no such function."""
 _AGREES = """
+from math import inf, nan
 def _agrees(got, expected):
     if isinstance(got, tuple):
         got = list(got)
@@ -31,7 +34,7 @@ def _agrees(got, expected):
         got = [list(row) for row in got]
     return got == expected or (isinstance(expected, list) and len(expected) == 1 and got == expected[0])
 """
-"""APPS compares tuples as lists, and takes an expected value in a list of its own for that value."""
+"""APPS compares tuples as lists, and takes an expected value in a list of its own for it. Its JSON may hold Infinity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,8 @@ class Test:
 class Suite:
     """`name` is what the tests call; `names` are all that must come from the agent; `before` precedes each assert.
 
-    `takes` are the fewest and the most positional arguments of the gold's function (−1: any number).
+    `takes` are the fewest and the most positional arguments of the gold's function (−1: any number). `method` is the name of a
+    method that a submitted class is called through, `entry` what a gold submits.
     """
 
     name: str
@@ -62,6 +66,8 @@ class Suite:
     before: tuple[str, ...]
     tests: tuple[Test, ...]
     takes: tuple[int, int] | None = None
+    method: str = ""
+    entry: str = ""
 
     @property
     def program(self) -> bool:
@@ -85,10 +91,12 @@ def _suite(task: Task) -> Suite:
     gold = _parsed(task.gold)
     setup = record.get("test_setup_code") or ""
     asserted = [test.text for test in tests if test.kind == "assert"]
-    name = str(record.get("name") or _fn_name(record) or _name(gold, asserted))
-    before = tuple(text for text in (_AGREES if _fn_name(record) else "", _imports(gold), setup) if text.strip())
+    method = _fn_name(record)
+    name = str(record.get("name") or method or _name(gold, asserted))
+    before = tuple(text for text in (_AGREES if method else "", _imports(gold), setup) if text.strip())
     free = _free("\n".join([*before, *asserted]), task)
-    return Suite(name, tuple(sorted({name, *free} - {""})), before, tests, _takes(gold, name))
+    entry = SOLUTION if method and _only_a_class(gold, name) else name
+    return Suite(name, tuple(sorted({name, *free} - {""})), before, tests, _takes(gold, name), method, entry)
 
 
 def _tests(record: Mapping[str, Any], task: Task) -> Iterator[Test]:
@@ -159,6 +167,12 @@ def _name(gold: ast.Module, asserted: list[str]) -> str:
     return defined[-1] if defined else ""
 
 
+def _only_a_class(gold: ast.Module, name: str) -> bool:
+    """Whether the gold has a class `Solution` and no function `name`."""
+    defined = {node.name for node in gold.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    return SOLUTION in defined and name not in defined
+
+
 def _imports(gold: ast.Module) -> str:
     """Tests use modules that only the gold imports."""
     return "\n".join(ast.unparse(node) for node in gold.body if isinstance(node, ast.Import | ast.ImportFrom))
@@ -170,8 +184,22 @@ def _free(text: str, task: Task) -> set[str]:
         tree = ast.parse(text.replace("\r\n", "\n"))
     except (SyntaxError, ValueError, RecursionError) as error:
         raise DataError(f"task {task.id}: its tests are no Python ({error})") from error
+    used, bound = _names(tree)
+    return used - bound - set(dir(builtins))
+
+
+def unbound(suite: Suite) -> Iterator[int]:
+    """The numbers of tests, from 1, that use nothing of the answer, so that any answer passes them."""
+    for number, test in enumerate(suite.tests, start=1):
+        used, bound = _names(_parsed("\n".join([*suite.before, test.text])))
+        if test.kind != "program" and not used - bound - (set(dir(builtins)) - {suite.name}):
+            yield number
+
+
+def _names(tree: ast.AST) -> tuple[set[str], set[str]]:
+    """Those that a text uses, and those that it binds."""
     used: set[str] = set()
-    bound = set(dir(builtins))
+    bound: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
             (used if isinstance(node.ctx, ast.Load) else bound).add(node.id)
@@ -181,7 +209,7 @@ def _free(text: str, task: Task) -> set[str]:
             bound.add(node.arg)
         elif isinstance(node, ast.FunctionDef | ast.ClassDef) or (isinstance(node, ast.ExceptHandler) and node.name):
             bound.add(str(node.name))
-    return used - bound
+    return used, bound
 
 
 def _takes(gold: ast.Module, name: str) -> tuple[int, int] | None:

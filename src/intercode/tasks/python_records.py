@@ -3,7 +3,8 @@
     MBPP    text (or prompt), code, test_list, test_setup_code       → query, gold, tests
     APPS    question, solutions, input_output, starter_code          → query, gold, input_output
 
-`solutions` and `input_output` may be JSON texts, as APPS has them; the first solution is the gold. Everything else stays.
+`solutions` and `input_output` may be JSON texts, as APPS has them; the first solution is the gold, with the imports that APPS
+puts before every solution. Everything else stays.
 """
 
 from __future__ import annotations
@@ -14,6 +15,14 @@ from typing import Any
 from intercode.errors import DataError
 
 Record = dict[str, Any]
+_IMPORTS = """import sys, time, itertools, collections, math, fractions, random, heapq
+from itertools import accumulate, product, permutations, combinations
+from collections import Counter, OrderedDict, deque, defaultdict, ChainMap
+from functools import lru_cache
+from math import sqrt, sin, cos, tan, ceil, fabs, floor, gcd, exp, log, log2
+from typing import List, Tuple
+from heapq import *
+"""
 _MBPP = (("query", ("text", "prompt")), ("gold", ("code",)), ("tests", ("test_list",)))
 
 
@@ -33,6 +42,11 @@ def _mbpp(record: Record) -> Record:
     return found
 
 
+def _with_imports(solution: str) -> str:
+    """One that begins with imports from the future brings its own."""
+    return solution if "from __future__" in solution else f"{_IMPORTS}\n{solution}"
+
+
 def _apps(record: Record) -> Record:
     found = dict(record)
     question, starter = str(found.pop("question")), str(found.get("starter_code") or "")
@@ -41,7 +55,7 @@ def _apps(record: Record) -> Record:
     try:
         solutions = json.loads(solutions) if isinstance(solutions, str) and solutions.strip() else solutions
         if solutions:
-            found["gold"] = solutions[0]
+            found["gold"] = _with_imports(solutions[0])
     except (ValueError, LookupError, TypeError) as error:
         raise DataError(f"the field `solutions` is {solutions!r:.60}; a list of texts, or its JSON, is expected") from error
     if "id" not in found and found.get("problem_id") is not None:

@@ -10,11 +10,15 @@ Nothing that a branch of the agent's says is trusted, and it is told nothing but
 
 from __future__ import annotations
 
+import atexit
+import builtins
+import gc
 import inspect
 import os
 import socket
 import sys
 import tempfile
+import threading
 import types
 from typing import Any
 
@@ -31,9 +35,9 @@ def serve(interpreter: Interpreter, line: socket.socket) -> None:
     if role == "referee":
         referee.serve(request, line)
     elif role == "far":
-        Far(space, request.get("bind", {})).serve(line)
+        Far(space, request["bind"], request["method"]).serve(line)
     elif role == "about":
-        plain.send(line, about(interpreter, request["name"]))
+        plain.send(line, about(interpreter, request["name"], request["method"]))
     else:
         plain.send(line, printed(space, request))
 
@@ -41,8 +45,8 @@ def serve(interpreter: Interpreter, line: socket.socket) -> None:
 class Far:
     """The agent's side of a test: makes the calls that it is asked for."""
 
-    def __init__(self, space: dict[str, Any], bind: dict[str, str]) -> None:
-        space.update({name: space[given] for name, given in bind.items() if given in space})
+    def __init__(self, space: dict[str, Any], bind: dict[str, str], method: str) -> None:
+        space.update({name: _called(space[given], method) for name, given in bind.items() if given in space})
         self._space = space
         self._held: list[Any] = []
 
@@ -52,7 +56,7 @@ class Far:
             try:
                 reply = self._answer(request)
             except BaseException as error:
-                reply = {"raised": [type(error).__name__, _words(error)]}
+                reply = {"raised": _raised(error)}
             try:
                 plain.send(line, reply)
             except plain.NotPlain as error:
@@ -91,6 +95,16 @@ class Far:
         return len(self._held) - 1
 
 
+def _raised(error: BaseException) -> list[Any]:
+    """Its nearest builtin class, its own name, its words, and its arguments if they are plain."""
+    base = next((each for each in type(error).__mro__ if getattr(builtins, each.__name__, None) is each), Exception)
+    try:
+        args = plain.encode(error.__reduce__()[1])
+    except BaseException:
+        args = None
+    return [base.__name__, type(error).__name__, _words(error), args]
+
+
 def _words(error: BaseException) -> str:
     try:
         return str(error)[:2000]
@@ -98,7 +112,14 @@ def _words(error: BaseException) -> str:
         return ""
 
 
-def about(interpreter: Interpreter, name: str) -> dict[str, Any]:
+def _called(made: Any, method: str) -> Any:
+    """What a test calls: of a class that has the `method`, this one of a fresh instance."""
+    if method and isinstance(made, type) and callable(getattr(made, method, None)):
+        return lambda *args, **named: getattr(made(), method)(*args, **named)
+    return made
+
+
+def about(interpreter: Interpreter, name: str, method: str) -> dict[str, Any]:
     """Which functions and classes the agent defined, which of them last, and what the named one accepts."""
     space = interpreter.space
     made = [
@@ -106,7 +127,7 @@ def about(interpreter: Interpreter, name: str) -> dict[str, Any]:
         for name, value in space.items()
         if isinstance(value, (types.FunctionType, type)) and getattr(value, "__module__", "") == "__main__"
     ]
-    named = space.get(name)
+    named = _called(space.get(name), method)
     last = interpreter.defined if interpreter.defined in space else ""
     return {"defined": made, "last": last, "callable": callable(named), "takes": _takes(named)}
 
@@ -146,6 +167,7 @@ def _run(space: dict[str, Any], request: dict[str, Any], source: int, out: int) 
         os.dup2(out, 1)
         sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # type: ignore[misc]
         sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)  # type: ignore[misc]
+        atexit._clear()
         if request["role"] == "program":
             _with_input()
         _execute(space, request)
@@ -154,9 +176,18 @@ def _run(space: dict[str, Any], request: dict[str, Any], source: int, out: int) 
         status = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
     finally:
         try:
-            sys.stdout.flush()
+            _end()
         finally:
             os._exit(status & 0xFF)
+
+
+def _end() -> None:
+    """As an interpreter ends: it waits for threads, runs what was registered, and lets go of the program's module."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.modules.pop("__main__", None)
+    gc.collect()
+    sys.stdout.flush()
 
 
 def _with_input() -> None:

@@ -20,6 +20,9 @@ _REPLACED = frozenset(("StopIteration", "StopAsyncIteration", "GeneratorExit"))
 """These would end a loop of the test's own."""
 
 
+_NAME = 200
+
+
 class Failed(BaseException):
     """The agent's side did something that no test can pass with, not even one that expects an exception."""
 
@@ -120,16 +123,24 @@ def _number(value: Any) -> int:
     raise plain.NotPlain(f"a test passes a value of type {type(value).__name__}, which is not plain")
 
 
-def _raise(name: Any, words: Any) -> NoReturn:
-    """The agent's exception, if it is a builtin one that can do no harm to the test's own flow."""
-    kind = getattr(builtins, name, None) if isinstance(name, str) and name not in _REPLACED else None
-    if isinstance(kind, type) and issubclass(kind, Exception):
+def _raise(base: Any, name: Any, words: Any, args: Any) -> NoReturn:
+    """The agent's exception, if its builtin base is one that can do no harm to the test's own flow."""
+    name, words = str(name)[:_NAME], str(words)
+    kind = getattr(builtins, base, None) if isinstance(base, str) and base not in _REPLACED else None
+    if not (isinstance(kind, type) and issubclass(kind, Exception)):
+        raise Failed(f"raised {name}: {words}")
+    raise _made(kind if name == base else type(name, (kind,), {}), words, args)
+
+
+def _made(kind: type[Exception], words: str, args: Any) -> Exception:
+    for given in (args, ["t", words]):
         try:
-            error = kind(str(words))
-        except TypeError:
-            raise Failed(f"raised {name}: {words}") from None
-        raise error
-    raise Failed(f"raised {name}: {words}")
+            error = kind(*plain.decode(given))
+            if str(error) == words:
+                return error
+        except Exception:  # arguments that it does not take, or that cannot be shown
+            continue
+    raise Failed(f"raised {kind.__name__}: {words}")
 
 
 def _refill(argument: Any, content: Any) -> None:

@@ -1,0 +1,98 @@
+"""An environment for one more language: actions are Perl, the world is a Perl process, the answer is a sub.
+
+    bash of the sandbox ── "go" ──► fifo ──► perl session.pl     takes the action from a file, evaluates it, prints as it goes
+                       ◄── status ─ fifo ──┘                     package variables and subs live on until the episode ends
+
+    intercode eval perl_env:PerlEnv --data examples/perl --agent gold          with PYTHONPATH=examples/perl
+
+A task's `calls` are pairs of a sub's arguments and what it must return for them, as Perl prints it; the expected texts stay on
+this side of the wall. A running process cannot be copied: `fork(replay=True)`. Needs `apt-get install bubblewrap perl-base`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+from intercode import ExecResult, InterCodeEnv, Sandbox, Score, Task
+from intercode.env import Setting, Trial
+from intercode.errors import UsageError
+from intercode.sandbox.build import make_template
+from intercode.sandbox.local import LocalSandbox
+from intercode.tasks import open_data
+
+SESSION = r"""
+sub __run { local $SIG{INT} = sub { die "interrupted\n" }; eval "$_[0]\n;1" and $@ = '' }
+open my $go, '<', '/dev/shm/go'; open my $done, '>', '/dev/shm/done';
+$SIG{INT} = 'IGNORE'; $| = 1; select $done; $| = 1; select STDOUT;
+while (<$go>) {
+    __run(do { open my $file, '<', '/dev/shm/action'; local $/; <$file> });
+    print STDERR $@; print $done $@ ? 1 : 0, "\n";
+}
+"""
+LOST = 222
+START = f"""command -v perl >/dev/null && {{
+    cd /; mkfifo /dev/shm/go /dev/shm/done; perl /dev/shm/session.pl & perl=$!; disown; exec 8>/dev/shm/go 9</dev/shm/done
+    finish() {{ local status; read -r "$@" -u 9 status; (exit ${{status:-{LOST}}}); }}
+}}"""
+
+
+class PerlEnv(InterCodeEnv):
+    language = "perl"
+    session_noun = "perl process"
+    submission = re.compile(r"submit(?:\s+([A-Za-z_]\w*))?")
+
+    def __init__(self, tasks: Sequence[Task], make: Callable[[], Sandbox], **how: Any) -> None:
+        super().__init__(tasks, **how)
+        self.make, self.sandbox = make, make()
+
+    @classmethod
+    def prepare(cls, *, data: str, limit: int | None = None, image: str | None = None, **how: Any) -> Setting:  # type: ignore[override]
+        found, template = open_data(data, env="perl", limit=limit), make_template(image=image)
+        tasks = [replace(task, extra={**task.extra, "submit": task.extra["name"]}) for task in found.tasks]
+        facts = {"data": found.name, "data_digest": found.digest, "template": template.digest}
+        return Setting(tasks, lambda: cls(tasks, lambda: LocalSandbox(template), **how), lambda: facts)
+
+    def try_gold(self, task: Task) -> Trial:
+        self._start()
+        shown, wrong = self._act(task.gold), [call for call, same in self._answers(task, "") if not same]
+        return Trial(wrong, shown.output, tuple(f"the gold fails {task.extra['name']}({call})" for call in wrong))
+
+    def _enter(self, task: Task) -> None:
+        self._start()
+
+    def _start(self) -> None:
+        self.sandbox.reset()
+        self.sandbox.write("/dev/shm/session.pl", SESSION.encode())
+        if self.sandbox.exec(START).exit_code != 0:
+            raise UsageError("there is no perl in the sandbox; install the package perl-base")
+
+    def _act(self, action: str) -> ExecResult:
+        self.sandbox.write("/dev/shm/action", action.encode())
+        result = self.sandbox.exec("echo >&8; finish")
+        if result.timed_out:
+            result = replace(result, exit_code=self.sandbox.exec("kill -INT $perl; finish -t 2").exit_code)
+        if result.session_lost or result.exit_code == LOST:
+            self._start()
+            return replace(result, session_lost=True, cwd="/")
+        return result
+
+    def _refuse(self, word: str) -> str | None:
+        known = not word or self._act(f"defined &{word} or die").exit_code == 0
+        return None if known else f"There is no sub {word}."
+
+    def _score(self) -> Score:
+        passed = [same for _, same in self._answers(self.task, self._word)]
+        return Score(float(all(passed)), all(passed), {"calls": sum(passed) / len(passed)})
+
+    def _answers(self, task: Task, name: str) -> list[tuple[str, bool]]:
+        calls = [(f"print join ' ', {name or task.extra['name']}({given})", wanted) for given, wanted in task.extra["calls"]]
+        return [(call, self._act(call).output == wanted) for call, wanted in calls]
+
+    def _branch(self, twin: Self, live: bool) -> None:
+        twin.sandbox = self.sandbox.fork() if live else self.make()
+
+    def _leave(self) -> None:
+        self.sandbox.close()
