@@ -7,14 +7,14 @@
 The converters that exist as packages want a server that listens on an address of the host's, which ours never do. A column's
 type is chosen from its declared type and from the values that are in it, so that every value survives; MySQL compares text
 without regard to case, so its text becomes NOCASE in SQLite. Left out: views (`views` names them), triggers, routines,
-defaults, checks and secondary keys, foreign keys that do not point to a whole primary key, digits of a DECIMAL beyond the 15 of
-a double, and what `quoting.py` cannot write.
+defaults, checks, secondary keys and the formulas of computed columns (their values stay), foreign keys that do not point to a
+whole primary key, digits of a DECIMAL beyond the 15 of a double, and what `quoting.py` cannot write.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -28,6 +28,8 @@ Kind = Literal["integer", "real", "decimal", "text", "bytes"]
 _BATCH = 500
 _LONG = 65_000
 _SECONDS = 600.0
+_HIDDEN = 1
+"""As SQLite marks the columns of a virtual table that are no values of it; those that it computes are 2 and 3."""
 _KEY_LENGTH, _LONGEST_KEY = 191, 768
 """Characters of a text in a MySQL key: 4 bytes each, and 3072 bytes fit."""
 _SHORT = re.compile(r"CHAR\w*\s*\(\s*(\d+)", re.I)
@@ -98,8 +100,8 @@ def _read_sqlite(engine: Engine, db: str) -> list[Shape]:
 
 def _sqlite_table(engine: Engine, db: str, name: str) -> Shape:
     named = quoted(name, "sqlite")
-    info = _rows(engine, db, f"PRAGMA table_info({named})")
-    rows = _rows(engine, db, f"SELECT * FROM {named}")
+    info = [row for row in _rows(engine, db, f"PRAGMA table_xinfo({named})") if row[6] != _HIDDEN]
+    rows = _all(engine, db, name, [row[1] for row in info])
     columns = [
         _column(column, declared, bool(required), [row[place] for row in rows])
         for place, (_, column, declared, required, *_) in enumerate(info)
@@ -107,6 +109,12 @@ def _sqlite_table(engine: Engine, db: str, name: str) -> Shape:
     key = tuple(column for column, place in sorted(((row[1], row[5]) for row in info if row[5]), key=lambda pair: pair[1]))
     foreign = _sqlite_foreign(_rows(engine, db, f"PRAGMA foreign_key_list({named})"))
     return Shape(name, tuple(columns), key, foreign, rows)
+
+
+def _all(engine: Engine, db: str, name: str, columns: Iterable[str]) -> tuple[tuple[Any, ...], ...]:
+    """Of the columns by their names: `*` leaves out those that MariaDB calls invisible."""
+    listed = ", ".join(quoted(column, engine.dialect) for column in columns)
+    return _rows(engine, db, f"SELECT {listed} FROM {quoted(name, engine.dialect)}")
 
 
 def _sqlite_foreign(listed: tuple[tuple[Any, ...], ...]) -> tuple[Foreign, ...]:
@@ -186,7 +194,7 @@ def _mysql_table(engine: Engine, db: str, name: str) -> Shape:
         if rows[0][2]
     ]
     key = tuple(row[1] for row in keys.get("PRIMARY", []))
-    return Shape(name, columns, key, tuple(foreign), _rows(engine, db, f"SELECT * FROM {quoted(name, 'mysql')}"))
+    return Shape(name, columns, key, tuple(foreign), _all(engine, db, name, [column.name for column in columns]))
 
 
 def _length(value: Any) -> int | None:
