@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import io
 import socket
-import struct
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from intercode.engines.base import Answer, Caps, Engine
 from intercode.engines.quoting import quoted
+from intercode.engines.waiting import Waiting
 from intercode.errors import DataError
 from intercode.types import Table
 
@@ -34,7 +34,6 @@ Stop = Callable[[str, int], None]
 _RESCUES = (("QUERY", 0.2), ("CONNECTION", 0.15))
 """What is killed in turn, and the seconds in which that must have shown."""
 _BUFFER = 1 << 16
-_TIMEVAL = struct.Struct("ll")
 _INTERRUPTED = 1317
 _GONE = (0, 1927, 2006, 2013)
 """Errors of the line, and of a session that was killed."""
@@ -55,20 +54,19 @@ class SessionLost(Exception):
 class Line(io.RawIOBase):
     """What PyMySQL takes for a socket. `arm` sets when time is up; then `rescue` is asked for more, by the number of the call.
 
-    `overdue`: it was. The kernel keeps the time: Python's own time-outs cost a system call each.
+    `overdue`: it was.
     """
 
     def __init__(self, sock: socket.socket) -> None:
-        sock.setblocking(True)
-        self._sock = sock
-        self._timeout = self._until = 0.0
+        self._sock, self._wait = sock, Waiting(sock)
+        self._until = 0.0
         self._rescue: Callable[[int], float] = _no_rescue
         self._calls, self._fresh = 0, True
 
     def arm(self, seconds: float, rescue: Callable[[int], float]) -> None:
         self._until, self._rescue = time.monotonic() + seconds, rescue
         self._calls, self._fresh = 0, True
-        self._wait_at_most(seconds)
+        self._wait(seconds)
 
     @property
     def overdue(self) -> bool:
@@ -79,20 +77,11 @@ class Line(io.RawIOBase):
         while True:
             try:
                 if not in_time:
-                    self._wait_at_most(self._until - time.monotonic())
+                    self._wait(self._until - time.monotonic())
                 return self._sock.recv_into(buffer)
             except (BlockingIOError, TimeoutError):
                 self._calls += 1
                 self._until, in_time = self._rescue(self._calls) + time.monotonic(), False
-
-    def _wait_at_most(self, seconds: float) -> None:
-        if seconds <= 0:
-            raise TimeoutError
-        if seconds != self._timeout:
-            self._timeout = seconds
-            value = _TIMEVAL.pack(int(seconds), max(int(seconds % 1 * 1e6), 1))
-            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
-            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
 
     # -- what PyMySQL calls -----------------------------------------------------------------------------------------
 
