@@ -237,9 +237,8 @@ def test_a_large_table_is_read_in_part_and_keeps_its_literals(tmp_path: Path) ->
 
 
 def test_the_cache_gives_back_what_was_made(orchard: Databases) -> None:
-    make = maker("sqlite", orchard)
-    made, kept = (second_databases(make, orchard, LITERALS, seed=11) for _ in range(2))
-    with make() as engine:
+    with maker("sqlite", orchard)() as engine:
+        made, kept = (second_databases(engine, orchard, LITERALS, seed=11) for _ in range(2))
         assert made == kept == second_contents(engine, LITERALS, seed=11)
 
 
