@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from intercode.errors import SandboxDied, SandboxError, UsageError
+from intercode.errors import DataError, SandboxDied, SandboxError, UsageError
 from intercode.sandbox.base import MIB, Sandbox
 from intercode.types import Table
 
@@ -86,6 +86,13 @@ class Engine(ABC):
     @abstractmethod
     def close(self) -> None:
         """End the server. May be called twice."""
+
+    def table(self, db: str, statement: str, *, seconds: float = 60.0) -> Table:
+        """What the referee reads. Raises `DataError` for a statement that gives no rows."""
+        answer = self.run_gold(db, statement, seconds=seconds)
+        if answer.table is None:
+            raise DataError(f"database {db}: {answer.error}; in {statement[:200]}")
+        return answer.table
 
     def name_of(self, db: str) -> str:
         """The database's true name; upper and lower case do not count. Raises `UsageError` if there is none."""

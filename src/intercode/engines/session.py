@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 from intercode.engines.base import Answer, Caps, Engine
 from intercode.engines.quoting import quoted
 from intercode.engines.waiting import Waiting
-from intercode.errors import DataError
 from intercode.types import Table
 
 if TYPE_CHECKING:
@@ -138,10 +137,6 @@ class Session:
         """Whether the last statement's time ran out."""
         return self._line.overdue
 
-    @property
-    def version(self) -> str:
-        return str(self._connection.get_server_info())
-
     def query(self, statement: str, *, seconds: float = 60.0) -> tuple[tuple[Any, ...], ...]:
         """All rows of the last of a host's own statements. Raises pymysql's errors, and `SessionLost`."""
         from pymysql import err
@@ -245,14 +240,8 @@ class Session:
 
 def schema(engine: Engine, db: str) -> str:
     """The CREATE statements of a database, by the referee's account."""
-
-    def rows(statement: str) -> tuple[tuple[Any, ...], ...]:
-        answer = engine.run_gold(db, statement)
-        if answer.table is None:
-            raise DataError(f"{db}: {answer.error}")
-        return answer.table.rows
-
-    texts = [rows(f"SHOW CREATE TABLE {quoted(name, 'mysql')}")[0][1] for name, _ in rows("SHOW FULL TABLES")]
+    names = [quoted(str(name), "mysql") for name, _ in engine.table(db, "SHOW FULL TABLES").rows]
+    texts = [engine.table(db, f"SHOW CREATE TABLE {name}").rows[0][1] for name in names]
     return "".join(f"{text};\n\n" for text in texts).strip()
 
 

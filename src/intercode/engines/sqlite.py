@@ -57,8 +57,6 @@ for script in sorted(folder.glob("*.sql")):
 
 def prepare(databases: Databases) -> Template:
     """The template with these databases (`portable` or `sqlite`) in it. Raises `DataError` for a script that fails."""
-    if databases.kind == "mysql":
-        raise UsageError("a MySQL dump needs MariaDB to be read")
     below = template.base(None)
     key = hashlib.sha256("\0".join((_LAYOUT, below.digest, databases.digest)).encode()).hexdigest()[:32]
     return below.over(cache.folder("layers", key, lambda made: _build(below, databases, made)))
@@ -117,12 +115,8 @@ class SqliteEngine(Engine):
             raise self._failed("a gold", error) from None
 
     def schema(self, db: str) -> str:
-        answer = self.run_gold(
-            db, "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
-        )
-        if answer.table is None:
-            raise DataError(f"{db}: {answer.error}")
-        return ";\n\n".join(str(text) for (text,) in answer.table.rows) + ";"
+        made = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+        return ";\n\n".join(str(text) for (text,) in self.table(db, made).rows) + ";"
 
     def fork(self) -> SqliteEngine:
         if self._db is None or self._broken:

@@ -85,12 +85,10 @@ def views(engine: Engine, db: str) -> list[str]:
 
 
 def _rows(engine: Engine, db: str, statement: str) -> tuple[tuple[Any, ...], ...]:
-    answer = engine.run_gold(db, statement, seconds=_SECONDS)
-    if answer.table is None:
-        raise DataError(f"database {db}: {answer.error}; in {statement}")
-    if answer.table.cut:
+    table = engine.table(db, statement, seconds=_SECONDS)
+    if table.cut:
         raise DataError(f"database {db}: too many rows to convert; give it to the engine that loads it as it is")
-    return answer.table.rows
+    return table.rows
 
 
 def _read_sqlite(engine: Engine, db: str) -> list[Shape]:
