@@ -34,6 +34,10 @@ CREATE TABLE rare (a TEXT);
 INSERT INTO rare VALUES ('nul' || char(0) || 'inside'), (CAST(x'ff41' AS TEXT));
 CREATE TABLE cube (side INTEGER, volume INTEGER AS (side * side * side), named TEXT);
 INSERT INTO cube (side, named) VALUES (2, 'small'), (5, 'large');
+CREATE TABLE essay (title TEXT PRIMARY KEY, body TEXT);
+INSERT INTO essay VALUES (NULL, 'untitled'), (NULL, 'too'), (hex(zeroblob(500)), 'long');
+CREATE TABLE excerpt (title TEXT REFERENCES essay (title));
+INSERT INTO excerpt VALUES (hex(zeroblob(500)));
 CREATE VIEW seen AS SELECT * FROM loose;
 """
 MYSQL = """
@@ -99,6 +103,10 @@ def test_a_sqlite_file_keeps_its_values_in_mariadb(as_mariadb: Engine) -> None:
 
 def test_columns_that_sqlite_computes_become_plain_ones(as_mariadb: Engine) -> None:
     assert rows(as_mariadb, "SELECT * FROM cube ORDER BY side") == [(2, 8, "small"), (5, 125, "large")]
+
+
+def test_texts_too_long_for_a_key_survive_where_there_is_none(as_mariadb: Engine) -> None:
+    assert rows(as_mariadb, "SELECT LENGTH(title) FROM essay NATURAL JOIN excerpt") == [(1000,)]
 
 
 def test_bytes_that_are_no_text_are_marked_in_mariadb(as_mariadb: Engine) -> None:

@@ -17,7 +17,7 @@ from intercode.engines.mariadb import MariadbEngine
 from intercode.errors import UsageError
 from intercode.sandbox import cache
 
-_LAYOUT = "3"
+_LAYOUT = "4"
 _LEFT = "left.json"
 _EVERYTHING = Caps(rows=20_000_000, bytes=1 << 29)
 

@@ -68,8 +68,8 @@ def read(engine: Engine, db: str) -> list[Shape]:
 
 def write(shapes: Sequence[Shape], dialect: str) -> str:
     """SQL that makes these tables: `sqlite` or `mysql`."""
-    known = {shape.name.lower(): shape for shape in shapes}
-    parts = [_create(shape, known, dialect) for shape in shapes]
+    keyed = {shape.name.lower(): shape for shape in shapes if _usable(shape)}
+    parts = [_create(shape, keyed, dialect) for shape in shapes]
     parts += [statement for shape in shapes for statement in _inserts(shape, dialect)]
     return "".join(part + ";\n" for part in parts)
 
@@ -202,19 +202,19 @@ def _length(value: Any) -> int | None:
 # -- writing ------------------------------------------------------------------------------------------------------------
 
 
-def _create(shape: Shape, known: dict[str, Shape], dialect: str) -> str:
+def _create(shape: Shape, keyed: dict[str, Shape], dialect: str) -> str:
+    """`keyed`: the tables with a primary key, to which others may point."""
     quote = partial(quoted, dialect=dialect)
-    keyed = {*shape.key, *(column for each in shape.foreign for column in each.columns)}
-    keyed |= {
-        target for other in known.values() for each in other.foreign if each.table == shape.name for target in each.targets
-    }
+    key = shape.key if shape.name.lower() in keyed else ()
+    foreign = [(each, keyed[each.table.lower()]) for each in shape.foreign if _points(shape, each, keyed)]
+    indexed = {*key, *(column for each, _ in foreign for column in each.columns)}
     type_of = _mysql_type if dialect == "mysql" else _sqlite_type
     lines = [
-        f"  {quote(column.name)} {type_of(column, keyed=column.name in keyed)}" + (" NOT NULL" if column.required else "")
+        f"  {quote(column.name)} {type_of(column, keyed=column.name in indexed)}" + (" NOT NULL" if column.required else "")
         for column in shape.columns
     ]
-    lines += [f"  PRIMARY KEY ({', '.join(map(quote, shape.key))})"] if _usable(shape) else []
-    lines += [text for each in shape.foreign if (text := _reference(shape, each, known, quote))]
+    lines += [f"  PRIMARY KEY ({', '.join(map(quote, key))})"] if key else []
+    lines += [_reference(each, target, quote) for each, target in foreign]
     return f"CREATE TABLE {quote(shape.name)} (\n" + ",\n".join(lines) + "\n)"
 
 
@@ -226,16 +226,16 @@ def _usable(shape: Shape) -> bool:
     return bool(places) and len(set(folded)) == len(folded) and not any(None in key for key in keys)
 
 
-def _reference(shape: Shape, each: Foreign, known: dict[str, Shape], quote: Callable[[str], str]) -> str | None:
-    target = known.get(each.table.lower())
-    if target is None or not _usable(target) or not _alike(shape, each, target):
-        return None
+def _reference(each: Foreign, target: Shape, quote: Callable[[str], str]) -> str:
     columns, targets = (", ".join(map(quote, names)) for names in (each.columns, target.key))
     return f"  FOREIGN KEY ({columns}) REFERENCES {quote(target.name)} ({targets})"
 
 
-def _alike(shape: Shape, each: Foreign, target: Shape) -> bool:
-    """Whether it points to the whole primary key, with columns of the same kinds."""
+def _points(shape: Shape, each: Foreign, keyed: dict[str, Shape]) -> bool:
+    """Whether it points to a whole primary key, with columns of the same kinds."""
+    target = keyed.get(each.table.lower())
+    if target is None:
+        return False
     targets = each.targets or target.key
     if tuple(name.lower() for name in targets) != tuple(name.lower() for name in target.key):
         return False
