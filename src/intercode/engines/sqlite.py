@@ -141,7 +141,7 @@ class SqliteEngine(Engine):
     # -- inside -----------------------------------------------------------------------------------------------------
 
     def _new_sandbox(self) -> LocalSandbox:
-        return LocalSandbox(self._prepared, limits=_limits(self._source), session="stateless")
+        return LocalSandbox(self._prepared, limits=_limits(self._prepared), session="stateless")
 
     def _start(self) -> None:
         self._sandbox.write(f"{_PLACE}/server.py", Path(sqlite_guest.__file__).read_bytes())
@@ -216,9 +216,10 @@ class SqliteEngine(Engine):
         return twin
 
 
-def _limits(databases: Databases) -> Limits:
+def _limits(prepared: Template) -> Limits:
     """Room for a copy of the largest database, and for as much again."""
-    largest = max((file.stat().st_size for file in databases.files.values()), default=0)
+    files = (prepared.layers[-1] / template.TREE).glob(f"{_PLACE[1:]}/pristine/*.sqlite")
+    largest = max((file.stat().st_size for file in files), default=0)
     room = 512 * MIB + 2 * largest
     return Limits(memory=room + 1024 * MIB, disk=room, file_size=room, processes=16)
 
