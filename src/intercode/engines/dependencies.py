@@ -11,12 +11,10 @@ tell queries apart, one that is missed makes contents that mean nothing.
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
-from typing import NamedTuple
 
 Value = object
 Row = tuple[Value, ...]
@@ -60,46 +58,37 @@ def transposed(relation: Relation) -> list[tuple[Value, ...]]:
 def with_implied(relations: Sequence[Relation]) -> list[Relation]:
     """The relations with the references that nobody declared: all values of a column are in a key of another table, and
     that is no accident, since they are texts or the names agree."""
-    single = [_key(relation, key[0]) for relation in relations for key in relation.unique if len(key) == 1]
+    single = [
+        (relation, key[0], {str(row[key[0]]).casefold() for row in relation.rows})
+        for relation in relations
+        for key in relation.unique
+        if len(key) == 1
+    ]
     return [replace(relation, references=(*relation.references, *_implied(relation, single))) for relation in relations]
 
 
-class _Key(NamedTuple):
-    """A key of one column: what is in it, folded, and of what types."""
-
-    parent: Relation
-    place: int
-    values: set[str]
-    types: set[type]
-
-
-def _key(parent: Relation, place: int) -> _Key:
-    values = [row[place] for row in parent.rows]
-    return _Key(parent, place, {str(value).casefold() for value in values}, set(map(type, values)))
-
-
-def _implied(relation: Relation, single: Sequence[_Key]) -> Iterator[Reference]:
-    declared = {place for reference in relation.references for place in reference.columns}
-    alone = {key[0] for key in relation.unique if len(key) == 1}
+def _implied(relation: Relation, single: Sequence[tuple[Relation, int, set[str]]]) -> Iterator[Reference]:
+    taken = {place for reference in relation.references for place in reference.columns} | relation.fixed
+    taken |= {key[0] for key in relation.unique if len(key) == 1}
     for place, values in enumerate(transposed(relation)):
         present = {value for value in values if value is not None}
-        if place in declared | alone | relation.fixed or len(present) < 2:
+        if place in taken or len(present) < 2:
             continue
-        for key in single:
+        for parent, target, keys in single:
             if (
-                key.parent is not relation
-                and _may_refer(relation.columns[place], present, key)
-                and all(str(value).casefold() in key.values for value in present)
+                parent is not relation
+                and all(str(value).casefold() in keys for value in present)
+                and _may_refer(relation.columns[place], present, parent, target)
             ):
-                yield Reference((place,), key.parent.name, (key.place,))
+                yield Reference((place,), parent.name, (target,))
                 break
 
 
-def _may_refer(name: str, values: set[Value], key: _Key) -> bool:
-    if set(map(type, values)) | key.types == {str} and not all(str(value).isdigit() for value in values):
+def _may_refer(name: str, values: set[Value], parent: Relation, target: int) -> bool:
+    kinds = {type(value) for value in values} | {type(row[target]) for row in parent.rows}
+    if kinds == {str} and not all(str(value).isdigit() for value in values):
         return True
-    texts = (name, key.parent.columns[key.place], key.parent.name)
-    name, other, table = (text.casefold().replace("_", "") for text in texts)
+    name, other, table = (text.casefold().replace("_", "") for text in (name, parent.columns[target], parent.name))
     return name == other or name.removesuffix("id") in (table, table.removesuffix("s")) or (other != "id" and other in name)
 
 
@@ -153,15 +142,13 @@ def without_circles(relation: Relation, table: str) -> bool:
 def _ranked(ways: Mapping[Row, Collection[Row]]) -> dict[Row, int]:
     """Members by how long the longest way from them is; those from which a circle is reached are left out."""
     found: dict[Row, int] = {}
-    left = TopologicalSorter(ways)
+    rank, left = 0, TopologicalSorter(ways)
     with contextlib.suppress(CycleError):  # what no circle is in the way of is sorted all the same
         left.prepare()
-    for rank in itertools.count():
-        ready = left.get_ready()
-        if not ready:
-            break
-        found |= dict.fromkeys(ready, rank)
+    while ready := left.get_ready():
         left.done(*ready)
+        found |= dict.fromkeys(ready, rank)
+        rank += 1
     return found
 
 
