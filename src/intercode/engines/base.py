@@ -13,8 +13,9 @@ closed engine), `SandboxDied` (the server is gone; `open` starts a new one), `Fo
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -107,6 +108,16 @@ class Engine(ABC):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+@contextlib.contextmanager
+def closed_on_failure(begun: Engine | Sandbox) -> Iterator[None]:
+    """What was begun is closed if the rest of its beginning fails."""
+    try:
+        yield
+    except BaseException:
+        begun.close()
+        raise
 
 
 _LIMIT_PASSED = "exceeded: all processes were killed"

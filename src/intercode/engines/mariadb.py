@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from intercode.engines import mariadbd
-from intercode.engines.base import Answer, Caps, Engine, died
+from intercode.engines.base import Answer, Caps, Engine, closed_on_failure, died
 from intercode.engines.mariadbd import Prepared, Server
 from intercode.engines.quoting import quoted
 from intercode.engines.session import LOST, Overrun, Session, SessionLost
@@ -70,12 +70,8 @@ class MariadbEngine(Engine):
         self._session: Session | None = None
         self._db: str | None = None
         self._closed = False
-        try:
-            with self._watched("at its start"):
-                self._fresh()
-        except BaseException:
-            self.close()
-            raise
+        with closed_on_failure(self), self._watched("at its start"):
+            self._fresh()
 
     def open(self, db: str) -> None:
         from pymysql.err import MySQLError
@@ -311,14 +307,11 @@ class MariadbEngine(Engine):
 
     def _twin(self, changes: bytes) -> MariadbEngine:
         twin = MariadbEngine(self._prepared, caps=self._caps, limits=self._limits)
-        try:
+        with closed_on_failure(twin):
             assert self._db is not None
             twin.open(self._db)
             if changes:
                 twin._replay(changes)
-        except BaseException:
-            twin.close()
-            raise
         return twin
 
     def _replay(self, changes: bytes) -> None:

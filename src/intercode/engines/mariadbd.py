@@ -18,6 +18,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from intercode.engines.base import closed_on_failure
 from intercode.engines.dump import Databases, statements
 from intercode.engines.quoting import quoted
 from intercode.engines.session import Session, SessionLost
@@ -153,11 +154,8 @@ class Server:
     def __init__(self, prepared: Prepared, *, limits: Limits = LIMITS) -> None:
         self.prepared, self._limits = prepared, limits
         self.sandbox = self._sandbox()
-        try:
+        with closed_on_failure(self.sandbox):
             self._start()
-        except BaseException:
-            self.sandbox.close()
-            raise
 
     def restart(self) -> None:
         """A new server on pristine content, for one that died or does not listen."""
@@ -204,9 +202,8 @@ class Server:
 
     def _enter(self, first: Session) -> None:
         self.password = secrets.token_hex(16)
-        users = ("gold@localhost", "root@localhost")
         first.query("SET sql_log_bin = 0")
-        first.query(";".join(f"SET PASSWORD FOR {user} = PASSWORD('{self.password}')" for user in users))
+        first.query(";".join(f"SET PASSWORD FOR {user}@localhost = PASSWORD('{self.password}')" for user in ("gold", "root")))
         first.close()
         self.admin = self.session("root", many=True)
         self.admin.query(f"SET tmp_memory_table_size = {MIB}")  # looks at the server's counters do not make files

@@ -37,7 +37,6 @@ _INTERRUPTED = 1317
 _GONE = (0, 1927, 2006, 2013)
 """Errors of the line, and of a session that was killed."""
 
-
 LOST = "Lost connection to the server during the statement"
 """The answer to a statement that the session ended with."""
 
@@ -57,8 +56,7 @@ class Line(io.RawIOBase):
     """
 
     def __init__(self, sock: socket.socket) -> None:
-        self._sock, self._wait = sock, Waiting(sock)
-        self._until = 0.0
+        self._sock, self._wait, self._until = sock, Waiting(sock), 0.0
         self._rescue: Callable[[int], float] = _no_rescue
         self._calls, self._fresh = 0, True
 

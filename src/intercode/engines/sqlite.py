@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from intercode.engines import sqlite_guest
-from intercode.engines.base import Answer, Caps, Engine, died
+from intercode.engines.base import Answer, Caps, Engine, closed_on_failure, died
 from intercode.engines.dump import Databases
 from intercode.engines.sqlite_guest import RUN, SECONDS
 from intercode.engines.sqlite_line import Line
@@ -73,11 +73,8 @@ class SqliteEngine(Engine):
         self._db: str | None = None
         self._broken = self._closed = False
         self._sandbox = self._new_sandbox()
-        try:
+        with closed_on_failure(self._sandbox):
             self._start()
-        except BaseException:
-            self._sandbox.close()
-            raise
 
     def open(self, db: str) -> None:
         db = self.name_of(db)
@@ -201,7 +198,7 @@ class SqliteEngine(Engine):
 
     def _twin(self, *, changed: bool) -> SqliteEngine:
         twin = SqliteEngine(self._prepared, self._source, caps=self._caps)
-        try:
+        with closed_on_failure(twin):
             assert self._db is not None
             if changed:
                 path = f"{_PLACE}/played/{self._db}.sqlite"
@@ -210,9 +207,6 @@ class SqliteEngine(Engine):
                 twin._db = self._db
             else:
                 twin.open(self._db)
-        except BaseException:
-            twin.close()
-            raise
         return twin
 
 

@@ -28,8 +28,6 @@ Kind = Literal["integer", "real", "decimal", "text", "bytes"]
 _BATCH = 500
 _LONG = 65_000
 _SECONDS = 600.0
-_HIDDEN = 1
-"""As SQLite marks the columns of a virtual table that are no values of it; those that it computes are 2 and 3."""
 _KEY_LENGTH, _LONGEST_KEY = 191, 768
 """Characters of a text in a MySQL key: 4 bytes each, and 3072 bytes fit."""
 _SHORT = re.compile(r"CHAR\w*\s*\(\s*(\d+)", re.I)
@@ -98,7 +96,7 @@ def _read_sqlite(engine: Engine, db: str) -> list[Shape]:
 
 def _sqlite_table(engine: Engine, db: str, name: str) -> Shape:
     named = quoted(name, "sqlite")
-    info = [row for row in _rows(engine, db, f"PRAGMA table_xinfo({named})") if row[6] != _HIDDEN]
+    info = [row for row in _rows(engine, db, f"PRAGMA table_xinfo({named})") if row[6] != 1]  # 1: of a virtual table, no value
     rows = _all(engine, db, name, [row[1] for row in info])
     columns = [
         _column(column, declared, bool(required), [row[place] for row in rows])

@@ -15,7 +15,7 @@ import socket
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from intercode.engines.base import Answer, Caps, Engine
+from intercode.engines.base import Answer, Caps, Engine, closed_on_failure
 from intercode.engines.session import LOST, Overrun, Session, SessionLost
 from intercode.engines.session import schema as schema_of
 from intercode.errors import SandboxDied, SandboxError, UsageError
@@ -46,9 +46,11 @@ class UrlEngine(Engine):
         self._db, self._closed = "", False
         try:
             self._admin = self._login(None)
-            self.databases = self._listed()
+            with closed_on_failure(self):
+                listed = [str(name) for (name,) in self._ask("SHOW DATABASES")]
         except SandboxError as error:
             raise UsageError(str(error)) from None
+        self.databases = sorted(name for name in listed if name.lower() not in _SYSTEM)
 
     def open(self, db: str) -> None:
         self._leave()
@@ -85,18 +87,14 @@ class UrlEngine(Engine):
             twin = UrlEngine(self._url, caps=self._caps)
         except UsageError as error:  # it was none the first time
             raise SandboxError(str(error)) from None
-        try:
+        with closed_on_failure(twin):
             if self._session is not None:
                 twin.open(self._db)
-        except BaseException:
-            twin.close()
-            raise
         return twin
 
     def facts(self) -> dict[str, Any]:
         version, mode = self._ask("SELECT VERSION(), @@sql_mode")[0]
-        kind = "mariadb" if "mariadb" in str(version).lower() else "mysql"
-        server = f"{self._host}:{self._port}"
+        kind, server = "mariadb" if "mariadb" in str(version).lower() else "mysql", f"{self._host}:{self._port}"
         return {"engine": kind, "version": version, "max_rows": self._caps.rows, "sql_mode": mode, "server": server}
 
     def close(self) -> None:
@@ -105,14 +103,6 @@ class UrlEngine(Engine):
         self._admin.close()
 
     # -- inside -----------------------------------------------------------------------------------------------------
-
-    def _listed(self) -> list[str]:
-        try:
-            names = [str(name) for (name,) in self._ask("SHOW DATABASES")]
-        except BaseException:
-            self.close()
-            raise
-        return sorted(name for name in names if name.lower() not in _SYSTEM)
 
     def _alive(self) -> None:
         if self._closed:

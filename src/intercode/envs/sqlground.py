@@ -102,8 +102,7 @@ def worlds(
     second = None
     if wanted and content is not None:
         with make() as first:
-            other = second_databases(first, content, _literals(data.tasks, first))
-        second = engine_maker(engine, other)
+            second = engine_maker(engine, second_databases(first, content, _literals(data.tasks, first)))
     return Worlds(make, second, robust, content.digest if content else str(engine))
 
 
