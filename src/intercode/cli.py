@@ -20,7 +20,6 @@ from intercode.errors import IntercodeError, UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from intercode.runner.evaluation import Evaluation
     from intercode.types import Episode
 
 Command = Callable[..., None]
@@ -89,6 +88,10 @@ _scoring = _stack(
     click.option("--sandbox", type=click.Choice(["local"]), default="local", show_default=True),
 )
 _workers = click.option("--workers", type=click.IntRange(1), default=2, show_default=True)
+_out = _stack(
+    click.option("--out", type=click.Path(), help="Run folder. [runs/ENV-AGENT-TIME]"),
+    click.option("--resume", is_flag=True, help="Go on with the run in --out."),
+)
 _json = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, nothing else.")
 
 
@@ -101,7 +104,7 @@ def main() -> None:
 def _module(context: click.Context, parameter: click.Parameter, name: str) -> str:
     """A name that may be of a module in the working folder, where a console script does not look by itself."""
     here = os.getcwd()
-    if ":" in name and not name.startswith("replay:") and here not in sys.path:
+    if ":" in name and name.partition(":")[0] not in ("replay", "static") and here not in sys.path:
         sys.path.insert(0, here)
     return name
 
@@ -133,16 +136,11 @@ def _module(context: click.Context, parameter: click.Parameter, name: str) -> st
 @click.option("--max-seconds", type=click.FloatRange(0, min_open=True), help="Stop the run after this time.")
 @_scoring
 @_workers
-@click.option("--out", type=click.Path(), help="Run folder. [runs/ENV-AGENT-TIME]")
-@click.option("--resume", is_flag=True, help="Go on with the run in --out.")
+@_out
 @_json
-def evaluate(env: str, as_json: bool, out: str | None, resume: bool, workers: int, **options: Any) -> None:
+def evaluate(env: str, **options: Any) -> None:
     """Let an agent act on every task of ENV (bash, sql, python, ctf, or module:Class) and score it."""
-    from intercode.runner.evaluation import Evaluation
-
-    if resume and out is None:
-        raise UsageError("--resume needs --out with the run's folder")
-    _carry_out(Evaluation.plan(env, **options), out, resume=resume, workers=workers, as_json=as_json)
+    _carry_out(env, **options)
 
 
 @main.command()
@@ -151,19 +149,20 @@ def evaluate(env: str, as_json: bool, out: str | None, resume: bool, workers: in
 @_world
 @_scoring
 @_workers
-@click.option("--out", type=click.Path(), help="Run folder. [runs/ENV-static-TIME]")
+@_out
 @_json
-def score(predictions: str, env: str, as_json: bool, out: str | None, workers: int, **options: Any) -> None:
+def score(predictions: str, env: str, **options: Any) -> None:
     """Score PREDICTIONS that were made beforehand: JSONL {"task", "action"}, or one action a line in the order of the tasks."""
+    _carry_out(env, agent=f"static:{predictions}", turns=1, **options)
+
+
+def _carry_out(env: str, *, out: str | None, resume: bool, workers: int, as_json: bool, **options: Any) -> None:
+    from intercode.report import summary
     from intercode.runner.evaluation import Evaluation
 
-    evaluation = Evaluation.plan(env, agent=f"static:{predictions}", turns=1, **options)
-    _carry_out(evaluation, out, resume=False, workers=workers, as_json=as_json)
-
-
-def _carry_out(evaluation: Evaluation, out: str | None, *, resume: bool, workers: int, as_json: bool) -> None:
-    from intercode.report import summary
-
+    if resume and out is None:
+        raise UsageError("--resume needs --out with the run's folder")
+    evaluation = Evaluation.plan(env, **options)
     if left_out := evaluation.config.get("left_out"):
         click.echo(f"intercode: {len(left_out)} tasks are left out (run.json says why; --all plays them)", err=True)
     with evaluation.open(out, resume=resume, workers=workers) as store:

@@ -1,4 +1,4 @@
-"""What can be read off a gold's SQL before it is run: what its order means, and which literals it names.
+"""What can be read off a gold's SQL before it is run: what its order means, and which literals it names. And a TIME's text.
 
     SELECT name FROM pet ORDER BY age LIMIT 3                                        the gold
     SELECT name, DENSE_RANK() OVER (ORDER BY age) AS intercode_tie FROM pet          every row, and its tie group:
@@ -21,6 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -85,6 +86,14 @@ def literals(sql: str, dialect: str) -> set[str | int | float]:
     if dialect == "sqlite":
         found |= {name.this for name in query.find_all(exp.Identifier) if name.quoted}
     return found
+
+
+def clock(span: timedelta) -> str:
+    """As MySQL writes a TIME: hours may pass 24, and be negative; a fraction where there is one."""
+    sign, span = ("-", -span) if span < timedelta(0) else ("", span)
+    seconds = span.days * 86400 + span.seconds
+    fraction = f".{span.microseconds:06}" if span.microseconds else ""
+    return f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction}"
 
 
 def _values(literal: exp.Literal) -> set[str | int | float]:

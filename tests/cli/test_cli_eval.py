@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_words import EVAL_KEYS, INTERCODE
+from cli_words import EVAL_KEYS, INTERCODE, TASKS
 from families import wait_until
 
 from intercode.runner.evaluation import _new_folder
@@ -189,20 +189,36 @@ def test_an_interrupted_run_ends_with_130_and_can_be_resumed(cli: Any, box: Path
         "agent.needs_model = False\n"
     )
     words = ["eval", "bash", "--data", str(box), "--agent", "slow:agent", "--out", "run", "--workers", "1", "--json"]
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    file = interrupted(words, tmp_path)
+    resumed = cli(*words, "--resume", PYTHONPATH=str(tmp_path))
+    assert (resumed.status, resumed.json["episodes"], resumed.json["success_rate"]) == (0, 5, 1.0)
+    assert len({json.loads(line)["task"] for line in file.read_text().splitlines()}) == 5
+
+
+def test_an_interrupted_score_can_be_resumed_as_well(cli: Any, box: Path, tmp_path: Path) -> None:
+    (tmp_path / "slow").write_text("".join(f"sleep 0.4; {task['gold']}\n" for task in TASKS))
+    words = ["score", "slow", "--env", "bash", "--data", str(box), "--out", "run", "--workers", "1", "--json"]
+    interrupted(words, tmp_path)
+    resumed = cli(*words, "--resume")
+    assert (resumed.status, resumed.json["episodes"], resumed.json["success_rate"]) == (0, 5, 1.0)
+    lost = cli("score", "slow", "--env", "bash", "--resume")
+    assert (lost.status, lost.err) == (2, "intercode: --resume needs --out with the run's folder\n")
+
+
+def interrupted(words: list[str], folder: Path) -> Path:
+    """The episodes of a run in FOLDER/run that was interrupted after the first one."""
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
     with subprocess.Popen(
-        [INTERCODE, *words], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [INTERCODE, *words], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        file = tmp_path / "run" / "episodes.jsonl"
+        file = folder / "run" / "episodes.jsonl"
         assert wait_until(lambda: file.exists() and file.read_bytes().count(b"\n") >= 1, 30)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (130, "")
     assert err == "run: run\nintercode: interrupted; go on with --resume --out run\n"
     assert 1 <= file.read_bytes().count(b"\n") < 5
-    resumed = cli(*words, "--resume", PYTHONPATH=str(tmp_path))
-    assert (resumed.status, resumed.json["episodes"], resumed.json["success_rate"]) == (0, 5, 1.0)
-    assert len({json.loads(line)["task"] for line in file.read_text().splitlines()}) == 5
+    return file
 
 
 def test_agents_and_environments_of_the_working_folder_are_found(cli: Any, box: Path, tmp_path: Path) -> None:

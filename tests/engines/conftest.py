@@ -88,8 +88,10 @@ def own(request: pytest.FixtureRequest, sources: Databases) -> Iterator[Engine]:
 
 
 @pytest.fixture
-def own_mariadb(sources: Databases) -> Iterator[Engine]:
-    with make("mariadb", sources) as engine:
+def own_mariadb(sources: Databases) -> Iterator[MariadbEngine]:
+    engine = make("mariadb", sources)
+    assert isinstance(engine, MariadbEngine)
+    with engine:
         engine.open("garden_1")
         yield engine
 

@@ -32,6 +32,12 @@ INSERT INTO item VALUES
 INSERT INTO loose VALUES (1, 'x'), (1, 'x'), (9223372036854775807, NULL);
 CREATE TABLE rare (a TEXT);
 INSERT INTO rare VALUES ('nul' || char(0) || 'inside'), (CAST(x'ff41' AS TEXT));
+CREATE TABLE cube (side INTEGER, volume INTEGER AS (side * side * side), named TEXT);
+INSERT INTO cube (side, named) VALUES (2, 'small'), (5, 'large');
+CREATE TABLE essay (title TEXT PRIMARY KEY, body TEXT);
+INSERT INTO essay VALUES (NULL, 'untitled'), (NULL, 'too'), (hex(zeroblob(500)), 'long');
+CREATE TABLE excerpt (title TEXT REFERENCES essay (title));
+INSERT INTO excerpt VALUES (hex(zeroblob(500)));
 CREATE VIEW seen AS SELECT * FROM loose;
 """
 MYSQL = """
@@ -46,6 +52,8 @@ INSERT INTO tool VALUES
   (1, 1, 12.50, '2020-02-29 12:00:00', '-25:30:00', 'x', x'00ff', 0.1), (2, NULL, NULL, NULL, NULL, NULL, NULL, 1e-300),
   (3, NULL, NULL, '2020-02-29 12:00:00.25', '-00:00:01.000025', NULL, NULL, NULL);
 INSERT INTO maker VALUES (3, 'nul\\0inside');
+CREATE TABLE drawer (id INT NOT NULL, place INT INVISIBLE DEFAULT 7, label VARCHAR(9), PRIMARY KEY (id));
+INSERT INTO drawer VALUES (1, 'nails');
 CREATE VIEW cheap AS SELECT id FROM tool;
 """
 
@@ -93,6 +101,14 @@ def test_a_sqlite_file_keeps_its_values_in_mariadb(as_mariadb: Engine) -> None:
     assert rows(as_mariadb, "SELECT a, b FROM loose ORDER BY a") == [(1, "x"), (1, "x"), (2**63 - 1, None)]
 
 
+def test_columns_that_sqlite_computes_become_plain_ones(as_mariadb: Engine) -> None:
+    assert rows(as_mariadb, "SELECT * FROM cube ORDER BY side") == [(2, 8, "small"), (5, 125, "large")]
+
+
+def test_texts_too_long_for_a_key_survive_where_there_is_none(as_mariadb: Engine) -> None:
+    assert rows(as_mariadb, "SELECT LENGTH(title) FROM essay NATURAL JOIN excerpt") == [(1000,)]
+
+
 def test_bytes_that_are_no_text_are_marked_in_mariadb(as_mariadb: Engine) -> None:
     assert rows(as_mariadb, "SELECT a FROM rare ORDER BY a DESC") == [("\ufffdA",), ("nul\0inside",)]
 
@@ -125,6 +141,10 @@ def test_a_mysql_dump_keeps_its_values_in_sqlite(as_sqlite: Engine) -> None:
         (2, *[None] * 6, 1e-300),
         (3, None, None, "2020-02-29 12:00:00.250000", "-00:00:01.000025", None, None, None),
     ]
+
+
+def test_columns_that_mariadb_hides_are_shown(as_sqlite: Engine) -> None:
+    assert rows(as_sqlite, "SELECT * FROM drawer") == [(1, 7, "nails")]
 
 
 def test_a_mysql_dump_keeps_its_keys_in_sqlite(as_sqlite: Engine) -> None:

@@ -8,14 +8,16 @@ import random
 import signal
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from asking import do, rows
 from conftest import make
 
-from intercode.engines import Databases, Engine, sqlite
-from intercode.errors import SandboxDied
+from intercode.engines import Databases, Engine, mariadbd, sqlite
+from intercode.engines.mariadb import MariadbEngine
+from intercode.errors import SandboxDied, SandboxError
 
 LONG = {
     "mariadb": "SELECT SLEEP(60)",
@@ -150,6 +152,24 @@ def test_closing_leaves_no_process(victim: tuple[Engine, int]) -> None:
     engine, pid = victim
     engine.close()
     assert not Path(f"/proc/{pid}").exists()
+
+
+@pytest.mark.slow
+def test_a_mariadb_that_cannot_start_leaves_no_process(sources: Databases) -> None:
+    """With a process more each time, so that its start breaks off in one place after another, `df` beside it among them."""
+    if why := mariadbd.missing():
+        pytest.skip(why)
+    prepared, name = mariadbd.prepare(sources), "mariadbd --no-defaults"
+    others = below(servers(name), os.getpid())
+    failed: dict[str, set[int]] = {}
+    for processes in range(8, 24):
+        try:
+            MariadbEngine(prepared, limits=replace(mariadbd.LIMITS, processes=processes)).close()
+            break
+        except SandboxError as error:
+            failed[str(error)] = below(servers(name), os.getpid()) - others
+    assert failed
+    assert not any(failed.values()), failed
 
 
 @pytest.mark.soak

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import date
@@ -14,7 +15,7 @@ import pytest
 
 from intercode import sqltext
 from intercode.engines import Databases, Engine, databases, engine_maker, mariadbd
-from intercode.engines.dependencies import Reference, Relation
+from intercode.engines.dependencies import Reference, Relation, depths
 from intercode.engines.perturb import perturbed
 from intercode.engines.second import second_contents, second_databases
 from intercode.tasks import open_data
@@ -236,9 +237,8 @@ def test_a_large_table_is_read_in_part_and_keeps_its_literals(tmp_path: Path) ->
 
 
 def test_the_cache_gives_back_what_was_made(orchard: Databases) -> None:
-    make = maker("sqlite", orchard)
-    made, kept = (second_databases(make, orchard, LITERALS, seed=11) for _ in range(2))
-    with make() as engine:
+    with maker("sqlite", orchard)() as engine:
+        made, kept = (second_databases(engine, orchard, LITERALS, seed=11) for _ in range(2))
         assert made == kept == second_contents(engine, LITERALS, seed=11)
 
 
@@ -255,6 +255,14 @@ def test_the_starters_general_golds_tell_contents_apart(name: str) -> None:
                 before, after = (rows(engine, task.gold, task.extra["db"]) for engine in (first, second))
                 assert after, f"{task.id} has no rows on the second content"
                 assert Counter(before) != Counter(after), f"{task.id} is the same on both"
+
+
+def test_the_depths_of_a_long_chain_are_found_at_once() -> None:
+    rows = tuple((n, n - 1 if n else None) for n in range(8000))
+    chain = Relation("t", ("id", "up"), (False, True), ((0,),), (Reference((1,), "t", (0,)),), rows)
+    began = time.monotonic()
+    assert depths(chain, chain.references[0]) == {(n,): n for n in range(8000)}
+    assert time.monotonic() - began < 2
 
 
 def test_a_junction_of_keys_alone_gets_new_pairs() -> None:

@@ -173,3 +173,13 @@ def test_large_results_keep_their_types(embedded: Engine) -> None:
     odd = {0: lambda n: n, 1: lambda n: "a\0", 2: lambda n: b"\0", 3: lambda n: None}
     expected = [(n, n * 0.5 if n % 3 else None, odd[n % 4](n), None, 2**63 - 1 - n, "") for n in range(200)]
     assert repr(rows(embedded, statement)) == repr(expected)
+
+
+@pytest.mark.slow
+def test_a_large_database_made_by_a_script_has_room_as_well(tmp_path: Path, empty_cache: Path) -> None:
+    """A script is short, whatever it makes."""
+    (tmp_path / "big.sql").write_text("CREATE TABLE t (a BLOB); INSERT INTO t VALUES (zeroblob(540 << 20));")
+    content = databases(tmp_path)
+    with sqlite.SqliteEngine(sqlite.prepare(content), content) as engine:
+        engine.open("big")
+        assert rows(engine, "SELECT LENGTH(a) >> 20 FROM t") == [(540,)]

@@ -88,14 +88,24 @@ def test_a_frame_that_is_too_large_is_not_waited_for(ends: tuple[Line, socket.so
         line.statement(b"R", 5)
 
 
-def test_silence_and_drops_end_in_time(ends: tuple[Line, socket.socket]) -> None:
+@pytest.mark.parametrize(
+    ("before", "drop", "pause"),
+    [
+        (b"", HEADER.pack(len(AGAIN)) + AGAIN, 0.05),
+        (HEADER.pack(100), b"x", 0.05),
+        (HEADER.pack(20_000), b"x", 0.0002),
+    ],
+    ids=["frames", "bytes", "a rain of bytes"],
+)
+def test_silence_and_drops_end_in_time(ends: tuple[Line, socket.socket], before: bytes, drop: bytes, pause: float) -> None:
     """The whole answer has the time once, however it comes."""
     line, theirs = ends
+    theirs.sendall(before)
     over = threading.Event()
 
     def drip() -> None:
-        while not over.wait(0.05):
-            theirs.sendall(HEADER.pack(len(AGAIN)) + AGAIN)
+        while not over.wait(pause):
+            theirs.sendall(drop)
 
     dripping = threading.Thread(target=drip)
     dripping.start()

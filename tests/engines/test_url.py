@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from asking import ask, refused, rows
+from families import wait_until
 
 from intercode.engines import Caps, Engine, engine_maker, mariadbd
 from intercode.engines.session import Session, SessionLost
@@ -56,6 +57,9 @@ CREATE SEQUENCE s;
 CREATE PROCEDURE hurt() BEGIN COMMIT; DELETE FROM item; END;
 CREATE FUNCTION harm() RETURNS INT MODIFIES SQL DATA BEGIN DELETE FROM item; RETURN 1; END;
 CREATE USER me@localhost IDENTIFIED BY 'p@ss:w/rd'; GRANT ALL ON *.* TO me@localhost;
+CREATE USER shy@localhost; GRANT SELECT ON shop.* TO shy@localhost;
+CREATE USER scant@localhost; GRANT SELECT ON shop.* TO scant@localhost; GRANT SHOW DATABASES ON *.* TO scant@localhost;
+ALTER USER scant@localhost WITH MAX_QUERIES_PER_HOUR 20;
 """
 
 
@@ -89,7 +93,8 @@ def server() -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
         pytest.fail(made.stdout.decode())
     number = free_port()
     program = shutil.which("mariadbd", path="/usr/sbin:/usr/bin") or "mariadbd"
-    options = [f"--socket={folder}/s", "--bind-address=127.0.0.1", f"--port={number}", "--pid-file=" + str(folder / "pid")]
+    options = [f"--socket={folder}/s", "--bind-address=127.0.0.1", f"--port={number}", f"--pid-file={folder}/pid"]
+    options.append("--skip-show-database")  # for those who have no right to it
     process = subprocess.Popen([program, *common, *options], stderr=subprocess.DEVNULL)
     try:
         fill(folder / "s")
@@ -134,7 +139,7 @@ def test_it_reads(shop: Engine) -> None:
     assert rows(shop, "SHOW TABLES")
     assert "nowhere" in refused(shop, "SELECT * FROM nowhere")
     assert "CREATE TABLE `item`" in shop.schema("shop")
-    assert shop.facts()["engine"] == "mariadb"
+    assert (shop.facts()["engine"], shop.facts()["max_rows"]) == ("mariadb", Caps().rows)
 
 
 @pytest.mark.parametrize("statement", WRITES)
@@ -191,6 +196,54 @@ def test_a_refused_login_and_an_unknown_database_are_the_callers_fault(port: int
         UrlEngine(f"mysql://me:wrong@127.0.0.1:{port}/")
     with pytest.raises(UsageError, match="no database 'mall'"):
         shop.open("mall")
+
+
+def test_a_server_that_refuses_the_hosts_own_statements_says_so(port: int) -> None:
+    with pytest.raises(UsageError, match="refuses SHOW DATABASES: Access denied"):
+        UrlEngine(f"mysql://shy@127.0.0.1:{port}/")
+    with UrlEngine(f"mysql://scant@127.0.0.1:{port}/") as engine:
+        engine.open("shop")
+        with pytest.raises(SandboxError, match=r"refuses (START|ROLLBACK).*max_queries_per_hour"):
+            assert all(rows(engine, "SELECT 1") for _ in range(20))
+
+
+@pytest.fixture
+def owner(port: int) -> Iterator[Session]:
+    session = Session(socket.create_connection(("127.0.0.1", port)), user="me", password="p@ss:w/rd", many=True)
+    yield session
+    session.close()
+
+
+def leave(owner: Session, user: str, count: int) -> bool:
+    """Whether only so many sessions of a user are left in the end."""
+    counted = f"SELECT COUNT(*) FROM information_schema.processlist WHERE user = '{user}'"
+    return wait_until(lambda: owner.query(counted) == ((count,),), 5)
+
+
+def test_an_engine_that_cannot_start_leaves_no_session(port: int, owner: Session) -> None:
+    with pytest.raises(UsageError) as caught:
+        UrlEngine(f"mysql://shy@127.0.0.1:{port}/")
+    assert leave(owner, "shy", 0), caught
+
+
+def test_a_fork_that_cannot_be_opened_leaves_no_session(url: str, owner: Session) -> None:
+    owner.query("CREATE DATABASE mall")
+    with UrlEngine(url) as engine:
+        engine.open("mall")
+        owner.query("DROP DATABASE mall")
+        with pytest.raises(UsageError, match="no database 'mall'") as caught:
+            engine.fork()
+        assert leave(owner, "me", 3), caught
+
+
+def test_a_closed_engine_does_not_log_in_again(url: str, owner: Session) -> None:
+    engine = UrlEngine(url)
+    for _ in range(2):
+        engine.close()
+    for action in (lambda: engine.open("shop"), lambda: engine.run_gold("shop", "SELECT 1"), engine.facts, engine.fork):
+        with pytest.raises(UsageError, match="closed"):
+            action()
+    assert leave(owner, "me", 1)
 
 
 def test_a_server_that_goes_later_is_no_ones_usage() -> None:

@@ -13,13 +13,14 @@ closed engine), `SandboxDied` (the server is gone; `open` starts a new one), `Fo
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from intercode.errors import SandboxDied, SandboxError, UsageError
+from intercode.errors import DataError, SandboxDied, SandboxError, UsageError
 from intercode.sandbox.base import MIB, Sandbox
 from intercode.types import Table
 
@@ -87,6 +88,13 @@ class Engine(ABC):
     def close(self) -> None:
         """End the server. May be called twice."""
 
+    def table(self, db: str, statement: str, *, seconds: float = 60.0) -> Table:
+        """What the referee reads. Raises `DataError` for a statement that gives no rows."""
+        answer = self.run_gold(db, statement, seconds=seconds)
+        if answer.table is None:
+            raise DataError(f"database {db}: {answer.error}; in {statement[:200]}")
+        return answer.table
+
     def name_of(self, db: str) -> str:
         """The database's true name; upper and lower case do not count. Raises `UsageError` if there is none."""
         for name in self.databases:
@@ -100,6 +108,16 @@ class Engine(ABC):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+@contextlib.contextmanager
+def closed_on_failure(begun: Engine | Sandbox) -> Iterator[None]:
+    """What was begun is closed if the rest of its beginning fails."""
+    try:
+        yield
+    except BaseException:
+        begun.close()
+        raise
 
 
 _LIMIT_PASSED = "exceeded: all processes were killed"

@@ -10,9 +10,11 @@ tell queries apart, one that is missed makes contents that mean nothing.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from graphlib import CycleError, TopologicalSorter
 
 Value = object
 Row = tuple[Value, ...]
@@ -57,7 +59,7 @@ def with_implied(relations: Sequence[Relation]) -> list[Relation]:
     """The relations with the references that nobody declared: all values of a column are in a key of another table, and
     that is no accident, since they are texts or the names agree."""
     single = [
-        (relation, key[0], {str(row[key[0]]).casefold(): None for row in relation.rows})
+        (relation, key[0], {str(row[key[0]]).casefold() for row in relation.rows})
         for relation in relations
         for key in relation.unique
         if len(key) == 1
@@ -65,20 +67,18 @@ def with_implied(relations: Sequence[Relation]) -> list[Relation]:
     return [replace(relation, references=(*relation.references, *_implied(relation, single))) for relation in relations]
 
 
-def _implied(relation: Relation, single: Sequence[tuple[Relation, int, Mapping[str, None]]]) -> Iterator[Reference]:
-    declared = {place for reference in relation.references for place in reference.columns}
-    alone = {key[0] for key in relation.unique if len(key) == 1}
+def _implied(relation: Relation, single: Sequence[tuple[Relation, int, set[str]]]) -> Iterator[Reference]:
+    taken = {place for reference in relation.references for place in reference.columns} | relation.fixed
+    taken |= {key[0] for key in relation.unique if len(key) == 1}
     for place, values in enumerate(transposed(relation)):
-        if place in declared or place in relation.fixed:
-            continue
         present = {value for value in values if value is not None}
+        if place in taken or len(present) < 2:
+            continue
         for parent, target, keys in single:
             if (
                 parent is not relation
-                and place not in alone
-                and len(present) > 1
-                and _may_refer(relation.columns[place], present, parent, target)
                 and all(str(value).casefold() in keys for value in present)
+                and _may_refer(relation.columns[place], present, parent, target)
             ):
                 yield Reference((place,), parent.name, (target,))
                 break
@@ -142,10 +142,11 @@ def without_circles(relation: Relation, table: str) -> bool:
 def _ranked(ways: Mapping[Row, Collection[Row]]) -> dict[Row, int]:
     """Members by how long the longest way from them is; those from which a circle is reached are left out."""
     found: dict[Row, int] = {}
-    rank, left = 0, dict(ways)
-    while ready := [key for key, nexts in left.items() if all(one in found for one in nexts)]:
-        for key in ready:
-            del left[key]
+    rank, left = 0, TopologicalSorter(ways)
+    with contextlib.suppress(CycleError):  # what no circle is in the way of is sorted all the same
+        left.prepare()
+    while ready := left.get_ready():
+        left.done(*ready)
         found |= dict.fromkeys(ready, rank)
         rank += 1
     return found

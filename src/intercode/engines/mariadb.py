@@ -17,12 +17,12 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from intercode.engines import mariadbd
-from intercode.engines.base import Answer, Caps, Engine, died
+from intercode.engines.base import Answer, Caps, Engine, closed_on_failure, died
 from intercode.engines.mariadbd import Prepared, Server
 from intercode.engines.quoting import quoted
 from intercode.engines.session import LOST, Overrun, Session, SessionLost
 from intercode.engines.session import schema as schema_of
-from intercode.errors import DataError, ForkError, SandboxDied, UsageError
+from intercode.errors import DataError, ForkError, SandboxDied, SandboxError, UsageError
 from intercode.sandbox.base import MIB, Limits
 
 _COUNTERS = (
@@ -39,14 +39,14 @@ _MARK = (
     f"FROM information_schema.global_status WHERE variable_name IN {_COUNTERS}"
 )
 _HELD = "SELECT DISTINCT lock_type, table_schema, table_name FROM information_schema.metadata_lock_info WHERE thread_id = {}"
-_TEMPORARY = "SHOW SESSION STATUS WHERE variable_name IN ('Com_create_temporary_table', 'Com_drop_temporary_table')"
+_TEMPORARY = "SHOW SESSION STATUS LIKE 'Com_create_temporary_table'"
 _KILL = 0.25
 """Seconds for a KILL, which a healthy server answers at once."""
 _PATIENCE = 200
 """Looks at a session that was told to end."""
 _ROOM = 96 * MIB
 """What a server may have grown by, in bytes, before it is replaced rather than mended: a file of InnoDB's never shrinks."""
-_ACCESS_DENIED, _UNKNOWN_DATABASE = 1045, 1049
+_ACCESS_DENIED = 1045
 _ADMIN_FILE, _REPLAY_FILE = "/run/admin.cnf", "/tmp/replay.sql"
 
 
@@ -69,12 +69,9 @@ class MariadbEngine(Engine):
         self._server = Server(prepared, limits=limits)
         self._session: Session | None = None
         self._db: str | None = None
-        try:
-            with self._watched("at its start"):
-                self._fresh()
-        except SandboxDied:
-            self._server.close()
-            raise
+        self._closed = False
+        with closed_on_failure(self), self._watched("at its start"):
+            self._fresh()
 
     def open(self, db: str) -> None:
         from pymysql.err import MySQLError
@@ -83,7 +80,7 @@ class MariadbEngine(Engine):
         self._alive()
         try:
             self._begin(db, self._leave())
-        except (SandboxDied, SessionLost, DataError, MySQLError):  # dead, or out of space, or not to be mended
+        except (SandboxError, SessionLost, DataError, MySQLError):  # dead, or out of space, or not to be mended
             with self._watched("at a new start"):
                 self._restart()
                 self._begin(db, None)
@@ -115,7 +112,8 @@ class MariadbEngine(Engine):
             blockers = [*self._held(session), *_temporary(session)]
             if blockers:
                 raise ForkError("a live copy cannot take along: " + ", ".join(blockers) + "; end them first")
-            return self._twin(self._changes() if self._mark() != self._began else "")
+            changes = self._changes() if self._mark() != self._began else b""
+        return self._twin(changes)
 
     def facts(self) -> dict[str, Any]:
         options = ("version", "sql_mode", "lower_case_table_names", "collation_server", "default_storage_engine")
@@ -124,11 +122,11 @@ class MariadbEngine(Engine):
         return {"engine": "mariadb", "max_rows": self._caps.rows, **dict(zip(options, values, strict=True))}
 
     def close(self) -> None:
-        if self._db != "":
+        if not self._closed:
+            self._closed = True
             self._end_session()
             self._server.admin.close()
             self._server.close()
-            self._db = ""
 
     # -- an episode's beginning and end -----------------------------------------------------------------------------
 
@@ -178,9 +176,9 @@ class MariadbEngine(Engine):
         """Prepared transactions outlive their session, with their locks."""
         from pymysql.err import MySQLError
 
-        for _, length, branch, name in self._server.admin.query("XA RECOVER"):
+        for form, length, branch, name in self._server.admin.query("XA RECOVER"):
             with contextlib.suppress(MySQLError):  # it says that it was rolled back
-                self._server.admin.query(f"XA ROLLBACK {_xid(name, length, branch)}")
+                self._server.admin.query(f"XA ROLLBACK {_xid(name, length, branch)}, {form}")
 
     def _user(self, db: str) -> str:
         return f"agent_{self.databases.index(db)}"
@@ -254,7 +252,7 @@ class MariadbEngine(Engine):
             self._session = None
 
     def _alive(self) -> None:
-        if self._db == "":
+        if self._closed:
             raise UsageError("the engine is closed")
         if self._broken:
             self._restart()
@@ -299,35 +297,36 @@ class MariadbEngine(Engine):
         inside = session.query("SELECT @@in_transaction")[0][0] and not found
         return [*found, *prepared, *(["an open transaction"] if inside else [])]
 
-    def _changes(self) -> str:
+    def _changes(self) -> bytes:
         """What was committed since `open`, as the server's own log has it: rows, not statements."""
         command = f"mariadb-binlog --no-defaults --start-position={self._position} {mariadbd.LOGS}/{self._log} >{_REPLAY_FILE}"
         self._server.run(["bash", "-c", command])
-        return self._server.sandbox.read(_REPLAY_FILE, limit=512 * MIB).decode("utf-8", "surrogateescape")
+        changes = self._server.sandbox.read(_REPLAY_FILE, limit=512 * MIB)
+        self._server.run(["rm", _REPLAY_FILE])
+        return changes
 
-    def _twin(self, changes: str) -> MariadbEngine:
+    def _twin(self, changes: bytes) -> MariadbEngine:
         twin = MariadbEngine(self._prepared, caps=self._caps, limits=self._limits)
-        try:
+        with closed_on_failure(twin):
             assert self._db is not None
             twin.open(self._db)
             if changes:
                 twin._replay(changes)
-        except BaseException:
-            twin.close()
-            raise
         return twin
 
-    def _replay(self, changes: str) -> None:
+    def _replay(self, changes: bytes) -> None:
         sandbox = self._server.sandbox
         login = f"[client]\nuser=root\npassword={self._server.password}\nsocket={mariadbd.SOCKET}\n"
         sandbox.write(_ADMIN_FILE, login.encode(), mode=0o600)
-        sandbox.write(_REPLAY_FILE, changes.encode("utf-8", "surrogateescape"))
-        self._server.run(["bash", "-c", f"mariadb --defaults-file={_ADMIN_FILE} --binary-mode <{_REPLAY_FILE}"])
+        sandbox.write(_REPLAY_FILE, changes)
+        command = f"mariadb --defaults-file={_ADMIN_FILE} --binary-mode <{_REPLAY_FILE} && rm {_REPLAY_FILE}"
+        self._server.run(["bash", "-c", command])
 
 
 def _temporary(session: Session) -> list[str]:
-    made, dropped = (int(value) for _, value in sorted(session.query(_TEMPORARY)))
-    return ["temporary tables"] if made > dropped else []
+    """MariaDB counts those that were made, and does not list those that are left: to refuse too much loses nothing."""
+    made = int(session.query(_TEMPORARY)[0][1])
+    return [f"temporary tables (this session made {made}, dropped or not)"] if made else []
 
 
 def _xid(name: bytes | str, length: int, branch: int) -> str:

@@ -18,7 +18,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from intercode.engines.dump import Databases
+from intercode.engines.base import closed_on_failure
+from intercode.engines.dump import Databases, statements
 from intercode.engines.quoting import quoted
 from intercode.engines.session import Session, SessionLost
 from intercode.errors import DataError, SandboxDied, SandboxError, SandboxUnavailable
@@ -140,8 +141,6 @@ def version() -> str:
 
 def script(databases: Databases, name: str) -> list[str]:
     """The statements that make the database, from nothing."""
-    from intercode.engines.dump import statements
-
     lines = databases.scripts[name]
     if databases.kind == "mysql":
         return list(lines)
@@ -155,11 +154,8 @@ class Server:
     def __init__(self, prepared: Prepared, *, limits: Limits = LIMITS) -> None:
         self.prepared, self._limits = prepared, limits
         self.sandbox = self._sandbox()
-        try:
+        with closed_on_failure(self.sandbox):
             self._start()
-        except BaseException:
-            self.sandbox.close()
-            raise
 
     def restart(self) -> None:
         """A new server on pristine content, for one that died or does not listen."""
@@ -196,17 +192,19 @@ class Server:
         return LocalSandbox(self.prepared.template, limits=self._limits, session="stateless")
 
     def _start(self) -> None:
-        self.password = ""
+        from pymysql.err import MySQLError
+
         _launch(self.sandbox, {**_OPTIONS, **_BINLOG, "sql-mode": self.prepared.sql_mode})
-        first = _first_session(self.sandbox)
-        password = secrets.token_hex(16)
         try:
-            first.query("SET sql_log_bin = 0")
-            first.query(";".join(f"SET PASSWORD FOR {user}@localhost = PASSWORD('{password}')" for user in ("gold", "root")))
-        except SessionLost as error:
+            self._enter(_first_session(self.sandbox))
+        except (SessionLost, MySQLError) as error:
             raise SandboxDied(f"the database server died at its start ({error})") from None
+
+    def _enter(self, first: Session) -> None:
+        self.password = secrets.token_hex(16)
+        first.query("SET sql_log_bin = 0")
+        first.query(";".join(f"SET PASSWORD FOR {user}@localhost = PASSWORD('{self.password}')" for user in ("gold", "root")))
         first.close()
-        self.password = password
         self.admin = self.session("root", many=True)
         self.admin.query(f"SET tmp_memory_table_size = {MIB}")  # looks at the server's counters do not make files
 

@@ -321,7 +321,9 @@ class _Remade:
         """In a tree, only parents that are nearer to the root, so that it stays one."""
         if reference.table != self.relation.name:
             return pool
-        depth = self._depths.get(reference) or self._depths.setdefault(reference, depths(self.relation, reference))
+        if reference not in self._depths:
+            self._depths[reference] = depths(self.relation, reference)
+        depth = self._depths[reference]
         own = depth.get(at(row, reference.targets), 0)
         return [key for key in pool if depth.get(key, own) < own]
 

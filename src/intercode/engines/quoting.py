@@ -10,6 +10,7 @@ import datetime
 import math
 
 from intercode.errors import DataError
+from intercode.sqltext import clock
 
 
 def quoted(name: str, dialect: str) -> str:
@@ -28,7 +29,7 @@ def literal(value: object, dialect: str) -> str:
     if isinstance(value, float):
         return _float(value, dialect)
     if isinstance(value, datetime.timedelta):
-        return f"'{_clock(value)}'"
+        return f"'{clock(value)}'"
     return f"'{value}'" if isinstance(value, datetime.date) else str(value)
 
 
@@ -50,12 +51,3 @@ def _float(value: float, dialect: str) -> str:
     if dialect != "sqlite":
         raise DataError("MySQL has no infinite numbers")
     return f"{math.copysign(9, value):.0f}e999"
-
-
-def _clock(value: datetime.timedelta) -> str:
-    """MySQL's TIME: hours may pass 24, and be negative; a fraction where there is one."""
-    micro = abs(value) // datetime.timedelta(microseconds=1)
-    minutes, rest = divmod(micro, 60_000_000)
-    sign = "-" if value < datetime.timedelta() else ""
-    fraction = f".{rest % 1_000_000:06d}" if rest % 1_000_000 else ""
-    return f"{sign}{minutes // 60:02d}:{minutes % 60:02d}:{rest // 1_000_000:02d}{fraction}"

@@ -19,7 +19,6 @@ from intercode.engines.base import Engine
 from intercode.engines.dependencies import Reference, Relation, Row
 from intercode.engines.quoting import literal, quoted
 from intercode.engines.values import Literal, plain
-from intercode.errors import DataError
 
 _MOST = 20_000
 _MOST_HELD = 500
@@ -133,10 +132,7 @@ def _checked(create: str) -> set[str]:
 
 
 def _ask(engine: Engine, db: str, statement: str) -> tuple[tuple[Any, ...], ...]:
-    answer = engine.run_gold(db, statement, seconds=_SECONDS)
-    if answer.table is None:
-        raise DataError(f"database {db}: {answer.error}; in {statement[:200]}")
-    return answer.table.rows
+    return engine.table(db, statement, seconds=_SECONDS).rows
 
 
 def _rows(engine: Engine, db: str, shape: _Shape, literals: Collection[Literal]) -> list[Row]:
@@ -145,16 +141,13 @@ def _rows(engine: Engine, db: str, shape: _Shape, literals: Collection[Literal])
         return []
     columns = ", ".join(quoted(name, engine.dialect) for name, _ in shape.columns)
     select = f"SELECT {columns} FROM {quoted(shape.name, engine.dialect)}"
-    answer = engine.run_gold(db, f"{select} LIMIT {_MOST + 1}", seconds=_SECONDS)
-    if answer.table is None:
-        raise DataError(f"database {db}: {answer.error}; in {select}")
-    rows = list(answer.table.rows)
-    if len(rows) <= _MOST and not answer.table.cut:
-        return rows
+    table = engine.table(db, f"{select} LIMIT {_MOST + 1}", seconds=_SECONDS)
+    if len(table.rows) <= _MOST and not table.cut:
+        return list(table.rows)
     wanted = ", ".join(sorted(literal(value, engine.dialect) for value in literals if isinstance(plain(value), str)))
     where = " OR ".join(f"{quoted(name, engine.dialect)} IN ({wanted})" for name, _ in shape.columns)
     held = _ask(engine, db, f"{select} WHERE {where} LIMIT {_MOST_HELD}") if wanted else ()
-    return list(dict.fromkeys([*rows[:_MOST], *held]))
+    return list(dict.fromkeys([*table.rows[:_MOST], *held]))
 
 
 def _mysql(engine: Engine, db: str) -> tuple[list[_Shape], list[str], list[str]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from intercode.engines import dependencies, perturb, quoting, relations, values
@@ -36,11 +36,10 @@ def second_contents(engine: Engine, literals: Literals, *, seed: int = 0) -> Dat
     return Databases(kind, hashlib.sha256(text.encode()).hexdigest()[:32], scripts)
 
 
-def second_databases(make: Callable[[], Engine], content: Databases, literals: Literals, *, seed: int = 0) -> Databases:
-    """The second contents of `content`, which is what `make`'s engines hold; made once, then taken from the cache."""
-    with make() as engine:
-        key = _key(engine, content, literals, seed)
-        folder = cache.folder("second", key, lambda made: _keep(second_contents(engine, literals, seed=seed), made))
+def second_databases(engine: Engine, content: Databases, literals: Literals, *, seed: int = 0) -> Databases:
+    """The second contents of `content`, which is what the engine holds; made once, then taken from the cache."""
+    key = _key(engine, content, literals, seed)
+    folder = cache.folder("second", key, lambda made: _keep(second_contents(engine, literals, seed=seed), made))
     kept = json.loads((folder / "second.json").read_text("ascii"))
     return Databases(kept["kind"], kept["digest"], {name: tuple(lines) for name, lines in kept["scripts"].items()})
 

@@ -15,14 +15,13 @@ from __future__ import annotations
 
 import io
 import socket
-import struct
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from intercode.engines.base import Answer, Caps, Engine
 from intercode.engines.quoting import quoted
-from intercode.errors import DataError
+from intercode.engines.waiting import Waiting
 from intercode.types import Table
 
 if TYPE_CHECKING:
@@ -34,11 +33,9 @@ Stop = Callable[[str, int], None]
 _RESCUES = (("QUERY", 0.2), ("CONNECTION", 0.15))
 """What is killed in turn, and the seconds in which that must have shown."""
 _BUFFER = 1 << 16
-_TIMEVAL = struct.Struct("ll")
 _INTERRUPTED = 1317
 _GONE = (0, 1927, 2006, 2013)
 """Errors of the line, and of a session that was killed."""
-
 
 LOST = "Lost connection to the server during the statement"
 """The answer to a statement that the session ended with."""
@@ -55,20 +52,18 @@ class SessionLost(Exception):
 class Line(io.RawIOBase):
     """What PyMySQL takes for a socket. `arm` sets when time is up; then `rescue` is asked for more, by the number of the call.
 
-    `overdue`: it was. The kernel keeps the time: Python's own time-outs cost a system call each.
+    `overdue`: it was.
     """
 
     def __init__(self, sock: socket.socket) -> None:
-        sock.setblocking(True)
-        self._sock = sock
-        self._timeout = self._until = 0.0
+        self._sock, self._wait, self._until = sock, Waiting(sock), 0.0
         self._rescue: Callable[[int], float] = _no_rescue
         self._calls, self._fresh = 0, True
 
     def arm(self, seconds: float, rescue: Callable[[int], float]) -> None:
         self._until, self._rescue = time.monotonic() + seconds, rescue
         self._calls, self._fresh = 0, True
-        self._wait_at_most(seconds)
+        self._wait(seconds)
 
     @property
     def overdue(self) -> bool:
@@ -79,20 +74,11 @@ class Line(io.RawIOBase):
         while True:
             try:
                 if not in_time:
-                    self._wait_at_most(self._until - time.monotonic())
+                    self._wait(self._until - time.monotonic())
                 return self._sock.recv_into(buffer)
             except (BlockingIOError, TimeoutError):
                 self._calls += 1
                 self._until, in_time = self._rescue(self._calls) + time.monotonic(), False
-
-    def _wait_at_most(self, seconds: float) -> None:
-        if seconds <= 0:
-            raise TimeoutError
-        if seconds != self._timeout:
-            self._timeout = seconds
-            value = _TIMEVAL.pack(int(seconds), max(int(seconds % 1 * 1e6), 1))
-            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
-            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
 
     # -- what PyMySQL calls -----------------------------------------------------------------------------------------
 
@@ -148,10 +134,6 @@ class Session:
     def overdue(self) -> bool:
         """Whether the last statement's time ran out."""
         return self._line.overdue
-
-    @property
-    def version(self) -> str:
-        return str(self._connection.get_server_info())
 
     def query(self, statement: str, *, seconds: float = 60.0) -> tuple[tuple[Any, ...], ...]:
         """All rows of the last of a host's own statements. Raises pymysql's errors, and `SessionLost`."""
@@ -256,14 +238,8 @@ class Session:
 
 def schema(engine: Engine, db: str) -> str:
     """The CREATE statements of a database, by the referee's account."""
-
-    def rows(statement: str) -> tuple[tuple[Any, ...], ...]:
-        answer = engine.run_gold(db, statement)
-        if answer.table is None:
-            raise DataError(f"{db}: {answer.error}")
-        return answer.table.rows
-
-    texts = [rows(f"SHOW CREATE TABLE {quoted(name, 'mysql')}")[0][1] for name, _ in rows("SHOW FULL TABLES")]
+    names = [quoted(str(name), "mysql") for name, _ in engine.table(db, "SHOW FULL TABLES").rows]
+    texts = [engine.table(db, f"SHOW CREATE TABLE {name}").rows[0][1] for name in names]
     return "".join(f"{text};\n\n" for text in texts).strip()
 
 

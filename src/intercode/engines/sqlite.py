@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from intercode.engines import sqlite_guest
-from intercode.engines.base import Answer, Caps, Engine, died
+from intercode.engines.base import Answer, Caps, Engine, closed_on_failure, died
 from intercode.engines.dump import Databases
 from intercode.engines.sqlite_guest import RUN, SECONDS
 from intercode.engines.sqlite_line import Line
@@ -57,8 +57,6 @@ for script in sorted(folder.glob("*.sql")):
 
 def prepare(databases: Databases) -> Template:
     """The template with these databases (`portable` or `sqlite`) in it. Raises `DataError` for a script that fails."""
-    if databases.kind == "mysql":
-        raise UsageError("a MySQL dump needs MariaDB to be read")
     below = template.base(None)
     key = hashlib.sha256("\0".join((_LAYOUT, below.digest, databases.digest)).encode()).hexdigest()[:32]
     return below.over(cache.folder("layers", key, lambda made: _build(below, databases, made)))
@@ -75,11 +73,8 @@ class SqliteEngine(Engine):
         self._db: str | None = None
         self._broken = self._closed = False
         self._sandbox = self._new_sandbox()
-        try:
+        with closed_on_failure(self._sandbox):
             self._start()
-        except BaseException:
-            self._sandbox.close()
-            raise
 
     def open(self, db: str) -> None:
         db = self.name_of(db)
@@ -117,12 +112,8 @@ class SqliteEngine(Engine):
             raise self._failed("a gold", error) from None
 
     def schema(self, db: str) -> str:
-        answer = self.run_gold(
-            db, "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
-        )
-        if answer.table is None:
-            raise DataError(f"{db}: {answer.error}")
-        return ";\n\n".join(str(text) for (text,) in answer.table.rows) + ";"
+        made = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+        return ";\n\n".join(str(text) for (text,) in self.table(db, made).rows) + ";"
 
     def fork(self) -> SqliteEngine:
         if self._db is None or self._broken:
@@ -147,7 +138,7 @@ class SqliteEngine(Engine):
     # -- inside -----------------------------------------------------------------------------------------------------
 
     def _new_sandbox(self) -> LocalSandbox:
-        return LocalSandbox(self._prepared, limits=_limits(self._source), session="stateless")
+        return LocalSandbox(self._prepared, limits=_limits(self._prepared), session="stateless")
 
     def _start(self) -> None:
         self._sandbox.write(f"{_PLACE}/server.py", Path(sqlite_guest.__file__).read_bytes())
@@ -207,7 +198,7 @@ class SqliteEngine(Engine):
 
     def _twin(self, *, changed: bool) -> SqliteEngine:
         twin = SqliteEngine(self._prepared, self._source, caps=self._caps)
-        try:
+        with closed_on_failure(twin):
             assert self._db is not None
             if changed:
                 path = f"{_PLACE}/played/{self._db}.sqlite"
@@ -216,15 +207,13 @@ class SqliteEngine(Engine):
                 twin._db = self._db
             else:
                 twin.open(self._db)
-        except BaseException:
-            twin.close()
-            raise
         return twin
 
 
-def _limits(databases: Databases) -> Limits:
+def _limits(prepared: Template) -> Limits:
     """Room for a copy of the largest database, and for as much again."""
-    largest = max((file.stat().st_size for file in databases.files.values()), default=0)
+    files = (prepared.layers[-1] / template.TREE).glob(f"{_PLACE[1:]}/pristine/*.sqlite")
+    largest = max((file.stat().st_size for file in files), default=0)
     room = 512 * MIB + 2 * largest
     return Limits(memory=room + 1024 * MIB, disk=room, file_size=room, processes=16)
 

@@ -178,25 +178,16 @@ class Server:
         """A SELECT changes nothing: it is run as if all text were UTF-8, which is quicker, and once more if some is not."""
         self._until, self._late = time.monotonic() + seconds, False
         twice = statement.lstrip()[:6].upper() == "SELECT"
-        connection.text_factory = str if twice else _as_text
-        try:
-            yield from self._result(connection.execute(statement))
-        except (sqlite3.Error, sqlite3.Warning, ValueError, MemoryError) as error:
-            if not twice or "decode to UTF-8" not in str(error):
-                yield self._failed(error)
+        for text in (str, _as_text) if twice else (_as_text,):
+            connection.text_factory = text
+            try:
+                yield from self._result(connection.execute(statement))
                 return
+            except (sqlite3.Error, sqlite3.Warning, ValueError, MemoryError) as error:
+                if text is _as_text or "decode to UTF-8" not in str(error):
+                    yield _encode({"error": str(error) or "out of memory", "late": self._late})
+                    return
             yield AGAIN
-            yield from self._execute_tolerantly(connection, statement)
-
-    def _execute_tolerantly(self, connection: sqlite3.Connection, statement: str) -> Iterator[bytes]:
-        connection.text_factory = _as_text
-        try:
-            yield from self._result(connection.execute(statement))
-        except (sqlite3.Error, sqlite3.Warning, ValueError, MemoryError) as error:
-            yield self._failed(error)
-
-    def _failed(self, error: Exception) -> bytes:
-        return _encode({"error": str(error) or "out of memory", "late": self._late})
 
     def _result(self, cursor: sqlite3.Cursor) -> Iterator[bytes]:
         if cursor.description is None:

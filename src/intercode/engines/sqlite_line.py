@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import socket
-import struct
 import time
 from array import array
 from collections.abc import Iterator
@@ -18,11 +17,11 @@ from typing import Any
 
 from intercode.engines.base import Answer
 from intercode.engines.sqlite_guest import AGAIN, HEADER, SOME, Vigil
+from intercode.engines.waiting import Waiting
 from intercode.types import Table
 
 _LARGEST = 1 << 30
 """Bytes of an answer."""
-_TIMEVAL = struct.Struct("ll")
 _CHUNK = 1 << 16
 _decoded = json.JSONDecoder().raw_decode
 _MALFORMED = (TypeError, LookupError, ArithmeticError, RecursionError)
@@ -32,18 +31,17 @@ class Line:
     """Raises `TimeoutError` where nothing comes in time, `EOFError` and `OSError` where the other end is gone."""
 
     def __init__(self, sock: socket.socket) -> None:
-        sock.setblocking(True)
         self._sock, self._rest = sock, b""
-        self._wait = self._until = 0.0
-        self._vigil = Vigil(sock)
+        self._wait, self._vigil = Waiting(sock), Vigil(sock)
+        self._until, self._fresh = 0.0, False
 
     def close(self) -> None:
         self._sock.close()
 
     def ask(self, body: bytes, wait: float) -> bytes:
         """The answer's first frame, `wait` seconds being allowed for all of it."""
-        self._until = time.monotonic() + wait
-        self._allow(wait)
+        self._until, self._fresh = time.monotonic() + wait, True
+        self._wait(wait)
         try:
             self._sock.sendall(HEADER.pack(len(body)) + body)
         except BlockingIOError:
@@ -74,8 +72,10 @@ class Line:
             size += len(frame)
             if size > _LARGEST:
                 raise ValueError("an answer that is too large")
-            rows = [] if frame[:1] == AGAIN else rows + list(_unpacked(frame))
-            self._allow(max(self._until - time.monotonic(), 1e-3))
+            if frame[:1] == AGAIN:
+                rows.clear()
+            else:
+                rows.extend(_unpacked(frame))
             frame = self._frame()
         return _ended(frame, rows)
 
@@ -101,6 +101,9 @@ class Line:
             yield piece
 
     def _receive(self, most: int) -> bytes:
+        if not self._fresh:  # `ask` has set the first wait
+            self._wait(self._until - time.monotonic())
+        self._fresh = False
         try:
             data = self._sock.recv(most)
         except BlockingIOError:
@@ -108,14 +111,6 @@ class Line:
         if not data:
             raise EOFError
         return data
-
-    def _allow(self, seconds: float) -> None:
-        """The kernel keeps the time: Python's own time-outs cost a system call each."""
-        if seconds != self._wait:
-            self._wait = seconds
-            value = _TIMEVAL.pack(int(seconds), int(seconds % 1 * 1e6))
-            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
-            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
 
 
 def _parsed(text: bytes) -> Any:

@@ -7,14 +7,14 @@
 The converters that exist as packages want a server that listens on an address of the host's, which ours never do. A column's
 type is chosen from its declared type and from the values that are in it, so that every value survives; MySQL compares text
 without regard to case, so its text becomes NOCASE in SQLite. Left out: views (`views` names them), triggers, routines,
-defaults, checks and secondary keys, foreign keys that do not point to a whole primary key, digits of a DECIMAL beyond the 15 of
-a double, and what `quoting.py` cannot write.
+defaults, checks, secondary keys and the formulas of computed columns (their values stay), foreign keys that do not point to a
+whole primary key, digits of a DECIMAL beyond the 15 of a double, and what `quoting.py` cannot write.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -66,8 +66,8 @@ def read(engine: Engine, db: str) -> list[Shape]:
 
 def write(shapes: Sequence[Shape], dialect: str) -> str:
     """SQL that makes these tables: `sqlite` or `mysql`."""
-    known = {shape.name.lower(): shape for shape in shapes}
-    parts = [_create(shape, known, dialect) for shape in shapes]
+    keyed = {shape.name.lower(): shape for shape in shapes if _usable(shape)}
+    parts = [_create(shape, keyed, dialect) for shape in shapes]
     parts += [statement for shape in shapes for statement in _inserts(shape, dialect)]
     return "".join(part + ";\n" for part in parts)
 
@@ -83,12 +83,10 @@ def views(engine: Engine, db: str) -> list[str]:
 
 
 def _rows(engine: Engine, db: str, statement: str) -> tuple[tuple[Any, ...], ...]:
-    answer = engine.run_gold(db, statement, seconds=_SECONDS)
-    if answer.table is None:
-        raise DataError(f"database {db}: {answer.error}; in {statement}")
-    if answer.table.cut:
+    table = engine.table(db, statement, seconds=_SECONDS)
+    if table.cut:
         raise DataError(f"database {db}: too many rows to convert; give it to the engine that loads it as it is")
-    return answer.table.rows
+    return table.rows
 
 
 def _read_sqlite(engine: Engine, db: str) -> list[Shape]:
@@ -98,8 +96,8 @@ def _read_sqlite(engine: Engine, db: str) -> list[Shape]:
 
 def _sqlite_table(engine: Engine, db: str, name: str) -> Shape:
     named = quoted(name, "sqlite")
-    info = _rows(engine, db, f"PRAGMA table_info({named})")
-    rows = _rows(engine, db, f"SELECT * FROM {named}")
+    info = [row for row in _rows(engine, db, f"PRAGMA table_xinfo({named})") if row[6] != 1]  # 1: of a virtual table, no value
+    rows = _all(engine, db, name, [row[1] for row in info])
     columns = [
         _column(column, declared, bool(required), [row[place] for row in rows])
         for place, (_, column, declared, required, *_) in enumerate(info)
@@ -107,6 +105,12 @@ def _sqlite_table(engine: Engine, db: str, name: str) -> Shape:
     key = tuple(column for column, place in sorted(((row[1], row[5]) for row in info if row[5]), key=lambda pair: pair[1]))
     foreign = _sqlite_foreign(_rows(engine, db, f"PRAGMA foreign_key_list({named})"))
     return Shape(name, tuple(columns), key, foreign, rows)
+
+
+def _all(engine: Engine, db: str, name: str, columns: Iterable[str]) -> tuple[tuple[Any, ...], ...]:
+    """Of the columns by their names: `*` leaves out those that MariaDB calls invisible."""
+    listed = ", ".join(quoted(column, engine.dialect) for column in columns)
+    return _rows(engine, db, f"SELECT {listed} FROM {quoted(name, engine.dialect)}")
 
 
 def _sqlite_foreign(listed: tuple[tuple[Any, ...], ...]) -> tuple[Foreign, ...]:
@@ -186,7 +190,7 @@ def _mysql_table(engine: Engine, db: str, name: str) -> Shape:
         if rows[0][2]
     ]
     key = tuple(row[1] for row in keys.get("PRIMARY", []))
-    return Shape(name, columns, key, tuple(foreign), _rows(engine, db, f"SELECT * FROM {quoted(name, 'mysql')}"))
+    return Shape(name, columns, key, tuple(foreign), _all(engine, db, name, [column.name for column in columns]))
 
 
 def _length(value: Any) -> int | None:
@@ -196,19 +200,19 @@ def _length(value: Any) -> int | None:
 # -- writing ------------------------------------------------------------------------------------------------------------
 
 
-def _create(shape: Shape, known: dict[str, Shape], dialect: str) -> str:
+def _create(shape: Shape, keyed: dict[str, Shape], dialect: str) -> str:
+    """`keyed`: the tables with a primary key, to which others may point."""
     quote = partial(quoted, dialect=dialect)
-    keyed = {*shape.key, *(column for each in shape.foreign for column in each.columns)}
-    keyed |= {
-        target for other in known.values() for each in other.foreign if each.table == shape.name for target in each.targets
-    }
+    key = shape.key if shape.name.lower() in keyed else ()
+    foreign = [(each, keyed[each.table.lower()]) for each in shape.foreign if _points(shape, each, keyed)]
+    indexed = {*key, *(column for each, _ in foreign for column in each.columns)}
     type_of = _mysql_type if dialect == "mysql" else _sqlite_type
     lines = [
-        f"  {quote(column.name)} {type_of(column, keyed=column.name in keyed)}" + (" NOT NULL" if column.required else "")
+        f"  {quote(column.name)} {type_of(column, keyed=column.name in indexed)}" + (" NOT NULL" if column.required else "")
         for column in shape.columns
     ]
-    lines += [f"  PRIMARY KEY ({', '.join(map(quote, shape.key))})"] if _usable(shape) else []
-    lines += [text for each in shape.foreign if (text := _reference(shape, each, known, quote))]
+    lines += [f"  PRIMARY KEY ({', '.join(map(quote, key))})"] if key else []
+    lines += [_reference(each, target, quote) for each, target in foreign]
     return f"CREATE TABLE {quote(shape.name)} (\n" + ",\n".join(lines) + "\n)"
 
 
@@ -220,16 +224,16 @@ def _usable(shape: Shape) -> bool:
     return bool(places) and len(set(folded)) == len(folded) and not any(None in key for key in keys)
 
 
-def _reference(shape: Shape, each: Foreign, known: dict[str, Shape], quote: Callable[[str], str]) -> str | None:
-    target = known.get(each.table.lower())
-    if target is None or not _usable(target) or not _alike(shape, each, target):
-        return None
+def _reference(each: Foreign, target: Shape, quote: Callable[[str], str]) -> str:
     columns, targets = (", ".join(map(quote, names)) for names in (each.columns, target.key))
     return f"  FOREIGN KEY ({columns}) REFERENCES {quote(target.name)} ({targets})"
 
 
-def _alike(shape: Shape, each: Foreign, target: Shape) -> bool:
-    """Whether it points to the whole primary key, with columns of the same kinds."""
+def _points(shape: Shape, each: Foreign, keyed: dict[str, Shape]) -> bool:
+    """Whether it points to a whole primary key, with columns of the same kinds."""
+    target = keyed.get(each.table.lower())
+    if target is None:
+        return False
     targets = each.targets or target.key
     if tuple(name.lower() for name in targets) != tuple(name.lower() for name in target.key):
         return False

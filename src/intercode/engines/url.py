@@ -15,7 +15,7 @@ import socket
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from intercode.engines.base import Answer, Caps, Engine
+from intercode.engines.base import Answer, Caps, Engine, closed_on_failure
 from intercode.engines.session import LOST, Overrun, Session, SessionLost
 from intercode.engines.session import schema as schema_of
 from intercode.errors import SandboxDied, SandboxError, UsageError
@@ -43,10 +43,11 @@ class UrlEngine(Engine):
         self._user, self._password, self._host, self._port = _parts(url)
         self._url, self._caps = url, caps or Caps()
         self._session: Session | None = None
-        self._db = ""
+        self._db, self._closed = "", False
         try:
             self._admin = self._login(None)
-            listed = (str(name) for (name,) in self._ask("SHOW DATABASES"))
+            with closed_on_failure(self):
+                listed = [str(name) for (name,) in self._ask("SHOW DATABASES")]
         except SandboxError as error:
             raise UsageError(str(error)) from None
         self.databases = sorted(name for name in listed if name.lower() not in _SYSTEM)
@@ -81,24 +82,31 @@ class UrlEngine(Engine):
 
     def fork(self) -> UrlEngine:
         """Nothing can have been written: a second one is the same."""
+        self._alive()
         try:
             twin = UrlEngine(self._url, caps=self._caps)
         except UsageError as error:  # it was none the first time
             raise SandboxError(str(error)) from None
-        if self._session is not None:
-            twin.open(self._db)
+        with closed_on_failure(twin):
+            if self._session is not None:
+                twin.open(self._db)
         return twin
 
     def facts(self) -> dict[str, Any]:
         version, mode = self._ask("SELECT VERSION(), @@sql_mode")[0]
-        kind = "mariadb" if "mariadb" in str(version).lower() else "mysql"
-        return {"engine": kind, "version": version, "sql_mode": mode, "server": f"{self._host}:{self._port}"}
+        kind, server = "mariadb" if "mariadb" in str(version).lower() else "mysql", f"{self._host}:{self._port}"
+        return {"engine": kind, "version": version, "max_rows": self._caps.rows, "sql_mode": mode, "server": server}
 
     def close(self) -> None:
+        self._closed = True
         self._leave()
         self._admin.close()
 
     # -- inside -----------------------------------------------------------------------------------------------------
+
+    def _alive(self) -> None:
+        if self._closed:
+            raise UsageError("the engine is closed")
 
     def _leave(self) -> None:
         if self._session is not None:
@@ -109,9 +117,9 @@ class UrlEngine(Engine):
         if not reads(statement):
             return Answer(error=_REFUSED)
         try:
-            session.query("START TRANSACTION READ ONLY")
+            self._query(session, "START TRANSACTION READ ONLY")
             answer = session.ask(statement, seconds, self._caps, self._stop)
-            session.query("ROLLBACK")
+            self._query(session, "ROLLBACK")
         except Overrun:
             raise SandboxDied(f"the server {self._host} does not stop a statement") from None
         return answer
@@ -120,6 +128,7 @@ class UrlEngine(Engine):
         """Raises `SandboxError` if there is none."""
         from pymysql.err import MySQLError
 
+        self._alive()
         try:
             sock = socket.create_connection((self._host, self._port), timeout=_CONNECT)
         except OSError as error:
@@ -130,22 +139,29 @@ class UrlEngine(Engine):
             raise SandboxError(f"{self._host} refuses the login of {self._user}: {error.args[-1]}") from None
 
     def _stop(self, what: str, number: int) -> None:
-        from pymysql.err import MySQLError
-
-        with contextlib.suppress(MySQLError):  # it has ended meanwhile
+        with contextlib.suppress(SandboxError):  # it has ended meanwhile
             self._ask(f"KILL {what} {number}", seconds=1)
 
     def _ask(self, statement: str, *, seconds: float = 60.0) -> tuple[tuple[Any, ...], ...]:
         """By the host's own session, which the server ends when it is silent for long."""
         try:
-            return self._admin.query(statement, seconds=seconds)
+            return self._query(self._admin, statement, seconds)
         except SessionLost:
             self._admin.close()
             self._admin = self._login(None)
         try:
-            return self._admin.query(statement, seconds=seconds)
+            return self._query(self._admin, statement, seconds)
         except SessionLost as error:
             raise SandboxError(f"{self._host} ends every session ({error}); is the server well?") from None
+
+    def _query(self, session: Session, statement: str, seconds: float = 60.0) -> tuple[tuple[Any, ...], ...]:
+        """A statement of the host's own, so that a refusal is nobody else's fault."""
+        from pymysql.err import MySQLError
+
+        try:
+            return session.query(statement, seconds=seconds)
+        except MySQLError as error:
+            raise SandboxError(f"{self._host} refuses {statement}: {error.args[-1]}") from None
 
 
 def reads(statement: str) -> bool:

@@ -101,7 +101,8 @@ def worlds(
     wanted = robust or (not paper and any(task.general for task in data.tasks))
     second = None
     if wanted and content is not None:
-        second = engine_maker(engine, second_databases(make, content, _literals(data.tasks, make)))
+        with make() as first:
+            second = engine_maker(engine, second_databases(first, content, _literals(data.tasks, first)))
     return Worlds(make, second, robust, content.digest if content else str(engine))
 
 
@@ -167,13 +168,12 @@ def _faults(answer: Answer) -> Iterator[str]:
         yield f"gold returns more rows or bytes than are kept: {len(answer.table.rows)} rows are"
 
 
-def _literals(tasks: Sequence[Task], make: Callable[[], Engine]) -> Mapping[str, set[str | int | float]]:
+def _literals(tasks: Sequence[Task], engine: Engine) -> Mapping[str, set[str | int | float]]:
     """The values that the golds name, by database: second contents keep them. A task without one says so when played."""
     found: dict[str, set[str | int | float]] = defaultdict(set)
-    with make() as engine:
-        for task in tasks:
-            with contextlib.suppress(DataError):
-                found[database(task, engine)] |= literals(task.gold, engine.dialect)
+    for task in tasks:
+        with contextlib.suppress(DataError):
+            found[database(task, engine)] |= literals(task.gold, engine.dialect)
     return found
 
 

@@ -15,6 +15,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 
+from intercode.sqltext import clock
+
 Row = tuple[object, ...]
 
 _CLOSE, _ZERO = 1e-6, 1e-12
@@ -56,15 +58,8 @@ def _plain(value: object) -> Hashable:
     if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, timedelta):
-        return _clock(value)
+        return clock(value)
     return value if isinstance(value, Hashable) else str(value)
-
-
-def _clock(span: timedelta) -> str:
-    sign, span = ("-", -span) if span < timedelta(0) else ("", span)
-    seconds = span.days * 86400 + span.seconds
-    fraction = f".{span.microseconds:06}" if span.microseconds else ""
-    return f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction}"
 
 
 def _clusters(numbers: set[int | float | Decimal]) -> dict[int | float | Decimal, float]:

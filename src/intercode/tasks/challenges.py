@@ -116,7 +116,6 @@ def gold_is(task: Task) -> str:
 
 
 def _challenge(task: Task, assets: Path | None, odd: str | None, furnished: bool) -> Challenge:
-    gold_is(task)
     found = _assets(task, assets)
     return Challenge(found, needs_network(task), None if found or furnished else needs_file(task), odd)
 
