@@ -177,11 +177,13 @@ def server_of(engine: Any) -> int:
     return found[0] if found else 0
 
 
-def kill_server(engine: Any) -> None:
-    """And wait until it has gone."""
+def kill_server(engine: Any) -> int:
+    """And wait until it has gone; gives the process that it was."""
     pid = server_of(engine)
+    assert pid, "no server to kill"
     os.kill(pid, signal.SIGKILL)
     assert wait_until(lambda: server_of(engine) != pid)
+    return pid
 
 
 def plays(env: Any, task: str, *actions: str) -> Any:

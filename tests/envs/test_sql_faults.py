@@ -54,8 +54,7 @@ def killing(env: Any, times: int) -> Iterator[list[int]]:
         while len(killed) < times and not over.wait(0.01):
             pid = server_of(env._engine)
             if pid and pid not in killed and not over.wait(0.5):
-                kill_server(env._engine)
-                killed.append(pid)
+                killed.append(kill_server(env._engine))
 
     thread = threading.Thread(target=strike)
     thread.start()
