@@ -80,7 +80,7 @@ ATTACKS = [
         "kept",
         "left",
         ("SET sql_mode = 'ANSI_QUOTES'",),
-        probe='SELECT "id" > 0, "nowhere" FROM tree',
+        probe='SELECT COUNT(*) FROM "tree"',
     ),
     Attack("locks", ("mariadb",), "kept", "harms", ("LOCK TABLES mark WRITE",)),
     Attack("prepared statement", ("mariadb",), "kept", "left", ("PREPARE s FROM 'SELECT 7'",), probe="EXECUTE s"),
@@ -176,7 +176,7 @@ def test_it_does_not_pay_and_does_not_harm(worker: Callable[[str], Any], engine:
         assert info["exit_code"] == 1, "it is refused"
     env.reset(options={"task": "count"})
     if attack.probe:
-        assert "Error" in (seen := env.step(attack.probe)[0]) or "nowhere" in seen
+        assert env.step(attack.probe)[4]["exit_code"] == 1
     env.step(GOLDS["count"])
     assert env.step("submit")[1] == 1.0
     for task in ("words", "weights", "kinds"):
@@ -293,8 +293,8 @@ def test_without_the_protection_it_works(unprotected: Callable[..., Any], engine
         assert info["exit_code"] == 0
     elif attack.sign == "left":
         env.reset(options={"task": "count"})
-        seen, *_, info = env.step(attack.probe)
-        assert info["exit_code"] == 0 or "nowhere" in seen
+        *_, info = env.step(attack.probe)
+        assert info["exit_code"] == 0
     else:
         assert not honest(env)
 
