@@ -199,11 +199,10 @@ def test_a_gold_reads_any_database(engine: Engine) -> None:
 
 
 def test_a_gold_is_not_shadowed_by_the_agents_session(engine: Engine) -> None:
-    do(engine, "CREATE TEMPORARY TABLE plant2 AS SELECT 'fake' AS name")
-    engine.open("garden_1")
-    do(engine, "CREATE TEMPORARY TABLE IF NOT EXISTS bed (id INT, name VARCHAR(9))")
+    do(engine, "CREATE TEMPORARY TABLE secret AS SELECT 'fake' AS word")
     table = engine.run_gold("vault", "SELECT word FROM secret").table
     assert table is not None
+    assert table.rows == (("sesame",),)
 
 
 def test_a_gold_cannot_write(engine: Engine) -> None:

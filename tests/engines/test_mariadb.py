@@ -179,7 +179,7 @@ def test_a_session_ends_with_the_episode(mariadb: Engine) -> None:
 
 
 def test_a_shadow_of_a_table_does_not_reach_golds(mariadb: Engine) -> None:
-    do(mariadb, "CREATE TEMPORARY TABLE bed2 (a INT)")
+    do(mariadb, "CREATE TEMPORARY TABLE bed AS SELECT 9 AS id")
     table = mariadb.run_gold("vault", "SELECT COUNT(*) FROM garden_1.bed").table
     assert table is not None
     assert table.rows == ((2,),)
