@@ -74,7 +74,7 @@ def test_a_death_that_does_not_happen_again_is_the_machines_fault(make: Any, ser
 
 
 def test_an_action_that_kills_every_server_is_the_agents_fault(make: Any, servers: Pool) -> None:
-    env = make("count", GOLDS["count"], seconds=1.5)
+    env = make("count", GOLDS["count"], seconds=10)
     with killing(env, times=2) as killed:
         observation, reward, terminated, truncated, info = env.step(LONG[servers.engine])
     assert len(killed) == 2
@@ -84,7 +84,7 @@ def test_an_action_that_kills_every_server_is_the_agents_fault(make: Any, server
 
 
 def test_nothing_that_was_earned_before_is_kept_under_the_papers_protocol(make: Any, servers: Pool) -> None:
-    env = make("kinds", protocol="paper", seconds=1.5)
+    env = make("kinds", protocol="paper", seconds=10)
     assert env.step("SELECT kind, COUNT(*) FROM tree WHERE kind <> 'plum' GROUP BY kind ORDER BY 2 DESC")[1] == 0.75
     with killing(env, times=2):
         _, reward, terminated, _, info = env.step(LONG[servers.engine])
@@ -128,16 +128,16 @@ def test_a_death_is_an_error_of_the_run_and_no_reward(make: Any, servers: Pool) 
     tasks = [task for task in env.tasks if task.id in ("count", "lost", "kinds")]
     with killing_at(env, "lost"):
         episodes = evaluate(lambda: env, agent, tasks=tasks)
-    found = {episode.task: (episode.reward, (episode.error or "")[:40]) for episode in episodes}
-    assert found["lost"] == (None, "sandbox: " + found["lost"][1].removeprefix("sandbox: "))
-    assert "died" in str(next(episode.error for episode in episodes if episode.task == "lost"))
+    reward, error = next((episode.reward, episode.error or "") for episode in episodes if episode.task == "lost")
+    assert reward is None
+    assert error.startswith("sandbox: ")
+    assert "died" in error
 
 
 @contextmanager
 def killing_at(env: Any, task: str) -> Iterator[None]:
     def strike() -> None:
         if wait_until(lambda: env._task is not None and env.task.id == task and env.turn == 1):
-            wait_until(lambda: False, 0.3)
             kill_server(env._engine)
 
     thread = threading.Thread(target=strike)
@@ -150,7 +150,7 @@ def test_a_reward_function_cannot_turn_a_dead_server_into_a_success(make: Any, s
     def always(agent: Table | None, gold: Table | None, task: Task) -> Score:
         return Score(1.0, True)
 
-    env = make("count", reward=always, seconds=1.5)
+    env = make("count", reward=always, seconds=10)
     with killing(env, times=2):
         _, reward, _, _, info = env.step(LONG[servers.engine])
     assert (reward, info["score"]) == (0.0, Score(0.0, False))
