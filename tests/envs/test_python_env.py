@@ -71,7 +71,10 @@ def settings(folder: Path) -> Callable[..., Setting]:
     made: dict[str, Setting] = {}
 
     def prepare(**options: Any) -> Setting:
-        return made.setdefault(repr(options), intercode.prepare("python", data=str(folder), **options))
+        key = repr(sorted(options.items()))
+        if key not in made:
+            made[key] = intercode.prepare("python", data=str(folder), **options)
+        return made[key]
 
     return prepare
 
