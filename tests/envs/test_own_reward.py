@@ -11,7 +11,12 @@ import intercode
 from intercode.errors import UsageError
 from intercode.types import Score
 
-PLAYED = {"bash": ["submit"], "sql": ["SELECT 1", "submit"], "python": ["def f(x): return x", "submit f"], "ctf": ["submit flag"]}
+PLAYED = {
+    "bash": ["submit"],
+    "sql": ["SELECT 1", "submit"],
+    "python": ["def f(x): return x", "submit f"],
+    "ctf": ["submit flag"],
+}
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 
