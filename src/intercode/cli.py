@@ -65,7 +65,11 @@ _world = _stack(
     ),
     click.option("--dump", type=click.Path(exists=True), help="sql: a MySQL dump with the databases."),
     click.option("--databases", type=click.Path(exists=True), help="sql: a folder of databases, NAME.sql or NAME.sqlite."),
-    click.option("--engine", metavar="sqlite|mariadb|URL", help="sql: the server. [sqlite; mariadb for a MySQL dump]"),
+    click.option(
+        "--engine",
+        metavar="sqlite|mariadb|URL",
+        help="sql: the server. [sqlite; mariadb for a MySQL dump where it is installed]",
+    ),
     click.option("--handicap", is_flag=True, help="sql: show the schema in the first observation."),
     click.option("--robust", is_flag=True, help="sql: play each solved task on second contents as well, and report it."),
     click.option("--assets", type=click.Path(exists=True), help="ctf: a folder with ID/ or ID.tar, the files of each task."),
