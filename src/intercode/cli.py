@@ -76,13 +76,13 @@ _world = _stack(
     click.option("--all", "everything", is_flag=True, help="ctf: keep tasks that need a network, files or another gold."),
     click.option("--limit", type=click.IntRange(1), help="Only the first N tasks."),
 )
+_protocol = click.option("--protocol", type=click.Choice(["submit", "paper"]), default="submit", show_default=True)
 _scoring = _stack(
-    click.option("--protocol", type=click.Choice(["submit", "paper"]), default="submit", show_default=True),
-    click.option("--reward", type=click.Choice(["exact", "paper"]), help="[exact; paper under --protocol paper]"),
+    click.option("--reward", type=click.Choice(["exact", "paper"]), help="[exact; paper under the paper's protocol]"),
     click.option(
         "--session",
         type=click.Choice(["persistent", "stateless"]),
-        help="[persistent; stateless under --protocol paper]",
+        help="[persistent; stateless under the paper's protocol]",
     ),
     click.option(
         "--tell",
@@ -135,6 +135,7 @@ def _module(context: click.Context, parameter: click.Parameter, name: str) -> st
 )
 @click.option("--max-tokens", type=click.IntRange(1), help="Stop the run at this many tokens.")
 @click.option("--max-seconds", type=click.FloatRange(0, min_open=True), help="Stop the run after this time.")
+@_protocol
 @_scoring
 @_workers
 @click.option("--out", type=click.Path(), help="Run folder. [runs/ENV-AGENT-TIME]")
@@ -153,6 +154,7 @@ def evaluate(env: str, as_json: bool, out: str | None, resume: bool, workers: in
 @click.argument("predictions", type=click.Path(exists=True, dir_okay=False))
 @click.option("--env", callback=_module, required=True, metavar="ENV", help="bash, sql, python, ctf, or module:Class.")
 @_world
+@_protocol
 @_scoring
 @_workers
 @click.option("--out", type=click.Path(), help="Run folder. [runs/ENV-static-TIME]")
@@ -187,6 +189,7 @@ def _carry_out(evaluation: Evaluation, out: str | None, *, resume: bool, workers
 @main.command()
 @click.argument("env", callback=_module)
 @_world
+@_protocol
 @_scoring
 @_workers
 @_json
