@@ -10,15 +10,15 @@ import contextlib
 import functools
 import json
 import os
-import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from families import alive, family, wait_until
+from kept import needs_bwrap
 
 import intercode
 from intercode.engines import Databases, databases, mariadbd
@@ -88,8 +88,7 @@ def write(folder: Path, tasks: list[dict[str, Any]] | None = None) -> Path:
 
 
 def skip_unless_there(engine: str) -> None:
-    if shutil.which("bwrap") is None:
-        pytest.skip("bubblewrap is not installed")
+    needs_bwrap()
     if engine == "mariadb" and (why := mariadbd.missing()):
         pytest.skip(why)
 
@@ -122,8 +121,7 @@ class Pool:
         self.engine = engine
         self._made: list[tuple[str, SqlEnv]] = []
 
-    @contextlib.contextmanager
-    def lent(self) -> Iterator[Any]:
+    def lent(self) -> Callable[..., Any]:
         """A maker of environments, none of them given twice; with a task it has begun, and taken the actions."""
         free = list(self._made)
 
@@ -139,7 +137,7 @@ class Pool:
                 env.step(action)
             return env
 
-        yield make
+        return make
 
     def _new(self, key: str, options: dict[str, Any]) -> tuple[str, SqlEnv]:
         env: Any = prepared(self.engine, **options)()

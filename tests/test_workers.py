@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kept import needs_bwrap
 
 from intercode.runner.evaluation import Evaluation
 
@@ -39,8 +39,7 @@ def results(folder: Path, workers: int, **options: Any) -> dict[tuple[str, int],
     ids=str,
 )
 def test_one_worker_and_eight_have_equal_results(tmp_path: Path, options: dict[str, Any]) -> None:
-    if shutil.which("bwrap") is None:
-        pytest.skip("bubblewrap is not installed")
+    needs_bwrap()
     alone, many = results(tmp_path / "alone", 1, **options), results(tmp_path / "many", 8, **options)
     assert len(alone) == 50 * options.get("epochs", 1)
     assert many == alone

@@ -158,8 +158,7 @@ def worker() -> Iterator[Callable[[str], Any]]:
     def get(engine: str) -> Any:
         if engine not in envs:
             pools[engine] = Pool(engine)
-            with pools[engine].lent() as make:
-                envs[engine] = make(seconds=2)
+            envs[engine] = pools[engine].lent()(seconds=2)
         return envs[engine]
 
     yield get
@@ -325,7 +324,8 @@ ENDLESS = {
 
 @pytest.mark.parametrize(("engine", "name"), ENDLESS, ids=str)
 def test_a_statement_without_end_is_stopped_in_time_and_harms_nobody(engine: str, name: str) -> None:
-    with pool(engine) as own, own.lent() as make:
+    with pool(engine) as own:
+        make = own.lent()
         for seconds in (0.2, 0.6):  # the longer limit is the control: it does go on
             env = make("count", "DELETE FROM picking", seconds=seconds)
             began = time.monotonic()

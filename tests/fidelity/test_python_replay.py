@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kept import needs_bwrap
 
 pytestmark = pytest.mark.fidelity
 
 
 @pytest.fixture(scope="module")
 def scripts(public_data: Path, measure: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any]]:
-    if shutil.which("bwrap") is None:
-        pytest.skip("bubblewrap is not installed")
+    needs_bwrap()
     for needed in ("mbpp/ic_mbpp.json", "recorded/ic_python_multiturn_gpt-3.5_7_turns.json"):
         if not (public_data / needed).exists():
             pytest.skip(f"no public data for Python: INTERCODE_DATA has no {needed}")
