@@ -168,11 +168,15 @@ def servers_below(pid: int) -> list[int]:
     return found
 
 
-def server_of(engine: Any) -> int:
-    """The process of an engine's server, as this machine numbers it; 0 if there is none just now."""
+def servers_of(engine: Any) -> list[int]:
+    """The processes of an engine's server, as this machine numbers them: one, or none just now."""
     sandbox = engine._server.sandbox if engine.dialect == "mysql" else engine._sandbox
-    found = servers_below(sandbox._wall.wall._bwrap.pid)
-    return found[0] if found else 0
+    return servers_below(sandbox._wall.wall._bwrap.pid)
+
+
+def server_of(engine: Any) -> int:
+    """0 if there is none just now."""
+    return next(iter(servers_of(engine)), 0)
 
 
 def kill_server(engine: Any) -> int:

@@ -6,9 +6,9 @@ import time
 
 import pytest
 from asking import ask, do, refused, rows
+from garden import make
 
-from intercode.engines import Caps, Databases, Engine, mariadbd, sqlite
-from intercode.engines.mariadb import MariadbEngine
+from intercode.engines import Caps, Databases, Engine
 from intercode.errors import ForkError, UsageError
 
 CROSS = "SELECT COUNT(*) FROM seed a, seed b, seed c, seed d, seed e"
@@ -123,17 +123,9 @@ def test_a_long_result_is_cut(engine: Engine) -> None:
     assert rows(engine, STATE) == PRISTINE
 
 
-def capped(name: str, sources: Databases, caps: Caps) -> Engine:
-    if name == "sqlite":
-        return sqlite.SqliteEngine(sqlite.prepare(sources), sources, caps=caps)
-    if why := mariadbd.missing():
-        pytest.skip(why)
-    return MariadbEngine(mariadbd.prepare(sources), caps=caps)
-
-
 @pytest.mark.parametrize("name", ["mariadb", "sqlite"])
 def test_rows_and_bytes_have_caps(name: str, sources: Databases) -> None:
-    with capped(name, sources, Caps(rows=10, bytes=4000)) as engine:
+    with make(name, sources, Caps(rows=10, bytes=4000)) as engine:
         engine.open("garden_1")
         exact = ask(engine, "SELECT n FROM seed WHERE n < 10").table
         above = ask(engine, "SELECT n FROM seed WHERE n < 11").table
@@ -277,5 +269,5 @@ def test_a_closed_engine_says_so(own: Engine) -> None:
 
 
 def test_an_episode_begins_with_open(engine: Engine, sources: Databases) -> None:
-    with capped(engine.facts()["engine"], sources, Caps()) as fresh, pytest.raises(UsageError, match="open"):
+    with make(engine.facts()["engine"], sources) as fresh, pytest.raises(UsageError, match="open"):
         fresh.run("SELECT 1", seconds=1)
