@@ -76,6 +76,14 @@ TASKS: list[dict[str, Any]] = [
 ]
 GOLDS = {task["id"]: task["gold"] for task in TASKS}
 
+ENDLESS = {
+    "sqlite": "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT COUNT(*) FROM r",
+    "mariadb": "SELECT SLEEP(60)",
+}
+"""Statements of which no test sees the end."""
+CONSTANT = "SELECT 'apple', 160 UNION SELECT 'pear', 43 UNION SELECT 'plum', 9 UNION SELECT 'quince', 6"
+"""What the gold of `weights` returns on the first contents."""
+
 
 def write(folder: Path, tasks: list[dict[str, Any]] | None = None) -> Path:
     """The data folder; tasks are played on `orchard` unless they say otherwise."""

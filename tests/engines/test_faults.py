@@ -14,15 +14,10 @@ import pytest
 from asking import do, rows
 from families import wait_until
 from garden import make
-from orchard import servers_of
+from orchard import ENDLESS, servers_of
 
 from intercode.engines import Databases, Engine, sqlite
 from intercode.errors import SandboxDied
-
-LONG = {
-    "mariadb": "SELECT SLEEP(60)",
-    "sqlite": "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT COUNT(*) FROM r",
-}
 
 
 def stopped(pid: int) -> bool:
@@ -134,7 +129,7 @@ def test_a_server_killed_at_random_moments(name: str, sources: Databases) -> Non
                 episodes(engine, killer)
             else:
                 with pytest.raises(SandboxDied):
-                    engine.run(LONG[name], seconds=30)
+                    engine.run(ENDLESS[name], seconds=30)
             killer.join()
             engine.open("garden_1")
             assert rows(engine, "SELECT COUNT(*) FROM plant") == [(3,)]

@@ -5,17 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from orchard import GOLDS, Pool, plays, skip_unless_there, write
+from orchard import ENDLESS, GOLDS, Pool, plays, skip_unless_there, write
 
 import intercode
 from intercode.errors import DataError, UsageError
 from intercode.types import Score, Table, Task
 
 KEYS = {"exit_code", "timed_out", "truncated_output", "session_lost"}
-ENDLESS = {
-    "sqlite": "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT COUNT(*) FROM r",
-    "mariadb": "SELECT SLEEP(60)",
-}
 MANY = "SELECT a.id FROM picking a, picking b, picking c, picking d, picking e, picking f"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from families import wait_until
-from orchard import GOLDS, Pool, kill_server, orchard_databases, plays, pool, server_of
+from orchard import ENDLESS, GOLDS, Pool, kill_server, orchard_databases, plays, pool, server_of
 
 from intercode.engines import Engine, sqlite
 from intercode.envs.golds import Golds
@@ -23,10 +23,6 @@ from intercode.types import Score, Table, Task
 
 pytestmark = pytest.mark.slow
 
-LONG = {
-    "sqlite": "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT COUNT(*) FROM r",
-    "mariadb": "SELECT SLEEP(60)",
-}
 GREEDY = (
     "TABLE {} AS WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < {}) SELECT zeroblob(1000000) FROM r"
 )
@@ -56,7 +52,7 @@ def killing(env: Any, times: int) -> Iterator[list[int]]:
 def test_a_death_that_does_not_happen_again_is_the_machines_fault(sql: Any, servers: Pool) -> None:
     env = sql("count", "DELETE FROM picking", seconds=1.5)
     with killing(env, times=1) as killed, pytest.raises(SandboxDied, match="did not happen again"):
-        env.step(LONG[servers.engine])
+        env.step(ENDLESS[servers.engine])
     assert len(killed) == 1
     assert plays(env, "count", GOLDS["count"]).success
 
@@ -64,7 +60,7 @@ def test_a_death_that_does_not_happen_again_is_the_machines_fault(sql: Any, serv
 def test_an_action_that_kills_every_server_is_the_agents_fault(sql: Any, servers: Pool) -> None:
     env = sql("count", GOLDS["count"], seconds=10)
     with killing(env, times=2) as killed:
-        observation, reward, terminated, truncated, info = env.step(LONG[servers.engine])
+        observation, reward, terminated, truncated, info = env.step(ENDLESS[servers.engine])
     assert len(killed) == 2
     assert (reward, terminated, truncated, info["ended"]) == (0.0, True, False, "agent_fault")
     assert (info["score"].success, observation) == (False, "[the sandbox did not survive this action]")
@@ -75,7 +71,7 @@ def test_nothing_that_was_earned_before_is_kept_under_the_papers_protocol(sql: A
     env = sql("kinds", protocol="paper", seconds=10)
     assert env.step("SELECT kind, COUNT(*) FROM tree WHERE kind <> 'plum' GROUP BY kind ORDER BY 2 DESC")[1] == 0.75
     with killing(env, times=2):
-        _, reward, terminated, _, info = env.step(LONG[servers.engine])
+        _, reward, terminated, _, info = env.step(ENDLESS[servers.engine])
     assert (reward, terminated, info["ended"], info["score"].reward) == (0.0, True, "agent_fault", 0.0)
 
 
@@ -109,7 +105,7 @@ def test_a_death_is_an_error_of_the_run_and_no_reward(sql: Any, servers: Pool) -
     env = sql(seconds=1.5)
 
     def agent(task: Task, protocol: str) -> Moves:
-        yield Act(LONG[servers.engine] if task.id == "lost" else task.gold)
+        yield Act(ENDLESS[servers.engine] if task.id == "lost" else task.gold)
         yield Act("submit")
 
     agent.needs_model = False  # type: ignore[attr-defined]
@@ -140,7 +136,7 @@ def test_a_reward_function_cannot_turn_a_dead_server_into_a_success(sql: Any, se
 
     env = sql("count", reward=always, seconds=10)
     with killing(env, times=2):
-        _, reward, _, _, info = env.step(LONG[servers.engine])
+        _, reward, _, _, info = env.step(ENDLESS[servers.engine])
     assert (reward, info["score"]) == (0.0, Score(0.0, False))
 
 
@@ -177,7 +173,11 @@ def cramped() -> Iterator[Callable[[type[sqlite.SqliteEngine]], Any]]:
 def test_an_agent_that_ends_its_server_at_the_memory_limit_is_at_fault(cramped: Any) -> None:
     env = cramped(Cramped)
     env.reset(options={"task": "count"})
-    for action in ("CREATE " + GREEDY.format("on_disk", 170), "CREATE TEMP " + GREEDY.format("in_memory", 110), LONG["sqlite"]):
+    for action in (
+        "CREATE " + GREEDY.format("on_disk", 170),
+        "CREATE TEMP " + GREEDY.format("in_memory", 110),
+        ENDLESS["sqlite"],
+    ):
         _, reward, terminated, _, info = env.step(action)
         if terminated:
             break

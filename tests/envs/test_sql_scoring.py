@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from orchard import ENGINES, GOLDS, plays, prepared, skip_unless_there, write
+from orchard import CONSTANT, ENDLESS, ENGINES, GOLDS, plays, prepared, skip_unless_there, write
 
 import intercode
 from intercode.agents import Act, Moves, Step, gold, noop
@@ -20,8 +20,6 @@ from intercode.errors import DataError, UsageError
 from intercode.runner.check import check
 from intercode.runner.run import evaluate
 from intercode.types import Task
-
-CONSTANT = "SELECT 'apple', 160 UNION SELECT 'pear', 43 UNION SELECT 'plum', 9 UNION SELECT 'quince', 6"
 
 
 @pytest.mark.parametrize(
@@ -198,10 +196,9 @@ def test_a_gold_without_end_is_found_and_the_server_lives_on(tmp_path: Path) -> 
     """Neither one that the server can stop, nor one that it cannot."""
     skip_unless_there("sqlite")
     content = databases(write(tmp_path / "data") / "databases")
-    endless = "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT COUNT(*) FROM r"
     stuck = "SELECT instr(hex(zeroblob(9000000)), hex(zeroblob(4000000)) || '1')"
     with engine_maker("sqlite", content)() as engine:
-        for gold in (endless, stuck):
+        for gold in (ENDLESS["sqlite"], stuck):
             assert engine.run_gold("orchard", gold, seconds=0.2).timed_out
             engine.open("orchard")
             table = engine.run("SELECT COUNT(*) FROM tree", seconds=5).table
@@ -278,7 +275,7 @@ def test_a_server_named_by_its_url_has_no_second_contents_and_takes_no_databases
     assert "secret" not in str(told.value)
 
 
-def test_prepare_is_shared_and_golds_are_executed_once(tmp_path: Path) -> None:
+def test_prepare_is_shared_and_golds_are_executed_once() -> None:
     setting = prepared("sqlite")
     one: Any = setting()
     other: Any = setting()
