@@ -120,8 +120,6 @@ def test_rights_do_not_reach_a_database_of_a_similar_name(tmp_path_factory: pyte
     """In GRANT an underscore stands for any character, unless it is quoted."""
     if why := mariadbd.missing():
         pytest.skip(why)
-    from intercode.engines import databases
-
     folder = tmp_path_factory.mktemp("similar")
     for name in ("a_b", "axb"):
         (folder / f"{name}.sql").write_text("CREATE TABLE t (a INT); INSERT INTO t VALUES (1);")

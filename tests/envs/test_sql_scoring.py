@@ -147,7 +147,7 @@ BROKEN = [
     {"id": "moody", "query": "Print a number.", "gold": "SELECT {random}"},
     {"id": "lost", "query": "Print the attic.", "gold": "SELECT 1", "db": "attic"},
     {"id": "constant", "query": "Print one, anywhere.", "gold": "SELECT 1", "general": True},
-    {"id": "empty", "query": "Print nothing.", "gold": ""},
+    {"id": "empty", "query": "Print nothing.", "gold": ";"},
     {"id": "twice", "query": "print the TREES.", "gold": "SELECT id FROM tree WHERE id > 0"},
     {"id": "shuffled", "query": "Print them as they fall.", "gold": "SELECT id FROM tree ORDER BY {random}"},
 ]
@@ -168,7 +168,6 @@ def test_every_planted_fault_is_found_and_the_sound_task_is_not_blamed(engine: s
     skip_unless_there(engine)
     random = "RANDOM()" if engine == "sqlite" else "RAND()"
     planted = [{**task, "gold": task["gold"].format(random=random)} for task in BROKEN]
-    planted[6]["gold"] = ";"
     setting = intercode.prepare("sql", data=str(write(tmp_path / "planted", planted)), engine=engine)
     found = check(setting, setting.tasks)
     whys: dict[str, str] = {}
