@@ -34,7 +34,7 @@ format: setup
 	$(BIN)/ruff check --fix src tests benchmarks examples
 
 bench: setup
-	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	failed=0; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || failed=1; done; exit $$failed
 
 clean:
 	rm -rf .venv build dist

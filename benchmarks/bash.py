@@ -24,101 +24,62 @@ Exit status 1 if a bound is missed. `--json` prints a list of {what, ours, again
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import random
 import resource
-import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
 from functools import partial
-from typing import Any
+
+from measuring.clock import Measure, in_turns, timed
+from measuring.peer import Candidate, Peer, installed
+from measuring.rows import Row, command, finish, skip
 
 from intercode.agents.baselines import gold
 from intercode.env import InterCodeEnv, Setting
 from intercode.envs import prepare
 from intercode.runner.run import evaluate
 
-BLOCKS, ROUNDS, IN_A_ROW = 8, 5, 9
+BLOCKS = 8
 PAIRS, EPOCHS = 5, 4
 TASK = "effective-port"
 THREE = ("x=1", "mkdir /tmp/made", "cd /tmp/made && echo kept > file")
 
-Operation = tuple[Callable[[], object], Callable[[], float]]
-"""What is done before, untimed, and what measures itself."""
-Figures = dict[str, float]
-
-
-@dataclass(frozen=True)
-class Row:
-    what: str
-    ours: float
-    against: float
-    bound: float | None = None
-
-    @property
-    def ratio(self) -> float:
-        return self.ours / self.against
-
-    @property
-    def missed(self) -> bool:
-        return self.bound is not None and self.ratio > self.bound
-
 
 # -- operations ---------------------------------------------------------------------------------------------------------
-
-
-def timed(act: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    act()
-    return time.perf_counter() - started
 
 
 def raw(command: str) -> object:
     return subprocess.run(["bash", "-c", command], capture_output=True)
 
 
-def ours(env: InterCodeEnv, answer: str) -> dict[str, Operation]:
-    """The environment's operations. What comes before is not timed."""
-
-    def begin() -> None:
-        env.reset(options={"task": TASK})
-
-    def step(action: str) -> None:
+def begin(env: InterCodeEnv, *actions: str) -> None:
+    env.reset(options={"task": TASK})
+    for action in actions:
         env.step(action)
 
-    def reset_and_step() -> None:
-        begin()
-        step("x=1")
 
-    def episode() -> None:
-        begin()
-        step(answer)
-        _, reward, *_ = env.step("submit")
-        assert reward == 1.0
+def after(before: Callable[[], object], act: Callable[[], object]) -> Measure:
+    """What comes before is not timed."""
 
-    def three_actions() -> None:
-        begin()
-        for action in THREE:
-            step(action)
+    def measure() -> float:
+        before()
+        return timed(act)
 
-    return {
-        "ls": (nothing, lambda: timed(lambda: step("ls /"))),
-        "x=1": (nothing, lambda: timed(lambda: step("x=1"))),
-        "reset": (reset_and_step, lambda: timed(begin)),
-        "reset, x=1": (reset_and_step, lambda: timed(reset_and_step)),
-        "episode": (reset_and_step, lambda: timed(episode)),
-        "fork": (three_actions, lambda: timed_fork(env)),
-        "fork, close": (three_actions, lambda: timed(lambda: env.fork().close())),
-    }
+    return measure
 
 
-def timed_fork(env: InterCodeEnv) -> float:
+def episode(env: InterCodeEnv, answer: str) -> None:
+    begin(env, answer)
+    _, reward, *_ = env.step("submit")
+    assert reward == 1.0
+
+
+def fork(env: InterCodeEnv) -> float:
+    """Closing is not timed."""
+    begin(env, *THREE)
     started = time.perf_counter()
     twin = env.fork()
     seconds = time.perf_counter() - started
@@ -126,45 +87,26 @@ def timed_fork(env: InterCodeEnv) -> float:
     return seconds
 
 
-def nothing() -> None:
-    pass
-
-
-def operations(env: InterCodeEnv, answer: str, peers: list[Peer]) -> dict[str, Operation]:
-    table: dict[str, Operation] = {
-        "raw ls": (nothing, lambda: timed(lambda: raw("ls /"))),
-        "raw x=1": (nothing, lambda: timed(lambda: raw("x=1"))),
-        **ours(env, answer),
+def ours(env: InterCodeEnv, answer: str) -> dict[str, Measure]:
+    amid, three = partial(begin, env, "x=1"), partial(begin, env, *THREE)
+    return {
+        "ls": lambda: timed(lambda: env.step("ls /")),
+        "x=1": lambda: timed(lambda: env.step("x=1")),
+        "reset": after(amid, lambda: begin(env)),
+        "reset, x=1": after(amid, amid),
+        "episode": after(amid, lambda: episode(env, answer)),
+        "fork": lambda: fork(env),
+        "fork, close": after(three, lambda: env.fork().close()),
     }
-    for peer in peers:
-        table |= {f"{peer.name} {name}": (nothing, partial(peer.measure, name)) for name in peer.operations}
-    return table
 
 
-def block(table: dict[str, Operation], restart: Callable[[], object], chance: random.Random) -> dict[str, list[float]]:
-    samples: dict[str, list[float]] = {name: [] for name in table}
-    for _ in range(ROUNDS):
-        for name in chance.sample(sorted(table), len(table)):
-            restart()
-            before, measure = table[name]
-            for _ in range(IN_A_ROW):
-                before()
-                samples[name].append(measure())
-    return samples
-
-
-def measure_operations(setting: Setting, peers: list[Peer]) -> Figures:
-    """The medians of the quietest block."""
-    env, chance = setting(), random.Random(0)
+def measure_operations(setting: Setting, peers: Sequence[Peer]) -> dict[str, float]:
     answer = next(task.gold for task in setting.tasks if task.id == TASK)
-    try:
-        table = operations(env, answer, peers)
-        restart = table["reset"][0]
-        blocks = [block(table, restart, chance) for _ in range(BLOCKS)]
-    finally:
-        env.close()
-    quietest = min(blocks, key=lambda samples: sum(map(sum, samples.values())))
-    return {name: statistics.median(times) for name, times in quietest.items()}
+    with closing(setting()) as env:
+        table: dict[str, Measure] = {f"raw {each}": partial(timed, partial(raw, each)) for each in ("ls /", "x=1")}
+        for peer in peers:
+            table |= {f"{peer.name} {name}": partial(peer.measure, name) for name in peer.operations}
+        return in_turns(table | ours(env, answer), partial(begin, env, "x=1"), BLOCKS)
 
 
 # -- workers ------------------------------------------------------------------------------------------------------------
@@ -199,19 +141,8 @@ def measure_workers(setting: Setting) -> list[Row]:
 
 # -- peers --------------------------------------------------------------------------------------------------------------
 
-SERVE = """
-import os, sys, time
-replies = os.fdopen(os.dup(1), "w", buffering=1)
-os.dup2(2, 1)
-{setup}
-replies.write("ready\\n")
-for line in sys.stdin:
-    act = operations[line.strip()]
-    started = time.perf_counter()
-    act()
-    replies.write(repr(time.perf_counter() - started) + "\\n")
-"""
 MINI = """
+os.environ["MSWEA_SILENT_STARTUP"] = "1"
 from minisweagent.environments.{module} import {kind}
 env = {kind}()
 def step():
@@ -233,65 +164,20 @@ episode()
 """
 
 
-class Peer:
-    """Another system in an interpreter of its own: it is sent the name of an operation and answers with the seconds."""
-
-    def __init__(self, name: str, python: str, setup: str, operations: tuple[str, ...]) -> None:
-        self.name, self.operations = name, operations
-        environment = {**os.environ, "MSWEA_SILENT_STARTUP": "1"}
-        code = SERVE.format(setup=setup)
-        how: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        self._process = subprocess.Popen([python, "-c", code], env=environment, **how)
-        if self._hear() != "ready":
-            _, words = self._process.communicate()
-            faults = [line for line in words.splitlines() if "Error" in line or "Exception" in line]
-            raise OSError((faults or ["it did not start"])[-1][:200])
-
-    def measure(self, operation: str) -> float:
-        assert self._process.stdin is not None
-        self._process.stdin.write(operation + "\n")
-        self._process.stdin.flush()
-        return float(self._hear())
-
-    def close(self) -> None:
-        self._process.communicate()
-
-    def _hear(self) -> str:
-        assert self._process.stdout is not None
-        return str(self._process.stdout.readline()).strip()
-
-
-def skip(what: str, why: str) -> None:
-    print(f"{what}: skipped, {why}", file=sys.stderr)
-
-
-@contextmanager
-def installed_peers(mini: str | None, first: str | None) -> Iterator[list[Peer]]:
-    known = [
-        ("mini-swe-agent local", mini, MINI.format(module="local", kind="LocalEnvironment"), ("ls",)),
-        ("mini-swe-agent bubblewrap", mini, MINI.format(module="extra.bubblewrap", kind="BubblewrapEnvironment"), ("ls",)),
-        ("intercode-bench docker", first, FIRST, ("ls", "reset", "episode")),
+def candidates(mini: str | None, first: str | None) -> list[Candidate]:
+    bubblewrap = MINI.format(module="extra.bubblewrap", kind="BubblewrapEnvironment")
+    return [
+        Candidate("mini-swe-agent local", mini, MINI.format(module="local", kind="LocalEnvironment"), ("ls",)),
+        Candidate("mini-swe-agent bubblewrap", mini, bubblewrap, ("ls",)),
+        Candidate("intercode-bench docker", first, FIRST, ("ls", "reset", "episode")),
     ]
-    with ExitStack() as stack:
-        found = []
-        for name, python, setup, names in known:
-            if python is None:
-                skip(name, "no interpreter is named for it (see --help)")
-                continue
-            try:
-                found.append(Peer(name, python, setup, names))
-            except OSError as error:
-                skip(name, str(error))
-                continue
-            stack.callback(found[-1].close)
-        yield found
 
 
 # -- the table ----------------------------------------------------------------------------------------------------------
 
 
-def rows(at: Figures, peers: list[Peer]) -> list[Row]:
-    yardstick = at["raw ls"]
+def rows(at: dict[str, float], peers: Sequence[Peer]) -> list[Row]:
+    yardstick = at["raw ls /"]
     table = [
         Row("step `ls /`, against raw", at["ls"], yardstick, 1.0),
         Row("step `x=1`, against raw", at["x=1"], yardstick, 0.1),
@@ -308,36 +194,15 @@ def rows(at: Figures, peers: list[Peer]) -> list[Row]:
     return table
 
 
-def show(table: list[Row]) -> None:
-    print(f"{'':58}{'ours':>11}{'against':>11}{'ratio':>8}{'bound':>8}")
-    for row in table:
-        bound = f"{row.bound:8.3g}" if row.bound else " " * 8
-        mark = "  missed" if row.missed else ""
-        print(f"{row.what:58}{row.ours * 1e3:8.3f} ms{row.against * 1e3:8.3f} ms{row.ratio:8.2f}{bound}{mark}")
-
-
-def as_json(row: Row) -> dict[str, Any]:
-    return {**{key: value for key, value in asdict(row).items() if key != "bound"}, "ratio": row.ratio}
-
-
 def main() -> int:
-    parser = argparse.ArgumentParser(description="What the Bash environment costs against raw subprocesses and peers.")
-    parser.add_argument("--json", action="store_true", help="print a list of {what, ours, against, ratio}, in seconds")
+    parser = command(__doc__)
     parser.add_argument("--mini", default=os.environ.get("MINI_SWE_AGENT_PYTHON"), help="a Python with mini-swe-agent")
     parser.add_argument("--first", default=os.environ.get("INTERCODE_BENCH_PYTHON"), help="a Python with intercode-bench")
-    chosen = parser.parse_args()
+    options = parser.parse_args()
     setting = prepare("bash")
-    with installed_peers(chosen.mini, chosen.first) as peers:
+    with installed(candidates(options.mini, options.first)) as peers:
         table = rows(measure_operations(setting, peers), peers)
-    table += measure_workers(setting)
-    if chosen.json:
-        print(json.dumps([as_json(row) for row in table], indent=1))
-    else:
-        show(table)
-    for row in table:
-        if row.missed:
-            print(f"missed: {row.what}: {row.ratio:.2f} > {row.bound:.3g}", file=sys.stderr)
-    return int(any(row.missed for row in table))
+    return finish(options, [*table, *measure_workers(setting)])
 
 
 if __name__ == "__main__":

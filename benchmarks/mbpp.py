@@ -10,14 +10,13 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from fidelity import data
+from measuring.rows import Row, absent, command, finish
 
 from intercode.agents import Strategy, gold, noop
 from intercode.env import Setting
@@ -46,16 +45,6 @@ def measure(path: Path, workers: int) -> dict[str, Any]:
     return {"tasks": len(exact.tasks), **played, "noop": play(exact, noop, workers), "faults": faults, "repeated": repeated}
 
 
-def missed(figures: dict[str, Any]) -> list[str]:
-    words = {
-        "golds under exact": figures["exact"]["solved"] >= SOLVED,
-        "golds under paper": figures["paper"]["solved"] >= SOLVED,
-        "time of all golds": figures["exact"]["seconds"] < SECONDS,
-        "doing nothing": not figures["noop"]["solved"],
-    }
-    return [name for name, held in words.items() if not held]
-
-
 def show(figures: dict[str, Any]) -> None:
     for name in ("exact", "paper", "noop"):
         row = figures[name]
@@ -67,34 +56,23 @@ def show(figures: dict[str, Any]) -> None:
         print(f"  {task}: {why}")
 
 
-def rows(figures: dict[str, Any]) -> list[dict[str, Any]]:
-    seconds = figures["exact"]["seconds"]
+def rows(figures: dict[str, Any]) -> list[Row]:
+    tasks, least = figures["tasks"], SOLVED / figures["tasks"]
     return [
-        {"what": "all golds of MBPP, against a minute", "ours": seconds, "against": SECONDS, "ratio": seconds / SECONDS},
-        {"what": "golds solved under exact", "ours": figures["exact"]["solved"], "against": figures["tasks"], "ratio": None},
-        {"what": "golds solved under paper", "ours": figures["paper"]["solved"], "against": figures["tasks"], "ratio": None},
+        Row("all golds of MBPP, against a minute", figures["exact"]["seconds"], SECONDS, 1),
+        Row("golds solved under exact", figures["exact"]["solved"], tasks, least, floor=True, unit=""),
+        Row("golds solved under paper", figures["paper"]["solved"], tasks, least, floor=True, unit=""),
+        Row("solved by doing nothing", figures["noop"]["solved"], tasks, 0, unit=""),
     ]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--json", action="store_true", help="print the rows as one JSON list")
-    parser.add_argument("--out", type=Path, help="write all figures there, as JSON")
-    parser.add_argument("--workers", type=int, default=2)
-    options = parser.parse_args()
+    options = command(__doc__, out=True, workers=True).parse_args()
     path = data.folder() / "mbpp" / "ic_mbpp.json"
-    if not path.exists():
-        print(f"skipped: {path} is not there; set INTERCODE_DATA", file=sys.stderr)
-        if options.json:
-            print("[]")
+    if absent(options, path):
         return 0
     figures = measure(path, options.workers)
-    print(json.dumps(rows(figures), indent=1)) if options.json else show(figures)
-    if options.out:
-        options.out.write_text(json.dumps(figures, indent=1))
-    for words in missed(figures):
-        print(f"missed: {words}", file=sys.stderr)
-    return int(bool(missed(figures)))
+    return finish(options, rows(figures), show=lambda: show(figures), details=figures)
 
 
 if __name__ == "__main__":

@@ -2,24 +2,27 @@
 
     python benchmarks/memory.py [--count 300] [--json]
 
-Each sandbox has a wall of its own and has run one command. Against it stands an idle `bash` of the same machine. Target:
-at most 10 MiB a sandbox with 300 alive. Shared pages are counted by share (PSS), so the figure falls as their number grows.
+Each sandbox has a wall of its own and has run one command. Against it stands an idle `bash` of the same machine. Exit status 1
+if a sandbox holds more than 10 MiB while at least 300 are alive. Shared pages are counted by share (PSS), so the figure falls
+as their number grows.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import re
 import subprocess
+import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+
+from measuring.rows import Row, command, finish
 
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template, base
 
+ALIVE, MOST = 300, 10.0
+"""How many sandboxes the bound is for, and the MiB that each may hold."""
 _MIB = 1 << 20
 
 
@@ -68,24 +71,17 @@ def _pss(text: str) -> int:
     return int(found[1]) << 10 if found else 0
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=300)
-    parser.add_argument("--json", action="store_true", help="print the row as JSON")
+def main() -> int:
+    parser = command(__doc__)
+    parser.add_argument("--count", type=int, default=ALIVE)
     options = parser.parse_args()
     ours, bash = weigh(options.count), idle_bash()
-    row: dict[str, Any] = {
-        "what": f"PSS of one of {options.count} sandboxes, MiB",
-        "ours": ours,
-        "against": bash,
-        "ratio": ours / bash,
-    }
-    print(
-        json.dumps([row], indent=1)
-        if options.json
-        else f"{row['what']}: {ours:.2f} (target: at most 10); an idle bash: {bash:.2f}"
-    )
+    fault = f"a sandbox holds {ours:.2f} MiB, more than {MOST:g}"
+    faults = [fault] if options.count >= ALIVE and ours > MOST else []
+    row = Row(f"PSS of one of {options.count} sandboxes, MiB", ours, bash, unit="")
+    words = f"{row.what}: {ours:.2f} (target: at most {MOST:g}); an idle bash: {bash:.2f}"
+    return finish(options, [row], show=lambda: print(words), faults=faults)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

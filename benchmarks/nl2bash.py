@@ -4,24 +4,25 @@
     exact, persistent    every deterministic gold must pass, with `submit`
     noop, false          the floor: what the reward pays for no answer at all
 
-`python benchmarks/nl2bash.py [--json] [--out FILE] [--workers N]` needs the public data and `intercode image build nl2bash`.
+`python benchmarks/nl2bash.py [--json] [--out FILE] [--workers N]` is skipped without the public data or the image
+(`intercode image build nl2bash`); exit status 1 if a deterministic gold misses, or too many do under the paper's protocol.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from fidelity import data
+from fidelity.floor import constant
+from measuring.rows import Row, absent, command, finish, table
 
-from intercode.agents import SUBMIT, Act, Moves, Strategy, gold, noop
+from intercode.agents import Strategy, gold, noop
 from intercode.env import InterCodeEnv, Setting
 from intercode.envs import prepare
 from intercode.runner.check import check
@@ -33,18 +34,11 @@ TRIES, MOST, BESIDE, PAUSE = 20, 100, 5, 0.1
 beside it on the machine (`ls -l /` shows how many there are), and the seconds between."""
 FIRST_SYSTEM = 194
 """How many golds reach 1 against themselves in the first system; six do not (data/README.md)."""
+AT_LEAST = 191
+"""How many must here, under the paper's protocol."""
 MODES: dict[str, dict[str, Any]] = {"paper": {"protocol": "paper"}, "exact": {"reward": "exact", "session": "persistent"}}
 
-
-def false(_task: Task, protocol: str) -> Moves:
-    """Answer `false`, which prints nothing and changes nothing."""
-    yield Act("false")
-    if protocol == SUBMIT:
-        yield Act(SUBMIT)
-
-
-false.needs_model = False  # type: ignore[attr-defined]
-AGENTS: dict[str, Strategy] = {"gold": gold, "noop": noop, "false": false}
+AGENTS: dict[str, Strategy] = {"gold": gold, "noop": noop, "false": constant("false")}
 
 
 @dataclass(frozen=True)
@@ -122,47 +116,40 @@ def _apart(env: InterCodeEnv, task: Task, beside: int) -> object:
             other.wait()
 
 
-def rows(mode: str, results: Sequence[Result]) -> Iterator[dict[str, Any]]:
+def rows(mode: str, results: Sequence[Result]) -> Iterator[Row]:
     played = {name: [episode for result in results for episode in result.episodes[name]] for name in AGENTS}
     tasks, solved = len(played["gold"]), sum(episode.success for episode in played["gold"])
-    bound = FIRST_SYSTEM if mode == "paper" else tasks - sum(len(result.misses) for result in results)
-    yield _row(f"{mode}: golds solved of {tasks}", solved, bound)
+    what = f"{mode}: golds solved of {tasks}"
+    if mode == "paper":
+        yield Row(what, solved, FIRST_SYSTEM, AT_LEAST / FIRST_SYSTEM, floor=True, unit="")
+    else:
+        yield Row(what, solved, tasks - sum(len(result.misses) for result in results), unit="")
     for name in ("noop", "false"):
         won = sum(episode.success for episode in played[name])
         mean = sum(episode.reward or 0.0 for episode in played[name]) / tasks
-        yield _row(f"{mode}: {name} solved of {tasks}, against golds", won, solved)
-        yield _row(f"{mode}: {name} mean reward, against golds", round(mean, 3), 1.0)
+        yield Row(f"{mode}: {name} solved of {tasks}, against golds", won, solved, unit="")
+        yield Row(f"{mode}: {name} mean reward, against golds", round(mean, 3), 1.0, unit="")
 
 
-def _row(what: str, ours: float, against: float) -> dict[str, Any]:
-    return {"what": what, "ours": ours, "against": against, "ratio": round(ours / against, 3)}
+def show(found: Sequence[Row], misses: Mapping[str, Sequence[Miss]]) -> None:
+    table(found)
+    for mode, missed in misses.items():
+        print(f"\n{mode}: {len(missed)} golds missed, {sum(miss.deterministic for miss in missed)} of them deterministic")
+        for miss in missed:
+            print(f"  {miss}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--json", action="store_true", help="print the rows as one JSON list")
-    parser.add_argument("--out", type=Path, help="write the misses of each mode there, as JSON")
-    parser.add_argument("--workers", type=int, default=2)
-    options = parser.parse_args()
+def main() -> int:
+    options = command(__doc__, out=True, workers=True).parse_args()
+    if absent(options, *data.files(), why=data.no_image()):
+        return 0
     results = {mode: [measure(mode, number, options.workers) for number in data.FILE_SYSTEMS] for mode in MODES}
-    table = [row for mode in MODES for row in rows(mode, results[mode])]
+    found = [row for mode in MODES for row in rows(mode, results[mode])]
     misses = {mode: [miss for result in results[mode] for miss in result.misses] for mode in MODES}
-    if options.out:
-        options.out.write_text(json.dumps({mode: [asdict(miss) for miss in misses[mode]] for mode in MODES}))
-    if options.json:
-        print(json.dumps(table))
-        return
-    for row in table:
-        print(f"{row['what']:44} {row['ours']:8g} {row['against']:8g} {row['ratio']:7.3f}")
-    for mode in MODES:
-        show(mode, misses[mode])
-
-
-def show(mode: str, misses: Sequence[Miss]) -> None:
-    print(f"\n{mode}: {len(misses)} golds missed, {sum(miss.deterministic for miss in misses)} of them deterministic")
-    for miss in misses:
-        print(f"  {miss}")
+    details = {mode: [asdict(miss) for miss in missed] for mode, missed in misses.items()}
+    faults = [str(miss) for missed in misses.values() for miss in missed if miss.deterministic]
+    return finish(options, found, show=lambda: show(found, misses), details=details, faults=faults)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

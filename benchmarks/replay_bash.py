@@ -4,7 +4,8 @@
     ReAct            fs_1 to fs_4        loaded, executed, reported
     Plan & Solve     fs_1 to fs_4        loaded, executed, reported
 
-Causes are assigned by rules, each an experiment (fidelity/causes.py). What no rule explains is printed in full.
+Causes are assigned by rules, each an experiment (fidelity/causes.py). What no rule explains is printed in full. Exit
+status 1 if an agreement misses its bound; skipped without the public data or the image.
 
 `python benchmarks/replay_bash.py [--json] [--out FILE] [--no-causes] [--control N] [--workers N] [NAME…]`, NAME as
 "multiturn fs_1" or a part of it. `--control N` also tries the rules on N agreeing turns of each run, with a wrong reward.
@@ -12,39 +13,26 @@ Causes are assigned by rules, each an experiment (fidelity/causes.py). What no r
 
 from __future__ import annotations
 
-import argparse
-import json
+import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from fidelity import data
-from fidelity.causes import CUT, UNEXPLAINED, Proof, cut_evidence, explain
+from fidelity.causes import CUT, cut_evidence, explain
 from fidelity.control import wrongly_explained
+from fidelity.proof import UNEXPLAINED, Cause
 from fidelity.scenes import Episode, Scene, Stage
+from measuring.rows import Row, absent, command, finish
 
 from intercode.runner.replay import prepare_replay, replay
 
 FIRST_SYSTEM = {"multiturn fs_1": 0.900, "multiturn fs_3": 0.904, "multiturn fs_4": 0.937}
 """Agreement of the first system with its own recordings, executed again on Docker with Ubuntu 22.04."""
 MARGIN = 0.015
-
-
-@dataclass(frozen=True)
-class Cause:
-    """One disagreement and what explains it."""
-
-    task: str
-    turn: int
-    recorded: float
-    replayed: float
-    action: str
-    proof: Proof
-    scene: Scene
 
 
 @dataclass(frozen=True)
@@ -56,7 +44,7 @@ class Measured:
 
     run: data.Run
     figures: dict[str, Any]
-    causes: Sequence[Cause]
+    causes: Sequence[Cause[Scene]]
     golds: Mapping[str, int]
     control: tuple[int, int]
     seconds: float
@@ -66,10 +54,11 @@ class Measured:
         own = FIRST_SYSTEM.get(self.run.name)
         return own and own - MARGIN
 
-    def row(self) -> dict[str, Any]:
-        ours, own = self.figures["agreement"], FIRST_SYSTEM.get(self.run.name)
-        ratio = round(ours / own, 4) if own else None
-        return {"what": f"{self.run.name}: rewards that agree", "ours": round(ours, 4), "against": own, "ratio": ratio}
+    @property
+    def row(self) -> Row:
+        own = FIRST_SYSTEM.get(self.run.name)
+        bound = own and (own - MARGIN) / own
+        return Row(f"{self.run.name}: rewards that agree", self.figures["agreement"], own, bound, floor=True, unit="")
 
 
 def measure(run: data.Run, workers: int, *, explained: bool, control: int) -> Measured:
@@ -86,8 +75,15 @@ def measure(run: data.Run, workers: int, *, explained: bool, control: int) -> Me
         cut = golds["cut"] > golds["whole"]
         mine = [episode for episode in episodes if explained and episode.task.id in apart]
         causes = [cause for found in pool.map(lambda episode: _causes(episode, figures, cut), mine) for cause in found]
-    tried = wrongly_explained(episodes, cut, control)
+        tried = _tried(episodes, cut, control)
     return Measured(run, figures, causes, golds, tried, time.monotonic() - start)
+
+
+def _tried(episodes: Sequence[Episode], cut: bool, count: int) -> tuple[int, int]:
+    quick = [episode for episode in episodes if "Command timed out" not in episode.then.observations]
+    turns = [Scene(episode, index, cut) for episode in quick for index in range(len(episode.then.rewards))]
+    earned = sorted({reward for episode in episodes for reward in episode.then.rewards})
+    return wrongly_explained(turns, lambda scene: scene.hits(scene.agent(), scene.gold()), explain, earned, count)
 
 
 def rows_of(figures: dict[str, Any]) -> list[dict[str, Any]]:
@@ -101,13 +97,10 @@ def _gold_recorded(episode: Episode) -> str | None:
     return cut_evidence(Scene(episode, len(episode.then.rewards) - 1, False))
 
 
-def _causes(episode: Episode, figures: dict[str, Any], cut: bool) -> list[Cause]:
+def _causes(episode: Episode, figures: dict[str, Any], cut: bool) -> list[Cause[Scene]]:
     mine = [row for row in rows_of(figures) if row["task"] == episode.task.id]
     scenes = [Scene(episode, row["turn"], cut) for row in mine]
-    return [
-        Cause(row["task"], row["turn"], row["recorded"], row["replayed"], row["action"], explain(scene), scene)
-        for row, scene in zip(mine, scenes, strict=True)
-    ]
+    return [Cause(scene, row["replayed"], explain(scene)) for row, scene in zip(mine, scenes, strict=True)]
 
 
 # -- output -------------------------------------------------------------------------------------------------------------
@@ -141,16 +134,16 @@ def _kinds(measured: Measured, name: str) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
 
 
-def show_unexplained(cause: Cause) -> None:
-    gold = cause.scene.gold()
-    print(f"  UNEXPLAINED task {cause.task} turn {cause.turn}: recorded {cause.recorded:.2f}, ours {cause.replayed:.2f}")
+def show_unexplained(cause: Cause[Scene]) -> None:
+    scene = cause.scene
+    print(f"  UNEXPLAINED task {scene.task.id} turn {scene.index}: recorded {scene.recorded:.2f}, ours {cause.replayed:.2f}")
     for name, text in {
-        "action": cause.action,
-        "recorded": cause.scene.observation,
-        "ours": cause.scene.agent().output,
-        "gold": cause.scene.episode.task.gold,
-        "gold prints": gold.output,
-        "gold recorded": str(cause.scene.gold_output),
+        "action": scene.action,
+        "recorded": scene.observation,
+        "ours": scene.agent().output,
+        "gold": scene.task.gold,
+        "gold prints": scene.gold().output,
+        "gold recorded": str(scene.gold_output),
     }.items():
         print(f"    {name:14}{text[:300]!r}")
 
@@ -158,19 +151,8 @@ def show_unexplained(cause: Cause) -> None:
 def details(measured: Measured) -> dict[str, Any]:
     """What `--out` holds of one run: figures without texts of the data."""
     figures = {name: value for name, value in measured.figures.items() if name != "disagreements"}
-    causes = [
-        {
-            "task": cause.task,
-            "turn": cause.turn,
-            "recorded": cause.recorded,
-            "replayed": cause.replayed,
-            "cause": cause.proof.cause,
-            "how": cause.proof.how,
-        }
-        for cause in measured.causes
-    ]
     known = {"run": measured.run.name, "bound": measured.bound, "golds": dict(measured.golds), "control": measured.control}
-    return {**known, **figures, "causes": causes}
+    return {**known, **figures, "causes": [cause.as_json() for cause in measured.causes]}
 
 
 def summary(all_measured: Sequence[Measured]) -> str:
@@ -181,25 +163,23 @@ def summary(all_measured: Sequence[Measured]) -> str:
     return f"Try Again: {len(causes)} of {turns} turns disagree, {unexplained} unexplained ({unexplained / max(1, turns):.2%})"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+def main() -> int:
+    parser = command(__doc__, out=True, workers=True)
     parser.add_argument("names", nargs="*", metavar="NAME", help="runs to execute; all by default")
-    parser.add_argument("--json", action="store_true", help="print the rows as one JSON list")
-    parser.add_argument("--out", type=Path, help="write figures and causes there, as JSON")
     parser.add_argument("--no-causes", dest="causes", action="store_false", help="only count what agrees")
     parser.add_argument("--control", type=int, default=0, metavar="N", help="turns with a wrong reward to try the rules on")
-    parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     chosen = [run for run in data.runs() if not options.names or any(name in run.name for name in options.names)]
+    if absent(options, *(run.path for run in chosen), *data.files(), why=data.no_image()):
+        return 0
     results = []
     for run in chosen:
         results.append(measure(run, options.workers, explained=options.causes, control=options.control))
         if not options.json:
             show(results[-1])
-    if options.out:
-        options.out.write_text(json.dumps([details(measured) for measured in results], indent=1))
-    print(json.dumps([measured.row() for measured in results]) if options.json else summary(results))
+    rows, found = [measured.row for measured in results], [details(measured) for measured in results]
+    return finish(options, rows, show=lambda: print(summary(results)), details=found)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -13,15 +13,13 @@ is printed in full: there is no rule here that explains one away.
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fidelity import data
+from measuring.rows import Row, absent, command, finish
 
 from intercode.recordings import Recording
 from intercode.runner.replay import prepare_replay, replay
@@ -48,15 +46,6 @@ def _same_ends(recording: Recording, tasks: Sequence[Task], played: Sequence[Epi
     return sum((recording.find(task).max_reward == 1) == now[task.id] for task in tasks)
 
 
-def missed(figures: dict[str, Any]) -> list[str]:
-    found = []
-    if figures["episodes_agree"] < EPISODES * figures["episodes"]:
-        found.append(f"success agrees on {figures['episodes_agree']} of {figures['episodes']} episodes")
-    if abs(figures["replayed_success_rate"] - figures["recorded_success_rate"]) > POINT:
-        found.append(f"success rate {figures['replayed_success_rate']:.3f}, was {figures['recorded_success_rate']:.3f}")
-    return found
-
-
 def show(figures: dict[str, Any]) -> None:
     print("{agree} of {turns} rewards agree, {episodes_agree} of {episodes} episodes end alike".format(**figures))
     print("success: recorded {recorded_success_rate:.1%}, now {replayed_success_rate:.1%}; {seconds:.0f} s".format(**figures))
@@ -64,39 +53,29 @@ def show(figures: dict[str, Any]) -> None:
         print("task {task}, turn {turn}: recorded {recorded}, now {replayed}\n{action}".format(**row))
 
 
-def rows(figures: dict[str, Any]) -> list[dict[str, Any]]:
+def rows(figures: dict[str, Any]) -> list[Row]:
     now, then = figures["replayed_success_rate"], figures["recorded_success_rate"]
+    alike = figures["episodes_agree"] / figures["episodes"]
     return [
-        {"what": "rewards that agree", "ours": figures["agreement"], "against": None, "ratio": None},
-        {
-            "what": "episodes that end alike",
-            "ours": figures["episodes_agree"] / figures["episodes"],
-            "against": None,
-            "ratio": None,
-        },
-        {"what": "success rate, against the recorded", "ours": now, "against": then, "ratio": now / then},
+        Row("rewards that agree", figures["agreement"], unit=""),
+        Row("episodes that end alike", alike, 1.0, EPISODES, floor=True, unit=""),
+        Row("success rate, against the recorded", now, then, unit=""),
     ]
 
 
+def faults(figures: dict[str, Any]) -> Iterator[str]:
+    now, then = figures["replayed_success_rate"], figures["recorded_success_rate"]
+    if abs(now - then) > POINT:
+        yield f"success rate {now:.3f}, was {then:.3f}"
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--json", action="store_true", help="print the rows as one JSON list")
-    parser.add_argument("--out", type=Path, help="write all figures there, as JSON, without texts of the data")
-    parser.add_argument("--workers", type=int, default=2)
-    options = parser.parse_args()
-    if not (data.folder() / LOG).exists():
-        print(f"skipped: {data.folder()} has no {LOG}; set INTERCODE_DATA", file=sys.stderr)
-        if options.json:
-            print("[]")
+    options = command(__doc__, out=True, workers=True).parse_args()
+    if absent(options, data.folder() / LOG, data.folder() / "mbpp" / "ic_mbpp.json"):
         return 0
     figures = measure(options.workers)
-    print(json.dumps(rows(figures), indent=1)) if options.json else show(figures)
-    if options.out:
-        kept = [{**row, "action": None} for row in figures["disagreements"]]
-        options.out.write_text(json.dumps({**figures, "disagreements": kept}, indent=1))
-    for words in missed(figures):
-        print(f"missed: {words}", file=sys.stderr)
-    return int(bool(missed(figures)))
+    details = {**figures, "disagreements": [{**row, "action": None} for row in figures["disagreements"]]}
+    return finish(options, rows(figures), show=lambda: show(figures), details=details, faults=faults(figures))
 
 
 if __name__ == "__main__":

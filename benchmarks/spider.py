@@ -6,14 +6,12 @@
     WikiSQL           a case for `check`: golds that write names which must be quoted
     BIRD              loads; its databases are not public, and that is said
 
-Exit status 1 if a bound is missed. `python benchmarks/spider.py [--json] [--out FILE] [--workers N]` needs the public data and
-MariaDB.
+Exit status 1 if a bound is missed. `python benchmarks/spider.py [--json] [--out FILE] [--workers N]` is skipped without the
+public data or MariaDB.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import time
 from collections import Counter
@@ -24,19 +22,22 @@ from pathlib import Path
 from typing import Any
 
 from fidelity import data
-from fidelity.sql_causes import UNEXPLAINED
-from fidelity.sql_data import TASKS, dump
+from fidelity.floor import constant
+from fidelity.proof import UNEXPLAINED
+from fidelity.sql_data import dump, task_file, world
 from fidelity.sql_engines import Difference, differences
 from fidelity.sql_scenes import Bench
+from measuring.rows import Row, absent, command, finish, table
 
-from intercode.agents import SUBMIT, Act, Moves, Strategy, gold, noop
+from intercode.agents import Strategy, gold, noop
+from intercode.engines import mariadbd
 from intercode.env import Setting
 from intercode.envs import prepare
 from intercode.errors import UsageError
 from intercode.runner.check import check
 from intercode.runner.run import evaluate
 from intercode.tasks import open_data
-from intercode.types import Episode, Task
+from intercode.types import Episode
 
 ENGINES = ("mariadb", "sqlite")
 MODES: dict[str, dict[str, Any]] = {"paper": {"protocol": "paper"}, "exact": {"reward": "exact"}}
@@ -45,16 +46,7 @@ FAILS = "gold fails"
 AT_LEAST, SECONDS = 1028, 60.0
 """Golds at reward 1 under `paper` on MariaDB, and the time in which all golds are evaluated with two workers."""
 
-
-def select_1(_task: Task, protocol: str) -> Moves:
-    """Answer with a constant."""
-    yield Act("SELECT 1")
-    if protocol == SUBMIT:
-        yield Act(SUBMIT)
-
-
-select_1.needs_model = False  # type: ignore[attr-defined]
-AGENTS: dict[str, Strategy] = {"gold": gold, "noop": noop, "SELECT 1": select_1}
+AGENTS: dict[str, Strategy] = {"gold": gold, "noop": noop, "SELECT 1": constant("SELECT 1")}
 
 
 @dataclass(frozen=True)
@@ -84,14 +76,23 @@ class Played:
         scored = [episode.reward for episode in self.episodes[agent] if episode.reward is not None]
         return sum(scored) / max(1, len(scored))
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        tasks = len(self.episodes["gold"])
-        bound = AT_LEAST if self.name == "mariadb, paper" else tasks - len(self.why) + len(self.faulty)
-        yield _row(f"{self.name}: golds solved of {tasks}", self.solved("gold"), bound)
-        yield _row(f"{self.name}: seconds for all golds", round(self.seconds, 1), SECONDS)
+    def rows(self) -> Iterator[Row]:
+        """Where tasks that miss are told one by one, their number has no bound."""
+        tasks, solved = len(self.episodes["gold"]), self.solved("gold")
+        what = f"{self.name}: golds solved of {tasks}"
+        if self.name == "mariadb, paper":
+            yield Row(what, solved, AT_LEAST, 1, floor=True, unit="")
+        else:
+            yield Row(what, solved, tasks - len(self.why) + len(self.faulty), unit="")
+        yield Row(f"{self.name}: seconds for all golds", self.seconds, SECONDS, 1)
         for agent in list(AGENTS)[1:]:
-            yield _row(f"{self.name}: {agent} solved, against golds", self.solved(agent), self.solved("gold"))
-            yield _row(f"{self.name}: {agent} mean reward, against golds", round(self.mean(agent), 4), self.mean("gold"))
+            yield Row(f"{self.name}: {agent} solved, against golds", self.solved(agent), solved, unit="")
+            yield Row(
+                f"{self.name}: {agent} mean reward, against golds", round(self.mean(agent), 4), self.mean("gold"), unit=""
+            )
+
+    def faults(self) -> Iterator[str]:
+        yield from (f"{self.name}: task {task} misses, and check does not say that its gold fails" for task in self.faulty)
 
 
 @dataclass(frozen=True)
@@ -103,11 +104,14 @@ class Checked:
     failing: int
     seconds: float
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        yield _row(f"wikisql: golds that run of {self.tasks}", self.run, self.tasks)
-        yield _row(
-            "wikisql: failing golds that check names, against those that do not run", self.failing, self.tasks - self.run
-        )
+    def rows(self) -> Iterator[Row]:
+        fail = self.tasks - self.run
+        yield Row(f"wikisql: golds that run of {self.tasks}", self.run, self.tasks, unit="")
+        yield Row("wikisql: failing golds that check names, against those that do not run", self.failing, fail, unit="")
+
+    def faults(self) -> Iterator[str]:
+        if self.failing != self.tasks - self.run:
+            yield f"WikiSQL: {self.tasks - self.run} golds do not run, check names {self.failing}"
 
 
 @dataclass(frozen=True)
@@ -121,18 +125,15 @@ class Engines:
     def causes(self) -> Counter[str]:
         return Counter(difference.proof.cause for difference in self.apart)
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        yield _row("golds with the same rows on both engines, of those that both run", self.both - len(self.apart), self.both)
-        yield _row("… or with other rows and a cause", self.both - self.causes[UNEXPLAINED], self.both)
-
-
-def _row(what: str, ours: float, against: float) -> dict[str, Any]:
-    return {"what": what, "ours": ours, "against": against, "ratio": round(ours / against, 4) if against else None}
+    def rows(self) -> Iterator[Row]:
+        same = self.both - len(self.apart)
+        yield Row("golds with the same rows on both engines, of those that both run", same, self.both, unit="")
+        explained = self.both - self.causes[UNEXPLAINED]
+        yield Row("… or with other rows and a cause", explained, self.both, 1, floor=True, unit="")
 
 
 def play(engine: str, mode: str, workers: int) -> Played:
-    spider = str(data.folder() / TASKS)
-    setting = prepare("sql", data=spider, dump=dump(), engine=engine, max_turns=None, **MODES[mode])
+    setting = prepare("sql", engine=engine, max_turns=None, **world(), **MODES[mode])
     start = time.monotonic()
     golds = evaluate(setting, gold, tasks=setting.tasks, workers=workers)
     seconds = time.monotonic() - start
@@ -147,11 +148,16 @@ def _why(setting: Setting, golds: Sequence[Episode]) -> dict[str, str]:
     return {task.id: "; ".join(one["why"] for one in found if one["task"] == task.id) for task in tasks}
 
 
+def wikisql_files() -> tuple[Path, Path]:
+    """Tasks and dump."""
+    folder = data.folder() / "wikisql"
+    return folder / "ic_wikisql_dev.json", folder / "ic_wikisql_dev.sql"
+
+
 def wikisql(workers: int) -> Checked:
-    files = data.folder() / "wikisql"
     start = time.monotonic()
-    named = {"data": str(files / "ic_wikisql_dev.json"), "dump": files / "ic_wikisql_dev.sql", "engine": "mariadb"}
-    setting = prepare("sql", max_turns=None, **named)
+    tasks, tables = wikisql_files()
+    setting = prepare("sql", data=str(tasks), dump=tables, engine="mariadb", max_turns=None)
     with closing(setting()) as env:
         run = sum(not env.try_gold(task).faults for task in setting.tasks)
     failing = {one["task"] for one in check(setting, setting.tasks, workers=workers)["broken"] if FAILS in one["why"]}
@@ -163,9 +169,13 @@ def engines() -> Engines:
         return Engines(*differences(maria, lite))
 
 
+def bird_file() -> Path:
+    return data.folder() / "bird" / "ic_bird.json"
+
+
 def bird() -> tuple[int, str]:
     """How many tasks are loaded with their fields, and what is said where their databases are missing."""
-    path = str(data.folder() / "bird" / "ic_bird.json")
+    path = str(bird_file())
     tasks = open_data(path, env="sql").tasks
     try:
         prepare("sql", data=path)
@@ -174,25 +184,11 @@ def bird() -> tuple[int, str]:
     return len(tasks), ""
 
 
-def missed_bounds(played: Sequence[Played], wiki: Checked, both: Engines) -> Iterator[str]:
-    for one in played:
-        if one.name == "mariadb, paper" and one.solved("gold") < AT_LEAST:
-            yield f"{one.name}: {one.solved('gold')} golds at reward 1, less than {AT_LEAST}"
-        if one.seconds > SECONDS:
-            yield f"{one.name}: all golds take {one.seconds:.0f} s, more than {SECONDS:.0f}"
-        yield from (f"{one.name}: task {task} misses, and check does not say that its gold fails" for task in one.faulty)
-    if wiki.failing != wiki.tasks - wiki.run:
-        yield f"WikiSQL: {wiki.tasks - wiki.run} golds do not run, check names {wiki.failing}"
-    if both.causes[UNEXPLAINED]:
-        yield f"{both.causes[UNEXPLAINED]} golds return other rows on SQLite without a cause"
-
-
 # -- output -------------------------------------------------------------------------------------------------------------
 
 
-def show(rows: Sequence[dict[str, Any]], played: Sequence[Played], both: Engines, birds: tuple[int, str]) -> None:
-    for row in rows:
-        print(f"{row['what']:76} {row['ours']:10g} {row['against']:8g} {row['ratio'] or 0:7.3f}")
+def show(rows: Sequence[Row], played: Sequence[Played], both: Engines, birds: tuple[int, str]) -> None:
+    table(rows)
     for one in played:
         print(f"\n{one.name}: {len(one.why)} golds miss")
         for task, why in one.why.items():
@@ -223,26 +219,18 @@ def details(played: Sequence[Played], wiki: Checked, both: Engines, birds: tuple
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--json", action="store_true", help="print the rows as one JSON list")
-    parser.add_argument("--out", type=Path, help="write all figures there, as JSON")
-    parser.add_argument("--workers", type=int, default=2)
-    options = parser.parse_args()
+def main() -> int:
+    options = command(__doc__, out=True, workers=True).parse_args()
+    if absent(options, task_file(), dump(), *wikisql_files(), bird_file(), why=mariadbd.missing()):
+        return 0
     played = [play(engine, mode, options.workers) for engine in ENGINES for mode in MODES]
     wiki, both, birds = wikisql(options.workers), engines(), bird()
-    parts: list[Played | Checked | Engines] = [*played, wiki, both]
-    rows = [row for part in parts for row in part.rows()]
-    if options.out:
-        options.out.write_text(json.dumps(details(played, wiki, both, birds), indent=1))
-    if options.json:
-        print(json.dumps(rows))
-    else:
-        show(rows, played, both, birds)
-    faults = list(missed_bounds(played, wiki, both))
-    print("".join(f"{fault}\n" for fault in faults), end="", file=sys.stderr)
-    sys.exit(1 if faults else 0)
+    checked: list[Played | Checked] = [*played, wiki]
+    rows = [row for part in checked for row in part.rows()] + list(both.rows())
+    faults = [fault for part in checked for fault in part.faults()]
+    found = details(played, wiki, both, birds)
+    return finish(options, rows, show=lambda: show(rows, played, both, birds), details=found, faults=faults)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

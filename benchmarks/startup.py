@@ -8,15 +8,15 @@ if a ratio is above `BOUND`. `--json` prints a list of {what, ours, against, rat
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import statistics
 import subprocess
 import sys
-import time
+from functools import partial
 from pathlib import Path
-from typing import Any
+
+from measuring.clock import timed
+from measuring.rows import Row, command, finish
 
 BOUND = 1.3
 PYTHON = sys.executable
@@ -29,32 +29,23 @@ PAIRS = {
 }
 
 
-def start(command: list[str]) -> float:
-    began = time.perf_counter()
-    subprocess.run(command, stdout=subprocess.DEVNULL, env=ENVIRONMENT, check=True)
-    return time.perf_counter() - began
+def start(words: list[str]) -> float:
+    return timed(partial(subprocess.run, words, stdout=subprocess.DEVNULL, env=ENVIRONMENT, check=True))
 
 
-def measure(what: str, ours: list[str], against: list[str], starts: int) -> dict[str, Any]:
-    for command in (ours, against):
-        start(command)
+def measure(what: str, ours: list[str], against: list[str], starts: int) -> Row:
+    for words in (ours, against):
+        start(words)
     times = [(start(ours), start(against)) for _ in range(starts)]
     here, there = (statistics.median(column) for column in zip(*times, strict=True))
-    return {"what": what, "ours": round(here, 4), "against": round(there, 4), "ratio": round(here / there, 3)}
+    return Row(what, here, there, BOUND)
 
 
 def main() -> int:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--starts", type=int, default=15)
-    options.add_argument("--json", action="store_true")
-    chosen = options.parse_args()
-    rows = [measure(what, *pair, chosen.starts) for what, pair in PAIRS.items()]
-    if chosen.json:
-        print(json.dumps(rows))
-    else:
-        for row in rows:
-            print(f"{row['what']:40} {row['ours']:.3f} s / {row['against']:.3f} s = {row['ratio']:.2f}  (at most {BOUND})")
-    return int(any(row["ratio"] > BOUND for row in rows))
+    parser = command(__doc__)
+    parser.add_argument("--starts", type=int, default=15)
+    options = parser.parse_args()
+    return finish(options, [measure(what, *pair, options.starts) for what, pair in PAIRS.items()])
 
 
 if __name__ == "__main__":

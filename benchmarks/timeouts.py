@@ -3,24 +3,25 @@
     python benchmarks/timeouts.py [--runs 200] [--json]
 
 Every action ignores the signals that it may. Both sides are run in turn, so that they meet the same noise. `overshoot` is the
-time from the start of the call to its return, less the limit. Target: our p99 at most 150 ms beyond the bare kill's.
+time from the start of the call to its return, less the limit. Exit status 1 if our p99 is over 150 ms beyond the bare kill's.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import shlex
 import subprocess
-import time
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+
+from measuring.clock import timed
+from measuring.rows import Row, command, finish, table
 
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import base
 
 LIMIT = 0.1
+BEYOND = 0.15
 PROGRAMS = (
     "trap '' INT TERM HUP QUIT USR1 USR2; exec sleep 60",
     "trap '' INT TERM HUP QUIT USR1 USR2; while :; do :; done",
@@ -42,9 +43,7 @@ def bare(program: str) -> None:
 
 
 def overshoot(run: Callable[[], None]) -> float:
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start - LIMIT
+    return timed(run) - LIMIT
 
 
 def measure(runs: int) -> tuple[list[float], list[float]]:
@@ -58,27 +57,26 @@ def measure(runs: int) -> tuple[list[float], list[float]]:
     return sorted(here), sorted(there)
 
 
-def rows(here: list[float], there: list[float]) -> list[dict[str, Any]]:
-    def row(share: float) -> dict[str, Any]:
-        mine, other = (each[min(len(each) - 1, round(share * len(each)))] for each in (here, there))
-        return {"what": f"time-out overshoot p{share * 100:g}, s", "ours": mine, "against": other, "ratio": mine / other}
-
-    return [row(0.5), row(0.99)]
+def row(here: Sequence[float], there: Sequence[float], share: float) -> Row:
+    ours, other = (each[min(len(each) - 1, round(share * len(each)))] for each in (here, there))
+    return Row(f"time-out overshoot p{share * 100:g}, s", ours, other)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def show(rows: Sequence[Row], beyond: float) -> None:
+    table(rows)
+    print(f"beyond the bare kill at p99: {beyond * 1e3:.1f} ms (at most {BEYOND * 1e3:g} ms)")
+
+
+def main() -> int:
+    parser = command(__doc__)
     parser.add_argument("--runs", type=int, default=200)
-    parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     options = parser.parse_args()
-    found = rows(*measure(options.runs))
-    if options.json:
-        print(json.dumps(found, indent=1))
-        return
-    for row in found:
-        print(f"{row['what']:<30} ours {row['ours'] * 1000:6.1f} ms   bare kill {row['against'] * 1000:6.1f} ms")
-    print(f"beyond the bare kill at p99: {(found[1]['ours'] - found[1]['against']) * 1000:.1f} ms (target: at most 150 ms)")
+    here, there = measure(options.runs)
+    rows = [row(here, there, share) for share in (0.5, 0.99)]
+    beyond = rows[1].ours - (rows[1].against or 0.0)
+    faults = [f"p99 is {beyond * 1e3:.1f} ms beyond the bare kill's"] if beyond > BEYOND else []
+    return finish(options, rows, show=lambda: show(rows, beyond), faults=faults)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -72,8 +72,7 @@ for root in ROOTS:
     if root == "/proc":
         search_processes()
         continue
-    for folder, folders, files in os.walk(root):
-        folders[:] = [name for name in folders if os.path.join(folder, name) not in ("/bin/../proc", "/bin/../sys")]
+    for folder, _, files in os.walk(root):
         for name in files:
             path = os.path.join(folder, name)
             if os.path.isfile(path) and not os.path.islink(path) and holds(path):

@@ -10,15 +10,15 @@ import contextlib
 import functools
 import json
 import os
-import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from families import alive, family, wait_until
+from kept import needs_bwrap
 
 import intercode
 from intercode.engines import Databases, databases, mariadbd
@@ -76,6 +76,14 @@ TASKS: list[dict[str, Any]] = [
 ]
 GOLDS = {task["id"]: task["gold"] for task in TASKS}
 
+ENDLESS = {
+    "sqlite": "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT COUNT(*) FROM r",
+    "mariadb": "SELECT SLEEP(60)",
+}
+"""Statements of which no test sees the end."""
+CONSTANT = "SELECT 'apple', 160 UNION SELECT 'pear', 43 UNION SELECT 'plum', 9 UNION SELECT 'quince', 6"
+"""What the gold of `weights` returns on the first contents."""
+
 
 def write(folder: Path, tasks: list[dict[str, Any]] | None = None) -> Path:
     """The data folder; tasks are played on `orchard` unless they say otherwise."""
@@ -88,8 +96,7 @@ def write(folder: Path, tasks: list[dict[str, Any]] | None = None) -> Path:
 
 
 def skip_unless_there(engine: str) -> None:
-    if shutil.which("bwrap") is None:
-        pytest.skip("bubblewrap is not installed")
+    needs_bwrap()
     if engine == "mariadb" and (why := mariadbd.missing()):
         pytest.skip(why)
 
@@ -122,8 +129,7 @@ class Pool:
         self.engine = engine
         self._made: list[tuple[str, SqlEnv]] = []
 
-    @contextlib.contextmanager
-    def lent(self) -> Iterator[Any]:
+    def lent(self) -> Callable[..., Any]:
         """A maker of environments, none of them given twice; with a task it has begun, and taken the actions."""
         free = list(self._made)
 
@@ -139,7 +145,7 @@ class Pool:
                 env.step(action)
             return env
 
-        yield make
+        return make
 
     def _new(self, key: str, options: dict[str, Any]) -> tuple[str, SqlEnv]:
         env: Any = prepared(self.engine, **options)()
@@ -170,18 +176,24 @@ def servers_below(pid: int) -> list[int]:
     return found
 
 
-def server_of(engine: Any) -> int:
-    """The process of an engine's server, as this machine numbers it; 0 if there is none just now."""
+def servers_of(engine: Any) -> list[int]:
+    """The processes of an engine's server, as this machine numbers them: one, or none just now."""
     sandbox = engine._server.sandbox if engine.dialect == "mysql" else engine._sandbox
-    found = servers_below(sandbox._wall.wall._bwrap.pid)
-    return found[0] if found else 0
+    return servers_below(sandbox._wall.wall._bwrap.pid)
 
 
-def kill_server(engine: Any) -> None:
-    """And wait until it has gone."""
+def server_of(engine: Any) -> int:
+    """0 if there is none just now."""
+    return next(iter(servers_of(engine)), 0)
+
+
+def kill_server(engine: Any) -> int:
+    """And wait until it has gone; gives the process that it was."""
     pid = server_of(engine)
+    assert pid, "no server to kill"
     os.kill(pid, signal.SIGKILL)
     assert wait_until(lambda: server_of(engine) != pid)
+    return pid
 
 
 def plays(env: Any, task: str, *actions: str) -> Any:

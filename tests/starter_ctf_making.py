@@ -90,18 +90,18 @@ def _same_pad(hidden: str, noise: random.Random) -> Made:
 def _close_primes(hidden: str, noise: random.Random) -> Made:
     p = _prime(noise.getrandbits(512) | 1 << 511)
     q = _prime(p + noise.getrandbits(240))
-    return {"key.txt": _sealed(p * q, hidden)}
+    return {"key.txt": _sealed(p * q, hidden.encode())}
 
 
 @maker("borrowed-prime")
 def _borrowed_prime(hidden: str, noise: random.Random) -> Made:
     p, q, r, s, t = (_prime(noise.getrandbits(256) | 1 << 255) for _ in range(5))
     moduli = [r * _prime(noise.getrandbits(256) | 1 << 255), p * q, s * t, q * _prime(noise.getrandbits(256) | 1 << 255)]
-    return {f"gate{number}.txt": _sealed(n, hidden if number == 2 else None, noise) for number, n in enumerate(moduli, 1)}
+    messages = [hidden.encode() if number == 2 else noise.randbytes(24) for number in (1, 2, 3, 4)]
+    return {f"gate{number}.txt": _sealed(*each) for number, each in enumerate(zip(moduli, messages, strict=True), 1)}
 
 
-def _sealed(n: int, hidden: str | None, noise: random.Random | None = None) -> bytes:
-    message = hidden.encode() if hidden or noise is None else noise.randbytes(24)  # type: ignore[union-attr]
+def _sealed(n: int, message: bytes) -> bytes:
     return f"n = {n}\ne = 65537\nc = {pow(int.from_bytes(message, 'big'), 65537, n)}\n".encode()
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import pytest
+from kept import needs_bwrap
 
 import intercode
 from intercode.agents import Strategy, gold, noop, retrieval
@@ -25,8 +25,7 @@ WAYS: list[dict[str, Any]] = [{}, {"reward": "paper"}, {"protocol": "paper"}, {"
 
 @pytest.fixture(autouse=True)
 def _needs_the_wall() -> None:
-    if shutil.which("bwrap") is None:
-        pytest.skip("bubblewrap is not installed")
+    needs_bwrap()
 
 
 @cache

@@ -85,7 +85,6 @@ def table(task: Task) -> str:
         return f"import sys\nprint({dict(pairs(task, 'public'))!r}.get(sys.stdin.read(), ''), end='')"
     known = (re.fullmatch(r"assert \w+\((.*)\) == (.*)", text, re.DOTALL) for text in asserts(task, "public"))
     lines = [f"KNOWN[repr(list(({found[1]},)))] = {found[2]}" for found in known if found]
-    lines = [line.replace("list((*", "list((*").replace(",,", ",") for line in lines]
     return "\n".join(["KNOWN = {}", *lines, f"def {task.extra['name']}(*args):", "    return KNOWN.get(repr(list(args)))"])
 
 

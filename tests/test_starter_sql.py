@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import datetime
-import os
 import re
-import shutil
-import socket
 import sqlite3
-import subprocess
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
+from host_mariadb import running
 from starter_sql_answers import BLIND, SECOND
 
 from intercode import sqltext
@@ -63,51 +59,14 @@ def sqlite() -> Iterator[Ask]:
 
 
 @pytest.fixture(scope="module")
-def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
-    """A server of this test's own, with no network, that has loaded both files as they are."""
+def mariadb() -> Iterator[Ask]:
+    """A server of this test's own that has loaded both files as they are."""
     pymysql = pytest.importorskip("pymysql", reason="PyMySQL is not installed")
-    folder = tmp_path_factory.mktemp("maria")
-    server = started(folder)
-    try:
-        await_socket(folder / "s", server)
-        opened = {name: loaded(pymysql, folder / "s", name) for name in DATABASES}
+    content = "".join(f"CREATE DATABASE {name}; USE {name}; {path.read_text()}\n" for name, path in DATABASES.items())
+    with running(content, "--skip-networking") as host, ExitStack() as stack:
+        how = {"unix_socket": str(host.socket), "user": "root"}
+        opened = {name: stack.enter_context(closing(pymysql.connect(**how, database=name))) for name in DATABASES}
         yield lambda db, sql: fetch(opened[db], sql)
-        for connection in opened.values():
-            connection.close()
-    finally:
-        server.terminate()
-        server.wait(30)
-
-
-def started(folder: Path) -> subprocess.Popen[bytes]:
-    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
-    install, serve = shutil.which("mariadb-install-db", path=path), shutil.which("mariadbd", path=path)
-    if install is None or serve is None:
-        pytest.skip("MariaDB is not installed (apt-get install mariadb-server)")
-    common = ["--no-defaults", f"--datadir={folder / 'data'}", *(["--user=root"] if os.getuid() == 0 else [])]
-    making = [install, *common, "--auth-root-authentication-method=normal", "--skip-test-db"]
-    subprocess.run(making, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    quick = ["--innodb-flush-log-at-trx-commit=0", "--skip-innodb-doublewrite", "--innodb-use-native-aio=0"]
-    with open(folder / "log", "wb") as log:
-        return subprocess.Popen([serve, *common, f"--socket={folder / 's'}", "--skip-networking", *quick], stderr=log)
-
-
-def await_socket(path: Path, server: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + 30
-    with socket.socket(socket.AF_UNIX) as probe:
-        while probe.connect_ex(str(path)) != 0:
-            assert server.poll() is None, "the server ended; its log lies beside its socket"
-            assert time.monotonic() < until, "the server does not answer"
-            time.sleep(0.02)
-
-
-def loaded(pymysql: Any, path: Path, name: str) -> Any:
-    connection = pymysql.connect(unix_socket=str(path), user="root", client_flag=65536)  # several statements at once
-    cursor = connection.cursor()
-    cursor.execute(f"CREATE DATABASE {name}; USE {name}; {DATABASES[name].read_text()}")
-    while cursor.nextset():
-        pass
-    return connection
 
 
 # -- the records --------------------------------------------------------------------------------------------------------

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kept import needs_bwrap
+from lines import episodes
 
 from intercode.runner.evaluation import Evaluation
 
@@ -20,14 +20,11 @@ OPTIONS: dict[str, Any] = {
 
 
 def results(folder: Path, workers: int, **options: Any) -> dict[tuple[str, int], dict[str, Any]]:
-    """The lines of episodes.jsonl by task and epoch, without the time that each turn took."""
+    """The episodes by task and epoch."""
     evaluation = Evaluation.plan("bash", **{**OPTIONS, **options})
     with evaluation.open(folder, resume=False, workers=workers) as store:
         evaluation.run(store, workers=workers)
-    lines = [json.loads(line) for line in (folder / "episodes.jsonl").read_text().splitlines()]
-    for line in lines:
-        for turn in line["turns"]:
-            assert turn.pop("seconds") >= 0
+    lines = episodes(folder)
     found = {(line["task"], line["epoch"]): line for line in lines}
     assert len(found) == len(lines)
     return found
@@ -39,8 +36,7 @@ def results(folder: Path, workers: int, **options: Any) -> dict[tuple[str, int],
     ids=str,
 )
 def test_one_worker_and_eight_have_equal_results(tmp_path: Path, options: dict[str, Any]) -> None:
-    if shutil.which("bwrap") is None:
-        pytest.skip("bubblewrap is not installed")
+    needs_bwrap()
     alone, many = results(tmp_path / "alone", 1, **options), results(tmp_path / "many", 8, **options)
     assert len(alone) == 50 * options.get("epochs", 1)
     assert many == alone

@@ -4,4 +4,9 @@ data.py      where tasks, trees and recordings lie; the setup script with the da
 scenes.py    a recorded episode executed again, and again with one thing changed
 text.py      when two texts say the same: reordered, other dates or numbers
 causes.py    one rule for each cause of a disagreement, each an experiment
+proof.py     what a rule answers with
+control.py   whether the rules can say no
+floor.py     agents that look at nothing
+
+sql_data.py, sql_scenes.py and sql_causes.py are the same for SQL; sql_engines.py has the rules for rows that differ by engine.
 """

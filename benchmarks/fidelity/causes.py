@@ -15,14 +15,13 @@ N being the length of the agent's, wherever both are recorded. `cut_evidence` co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import product
 
+from fidelity.proof import UNEXPLAINED, Proof
 from fidelity.scenes import BASE, NETWORK_LOG, Scene, Variant, saying
 from fidelity.text import kinship, no_network, not_found, recut, reordered
 from intercode.types import Outcome
 
-UNEXPLAINED = "unexplained"
 CUT = "recording cut"
 _TREES = "/index.html /testbed /system /backup /workspace /.placeholder"
 
@@ -58,14 +57,6 @@ for name in dig host nslookup ping curl wget getent; do
 done
 """,
 )
-
-
-@dataclass(frozen=True)
-class Proof:
-    """A cause, and the experiment that shows it."""
-
-    cause: str
-    how: str
 
 
 Said = tuple[Outcome, str | None]

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from intercode.sandbox.image import list_images
+
 IMAGE = "nl2bash"
 FILE_SYSTEMS = (1, 2, 3, 4)
 _PROJECT = Path(__file__).parents[2]
@@ -45,6 +47,18 @@ def world(number: int) -> dict[str, Any]:
     files = folder() / "nl2bash"
     tree = None if number == 4 else files / f"fs_{number}.tar"
     return {"data": str(files / f"nl2bash_fs_{number}.json"), "tree": tree, "image": IMAGE}
+
+
+def files() -> list[Path]:
+    """All that `world` names."""
+    worlds = [world(number) for number in FILE_SYSTEMS]
+    return [Path(each[name]) for each in worlds for name in ("data", "tree") if each[name]]
+
+
+def no_image() -> str | None:
+    """Why NL2Bash cannot be played here, if its root is not built."""
+    built = any(image.name == IMAGE for image in list_images())
+    return None if built else f"there is no image {IMAGE}: intercode image build {IMAGE}"
 
 
 @dataclass(frozen=True)

@@ -140,6 +140,14 @@ class Scene:
     cut: bool
 
     @property
+    def task(self) -> Task:
+        return self.episode.task
+
+    @property
+    def action(self) -> str:
+        return self.episode.then.actions[self.index] or ""
+
+    @property
     def observation(self) -> str:
         return self.episode.then.observations[self.index]
 
@@ -165,6 +173,12 @@ class Scene:
     def hits(self, agent: Outcome, gold: Outcome) -> bool:
         """Whether these outcomes earn the recorded reward."""
         return abs(self.episode.stage.reward(agent, gold) - self.recorded) <= TOLERANCE
+
+    def with_reward(self, reward: float) -> Scene:
+        """The same turn, as if this reward had been recorded."""
+        rewards = list(self.episode.then.rewards)
+        rewards[self.index] = reward
+        return replace(self, episode=self.episode.with_rewards(rewards))
 
 
 def saying(outcome: Outcome, output: str) -> Outcome:

@@ -26,10 +26,10 @@ import re
 from bisect import bisect
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, permutations, product
 from math import perm, prod
 
+from fidelity.proof import UNEXPLAINED, Proof
 from fidelity.sql_scenes import Scene, Way
 from intercode.envs.sqlground import Gold
 from intercode.rewards import sql_exact
@@ -39,7 +39,6 @@ from intercode.runner.replay import TOLERANCE
 from intercode.sqltext import ordering
 from intercode.types import Table
 
-UNEXPLAINED = "unexplained"
 EMPTY = Table((), ())
 _EXACT = 1e-9
 ARRANGEMENTS = 50_000
@@ -48,14 +47,6 @@ ARRANGEMENTS = 50_000
 _ANY_VALUE = re.compile(r"\bANY_VALUE\s*\(", re.IGNORECASE)
 _REFUSED = re.compile(r"only_full_group_by", re.IGNORECASE)
 _NO_TABLE = re.compile(r"^Table '[^']+' doesn't exist$")
-
-
-@dataclass(frozen=True)
-class Proof:
-    """A cause, and the experiment that shows it."""
-
-    cause: str
-    how: str
 
 
 def _unsorted(statement: str) -> str:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fidelity import data
 
-TASKS = "spider/ic_spider_dev.json"
+
+def task_file() -> Path:
+    return data.folder() / "spider" / "ic_spider_dev.json"
 
 
 def dump() -> Path:
     return data.folder() / "spider" / "ic_spider_dbs.sql"
+
+
+def world() -> dict[str, Any]:
+    """The options of `prepare` for Spider."""
+    return {"data": str(task_file()), "dump": dump()}
 
 
 @dataclass(frozen=True)

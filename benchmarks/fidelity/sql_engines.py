@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fidelity.sql_causes import UNEXPLAINED, Proof
+from fidelity.proof import UNEXPLAINED, Proof
 from fidelity.sql_scenes import Bench, Way
 from intercode.rewards import sql_exact
 from intercode.rewards.exact_sql import free

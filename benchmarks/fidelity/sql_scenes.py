@@ -18,8 +18,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
-from fidelity import data
-from fidelity.sql_data import TASKS, SqlRun, dump
+from fidelity.sql_data import SqlRun, dump, task_file
 from intercode.engines import Answer, Engine, databases, engine_maker
 from intercode.envs.sqlground import Gold, database, execute_gold
 from intercode.recordings import RecordedEpisode, Recording
@@ -58,7 +57,7 @@ class Bench:
         self._engine: Engine = engine_maker(engine, databases(dump()))()
         self._answers: dict[tuple[object, ...], Answer] = {}
         self._golds: dict[str, Gold] = {}
-        self.tasks = {task.id: task for task in open_data(str(data.folder() / TASKS), env="sql").tasks}
+        self.tasks = {task.id: task for task in open_data(task_file(), env="sql").tasks}
 
     def close(self) -> None:
         self._engine.close()

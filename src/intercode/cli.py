@@ -64,20 +64,24 @@ _world = _stack(
     ),
     click.option("--dump", type=click.Path(exists=True), help="sql: a MySQL dump with the databases."),
     click.option("--databases", type=click.Path(exists=True), help="sql: a folder of databases, NAME.sql or NAME.sqlite."),
-    click.option("--engine", metavar="sqlite|mariadb|URL", help="sql: the server. [sqlite; mariadb for a MySQL dump]"),
+    click.option(
+        "--engine",
+        metavar="sqlite|mariadb|URL",
+        help="sql: the server. [sqlite; mariadb for a MySQL dump where it is installed]",
+    ),
     click.option("--handicap", is_flag=True, help="sql: show the schema in the first observation."),
     click.option("--robust", is_flag=True, help="sql: play each solved task on second contents as well, and report it."),
     click.option("--assets", type=click.Path(exists=True), help="ctf: a folder with ID/ or ID.tar, the files of each task."),
     click.option("--all", "everything", is_flag=True, help="ctf: keep tasks that need a network, files or another gold."),
     click.option("--limit", type=click.IntRange(1), help="Only the first N tasks."),
 )
+_protocol = click.option("--protocol", type=click.Choice(["submit", "paper"]), default="submit", show_default=True)
 _scoring = _stack(
-    click.option("--protocol", type=click.Choice(["submit", "paper"]), default="submit", show_default=True),
-    click.option("--reward", type=click.Choice(["exact", "paper"]), help="[exact; paper under --protocol paper]"),
+    click.option("--reward", type=click.Choice(["exact", "paper"]), help="[exact; paper under the paper's protocol]"),
     click.option(
         "--session",
         type=click.Choice(["persistent", "stateless"]),
-        help="[persistent; stateless under --protocol paper]",
+        help="[persistent; stateless under the paper's protocol]",
     ),
     click.option(
         "--tell",
@@ -134,6 +138,7 @@ def _module(context: click.Context, parameter: click.Parameter, name: str) -> st
 )
 @click.option("--max-tokens", type=click.IntRange(1), help="Stop the run at this many tokens.")
 @click.option("--max-seconds", type=click.FloatRange(0, min_open=True), help="Stop the run after this time.")
+@_protocol
 @_scoring
 @_workers
 @_out
@@ -147,6 +152,7 @@ def evaluate(env: str, **options: Any) -> None:
 @click.argument("predictions", type=click.Path(exists=True, dir_okay=False))
 @click.option("--env", callback=_module, required=True, metavar="ENV", help="bash, sql, python, ctf, or module:Class.")
 @_world
+@_protocol
 @_scoring
 @_workers
 @_out
@@ -182,6 +188,7 @@ def _carry_out(env: str, *, out: str | None, resume: bool, workers: int, as_json
 @main.command()
 @click.argument("env", callback=_module)
 @_world
+@_protocol
 @_scoring
 @_workers
 @_json

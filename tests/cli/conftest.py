@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 from cli_words import INTERCODE, TASKS, write_tasks
+from kept import needs_bwrap
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,7 @@ Cli = Callable[..., Done]
 @pytest.fixture
 def cli(tmp_path: Path, module_cache: Path) -> Cli:
     """Runs `intercode` in a folder of its own; `env` adds variables, `path` a folder for modules."""
-    if shutil.which("bwrap") is None:
-        pytest.skip("bubblewrap is not installed")
+    needs_bwrap()
 
     def run(*words: object, timeout: float = 120, **variables: str) -> Done:
         keep = {key: value for key, value in os.environ.items() if not key.startswith(("OPENAI_", "INTERCODE_BASE"))}

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 from cli_words import CHECK_KEYS, EVAL_KEYS, REPLAY_KEYS
-from orchard import ENGINES, GOLDS, TASKS, skip_unless_there, write
+from lines import episodes
+from orchard import CONSTANT, ENGINES, GOLDS, TASKS, skip_unless_there, write
 
 pytestmark = pytest.mark.slow
-
-GENERAL_CONSTANT = "SELECT 'apple', 160 UNION SELECT 'pear', 43 UNION SELECT 'plum', 9 UNION SELECT 'quince', 6"
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -29,12 +28,9 @@ def orchard(tmp_path: Path) -> Path:
 
 def turns(run: Path) -> dict[str, Any]:
     """The episodes of a run by task, without the time that each turn took."""
-    found = {}
-    for line in map(json.loads, (run / "episodes.jsonl").read_text().splitlines()):
-        for turn in line["turns"]:
-            turn.pop("seconds")
-        assert line["task"] not in found
-        found[line["task"]] = line
+    lines = episodes(run)
+    found = {line["task"]: line for line in lines}
+    assert len(found) == len(lines)
     return found
 
 
@@ -105,7 +101,7 @@ def test_the_handicap_reaches_the_agent_and_the_run(cli: Any, orchard: Path, tmp
 
 def test_robust_is_reported_and_costs_nothing(cli: Any, orchard: Path, tmp_path: Path) -> None:
     skip_unless_there("sqlite")
-    answers = {"count": "SELECT 7", "lost": GOLDS["lost"], "weights": GENERAL_CONSTANT}
+    answers = {"count": "SELECT 7", "lost": GOLDS["lost"], "weights": CONSTANT}
     (tmp_path / "some.jsonl").write_text("".join(json.dumps({"task": k, "action": v}) + "\n" for k, v in answers.items()))
     tasks = write(tmp_path / "three", [task for task in TASKS if task["id"] in answers])
     words = ("--env", "sql", "--data", tasks, "--robust", "--out", "run", "--json")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 
 import pytest
+from garden import make
 
-from intercode.engines import Databases, Engine, databases, mariadbd, sqlite
-from intercode.engines.mariadb import MariadbEngine
+from intercode.engines import Databases, Engine, databases, sqlite
 
 GARDEN = """
 CREATE TABLE bed (id INTEGER NOT NULL, name VARCHAR(20) NOT NULL, PRIMARY KEY (id));
@@ -30,16 +29,6 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Databases:
     (folder / "garden_1.sql").write_text(GARDEN + NUMBERS)
     (folder / "vault.sql").write_text(VAULT)
     return databases(folder)
-
-
-def make(name: str, sources: Databases) -> Engine:
-    if shutil.which("bwrap") is None:
-        pytest.skip("bubblewrap is not installed")
-    if name == "sqlite":
-        return sqlite.SqliteEngine(sqlite.prepare(sources), sources)
-    if why := mariadbd.missing():
-        pytest.skip(why)
-    return MariadbEngine(mariadbd.prepare(sources))
 
 
 @pytest.fixture(scope="session")

@@ -6,9 +6,9 @@ import time
 
 import pytest
 from asking import ask, do, refused, rows
+from garden import make
 
-from intercode.engines import Caps, Databases, Engine, mariadbd, sqlite
-from intercode.engines.mariadb import MariadbEngine
+from intercode.engines import Caps, Databases, Engine
 from intercode.errors import ForkError, UsageError
 
 CROSS = "SELECT COUNT(*) FROM seed a, seed b, seed c, seed d, seed e"
@@ -123,17 +123,9 @@ def test_a_long_result_is_cut(engine: Engine) -> None:
     assert rows(engine, STATE) == PRISTINE
 
 
-def capped(name: str, sources: Databases, caps: Caps) -> Engine:
-    if name == "sqlite":
-        return sqlite.SqliteEngine(sqlite.prepare(sources), sources, caps=caps)
-    if why := mariadbd.missing():
-        pytest.skip(why)
-    return MariadbEngine(mariadbd.prepare(sources), caps=caps)
-
-
 @pytest.mark.parametrize("name", ["mariadb", "sqlite"])
 def test_rows_and_bytes_have_caps(name: str, sources: Databases) -> None:
-    with capped(name, sources, Caps(rows=10, bytes=4000)) as engine:
+    with make(name, sources, Caps(rows=10, bytes=4000)) as engine:
         engine.open("garden_1")
         exact = ask(engine, "SELECT n FROM seed WHERE n < 10").table
         above = ask(engine, "SELECT n FROM seed WHERE n < 11").table
@@ -199,11 +191,10 @@ def test_a_gold_reads_any_database(engine: Engine) -> None:
 
 
 def test_a_gold_is_not_shadowed_by_the_agents_session(engine: Engine) -> None:
-    do(engine, "CREATE TEMPORARY TABLE plant2 AS SELECT 'fake' AS name")
-    engine.open("garden_1")
-    do(engine, "CREATE TEMPORARY TABLE IF NOT EXISTS bed (id INT, name VARCHAR(9))")
+    do(engine, "CREATE TEMPORARY TABLE secret AS SELECT 'fake' AS word")
     table = engine.run_gold("vault", "SELECT word FROM secret").table
     assert table is not None
+    assert table.rows == (("sesame",),)
 
 
 def test_a_gold_cannot_write(engine: Engine) -> None:
@@ -278,5 +269,5 @@ def test_a_closed_engine_says_so(own: Engine) -> None:
 
 
 def test_an_episode_begins_with_open(engine: Engine, sources: Databases) -> None:
-    with capped(engine.facts()["engine"], sources, Caps()) as fresh, pytest.raises(UsageError, match="open"):
+    with make(engine.facts()["engine"], sources) as fresh, pytest.raises(UsageError, match="open"):
         fresh.run("SELECT 1", seconds=1)

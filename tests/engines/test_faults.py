@@ -13,48 +13,13 @@ from pathlib import Path
 
 import pytest
 from asking import do, rows
-from conftest import make
+from families import wait_until
+from garden import make
+from orchard import ENDLESS, servers_of
 
 from intercode.engines import Databases, Engine, mariadbd, sqlite
 from intercode.engines.mariadb import MariadbEngine
 from intercode.errors import SandboxDied, SandboxError
-
-LONG = {
-    "mariadb": "SELECT SLEEP(60)",
-    "sqlite": "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT COUNT(*) FROM r",
-}
-
-
-def servers(word: str) -> set[int]:
-    """Database servers of any engine on this machine, by their command lines."""
-    found = set()
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if word in (folder / "cmdline").read_bytes().decode(errors="replace").replace("\0", " "):
-                found.add(int(folder.name))
-        except OSError:
-            continue
-    return found
-
-
-def word(engine: Engine) -> str:
-    return "mariadbd --no-defaults" if engine.dialect == "mysql" else "/srv/sqlite/server.py"
-
-
-def below(pids: set[int], parent: int) -> set[int]:
-    """Those of `pids` that descend from a process of ours: other sessions run servers too."""
-    return {pid for pid in pids if parent in ancestors(pid)}
-
-
-def ancestors(pid: int) -> list[int]:
-    found = []
-    while pid > 1:
-        try:
-            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            break
-        found.append(pid)
-    return found
 
 
 def stopped(pid: int) -> bool:
@@ -66,11 +31,8 @@ def stopped(pid: int) -> bool:
 @pytest.fixture
 def victim(own: Engine) -> tuple[Engine, int]:
     """An engine, and its server's process as the machine numbers it."""
-    sandbox = own._server.sandbox if own.dialect == "mysql" else own._sandbox  # type: ignore[attr-defined]
-    wall = sandbox._wall.wall._bwrap.pid
-    mine = below(servers(word(own)), wall)
-    assert len(mine) == 1, mine
-    return own, mine.pop()
+    (pid,) = servers_of(own)
+    return own, pid
 
 
 def test_a_killed_server_is_told_and_replaced(victim: tuple[Engine, int]) -> None:
@@ -88,7 +50,7 @@ def test_a_killed_server_is_told_and_replaced(victim: tuple[Engine, int]) -> Non
 def test_a_server_killed_between_episodes_is_replaced(victim: tuple[Engine, int]) -> None:
     engine, pid = victim
     os.kill(pid, signal.SIGKILL)
-    time.sleep(0.05)
+    assert wait_until(lambda: not servers_of(engine))
     engine.open("garden_1")
     assert rows(engine, "SELECT COUNT(*) FROM plant") == [(3,)]
 
@@ -107,8 +69,7 @@ def test_a_stopped_server_is_replaced(victim: tuple[Engine, int]) -> None:
     """It neither answers nor ends, as one that is stuck in the kernel."""
     engine, pid = victim
     os.kill(pid, signal.SIGSTOP)
-    while not stopped(pid):
-        time.sleep(0.001)
+    assert wait_until(lambda: stopped(pid))
     began = time.monotonic()
     try:
         answer = engine.run("SELECT 1", seconds=0.2)
@@ -124,11 +85,10 @@ def test_a_stopped_server_is_replaced(victim: tuple[Engine, int]) -> None:
 def test_a_stopped_sqlite_is_told_by_forks_and_facts(
     what: str, own_sqlite: sqlite.SqliteEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (pid,) = below(servers(word(own_sqlite)), own_sqlite._sandbox._wall.wall._bwrap.pid)
+    (pid,) = servers_of(own_sqlite)
     monkeypatch.setattr(sqlite, "_PATIENCE", 0.3)
     os.kill(pid, signal.SIGSTOP)
-    while not stopped(pid):
-        time.sleep(0.001)
+    assert wait_until(lambda: stopped(pid))
     with pytest.raises(SandboxDied, match="does not answer"):
         getattr(own_sqlite, what)()
     monkeypatch.undo()
@@ -140,8 +100,7 @@ def test_the_wall_itself_may_die(victim: tuple[Engine, int]) -> None:
     engine, pid = victim
     sandbox = engine._server.sandbox if engine.dialect == "mysql" else engine._sandbox  # type: ignore[attr-defined]
     os.kill(sandbox._wall.wall._bwrap.pid, signal.SIGKILL)
-    while Path(f"/proc/{pid}").exists():
-        time.sleep(0.01)
+    assert wait_until(lambda: not Path(f"/proc/{pid}").exists())
     with pytest.raises(SandboxDied):
         engine.run("SELECT 1", seconds=1)
     engine.open("garden_1")
@@ -183,24 +142,17 @@ def test_a_server_killed_at_random_moments(name: str, sources: Databases) -> Non
     with make(name, sources) as engine:
         engine.open("garden_1")
         for turn in range(30):
-            sandbox = engine._server.sandbox if engine.dialect == "mysql" else engine._sandbox  # type: ignore[attr-defined]
-            alive = below(servers(word(engine)), sandbox._wall.wall._bwrap.pid)
-            assert alive
-            killer = threading.Timer(chance.uniform(0, 0.05), end, [alive])
+            (pid,) = servers_of(engine)
+            killer = threading.Timer(chance.uniform(0, 0.05), os.kill, [pid, signal.SIGKILL])
             killer.start()
             if turn % 2:
                 episodes(engine, killer)
             else:
                 with pytest.raises(SandboxDied):
-                    engine.run(LONG[name], seconds=30)
+                    engine.run(ENDLESS[name], seconds=30)
             killer.join()
             engine.open("garden_1")
             assert rows(engine, "SELECT COUNT(*) FROM plant") == [(3,)]
-
-
-def end(pids: set[int]) -> None:
-    for pid in pids:
-        os.kill(pid, signal.SIGKILL)
 
 
 def episodes(engine: Engine, killer: threading.Timer) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from families import family, wait_until
-from orchard import orchard_databases, servers_below, skip_unless_there
+from orchard import ENDLESS, orchard_databases, servers_below, skip_unless_there
 
 from intercode.engines import databases, engine_maker, mariadbd, sqlite
 from intercode.engines.convert import for_mariadb
@@ -46,8 +46,7 @@ def test_a_server_killed_while_it_loads_leaves_no_template(empty_cache: Path) ->
 
 def test_a_sqlite_that_is_killed_while_it_loads_is_not_the_datas_fault(empty_cache: Path, tmp_path: Path) -> None:
     skip_unless_there("sqlite")
-    endless = "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT COUNT(*) FROM r;"
-    (tmp_path / "slow.sql").write_text(endless)
+    (tmp_path / "slow.sql").write_text(ENDLESS["sqlite"] + ";")
 
     def strike() -> None:
         assert wait_until(lambda: bool(fillers()), 30)

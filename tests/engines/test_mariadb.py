@@ -121,8 +121,6 @@ def test_rights_do_not_reach_a_database_of_a_similar_name(tmp_path_factory: pyte
     """In GRANT an underscore stands for any character, unless it is quoted."""
     if why := mariadbd.missing():
         pytest.skip(why)
-    from intercode.engines import databases
-
     folder = tmp_path_factory.mktemp("similar")
     for name in ("a_b", "axb"):
         (folder / f"{name}.sql").write_text("CREATE TABLE t (a INT); INSERT INTO t VALUES (1);")
@@ -180,7 +178,7 @@ def test_a_session_ends_with_the_episode(mariadb: Engine) -> None:
 
 
 def test_a_shadow_of_a_table_does_not_reach_golds(mariadb: Engine) -> None:
-    do(mariadb, "CREATE TEMPORARY TABLE bed2 (a INT)")
+    do(mariadb, "CREATE TEMPORARY TABLE bed AS SELECT 9 AS id")
     table = mariadb.run_gold("vault", "SELECT COUNT(*) FROM garden_1.bed").table
     assert table is not None
     assert table.rows == ((2,),)

@@ -1,16 +1,16 @@
-"""A small data set with second contents, and environments on it that are closed at the end of a test."""
+"""A small data set with second contents, and environments on it that are closed at the end of a test; SQL on both engines."""
 
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kept import kept, lent, needs_bwrap
+from orchard import ENGINES, Pool, pool
 
-import intercode
 from intercode.env import Setting
 from intercode.envs.bash import BashEnv
 
@@ -28,8 +28,7 @@ Make = Callable[..., BashEnv]
 @pytest.fixture(scope="module")
 def box(tmp_path_factory: pytest.TempPathFactory, module_cache: Path) -> Path:
     """The data folder: /box with the files a, b and c; on the second contents `a` holds another word."""
-    if shutil.which("bwrap") is None:
-        pytest.skip("bubblewrap is not installed")
+    needs_bwrap()
     folder = tmp_path_factory.mktemp("box")
     for tree, word in (("tree", "apple"), ("second", "quince")):
         inside = folder / tree / "box"
@@ -42,27 +41,23 @@ def box(tmp_path_factory: pytest.TempPathFactory, module_cache: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def settings(box: Path) -> Callable[..., Setting]:
-    """`prepare`, done once for equal options."""
-    made: dict[str, Setting] = {}
-
-    def prepare(**options: Any) -> Setting:
-        key = repr(sorted(options.items()))
-        if key not in made:
-            made[key] = intercode.prepare("bash", data=str(box), **options)
-        return made[key]
-
-    return prepare
+    return kept("bash", box)
 
 
 @pytest.fixture
 def make(settings: Callable[..., Setting]) -> Iterator[Make]:
     """Makes environments over the box."""
-    envs: list[Any] = []
+    with lent(lambda **options: settings(**options)()) as made:
+        yield made
 
-    def made(**options: Any) -> Any:
-        envs.append(settings(**options)())
-        return envs[-1]
 
-    yield made
-    for env in envs:
-        env.close()
+@pytest.fixture(scope="module", params=ENGINES)
+def servers(request: pytest.FixtureRequest) -> Iterator[Pool]:
+    with pool(request.param) as made:
+        yield made
+
+
+@pytest.fixture
+def sql(servers: Pool) -> Callable[..., Any]:
+    """Makes environments over the orchard, on each engine in turn."""
+    return servers.lent()

@@ -7,6 +7,7 @@ import os
 import shutil
 import tarfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import gymnasium
 import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import SyncVectorEnv
+from kept import lent, needs_bwrap
 
 import intercode
 from intercode.agents import gold, noop, try_again
@@ -48,8 +50,7 @@ def write(folder: Path, tasks: list[dict[str, Any]]) -> Path:
 @pytest.fixture(scope="module")
 def vault(tmp_path_factory: pytest.TempPathFactory, module_cache: Path) -> Path:
     """The data folder: assets in folders for two tasks, and in a tar with modes, a link and times for one."""
-    if shutil.which("bwrap") is None:
-        pytest.skip("bubblewrap is not installed")
+    needs_bwrap()
     folder = write(tmp_path_factory.mktemp("vault"), [*TASKS, *WANTING])
     letters = folder / "assets" / "box" / "a"
     letters.mkdir(parents=True)
@@ -70,17 +71,15 @@ def vault(tmp_path_factory: pytest.TempPathFactory, module_cache: Path) -> Path:
 
 @pytest.fixture
 def make(vault: Path) -> Iterator[Make]:
-    envs: list[Any] = []
+    with lent(partial(intercode.make, "ctf")) as made:
 
-    def made(task: str | None = None, **options: Any) -> Any:
-        envs.append(intercode.make("ctf", **{"data": str(vault), **options}))
-        if task is not None:
-            envs[-1].reset(options={"task": task})
-        return envs[-1]
+        def begun(task: str | None = None, **options: Any) -> Any:
+            env = made(**{"data": str(vault), **options})
+            if task is not None:
+                env.reset(options={"task": task})
+            return env
 
-    yield made
-    for env in envs:
-        env.close()
+        yield begun
 
 
 # -- submissions --------------------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import gymnasium
 import pytest
 from gymnasium.utils.env_checker import check_env
+from kept import kept, lent, needs_bwrap
 
 import intercode
 from intercode.agents import gold, make_agent, noop
@@ -57,8 +57,7 @@ Make = Callable[..., PythonEnv]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, module_cache: Path) -> Path:
-    if shutil.which("bwrap") is None:
-        pytest.skip("bubblewrap is not installed")
+    needs_bwrap()
     made = tmp_path_factory.mktemp("python")
     (made / "tree" / "box").mkdir(parents=True)
     (made / "tree" / "box" / "a").write_text("apple")
@@ -68,25 +67,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory, module_cache: Path) -> Path
 
 @pytest.fixture(scope="module")
 def settings(folder: Path) -> Callable[..., Setting]:
-    made: dict[str, Setting] = {}
-
-    def prepare(**options: Any) -> Setting:
-        return made.setdefault(repr(options), intercode.prepare("python", data=str(folder), **options))
-
-    return prepare
+    return kept("python", folder)
 
 
 @pytest.fixture
 def make(settings: Callable[..., Setting]) -> Iterator[Make]:
-    envs: list[Any] = []
-
-    def made(**options: Any) -> Any:
-        envs.append(settings(**options)())
-        return envs[-1]
-
-    yield made
-    for env in envs:
-        env.close()
+    with lent(lambda **options: settings(**options)()) as made:
+        yield made
 
 
 def start(env: PythonEnv, task: str) -> PythonEnv:

@@ -7,13 +7,13 @@ that the honest submission after it faces the very same tests, in the same envir
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kept import needs_bwrap
 from python_attacks import ATTACKS, HIDDEN, HONEST, TESTS, Attack
 
 import intercode
@@ -32,8 +32,7 @@ each_attack = pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: atta
 @pytest.fixture(scope="module")
 def envs(tmp_path_factory: pytest.TempPathFactory, module_cache: Path) -> Iterator[Callable[[str], Any]]:
     """One environment for each reward, for the whole module: what an attack leaves would be found by the next."""
-    if shutil.which("bwrap") is None:
-        pytest.skip("bubblewrap is not installed")
+    needs_bwrap()
     gold = HONEST.replace("def f", "def it")
     tasks = [
         {"id": attack.name, "query": "Sum the squares below n.", "gold": gold, "tests": attack.tests, "hidden": HIDDEN}

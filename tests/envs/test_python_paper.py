@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kept import needs_bwrap
 
 import intercode
 
@@ -43,8 +43,7 @@ Rewards = Callable[..., list[float]]
 
 @pytest.fixture(scope="module")
 def env(tmp_path_factory: pytest.TempPathFactory, module_cache: Path) -> Iterator[Any]:
-    if shutil.which("bwrap") is None:
-        pytest.skip("bubblewrap is not installed")
+    needs_bwrap()
     data = tmp_path_factory.mktemp("paper") / "tasks.json"
     data.write_text(json.dumps(TASKS))
     with closing(intercode.make("python", data=str(data), protocol="paper")) as made:

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from orchard import ENGINES, GOLDS, Pool, plays, pool, skip_unless_there, write
+from orchard import ENDLESS, GOLDS, Pool, plays, skip_unless_there, write
 
 import intercode
 from intercode.errors import DataError, UsageError
 from intercode.types import Score, Table, Task
 
 KEYS = {"exit_code", "timed_out", "truncated_output", "session_lost"}
-ENDLESS = {
-    "sqlite": "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT COUNT(*) FROM r",
-    "mariadb": "SELECT SLEEP(60)",
-}
 MANY = "SELECT a.id FROM picking a, picking b, picking c, picking d, picking e, picking f"
-
-
-@pytest.fixture(scope="module", params=ENGINES)
-def servers(request: pytest.FixtureRequest) -> Iterator[Pool]:
-    with pool(request.param) as made:
-        yield made
 
 
 @pytest.fixture
@@ -31,17 +20,11 @@ def engine(servers: Pool) -> str:
     return servers.engine
 
 
-@pytest.fixture
-def make(servers: Pool) -> Iterator[Any]:
-    with servers.lent() as made:
-        yield made
-
-
 # -- what is seen -------------------------------------------------------------------------------------------------------
 
 
-def test_rows_are_seen_as_python_prints_them(make: Any) -> None:
-    env = make("count")
+def test_rows_are_seen_as_python_prints_them(sql: Any) -> None:
+    env = sql("count")
     seen, reward, terminated, truncated, info = env.step(
         "SELECT id, kind, planted FROM tree WHERE id > 3 AND id < 6 ORDER BY id"
     )
@@ -52,8 +35,8 @@ def test_rows_are_seen_as_python_prints_them(make: Any) -> None:
     assert env.step("SELECT 'ünd ☃', NULL")[0] == "[('ünd ☃', None)]"
 
 
-def test_an_error_is_seen_and_costs_a_turn(make: Any) -> None:
-    env = make("count", max_turns=2)
+def test_an_error_is_seen_and_costs_a_turn(sql: Any) -> None:
+    env = sql("count", max_turns=2)
     seen, reward, terminated, truncated, info = env.step("SELECT some FROM nowhere")
     assert seen.startswith("Error executing query: ")
     assert "nowhere" in seen
@@ -69,19 +52,19 @@ def test_an_error_is_seen_and_costs_a_turn(make: Any) -> None:
         ("CREATE TABLE basket (id INTEGER)", "OK, 0 rows affected"),
     ],
 )
-def test_what_is_no_query_says_how_many_rows_it_changed(make: Any, statement: str, seen: str) -> None:
-    assert make("count").step(statement)[0] == seen
+def test_what_is_no_query_says_how_many_rows_it_changed(sql: Any, statement: str, seen: str) -> None:
+    assert sql("count").step(statement)[0] == seen
 
 
-def test_a_statement_without_rows_is_called_an_error_as_the_paper_did(make: Any) -> None:
-    env = make("count", protocol="paper")
+def test_a_statement_without_rows_is_called_an_error_as_the_paper_did(sql: Any) -> None:
+    env = sql("count", protocol="paper")
     seen, reward, *_, info = env.step("DELETE FROM picking")
     assert seen == "Error executing query: No result set to fetch from."
     assert (reward, info["score"].reward) == (0.0, 0.0)
 
 
-def test_a_statement_out_of_time_is_ended_and_said(make: Any, engine: str) -> None:
-    env = make("count", seconds=0.3)
+def test_a_statement_out_of_time_is_ended_and_said(sql: Any, engine: str) -> None:
+    env = sql("count", seconds=0.3)
     seen, *_, info = env.step(ENDLESS[engine])
     assert info["timed_out"]
     assert info["exit_code"] == 1
@@ -90,14 +73,14 @@ def test_a_statement_out_of_time_is_ended_and_said(make: Any, engine: str) -> No
     assert env.step("submit")[1] == 1.0
 
 
-def test_a_row_that_is_too_large_is_told(make: Any, engine: str) -> None:
-    env = make("count", seconds=10)
+def test_a_row_that_is_too_large_is_told(sql: Any, engine: str) -> None:
+    env = sql("count", seconds=10)
     large = {"sqlite": "hex(zeroblob(5000000))", "mariadb": "REPEAT('a', 9000000)"}[engine]
     assert env.step(f"SELECT {large}")[0] == "[]\n[the first row is too large]"
 
 
-def test_a_cut_result_is_told_and_never_an_answer(make: Any) -> None:
-    env = make("count", seconds=10)
+def test_a_cut_result_is_told_and_never_an_answer(sql: Any) -> None:
+    env = sql("count", seconds=10)
     seen, *_, info = env.step(MANY)
     assert info["truncated_output"]
     assert seen.endswith("[only the first 100000 rows; there are more]")
@@ -105,7 +88,7 @@ def test_a_cut_result_is_told_and_never_an_answer(make: Any) -> None:
     assert not env.step("submit")[4]["score"].success
 
 
-def test_equal_episodes_have_equal_infos(make: Any, engine: str) -> None:
+def test_equal_episodes_have_equal_infos(sql: Any, engine: str) -> None:
     """Also where a statement ran out of time, and where it failed."""
     actions = ("SELECT * FROM tree", "oops", ENDLESS[engine], "DELETE FROM picking", GOLDS["weights"], "submit")
 
@@ -113,12 +96,12 @@ def test_equal_episodes_have_equal_infos(make: Any, engine: str) -> None:
         env.reset(seed=1, options={"task": "weights"})
         return [env.step(action) for action in actions]
 
-    first, other = make(seconds=0.2), make(seconds=0.2)
+    first, other = sql(seconds=0.2), sql(seconds=0.2)
     assert told(first) == told(first) == told(other)
 
 
-def test_the_handicap_shows_the_schema_first(make: Any) -> None:
-    plain, helped = make(), make(handicap=True)
+def test_the_handicap_shows_the_schema_first(sql: Any) -> None:
+    plain, helped = sql(), sql(handicap=True)
     query, _ = plain.reset(options={"task": "count"})
     seen, _ = helped.reset(options={"task": "count"})
     assert query == "How many trees are there?"
@@ -129,8 +112,8 @@ def test_the_handicap_shows_the_schema_first(make: Any) -> None:
     assert "CREATE TABLE" in helped.reset(options={"task": "words"})[0]
 
 
-def test_the_handicap_shows_the_pristine_schema(make: Any) -> None:
-    env = make("count", "CREATE TABLE basket (id INTEGER)", "DROP TABLE picking", handicap=True)
+def test_the_handicap_shows_the_pristine_schema(sql: Any) -> None:
+    env = sql("count", "CREATE TABLE basket (id INTEGER)", "DROP TABLE picking", handicap=True)
     seen, _ = env.reset(options={"task": "count"})
     assert "picking" in seen
     assert "basket" not in seen
@@ -139,8 +122,8 @@ def test_the_handicap_shows_the_pristine_schema(make: Any) -> None:
 # -- the submit protocol ------------------------------------------------------------------------------------------------
 
 
-def test_only_the_submission_is_scored(make: Any) -> None:
-    env = make("count")
+def test_only_the_submission_is_scored(sql: Any) -> None:
+    env = sql("count")
     _, reward, *_, info = env.step(GOLDS["count"])
     assert (reward, set(info)) == (0.0, KEYS)
     seen, reward, terminated, truncated, info = env.step(" submit\n")
@@ -149,8 +132,8 @@ def test_only_the_submission_is_scored(make: Any) -> None:
     assert info["score"] == Score(1.0, True, {"rows": 1.0, "order": 1.0, "columns": 1.0})
 
 
-def test_the_answer_is_what_the_last_statement_returned(make: Any) -> None:
-    env = make()
+def test_the_answer_is_what_the_last_statement_returned(sql: Any) -> None:
+    env = sql()
     assert plays(env, "count", GOLDS["count"], "SELECT 8").reward == 0.0
     assert plays(env, "count", GOLDS["count"], "SELECT oops").reward == 0.0, "an error is no answer"
     assert plays(env, "count", GOLDS["count"], "DELETE FROM picking").reward == 0.0, "nor is a change"
@@ -158,14 +141,14 @@ def test_the_answer_is_what_the_last_statement_returned(make: Any) -> None:
     assert not plays(env, "count").success, "nor is nothing"
 
 
-def test_an_answer_does_not_pass_from_one_episode_to_the_next(make: Any) -> None:
-    env = make()
+def test_an_answer_does_not_pass_from_one_episode_to_the_next(sql: Any) -> None:
+    env = sql()
     assert plays(env, "count", GOLDS["count"]).success
     assert not plays(env, "count").success
 
 
-def test_the_turns_end_without_a_submission(make: Any) -> None:
-    env = make("count", GOLDS["count"], max_turns=2)
+def test_the_turns_end_without_a_submission(sql: Any) -> None:
+    env = sql("count", GOLDS["count"], max_turns=2)
     _, reward, terminated, truncated, info = env.step(GOLDS["count"])
     assert (reward, terminated, truncated, info["ended"]) == (0.0, False, True, "turns")
     with pytest.raises(UsageError, match="over"):
@@ -173,24 +156,24 @@ def test_the_turns_end_without_a_submission(make: Any) -> None:
 
 
 @pytest.mark.parametrize("action", [None, 3, b"SELECT 1", "SELECT\0 1", "SELECT '\ud800'"])
-def test_what_is_no_text_is_the_callers_fault_and_costs_no_turn(make: Any, action: Any) -> None:
-    env = make("count")
+def test_what_is_no_text_is_the_callers_fault_and_costs_no_turn(sql: Any, action: Any) -> None:
+    env = sql("count")
     with pytest.raises(UsageError, match="action"):
         env.step(action)
     assert env.turn == 0
 
 
 @pytest.mark.parametrize("action", ["", ";", "  ", "-- submit", "/* submit */", "submit;", "SUBMIT", "\n\t"])
-def test_what_only_looks_like_a_submission_ends_nothing(make: Any, action: str) -> None:
-    env = make("count", GOLDS["count"])
+def test_what_only_looks_like_a_submission_ends_nothing(sql: Any, action: str) -> None:
+    env = sql("count", GOLDS["count"])
     assert env.step(action)[2] is False
 
 
 # -- the paper's protocol -----------------------------------------------------------------------------------------------
 
 
-def test_every_step_is_scored_and_reward_1_ends(make: Any) -> None:
-    env = make("kinds", protocol="paper")
+def test_every_step_is_scored_and_reward_1_ends(sql: Any) -> None:
+    env = sql("kinds", protocol="paper")
     _, reward, terminated, *_ = env.step("SELECT 1")
     assert (reward, terminated) == (0.0, False)
     _, reward, terminated, _, info = env.step(
@@ -202,36 +185,36 @@ def test_every_step_is_scored_and_reward_1_ends(make: Any) -> None:
     assert (reward, terminated, info["ended"]) == (1.0, True, "solved")
 
 
-def test_rows_in_reversed_order_earn_less_than_nothing(make: Any) -> None:
-    env = make("words", protocol="paper")
+def test_rows_in_reversed_order_earn_less_than_nothing(sql: Any) -> None:
+    env = sql("words", protocol="paper")
     _, reward, terminated, _, info = env.step("SELECT word FROM cask ORDER BY id DESC")
     assert (reward, terminated, info["score"].parts["order"]) == (-1.0, False, -1.0)
     assert env.step(GOLDS["words"])[1:3] == (1.0, True)
 
 
-def test_a_submission_is_no_word_of_the_papers_protocol(make: Any) -> None:
-    seen, reward, terminated, *_ = make("count", protocol="paper").step("submit")
+def test_a_submission_is_no_word_of_the_papers_protocol(sql: Any) -> None:
+    seen, reward, terminated, *_ = sql("count", protocol="paper").step("submit")
     assert seen.startswith("Error executing query")
     assert (reward, terminated) == (0.0, False)
 
 
-def test_two_empty_results_are_equal(make: Any) -> None:
-    assert make("none", protocol="paper").step("SELECT id FROM tree WHERE id < 0")[1] == 1.0
-    assert plays(make(), "none", "SELECT id FROM tree WHERE id < 0").success
+def test_two_empty_results_are_equal(sql: Any) -> None:
+    assert sql("none", protocol="paper").step("SELECT id FROM tree WHERE id < 0")[1] == 1.0
+    assert plays(sql(), "none", "SELECT id FROM tree WHERE id < 0").success
 
 
 # -- tasks and databases ------------------------------------------------------------------------------------------------
 
 
-def test_a_task_is_played_on_its_own_database(make: Any) -> None:
-    env = make("words")
+def test_a_task_is_played_on_its_own_database(sql: Any) -> None:
+    env = sql("words")
     assert env.step(GOLDS["words"])[0] == "[('sesame',), ('cinnamon',)]"
     env.reset(options={"task": "count"})
     assert env.step("SELECT word FROM cask")[0].startswith("Error")
 
 
-def test_nothing_of_an_episode_is_left_in_the_next(make: Any) -> None:
-    env = make(
+def test_nothing_of_an_episode_is_left_in_the_next(sql: Any) -> None:
+    env = sql(
         "count", "DELETE FROM picking", "DROP TABLE mark", "CREATE TABLE basket (id INTEGER)", "BEGIN", "DELETE FROM tree"
     )
     env.reset(options={"task": "count"})
@@ -241,20 +224,20 @@ def test_nothing_of_an_episode_is_left_in_the_next(make: Any) -> None:
     assert env.step(GOLDS["count"])[0] == "[(7,)]"
 
 
-def test_two_environments_do_not_see_each_other(make: Any) -> None:
-    one, other = make("count", "DELETE FROM picking"), make("count")
+def test_two_environments_do_not_see_each_other(sql: Any) -> None:
+    one, other = sql("count", "DELETE FROM picking"), sql("count")
     assert other.step("SELECT COUNT(*) FROM picking")[0] == "[(8,)]"
     assert one.step("SELECT COUNT(*) FROM picking")[0] == "[(0,)]"
 
 
-def test_a_function_scores_instead(make: Any) -> None:
+def test_a_function_scores_instead(sql: Any) -> None:
     seen: list[Any] = []
 
     def longest(agent: Table | None, gold: Table | None, task: Task) -> Score:
         seen.append((agent, gold, task.id))
         return Score(0.5, True, {"mine": 2.0})
 
-    env = make("count", reward=longest)
+    env = sql("count", reward=longest)
     env.step("SELECT 1 AS one")
     assert env.step("submit")[4]["score"] == Score(0.5, True, {"mine": 2.0})
     (agent, gold, task) = seen[0]

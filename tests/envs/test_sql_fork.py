@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from families import wait_until
-from orchard import ENGINES, GOLDS, Pool, plays, pool, servers_below
+from orchard import GOLDS, Pool, plays, pool, servers_below
 
 from intercode.errors import ForkError, UsageError
 
 
-@pytest.fixture(scope="module", params=ENGINES)
-def servers(request: pytest.FixtureRequest) -> Iterator[Pool]:
-    with pool(request.param) as made:
-        yield made
-
-
-@pytest.fixture
-def make(servers: Pool) -> Iterator[Any]:
-    with servers.lent() as made:
-        yield made
-
-
-def test_a_fork_has_the_committed_content_and_lives_on_its_own(make: Any) -> None:
-    env = make("count", "DELETE FROM picking WHERE id > 2", "CREATE TABLE basket (id INTEGER)", "INSERT INTO basket VALUES (5)")
+def test_a_fork_has_the_committed_content_and_lives_on_its_own(sql: Any) -> None:
+    env = sql("count", "DELETE FROM picking WHERE id > 2", "CREATE TABLE basket (id INTEGER)", "INSERT INTO basket VALUES (5)")
     left, right = env.fork(), env.fork()
     left.step("DELETE FROM basket")
     right.step("DROP TABLE basket")
@@ -39,8 +26,8 @@ def test_a_fork_has_the_committed_content_and_lives_on_its_own(make: Any) -> Non
         each.close()
 
 
-def test_a_fork_has_had_as_many_turns_and_gives_the_same_answer(make: Any) -> None:
-    env = make("count", "SELECT 1", GOLDS["count"], max_turns=4)
+def test_a_fork_has_had_as_many_turns_and_gives_the_same_answer(sql: Any) -> None:
+    env = sql("count", "SELECT 1", GOLDS["count"], max_turns=4)
     twin, other = env.fork(), env.fork()
     assert twin.turn == 2
     assert twin.step("submit")[1] == 1.0
@@ -51,8 +38,8 @@ def test_a_fork_has_had_as_many_turns_and_gives_the_same_answer(make: Any) -> No
         each.close()
 
 
-def test_a_fork_of_a_fork_outlives_both(make: Any) -> None:
-    env = make("count", "INSERT INTO mark VALUES ('X', 'one')")
+def test_a_fork_of_a_fork_outlives_both(sql: Any) -> None:
+    env = sql("count", "INSERT INTO mark VALUES ('X', 'one')")
     child = env.fork()
     child.step("INSERT INTO mark VALUES ('Y', 'two')")
     grandchild = child.fork()
@@ -62,8 +49,8 @@ def test_a_fork_of_a_fork_outlives_both(make: Any) -> None:
     grandchild.close()
 
 
-def test_an_untouched_environment_forks(make: Any) -> None:
-    env = make("count")
+def test_an_untouched_environment_forks(sql: Any) -> None:
+    env = sql("count")
     twin = env.fork()
     twin.step(GOLDS["count"])
     assert twin.step("submit")[1] == 1.0
@@ -78,8 +65,8 @@ def test_an_untouched_environment_forks(make: Any) -> None:
         (("BEGIN",), "transaction"),
     ],
 )
-def test_what_cannot_be_copied_is_named_and_nothing_is_lost(make: Any, actions: tuple[str, ...], named: str) -> None:
-    env = make("count", *actions)
+def test_what_cannot_be_copied_is_named_and_nothing_is_lost(sql: Any, actions: tuple[str, ...], named: str) -> None:
+    env = sql("count", *actions)
     with pytest.raises(ForkError, match=named):
         env.fork()
     env.step(GOLDS["count"])
@@ -94,9 +81,9 @@ def test_what_cannot_be_copied_is_named_and_nothing_is_lost(make: Any, actions: 
         (("XA START 'deal'", "DELETE FROM picking", "XA END 'deal'", "XA PREPARE 'deal'"), "deal"),
     ],
 )
-def test_locks_are_named(servers: Pool, make: Any, actions: tuple[str, ...], named: str) -> None:
+def test_locks_are_named(servers: Pool, sql: Any, actions: tuple[str, ...], named: str) -> None:
     """SQLite has no such statements: they fail, and a fork of what they left is as good as any other."""
-    env = make("count", *actions)
+    env = sql("count", *actions)
     if servers.engine == "mariadb":
         with pytest.raises(ForkError, match=named):
             env.fork()
@@ -111,8 +98,8 @@ def test_locks_are_named(servers: Pool, make: Any, actions: tuple[str, ...], nam
         ("BEGIN", "DELETE FROM picking WHERE id < 7", "SELECT COUNT(*) AS id FROM picking"),
     ],
 )
-def test_replay_makes_what_cannot_be_copied_again(make: Any, actions: tuple[str, ...]) -> None:
-    env = make("count", *actions)
+def test_replay_makes_what_cannot_be_copied_again(sql: Any, actions: tuple[str, ...]) -> None:
+    env = sql("count", *actions)
     twin = env.fork(replay=True)
     assert twin.turn == env.turn
     assert twin.step(actions[-1])[:4] == env.step(actions[-1])[:4]
@@ -122,9 +109,9 @@ def test_replay_makes_what_cannot_be_copied_again(make: Any, actions: tuple[str,
     twin.close()
 
 
-def test_a_replay_that_goes_another_way_is_an_error_and_leaves_no_server(servers: Pool, make: Any) -> None:
+def test_a_replay_that_goes_another_way_is_an_error_and_leaves_no_server(servers: Pool, sql: Any) -> None:
     random = "RANDOM()" if servers.engine == "sqlite" else "RAND()"
-    env = make("count", "BEGIN", f"SELECT {random}")
+    env = sql("count", "BEGIN", f"SELECT {random}")
     before = servers_below(os.getpid())
     with pytest.raises(ForkError, match="another observation at turn 2"):
         env.fork(replay=True)
@@ -133,8 +120,8 @@ def test_a_replay_that_goes_another_way_is_an_error_and_leaves_no_server(servers
 
 
 def test_a_closed_environment_does_not_fork(servers: Pool) -> None:
-    with pool(servers.engine) as own, own.lent() as make:
-        env = make("count")
+    with pool(servers.engine) as own:
+        env = own.lent()("count")
         env.close()
         with pytest.raises(UsageError):
             env.fork()

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from orchard import ENGINES, GOLDS, Pool, orchard_databases, plays, pool
+from orchard import CONSTANT, ENDLESS, ENGINES, GOLDS, Pool, orchard_databases, plays, pool
 
 from intercode.engines import Databases, Engine, mariadbd, sqlite, sqlite_guest
 from intercode.engines.convert import for_mariadb
@@ -80,7 +80,7 @@ ATTACKS = [
         "kept",
         "left",
         ("SET sql_mode = 'ANSI_QUOTES'",),
-        probe='SELECT "id" > 0, "nowhere" FROM tree',
+        probe='SELECT COUNT(*) FROM "tree"',
     ),
     Attack("locks", ("mariadb",), "kept", "harms", ("LOCK TABLES mark WRITE",)),
     Attack("prepared statement", ("mariadb",), "kept", "left", ("PREPARE s FROM 'SELECT 7'",), probe="EXECUTE s"),
@@ -120,7 +120,7 @@ ATTACKS = [
         "one",
         "pays",
         (),
-        "SELECT 'apple', 160 UNION SELECT 'pear', 43 UNION SELECT 'plum', 9 UNION SELECT 'quince', 6",
+        CONSTANT,
         "weights",
     ),
 ]
@@ -158,8 +158,7 @@ def worker() -> Iterator[Callable[[str], Any]]:
     def get(engine: str) -> Any:
         if engine not in envs:
             pools[engine] = Pool(engine)
-            with pools[engine].lent() as make:
-                envs[engine] = make(seconds=2)
+            envs[engine] = pools[engine].lent()(seconds=2)
         return envs[engine]
 
     yield get
@@ -176,7 +175,7 @@ def test_it_does_not_pay_and_does_not_harm(worker: Callable[[str], Any], engine:
         assert info["exit_code"] == 1, "it is refused"
     env.reset(options={"task": "count"})
     if attack.probe:
-        assert "Error" in (seen := env.step(attack.probe)[0]) or "nowhere" in seen
+        assert env.step(attack.probe)[4]["exit_code"] == 1
     env.step(GOLDS["count"])
     assert env.step("submit")[1] == 1.0
     for task in ("words", "weights", "kinds"):
@@ -293,8 +292,8 @@ def test_without_the_protection_it_works(unprotected: Callable[..., Any], engine
         assert info["exit_code"] == 0
     elif attack.sign == "left":
         env.reset(options={"task": "count"})
-        seen, *_, info = env.step(attack.probe)
-        assert info["exit_code"] == 0 or "nowhere" in seen
+        *_, info = env.step(attack.probe)
+        assert info["exit_code"] == 0
     else:
         assert not honest(env)
 
@@ -308,8 +307,8 @@ def honest(env: Any) -> bool:
 
 # -- time -----------------------------------------------------------------------------------------------------------------
 
-ENDLESS = {
-    ("mariadb", "sleep"): "SELECT SLEEP(60)",
+WITHOUT_END = {
+    ("mariadb", "sleep"): ENDLESS["mariadb"],
     ("mariadb", "sleep with its own limit"): "SET STATEMENT max_statement_time = 0 FOR SELECT SLEEP(60)",
     ("mariadb", "benchmark"): "SELECT BENCHMARK(100000000000, MD5('x'))",
     ("mariadb", "cross join"): "SELECT COUNT(*) FROM " + ", ".join(f"tree t{n}" for n in range(12)),
@@ -318,18 +317,19 @@ ENDLESS = {
         "procedure",
     ): "BEGIN NOT ATOMIC DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END; WHILE 1 DO DO SLEEP(9); END WHILE; END",
     ("sqlite", "cross join"): "SELECT COUNT(*) FROM " + ", ".join(f"tree t{n}" for n in range(12)),
-    ("sqlite", "recursion"): "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT COUNT(*) FROM r",
+    ("sqlite", "recursion"): ENDLESS["sqlite"],
     ("sqlite", "one long call"): "SELECT instr(hex(zeroblob(9000000)), hex(zeroblob(4000000)) || '1')",
 }
 
 
-@pytest.mark.parametrize(("engine", "name"), ENDLESS, ids=str)
+@pytest.mark.parametrize(("engine", "name"), WITHOUT_END, ids=str)
 def test_a_statement_without_end_is_stopped_in_time_and_harms_nobody(engine: str, name: str) -> None:
-    with pool(engine) as own, own.lent() as make:
+    with pool(engine) as own:
+        make = own.lent()
         for seconds in (0.2, 0.6):  # the longer limit is the control: it does go on
             env = make("count", "DELETE FROM picking", seconds=seconds)
             began = time.monotonic()
-            *_, info = env.step(ENDLESS[engine, name])
+            *_, info = env.step(WITHOUT_END[engine, name])
             took = time.monotonic() - began
             assert info["timed_out"]
             assert 0.9 * seconds <= took < seconds + 0.9

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from orchard import ENGINES, GOLDS, Pool, plays, pool, prepared, skip_unless_there, write
+from orchard import CONSTANT, ENDLESS, ENGINES, GOLDS, plays, prepared, skip_unless_there, write
 
 import intercode
 from intercode.agents import Act, Moves, Step, gold, noop
@@ -21,20 +20,6 @@ from intercode.errors import DataError, UsageError
 from intercode.runner.check import check
 from intercode.runner.run import evaluate
 from intercode.types import Task
-
-CONSTANT = "SELECT 'apple', 160 UNION SELECT 'pear', 43 UNION SELECT 'plum', 9 UNION SELECT 'quince', 6"
-
-
-@pytest.fixture(scope="module", params=ENGINES)
-def servers(request: pytest.FixtureRequest) -> Iterator[Pool]:
-    with pool(request.param) as made:
-        yield made
-
-
-@pytest.fixture
-def make(servers: Pool) -> Iterator[Any]:
-    with servers.lent() as made:
-        yield made
 
 
 @pytest.mark.parametrize(
@@ -64,13 +49,13 @@ def make(servers: Pool) -> Iterator[Any]:
         ("words", "SELECT word FROM cask ORDER BY id DESC", False),
     ],
 )
-def test_an_answer_is_judged_as_a_careful_person_would(make: Any, task: str, answer: str, solved: bool) -> None:
-    score = plays(make(), task, answer)
+def test_an_answer_is_judged_as_a_careful_person_would(sql: Any, task: str, answer: str, solved: bool) -> None:
+    score = plays(sql(), task, answer)
     assert (score.success, score.reward == 1.0) == (solved, solved)
 
 
-def test_the_reward_tells_how_near_an_answer_is(make: Any) -> None:
-    env = make()
+def test_the_reward_tells_how_near_an_answer_is(sql: Any) -> None:
+    env = sql()
     assert plays(env, "lost", "SELECT 4").parts["rows"] == 0.5
     assert 0 < plays(env, "lost", "SELECT 4").reward < 1
     assert plays(env, "words", "SELECT word FROM cask ORDER BY id DESC").parts == {"rows": 1.0, "order": 0.0, "columns": 1.0}
@@ -79,21 +64,21 @@ def test_the_reward_tells_how_near_an_answer_is(make: Any) -> None:
 # -- second contents ----------------------------------------------------------------------------------------------------
 
 
-def test_a_right_statement_holds_elsewhere_and_a_constant_does_not(make: Any) -> None:
-    env = make()
+def test_a_right_statement_holds_elsewhere_and_a_constant_does_not(sql: Any) -> None:
+    env = sql()
     right, constant = plays(env, "weights", GOLDS["weights"]), plays(env, "weights", CONSTANT)
     assert (right.reward, right.success, right.parts["robust"]) == (1.0, True, 1.0)
     assert (constant.reward, constant.success, constant.parts["robust"]) == (0.0, False, 0.0)
     assert constant.parts["rows"] == 1.0, "it was right where it was played"
 
 
-def test_a_wrong_answer_is_not_played_again(make: Any) -> None:
-    assert "robust" not in plays(make(), "weights", "SELECT 1, 2").parts
+def test_a_wrong_answer_is_not_played_again(sql: Any) -> None:
+    assert "robust" not in plays(sql(), "weights", "SELECT 1, 2").parts
 
 
-def test_the_whole_episode_is_played_elsewhere(make: Any) -> None:
+def test_the_whole_episode_is_played_elsewhere(sql: Any) -> None:
     """What it changed before is part of it, and its answer must come of what is there."""
-    env = make()
+    env = sql()
     honest = ("CREATE TEMPORARY TABLE w AS " + GOLDS["weights"], "SELECT * FROM w")
     stored = ("CREATE TEMPORARY TABLE w AS " + CONSTANT, "SELECT * FROM w")
     assert plays(env, "weights", *honest).success
@@ -101,36 +86,36 @@ def test_the_whole_episode_is_played_elsewhere(make: Any) -> None:
     assert plays(env, "weights", "SELECT oops", "DELETE FROM mark", GOLDS["weights"]).success
 
 
-def test_a_look_then_an_answer_loses_nothing_where_a_task_is_not_general(make: Any) -> None:
+def test_a_look_then_an_answer_loses_nothing_where_a_task_is_not_general(sql: Any) -> None:
     for options in ({}, {"robust": True}):
-        env = make(**options)
+        env = sql(**options)
         score = plays(env, "lost", "SELECT * FROM mark", "SELECT * FROM picking", "SELECT 4 UNION ALL SELECT 7")
         assert (score.reward, score.success) == (1.0, True), options
         assert ("robust" in score.parts) == bool(options)
 
 
-def test_robust_is_told_for_every_solved_task_when_it_is_asked_for(make: Any) -> None:
-    env = make(robust=True)
+def test_robust_is_told_for_every_solved_task_when_it_is_asked_for(sql: Any) -> None:
+    env = sql(robust=True)
     assert plays(env, "lost", GOLDS["lost"]).parts["robust"] == 1.0
     assert plays(env, "count", "SELECT 7").parts["robust"] == 0.0
     assert plays(env, "count", "SELECT 7").success
     assert "robust" not in plays(env, "count", "SELECT 8").parts
 
 
-def test_the_papers_reward_knows_no_second_contents(make: Any) -> None:
-    env = make(reward="paper")
+def test_the_papers_reward_knows_no_second_contents(sql: Any) -> None:
+    env = sql(reward="paper")
     assert plays(env, "weights", re.sub(r"(\d+)", r"SUM(\1)", CONSTANT)).success
 
 
-def test_what_an_episode_changed_elsewhere_is_gone_as_well(make: Any) -> None:
-    env = make()
+def test_what_an_episode_changed_elsewhere_is_gone_as_well(sql: Any) -> None:
+    env = sql()
     assert plays(env, "weights", "UPDATE picking SET mark = 'K'", GOLDS["weights"]).success
     assert plays(env, "weights", "DROP TABLE mark", GOLDS["weights"]).success
     assert plays(env, "weights", GOLDS["weights"]).success
 
 
-def test_a_fork_is_scored_elsewhere_too(make: Any) -> None:
-    env = make("weights", "CREATE TABLE w AS " + GOLDS["weights"])
+def test_a_fork_is_scored_elsewhere_too(sql: Any) -> None:
+    env = sql("weights", "CREATE TABLE w AS " + GOLDS["weights"])
     twin, other = env.fork(), env.fork()
     twin.step("SELECT * FROM w")
     other.step(CONSTANT)
@@ -162,7 +147,7 @@ BROKEN = [
     {"id": "moody", "query": "Print a number.", "gold": "SELECT {random}"},
     {"id": "lost", "query": "Print the attic.", "gold": "SELECT 1", "db": "attic"},
     {"id": "constant", "query": "Print one, anywhere.", "gold": "SELECT 1", "general": True},
-    {"id": "empty", "query": "Print nothing.", "gold": ""},
+    {"id": "empty", "query": "Print nothing.", "gold": ";"},
     {"id": "twice", "query": "print the TREES.", "gold": "SELECT id FROM tree WHERE id > 0"},
     {"id": "shuffled", "query": "Print them as they fall.", "gold": "SELECT id FROM tree ORDER BY {random}"},
 ]
@@ -183,7 +168,6 @@ def test_every_planted_fault_is_found_and_the_sound_task_is_not_blamed(engine: s
     skip_unless_there(engine)
     random = "RANDOM()" if engine == "sqlite" else "RAND()"
     planted = [{**task, "gold": task["gold"].format(random=random)} for task in BROKEN]
-    planted[6]["gold"] = ";"
     setting = intercode.prepare("sql", data=str(write(tmp_path / "planted", planted)), engine=engine)
     found = check(setting, setting.tasks)
     whys: dict[str, str] = {}
@@ -211,10 +195,9 @@ def test_a_gold_without_end_is_found_and_the_server_lives_on(tmp_path: Path) -> 
     """Neither one that the server can stop, nor one that it cannot."""
     skip_unless_there("sqlite")
     content = databases(write(tmp_path / "data") / "databases")
-    endless = "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT COUNT(*) FROM r"
     stuck = "SELECT instr(hex(zeroblob(9000000)), hex(zeroblob(4000000)) || '1')"
     with engine_maker("sqlite", content)() as engine:
-        for gold in (endless, stuck):
+        for gold in (ENDLESS["sqlite"], stuck):
             assert engine.run_gold("orchard", gold, seconds=0.2).timed_out
             engine.open("orchard")
             table = engine.run("SELECT COUNT(*) FROM tree", seconds=5).table
@@ -291,7 +274,7 @@ def test_a_server_named_by_its_url_has_no_second_contents_and_takes_no_databases
     assert "secret" not in str(told.value)
 
 
-def test_prepare_is_shared_and_golds_are_executed_once(tmp_path: Path) -> None:
+def test_prepare_is_shared_and_golds_are_executed_once() -> None:
     setting = prepared("sqlite")
     one: Any = setting()
     other: Any = setting()

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import socket
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from families import wait_until
+from host_mariadb import running
 from orchard import CELLAR, GOLDS, ORCHARD, plays, skip_unless_there, write
 
 import intercode
@@ -32,31 +27,8 @@ CREATE USER me@localhost IDENTIFIED BY 's3cr:t@x'; GRANT ALL ON *.* TO me@localh
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     skip_unless_there("mariadb")
-    folder = Path(tempfile.mkdtemp(prefix="intercode-url-"))
-    common = ["--no-defaults", *(["--user=root"] if os.getuid() == 0 else []), f"--datadir={folder}/data"]
-    install = ["mariadb-install-db", *common, "--auth-root-authentication-method=normal", "--skip-test-db"]
-    subprocess.run(install, check=True, capture_output=True)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    program = shutil.which("mariadbd", path="/usr/sbin:/usr/bin") or "mariadbd"
-    start = [
-        program,
-        *common,
-        f"--socket={folder}/s",
-        "--bind-address=127.0.0.1",
-        f"--port={port}",
-        "--innodb-use-native-aio=0",
-    ]
-    with open(folder / "log", "wb") as log, subprocess.Popen(start, stderr=log) as server:
-        try:
-            assert wait_until((folder / "s").exists, 30)
-            client = ["mariadb", "--no-defaults", f"--socket={folder}/s", "-uroot"]
-            subprocess.run(client, input=CONTENT, text=True, check=True, capture_output=True)
-            yield f"mysql://me:s3cr%3At%40x@127.0.0.1:{port}/"
-        finally:
-            server.terminate()
-    shutil.rmtree(folder)
+    with running(CONTENT) as host:
+        yield f"mysql://me:s3cr%3At%40x@127.0.0.1:{host.port}/"
 
 
 def test_golds_succeed_and_the_password_is_not_written_down(url: str, tmp_path: Path) -> None:

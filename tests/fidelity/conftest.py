@@ -1,4 +1,4 @@
-"""The public data, and the built root that NL2Bash needs; what is missing is said, and skips."""
+"""The public data, the built root that NL2Bash needs, and the scripts of benchmarks/; what is missing is said, and skips."""
 
 from __future__ import annotations
 
@@ -38,14 +38,17 @@ def image() -> str:
 
 
 @pytest.fixture(scope="session")
-def measure(public_data: Path, image: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[Any, Any]]:
-    """Runs a script of benchmarks/ and returns its rows, and what it wrote to `--out`."""
+def measure(public_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[Any, Any]]:
+    """Runs a script of benchmarks/ and returns its rows, and what it wrote to `--out`.
 
-    def run(script: str, *names: str) -> tuple[Any, Any]:
+    With `may_miss` a missed bound is no failure yet: the tests themselves hold what was measured to it.
+    """
+
+    def run(script: str, *names: str, may_miss: bool = False) -> tuple[Any, Any]:
         out = tmp_path_factory.mktemp(script) / "details.json"
         command = [sys.executable, str(PROJECT / "benchmarks" / f"{script}.py"), "--json", "--out", str(out), *names]
         done = subprocess.run(command, env=os.environ | {"INTERCODE_DATA": str(public_data)}, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr[-2000:]
+        assert done.returncode in (0, int(may_miss)), done.stderr[-2000:]
         return json.loads(done.stdout), json.loads(out.read_text())
 
     return run

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kept import needs_bwrap
 
 import intercode
 from intercode.agents import gold, noop
@@ -23,8 +23,7 @@ SELF_CONTAINED = {17, 18, 19, 22, 40, 90}
 
 @pytest.fixture(scope="module")
 def world(public_data: Path) -> dict[str, Any]:
-    if shutil.which("bwrap") is None:
-        pytest.skip("bubblewrap is not installed")
+    needs_bwrap()
     if not (public_data / "ctf" / "ic_ctf.json").exists():
         pytest.skip("no public CTF tasks: INTERCODE_DATA has no folder ctf")
     return {"data": str(public_data / "ctf" / "ic_ctf.json"), "assets": str(public_data / "ctf" / "task_assets")}

@@ -2,41 +2,33 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kept import needs_bwrap
 
 pytestmark = pytest.mark.fidelity
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
-def measured(script: str, folder: Path, out: Path) -> Any:
-    """What a script of benchmarks/ wrote to `--out`; it says itself if a bound is missed."""
-    if shutil.which("bwrap") is None:
-        pytest.skip("bubblewrap is not installed")
+@pytest.fixture(scope="module")
+def scripts(public_data: Path, measure: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any]]:
+    needs_bwrap()
     for needed in ("mbpp/ic_mbpp.json", "recorded/ic_python_multiturn_gpt-3.5_7_turns.json"):
-        if not (folder / needed).exists():
+        if not (public_data / needed).exists():
             pytest.skip(f"no public data for Python: INTERCODE_DATA has no {needed}")
-    command = [sys.executable, str(BENCHMARKS / script), "--out", str(out)]
-    done = subprocess.run(command, env=os.environ | {"INTERCODE_DATA": str(folder)}, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(out.read_text())
+    return measure
 
 
 @pytest.fixture(scope="module")
-def replayed(public_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return measured("replay_python.py", public_data, tmp_path_factory.mktemp("replay") / "out.json")
+def replayed(scripts: Callable[..., tuple[Any, Any]]) -> Any:
+    return scripts("replay_python")[1]
 
 
 @pytest.fixture(scope="module")
-def golds(public_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return measured("mbpp.py", public_data, tmp_path_factory.mktemp("golds") / "out.json")
+def golds(scripts: Callable[..., tuple[Any, Any]]) -> Any:
+    return scripts("mbpp")[1]
 
 
 def test_episodes_of_the_recorded_run_end_as_they_did(replayed: Any) -> None:

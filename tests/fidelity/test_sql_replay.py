@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,21 +11,17 @@ from intercode.engines import mariadbd
 
 pytestmark = pytest.mark.fidelity
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "replay_sql.py"
 AGREEMENT = {"try again, 1 turn": 0.995, "try again, 10 turns": 0.993, "react": 0.995, "plan & solve": 0.992}
 SUCCESS = {"try again, 1 turn": 10.5, "try again, 10 turns": 47.3, "react": 58.7, "plan & solve": 49.1}
 
 
 @pytest.fixture(scope="module")
-def measured(public_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def measured(measure: Callable[..., tuple[Any, Any]]) -> dict[str, Any]:
     """One run of the script, by name of the recorded run. It also tries its rules on 40 turns of each with a wrong reward."""
     if why := mariadbd.missing():
         pytest.skip(why)
-    out = tmp_path_factory.mktemp("replay_sql") / "details.json"
-    command = [sys.executable, str(SCRIPT), "--json", "--out", str(out), "--control", "40"]
-    done = subprocess.run(command, env=os.environ | {"INTERCODE_DATA": str(public_data)}, capture_output=True, text=True)
-    assert done.returncode in (0, 1), done.stderr[-2000:]
-    return {run["run"]: run for run in json.loads(out.read_text())}
+    _, details = measure("replay_sql", "--control", "40", may_miss=True)
+    return {run["run"]: run for run in details}
 
 
 @pytest.mark.parametrize("run", AGREEMENT)

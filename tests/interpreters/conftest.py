@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from graded import Grade
+from kept import needs_bwrap
 
 from intercode.interpreters import Grader, Result, suite_of
 from intercode.sandbox.build import make_template
@@ -18,8 +18,7 @@ from intercode.types import Task
 
 @pytest.fixture(scope="module")
 def wall(module_cache: Path) -> Iterator[LocalSandbox]:
-    if shutil.which("bwrap") is None:
-        pytest.skip("bubblewrap is not installed")
+    needs_bwrap()
     with LocalSandbox(make_template(), program="python") as sandbox:
         yield sandbox
 

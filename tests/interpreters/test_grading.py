@@ -275,9 +275,18 @@ def test_grading_leaves_no_children_to_wait_for(grade: Grade, python: LocalSandb
 
 
 def test_the_far_side_is_told_arguments_and_neither_tests_nor_expected_values(grade: Grade, python: LocalSandbox) -> None:
-    code = "import sys\ndef f(x):\n    return repr(sorted(str(v) for v in sys._getframe(2).f_locals.values()))"
-    (result,) = grade(code, "f", tests=["assert it('argument') == 'expected-word'"])
-    assert "expected-word" not in str(result.why)
+    """The control is a test that tells the word as its argument: it is found, and passes."""
+    code = """
+import re, sys
+def f(x):
+    held, frame = [x], sys._getframe(1)
+    while frame:
+        held += [frame.f_locals, frame.f_globals, frame.f_code.co_consts]
+        frame = frame.f_back
+    return next(iter(re.findall('expected-w[a-z]+', repr(held))), '')
+"""
+    tests = ["assert it('argument') == 'expected-word'", "assert it('expected-word') == 'expected-word'"]
+    assert passed(grade(code, "f", tests=tests)) == [False, True]
 
 
 def test_an_agent_whose_interpreter_does_not_fork_fails_its_tests(python: LocalSandbox, referee: LocalSandbox) -> None:

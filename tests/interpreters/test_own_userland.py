@@ -21,14 +21,21 @@ _LEFT_OUT = ("test", "idlelib", "tkinter", "ensurepip", "config-*", "__pycache__
 
 
 @pytest.fixture(scope="module")
-def own(module_cache: Path) -> Iterator[LocalSandbox]:
+def root() -> Iterator[Path]:
+    """A folder that the sandboxes' user may enter."""
+    folder = Path(tempfile.mkdtemp(prefix="intercode-test-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def own(module_cache: Path, root: Path) -> Iterator[LocalSandbox]:
     """A root file system with nothing but this machine's bash and Python in it."""
     python = Path("/usr/bin/python3")
     if shutil.which("bwrap") is None or not python.exists():
         pytest.skip("bubblewrap or /usr/bin/python3 is not installed")
     library = Path(subprocess.check_output([python, "-c", "import os; print(os.path.dirname(os.__file__))"], text=True).strip())
-    root = Path(tempfile.mkdtemp(prefix="intercode-test-"))
-    root.chmod(0o755)
     for name in ("dev", "proc", "tmp", "etc", "root"):
         (root / name).mkdir()
     for name in ("bin", "lib", "lib64"):
@@ -40,7 +47,6 @@ def own(module_cache: Path) -> Iterator[LocalSandbox]:
             _copy(shared, root / str(shared)[1:] if str(shared).startswith("/usr") else root / "usr" / str(shared)[1:])
     with LocalSandbox(make_template(image=str(root)), program="python") as sandbox:
         yield sandbox
-    shutil.rmtree(root)
 
 
 def _libraries(program: Path) -> list[Path]:

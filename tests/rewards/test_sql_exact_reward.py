@@ -224,7 +224,7 @@ def test_twenty_thousand_rows_are_compared_in_about_a_second() -> None:
     noisy = [(value * (1 + 1e-9), *rest) for value, *rest in rows if isinstance(value, float)]
     gold = table(rows)
     dice.shuffle(noisy)
-    started = time.perf_counter()
+    started = time.process_time()
     assert score(table(noisy), gold).success
     assert not score(table([*noisy[1:], noisy[1]]), gold).success
-    assert time.perf_counter() - started < 4
+    assert time.process_time() - started < 4

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from families import Traces, wait_until
+from lines import episodes
 
 HERE = Path(__file__).parent
 INTERCODE = str(Path(sys.executable).with_name("intercode"))
@@ -58,9 +59,7 @@ def finish(process: subprocess.Popen[bytes]) -> dict[str, Any]:
 def results(folder: Path) -> Results:
     """The finished episodes, without the time that each turn took. Each is there once, and every line is whole."""
     found: Results = {}
-    for line in map(json.loads, (folder / "episodes.jsonl").read_text().splitlines()):
-        for turn in line["turns"]:
-            turn.pop("seconds")
+    for line in episodes(folder):
         assert line["error"] is None
         assert (line["task"], line["epoch"]) not in found
         found[line["task"], line["epoch"]] = line

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from families import Traces, wait_until
+from lines import episodes
 from orchard import ENGINES, TASKS, servers_below, skip_unless_there, write
 
 INTERCODE = str(Path(sys.executable).with_name("intercode"))
@@ -53,13 +54,11 @@ class Run:
     def results(self) -> Results:
         """The scored episodes without times, each there once. The others are errors of the sandbox's, without a reward."""
         found: Results = {}
-        for line in map(json.loads, (self.folder / "episodes.jsonl").read_text().splitlines()):
+        for line in episodes(self.folder):
             if line["error"] is not None:
                 assert line["reward"] is None
                 assert line["error"].startswith("sandbox: "), line["error"]
                 continue
-            for turn in line["turns"]:
-                turn.pop("seconds")
             assert (line["task"], line["epoch"]) not in found
             found[line["task"], line["epoch"]] = line
         return found

@@ -1,0 +1,90 @@
+"""Another system to measure against, in an interpreter of its own (its packages are no dependency of ours).
+
+    we      the name of an operation, a line on its stdin
+    peer    executes it and answers with the seconds, a line
+
+What the peer's own code prints goes to stderr.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from measuring.rows import skip
+
+SERVE = """
+import os, sys, time
+replies = os.fdopen(os.dup(1), "w", buffering=1)
+os.dup2(2, 1)
+{setup}
+replies.write("ready\\n")
+for line in sys.stdin:
+    act = operations[line.strip()]
+    started = time.perf_counter()
+    act()
+    replies.write(repr(time.perf_counter() - started) + "\\n")
+{ending}
+"""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A system that may be installed: `python` is its interpreter, None if nobody named one.
+
+    `setup` is code that defines `operations`, functions by name; `ending` is executed at the end.
+    """
+
+    name: str
+    python: str | None
+    setup: str
+    operations: tuple[str, ...]
+    ending: str = ""
+
+
+class Peer:
+    """One that has started. Raises `OSError` with its last words if it does not."""
+
+    def __init__(self, candidate: Candidate, python: str) -> None:
+        self.name, self.operations = candidate.name, candidate.operations
+        code = SERVE.format(setup=candidate.setup, ending=candidate.ending)
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        self._process = subprocess.Popen([python, "-c", code], **pipes)
+        if self._hear() != "ready":
+            _, words = self._process.communicate()
+            faults = [line for line in words.splitlines() if "Error" in line or "Exception" in line]
+            raise OSError((faults or ["it did not start"])[-1][:200])
+
+    def measure(self, operation: str) -> float:
+        assert self._process.stdin is not None
+        self._process.stdin.write(operation + "\n")
+        self._process.stdin.flush()
+        return float(self._hear())
+
+    def close(self) -> None:
+        self._process.communicate()
+
+    def _hear(self) -> str:
+        assert self._process.stdout is not None
+        return str(self._process.stdout.readline()).strip()
+
+
+@contextmanager
+def installed(candidates: Sequence[Candidate]) -> Iterator[list[Peer]]:
+    """Those that start; of the others it is said why they are left out."""
+    with ExitStack() as stack:
+        found = []
+        for candidate in candidates:
+            if candidate.python is None:
+                skip(candidate.name, "no interpreter is named for it (see --help)")
+                continue
+            try:
+                found.append(Peer(candidate, candidate.python))
+            except OSError as error:
+                skip(candidate.name, str(error))
+                continue
+            stack.callback(found[-1].close)
+        yield found

@@ -1,0 +1,45 @@
+"""Environments for tests: settings that are prepared once, and whatever was made is closed at the end."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import intercode
+from intercode.env import Setting
+
+
+def needs_bwrap() -> None:
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed")
+
+
+def kept(env: str, data: Path) -> Callable[..., Setting]:
+    """`prepare` on one data folder, done once for equal options."""
+    made: dict[str, Setting] = {}
+
+    def prepare(**options: Any) -> Setting:
+        key = repr(sorted(options.items()))
+        if key not in made:
+            made[key] = intercode.prepare(env, data=str(data), **options)
+        return made[key]
+
+    return prepare
+
+
+@contextmanager
+def lent(new: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
+    """`new`, all of whose results are closed at the end."""
+    with ExitStack() as stack:
+
+        def make(*args: Any, **options: Any) -> Any:
+            made = new(*args, **options)
+            stack.callback(made.close)
+            return made
+
+        yield make
