@@ -8,6 +8,7 @@ import pytest
 from garden import make
 
 from intercode.engines import Databases, Engine, databases, sqlite
+from intercode.engines.mariadb import MariadbEngine
 
 GARDEN = """
 CREATE TABLE bed (id INTEGER NOT NULL, name VARCHAR(20) NOT NULL, PRIMARY KEY (id));

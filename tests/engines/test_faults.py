@@ -15,7 +15,7 @@ import pytest
 from asking import do, rows
 from families import wait_until
 from garden import make
-from orchard import ENDLESS, servers_of
+from orchard import ENDLESS, servers_below, servers_of
 
 from intercode.engines import Databases, Engine, mariadbd, sqlite
 from intercode.engines.mariadb import MariadbEngine
@@ -118,15 +118,14 @@ def test_a_mariadb_that_cannot_start_leaves_no_process(sources: Databases) -> No
     """With a process more each time, so that its start breaks off in one place after another, `df` beside it among them."""
     if why := mariadbd.missing():
         pytest.skip(why)
-    prepared, name = mariadbd.prepare(sources), "mariadbd --no-defaults"
-    others = below(servers(name), os.getpid())
+    prepared, others = mariadbd.prepare(sources), set(servers_below(os.getpid()))
     failed: dict[str, set[int]] = {}
     for processes in range(8, 24):
         try:
             MariadbEngine(prepared, limits=replace(mariadbd.LIMITS, processes=processes)).close()
             break
         except SandboxError as error:
-            failed[str(error)] = below(servers(name), os.getpid()) - others
+            failed[str(error)] = set(servers_below(os.getpid())) - others
     assert failed
     assert not any(failed.values()), failed
 

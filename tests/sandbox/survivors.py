@@ -13,12 +13,6 @@ from pathlib import Path
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def mounts() -> list[str]:
-    """But for those of containers and their networks, which a Docker daemon makes and ends in its own time."""
-    lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    return [line for line in lines if "/docker/" not in line and " nsfs " not in line]
-
-
 def descendants(pid: int) -> set[int]:
     children: dict[int, list[int]] = {}
     for each in _pids():

@@ -13,6 +13,7 @@ import outer
 import pytest
 import survivors
 from attacks import LIMITS, Attack
+from families import mounts
 
 from intercode.errors import SandboxDied
 from intercode.sandbox.identity import identity
@@ -30,13 +31,13 @@ def named(*tables: list[Attack]) -> pytest.MarkDecorator:
 @pytest.fixture
 def sandbox(template: Template) -> Iterator[LocalSandbox]:
     """A small sandbox; at its end nothing of it may be left on this machine."""
-    before = survivors.mounts()
+    before = mounts()
     with LocalSandbox(template, limits=LIMITS) as made:
         yield made
         spaces = survivors.spaces(made._wall.wall._bwrap.pid)
     assert spaces
     assert survivors.left_in(spaces) == []
-    assert survivors.mounts() == before
+    assert mounts() == before
 
 
 def suffer(sandbox: LocalSandbox, action: str, timeout: float = 2.0) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 import survivors
+from families import mounts
 
 from intercode.errors import SandboxDied, UsageError
 from intercode.sandbox.local import LocalSandbox
@@ -87,12 +88,12 @@ def until(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
 class TestTheDeathOfTheOwner:
     @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
     def test_ends_every_process_and_leaves_no_mount(self, number: int) -> None:
-        before = survivors.mounts()
+        before = mounts()
         with owner(WAITS) as (process, spaces):
             process.send_signal(number)
             process.wait()
             assert survivors.left_in(spaces) == []
-        assert survivors.mounts() == before
+        assert mounts() == before
 
     def test_by_a_normal_exit_with_open_sandboxes_does_too(self) -> None:
         with owner("sys.stdin.readline()") as (process, spaces):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from families import Traces, wait_until
+from families import Traces, mounts, wait_until
 from lines import episodes
 
 HERE = Path(__file__).parent
@@ -70,7 +70,7 @@ def kill_and_resume(tmp_path: Path, agent: str, epochs: int, kills: int, seed: i
     """Runs that are killed until there were so many kills: how many processes each of them met; the number of runs."""
     undisturbed = finish(start(tmp_path / "undisturbed", agent, epochs))
     expected = results(tmp_path / "undisturbed")
-    mounts = Path("/proc/self/mountinfo").read_text()
+    before = mounts()
     moments, met, runs = random.Random(seed), list[int](), 0
     while len(met) < kills:
         runs += 1
@@ -85,7 +85,7 @@ def kill_and_resume(tmp_path: Path, agent: str, epochs: int, kills: int, seed: i
         for figures in (summary, undisturbed):
             figures.update(seconds=None, run=None)
         assert summary == undisturbed
-    assert Path("/proc/self/mountinfo").read_text() == mounts
+    assert mounts() == before
     return met, runs
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from families import Traces, wait_until
+from families import Traces, mounts, wait_until
 from lines import episodes
 from orchard import ENGINES, TASKS, servers_below, skip_unless_there, write
 
@@ -122,7 +122,7 @@ def kill_and_resume(
     figures = undisturbed.finish()
     assert figures["success_rate"] == 1.0
     expected = undisturbed.results()
-    mounts = Path("/proc/self/mountinfo").read_text()
+    before = mounts()
     chance, hit, runs = random.Random(seed), Counter[str](), 0
     while hit["server"] + hit["evaluation"] < kills:
         runs += 1
@@ -140,7 +140,7 @@ def kill_and_resume(
         for each in (summary, figures):
             each.update(seconds=None, run=None)
         assert summary == figures
-    assert Path("/proc/self/mountinfo").read_text() == mounts
+    assert mounts() == before
     return hit
 
 
