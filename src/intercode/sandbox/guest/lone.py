@@ -1,0 +1,147 @@
+"""The cell of a container: pid 1 in there, with the agent's processes beside it and nothing above.
+
+    host ══ attached stdin, stdout ══► this, pid 1 ── snapshot of all files, then serves as any cell
+                                        └── bash ── what the agent starts
+
+It builds no rooms and drops no rights: the container is the wall, and what erases is a new one. The agent is root beside it, so
+it sees to it that it cannot be touched. The kernel lets nobody kill pid 1 from inside; `kernel.hide` closes its memory and its
+descriptors to others; a group of its own (saved, never used) keeps them from setting its limits. What is left is to starve it,
+which ends the container: the agent's fault.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from typing import Any, cast
+
+from . import entry, kernel, processes, rooms, walk, wire
+from .cell import Cell, Config
+from .shell import Job
+
+_LENT = "/dev/.intercode"
+_LENT_BASH = (f"{_LENT}/loader", "--library-path", f"{_LENT}/lib", "--argv0", "bash", f"{_LENT}/bash")
+_GROUP = 61_000
+_LAST_NUMBER = 40
+_SHELLS = "bash", "sh"
+
+
+class Line:
+    """The two attached pipes as one socket; what stood at 0 and 1 is out of the agent's reach."""
+
+    def __init__(self) -> None:
+        self._in, self._out = os.dup(0), os.dup(1)
+        nothing = os.open("/dev/null", os.O_RDWR)
+        for fd in (0, 1):
+            os.dup2(nothing, fd)
+        os.close(nothing)
+
+    def fileno(self) -> int:
+        return self._in
+
+    def recv(self, size: int) -> bytes:
+        return os.read(self._in, size)
+
+    def send(self, data: bytes) -> int:
+        return os.write(self._out, data)
+
+    def sendall(self, data: memoryview) -> None:
+        while data:
+            data = data[os.write(self._out, data) :]
+
+
+class Itself(entry.Anchor):
+    """Pid 1 of the agent's processes, which here is the cell."""
+
+    def kill_all(self) -> None:
+        try:
+            os.kill(-1, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+class Everyone(processes.Table):
+    """All in the container but the cell; users whose /proc entries are closed to it among them."""
+
+    def _inside(self, pid: int) -> bool:
+        return True
+
+
+class Lone(Cell):
+    def __init__(self, sock: socket.socket, config: Config, room: entry.Room) -> None:
+        self._known = walk.signatures()
+        super().__init__(sock, config, room)
+        self._table.close()
+        self._table = Everyone(room.proc, room.anchor.pid)
+
+    def _police(self) -> None:
+        """As in a cell, but files on the container's disk are not counted as memory."""
+        alive = self._table.all()
+        self._watching = any(self._job is None or process.pid != self._job.pid for process in alive)
+        if self._table.memory(alive) + _used("/dev/shm") > self._config["memory"]:
+            self._evict(f"memory limit of {self._config['memory'] >> 20} MiB")
+        elif len(alive) >= self._config["processes"]:
+            self._evict(f"limit of {self._config['processes']} processes")
+
+    def _op_diff(self, head: dict[str, Any], payload: bytes) -> None:
+        """All that may have changed, as it is now; what is gone is None."""
+        wire.send(self._sock, {"now": walk.changed(self._root, self._known)})
+
+    def _op_describe(self, head: dict[str, Any], payload: bytes) -> None:
+        wire.send(self._sock, {"states": {path: walk.describe(self._root, path) for path in head["paths"]}})
+
+    def _op_files(self, head: dict[str, Any], payload: bytes) -> None:
+        wire.send(self._sock, {"files": walk.files(self._root, frozenset(head["skip"]))})
+
+    def _op_snapshot(self, head: dict[str, Any], payload: bytes) -> None:
+        """There are no live copies; what would stand in the way of one stands in the way of a second execution too."""
+        wire.send(self._sock, {"blockers": self._blockers()})
+
+
+def _used(path: str) -> int:
+    info = os.statvfs(path)
+    return (info.f_blocks - info.f_bfree) * info.f_frsize
+
+
+def _lacks_shell(path: str) -> bool:
+    """Whether the image has none at all; one without bash is lent one."""
+    found = [name for name in _SHELLS if any(os.access(f"{folder}/{name}", os.X_OK) for folder in path.split(":"))]
+    if "bash" not in found:
+        Job.bash = _LENT_BASH
+    return not found
+
+
+def _hide() -> None:
+    os.setresgid(-1, -1, _GROUP)
+    kernel.hide()
+    with open("/proc/self/comm", "w") as name:
+        name.write("init")
+
+
+def _even_out() -> None:
+    """The runtime's threads used up some process numbers, now more, now fewer; the next one is the same each time."""
+    with open("/proc/sys/kernel/ns_last_pid") as last:
+        while int(last.read()) < _LAST_NUMBER:
+            try:
+                os.posix_spawn("/", ["/"], {})  # a folder: never executed, but it takes a number
+            except OSError:
+                last.seek(0)
+
+
+def main() -> None:
+    sock = cast(socket.socket, Line())
+    config, _ = wire.receive(sock, 0)
+    if _lacks_shell(config["env"].get("PATH", os.defpath)):
+        wire.send(sock, {"shell": False})
+        return
+    _hide()
+    _even_out()
+    proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    line, _ = socket.socketpair()
+    cell = Lone(sock, config, entry.Room(rooms.Handles(-1, -1), proc, Itself(os.getpid(), line, -1)))
+    wire.send(sock, {"ready": True})
+    try:
+        cell.serve()
+    finally:
+        os._exit(0)
