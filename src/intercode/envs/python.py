@@ -25,6 +25,7 @@ from intercode.errors import DataError, UsageError
 from intercode.interpreters import Result, Suite, suite_of
 from intercode.rewards import python_exact, python_paper
 from intercode.sandbox.base import Limits
+from intercode.sandbox.template import Template
 from intercode.tasks import open_data
 from intercode.tasks.python_records import python_record
 from intercode.types import ExecResult, Score, Task
@@ -93,6 +94,7 @@ class PythonEnv(InterCodeEnv):
         found = open_data(data, env="python", limit=limit, preprocess=python_record)
         tasks = tuple(map(_submittable, found.tasks))
         first, _ = grounds(found, "persistent", image=image, tree=tree, setup=setup, limits=limits, paper=False)
+        assert isinstance(first.template, Template)  # no other backend was asked for
         ground = PythonGround(first.template, "persistent", limits)
         if image is not None:
             ground.require_python()

@@ -17,9 +17,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from intercode.errors import DataError, SandboxError, UsageError
+from intercode.errors import SandboxError, UsageError
 from intercode.sandbox import template
-from intercode.sandbox.base import MIB, Limits, Session
+from intercode.sandbox.base import Limits, Session
+from intercode.sandbox.build import SETUP_LIMITS, run_setup
 from intercode.sandbox.docker.container import Spec
 from intercode.sandbox.docker.daemon import docker, fault, program
 from intercode.sandbox.wall import ENVIRONMENT
@@ -27,8 +28,6 @@ from intercode.types import Change
 
 Progress = Callable[[str], None]
 _SHELF = "intercode/made"
-_SETUP_LIMITS = Limits(seconds=600, memory=4096 * MIB, disk=2048 * MIB, file_size=1024 * MIB, processes=512)
-_SCRIPT = "/dev/shm/setup.sh"
 _LOG = 15
 """Lines of a failed build that are shown."""
 
@@ -121,24 +120,13 @@ def _over(below: DockerImage, content: str, fill: Callable[[str], None], script:
     digest = _hash(below.digest, content)
     tag = f"{_SHELF}:{digest}"
     if not _known(tag):
-        with DockerSandbox(below, limits=_SETUP_LIMITS, session="stateless") as sandbox:
+        with DockerSandbox(below, limits=SETUP_LIMITS, session="stateless") as sandbox:
             fill(sandbox.container)
             if script:
-                _run(sandbox, *script)
+                run_setup(sandbox, *script)
             docker("commit", "--change", "ENTRYPOINT []", sandbox.container, tag, seconds=600)
     made = _inspect(tag, below.name)
     return DockerImage(made.id, below.name, digest, made.environment, below.network, below.runtime, below.cpus)
-
-
-def _run(sandbox: object, text: str, name: str) -> None:
-    from intercode.sandbox.docker.sandbox import DockerSandbox
-
-    assert isinstance(sandbox, DockerSandbox)
-    sandbox.write(_SCRIPT, text.encode())
-    result = sandbox.exec("", argv=["bash", _SCRIPT], cwd="/")
-    if result.exit_code != 0:
-        how = "ran out of time" if result.timed_out else f"ended with status {result.exit_code}"
-        raise DataError(f"the setup script {name} {how}; it printed:\n{result.output[-2000:]}")
 
 
 def _place(container: str, tree: Path) -> None:
