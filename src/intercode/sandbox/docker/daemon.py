@@ -9,9 +9,7 @@ from typing import IO
 
 from intercode.errors import IntercodeError, SandboxError, SandboxUnavailable, UsageError
 
-_DOWN = re.compile(
-    r"Cannot connect to the Docker daemon|error during connect|dial unix|daemon is not running|connection refused", re.I
-)
+_DOWN = re.compile(r"Cannot connect to the Docker daemon|error during connect|dial unix|daemon is not running", re.I)
 _FORBIDDEN = re.compile(r"permission denied.*(docker|podman).*sock|connect: permission denied", re.I)
 _NO_IMAGE = re.compile(r"No such image|Unable to find image|pull access denied|invalid reference format|no such object", re.I)
 _FULL = re.compile(r"no space left on device", re.I)
@@ -45,13 +43,8 @@ def program() -> str:
 
 def fault(said: str, image: str) -> IntercodeError:
     """The error for a complaint of docker's about `image`."""
-    last = said.strip()[-600:]
-    if _FORBIDDEN.search(said):
-        return SandboxUnavailable(f"this user may not use the docker daemon; mend it with: usermod -aG docker USER\n{last}")
-    if _DOWN.search(said):
-        return SandboxUnavailable(f"the docker daemon is down; start it with: systemctl start docker (or dockerd &)\n{last}")
-    if _FULL.search(said):
-        return SandboxError(f"docker's disk is full; free some space with: docker system prune\n{last}")
+    if broken := machine_fault(said):
+        return broken
     if unknown := _RUNTIME.search(said):
         return UsageError(f"docker knows no runtime {(unknown[1] or unknown[2]).rstrip('.')!r}; see: docker info")
     if missing := _NETWORK.search(said):
@@ -62,4 +55,23 @@ def fault(said: str, image: str) -> IntercodeError:
         return UsageError(
             f"docker has no image {image!r}; get it with: docker pull {image}, or give the path of a Dockerfile to --image"
         )
-    return SandboxError(f"docker failed:\n{last}")
+    return SandboxError(f"docker failed:\n{_end(said)}")
+
+
+def machine_fault(said: str) -> SandboxError | None:
+    """The error, if it is neither the image's nor the caller's doing."""
+    if _FORBIDDEN.search(said):
+        return SandboxUnavailable(
+            f"this user may not use the docker daemon; mend it with: usermod -aG docker USER\n{_end(said)}"
+        )
+    if _DOWN.search(said):
+        return SandboxUnavailable(
+            f"the docker daemon is down; start it with: systemctl start docker (or dockerd &)\n{_end(said)}"
+        )
+    if _FULL.search(said):
+        return SandboxError(f"docker's disk is full; free some space with: docker system prune\n{_end(said)}")
+    return None
+
+
+def _end(said: str) -> str:
+    return said.strip()[-600:]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -17,17 +18,18 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from intercode.errors import SandboxError, UsageError
+from intercode.errors import IntercodeError, UsageError
 from intercode.sandbox import template
 from intercode.sandbox.base import Limits, Session
 from intercode.sandbox.build import SETUP_LIMITS, run_setup
 from intercode.sandbox.docker.container import Spec
-from intercode.sandbox.docker.daemon import docker, fault, program
+from intercode.sandbox.docker.daemon import docker, fault, machine_fault, program
 from intercode.sandbox.wall import ENVIRONMENT
 from intercode.types import Change
 
 Progress = Callable[[str], None]
 _SHELF = "intercode/made"
+_NO_BASE = re.compile(r"(Get|Head) \"?http|pull access denied|manifest unknown|failed to resolve source|not found: manifest")
 _LOG = 15
 """Lines of a failed build that are shown."""
 
@@ -61,7 +63,7 @@ def make_image(image: str | None, tree: Path | None = None, progress: Progress |
     if image is None:
         raise UsageError("--sandbox docker needs an image: give --image NAME, or --image with the path of a Dockerfile")
     recipe = _recipe(image)
-    made = _inspect(_build(recipe, progress or _say) if recipe else image, image)
+    made = _inspect(_build(recipe, progress or _say), str(recipe)) if recipe else _inspect(image, image)
     return with_tree(made, tree) if tree else made
 
 
@@ -102,15 +104,10 @@ def _build(recipe: Path, progress: Progress) -> str:
     return tag
 
 
-def _failed(recipe: Path, log: str) -> Exception:
-    found = fault(log, str(recipe))
-    if type(found) is not SandboxError or "disk is full" in str(found):
-        return found if "has no image" not in str(found) else UsageError(f"{recipe}: its FROM image is not here:\n{_end(log)}")
-    return UsageError(f"{recipe} does not build; docker's last lines:\n{_end(log)}")
-
-
-def _end(log: str) -> str:
-    return "\n".join(log.splitlines()[-_LOG:])
+def _failed(recipe: Path, log: str) -> IntercodeError:
+    end = "\n".join(log.splitlines()[-_LOG:])
+    what = "its FROM image is not here, and docker cannot fetch it" if _NO_BASE.search(log) else "it does not build"
+    return machine_fault(log) or UsageError(f"{recipe}: {what}; docker's last lines:\n{end}")
 
 
 def _over(below: DockerImage, content: str, fill: Callable[[str], None], script: tuple[str, str] | None = None) -> DockerImage:
