@@ -302,11 +302,15 @@ def image_build(name: str, packages: tuple[str, ...], packages_file: IO[str] | N
 
 
 @main.command()
+@click.option("--clean", is_flag=True, help="First remove what processes that are gone have left.")
 @_json
-def doctor(as_json: bool) -> None:
+def doctor(clean: bool, as_json: bool) -> None:
     """What works on this machine, and the line that mends what does not."""
+    from intercode.doctor import clean as remove
     from intercode.doctor import examine
 
+    for removed in remove() if clean else ():
+        click.echo(f"removed {removed}", err=True)
     findings = examine()
     if as_json:
         _print_json({"findings": [finding._asdict() for finding in findings]})
