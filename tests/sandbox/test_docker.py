@@ -160,14 +160,14 @@ def test_a_daemon_that_is_down_is_named_with_its_mend(image: DockerImage, monkey
 
 @pytest.fixture
 def small_daemon() -> Iterator[str]:
-    """A second daemon, with a disk of 16 MiB; its address."""
+    """A second daemon, with a disk of 16 MiB and a network of its own (it would take the other's bridge away); its address."""
     docker_images.require_docker()
     if os.getuid() != 0 or shutil.which("dockerd") is None:
         pytest.skip("a daemon with a small disk needs root and dockerd")
     with tempfile.TemporaryDirectory(prefix="intercode-dockerd-") as folder:
         options = f"--data-root {folder}/data --exec-root {folder}/run --pidfile {folder}/pid --host unix://{folder}/socket"
         script = f"mkdir {folder}/data && mount -t tmpfs -o size=16m tmpfs {folder}/data && exec dockerd {options}"
-        command = ["unshare", "--mount", "sh", "-c", f"{script} --bridge none --iptables=false"]
+        command = ["unshare", "--mount", "--net", "sh", "-c", f"{script} --bridge none --iptables=false"]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as daemon:
             address = f"unix://{folder}/socket"
             asking = ["docker", "--host", address, "version"]
@@ -252,6 +252,40 @@ def test_a_copy_that_comes_out_otherwise_is_refused(sandbox: DockerSandbox) -> N
     with pytest.raises(ForkError, match="action 1 printed something else"):
         sandbox.fork()
     assert sandbox.exec("echo alive").output == "alive\n"
+
+
+# -- reset -------------------------------------------------------------------------------------------------------------
+
+TRACES = (
+    *(
+        "echo > /tmp/x; rm /tmp/x",
+        "touch -r /etc/group /etc/passwd",
+        "cat /etc/passwd > /tmp/p; cat /tmp/p > /etc/passwd; rm /tmp/p",
+    ),
+    *("echo > /dev/shm/x", "echo > /dev/x", "chmod 600 /dev/null", "ipcmk -Q"),
+)
+
+
+@pytest.mark.parametrize("trace", TRACES)
+def test_a_container_with_any_trace_of_the_past_is_replaced(sandbox: DockerSandbox, trace: str) -> None:
+    before = sandbox.container
+    sandbox.exec(trace)
+    sandbox.reset()
+    assert sandbox.container != before
+
+
+def test_an_untouched_container_gets_a_new_session_instead(sandbox: DockerSandbox) -> None:
+    before = sandbox.container
+    for _ in range(3):
+        sandbox.exec("x=1; cd /tmp; umask 0; cat /etc/passwd; setsid sleep 300 > /dev/null & (exit 7)")
+        sandbox.reset()
+        assert (
+            sandbox.exec("echo ${x-unset} $? $(pwd) $(umask); cat /proc/[0-9]*/comm | grep -c sleep").output
+            == "unset 0 / 0022\n0\n"
+        )
+        with sandbox.fork() as twin:  # with the same process numbers
+            assert twin.exec("echo $$ $BASHPID").output == sandbox.exec("echo $$ $BASHPID").output
+    assert sandbox.container == before
 
 
 # -- ends --------------------------------------------------------------------------------------------------------------

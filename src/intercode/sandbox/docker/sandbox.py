@@ -1,6 +1,6 @@
 """DockerSandbox: the contract in a container of any image.
 
-exec, read, write    the guest, over its line           reset    a fresh container from the pool for this one
+exec, read, write    the guest, over its line           reset    a new session where all is untouched, else a fresh container
 diff                 the guest names what may have changed; an untouched container says what it was before
 fork                 the episode's actions again in a fresh container; outputs must be the same
 """
@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
-from intercode.errors import ForkError
+from intercode.errors import ForkError, SandboxDied
 from intercode.sandbox.base import Limits, Session
 from intercode.sandbox.docker import pool
 from intercode.sandbox.docker.container import Container
@@ -38,6 +38,9 @@ class DockerSandbox(GuestSandbox):
 
     _box: Container
     _gone: bool
+    _deeds: list[_Deed]
+    _number: int
+    """The last process number that was used when the episode began, 0 for a fresh container."""
 
     def __init__(
         self,
@@ -71,11 +74,10 @@ class DockerSandbox(GuestSandbox):
 
     def reset(self) -> None:
         self._open()
-        if not self._deeds and self._box.alive:
-            return
-        fresh = self._pool.take()
-        self._box.close(wait=False)
-        self._move_in(fresh)
+        if not self._box.alive or not self._renewed():
+            fresh = self._pool.take()
+            self._box.close(wait=False)
+            self._move_in(fresh)
 
     def fork(self) -> Self:
         reply, _ = self._ask({"op": "snapshot"}, wait=60)
@@ -83,6 +85,7 @@ class DockerSandbox(GuestSandbox):
             raise ForkError("a copy cannot take along: " + ", ".join(reply["blockers"]) + "; end or close them")
         twin = object.__new__(type(self))
         twin._enter(pool.join(self._pool.spec), self.limits, self.session)
+        twin._renewed(self._number)
         for number, deed in enumerate(self._deeds, 1):
             result = getattr(twin, deed.call)(*deed.words, **deed.how)
             if _digest(result) != deed.result:
@@ -113,6 +116,17 @@ class DockerSandbox(GuestSandbox):
     def _closed(self) -> bool:
         return self._gone
 
+    def _renewed(self, number: int = 0) -> bool:
+        """Whether the guest found everything untouched and began anew, with process numbers above `number`."""
+        if not self._deeds and number <= self._number:
+            return True
+        try:
+            reply, _ = self._ask({"op": "renew", "number": number}, wait=60)
+        except SandboxDied:
+            return False
+        self._deeds, self._number = [], reply["last_number"]
+        return bool(reply["renewed"])
+
     def _enter(self, joined: pool.Pool, limits: Limits, session: Session) -> None:
         self._pid, self._pool, self._gone = os.getpid(), joined, False
         self.limits, self.session = limits, session
@@ -123,7 +137,7 @@ class DockerSandbox(GuestSandbox):
             raise
 
     def _move_in(self, box: Container) -> None:
-        self._box, self._deeds = box, list[_Deed]()
+        self._box, self._number, self._deeds = box, 0, []
         self._speak(box.sock)
 
 

@@ -18,12 +18,14 @@ from typing import Any, cast
 
 from . import entry, kernel, processes, rooms, walk, wire
 from .cell import Cell, Config
+from .output import Output
 from .shell import Job
 
 _LENT = "/dev/.intercode"
 _LENT_BASH = (f"{_LENT}/loader", "--library-path", f"{_LENT}/lib", "--argv0", "bash", f"{_LENT}/bash")
 _GROUP = 61_000
-_LAST_NUMBER = 40
+_FIRST_NUMBER, _MOST_NUMBERS = 40, 4000
+"""The runtime's threads use up some process numbers, now more, now fewer; the agent's begin with the same each time."""
 _SHELLS = "bash", "sh"
 
 
@@ -70,7 +72,7 @@ class Everyone(processes.Table):
 
 class Lone(Cell):
     def __init__(self, sock: socket.socket, config: Config, room: entry.Room) -> None:
-        self._known = walk.signatures()
+        self._known, self._devices = walk.look_at_all(_root()), walk.look_at_devices()
         super().__init__(sock, config, room)
         self._table.close()
         self._table = Everyone(room.proc, room.anchor.pid)
@@ -87,6 +89,32 @@ class Lone(Cell):
     def _op_diff(self, head: dict[str, Any], payload: bytes) -> None:
         """All that may have changed, as it is now; what is gone is None."""
         wire.send(self._sock, {"now": walk.changed(self._root, self._known)})
+
+    def _op_renew(self, head: dict[str, Any], payload: bytes) -> None:
+        """A new session, if nothing of the old one is left but used-up process numbers: those up to `number`, at least.
+
+        Else `renewed` is false, and nothing is promised. It is decided when nobody is left who could change anything.
+        """
+        self._kill_all()
+        renewed = _last_number() < _MOST_NUMBERS and self._untouched()
+        _use_up(head["number"])
+        last = _last_number()
+        if renewed:
+            self._begin_anew()
+        wire.send(self._sock, {"renewed": renewed, "last_number": last})
+
+    def _untouched(self) -> bool:
+        if self._table.objects() or walk.look_at_devices() != self._devices:
+            return False
+        return walk.look_at_all(self._root) == self._known
+
+    def _begin_anew(self) -> None:
+        if self._job is not None:
+            self._job.close()
+        self._output.drain(self._out)
+        self._output, self._cwd = Output(self._config["output"]), "/"
+        self._watching, self._lost, self._status = False, False, 0
+        self._job = self._shell() if self._config["persistent"] else None
 
     def _op_describe(self, head: dict[str, Any], payload: bytes) -> None:
         wire.send(self._sock, {"states": {path: walk.describe(self._root, path) for path in head["paths"]}})
@@ -119,14 +147,22 @@ def _hide() -> None:
         name.write("init")
 
 
-def _even_out() -> None:
-    """The runtime's threads used up some process numbers, now more, now fewer; the next one is the same each time."""
+def _root() -> int:
+    return os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def _last_number() -> int:
     with open("/proc/sys/kernel/ns_last_pid") as last:
-        while int(last.read()) < _LAST_NUMBER:
-            try:
-                os.posix_spawn("/", ["/"], {})  # a folder: never executed, but it takes a number
-            except OSError:
-                last.seek(0)
+        return int(last.read())
+
+
+def _use_up(number: int) -> None:
+    """Process numbers up to this one."""
+    while _last_number() < number:
+        try:
+            os.posix_spawn("/", ["/"], {})  # a folder: never executed, but it takes a number
+        except OSError:
+            continue
 
 
 def main() -> None:
@@ -136,7 +172,7 @@ def main() -> None:
         wire.send(sock, {"shell": False})
         return
     _hide()
-    _even_out()
+    _use_up(_FIRST_NUMBER)
     proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     line, _ = socket.socketpair()
     cell = Lone(sock, config, entry.Room(rooms.Handles(-1, -1), proc, Itself(os.getpid(), line, -1)))
