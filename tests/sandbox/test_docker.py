@@ -244,6 +244,15 @@ def test_too_much_memory_and_too_many_processes_end_what_used_them(sandbox: Dock
     assert sandbox.exec("echo alive").output == "alive\n"
 
 
+def test_too_much_on_the_disk_ends_what_wrote_it(image: DockerImage) -> None:
+    with DockerSandbox(image, limits=Limits(disk=64 * MIB, file_size=16 * MIB)) as sandbox:
+        assert "exceeded" not in sandbox.exec("head -c 12M /dev/zero > /tmp/small; sleep 0.3").output
+        writes = "for i in {1..20}; do head -c 12M /dev/zero > /tmp/$i; done; sleep 5"
+        assert "disk limit of 64 MiB exceeded" in sandbox.exec(writes).output
+        sandbox.reset()
+        assert sandbox.exec("ls /tmp; echo alive").output == "alive\n"
+
+
 # -- copies ------------------------------------------------------------------------------------------------------------
 
 

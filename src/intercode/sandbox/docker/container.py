@@ -146,6 +146,7 @@ def _config(spec: Spec) -> dict[str, Any]:
         "persistent": spec.session == "persistent",
         "memory": limits.memory,
         "processes": limits.processes,
+        "disk": limits.disk,
         "output": limits.output,
         "payload": 1 << 30,
     }

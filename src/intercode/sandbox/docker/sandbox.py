@@ -39,6 +39,8 @@ class DockerSandbox(GuestSandbox):
     _box: Container
     _gone: bool
     _deeds: list[_Deed]
+    _changed: bool
+    """Whether a diff has found any trace: then there is no use in asking the guest to renew the session."""
     _number: int
     """The last process number that was used when the episode began, 0 for a fresh container."""
 
@@ -66,6 +68,7 @@ class DockerSandbox(GuestSandbox):
 
     def diff(self) -> dict[str, Change]:
         now: dict[str, dict[str, Any] | None] = self._ask({"op": "diff"}, wait=120)[0]["now"]
+        self._changed = bool(now)
         if not now:
             return {}
         with self._pool.borrowed() as untouched:
@@ -74,7 +77,7 @@ class DockerSandbox(GuestSandbox):
 
     def reset(self) -> None:
         self._open()
-        if not self._box.alive or not self._renewed():
+        if self._changed or not self._box.alive or not self._renewed():
             fresh = self._pool.take()
             self._box.close(wait=False)
             self._move_in(fresh)
@@ -137,7 +140,7 @@ class DockerSandbox(GuestSandbox):
             raise
 
     def _move_in(self, box: Container) -> None:
-        self._box, self._number, self._deeds = box, 0, []
+        self._box, self._changed, self._number, self._deeds = box, False, 0, []
         self._speak(box.sock)
 
 

@@ -72,19 +72,29 @@ class Everyone(processes.Table):
 
 class Lone(Cell):
     def __init__(self, sock: socket.socket, config: Config, room: entry.Room) -> None:
+        self._free, self._full = _free(), False
         self._known, self._devices = walk.look_at_all(_root()), walk.look_at_devices()
         super().__init__(sock, config, room)
         self._table.close()
         self._table = Everyone(room.proc, room.anchor.pid)
 
     def _police(self) -> None:
-        """As in a cell, but files on the container's disk are not counted as memory."""
+        """As in a cell, but files on the container's disk are not memory; they have a limit of their own."""
         alive = self._table.all()
         self._watching = any(self._job is None or process.pid != self._job.pid for process in alive)
         if self._table.memory(alive) + _used("/dev/shm") > self._config["memory"]:
             self._evict(f"memory limit of {self._config['memory'] >> 20} MiB")
         elif len(alive) >= self._config["processes"]:
             self._evict(f"limit of {self._config['processes']} processes")
+        elif self._overfull():
+            self._evict(f"disk limit of {self._config['disk'] >> 20} MiB")
+
+    def _overfull(self) -> bool:
+        """The disk is shared with others: only when much of it has gone is it worth counting what was written here."""
+        if not self._full and self._free - _free() <= self._config["disk"]:
+            return False
+        self._free, self._full = _free(), walk.written(self._root, self._known) > self._config["disk"]
+        return self._full
 
     def _op_diff(self, head: dict[str, Any], payload: bytes) -> None:
         """All that may have changed, as it is now; what is gone is None."""
@@ -130,6 +140,11 @@ class Lone(Cell):
 def _used(path: str) -> int:
     info = os.statvfs(path)
     return (info.f_blocks - info.f_bfree) * info.f_frsize
+
+
+def _free() -> int:
+    info = os.statvfs("/")
+    return info.f_bfree * info.f_frsize
 
 
 def _lacks_shell(path: str) -> bool:

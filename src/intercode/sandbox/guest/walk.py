@@ -50,6 +50,12 @@ def changed(root: int, known: Signatures) -> dict[str, State | None]:
     return {path: describe(root, path) for path in paths}
 
 
+def written(root: int, known: Signatures) -> int:
+    """Bytes on disk of all files that are new or changed."""
+    paths = [path for path, seen in look_at_all(root).items() if known.get(path) != seen]
+    return sum(info.st_blocks for info in map(_info, paths) if info and stat.S_ISREG(info.st_mode)) * 512
+
+
 def files(root: int, skip: frozenset[str]) -> dict[str, State]:
     """The state of all but folders."""
     found = {path: describe(root, path) for path in look_at_all(root, skip)}
@@ -69,6 +75,13 @@ def describe(root: int, path: str) -> State | None:
         return None if at is None or info is None else _state(at, name or ".", path, info)
     finally:
         close(at)
+
+
+def _info(path: str) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except OSError:
+        return None
 
 
 def _look_below(folder: int, path: str, skip: frozenset[str], found: Signatures, sign: Sign) -> None:
