@@ -13,6 +13,10 @@ Where the session is a Python interpreter:
     branch.py       a forked copy that serves one test     referee.py    the grader's side of a test
     plain.py        values between these two: a closed set of types, never unpickled
 
+In a container, which is a wall without rooms:
+
+    lone.py         a cell that is pid 1 there             walk.py       what changed, found by looking at all files
+
 `rooms.py` builds the episode's file system, `layers.py` reads and copies overlay layers, `files.py` reads and writes the
 agent's files, `door.py` connects the host to a program inside, `kernel.py` holds the system calls Python lacks,
 `processes.py` looks at and ends the agent's processes, `wire.py` is the framing (the host uses it too), `rehearsal.py` is
