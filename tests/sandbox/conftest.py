@@ -21,4 +21,4 @@ def template() -> templates.Template:
 @pytest.fixture(scope="session")
 def image() -> DockerImage:
     docker_images.require_docker()
-    return make_image(docker_images.debian("base"))
+    return make_image(docker_images.debian())

@@ -26,13 +26,13 @@ def require_docker() -> None:
         pytest.skip("the docker daemon does not answer")
 
 
-def debian(name: str, *packages: str) -> str:
-    tag = f"{SHELF}:{name}"
+def debian() -> str:
+    tag = f"{SHELF}:debian"
     if _known(tag):
         return tag
     if shutil.which("mmdebstrap") is None:
         pytest.skip("mmdebstrap is not installed, and the image is made by it")
-    command = ["mmdebstrap", "--quiet", "--variant=minbase", *(f"--include={package}" for package in packages), "bookworm"]
+    command = ["mmdebstrap", "--quiet", "--variant=minbase", "--include=redis-server", "bookworm"]
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "root.tar"
         subprocess.run([*command, str(root)], check=True, stderr=subprocess.DEVNULL)

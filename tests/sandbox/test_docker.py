@@ -80,7 +80,7 @@ def test_an_image_with_nothing_but_busybox_is_lent_a_bash() -> None:
 
 def test_a_service_of_the_image_runs_inside() -> None:
     docker_images.require_docker()
-    with DockerSandbox(make_image(docker_images.debian("redis", "redis-server"))) as sandbox:
+    with DockerSandbox(make_image(docker_images.debian())) as sandbox:
         sandbox.exec("redis-server --save '' --daemonize yes > /dev/null; until redis-cli ping; do :; done")
         assert sandbox.exec("redis-cli set k v; redis-cli get k").output == "OK\nv\n"
         sandbox.reset()
