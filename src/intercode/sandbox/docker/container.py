@@ -90,7 +90,9 @@ class Container:
     @property
     def alive(self) -> bool:
         """While nothing was asked, the line is silent; only its end can be heard."""
-        return not select.select([self.sock], [], [], 0)[0]
+        ready = select.poll()
+        ready.register(self.sock, select.POLLIN)
+        return not ready.poll(0)
 
     def close(self, *, wait: bool = True) -> None:
         if os.getpid() != self._pid:
