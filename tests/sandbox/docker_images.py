@@ -1,7 +1,8 @@
 """Images for the docker tests, made on the spot: no registry is asked. Each is made once and stays in docker.
 
-base       Debian's smallest, by mmdebstrap          redis    the same with a service in it
-busybox    one static program and its links          bare     a file, and no program at all
+debian     a small one by mmdebstrap, with Python and a service in it
+busybox    one static program and its links
+bare       a file, and no program at all
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ def require_docker() -> None:
 
 
 def debian() -> str:
-    tag = f"{SHELF}:debian"
+    tag = f"{SHELF}:debian-procps-python3-redis"
     if _known(tag):
         return tag
     if shutil.which("mmdebstrap") is None:
         pytest.skip("mmdebstrap is not installed, and the image is made by it")
-    command = ["mmdebstrap", "--quiet", "--variant=minbase", "--include=redis-server", "bookworm"]
+    command = ["mmdebstrap", "--quiet", "--variant=minbase", "--include=procps,python3,redis-server", "bookworm"]
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "root.tar"
         subprocess.run([*command, str(root)], check=True, stderr=subprocess.DEVNULL)

@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
+import attacks
 import docker_images
 import pytest
 
@@ -205,7 +206,6 @@ def test_a_container_that_is_removed_is_noticed_and_replaced(sandbox: DockerSand
 TOUCHES = {
     "kill": "kill -9 PID",
     "stop": "kill -STOP PID; until [ $(cut -d ' ' -f 3 < /proc/PID/stat) = T ]; do :; done",
-    "limits": "prlimit --pid PID --nofile=3:3",
     "descriptors": "echo forged > /proc/PID/fd/FD",
     "memory": "head -c 1 /proc/PID/mem 2>&1 | grep -q 'Input/output error'",  # as far as opening it
     "environment": "[ -r /proc/PID/environ ] && cat /proc/PID/environ > /dev/null",
@@ -237,7 +237,7 @@ def test_a_container_has_no_network_few_rights_and_bounds(sandbox: DockerSandbox
 def test_too_much_memory_and_too_many_processes_end_what_used_them(sandbox: DockerSandbox) -> None:
     assert (
         "memory limit of 128 MiB exceeded"
-        in sandbox.exec("for i in 1 2 3; do head -c 60M /dev/zero | tail & done; wait", timeout=9).output
+        in sandbox.exec("for i in {1..6}; do (x=$(head -c 30M /dev/zero | tr '\\0' x); sleep 8) & done; wait", timeout=9).output
     )
     assert "limit of 40 processes exceeded" in sandbox.exec("for i in {1..60}; do sleep 60 & done; wait", timeout=9).output
     sandbox.exec("true")
@@ -249,8 +249,29 @@ def test_too_much_on_the_disk_ends_what_wrote_it(image: DockerImage) -> None:
         assert "exceeded" not in sandbox.exec("head -c 12M /dev/zero > /tmp/small; sleep 0.3").output
         writes = "for i in {1..20}; do head -c 12M /dev/zero > /tmp/$i; done; sleep 5"
         assert "disk limit of 64 MiB exceeded" in sandbox.exec(writes).output
+        assert sandbox.exec("echo honest").output == "honest\n"
+        assert "disk limit of 64 MiB exceeded" in sandbox.exec(writes.replace("tmp", "var/tmp")).output
         sandbox.reset()
         assert sandbox.exec("ls /tmp; echo alive").output == "alive\n"
+
+
+HOSTILE = [attack for attack in attacks.KERNEL + attacks.GUEST + attacks.LEFT if attack.name != "finding the guest"]
+
+
+@pytest.fixture(scope="module")
+def small(image: DockerImage) -> Iterator[DockerSandbox]:
+    with DockerSandbox(image, limits=attacks.LIMITS) as made:
+        yield made
+
+
+@pytest.mark.parametrize("attack", HOSTILE, ids=lambda attack: attack.name.replace(" ", "-"))
+def test_what_fails_behind_the_local_wall_fails_here(small: DockerSandbox, attack: attacks.Attack) -> None:
+    """That each works where nothing stands in its way is shown in test_hostile.py."""
+    small.reset()
+    assert "BREACH" not in small.exec(attack.action, timeout=2).output
+    assert any("honest 42\n" in small.exec("echo honest $((6 * 7))", timeout=4).output for _ in range(3))
+    small.reset()
+    assert "BREACH" not in small.exec(attack.after, timeout=4).output
 
 
 # -- copies ------------------------------------------------------------------------------------------------------------
@@ -272,6 +293,7 @@ TRACES = (
         "cat /etc/passwd > /tmp/p; cat /tmp/p > /etc/passwd; rm /tmp/p",
     ),
     *("echo > /dev/shm/x", "echo > /dev/x", "chmod 600 /dev/null", "ipcmk -Q"),
+    *("echo 15 > /proc/1/autogroup", "echo 500 > /proc/1/oom_score_adj", "renice -n 5 -p 1"),
 )
 
 

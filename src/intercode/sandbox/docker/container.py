@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from intercode.errors import SandboxDied, SandboxError, SandboxUnavailable, UsageError
+from intercode.sandbox import seccomp
 from intercode.sandbox.base import MIB, Limits, Session
 from intercode.sandbox.docker import bundle, leftovers
 from intercode.sandbox.docker.daemon import docker, fault, program
@@ -70,7 +71,7 @@ class Container:
         try:
             self.sock.settimeout(_START)
             with contextlib.suppress(BrokenPipeError):
-                wire.send(self.sock, _config(self.spec))
+                wire.send(self.sock, _config(self.spec), seccomp.program())
             head, _ = wire.receive(self.sock, 0)
         except (OSError, EOFError, wire.WireError):
             raise self._stillborn() from None
@@ -135,7 +136,6 @@ def _command(spec: Spec, name: str, mounted: Path) -> list[str]:
     argv += ["--memory", memory, "--memory-swap", memory, "--pids-limit", str(limits.processes + _GUEST_PROCESSES)]
     argv += ["--cpus", str(spec.cpus)] if spec.cpus else []
     argv += ["--runtime", spec.runtime] if spec.runtime else []
-    argv += [f"--ulimit={key.lower()}={value}" for key, value in rlimits(limits).items() if key != "NPROC"]
     argv += ["--mount", f"type=bind,source={mounted},target={bundle.PLACE},readonly"]
     return [*argv, "--entrypoint", f"{bundle.PLACE}/loader", spec.image, *bundle.COMMAND]
 
@@ -150,6 +150,7 @@ def _config(spec: Spec) -> dict[str, Any]:
         "processes": limits.processes,
         "disk": limits.disk,
         "output": limits.output,
+        "rlimits": {name: value for name, value in rlimits(limits).items() if name != "NPROC"},
         "payload": 1 << 30,
     }
 

@@ -92,7 +92,7 @@ def _build(recipe: Path, progress: Progress) -> str:
     tag = f"{_SHELF}:{key}"
     if _known(tag):
         return tag
-    command = [program(), "build", "--tag", tag, "--file", str(recipe), str(recipe.parent)]
+    command = [program(), "build", "--force-rm", "--tag", tag, "--file", str(recipe), str(recipe.parent)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as build:
         assert build.stdout is not None
         lines = []

@@ -3,15 +3,16 @@
     host ══ attached stdin, stdout ══► this, pid 1 ── snapshot of all files, then serves as any cell
                                         └── bash ── what the agent starts
 
-It builds no rooms and drops no rights: the container is the wall, and what erases is a new one. The agent is root beside it, so
-it sees to it that it cannot be touched. The kernel lets nobody kill pid 1 from inside; `kernel.hide` closes its memory and its
-descriptors to others; a group of its own (saved, never used) keeps them from setting its limits. What is left is to starve it,
-which ends the container: the agent's fault.
+It builds no rooms and drops no rights: the container is the wall, and what erases is a new one; system calls are filtered as
+behind the other wall. The agent is root beside it, so it sees to it that it cannot be touched. The kernel lets nobody kill
+pid 1 from inside; `kernel.hide` closes its memory and its descriptors to others, and the filter its limits. What is left is to
+starve it, which ends the container: the agent's fault.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 from typing import Any, cast
@@ -23,7 +24,6 @@ from .shell import Job
 
 _LENT = "/dev/.intercode"
 _LENT_BASH = (f"{_LENT}/loader", "--library-path", f"{_LENT}/lib", "--argv0", "bash", f"{_LENT}/bash")
-_GROUP = 61_000
 _FIRST_NUMBER, _MOST_NUMBERS = 40, 4000
 """The runtime's threads use up some process numbers, now more, now fewer; the agent's begin with the same each time."""
 _SHELLS = "bash", "sh"
@@ -72,7 +72,7 @@ class Everyone(processes.Table):
 
 class Lone(Cell):
     def __init__(self, sock: socket.socket, config: Config, room: entry.Room) -> None:
-        self._free, self._full = _free(), False
+        self._free, self._most, self._standing = _free(), config["disk"], _standing()
         self._known, self._devices = walk.look_at_all(_root()), walk.look_at_devices()
         super().__init__(sock, config, room)
         self._table.close()
@@ -90,11 +90,17 @@ class Lone(Cell):
             self._evict(f"disk limit of {self._config['disk'] >> 20} MiB")
 
     def _overfull(self) -> bool:
-        """The disk is shared with others: only when much of it has gone is it worth counting what was written here."""
-        if not self._full and self._free - _free() <= self._config["disk"]:
+        """The disk is shared with others: only when much of it has gone is it worth counting what was written here.
+
+        What is there may stay, so that the agent can go on and remove it; nothing more may come.
+        """
+        limit = self._config["disk"]
+        if self._most == limit and self._free - _free() <= limit:
             return False
-        self._free, self._full = _free(), walk.written(self._root, self._known) > self._config["disk"]
-        return self._full
+        self._free, written = _free(), walk.written(self._root, self._known)
+        over = bool(written > self._most)
+        self._most = max(limit, written)
+        return over
 
     def _op_diff(self, head: dict[str, Any], payload: bytes) -> None:
         """All that may have changed, as it is now; what is gone is None."""
@@ -114,7 +120,7 @@ class Lone(Cell):
         wire.send(self._sock, {"renewed": renewed, "last_number": last})
 
     def _untouched(self) -> bool:
-        if self._table.objects() or walk.look_at_devices() != self._devices:
+        if self._table.objects() or walk.look_at_devices() != self._devices or _standing() != self._standing:
             return False
         return walk.look_at_all(self._root) == self._known
 
@@ -142,9 +148,24 @@ def _used(path: str) -> int:
     return (info.f_blocks - info.f_bfree) * info.f_frsize
 
 
+def _standing() -> tuple[Any, ...]:
+    """What root beside this process may change of it (how it is scheduled, whom the kernel ends first), and connections."""
+    told = [_told(f"/proc/self/{name}") for name in ("autogroup", "oom_score_adj")]
+    lines = [_told(f"/proc/net/{name}").count("\n") for name in ("tcp", "tcp6")]
+    return (*told, *lines, os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0), os.sched_getaffinity(0))
+
+
+def _told(path: str) -> str:
+    try:
+        with open(path) as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
 def _free() -> int:
     info = os.statvfs("/")
-    return info.f_bfree * info.f_frsize
+    return info.f_bfree * info.f_frsize + info.f_ffree * walk.INODE
 
 
 def _lacks_shell(path: str) -> bool:
@@ -155,8 +176,16 @@ def _lacks_shell(path: str) -> bool:
     return not found
 
 
+def _bound(limits: dict[str, int]) -> None:
+    """What holds for this process and all that it starts; at most what the container allows."""
+    for name, value in limits.items():
+        number = getattr(resource, "RLIMIT_" + name)
+        _, most = resource.getrlimit(number)
+        value = value if most == resource.RLIM_INFINITY else min(value, most)
+        resource.setrlimit(number, (value, value))
+
+
 def _hide() -> None:
-    os.setresgid(-1, -1, _GROUP)
     kernel.hide()
     with open("/proc/self/comm", "w") as name:
         name.write("init")
@@ -182,11 +211,13 @@ def _use_up(number: int) -> None:
 
 def main() -> None:
     sock = cast(socket.socket, Line())
-    config, _ = wire.receive(sock, 0)
+    config, filter_program = wire.receive(sock, 1 << 20)
     if _lacks_shell(config["env"].get("PATH", os.defpath)):
         wire.send(sock, {"shell": False})
         return
+    _bound(config["rlimits"])
     _hide()
+    kernel.install_filter(filter_program)
     _use_up(_FIRST_NUMBER)
     proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     line, _ = socket.socketpair()
