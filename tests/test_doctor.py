@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from intercode.doctor import Finding, examine
+from intercode.doctor import Finding, clean, examine
 from intercode.sandbox import seccomp
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
@@ -64,7 +64,7 @@ def test_this_machine_is_well() -> None:
     assert failed(findings) == []
     assert [finding.what for finding in findings if finding.what != "leftovers"] == [
         *("kernel", "sandboxes' user", "bubblewrap", "user namespaces", "/proc", "nested namespaces", "guest's Python"),
-        *("overlay", "tmpfs attributes", "cache", "memory", "mmdebstrap", "sandbox", "owners"),
+        *("overlay", "tmpfs attributes", "cache", "memory", "mmdebstrap", "docker", "sandbox", "owners"),
     ]
     assert named(findings)["sandbox"].detail.startswith("started in ")
 
@@ -145,4 +145,6 @@ def test_old_work_folders_are_reported_and_young_ones_are_not(empty_cache: Path)
         folder.mkdir(parents=True)
     os.utime(old, (0, 0))
     found = named(examine())["leftovers"]
-    assert found == Finding("leftovers", None, "1 builds were cut short", f"rm -rf -- {old}")
+    assert found == Finding("leftovers", None, "1 builds were cut short", "intercode doctor --clean")
+    assert clean() == [f"folder {old}"]
+    assert (old.exists(), young.exists()) == (False, True)

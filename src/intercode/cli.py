@@ -60,7 +60,9 @@ _world = _stack(
     click.option("--tree", type=click.Path(exists=True), help="Files that are placed at / (folder or tar)."),
     click.option("--setup", type=click.Path(exists=True), help="Bash script that runs once inside, after the tree is placed."),
     click.option(
-        "--image", metavar="NAME|ROOTFS", help="Userland: a built image, or a root file system. [this machine's /usr]"
+        "--image",
+        metavar="NAME|ROOTFS|Dockerfile",
+        help="Userland: a built image, or a root file system; for docker an image or a Dockerfile. [this machine's /usr]",
     ),
     click.option("--dump", type=click.Path(exists=True), help="sql: a MySQL dump with the databases."),
     click.option("--databases", type=click.Path(exists=True), help="sql: a folder of databases, NAME.sql or NAME.sqlite."),
@@ -89,7 +91,7 @@ _scoring = _stack(
         help="python: what is told of a wrong submission: the first failed public test's number, or that test. [number]",
     ),
     click.option("--submits", type=click.IntRange(1), help="python, ctf: how many submissions may be made. [1]"),
-    click.option("--sandbox", type=click.Choice(["local"]), default="local", show_default=True),
+    click.option("--sandbox", type=click.Choice(["local", "docker"]), help="bash, ctf: what the actions run in. [local]"),
 )
 _workers = click.option("--workers", type=click.IntRange(1), default=2, show_default=True)
 _out = _stack(
@@ -192,7 +194,7 @@ def _carry_out(env: str, *, out: str | None, resume: bool, workers: int, as_json
 @_scoring
 @_workers
 @_json
-def check(env: str, workers: int, as_json: bool, sandbox: str, **options: Any) -> None:
+def check(env: str, workers: int, as_json: bool, **options: Any) -> None:
     """Find broken tasks: golds that fail, differ between executions or do not score, and tasks that doing nothing solves."""
     from intercode.envs import prepare
     from intercode.runner.check import PASSES
@@ -220,7 +222,7 @@ def check(env: str, workers: int, as_json: bool, sandbox: str, **options: Any) -
 @_scoring
 @_workers
 @_json
-def replay(log: str, env: str, workers: int, as_json: bool, sandbox: str, **options: Any) -> None:
+def replay(log: str, env: str, workers: int, as_json: bool, **options: Any) -> None:
     """Execute a recording again (a run folder, or the first system's log) and compare it turn by turn.
 
     Protocol, reward and session are the recording's own (a log of the first system: the paper's); --reward and --session
@@ -306,11 +308,15 @@ def image_build(name: str, packages: tuple[str, ...], packages_file: IO[str] | N
 
 
 @main.command()
+@click.option("--clean", is_flag=True, help="First remove what processes that are gone have left.")
 @_json
-def doctor(as_json: bool) -> None:
+def doctor(clean: bool, as_json: bool) -> None:
     """What works on this machine, and the line that mends what does not."""
+    from intercode.doctor import clean as remove
     from intercode.doctor import examine
 
+    for removed in remove() if clean else ():
+        click.echo(f"removed {removed}", err=True)
     findings = examine()
     if as_json:
         _print_json({"findings": [finding._asdict() for finding in findings]})

@@ -1,10 +1,10 @@
 """What works on this machine, found by trying it, and the line that mends what does not.
 
     user ─► bubblewrap ─► namespaces ─► /proc ─► nested namespaces ─► Python ─► overlay ─► attributes   each needs the last
-    cache, leftovers, memory, image tools                                                               each on its own
+    cache, leftovers, memory, image tools, docker                                                       each on its own
     sandbox, owners                                                                                     the real thing, timed
 
-Kernel settings are read only to explain a trial that failed. Left out: Docker, and cleaning up (leftovers are reported).
+Kernel settings are read only to explain a trial that failed. `clean` removes what processes that are gone have left.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from intercode.errors import IntercodeError
+from intercode.errors import IntercodeError, SandboxUnavailable
 from intercode.sandbox import cache, template, wall
+from intercode.sandbox.docker import leftovers
+from intercode.sandbox.docker.daemon import docker
 from intercode.sandbox.identity import identity
 from intercode.sandbox.local import LocalSandbox
 
@@ -64,7 +66,19 @@ def examine() -> list[Finding]:
     """Try everything, in the order in which it should be mended. Takes a second or two; writes to nothing but the cache."""
     if platform.system() != "Linux":
         return [Finding("system", False, f"{platform.system()} has no namespaces", "use a Linux machine, or a Linux VM")]
-    return [_kernel(), *_wall(), _cache(), *_leftovers(), _memory(), _mmdebstrap(), *_sandbox()]
+    return [_kernel(), *_wall(), _cache(), *_leftovers(), _memory(), _mmdebstrap(), _docker(), *_sandbox()]
+
+
+def clean() -> list[str]:
+    """Remove what processes that are gone have left: work folders of builds, containers. Says what it removed."""
+    folders = _cut_short()
+    for folder in folders:
+        cache.remove(folder)
+    try:
+        containers = leftovers.clear() if shutil.which("docker") else []
+    except SandboxUnavailable:  # a daemon that is down runs no containers
+        containers = []
+    return [*(f"folder {folder}" for folder in folders), *(f"container {name[:12]}" for name in containers)]
 
 
 # -- the wall, layer by layer ------------------------------------------------------------------------------------------
@@ -190,10 +204,13 @@ def _cache() -> Finding:
 
 
 def _leftovers() -> Iterator[Finding]:
+    if old := _cut_short():
+        yield Finding("leftovers", None, f"{len(old)} builds were cut short", "intercode doctor --clean")
+
+
+def _cut_short() -> list[Path]:
     """Work folders of builds that did not end; young ones may be at work."""
-    old = [str(path) for path in cache.place().glob("*/.*") if _stale(path)]
-    if old:
-        yield Finding("leftovers", None, f"{len(old)} builds were cut short", f"rm -rf -- {' '.join(old)}")
+    return [path for path in cache.place().glob("*/.*") if _stale(path)]
 
 
 def _stale(path: Path) -> bool:
@@ -212,6 +229,20 @@ def _mmdebstrap() -> Finding:
     if shutil.which("mmdebstrap"):
         return Finding("mmdebstrap", True, "images can be built", "")
     return Finding("mmdebstrap", None, "no images can be built (intercode image build)", "apt-get install mmdebstrap")
+
+
+def _docker() -> Finding:
+    if shutil.which("docker") is None:
+        return Finding("docker", None, "no docker command (--sandbox docker)", "apt-get install docker.io")
+    try:
+        version = docker("version", "--format", "{{.Server.Version}}", seconds=10)
+        old = leftovers.find()
+    except IntercodeError as error:
+        what, _, mend = str(error).partition("; ")
+        return Finding("docker", None, f"{what} (--sandbox docker)", mend.partition("\n")[0])
+    if old:
+        return Finding("docker", None, f"{len(old)} containers of processes that are gone", "intercode doctor --clean")
+    return Finding("docker", True, f"the daemon answers, version {version}", "")
 
 
 def _container() -> bool:

@@ -1,12 +1,11 @@
-"""The local backend keeps the contract, in both sessions."""
+"""Every backend keeps the contract, in both sessions."""
 
 from __future__ import annotations
-
-from typing import cast
 
 import pytest
 
 from intercode.sandbox.base import Session
+from intercode.sandbox.build import open_sandbox
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
 from intercode.testing import check_sandbox
@@ -14,8 +13,10 @@ from intercode.testing import check_sandbox
 
 @pytest.mark.slow
 @pytest.mark.parametrize("session", ["persistent", "stateless"])
-def test_the_local_sandbox_keeps_the_contract(template: Template, session: str) -> None:
-    check_sandbox(lambda: LocalSandbox(template, session=cast(Session, session)))
+@pytest.mark.parametrize("start", ["template", "image"], ids={"template": "local", "image": "docker"}.get)
+def test_the_sandbox_keeps_the_contract(request: pytest.FixtureRequest, start: str, session: Session) -> None:
+    begin = request.getfixturevalue(start)
+    check_sandbox(lambda: open_sandbox(begin, session=session, limits=None, environment=None))
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from intercode.envs.judging import judged, require_reward, reward_name
 from intercode.errors import DataError
 from intercode.rewards import bash_exact, bash_paper
 from intercode.sandbox.base import Limits, Session
+from intercode.sandbox.build import Backend
 from intercode.tasks import open_data
 from intercode.types import ExecResult, Outcome, Score, Task
 
@@ -57,6 +58,7 @@ class BashEnv(InterCodeEnv):
         image: str | None = None,
         tree: str | Path | None = None,
         setup: str | Path | None = None,
+        sandbox: Backend | None = None,
         protocol: Protocol = "submit",
         reward: Reward | None = None,
         session: Session | None = None,
@@ -74,7 +76,7 @@ class BashEnv(InterCodeEnv):
         reward = reward or ("paper" if paper else "exact")
         found = open_data(data, env="bash", limit=limit)
         first_system = reward == "paper" and session == "stateless"
-        world = {"image": image, "tree": tree, "setup": setup, "limits": limits, "paper": first_system}
+        world = {"image": image, "tree": tree, "setup": setup, "limits": limits, "paper": first_system, "sandbox": sandbox}
         ground, second = grounds(found, session, **world)  # type: ignore[arg-type]
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going}
         golds = Golds[Outcome]()

@@ -26,7 +26,7 @@ from intercode.envs.judging import judged, require_reward, reward_name
 from intercode.errors import DataError, UsageError
 from intercode.rewards import flag_exact, flag_paper
 from intercode.sandbox.base import Limits, Session
-from intercode.sandbox.build import with_script
+from intercode.sandbox.build import Backend, with_script
 from intercode.tasks import open_data
 from intercode.tasks.challenges import Challenge, gold_is, survey
 from intercode.types import ExecResult, Score, Task
@@ -70,6 +70,7 @@ class CtfEnv(InterCodeEnv):
         image: str | None = None,
         tree: str | Path | None = None,
         setup: str | Path | None = None,
+        sandbox: Backend | None = None,
         protocol: Protocol = "submit",
         reward: Reward | None = None,
         session: Session | None = None,
@@ -90,7 +91,7 @@ class CtfEnv(InterCodeEnv):
         challenges = survey(found.tasks, Path(assets) if assets else found.assets, found.file, furnished=furnished)
         tasks, left_out = _playable(found.tasks, challenges, everything)
         first_system = reward == "paper" and session == "stateless"
-        world = {"image": image, "tree": tree, "setup": setup, "limits": limits, "paper": first_system}
+        world = {"image": image, "tree": tree, "setup": setup, "limits": limits, "paper": first_system, "sandbox": sandbox}
         ground = _with_place(grounds(found, session, **world)[0])  # type: ignore[arg-type]
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going, "submits": submits}
         golds = Golds[str]()

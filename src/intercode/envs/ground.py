@@ -10,16 +10,14 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self
 
 from intercode.errors import DataError, SandboxDied
 from intercode.rewards.git_status import IGNORED, ignored
 from intercode.sandbox.base import Limits, Sandbox, Session
-from intercode.sandbox.build import make_template, with_script
-from intercode.sandbox.local import LocalSandbox
-from intercode.sandbox.template import Template
+from intercode.sandbox.build import Backend, Start, make_start, open_sandbox, with_script
 from intercode.sandbox.userland import fingerprint
 from intercode.sandbox.wall import ENVIRONMENT
 from intercode.tasks import DataSet
@@ -57,14 +55,13 @@ _NOTHING = ExecResult("", 0)
 class Ground:
     """A starting point that many sandboxes share."""
 
-    template: Template
+    template: Start
     session: Session
     limits: Limits | None = None
     environment: Mapping[str, str] | None = None
 
     def make(self) -> Sandbox:
-        how = {"session": self.session, "limits": self.limits, "environment": self.environment}
-        return LocalSandbox(self.template, **how)  # type: ignore[arg-type]
+        return open_sandbox(self.template, session=self.session, limits=self.limits, environment=self.environment)
 
     @cached_property
     def tracked(self) -> dict[str, Change]:
@@ -86,15 +83,17 @@ def grounds(
     setup: str | Path | None,
     limits: Limits | None,
     paper: bool,
+    sandbox: Backend | None = None,
 ) -> tuple[Ground, Ground | None]:
     """The ground, and the one with second contents if the data has them. A tree or setup of the caller's own goes first."""
-    first = make_template(image=image, tree=_path(tree) or data.tree, setup=_path(setup) or (None if tree else data.setup))
+    make = partial(make_start, sandbox or "local", image=image)
+    first = make(tree=_path(tree) or data.tree, setup=_path(setup) or (None if tree else data.setup))
     if paper:
         first = with_script(first, _RESET, name="the paper's reset")
     ground = Ground(first, session, limits, _CONTAINER if paper else None)
     if data.second_tree is None or tree is not None:
         return ground, None
-    second = make_template(image=image, tree=data.second_tree, setup=data.second_setup)
+    second = make(tree=data.second_tree, setup=data.second_setup)
     return ground, Ground(second, session, limits)
 
 

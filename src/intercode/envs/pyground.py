@@ -16,12 +16,15 @@ from intercode.envs.ground import Ground
 from intercode.errors import DataError, SandboxDied, UsageError
 from intercode.interpreters import About, Grader, Result, Suite
 from intercode.sandbox.local import LocalSandbox
+from intercode.sandbox.template import Template
 from intercode.types import ExecResult
 
 
 @dataclass(frozen=True)
 class PythonGround(Ground):
     """A ground whose sessions are Python interpreters."""
+
+    template: Template
 
     def make(self) -> LocalSandbox:
         return LocalSandbox(self.template, limits=self.limits, environment=self.environment, program="python")

@@ -26,6 +26,7 @@ from intercode.errors import DataError, ForkError, UsageError
 from intercode.interpreters import SOLUTION, Result, Suite, suite_of, unbound
 from intercode.rewards import python_exact, python_paper
 from intercode.sandbox.base import Limits
+from intercode.sandbox.template import Template
 from intercode.tasks import open_data
 from intercode.tasks.python_records import python_record
 from intercode.types import ExecResult, Score, Task
@@ -97,6 +98,7 @@ class PythonEnv(InterCodeEnv):
         found = open_data(data, env="python", limit=limit, preprocess=python_record)
         tasks = tuple(map(_submittable, found.tasks))
         first, _ = grounds(found, "persistent", image=image, tree=tree, setup=setup, limits=limits, paper=False)
+        assert isinstance(first.template, Template)  # no other backend was asked for
         ground = PythonGround(first.template, "persistent", limits)
         if image is not None:
             ground.require_python()

@@ -55,13 +55,13 @@ class Evaluation:
         max_cost: float | None = None,
         max_tokens: int | None = None,
         max_seconds: float | None = None,
-        sandbox: str = "local",
+        sandbox: str | None = None,
         reply_tokens: int | None = None,
         price: tuple[float, float] | None = None,
         **world: Any,
     ) -> Evaluation:
         """`price` is in US dollars per million tokens, in and out. Raises `UsageError` for what cannot be run."""
-        setting = prepare(env, max_turns=None, **world)
+        setting = prepare(env, max_turns=None, sandbox=sandbox, **world)
         language = environment_class(env).language
         chosen = make_agent(
             agent, tasks=setting.tasks, turns=turns, language=language,
@@ -77,8 +77,8 @@ class Evaluation:
             raise UsageError(f"--max-cost needs the price of {model}: give --price IN,OUT, in US dollars per million tokens")
         config = {
             "env": env, "agent": agent, "model": asked.name if asked else None, "turns": turns,
-            "epochs": epochs, "seed": seed, "temperature": temperature, "sandbox": sandbox, "prompt": chosen.prompt_digest,
-            "reply_tokens": reply_tokens, "price": price,
+            "epochs": epochs, "seed": seed, "temperature": temperature, "sandbox": sandbox or "local",
+            "prompt": chosen.prompt_digest, "reply_tokens": reply_tokens, "price": price,
             "max_cost": max_cost, "max_tokens": max_tokens, "max_seconds": max_seconds,
             **world, **setting.facts(), **_hardness(setting.tasks),
         }  # fmt: skip

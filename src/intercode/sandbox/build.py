@@ -1,21 +1,50 @@
-"""From the options of the command line to a template: base, tree, and the layer that a setup script makes."""
+"""From the options of the command line to where sandboxes start: base, tree, and what a setup script makes of it.
+
+local     a `Template` of layers          docker    a `DockerImage`; its backend is imported when it is asked for
+"""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from intercode.errors import DataError, UsageError
 from intercode.sandbox import cache, template
-from intercode.sandbox.base import MIB, Limits
+from intercode.sandbox.base import MIB, Limits, Sandbox, Session
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
 from intercode.sandbox.wall import Wall
 
-_SETUP_LIMITS = Limits(seconds=600, memory=4096 * MIB, disk=2048 * MIB, file_size=1024 * MIB, processes=512)
+if TYPE_CHECKING:
+    from intercode.sandbox.docker.images import DockerImage
+
+Start: TypeAlias = "Template | DockerImage"
+"""What sandboxes start from; either kind has `digest` and `files`."""
+Backend = Literal["local", "docker"]
+SETUP_LIMITS = Limits(seconds=600, memory=4096 * MIB, disk=2048 * MIB, file_size=1024 * MIB, processes=512)
 
 _SCRIPT = "/dev/shm/setup.sh"
 """Where the script lies while it runs: outside of what becomes the layer."""
+
+
+def make_start(backend: Backend, *, image: str | None = None, tree: Path | None = None, setup: Path | None = None) -> Start:
+    """`image`: for docker a name or a Dockerfile, else as `make_template` takes it."""
+    if backend == "local":
+        return make_template(image=image, tree=tree, setup=setup)
+    from intercode.sandbox.docker import images
+
+    made = images.make_image(image, tree)
+    return with_script(made, _text(setup), name=str(setup)) if setup else made
+
+
+def open_sandbox(start: Start, *, session: Session, limits: Limits | None, environment: Mapping[str, str] | None) -> Sandbox:
+    if isinstance(start, Template):
+        return LocalSandbox(start, session=session, limits=limits, environment=environment)
+    from intercode.sandbox.docker.sandbox import DockerSandbox
+
+    return DockerSandbox(start, session=session, limits=limits, environment=environment)
 
 
 def make_template(*, image: str | None = None, tree: Path | None = None, setup: Path | None = None) -> Template:
@@ -24,14 +53,22 @@ def make_template(*, image: str | None = None, tree: Path | None = None, setup: 
     if tree is not None:
         made = template.with_tree(made, tree)
     if setup is not None:
-        made = with_script(made, _text(setup), name=str(setup))
+        made = made.over(_script_layer(made, _text(setup), str(setup)))
     return made
 
 
-def with_script(below: Template, text: str, *, name: str) -> Template:
-    """One more layer: what the Bash script `text` changes; `name` stands in error messages."""
+def with_script(below: Start, text: str, *, name: str) -> Start:
+    """What the Bash script `text` changes, added; `name` stands in error messages."""
+    if isinstance(below, Template):
+        return below.over(_script_layer(below, text, name))
+    from intercode.sandbox.docker import images
+
+    return images.with_script(below, text, name=name)
+
+
+def _script_layer(below: Template, text: str, name: str) -> Path:
     key = hashlib.sha256(f"{below.digest}\0{text}".encode()).hexdigest()[:32]
-    return below.over(cache.folder("layers", key, lambda made: _run(below, text, name, made)))
+    return cache.folder("layers", key, lambda made: _run(below, text, name, made))
 
 
 def _text(script: Path) -> str:
@@ -43,11 +80,16 @@ def _text(script: Path) -> str:
 
 def _run(below: Template, text: str, name: str, made: Path) -> None:
     made.chmod(0o755)
-    wall = Wall(below, _SETUP_LIMITS, "stateless", export=made)
-    with LocalSandbox.inside(wall, _SETUP_LIMITS) as sandbox:
-        sandbox.write(_SCRIPT, text.encode())
-        result = sandbox.exec("", argv=["bash", _SCRIPT], cwd="/")
-        if result.exit_code != 0:
-            how = "ran out of time" if result.timed_out else f"ended with status {result.exit_code}"
-            raise DataError(f"the setup script {name} {how}; it printed:\n{result.output[-2000:]}")
+    wall = Wall(below, SETUP_LIMITS, "stateless", export=made)
+    with LocalSandbox.inside(wall, SETUP_LIMITS) as sandbox:
+        run_setup(sandbox, text, name)
         sandbox.export()
+
+
+def run_setup(sandbox: Sandbox, text: str, name: str) -> None:
+    """Run the script; `DataError` with the end of what it printed, if it fails."""
+    sandbox.write(_SCRIPT, text.encode())
+    result = sandbox.exec("", argv=["bash", _SCRIPT], cwd="/")
+    if result.exit_code != 0:
+        how = "ran out of time" if result.timed_out else f"ended with status {result.exit_code}"
+        raise DataError(f"the setup script {name} {how}; it printed:\n{result.output[-2000:]}")

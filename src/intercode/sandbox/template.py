@@ -150,7 +150,7 @@ def unpack(source: Path) -> Path:
     if not source.exists():
         raise UsageError(f"{source}: no such file or folder")
     try:
-        digest = _folder_digest(source) if source.is_dir() else _file_digest(source)
+        digest = folder_digest(source) if source.is_dir() else _file_digest(source)
     except OSError as error:
         raise UsageError(f"{error.filename or source} cannot be read: {error.strerror}") from error
     return cache.folder("layers", digest, lambda made: _extract(source, new_tree(made)))
@@ -158,7 +158,7 @@ def unpack(source: Path) -> Path:
 
 def _host() -> Template:
     borrowed = [Path("/etc") / name for name in _BORROWED if (Path("/etc") / name).exists()]
-    key = _hash("host", repr(_WRITTEN), *(_folder_digest(path) if path.is_dir() else _file_digest(path) for path in borrowed))
+    key = _hash("host", repr(_WRITTEN), *(folder_digest(path) if path.is_dir() else _file_digest(path) for path in borrowed))
     layer = cache.folder("layers", key, lambda made: _skeleton(new_tree(made), borrowed))
     lent = ["/usr", *(f"/{name}" for name in _roots() if not Path("/", name).is_symlink())]
     return Template((layer,), tuple(lent), key, tuple(_covered(lent)))
@@ -266,7 +266,7 @@ def _file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()[:32]
 
 
-def _folder_digest(folder: Path) -> str:
+def folder_digest(folder: Path) -> str:
     """Names, kinds, modes, times, links and contents, in sorted order."""
     state = hashlib.sha256()
     for path in sorted(folder.rglob("*")):

@@ -149,7 +149,7 @@ class Wall:
             "output": limits.output,
             "payload": 1 << 30,
             "left_open": sorted(weakened.doors),
-            "rlimits": {name: value for name, value in _rlimits(limits).items() if name not in weakened.rlimits},
+            "rlimits": {name: value for name, value in rlimits(limits).items() if name not in weakened.rlimits},
         }
         fds = (os.open(export, os.O_RDONLY | os.O_DIRECTORY),) if export else ()
         try:
@@ -194,7 +194,7 @@ class Wall:
         return SandboxDied(f"the sandbox's wall ended (status {self._bwrap.returncode})")
 
 
-def _rlimits(limits: Limits) -> dict[str, int]:
+def rlimits(limits: Limits) -> dict[str, int]:
     return {
         "NPROC": limits.processes,
         "FSIZE": limits.file_size,

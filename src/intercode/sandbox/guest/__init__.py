@@ -13,6 +13,10 @@ Where the session is a Python interpreter:
     branch.py       a forked copy that serves one test     referee.py    the grader's side of a test
     plain.py        values between these two: a closed set of types, never unpickled
 
+In a container, which is a wall without rooms:
+
+    lone.py         a cell that is pid 1 there             walk.py       what changed, found by looking at all files
+
 `entry.py` is a cell's way into its episode, `spawn.py` starts the agent's pid 1 without a copy of the interpreter, `rooms.py`
 builds the episode's file system, `networks.py` lends it a network namespace, `layers.py` reads and copies overlay layers,
 `files.py` reads and writes the agent's files, `door.py` connects the host to a program inside, `kernel.py` holds the system

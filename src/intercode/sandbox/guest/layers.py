@@ -23,12 +23,12 @@ Changes = dict[str, dict[str, Any]]
 def diff(upper: int, lower: int, tree: str) -> Changes:
     """Absolute path → {kind, type, mode, digest, target} for all that the agent would see differ, below the folder `tree`."""
     found: Changes = {}
-    now, before = _open_folder(upper, tree), _open_folder(lower, tree)
+    now, before = open_folder(upper, tree), open_folder(lower, tree)
     try:
         if now is not None and before is not None:
             _compare_roots(now, before, found)
     finally:
-        _close(now, before)
+        close(now, before)
     return found
 
 
@@ -49,21 +49,21 @@ def _compare_folders(upper: int, lower: int | None, path: str, found: Changes, d
 
 
 def _compare(upper: int, lower: int | None, name: str, path: str, found: Changes, depth: int) -> None:
-    now, before = _stat(upper, name), _stat(lower, name)
+    now, before = look(upper, name), look(lower, name)
     if now is None:
         return
     if _whiteout(now):
         if before is not None:
             _removed(lower, name, path, found)
         return
-    entry = _describe(upper, name, now)
-    if before is None or entry != _describe(lower, name, before):
+    entry = describe_entry(upper, name, now)
+    if before is None or entry != describe_entry(lower, name, before):
         found[path] = {"kind": "added" if before is None else "changed", **entry}
     _compare_below(upper, lower, name, path, found, depth)
 
 
 def _compare_below(upper: int, lower: int | None, name: str, path: str, found: Changes, depth: int) -> None:
-    inside, below = _open_folder(upper, name), _open_folder(lower, name)
+    inside, below = open_folder(upper, name), open_folder(lower, name)
     try:
         if inside is None and below is not None:
             _removed_below(below, path, found)
@@ -72,15 +72,15 @@ def _compare_below(upper: int, lower: int | None, name: str, path: str, found: C
         elif inside is not None:
             _compare_folders(inside, below, path, found, depth + 1)
     finally:
-        _close(inside, below)
+        close(inside, below)
 
 
 def _removed(lower: int | None, name: str, path: str, found: Changes) -> None:
-    before = _stat(lower, name)
+    before = look(lower, name)
     if before is None:
         return
     found[path] = {"kind": "removed", "type": _TYPES.get(stat.S_IFMT(before.st_mode), "other")}
-    below = _open_folder(lower, name)
+    below = open_folder(lower, name)
     if below is not None:
         _removed_below(below, path, found)
         os.close(below)
@@ -91,7 +91,7 @@ def _removed_below(lower: int, path: str, found: Changes) -> None:
         _removed(lower, name, f"{path}/{name}", found)
 
 
-def _describe(folder: int | None, name: str, info: os.stat_result) -> dict[str, Any]:
+def describe_entry(folder: int | None, name: str, info: os.stat_result) -> dict[str, Any]:
     kind = _TYPES.get(stat.S_IFMT(info.st_mode), "other")
     entry: dict[str, Any] = {"type": kind, "mode": stat.S_IMODE(info.st_mode)}
     if kind == "file":
@@ -144,12 +144,12 @@ def _copy_folder(source: int, target: int, root: int, path: str, links: dict[int
 
 def _copy_child(source: int, target: int, root: int, name: str, path: str, links: dict[int, str], depth: int) -> None:
     os.mkdir(name, dir_fd=target)
-    inside, made = _open_folder(source, name), _open_folder(target, name)
+    inside, made = open_folder(source, name), open_folder(target, name)
     try:
         if inside is not None and made is not None:
             _copy_folder(inside, made, root, path, links, depth + 1)
     finally:
-        _close(inside, made)
+        close(inside, made)
 
 
 def _copy_entry(source: int, target: int, name: str, info: os.stat_result) -> None:
@@ -168,7 +168,7 @@ def _copy_file(source: int, target: int, name: str) -> None:
         while os.sendfile(write, read, None, 1 << 24):
             pass
     finally:
-        _close(read, write)
+        close(read, write)
 
 
 def _copy_marks(target: int, name: str, info: os.stat_result) -> None:
@@ -177,7 +177,7 @@ def _copy_marks(target: int, name: str, info: os.stat_result) -> None:
     os.utime(name, ns=(info.st_atime_ns, info.st_mtime_ns), dir_fd=target, follow_symlinks=False)
 
 
-def _stat(folder: int | None, name: str) -> os.stat_result | None:
+def look(folder: int | None, name: str) -> os.stat_result | None:
     if folder is None:
         return None
     try:
@@ -186,7 +186,7 @@ def _stat(folder: int | None, name: str) -> os.stat_result | None:
         return None
 
 
-def _open_folder(folder: int | None, name: str) -> int | None:
+def open_folder(folder: int | None, name: str) -> int | None:
     if folder is None:
         return None
     try:
@@ -206,7 +206,7 @@ def _opaque(folder: int) -> bool:
         return False
 
 
-def _close(*fds: int | None) -> None:
+def close(*fds: int | None) -> None:
     for fd in fds:
         if fd is not None:
             os.close(fd)

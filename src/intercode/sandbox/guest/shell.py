@@ -61,6 +61,8 @@ class Job:
 
     pid = 0
     done_fd: int | None = None
+    bash: tuple[str, ...] = ("bash",)
+    """How bash is started: by its name, or as one that is lent to an image without it."""
 
     def __init__(self, out: int, env: dict[str, str]) -> None:
         self._out = out
@@ -74,6 +76,7 @@ class Job:
 
     def _spawn(self, argv: list[str], cwd: str, done: int, actions: int | None = None) -> None:
         _enter(cwd)
+        command = [*self.bash, *argv[1:]] if argv[0] == "bash" else argv
         moves: list[tuple[Any, ...]] = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)]
         moves += [(os.POSIX_SPAWN_DUP2, self._out, 1), (os.POSIX_SPAWN_DUP2, self._out, 2)]
         moves += [(os.POSIX_SPAWN_DUP2, done, DONE_FD)]
@@ -82,7 +85,7 @@ class Job:
         default = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT]
         try:
             self.pid = os.posix_spawnp(
-                argv[0], argv, self._env, file_actions=moves, setsid=True, setsigdef=default, setsigmask=[]
+                command[0], command, self._env, file_actions=moves, setsid=True, setsigdef=default, setsigmask=[]
             )
         except OSError as error:
             self._never_started(argv[0], error)

@@ -1,0 +1,44 @@
+"""The interpreter that runs the guest in any image, made of this machine's own (`bundling.py`) and cached by content."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from functools import cache as remembered
+from pathlib import Path
+
+from intercode.errors import SandboxUnavailable
+from intercode.sandbox import cache
+from intercode.sandbox.wall import guest_python
+
+PLACE = "/dev/.intercode"
+"""Where it is in a container: below a folder that `diff` and most tasks leave out."""
+_GUEST = Path(__file__).parents[1] / "guest"
+_MAKER = Path(__file__).with_name("bundling.py")
+COMMAND = (
+    *("--library-path", f"{PLACE}/lib", "--argv0", f"{PLACE}/guest", f"{PLACE}/guest"),
+    *("-I", "-S", "-B", "-X", "utf8", "-c", "from guest.lone import main; main()"),
+)
+"""Arguments of the loader."""
+
+
+def bundle() -> Path:
+    """The folder to be mounted at `PLACE`."""
+    return _bundle(cache.root())
+
+
+@remembered
+def _bundle(home: Path) -> Path:
+    python, _ = guest_python()
+    state = hashlib.sha256(python.encode() + _MAKER.read_bytes())
+    for path in (Path(python).resolve(), *sorted(_GUEST.glob("*.py"))):
+        state.update(path.read_bytes())
+    return cache.folder("bundles", state.hexdigest()[:24], lambda made: _make(made, python))
+
+
+def _make(made: Path, python: str) -> None:
+    command = [python, "-I", "-S", "-B", str(_MAKER), str(made), str(_GUEST)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SandboxUnavailable(f"{python} cannot be bundled for containers: {done.stderr.strip()[-300:]}")
+    made.chmod(0o755)

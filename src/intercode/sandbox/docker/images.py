@@ -1,0 +1,157 @@
+"""From what the user names to an image: a name or a Dockerfile, then the tree and what the setup script changed.
+
+    NAME | Dockerfile ──► image ──► + tree at / ──► + setup, run by the guest ──► committed
+
+Each step is kept as `intercode/made:KEY`, where KEY names all that went in, and found again by it. A Dockerfile is built with
+its folder as context; what docker says meanwhile goes to `progress`, and its end into the error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from intercode.errors import IntercodeError, UsageError
+from intercode.sandbox import template
+from intercode.sandbox.base import Limits, Session
+from intercode.sandbox.build import SETUP_LIMITS, run_setup
+from intercode.sandbox.docker.container import Spec
+from intercode.sandbox.docker.daemon import docker, fault, machine_fault, program
+from intercode.sandbox.wall import ENVIRONMENT
+from intercode.types import Change
+
+Progress = Callable[[str], None]
+_SHELF = "intercode/made"
+_NO_BASE = re.compile(r"(Get|Head) \"?http|pull access denied|manifest unknown|failed to resolve source|not found: manifest")
+_LOG = 15
+"""Lines of a failed build that are shown."""
+
+
+@dataclass(frozen=True)
+class DockerImage:
+    """`id` is docker's, `digest` names the content that went in, `environment` are the image's own variables."""
+
+    id: str
+    name: str
+    digest: str
+    environment: tuple[tuple[str, str], ...]
+    network: str = "none"
+    runtime: str | None = None
+    cpus: float | None = 1.0
+
+    def spec(self, limits: Limits, session: Session, environment: Mapping[str, str] | None) -> Spec:
+        variables = {**ENVIRONMENT, **dict(self.environment)} if environment is None else environment
+        how = (self.network, self.runtime, self.cpus)
+        return Spec(self.id, self.name, limits, session, tuple(sorted(variables.items())), *how)
+
+    def files(self, skip: Collection[str] = ()) -> dict[str, Change]:
+        from intercode.sandbox.docker.sandbox import DockerSandbox
+
+        with DockerSandbox(self, session="stateless") as sandbox:
+            return sandbox.files(sorted(skip))
+
+
+def make_image(image: str | None, tree: Path | None = None, progress: Progress | None = None) -> DockerImage:
+    """`image` is a name or a Dockerfile (or its folder); `tree` (a folder or tar) goes to `/`."""
+    if image is None:
+        raise UsageError("--sandbox docker needs an image: give --image NAME, or --image with the path of a Dockerfile")
+    recipe = _recipe(image)
+    made = _inspect(_build(recipe, progress or _say), str(recipe)) if recipe else _inspect(image, image)
+    return with_tree(made, tree) if tree else made
+
+
+def with_tree(below: DockerImage, tree: Path) -> DockerImage:
+    layer = template.unpack(tree)
+    return _over(below, layer.name, lambda name: _place(name, layer / template.TREE))
+
+
+def with_script(below: DockerImage, text: str, *, name: str) -> DockerImage:
+    """What the Bash script `text` changes, added; `name` stands in error messages."""
+    return _over(below, text, lambda container: None, script=(text, name))
+
+
+def _recipe(image: str) -> Path | None:
+    path = Path(image)
+    path = path / "Dockerfile" if path.is_dir() else path
+    if path.is_file():
+        return path
+    if Path(image).is_dir() or image.startswith((".", "/")) or path.name.startswith("Dockerfile"):
+        raise UsageError(f"{path}: there is no such Dockerfile; a root file system needs --sandbox local")
+    return None
+
+
+def _build(recipe: Path, progress: Progress) -> str:
+    key = _hash("dockerfile", str(recipe.name), template.folder_digest(recipe.parent))
+    tag = f"{_SHELF}:{key}"
+    if _known(tag):
+        return tag
+    command = [program(), "build", "--force-rm", "--tag", tag, "--file", str(recipe), str(recipe.parent)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as build:
+        assert build.stdout is not None
+        lines = []
+        for line in build.stdout:
+            lines.append(line.rstrip())
+            progress(lines[-1])
+    if build.returncode:
+        raise _failed(recipe, "\n".join(line for line in lines if line))
+    return tag
+
+
+def _failed(recipe: Path, log: str) -> IntercodeError:
+    end = "\n".join(log.splitlines()[-_LOG:])
+    what = "its FROM image is not here, and docker cannot fetch it" if _NO_BASE.search(log) else "it does not build"
+    return machine_fault(log) or UsageError(f"{recipe}: {what}; docker's last lines:\n{end}")
+
+
+def _over(below: DockerImage, content: str, fill: Callable[[str], None], script: tuple[str, str] | None = None) -> DockerImage:
+    """An image with one more layer: what `fill` puts into a running container, and the script changes there."""
+    from intercode.sandbox.docker.sandbox import DockerSandbox
+
+    digest = _hash(below.digest, content)
+    tag = f"{_SHELF}:{digest}"
+    if not _known(tag):
+        with DockerSandbox(below, limits=SETUP_LIMITS, session="stateless") as sandbox:
+            fill(sandbox.container)
+            if script:
+                run_setup(sandbox, *script)
+            docker("commit", "--change", "ENTRYPOINT []", sandbox.container, tag, seconds=600)
+    made = _inspect(tag, below.name)
+    return DockerImage(made.id, below.name, digest, made.environment, below.network, below.runtime, below.cpus)
+
+
+def _place(container: str, tree: Path) -> None:
+    """All of it belongs to root inside."""
+    names = sorted(path.name for path in tree.iterdir())
+    with tempfile.TemporaryFile() as archive:
+        command = ["tar", "-C", str(tree), "--owner=0", "--group=0", "--numeric-owner", "-cf", "-", "--", *names]
+        subprocess.run(command, stdout=archive, check=True)
+        archive.seek(0)
+        docker("cp", "-", f"{container}:/", stdin=archive, seconds=600)
+
+
+def _known(tag: str) -> bool:
+    return bool(docker("image", "ls", "--quiet", tag))
+
+
+def _inspect(reference: str, name: str) -> DockerImage:
+    try:
+        found = json.loads(docker("image", "inspect", "--format", "{{json .}}", reference))
+    except UsageError:
+        raise fault("No such image", name) from None
+    variables = tuple((line.partition("=")[0], line.partition("=")[2]) for line in found["Config"].get("Env") or ())
+    return DockerImage(found["Id"], name, _hash(found["Id"]), variables)
+
+
+def _hash(*words: str) -> str:
+    return hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)

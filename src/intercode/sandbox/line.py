@@ -1,0 +1,127 @@
+"""What backends have in common whose guest answers frames on a stream socket: one request, one reply.
+
+A backend opens the socket (`_speak`), says when it is closed, and adds what it does in its own way: diff, reset, fork, close.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import time
+from abc import abstractmethod
+from typing import Any
+
+from intercode.errors import SandboxDied, UsageError
+from intercode.sandbox.base import Sandbox
+from intercode.sandbox.guest import wire
+from intercode.types import ExecResult
+
+_MOMENT, _QUICK = 150e-6, 500e-6
+_PAYLOAD = 1 << 30
+_GRACE = 15.0
+"""Seconds that the cell may take over the action's own limit before it counts as dead."""
+
+
+class GuestSandbox(Sandbox):
+    """`exec`, `read` and `write` over a socket."""
+
+    _pid: int
+    _sock: socket.socket
+    _ready: select.poll
+    _patience: float
+    _quick: bool
+
+    @property
+    @abstractmethod
+    def _closed(self) -> bool: ...
+
+    def exec(
+        self, action: str, *, argv: list[str] | None = None, cwd: str | None = None, timeout: float | None = None
+    ) -> ExecResult:
+        if "\0" in action or any("\0" in word for word in argv or ()):
+            raise UsageError("an action cannot hold a NUL character")
+        seconds = self.limits.seconds if timeout is None else timeout
+        head = {"op": "exec", "seconds": seconds, **({"argv": argv, "cwd": cwd} if argv else {})}
+        reply, output = self._ask(head, action.encode("utf-8", "surrogateescape"), wait=seconds)
+        return ExecResult(
+            output=output.decode("utf-8", "backslashreplace"),
+            exit_code=reply["exit_code"],
+            timed_out=reply["timed_out"],
+            session_lost=reply["lost"],
+            overflow=reply["overflow"],
+            cwd=reply["cwd"],
+        )
+
+    def read(self, path: str, *, limit: int = 8 << 20) -> bytes:
+        return self._ask({"op": "read", "path": absolute(path), "limit": limit})[1]
+
+    def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+        self._ask({"op": "write", "path": absolute(path), "mode": mode}, data)
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _speak(self, sock: socket.socket) -> None:
+        """From now on the guest is at the other end of `sock`."""
+        self._sock, self._patience, self._quick = sock, 0.0, False
+        self._ready = select.poll()
+        self._ready.register(sock, select.POLLIN)
+
+    def _open(self) -> None:
+        if os.getpid() != self._pid:
+            raise UsageError("this sandbox belongs to the process that made it; make one in each process after forking")
+        if self._closed:
+            raise UsageError("the sandbox is closed")
+
+    def _ask(
+        self, head: dict[str, Any], payload: bytes = b"", wait: float = 0.0, fds: list[int] | None = None
+    ) -> tuple[dict[str, Any], bytes]:
+        """The reply's head and payload; descriptors that come with it are added to `fds`."""
+        self._open()
+        try:
+            self._allow(wait + _GRACE)
+            with contextlib.suppress(BrokenPipeError):  # the cell has ended; its last frame says why
+                wire.send(self._sock, head, payload)
+            reply, content = self._prompt_answer() if head["op"] == "exec" else self._answer(fds)
+        except TimeoutError:
+            raise SandboxDied(f"the sandbox did not answer {head['op']} in {wait + _GRACE:.0f} s") from None
+        except (OSError, EOFError, wire.WireError) as error:
+            raise SandboxDied(f"the sandbox died during {head['op']} ({error or 'its end of the line closed'})") from None
+        if "perished" in reply:
+            raise SandboxDied(f"the sandbox's first process ended before {head['op']} did", by_agent=reply["by_agent"])
+        if "errno" in reply and "path" in head:
+            raise OSError(reply["errno"], reply["error"], head["path"])
+        if "errno" in reply:
+            raise SandboxDied(f"the sandbox broke during {head['op']} ({reply['error']})")
+        return reply, content
+
+    def _prompt_answer(self) -> tuple[dict[str, Any], bytes]:
+        """Stay awake for a moment: most builtins answer in less time than it takes to put a process to sleep and wake it.
+
+        After an action that took longer not again, until one is quick: where others need the processor it would be in the way.
+        """
+        began = time.perf_counter()
+        while self._quick and not self._ready.poll(0) and time.perf_counter() - began < _MOMENT:
+            os.sched_yield()
+        answer = self._answer(None)
+        self._quick = time.perf_counter() - began < _QUICK
+        return answer
+
+    def _answer(self, fds: list[int] | None) -> tuple[dict[str, Any], bytes]:
+        if fds is None:
+            return wire.receive(self._sock, _PAYLOAD)
+        reply, content, came = wire.receive_with_fds(self._sock, _PAYLOAD)
+        fds += came
+        return reply, content
+
+    def _allow(self, seconds: float) -> None:
+        if seconds != self._patience:
+            self._sock.settimeout(seconds)
+            self._patience = seconds
+
+
+def absolute(path: str) -> str:
+    if not path.startswith("/") or "\0" in path:
+        raise UsageError(f"{path!r}: a path in the sandbox is absolute")
+    return path

@@ -1,0 +1,361 @@
+"""Containers as sandboxes: any image will do, faults are named, nothing is left over, and the guest cannot be touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import attacks
+import docker_images
+import pytest
+
+from intercode.doctor import clean
+from intercode.errors import DataError, ForkError, SandboxDied, SandboxError, SandboxUnavailable, UsageError
+from intercode.sandbox.base import MIB, Limits
+from intercode.sandbox.build import with_script
+from intercode.sandbox.docker import leftovers
+from intercode.sandbox.docker.images import DockerImage, make_image
+from intercode.sandbox.docker.sandbox import DockerSandbox
+
+pytestmark = pytest.mark.slow
+
+OWNER = """
+import sys, time
+from intercode.sandbox.docker.images import make_image
+from intercode.sandbox.docker.sandbox import DockerSandbox
+image = make_image(sys.argv[1])
+sandboxes = [DockerSandbox(image) for _ in range(8)]
+for sandbox in sandboxes:
+    sandbox.exec("sleep 4446 &")
+print(*(sandbox.container for sandbox in sandboxes), flush=True)
+time.sleep(600)
+"""
+
+
+def docker(*words: str) -> str:
+    return subprocess.run(["docker", *words], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+
+
+def containers() -> set[str]:
+    return set(docker("ps", "--all", "--format", "{{.Names}}").split())
+
+
+def until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not (met := condition()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return met
+
+
+@pytest.fixture
+def sandbox(image: DockerImage) -> Iterator[DockerSandbox]:
+    with DockerSandbox(image, limits=Limits(memory=128 * MIB, processes=40)) as made:
+        yield made
+
+
+# -- any image ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_image_with_nothing_but_busybox_is_lent_a_bash() -> None:
+    docker_images.require_docker()
+    with DockerSandbox(make_image(docker_images.busybox())) as sandbox:
+        sandbox.exec("cd /tmp; list=(a 'b c'); f() { echo \"f $1\"; }")
+        assert sandbox.exec('f "${list[1]}"; pwd; ls /').output == "f b c\n/tmp\nbin\ndev\netc\nproc\nsys\ntmp\nvar\n"
+        assert sandbox.exec("echo early; sleep 60", timeout=0.4).timed_out
+        assert sandbox.exec("", argv=["sh", "-c", "type bash"]).exit_code == 127
+        sandbox.exec("echo x > /tmp/x; rm /etc/passwd")
+        assert {path: change.kind for path, change in sandbox.diff().items()} == {"/etc/passwd": "removed", "/tmp/x": "added"}
+        with sandbox.fork() as twin:
+            assert twin.exec("f 1; cat x").output == "f 1\nx\n"
+
+
+def test_a_service_of_the_image_runs_inside() -> None:
+    docker_images.require_docker()
+    with DockerSandbox(make_image(docker_images.debian())) as sandbox:
+        sandbox.exec("redis-server --save '' --daemonize yes > /dev/null; until redis-cli ping; do :; done")
+        assert sandbox.exec("redis-cli set k v; redis-cli get k").output == "OK\nv\n"
+        sandbox.reset()
+        assert sandbox.exec("redis-cli get k").exit_code == 1
+
+
+def test_an_image_without_a_shell_is_the_callers_fault() -> None:
+    docker_images.require_docker()
+    with pytest.raises(UsageError, match="has no shell"):
+        DockerSandbox(make_image(docker_images.bare()))
+
+
+def test_a_dockerfile_is_built_once_with_its_log_shown(image: DockerImage, tmp_path: Path) -> None:
+    recipe = tmp_path / "Dockerfile"
+    recipe.write_text(f"FROM {image.name}\nENV GREETING='from the image'\nCOPY note /srv/note\nRUN echo built > /srv/built\n")
+    (tmp_path / "note").write_text(f"{time.time()}\n")
+    said: list[str] = []
+    made = make_image(str(recipe), progress=said.append)
+    assert any("RUN echo built" in line for line in said)
+    with DockerSandbox(made) as sandbox:
+        assert sandbox.exec('cat /srv/built; echo "$GREETING"').output == "built\nfrom the image\n"
+    again: list[str] = []
+    assert make_image(str(tmp_path), progress=again.append) == made
+    assert again == []
+
+
+def test_tree_and_setup_become_part_of_the_image(image: DockerImage, tmp_path: Path) -> None:
+    (tmp_path / "srv/deep").mkdir(parents=True)
+    (tmp_path / "srv/deep/file").write_text("text\n")
+    (tmp_path / "srv/deep/file").chmod(0o640)
+    made = with_script(make_image(image.name, tmp_path), "chmod 600 /srv/deep/file; echo $0 > /srv/made", name="setup")
+    assert isinstance(made, DockerImage)
+    with DockerSandbox(made) as sandbox:
+        assert sandbox.exec("stat -c '%a %U' /srv/deep/file; cat /srv/made /srv/deep/file").output.startswith("600 root\n")
+        assert sandbox.diff() == {}
+    assert with_script(make_image(image.name, tmp_path), "chmod 600 /srv/deep/file; echo $0 > /srv/made", name="setup") == made
+    assert {"/srv/made", "/srv/deep/file"} <= set(made.files(skip=["usr", "var"]))
+    with pytest.raises(DataError, match=r"(?s)the setup script broken ended with status 3.*no such thing"):
+        with_script(image, "echo no such thing; exit 3", name="broken")
+
+
+# -- faults ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("nosuch-image", "docker pull nosuch-image"), ("./nosuch/Dockerfile", "no such Dockerfile"), (None, "needs an image")],
+)
+def test_an_image_that_is_not_there_is_the_callers_fault(image: DockerImage, name: str | None, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        make_image(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("FROM {0}\nRUN no-such-program", "no-such-program"),
+        ("FORM {0}", "FORM"),
+        ("FROM localhost:1/nosuch", "FROM image is not here"),
+    ],
+)
+def test_a_wrong_dockerfile_is_the_callers_fault(image: DockerImage, tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "Dockerfile").write_text(text.format(image.name))
+    with pytest.raises(UsageError, match=words):
+        make_image(str(tmp_path), progress=lambda line: None)
+
+
+def test_a_daemon_that_is_down_is_named_with_its_mend(image: DockerImage, monkeypatch: pytest.MonkeyPatch) -> None:
+    with DockerSandbox(image) as sandbox:
+        monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+        for use in (lambda: make_image(image.name), lambda: DockerSandbox(replace(image, cpus=None)).close()):
+            with pytest.raises(SandboxUnavailable, match="daemon is down; start it"):
+                use()
+        monkeypatch.delenv("DOCKER_HOST")
+        assert sandbox.exec("echo alive").output == "alive\n"
+
+
+@pytest.fixture
+def small_daemon() -> Iterator[str]:
+    """A second daemon, with a disk of 16 MiB and a network of its own (it would take the other's bridge away); its address."""
+    docker_images.require_docker()
+    if os.getuid() != 0 or shutil.which("dockerd") is None:
+        pytest.skip("a daemon with a small disk needs root and dockerd")
+    with tempfile.TemporaryDirectory(prefix="intercode-dockerd-") as folder:
+        options = f"--data-root {folder}/data --exec-root {folder}/run --pidfile {folder}/pid --host unix://{folder}/socket"
+        script = f"mkdir {folder}/data && mount -t tmpfs -o size=16m tmpfs {folder}/data && exec dockerd {options}"
+        command = ["unshare", "--mount", "--net", "sh", "-c", f"{script} --bridge none --iptables=false"]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as daemon:
+            address = f"unix://{folder}/socket"
+            asking = ["docker", "--host", address, "version"]
+            assert until(lambda: subprocess.run(asking, capture_output=True, check=False).returncode == 0)
+            yield address
+            daemon.terminate()
+
+
+def test_a_full_disk_is_said_as_such(small_daemon: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", small_daemon)
+    (tmp_path / "Dockerfile").write_text("FROM scratch\nCOPY large /large\n")
+    (tmp_path / "large").write_bytes(os.urandom(24 * MIB))
+    with pytest.raises(SandboxError, match="docker's disk is full; free some space"):
+        make_image(str(tmp_path), progress=lambda line: None)
+    (tmp_path / "large").write_bytes(b"small")
+    make_image(str(tmp_path), progress=lambda line: None)
+
+
+def test_a_runtime_or_network_that_docker_lacks_is_named(image: DockerImage) -> None:
+    for made in (replace(image, runtime="nosuch"), replace(image, network="nosuch")):
+        with pytest.raises(UsageError, match="'nosuch'"):
+            DockerSandbox(made)
+
+
+def test_a_container_that_is_removed_is_noticed_and_replaced(sandbox: DockerSandbox) -> None:
+    docker("rm", "--force", sandbox.container)
+    with pytest.raises(SandboxDied):
+        sandbox.exec("true")
+    sandbox.reset()
+    assert sandbox.exec("echo alive").output == "alive\n"
+
+
+# -- the wall ----------------------------------------------------------------------------------------------------------
+
+TOUCHES = {
+    "kill": "kill -9 PID",
+    "stop": "kill -STOP PID; until [ $(cut -d ' ' -f 3 < /proc/PID/stat) = T ]; do :; done",
+    "descriptors": "echo forged > /proc/PID/fd/FD",
+    "memory": "head -c 1 /proc/PID/mem 2>&1 | grep -q 'Input/output error'",  # as far as opening it
+    "environment": "[ -r /proc/PID/environ ] && cat /proc/PID/environ > /dev/null",
+}
+VICTIM = "sleep 300 > /tmp/victim & until read -r name < /proc/$!/comm && [ $name = sleep ]; do :; done"
+
+
+@pytest.mark.parametrize("touch", TOUCHES.values(), ids=TOUCHES)
+def test_the_guest_cannot_be_touched_by_root_beside_it(sandbox: DockerSandbox, touch: str) -> None:
+    sandbox.exec(VICTIM)
+    assert sandbox.exec(touch.replace("PID", "$!").replace("FD", "1")).exit_code == 0, "it works on a process of the agent's"
+    sandbox.exec(f"for FD in {{3..30}}; do {touch.replace('PID', '1').replace('FD', '$FD')} && touch /touched; done", timeout=2)
+    if touch.startswith("kill -9"):  # which succeeds, and does nothing
+        sandbox.exec("rm /touched")
+    assert sandbox.diff().keys() == {"/tmp/victim"}
+    assert sandbox.exec("echo honest; (exit 5)").output == "honest\n"
+
+
+def test_a_container_has_no_network_few_rights_and_bounds(sandbox: DockerSandbox) -> None:
+    found = json.loads(docker("inspect", sandbox.container))[0]["HostConfig"]
+    assert (found["NetworkMode"], found["Privileged"], found["PortBindings"]) == ("none", False, {})
+    assert (found["CapDrop"], "SYS_PTRACE" in found["CapAdd"], "SYS_ADMIN" in found["CapAdd"]) == (["ALL"], False, False)
+    assert found["SecurityOpt"] == ["no-new-privileges"]
+    assert found["Memory"] == found["MemorySwap"] > 0
+    assert found["PidsLimit"] > 0
+    assert sandbox.exec("cat /proc/net/dev | grep -c :").output == "1\n"
+
+
+def test_too_much_memory_and_too_many_processes_end_what_used_them(sandbox: DockerSandbox) -> None:
+    assert (
+        "memory limit of 128 MiB exceeded"
+        in sandbox.exec("for i in {1..6}; do (x=$(head -c 30M /dev/zero | tr '\\0' x); sleep 8) & done; wait", timeout=9).output
+    )
+    assert "limit of 40 processes exceeded" in sandbox.exec("for i in {1..60}; do sleep 60 & done; wait", timeout=9).output
+    sandbox.exec("true")
+    assert sandbox.exec("echo alive").output == "alive\n"
+
+
+def test_too_much_on_the_disk_ends_what_wrote_it(image: DockerImage) -> None:
+    with DockerSandbox(image, limits=Limits(disk=64 * MIB, file_size=16 * MIB)) as sandbox:
+        assert "exceeded" not in sandbox.exec("head -c 12M /dev/zero > /tmp/small; sleep 0.3").output
+        writes = "for i in {1..20}; do head -c 12M /dev/zero > /tmp/$i; done; sleep 5"
+        assert "disk limit of 64 MiB exceeded" in sandbox.exec(writes).output
+        assert sandbox.exec("echo honest").output == "honest\n"
+        assert "disk limit of 64 MiB exceeded" in sandbox.exec(writes.replace("tmp", "var/tmp")).output
+        sandbox.reset()
+        assert sandbox.exec("ls /tmp; echo alive").output == "alive\n"
+
+
+HOSTILE = [attack for attack in attacks.KERNEL + attacks.GUEST + attacks.LEFT if attack.name != "finding the guest"]
+
+
+@pytest.fixture(scope="module")
+def small(image: DockerImage) -> Iterator[DockerSandbox]:
+    with DockerSandbox(image, limits=attacks.LIMITS) as made:
+        yield made
+
+
+@pytest.mark.parametrize("attack", HOSTILE, ids=lambda attack: attack.name.replace(" ", "-"))
+def test_what_fails_behind_the_local_wall_fails_here(small: DockerSandbox, attack: attacks.Attack) -> None:
+    """That each works where nothing stands in its way is shown in test_hostile.py."""
+    small.reset()
+    assert "BREACH" not in small.exec(attack.action, timeout=2).output
+    assert any("honest 42\n" in small.exec("echo honest $((6 * 7))", timeout=4).output for _ in range(3))
+    small.reset()
+    assert "BREACH" not in small.exec(attack.after, timeout=4).output
+
+
+# -- copies ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_copy_that_comes_out_otherwise_is_refused(sandbox: DockerSandbox) -> None:
+    sandbox.exec("cat /proc/sys/kernel/random/uuid")
+    with pytest.raises(ForkError, match="action 1 printed something else"):
+        sandbox.fork()
+    assert sandbox.exec("echo alive").output == "alive\n"
+
+
+# -- reset -------------------------------------------------------------------------------------------------------------
+
+TRACES = (
+    *(
+        "echo > /tmp/x; rm /tmp/x",
+        "touch -r /etc/group /etc/passwd",
+        "cat /etc/passwd > /tmp/p; cat /tmp/p > /etc/passwd; rm /tmp/p",
+    ),
+    *("echo > /dev/shm/x", "echo > /dev/x", "chmod 600 /dev/null", "ipcmk -Q"),
+    *("echo 15 > /proc/1/autogroup", "echo 500 > /proc/1/oom_score_adj", "renice -n 5 -p 1"),
+)
+
+
+@pytest.mark.parametrize("trace", TRACES)
+def test_a_container_with_any_trace_of_the_past_is_replaced(sandbox: DockerSandbox, trace: str) -> None:
+    before = sandbox.container
+    sandbox.exec(trace)
+    sandbox.reset()
+    assert sandbox.container != before
+
+
+def test_an_untouched_container_gets_a_new_session_instead(sandbox: DockerSandbox) -> None:
+    before = sandbox.container
+    for _ in range(3):
+        sandbox.exec("x=1; cd /tmp; umask 0; cat /etc/passwd; setsid sleep 300 > /dev/null & (exit 7)")
+        sandbox.reset()
+        assert (
+            sandbox.exec("echo ${x-unset} $? $(pwd) $(umask); cat /proc/[0-9]*/comm | grep -c sleep").output
+            == "unset 0 / 0022\n0\n"
+        )
+        with sandbox.fork() as twin:  # with the same process numbers
+            assert twin.exec("echo $$ $BASHPID").output == sandbox.exec("echo $$ $BASHPID").output
+    assert sandbox.container == before
+
+
+# -- ends --------------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_left_when_all_are_closed(image: DockerImage) -> None:
+    before = containers()
+    with ExitStack() as stack:
+        sandboxes = [stack.enter_context(DockerSandbox(image)) for _ in range(3)]
+        assert {sandbox.container for sandbox in sandboxes} <= containers()
+    assert until(lambda: containers() <= before)
+
+
+def test_a_killed_process_leaves_nothing_and_others_containers_stay(image: DockerImage) -> None:
+    foreign = docker("run", "--detach", "--network", "none", image.name, "sleep", "300")
+    try:
+        with subprocess.Popen([sys.executable, "-c", OWNER, image.name], stdout=subprocess.PIPE, text=True) as owner:
+            assert owner.stdout
+            names = owner.stdout.readline().split()
+            docker("pause", names[0])  # this one cannot hear that its line has closed
+            assert leftovers.find() == []
+            os.kill(owner.pid, signal.SIGKILL)
+        assert len(names) == 8
+        assert until(lambda: containers() & set(names) == {names[0]})
+        assert until(lambda: len(leftovers.find()) == 1)
+        assert any(removed.startswith("container ") for removed in clean())
+        assert until(lambda: not containers() & set(names))
+        assert docker("inspect", "--format", "{{.State.Running}}", foreign) == "true"
+    finally:
+        docker("rm", "--force", foreign)
+
+
+def test_a_forked_child_lets_go_and_may_not_use_the_parents_sandbox(sandbox: DockerSandbox) -> None:
+    child = os.fork()
+    if child == 0:
+        try:
+            sandbox.exec("true")
+        except UsageError:
+            os._exit(0)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert sandbox.exec("echo alive").output == "alive\n"
