@@ -20,7 +20,7 @@ import pytest
 import survivors
 from families import mounts
 
-from intercode.errors import SandboxDied, UsageError
+from intercode.errors import ForkError, SandboxDied, UsageError
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
 
@@ -211,3 +211,22 @@ def pss(pid: int) -> int:
     text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     found = re.search(r"^Pss: +(\d+) kB", text, re.MULTILINE)
     return int(found[1]) << 10 if found else 0
+
+
+def test_an_interpreter_is_asked_for_as_what_it_is(template: Template) -> None:
+    with pytest.raises(UsageError, match="persistent"):
+        LocalSandbox(template, program="python", session="stateless")
+
+
+def test_a_copy_that_cannot_be_given_its_state_is_closed(template: Template, tmp_path: Path) -> None:
+    """Its process is gone, and the original goes on."""
+    changes = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    with LocalSandbox(template) as sandbox:
+        wall = sandbox._wall.wall._bwrap.pid
+        sandbox.exec("x=1")
+        before = len(survivors.descendants(wall))
+        with pytest.raises(ForkError, match="state"):
+            sandbox._sibling({"cwd": "/", "status": 0}, b"exit 3\n", changes)
+        assert until(lambda: len(survivors.descendants(wall)) == before)
+        assert sandbox.exec("echo $x").output == "1\n"
+    os.close(changes)

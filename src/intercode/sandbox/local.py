@@ -46,6 +46,8 @@ class LocalSandbox(GuestSandbox):
         weakened: Weakened | None = None,
         program: Program = "bash",
     ) -> None:
+        if program == "python" and session != "persistent":
+            raise UsageError("an interpreter is a persistent session: program='python' goes with session='persistent'")
         limits = limits or Limits()
         wall = Wall(template, limits, session, environment=environment, weakened=weakened, program=program)
         self._enter(_Shared(wall), limits, session)
@@ -140,8 +142,14 @@ class LocalSandbox(GuestSandbox):
         twin = object.__new__(type(self))
         twin._enter(self._wall, self.limits, self.session, cwd=seen["cwd"], upper=upper)
         if self.session == "persistent":
-            done, _ = twin._ask({"op": "restore", "status": seen["status"]}, state)
-            if not done["ok"]:
+            try:
+                twin._take_on(seen, state)
+            except BaseException:
                 twin.close()
-                raise ForkError(f"the copy could not take on the session's state: {done.get('said', 'its shell ended')}")
+                raise
         return twin
+
+    def _take_on(self, seen: dict[str, Any], state: bytes) -> None:
+        done, _ = self._ask({"op": "restore", "status": seen["status"]}, state)
+        if not done["ok"]:
+            raise ForkError(f"the copy could not take on the session's state: {done.get('said', 'its shell ended')}")

@@ -9,6 +9,7 @@ Layers are unpacked by tar as the sandboxes' user, so that every file belongs to
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -166,11 +167,17 @@ def _host() -> Template:
 
 def _covered(lent: list[str]) -> Iterator[str]:
     """What an agent must not find in a lent folder: what this machine's owner put there, this package with its golds, and the
-    folders of the run."""
-    candidates = [Path("/usr/local"), Path("/usr/src"), Path(__file__).parents[1], Path.cwd(), cache.root()]
+    folders of the run. Where Python itself is in /usr/local, as in an image for it, that is lent too."""
+    own = [Path("/usr/local")] if os.access("/usr/bin/python3", os.X_OK) else []
+    candidates = [*own, Path("/usr/src"), Path(__file__).parents[1], cache.root(), *_here()]
     for path in candidates:
         if any(path.is_relative_to(folder) and str(path) != folder for folder in lent) and path.is_dir():
             yield str(path)
+
+
+def _here() -> Iterator[Path]:
+    with contextlib.suppress(FileNotFoundError):  # it has been removed
+        yield Path.cwd()
 
 
 def new_tree(made: Path) -> Path:

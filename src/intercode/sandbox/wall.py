@@ -85,7 +85,7 @@ class Wall:
             self._bwrap: subprocess.Popen[bytes] = _spawner().run(lambda: _start(argv, inside, self._errors))
         _walls.add(self)
         env = {**(ENVIRONMENT if environment is None else environment), **(_SEEDED if program == "python" else {})}
-        self._introduce(template, limits, session, env, export, weakened or Weakened(), program)
+        self._introduce(template, limits, session, env, export, weakened or Weakened())
 
     def cell(self, *, cwd: str = "/", replaces: int | None = None, upper: int | None = None) -> tuple[int, socket.socket]:
         """A new cell in place of another; its number and the socket to talk to it, once it is ready."""
@@ -136,13 +136,12 @@ class Wall:
         env: dict[str, str],
         export: Path | None,
         weakened: Weakened,
-        program: Program,
     ) -> None:
         config = {
             "plan": [len(template.layers), template.lent, template.covered, limits.disk],
             "env": env,
             "persistent": session == "persistent",
-            "program": program,
+            "program": self.program,
             "lent": "/usr" in template.lent,
             "memory": limits.memory,
             "processes": limits.processes,
