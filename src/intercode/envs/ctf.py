@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View, submitted_word
-from intercode.envs.golds import Golds
+from intercode.envs.golds import Golds, outlived
 from intercode.envs.ground import Ground, Place, grounds
 from intercode.envs.judging import judged, require_reward, reward_name
 from intercode.errors import DataError, UsageError
@@ -163,13 +163,16 @@ class CtfEnv(InterCodeEnv):
         """The flag; a script is executed for it. Raises `DataError` if it finds none."""
         if gold_is(task) == "flag":
             return task.gold
-        self._furnish(task)
-        result = self._place.sandbox.exec("", argv=["bash", "-c", task.gold], cwd=PLACE)
+        result = outlived(lambda: self._searched(task), task.gold)
         last = last_line(result.output)
         if result.exit_code != 0 or not last:
             how = "runs out of time" if result.timed_out else f"ends with status {result.exit_code}"
             raise DataError(f"task {task.id}: the gold's script {how} and prints {last or 'nothing'!r}, where a flag should be")
         return last
+
+    def _searched(self, task: Task) -> ExecResult:
+        self._furnish(task)
+        return self._place.sandbox.exec("", argv=["bash", "-c", task.gold], cwd=PLACE)
 
 
 def last_line(output: str) -> str:
