@@ -123,7 +123,8 @@ class CtfEnv(InterCodeEnv):
         """Under the paper's protocol a submission comes here: it is an action that is scored like any other."""
         self._word = submitted_word(self.submission, action)
         if self.submission.fullmatch(action.strip()):
-            told = "" if self._score().success else self._wrong(self._score())
+            score = self._score()
+            told = "" if score.success else self._wrong(score)
             return ExecResult(told, None, cwd=self._place.last.cwd)
         return self._place.act(action)
 
@@ -152,7 +153,7 @@ class CtfEnv(InterCodeEnv):
         place.sandbox.write(_ARCHIVE, challenge.packed, mode=0o600)
         done = place.sandbox.exec("", argv=["sh", "-c", _UNPACK], cwd="/", timeout=60)
         if done.exit_code != 0:
-            said = done.output.strip().rpartition("\n")[2]
+            said = last_line(done.output)
             raise DataError(f"task {task.id}: {challenge.assets} cannot be unpacked in the sandbox: {said}")
 
     def _flag(self, task: Task) -> str:
