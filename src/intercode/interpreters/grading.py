@@ -60,6 +60,7 @@ class Grader:
     def about(self, agent: LocalSandbox, name: str = "", method: str = "") -> About:
         with agent.branch() as line:
             reply = self._asked(line, {"role": "about", "name": name, "method": method})
+        agent.end_branch()
         return _about(reply) if reply else About()
 
     def grade(self, agent: LocalSandbox, suite: Suite, *, name: str | None, text: str | None = None) -> list[Result]:

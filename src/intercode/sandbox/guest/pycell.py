@@ -106,10 +106,12 @@ class Python(Shell):
 
 
 class PythonCell(Cell):
+    _branched: processes.Mark | None = None
+    """When the branch that has not been ended yet was made."""
+
     def _shell(self) -> Shell:
         shell = Python(self._out_in, self._config, self._cwd)
-        self._mark = self._table.mark()
-        self._branched = self._mark
+        self._mark, self._branched = self._table.mark(), None
         return shell
 
     def _op_branch(self, head: dict[str, Any], payload: bytes) -> None:
@@ -130,16 +132,23 @@ class PythonCell(Cell):
             wire.send(self._sock, {}, b"", (ours.fileno(),))
 
     def _prune(self) -> None:
-        """Kill what was born since the last branch was made, again until nothing is left."""
+        """End a branch that has not been ended: kill what came of it, again until nothing is left."""
         until = time.monotonic() + _LAST_DEATH
-        mine = self._job.pid if self._job else 0
-        while born := [each for each in self._table.born_since(self._branched) if each.pid != mine]:
+        while self._branched is not None and (left := self._strays(self._branched)):
             if time.monotonic() > until:
                 self._kill_all()
-                return
-            processes.send(born, signal.SIGKILL)
+                break
+            processes.send(left, signal.SIGKILL)
             time.sleep(_LOOK)
-        self._mark = self._branched = self._table.mark()
+        self._mark, self._branched = self._table.mark(), None
+
+    def _strays(self, mark: processes.Mark) -> list[processes.Process]:
+        """What was born since, but for the interpreter and for what jobs of earlier actions start: these live on."""
+        alive, mine = self._table.all(), self._job.pid if self._job else 0
+        jobs = {each.pid for each in alive if not mark.precedes(each)} - {mine}
+        while more := {each.pid for each in alive if each.parent in jobs} - jobs - {mine}:
+            jobs |= more
+        return [each for each in alive if each.pid not in jobs and each.pid != mine]
 
     # -- fork -------------------------------------------------------------------------------------------------------
 
