@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import io
 import linecache
 import os
@@ -139,7 +140,8 @@ def serve(line: socket.socket, interpreter: Interpreter, branch: Branch, carry: 
         elif kind == b"B":
             _fork(line, fds[0], branch, interpreter)
         elif kind == b"S":
-            _write_all(fds[0], carry.pack(interpreter))
+            with contextlib.suppress(OSError):  # too much, or too late
+                _write_all(fds[0], carry.pack(interpreter))
         elif kind == b"R":
             status = _take_on(interpreter, payload, carry)
         for fd in fds:

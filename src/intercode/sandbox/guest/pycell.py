@@ -28,6 +28,8 @@ from .shell import Shell, _enter, _token
 _LOADED = ("collections", "functools", "heapq", "itertools", "math", "random", "re", "string", "typing")
 _PATIENCE = 5.0
 _LARGEST_STATE = 256 << 20
+_SILENT = f"the interpreter, which does not answer or holds more than {_LARGEST_STATE >> 20} MiB"
+_LARGEST_REFUSAL, _REASONS, _REASON = 1 << 20, 100, 500
 _LAST_DEATH = 2.0
 _LOOK = 0.0005
 
@@ -185,20 +187,24 @@ class PythonCell(Cell):
 
 
 def _refusal(state: bytes) -> list[str]:
-    if not state:
-        return ["the interpreter, which does not answer"]
-    return [str(reason) for reason in json.loads(state[1:])] if state.startswith(carry.REFUSED) else []
+    """Why there is no state to go on with, in the words of the agent's interpreter, which may say anything."""
+    if state and not state.startswith(carry.REFUSED):
+        return []
+    try:
+        return [str(reason)[:_REASON] for reason in list(json.loads(state[1:_LARGEST_REFUSAL]))[:_REASONS]]
+    except (ValueError, TypeError, RecursionError):
+        return [_SILENT]
 
 
 def _read_all(line: socket.socket, until: float) -> bytes:
+    """All up to the other side's end; nothing if it is too large or late."""
     pieces = bytearray()
-    while len(pieces) < _LARGEST_STATE:
-        ready, _, _ = select.select([line], [], [], max(0.0, until - time.monotonic()))
-        piece = line.recv(1 << 20) if ready else b""
+    while len(pieces) <= _LARGEST_STATE and select.select([line], [], [], max(0.0, until - time.monotonic()))[0]:
+        piece = line.recv(1 << 20)
         if not piece:
-            break
+            return bytes(pieces)
         pieces += piece
-    return bytes(pieces)
+    return b""
 
 
 def _become(line: int, out: int, config: dict[str, Any]) -> None:
