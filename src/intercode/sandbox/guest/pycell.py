@@ -9,6 +9,7 @@ image's python3 is started with the same modules. Whatever it reports can end it
 
 from __future__ import annotations
 
+import fcntl
 import importlib
 import json
 import os
@@ -23,7 +24,7 @@ from typing import Any
 from . import carry, entry, interpreter, processes, start, wire
 from .cell import Cell
 from .output import Output
-from .shell import Shell, _enter, _token
+from .shell import _FIONREAD, Shell, _enter, _token
 
 _LOADED = ("collections", "functools", "heapq", "itertools", "math", "random", "re", "string", "typing")
 _PATIENCE = 5.0
@@ -73,6 +74,11 @@ class Python(Shell):
             self._never_started(argv[0], error)
         else:
             self._line.sendall(len(texts).to_bytes(8, "big") + texts)
+
+    @property
+    def unread(self) -> bool:
+        """Asked at the interpreter's end: what waits at this one is its report."""
+        return bool(self._pending) or any(fcntl.ioctl(self._theirs, _FIONREAD, bytes(4)))
 
     @property
     def lines(self) -> tuple[int, int]:
