@@ -24,7 +24,8 @@ from typing import Any
 from . import carry, entry, interpreter, processes, start, wire
 from .cell import Cell
 from .output import Output
-from .shell import _FIONREAD, Shell, _enter, _token
+from .rehearsal import ACTIONS
+from .shell import _FIONREAD, Job, Shell, _enter, _token
 
 _LOADED = ("collections", "functools", "heapq", "itertools", "math", "random", "re", "string", "typing")
 _PATIENCE = 5.0
@@ -39,40 +40,29 @@ class Python(Shell):
     """The persistent interpreter, with the face of a persistent bash."""
 
     def __init__(self, out: int, config: dict[str, Any], cwd: str) -> None:
-        self._out, self._env = out, config["env"]
-        self.exit_code: int | None = None
-        self.dead = False
+        Job.__init__(self, out, config["env"])
         self._line, self._theirs = socket.socketpair()
         self._pending = memoryview(b"")
         self._token = self._next = _token()
         self._said = b""
-        _enter(cwd)
-        self._start(self._theirs, config)
+        self._start(self._theirs, config, cwd)
         self.done_fd = self._line.fileno()
         self._actions = os.dup(self.done_fd)
         os.set_blocking(self.done_fd, False)
 
-    def _start(self, theirs: socket.socket, config: dict[str, Any]) -> None:
+    def _start(self, theirs: socket.socket, config: dict[str, Any], cwd: str) -> None:
         if not config["lent"]:
-            self._start_program(theirs, config["texts"])
+            self._start_program(theirs, config["texts"], cwd)
             return
+        _enter(cwd)
         self.pid = os.fork()
         if self.pid == 0:
             _become(theirs.fileno(), self._out, config)
 
-    def _start_program(self, theirs: socket.socket, texts: bytes) -> None:
+    def _start_program(self, theirs: socket.socket, texts: bytes, cwd: str) -> None:
         """The image's own python3, which is given the modules over the line."""
-        moves: list[tuple[Any, ...]] = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)]
-        moves += [(os.POSIX_SPAWN_DUP2, self._out, 1), (os.POSIX_SPAWN_DUP2, self._out, 2)]
-        moves += [(os.POSIX_SPAWN_DUP2, theirs.fileno(), interpreter.LINE_FD)]
-        argv, default = ["python3", "-s", "-B", "-c", start.BOOT], [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT]
-        try:
-            self.pid = os.posix_spawnp(
-                argv[0], argv, self._env, file_actions=moves, setsid=True, setsigdef=default, setsigmask=[]
-            )
-        except OSError as error:
-            self._never_started(argv[0], error)
-        else:
+        self._spawn(["python3", "-s", "-B", "-c", start.BOOT], cwd, theirs.fileno())
+        if not self.dead:
             self._line.sendall(len(texts).to_bytes(8, "big") + texts)
 
     @property
@@ -161,10 +151,10 @@ class PythonCell(Cell):
     # -- fork -------------------------------------------------------------------------------------------------------
 
     def _op_snapshot(self, head: dict[str, Any], payload: bytes) -> None:
-        blockers, state = self._blockers(), b""
-        if not blockers and isinstance(self._job, Python):
-            state = self._capture(self._job)
-            blockers = _refusal(state)
+        """Its state first: an interpreter that has answered has closed what it was born with."""
+        assert isinstance(self._job, Python)
+        state = self._capture(self._job)
+        blockers = self._blockers() + _refusal(state)
         if blockers:
             wire.send(self._sock, {"blockers": blockers})
         else:
@@ -237,9 +227,9 @@ def prepare(config: dict[str, Any]) -> dict[str, Any]:
     for name in _LOADED:
         importlib.import_module(name)
     site.main()
-    texts = [(name, _text(name)) for name in start.MODULES]
+    texts = [] if config["lent"] else [(name, _text(name)) for name in start.MODULES]
     path, finders = [entry for entry in sys.path if entry not in ("", "/")], list(sys.meta_path)
-    for _ in range(16):
+    for _ in range(ACTIONS):
         interpreter.Interpreter().run("x = 1")
     return {**config, "imports": (path, finders), "texts": json.dumps(texts).encode()}
 
