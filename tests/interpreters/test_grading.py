@@ -8,6 +8,7 @@ import pytest
 from graded import Grade, passed
 from hacks import HACKS
 
+from intercode.errors import DataError
 from intercode.interpreters import Grader, Result, suite_of
 from intercode.sandbox.local import LocalSandbox
 from intercode.types import Task
@@ -292,6 +293,11 @@ def test_the_far_side_is_told_arguments_and_neither_tests_nor_expected_values(gr
     code = "import sys\ndef f(x):\n    return repr(sorted(str(v) for v in sys._getframe(2).f_locals.values()))"
     (result,) = grade(code, "f", tests=["assert it('argument') == 'expected-word'"])
     assert "expected-word" not in str(result.why)
+
+
+def test_a_test_that_is_too_large_is_the_datas_fault(grade: Grade) -> None:
+    with pytest.raises(DataError, match="too many to cross"):
+        grade("def f(x): return 42", "f", tests=[f"assert it(1) == 42  # {'x' * (17 << 20)}"])
 
 
 def test_an_agent_whose_interpreter_does_not_fork_fails_its_tests(python: LocalSandbox, referee: LocalSandbox) -> None:

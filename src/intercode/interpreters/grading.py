@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from intercode.errors import SandboxDied
+from intercode.errors import DataError, SandboxDied
 from intercode.interpreters.suite import Suite, Test
 from intercode.sandbox.guest import plain
 from intercode.sandbox.local import LocalSandbox
@@ -122,7 +122,7 @@ def _texts(suite: Suite, test: Test) -> dict[str, Any]:
 def _umpired(referee: socket.socket, far: socket.socket, request: dict[str, Any], until: float) -> dict[str, Any]:
     """How the test ended, by the grader's word. Without `passed` in it, it did not come to an end."""
     answered = False
-    plain.send(referee, request)
+    _hand_over(referee, request, until)
     while True:
         said = _heard(referee, until, answered)
         if "ask" not in said:
@@ -132,6 +132,16 @@ def _umpired(referee: socket.socket, far: socket.socket, request: dict[str, Any]
             return {"why": reply}
         _sent(referee, reply, until)
         answered = True
+
+
+def _hand_over(referee: socket.socket, request: dict[str, Any], until: float) -> None:
+    referee.settimeout(max(until - time.monotonic(), 1e-3))
+    try:
+        plain.send(referee, request)
+    except plain.NotPlain as error:
+        raise DataError(f"the test {request['texts'][-1]!r:.60} cannot be executed: {error}") from None
+    except OSError as error:
+        raise SandboxDied(f"the grader did not take the test ({error})") from None
 
 
 def _heard(referee: socket.socket, until: float, answered: bool) -> dict[str, Any]:
