@@ -31,7 +31,8 @@ REFUSED = b"!"
 """The first byte of a refusal; a list of reasons in JSON follows."""
 _OWN = frozenset(("__builtins__", "__name__", "__doc__", "__package__", "__loader__", "__spec__"))
 _NOT_SET = frozenset(("__dict__", "__weakref__", "_abc_impl", "__slots__", "__class__"))
-_SINGLES = ("MISSING", "KW_ONLY", "_FIELD", "_FIELD_CLASSVAR", "_FIELD_INITVAR")
+_NAMED = ("MISSING", "KW_ONLY", "_FIELD", "_FIELD_CLASSVAR", "_FIELD_INITVAR")
+_SINGLES = {id(getattr(dataclasses, name)): name for name in _NAMED if hasattr(dataclasses, name)}
 _TOLD = ("__annotations__", "__doc__")
 _CACHED = type(functools.lru_cache(print))
 _REASON = 120
@@ -40,7 +41,8 @@ _REASON = 120
 def pack(interpreter: Any) -> bytes:
     """The state, or `REFUSED` with what stands in the way."""
     space = {name: value for name, value in interpreter.space.items() if name not in _OWN}
-    reasons = _threads()
+    running = threads() - 1
+    reasons = [f"{running} running thread{'s' if running > 1 else ''}"] if running else []
     try:
         kept = (interpreter.defined, interpreter.flags)
         beside = (kept, list(sys.path), dict(os.environ), random.getstate(), interpreter.sources)
@@ -61,12 +63,12 @@ def unpack(interpreter: Any, state: bytes) -> None:
     interpreter.space.update(space)
 
 
-def _threads() -> list[str]:
+def threads() -> int:
+    """How many this process has."""
     try:
-        count = len(os.listdir("/proc/self/task")) - 1
+        return len(os.listdir("/proc/self/task"))
     except OSError:
-        return []
-    return [f"{count} running thread{'s' if count > 1 else ''}"] if count > 0 else []
+        return 1
 
 
 def _reasons(space: dict[str, Any], globals_: dict[str, Any]) -> list[str]:
@@ -105,8 +107,8 @@ class _Pickler(pickle.Pickler):
         reduce = _REDUCTIONS.get(kind)
         if reduce is not None:
             return reduce(value)
-        if any(value is getattr(dataclasses, name, None) for name in _SINGLES):
-            return _single, (next(name for name in _SINGLES if getattr(dataclasses, name, None) is value),)
+        if name := _SINGLES.get(id(value)):
+            return _single, (name,)
         return NotImplemented
 
 

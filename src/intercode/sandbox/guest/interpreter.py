@@ -29,6 +29,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from . import carry
+
 LINE_FD = 200
 FRAME = struct.Struct("!12scI")
 """Token, kind, size of the payload that follows."""
@@ -36,14 +38,13 @@ NAME = "<action {}>"
 _FUTURE = 0x1FF0000
 _INTERRUPTED = 130
 _LAST_THREADS = 0.03
-_MODULE = types.ModuleType
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 Branch = Callable[["Interpreter", socket.socket], None]
 
 
 class Interpreter:
     def __init__(self) -> None:
-        main = _MODULE("__main__")
+        main = types.ModuleType("__main__")
         main.__dict__["__builtins__"] = builtins
         sys.modules["__main__"] = main
         self.space: dict[str, Any] = main.__dict__
@@ -60,7 +61,7 @@ class Interpreter:
 
     def run(self, source: str) -> int:
         """Execute one action; the status that it ends with."""
-        threads = _threads()
+        threads = carry.threads()
         status = self._execute(source)
         _flush()
         if os.getpid() != self._pid:
@@ -127,7 +128,7 @@ class Interpreter:
             raise KeyboardInterrupt
 
 
-def serve(line: socket.socket, interpreter: Interpreter, branch: Branch, carry: Any) -> None:
+def serve(line: socket.socket, interpreter: Interpreter, branch: Branch) -> None:
     """Until the line ends."""
     while True:
         head, *fds = _receive(line)
@@ -143,13 +144,13 @@ def serve(line: socket.socket, interpreter: Interpreter, branch: Branch, carry: 
             with contextlib.suppress(OSError):  # too much, or too late
                 _write_all(fds[0], carry.pack(interpreter))
         elif kind == b"R":
-            status = _take_on(interpreter, payload, carry)
+            status = _take_on(interpreter, payload)
         for fd in fds:
             os.close(fd)
         line.sendall(b"%d %s\n" % (status, token))
 
 
-def _take_on(interpreter: Interpreter, state: bytes, carry: Any) -> int:
+def _take_on(interpreter: Interpreter, state: bytes) -> int:
     try:
         carry.unpack(interpreter, state)
     except Exception as error:
@@ -254,16 +255,9 @@ def _flush() -> None:
             pass
 
 
-def _threads() -> int:
-    try:
-        return len(os.listdir("/proc/self/task"))
-    except OSError:
-        return 1
-
-
 def _still_more_than(threads: int) -> bool:
     until = time.monotonic() + _LAST_THREADS
-    while _threads() > threads:
+    while carry.threads() > threads:
         if time.monotonic() > until:
             return True
         time.sleep(0.002)
