@@ -7,8 +7,8 @@
 
 An action is compiled as a module; if its last statement is an expression, its value is echoed as an interactive session would.
 Errors show the agent's own lines, those of earlier actions too. `exit()` ends the interpreter and all that was defined.
-An interrupt raises KeyboardInterrupt in an action and nowhere else. If threads that the action started outlive it, the
-interpreter ends: they could not be stopped otherwise.
+An interrupt raises KeyboardInterrupt in an action and nowhere else. If threads that the interrupted action started outlive it,
+the interpreter ends: they could not be stopped otherwise.
 """
 
 from __future__ import annotations
