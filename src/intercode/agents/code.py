@@ -28,8 +28,8 @@ _FENCE = re.compile(r"^(?P<indent>\s*)(?P<ticks>`{3,}|~{3,})\s*(?P<tag>[^`]*?)\s
 _ONE_LINE = re.compile(r"^\s*(?P<ticks>`{1,3})(?P<code>[^`\n]+)(?P=ticks)\s*$", re.MULTILINE)
 _SUBMIT = re.compile(r"^[\s\"'`*]*submit[\s\"'`*.!]*$", re.IGNORECASE)
 _SUBMIT_ALONE = re.compile("submit")
-_LAST = {"python": re.compile(r"submit(?:\s+\w+)?")}
-"""A last line that submits; in other languages `submit` alone, since with a word it may be a command."""
+_LAST = {"python": re.compile(r"submit(?:\s+(?!(?:and|if|in|is|not|or)\b)\w+(?:\(.*\))?)?")}
+"""A last line that submits a name or, by mistake, a call; elsewhere `submit` alone, since with a word it may be a command."""
 _SENTENCE = re.compile(r"^(?:I|I'm|I'll|[A-Z][a-z']*),? +\S")
 _CODE_SIGN = re.compile(r"[|<>$;&={}\\]|(?:^| )[-./~]+\w")
 
