@@ -104,11 +104,7 @@ class Workshop:
         self._referee = None
 
     def _fresh_aside(self) -> LocalSandbox:
-        if self._aside is not None:
-            with contextlib.suppress(SandboxDied):
-                self._aside.reset()
-                return self._aside
-            _end(self._aside)
+        _end(self._aside)
         self._aside = self._beside()
         return self._aside
 

@@ -170,7 +170,7 @@ class PythonEnv(InterCodeEnv):
         if name is None and text is None:
             return Score(0.0, False, {})
         public = self._graded(suite, name, text, hidden=False)
-        hidden = self._unseen(suite, name, text) if self.reward != "paper" and _all(public) else ()
+        hidden = self._unseen(suite, name, text) if self.reward != "paper" and all(_passed(public)) else ()
         self._results = [*public, *hidden]
         if callable(self.reward):
             return judged(self.reward(self._results, self.task))
@@ -266,10 +266,6 @@ def _first_function(text: str) -> str | None:
 
 def _passed(results: Sequence[Result]) -> list[bool]:
     return [result.passed for result in results]
-
-
-def _all(results: Sequence[Result]) -> bool:
-    return all(result.passed for result in results)
 
 
 def _listed(names: Sequence[str]) -> str:

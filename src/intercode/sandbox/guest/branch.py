@@ -192,8 +192,6 @@ def _end() -> None:
 
 
 def _with_input() -> None:
-    import builtins
-
     def read_line(prompt: object = "", /) -> str:
         line = sys.stdin.readline()
         if not line:

@@ -265,19 +265,4 @@ _REDUCTIONS: dict[type, Any] = {
     classmethod: lambda value: (classmethod, (value.__func__,)),
     _CACHED: _reduce_cached,
 }
-_OURS = {
-    each.__name__: each
-    for each in (
-        _function,
-        _cell,
-        _fill,
-        _set_all,
-        _class,
-        _set_class,
-        _enumeration,
-        _named_tuple,
-        _single,
-        _cached,
-        _read_only,
-    )
-}
+_OURS = {name: each for name, each in list(globals().items()) if type(each) is types.FunctionType}

@@ -217,10 +217,8 @@ def _show(error: BaseException) -> None:
     except BaseException as trouble:
         text = f"{type(error).__name__} (and its traceback cannot be shown: {type(trouble).__name__})\n"
     error.__traceback__ = None
-    try:
+    with contextlib.suppress(OSError):
         _write_all(2, text.encode("utf-8", "backslashreplace"))
-    except OSError:
-        pass
 
 
 def _own_lines(shown: traceback.TracebackException | None) -> None:
@@ -249,10 +247,8 @@ def _leave(leaving: SystemExit) -> None:
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with contextlib.suppress(BaseException):  # the agent may have put anything there
             stream.flush()
-        except BaseException:  # the agent may have put anything there
-            pass
 
 
 def _still_more_than(threads: int) -> bool:
