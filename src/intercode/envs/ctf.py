@@ -91,7 +91,8 @@ class CtfEnv(InterCodeEnv):
         tasks, left_out = _playable(found.tasks, challenges, everything)
         first_system = reward == "paper" and session == "stateless"
         world = {"image": image, "tree": tree, "setup": setup, "limits": limits, "paper": first_system}
-        ground = _with_place(grounds(found, session, **world)[0])  # type: ignore[arg-type]
+        ground, _ = grounds(found, session, **world)  # type: ignore[arg-type]
+        ground = replace(ground, template=with_script(ground.template, f"mkdir -p {PLACE}", name="the folder for assets"))
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going, "submits": submits}
         golds = Golds[str]()
         facts = {
@@ -195,10 +196,6 @@ def _playable(
 
 def _described(task: Task, challenge: Challenge) -> Task:
     return replace(task, extra={**task.extra, "gold_is": gold_is(task), **challenge.facts})
-
-
-def _with_place(ground: Ground) -> Ground:
-    return replace(ground, template=with_script(ground.template, f"mkdir -p {PLACE}", name="the folder for assets"))
 
 
 def _digest(tasks: Sequence[Task], challenges: Mapping[str, Challenge]) -> str:

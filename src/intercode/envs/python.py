@@ -104,17 +104,11 @@ class PythonEnv(InterCodeEnv):
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going, "submits": submits}
         tell = tell or "number"
         asked = {"reward": reward, "golds": golds, "tell": tell, "seconds": seconds}
-        facts = {
-            "data": found.name,
-            "data_digest": found.digest,
-            "reward": reward_name(reward),
-            "test_seconds": seconds,
-            "tell": tell,
-        }
+        facts = {"data": found.name, "data_digest": found.digest, "reward": reward_name(reward)}
         return Setting(
             tasks,
             lambda: cls(tasks, ground, **asked, **how),  # type: ignore[arg-type]
-            lambda: {**facts, **ground.facts()},
+            lambda: {**facts, "test_seconds": seconds, "tell": tell, **ground.facts()},
         )
 
     def try_gold(self, task: Task) -> Trial:

@@ -98,7 +98,8 @@ class Grader:
             if not _sent(far, json.dumps(request).encode(), until):
                 return Result(test, False, _GONE)
             referee = self._call_in()
-            ended = _umpired(referee, far, _texts(suite, test), until)
+            asked = {"role": "referee", "names": suite.names, "texts": [*suite.before, test.text]}
+            ended = _umpired(referee, far, asked, until)
             if "passed" not in ended:  # it may still be waiting for an answer
                 self._dismiss()
         return Result(test, ended.get("passed") is True, ended.get("why", ""))
@@ -113,10 +114,6 @@ class Grader:
         if self._referee is not None:
             self._referee.close()
             self._referee = None
-
-
-def _texts(suite: Suite, test: Test) -> dict[str, Any]:
-    return {"role": "referee", "names": suite.names, "texts": [*suite.before, test.text]}
 
 
 def _umpired(referee: socket.socket, far: socket.socket, request: dict[str, Any], until: float) -> dict[str, Any]:

@@ -33,6 +33,7 @@ _OWN = frozenset(("__builtins__", "__name__", "__doc__", "__package__", "__loade
 _NOT_SET = frozenset(("__dict__", "__weakref__", "_abc_impl", "__slots__", "__class__"))
 _NAMED = ("MISSING", "KW_ONLY", "_FIELD", "_FIELD_CLASSVAR", "_FIELD_INITVAR")
 _SINGLES = {id(getattr(dataclasses, name)): name for name in _NAMED if hasattr(dataclasses, name)}
+_ABOUT = ("__defaults__", "__kwdefaults__", "__qualname__", "__module__", "__doc__", "__annotations__")
 _TOLD = ("__annotations__", "__doc__")
 _CACHED = type(functools.lru_cache(print))
 _REASON = 120
@@ -108,7 +109,7 @@ class _Pickler(pickle.Pickler):
         if reduce is not None:
             return reduce(value)
         if name := _SINGLES.get(id(value)):
-            return _single, (name,)
+            return getattr, (dataclasses, name)
         return NotImplemented
 
 
@@ -138,14 +139,7 @@ def _home(value: types.FunctionType) -> str:
 
 
 def _reduce_function(value: types.FunctionType, home: str) -> Any:
-    about = {
-        "__defaults__": value.__defaults__,
-        "__kwdefaults__": value.__kwdefaults__,
-        "__qualname__": value.__qualname__,
-        "__module__": value.__module__,
-        "__doc__": value.__doc__,
-        "__annotations__": value.__annotations__,
-    }
+    about = {name: getattr(value, name) for name in _ABOUT}
     made = (home, marshal.dumps(value.__code__), value.__name__, value.__closure__)
     return _function, made, {**about, **value.__dict__}, None, None, _set_all
 
@@ -231,10 +225,6 @@ def _named_tuple(name: str, fields: Any, defaults: dict[str, Any]) -> Any:
     return make(name, fields, defaults=list(defaults.values()), module="__main__")
 
 
-def _single(name: str) -> Any:
-    return getattr(dataclasses, name)
-
-
 # -- others ---------------------------------------------------------------------------------------------------------------
 
 
@@ -248,10 +238,6 @@ def _read_only(content: dict[Any, Any]) -> Any:
     return types.MappingProxyType(content)
 
 
-def _reduce_cached(value: Any) -> Any:
-    return _cached, (value.cache_parameters(), value.__wrapped__)
-
-
 def _cached(parameters: dict[str, Any], wrapped: Any) -> Any:
     return functools.lru_cache(**parameters)(wrapped)
 
@@ -263,6 +249,6 @@ _REDUCTIONS: dict[type, Any] = {
     property: lambda value: (property, (value.fget, value.fset, value.fdel, value.__doc__)),
     staticmethod: lambda value: (staticmethod, (value.__func__,)),
     classmethod: lambda value: (classmethod, (value.__func__,)),
-    _CACHED: _reduce_cached,
+    _CACHED: lambda value: (_cached, (value.cache_parameters(), value.__wrapped__)),
 }
 _OURS = {name: each for name, each in list(globals().items()) if type(each) is types.FunctionType}

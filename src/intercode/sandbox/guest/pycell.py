@@ -45,25 +45,22 @@ class Python(Shell):
         self._pending = memoryview(b"")
         self._token = self._next = _token()
         self._said = b""
-        self._start(self._theirs, config, cwd)
+        self._start(config, cwd)
         self.done_fd = self._line.fileno()
         self._actions = os.dup(self.done_fd)
         os.set_blocking(self.done_fd, False)
 
-    def _start(self, theirs: socket.socket, config: dict[str, Any], cwd: str) -> None:
-        if not config["lent"]:
-            self._start_program(theirs, config["texts"], cwd)
+    def _start(self, config: dict[str, Any], cwd: str) -> None:
+        """A clone of this process; or the image's own python3, which is given the modules over the line."""
+        if config["lent"]:
+            _enter(cwd)
+            self.pid = os.fork()
+            if self.pid == 0:
+                _become(self._theirs.fileno(), self._out, config)
             return
-        _enter(cwd)
-        self.pid = os.fork()
-        if self.pid == 0:
-            _become(theirs.fileno(), self._out, config)
-
-    def _start_program(self, theirs: socket.socket, texts: bytes, cwd: str) -> None:
-        """The image's own python3, which is given the modules over the line."""
-        self._spawn(["python3", "-s", "-B", "-c", start.BOOT], cwd, theirs.fileno())
+        self._spawn(["python3", "-s", "-B", "-c", start.BOOT], cwd, self._theirs.fileno())
         if not self.dead:
-            self._line.sendall(len(texts).to_bytes(8, "big") + texts)
+            self._line.sendall(len(config["texts"]).to_bytes(8, "big") + config["texts"])
 
     @property
     def unread(self) -> bool:

@@ -14,7 +14,6 @@ from . import entry, rooms, wire
 from .cell import Cell, Config
 
 ACTIONS = 16
-"""As many as teach it."""
 
 
 def rehearse(config: Config, kind: type[Cell]) -> None:
