@@ -116,7 +116,8 @@ class Workshop:
         return other
 
     def close(self) -> None:
-        _end(self.agent, self._aside)
+        _end(self.agent)
+        _end(self._aside)
         self._dismiss_grader()
 
     def _furnish(self, agent: LocalSandbox) -> None:
@@ -138,8 +139,7 @@ class Workshop:
             return self.ground.make()
 
 
-def _end(*sandboxes: LocalSandbox | None) -> None:
-    for sandbox in sandboxes:
+def _end(sandbox: LocalSandbox | None) -> None:
+    with contextlib.suppress(SandboxDied):  # its wall fell before
         if sandbox is not None:
-            with contextlib.suppress(SandboxDied):  # its wall fell before
-                sandbox.close()
+            sandbox.close()

@@ -93,7 +93,7 @@ class PythonEnv(InterCodeEnv):
 
         An interpreter lives as long as its episode, whatever `session` says: so it did in the paper.
         """
-        reward = reward or ("paper" if protocol == "paper" else "exact")
+        reward, tell = reward or ("paper" if protocol == "paper" else "exact"), tell or "number"
         found = open_data(data, env="python", limit=limit, preprocess=python_record)
         tasks = tuple(map(_submittable, found.tasks))
         first, _ = grounds(found, "persistent", image=image, tree=tree, setup=setup, limits=limits, paper=False)
@@ -102,7 +102,6 @@ class PythonEnv(InterCodeEnv):
             ground.require_python()
         golds = Golds[Sequence[Result]]()
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going, "submits": submits}
-        tell = tell or "number"
         asked = {"reward": reward, "golds": golds, "tell": tell, "seconds": seconds}
         facts = {"data": found.name, "data_digest": found.digest, "reward": reward_name(reward)}
         return Setting(

@@ -97,9 +97,8 @@ class Grader:
             until = time.monotonic() + self._seconds
             if not _sent(far, json.dumps(request).encode(), until):
                 return Result(test, False, _GONE)
-            referee = self._call_in()
             asked = {"role": "referee", "names": suite.names, "texts": [*suite.before, test.text]}
-            ended = _umpired(referee, far, asked, until)
+            ended = _umpired(self._call_in(), far, asked, until)
             if "passed" not in ended:  # it may still be waiting for an answer
                 self._dismiss()
         return Result(test, ended.get("passed") is True, ended.get("why", ""))
