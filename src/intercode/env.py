@@ -99,7 +99,6 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     """`max_turns` steps, then `truncated`; None: no bound. `info` holds no clock, so equal episodes have equal infos."""
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
-    submit_word = "submit"
     submission = re.compile(r"submit")
     """A whole action, but for blanks around it, that submits; its group, if it has one, is the word that is submitted."""
     session_noun = "shell"

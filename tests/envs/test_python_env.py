@@ -242,6 +242,10 @@ def test_a_lost_session_and_a_time_out_are_said(make: Make) -> None:
         ("```python\nsubmit double\n```", "submit double"),
         ("submit double", "submit double"),
         ("```python\ndef f(): pass\n\nsubmit f\n```", "def f(): pass"),
+        ("```python\ndef f(): pass\n\nsubmit f()\n```", "def f(): pass"),
+        ("```python\nsubmit = 1\nsubmit in(1,)\n```", "submit = 1\nsubmit in(1,)"),
+        ("```python\nsubmit = 1\nsubmit = 2\n```", "submit = 1\nsubmit = 2"),
+        ("```python\nsubmit = print\nsubmit (1)\n```", "submit = print\nsubmit (1)"),
         ("Done.\n\n`submit f`", "submit f"),
     ],
 )

@@ -90,6 +90,8 @@ def test_a_session_without_a_copy_is_told_and_judged_at_its_last_submission(make
 def test_a_right_submission_before_the_last_counts(make: Callable[..., Any]) -> None:
     with closing(make(submits=2)) as env:
         env.reset(seed=0)
-        env.step("g = (n for n in range(3))\nsquare = lambda n: n * n")
+        env.step(
+            "import subprocess\ng, job = (n for n in range(3)), subprocess.Popen(['sleep', '60'])\nsquare = lambda n: n * n"
+        )
         env.step("from functools import lru_cache\n@lru_cache\ndef f(n): return square(n)")
         assert env.step("submit f")[1:3] == (1.0, True)

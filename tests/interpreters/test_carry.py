@@ -96,3 +96,20 @@ def test_a_state_that_refuses_to_come_back_is_an_error_of_the_copy(python: Local
     with pytest.raises(ForkError, match="ValueError"):
         python.fork()
     assert python.exec("1").output == "1\n"
+
+
+@pytest.mark.parametrize(
+    "words", ["'garbage'", "'7'", "'[' * 100_000", "'[' + '7,' * 40_000_000 + '7]'", "None"], ids=lambda words: words[:12]
+)
+def test_what_an_interpreter_says_instead_of_its_state_is_taken_with_care(python: LocalSandbox, words: str) -> None:
+    python.exec(f"import json\njson.dumps = lambda *a, **k: {words}\ng, x = (i for i in range(3)), 7")
+    with pytest.raises(ForkError):
+        python.fork()
+    assert python.exec("1").output == "1\n"
+
+
+def test_a_state_that_is_too_large_is_refused_and_stays(python: LocalSandbox) -> None:
+    python.exec("x = bytes(257 << 20)")
+    with pytest.raises(ForkError, match="more than 256 MiB"):
+        python.fork()
+    assert python.exec("len(x) >> 20").output == "257\n"

@@ -8,6 +8,7 @@ import pytest
 from graded import Grade, passed
 from hacks import HACKS
 
+from intercode.errors import DataError
 from intercode.interpreters import Grader, Result, suite_of
 from intercode.sandbox.local import LocalSandbox
 from intercode.types import Task
@@ -269,6 +270,20 @@ def f(x):
     assert alive.count(",") == 1
 
 
+@pytest.mark.parametrize("job", ["sleep 60", "while :; do (sleep 0.01; sleep 0); done"])
+def test_jobs_that_the_agent_started_live_through_tests_and_questions_and_so_do_later_ones(
+    grade: Grade, python: LocalSandbox, referee: LocalSandbox, job: str
+) -> None:
+    start = f"subprocess.Popen(['sh', '-c', {job!r}])"
+    python.exec(f"import subprocess\njobs = [{start}]")
+    assert passed(grade("def f(x): return 42", "f", tests=["assert it(1) == 42", "assert it(2) == 42"])) == [True, True]
+    python.exec(f"jobs += [{start}]")
+    assert Grader(referee).about(python, "f").callable
+    python.exec(f"jobs += [{start}]")
+    assert passed(grade("1", "f", tests=["assert it(1) == 42"])) == [True]
+    assert python.exec("[job.poll() for job in jobs]").output == "[None, None, None]\n"
+
+
 def test_grading_leaves_no_children_to_wait_for(grade: Grade, python: LocalSandbox) -> None:
     grade("def f(x): return 42", "f", tests=["assert it(1) == 42"])
     assert "ChildProcessError" in python.exec("import os; os.wait()").output
@@ -287,6 +302,11 @@ def f(x):
 """
     tests = ["assert it('argument') == 'expected-word'", "assert it('expected-word') == 'expected-word'"]
     assert passed(grade(code, "f", tests=tests)) == [False, True]
+
+
+def test_a_test_that_is_too_large_is_the_datas_fault(grade: Grade) -> None:
+    with pytest.raises(DataError, match="too many to cross"):
+        grade("def f(x): return 42", "f", tests=[f"assert it(1) == 42  # {'x' * (17 << 20)}"])
 
 
 def test_an_agent_whose_interpreter_does_not_fork_fails_its_tests(python: LocalSandbox, referee: LocalSandbox) -> None:

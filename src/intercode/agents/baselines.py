@@ -18,8 +18,6 @@ from intercode.agents.base import SUBMIT, Act, Moves, Strategy
 from intercode.tfidf import nearest
 from intercode.types import Task
 
-NO_CODE = "No code was found in the recorded reply."
-
 
 class Script(Protocol):
     """Where recorded actions come from; None among them is a reply that held no code."""
@@ -71,7 +69,7 @@ def replay(script: Script) -> Strategy:
 
     def strategy(task: Task, protocol: str) -> Moves:
         for action in script.actions_for(task):
-            yield Act(action, note=NO_CODE if action is None else None)
+            yield Act(action)
 
     return strategy
 

@@ -27,9 +27,8 @@ _THINK = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re
 _FENCE = re.compile(r"^(?P<indent>\s*)(?P<ticks>`{3,}|~{3,})\s*(?P<tag>[^`]*?)\s*$")
 _ONE_LINE = re.compile(r"^\s*(?P<ticks>`{1,3})(?P<code>[^`\n]+)(?P=ticks)\s*$", re.MULTILINE)
 _SUBMIT = re.compile(r"^[\s\"'`*]*submit[\s\"'`*.!]*$", re.IGNORECASE)
-_SUBMIT_ALONE = re.compile("submit")
-_LAST = {"python": re.compile(r"submit(?:\s+\w+)?")}
-"""A last line that submits; in other languages `submit` alone, since with a word it may be a command."""
+_LAST = {"python": re.compile(r"submit(?:\s+(?!(?:and|if|in|is|not|or)\b)\w+(?:\(.*\))?)?")}
+"""A last line that submits a name or, by mistake, a call; elsewhere `submit` alone, since with a word it may be a command."""
 _SENTENCE = re.compile(r"^(?:I|I'm|I'll|[A-Z][a-z']*),? +\S")
 _CODE_SIGN = re.compile(r"[|<>$;&={}\\]|(?:^| )[-./~]+\w")
 
@@ -65,7 +64,7 @@ def _one_action(code: str, language: str) -> str:
     if _SUBMIT.match(code):
         return "submit"
     lines = code.strip("\n").rstrip().split("\n")
-    if len(lines) > 1 and _LAST.get(language, _SUBMIT_ALONE).fullmatch(lines[-1].strip()):
+    if len(lines) > 1 and _LAST.get(language, re.compile("submit")).fullmatch(lines[-1].strip()):
         lines.pop()
     return "\n".join(lines).rstrip()
 

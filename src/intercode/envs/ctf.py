@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View, submitted_word
-from intercode.envs.golds import Golds
+from intercode.envs.golds import Golds, outlived
 from intercode.envs.ground import Ground, Place, grounds
 from intercode.envs.judging import judged, require_reward, reward_name
 from intercode.errors import DataError, UsageError
@@ -92,7 +92,8 @@ class CtfEnv(InterCodeEnv):
         tasks, left_out = _playable(found.tasks, challenges, everything)
         first_system = reward == "paper" and session == "stateless"
         world = {"image": image, "tree": tree, "setup": setup, "limits": limits, "paper": first_system, "sandbox": sandbox}
-        ground = _with_place(grounds(found, session, **world)[0])  # type: ignore[arg-type]
+        ground, _ = grounds(found, session, **world)  # type: ignore[arg-type]
+        ground = replace(ground, template=with_script(ground.template, f"mkdir -p {PLACE}", name="the folder for assets"))
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going, "submits": submits}
         golds = Golds[str]()
         facts = {
@@ -124,7 +125,8 @@ class CtfEnv(InterCodeEnv):
         """Under the paper's protocol a submission comes here: it is an action that is scored like any other."""
         self._word = submitted_word(self.submission, action)
         if self.submission.fullmatch(action.strip()):
-            told = "" if self._score().success else self._wrong(self._score())
+            score = self._score()
+            told = "" if score.success else self._wrong(score)
             return ExecResult(told, None, cwd=self._place.last.cwd)
         return self._place.act(action)
 
@@ -153,7 +155,7 @@ class CtfEnv(InterCodeEnv):
         place.sandbox.write(_ARCHIVE, challenge.packed, mode=0o600)
         done = place.sandbox.exec("", argv=["sh", "-c", _UNPACK], cwd="/", timeout=60)
         if done.exit_code != 0:
-            said = done.output.strip().rpartition("\n")[2]
+            said = last_line(done.output)
             raise DataError(f"task {task.id}: {challenge.assets} cannot be unpacked in the sandbox: {said}")
 
     def _flag(self, task: Task) -> str:
@@ -164,13 +166,16 @@ class CtfEnv(InterCodeEnv):
         """The flag; a script is executed for it. Raises `DataError` if it finds none."""
         if gold_is(task) == "flag":
             return task.gold
-        self._furnish(task)
-        result = self._place.sandbox.exec("", argv=["bash", "-c", task.gold], cwd=PLACE)
+        result = outlived(lambda: self._searched(task), task.gold)
         last = last_line(result.output)
         if result.exit_code != 0 or not last:
             how = "runs out of time" if result.timed_out else f"ends with status {result.exit_code}"
             raise DataError(f"task {task.id}: the gold's script {how} and prints {last or 'nothing'!r}, where a flag should be")
         return last
+
+    def _searched(self, task: Task) -> ExecResult:
+        self._furnish(task)
+        return self._place.sandbox.exec("", argv=["bash", "-c", task.gold], cwd=PLACE)
 
 
 def last_line(output: str) -> str:
@@ -192,10 +197,6 @@ def _playable(
 
 def _described(task: Task, challenge: Challenge) -> Task:
     return replace(task, extra={**task.extra, "gold_is": gold_is(task), **challenge.facts})
-
-
-def _with_place(ground: Ground) -> Ground:
-    return replace(ground, template=with_script(ground.template, f"mkdir -p {PLACE}", name="the folder for assets"))
 
 
 def _digest(tasks: Sequence[Task], challenges: Mapping[str, Challenge]) -> str:

@@ -14,6 +14,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self
 
+from intercode.envs.golds import outlived
 from intercode.errors import DataError, SandboxDied
 from intercode.rewards.git_status import IGNORED, ignored
 from intercode.sandbox.base import Limits, Sandbox, Session
@@ -176,14 +177,7 @@ def _cd_target(cwd: str, action: str) -> str | None:
 
 def execute_gold(place: Place, gold: str) -> Outcome:
     """The outcome of a gold on the untouched tree. Raises `DataError` if no sandbox outlives it."""
-    try:
-        return _execute(place, gold)
-    except SandboxDied:
-        pass
-    try:
-        return _execute(place, gold)
-    except SandboxDied as death:
-        raise DataError(f"two sandboxes died of the gold {gold!r}: {death}") from death
+    return outlived(lambda: _execute(place, gold), gold)
 
 
 def _execute(place: Place, gold: str) -> Outcome:

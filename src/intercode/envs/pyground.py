@@ -8,12 +8,12 @@ Workshop ── agent    the episode's own cell, reset for each
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from intercode.envs.golds import outlived
 from intercode.envs.ground import Ground
-from intercode.errors import DataError, SandboxDied, UsageError
+from intercode.errors import SandboxDied, UsageError
 from intercode.interpreters import About, Grader, Result, Suite
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
@@ -66,23 +66,19 @@ class Workshop:
         return self.agent.exec(action)
 
     def about(self, name: str, method: str = "") -> About:
+        self._clean = False
         return self._grader.about(self.agent, name, method)
 
     def grade(self, suite: Suite, *, name: str | None, text: str | None = None) -> list[Result]:
         self._clean = False
-        return self._grader.grade(self.agent, suite, name=name, text=text)
+        return self._graded(self.agent, suite, name, text)
 
-    def try_gold(self, suite: Suite, gold: str) -> tuple[ExecResult, Sequence[Result]]:
+    def try_gold(self, suite: Suite, gold: str) -> tuple[ExecResult, list[Result]]:
         """What a gold printed in a fresh interpreter, and how it does in its tests. A program is not executed by itself.
 
-        Raises `DataError` if the sandbox does not outlive it.
+        Raises `DataError` if no sandbox outlives it.
         """
-        try:
-            aside = self._fresh_aside()
-            shown = ExecResult("", 0) if suite.program else aside.exec(gold)
-            return shown, self._grader.grade(aside, suite, name=suite.entry, text=gold if suite.program else None)
-        except SandboxDied as death:
-            raise DataError(f"a sandbox died of the gold {gold[:200]!r}: {death}") from death
+        return outlived(lambda: self._try(suite, gold), gold)
 
     def as_the_paper_did(self, suite: Suite, action: str, name: str, gold: str | None) -> list[Result]:
         """What the first system's scoring tested: the action alone, upon a gold that was left there by the scoring before."""
@@ -90,13 +86,28 @@ class Workshop:
         for text in (gold, action):
             if text is not None:
                 aside.exec(text)
-        return self._grader.grade(aside, suite, name=name)
+        return self._graded(aside, suite, name)
+
+    def _try(self, suite: Suite, gold: str) -> tuple[ExecResult, list[Result]]:
+        aside = self._fresh_aside()
+        shown = ExecResult("", 0) if suite.program else aside.exec(gold)
+        return shown, self._graded(aside, suite, suite.entry, gold if suite.program else None)
+
+    def _graded(self, played: LocalSandbox, suite: Suite, name: str | None, text: str | None = None) -> list[Result]:
+        """A grader that died, or may be out of step, is never asked again: a new one comes for the next grading."""
+        try:
+            return self._grader.grade(played, suite, name=name, text=text)
+        except SandboxDied:
+            self._dismiss_grader()
+            raise
+
+    def _dismiss_grader(self) -> None:
+        _end(self._referee.sandbox if self._referee else None)
+        self._referee = None
 
     def _fresh_aside(self) -> LocalSandbox:
-        if self._aside is None:
-            self._aside = self.agent.beside()
-        else:
-            self._aside.reset()
+        _end(self._aside)
+        self._aside = self._beside()
         return self._aside
 
     def twin(self, *, live: bool) -> Self:
@@ -107,9 +118,9 @@ class Workshop:
         return other
 
     def close(self) -> None:
-        for sandbox in (self.agent, self._referee.sandbox if self._referee else None, self._aside):
-            if sandbox is not None:
-                sandbox.close()
+        _end(self.agent)
+        _end(self._aside)
+        self._dismiss_grader()
 
     def _furnish(self, agent: LocalSandbox) -> None:
         """The others come when they are first needed."""
@@ -118,5 +129,18 @@ class Workshop:
     @property
     def _grader(self) -> Grader:
         if self._referee is None:
-            self._referee = Grader(self.agent.beside(), seconds=self._seconds)
+            self._referee = Grader(self._beside(), seconds=self._seconds)
         return self._referee
+
+    def _beside(self) -> LocalSandbox:
+        """In the agent's wall; where that has fallen, in another."""
+        try:
+            return self.agent.beside()
+        except SandboxDied:
+            self._clean = False
+            return self.ground.make()
+
+
+def _end(sandbox: LocalSandbox | None) -> None:
+    if sandbox is not None:
+        sandbox.close()

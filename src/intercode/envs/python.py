@@ -94,7 +94,7 @@ class PythonEnv(InterCodeEnv):
 
         An interpreter lives as long as its episode, whatever `session` says: so it did in the paper.
         """
-        reward = reward or ("paper" if protocol == "paper" else "exact")
+        reward, tell = reward or ("paper" if protocol == "paper" else "exact"), tell or "number"
         found = open_data(data, env="python", limit=limit, preprocess=python_record)
         tasks = tuple(map(_submittable, found.tasks))
         first, _ = grounds(found, "persistent", image=image, tree=tree, setup=setup, limits=limits, paper=False)
@@ -104,19 +104,12 @@ class PythonEnv(InterCodeEnv):
             ground.require_python()
         golds = Golds[Sequence[Result]]()
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going, "submits": submits}
-        tell = tell or "number"
         asked = {"reward": reward, "golds": golds, "tell": tell, "seconds": seconds}
-        facts = {
-            "data": found.name,
-            "data_digest": found.digest,
-            "reward": reward_name(reward),
-            "test_seconds": seconds,
-            "tell": tell,
-        }
+        facts = {"data": found.name, "data_digest": found.digest, "reward": reward_name(reward)}
         return Setting(
             tasks,
             lambda: cls(tasks, ground, **asked, **how),  # type: ignore[arg-type]
-            lambda: {**facts, **ground.facts()},
+            lambda: {**facts, "test_seconds": seconds, "tell": tell, **ground.facts()},
         )
 
     def try_gold(self, task: Task) -> Trial:
@@ -172,7 +165,7 @@ class PythonEnv(InterCodeEnv):
         if name is None and text is None:
             return Score(0.0, False, {})
         public = self._graded(suite, name, text, hidden=False)
-        hidden = self._unseen(suite, name, text) if self.reward != "paper" and _all(public) else ()
+        hidden = self._unseen(suite, name, text) if self.reward != "paper" and all(_passed(public)) else ()
         self._results = [*public, *hidden]
         if callable(self.reward):
             return judged(self.reward(self._results, self.task))
@@ -268,10 +261,6 @@ def _first_function(text: str) -> str | None:
 
 def _passed(results: Sequence[Result]) -> list[bool]:
     return [result.passed for result in results]
-
-
-def _all(results: Sequence[Result]) -> bool:
-    return all(result.passed for result in results)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -17,7 +17,8 @@ from typing import Any
 
 from intercode.engines import Answer, Databases, Engine, engine_maker, second_databases
 from intercode.engines import databases as read_databases
-from intercode.errors import DataError, SandboxDied, UsageError
+from intercode.envs.golds import outlived
+from intercode.errors import DataError, UsageError
 from intercode.rewards.exact_sql import Order, free, order_of
 from intercode.sqltext import literals, ordering
 from intercode.tasks import DataSet
@@ -135,14 +136,7 @@ def database(task: Task, engine: Engine) -> str:
 
 def execute_gold(engine: Engine, task: Task) -> Gold:
     """Run a gold as the referee. Raises `DataError` if two servers died of it."""
-    try:
-        return _execute(engine, task)
-    except SandboxDied:
-        pass
-    try:
-        return _execute(engine, task)
-    except SandboxDied as death:
-        raise DataError(f"task {task.id}: two servers died of the gold: {death}") from death
+    return outlived(lambda: _execute(engine, task), task.gold)
 
 
 def _execute(engine: Engine, task: Task) -> Gold:

@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from intercode.errors import SandboxDied
+from intercode.errors import DataError, SandboxDied
 from intercode.interpreters.suite import Suite, Test
 from intercode.sandbox.guest import plain
 from intercode.sandbox.local import LocalSandbox
@@ -60,6 +60,7 @@ class Grader:
     def about(self, agent: LocalSandbox, name: str = "", method: str = "") -> About:
         with agent.branch() as line:
             reply = self._asked(line, {"role": "about", "name": name, "method": method})
+        agent.end_branch()
         return _about(reply) if reply else About()
 
     def grade(self, agent: LocalSandbox, suite: Suite, *, name: str | None, text: str | None = None) -> list[Result]:
@@ -96,8 +97,8 @@ class Grader:
             until = time.monotonic() + self._seconds
             if not _sent(far, json.dumps(request).encode(), until):
                 return Result(test, False, _GONE)
-            referee = self._call_in()
-            ended = _umpired(referee, far, _texts(suite, test), until)
+            asked = {"role": "referee", "names": suite.names, "texts": [*suite.before, test.text]}
+            ended = _umpired(self._call_in(), far, asked, until)
             if "passed" not in ended:  # it may still be waiting for an answer
                 self._dismiss()
         return Result(test, ended.get("passed") is True, ended.get("why", ""))
@@ -114,14 +115,10 @@ class Grader:
             self._referee = None
 
 
-def _texts(suite: Suite, test: Test) -> dict[str, Any]:
-    return {"role": "referee", "names": suite.names, "texts": [*suite.before, test.text]}
-
-
 def _umpired(referee: socket.socket, far: socket.socket, request: dict[str, Any], until: float) -> dict[str, Any]:
     """How the test ended, by the grader's word. Without `passed` in it, it did not come to an end."""
     answered = False
-    plain.send(referee, request)
+    _hand_over(referee, request, until)
     while True:
         said = _heard(referee, until, answered)
         if "ask" not in said:
@@ -131,6 +128,16 @@ def _umpired(referee: socket.socket, far: socket.socket, request: dict[str, Any]
             return {"why": reply}
         _sent(referee, reply, until)
         answered = True
+
+
+def _hand_over(referee: socket.socket, request: dict[str, Any], until: float) -> None:
+    referee.settimeout(max(until - time.monotonic(), 1e-3))
+    try:
+        plain.send(referee, request)
+    except plain.NotPlain as error:
+        raise DataError(f"the test {request['texts'][-1]!r:.60} cannot be executed: {error}") from None
+    except OSError as error:
+        raise SandboxDied(f"the grader did not take the test ({error})") from None
 
 
 def _heard(referee: socket.socket, until: float, answered: bool) -> dict[str, Any]:

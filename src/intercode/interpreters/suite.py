@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from intercode.errors import DataError
 from intercode.types import Task
 
 Kind = Literal["assert", "script", "program"]
+_read = functools.lru_cache(maxsize=1)(json.loads)
+"""A record's cases may be a megabyte of JSON, and are looked at more than once."""
 SOLUTION = "Solution"
 """The class whose method APPS calls where there is no such function."""
 _AGREES = """
@@ -117,7 +120,7 @@ def _asserts(texts: Any, task: Task) -> list[str]:
 
 def _cases(cases: Any, hidden: bool, task: Task) -> Iterator[Test]:
     try:
-        found = json.loads(cases) if isinstance(cases, str) else cases
+        found = _read(cases) if isinstance(cases, str) else cases
         pairs = list(zip(found.get("inputs", ()), found.get("outputs", ()), strict=True))
     except (ValueError, AttributeError, TypeError) as error:
         raise DataError(f"task {task.id}: its cases are not pairs of inputs and outputs ({error})") from error
@@ -140,7 +143,7 @@ def _text(value: Any) -> str:
 def _fn_name(record: Mapping[str, Any]) -> str:
     for field in ("cases", "input_output", "hidden_cases"):
         found = record.get(field)
-        found = json.loads(found) if isinstance(found, str) and found.strip() else found
+        found = _read(found) if isinstance(found, str) and found.strip() else found
         if isinstance(found, dict) and found.get("fn_name"):
             return str(found["fn_name"])
     return ""

@@ -7,12 +7,13 @@ fork = a second cell in the same wall, started from a copy of the first one's fi
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from collections.abc import Mapping
 from typing import Any, Self
 
-from intercode.errors import ForkError, SandboxError, UsageError
+from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
 from intercode.sandbox.base import Limits, Program, Session
 from intercode.sandbox.line import GuestSandbox, absolute
 from intercode.sandbox.template import Template
@@ -113,7 +114,8 @@ class LocalSandbox(GuestSandbox):
         if self._wall.users == 0:
             self._wall.wall.close()
         elif not self._wall.wall.closed:
-            self._wall.wall.end(number)
+            with contextlib.suppress(SandboxDied):  # the wall fell, and the cell with it
+                self._wall.wall.end(number)
 
     def export(self) -> None:
         """Copy the changes into the folder given to the wall (used to make a setup layer)."""

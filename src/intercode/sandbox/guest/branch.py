@@ -3,6 +3,7 @@
     host ══ line ══ branch     first message: {"role": "far"}       calls what the agent defined           this file
                                               {"role": "script"}    runs a text against it, tells what it printed
                                               {"role": "program"}   the same with a standard input
+                                              {"role": "about"}     says what the agent defined
                                               {"role": "referee"}  executes a test        only in the grader's cell: referee.py
 
 Nothing that a branch of the agent's says is trusted, and it is told nothing but arguments, or a script to run.
@@ -191,8 +192,6 @@ def _end() -> None:
 
 
 def _with_input() -> None:
-    import builtins
-
     def read_line(prompt: object = "", /) -> str:
         line = sys.stdin.readline()
         if not line:

@@ -31,7 +31,9 @@ REFUSED = b"!"
 """The first byte of a refusal; a list of reasons in JSON follows."""
 _OWN = frozenset(("__builtins__", "__name__", "__doc__", "__package__", "__loader__", "__spec__"))
 _NOT_SET = frozenset(("__dict__", "__weakref__", "_abc_impl", "__slots__", "__class__"))
-_SINGLES = ("MISSING", "KW_ONLY", "_FIELD", "_FIELD_CLASSVAR", "_FIELD_INITVAR")
+_NAMED = ("MISSING", "KW_ONLY", "_FIELD", "_FIELD_CLASSVAR", "_FIELD_INITVAR")
+_SINGLES = {id(getattr(dataclasses, name)): name for name in _NAMED if hasattr(dataclasses, name)}
+_ABOUT = ("__defaults__", "__kwdefaults__", "__qualname__", "__module__", "__doc__", "__annotations__")
 _TOLD = ("__annotations__", "__doc__")
 _CACHED = type(functools.lru_cache(print))
 _REASON = 120
@@ -40,7 +42,8 @@ _REASON = 120
 def pack(interpreter: Any) -> bytes:
     """The state, or `REFUSED` with what stands in the way."""
     space = {name: value for name, value in interpreter.space.items() if name not in _OWN}
-    reasons = _threads()
+    running = threads() - 1
+    reasons = [f"{running} running thread{'s' if running > 1 else ''}"] if running else []
     try:
         kept = (interpreter.defined, interpreter.flags)
         beside = (kept, list(sys.path), dict(os.environ), random.getstate(), interpreter.sources)
@@ -61,12 +64,12 @@ def unpack(interpreter: Any, state: bytes) -> None:
     interpreter.space.update(space)
 
 
-def _threads() -> list[str]:
+def threads() -> int:
+    """How many this process has."""
     try:
-        count = len(os.listdir("/proc/self/task")) - 1
+        return len(os.listdir("/proc/self/task"))
     except OSError:
-        return []
-    return [f"{count} running thread{'s' if count > 1 else ''}"] if count > 0 else []
+        return 1
 
 
 def _reasons(space: dict[str, Any], globals_: dict[str, Any]) -> list[str]:
@@ -105,8 +108,8 @@ class _Pickler(pickle.Pickler):
         reduce = _REDUCTIONS.get(kind)
         if reduce is not None:
             return reduce(value)
-        if any(value is getattr(dataclasses, name, None) for name in _SINGLES):
-            return _single, (next(name for name in _SINGLES if getattr(dataclasses, name, None) is value),)
+        if name := _SINGLES.get(id(value)):
+            return getattr, (dataclasses, name)
         return NotImplemented
 
 
@@ -136,14 +139,7 @@ def _home(value: types.FunctionType) -> str:
 
 
 def _reduce_function(value: types.FunctionType, home: str) -> Any:
-    about = {
-        "__defaults__": value.__defaults__,
-        "__kwdefaults__": value.__kwdefaults__,
-        "__qualname__": value.__qualname__,
-        "__module__": value.__module__,
-        "__doc__": value.__doc__,
-        "__annotations__": value.__annotations__,
-    }
+    about = {name: getattr(value, name) for name in _ABOUT}
     made = (home, marshal.dumps(value.__code__), value.__name__, value.__closure__)
     return _function, made, {**about, **value.__dict__}, None, None, _set_all
 
@@ -229,10 +225,6 @@ def _named_tuple(name: str, fields: Any, defaults: dict[str, Any]) -> Any:
     return make(name, fields, defaults=list(defaults.values()), module="__main__")
 
 
-def _single(name: str) -> Any:
-    return getattr(dataclasses, name)
-
-
 # -- others ---------------------------------------------------------------------------------------------------------------
 
 
@@ -246,10 +238,6 @@ def _read_only(content: dict[Any, Any]) -> Any:
     return types.MappingProxyType(content)
 
 
-def _reduce_cached(value: Any) -> Any:
-    return _cached, (value.cache_parameters(), value.__wrapped__)
-
-
 def _cached(parameters: dict[str, Any], wrapped: Any) -> Any:
     return functools.lru_cache(**parameters)(wrapped)
 
@@ -261,21 +249,6 @@ _REDUCTIONS: dict[type, Any] = {
     property: lambda value: (property, (value.fget, value.fset, value.fdel, value.__doc__)),
     staticmethod: lambda value: (staticmethod, (value.__func__,)),
     classmethod: lambda value: (classmethod, (value.__func__,)),
-    _CACHED: _reduce_cached,
+    _CACHED: lambda value: (_cached, (value.cache_parameters(), value.__wrapped__)),
 }
-_OURS = {
-    each.__name__: each
-    for each in (
-        _function,
-        _cell,
-        _fill,
-        _set_all,
-        _class,
-        _set_class,
-        _enumeration,
-        _named_tuple,
-        _single,
-        _cached,
-        _read_only,
-    )
-}
+_OURS = {name: each for name, each in list(globals().items()) if type(each) is types.FunctionType}

@@ -7,14 +7,15 @@
 
 An action is compiled as a module; if its last statement is an expression, its value is echoed as an interactive session would.
 Errors show the agent's own lines, those of earlier actions too. `exit()` ends the interpreter and all that was defined.
-An interrupt raises KeyboardInterrupt in an action and nowhere else. If threads that the action started outlive it, the
-interpreter ends: they could not be stopped otherwise.
+An interrupt raises KeyboardInterrupt in an action and nowhere else. If threads that the interrupted action started outlive it,
+the interpreter ends: they could not be stopped otherwise.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import io
 import linecache
 import os
@@ -28,6 +29,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from . import carry
+
 LINE_FD = 200
 FRAME = struct.Struct("!12scI")
 """Token, kind, size of the payload that follows."""
@@ -35,14 +38,13 @@ NAME = "<action {}>"
 _FUTURE = 0x1FF0000
 _INTERRUPTED = 130
 _LAST_THREADS = 0.03
-_MODULE = types.ModuleType
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 Branch = Callable[["Interpreter", socket.socket], None]
 
 
 class Interpreter:
     def __init__(self) -> None:
-        main = _MODULE("__main__")
+        main = types.ModuleType("__main__")
         main.__dict__["__builtins__"] = builtins
         sys.modules["__main__"] = main
         self.space: dict[str, Any] = main.__dict__
@@ -59,7 +61,7 @@ class Interpreter:
 
     def run(self, source: str) -> int:
         """Execute one action; the status that it ends with."""
-        threads = _threads()
+        threads = carry.threads()
         status = self._execute(source)
         _flush()
         if os.getpid() != self._pid:
@@ -126,7 +128,7 @@ class Interpreter:
             raise KeyboardInterrupt
 
 
-def serve(line: socket.socket, interpreter: Interpreter, branch: Branch, carry: Any) -> None:
+def serve(line: socket.socket, interpreter: Interpreter, branch: Branch) -> None:
     """Until the line ends."""
     while True:
         head, *fds = _receive(line)
@@ -139,15 +141,16 @@ def serve(line: socket.socket, interpreter: Interpreter, branch: Branch, carry: 
         elif kind == b"B":
             _fork(line, fds[0], branch, interpreter)
         elif kind == b"S":
-            _write_all(fds[0], carry.pack(interpreter))
+            with contextlib.suppress(OSError):  # too much, or too late
+                _write_all(fds[0], carry.pack(interpreter))
         elif kind == b"R":
-            status = _take_on(interpreter, payload, carry)
+            status = _take_on(interpreter, payload)
         for fd in fds:
             os.close(fd)
         line.sendall(b"%d %s\n" % (status, token))
 
 
-def _take_on(interpreter: Interpreter, state: bytes, carry: Any) -> int:
+def _take_on(interpreter: Interpreter, state: bytes) -> int:
     try:
         carry.unpack(interpreter, state)
     except Exception as error:
@@ -214,10 +217,8 @@ def _show(error: BaseException) -> None:
     except BaseException as trouble:
         text = f"{type(error).__name__} (and its traceback cannot be shown: {type(trouble).__name__})\n"
     error.__traceback__ = None
-    try:
+    with contextlib.suppress(OSError):
         _write_all(2, text.encode("utf-8", "backslashreplace"))
-    except OSError:
-        pass
 
 
 def _own_lines(shown: traceback.TracebackException | None) -> None:
@@ -246,22 +247,13 @@ def _leave(leaving: SystemExit) -> None:
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with contextlib.suppress(BaseException):  # the agent may have put anything there
             stream.flush()
-        except BaseException:  # the agent may have put anything there
-            pass
-
-
-def _threads() -> int:
-    try:
-        return len(os.listdir("/proc/self/task"))
-    except OSError:
-        return 1
 
 
 def _still_more_than(threads: int) -> bool:
     until = time.monotonic() + _LAST_THREADS
-    while _threads() > threads:
+    while carry.threads() > threads:
         if time.monotonic() > until:
             return True
         time.sleep(0.002)

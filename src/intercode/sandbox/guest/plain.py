@@ -5,7 +5,8 @@
     anything else                                                         → a handle that only its own side can open
 
 A subclass (Counter, namedtuple, IntEnum) is sent as the plain type that it extends, read by that type's own methods, so no
-method of the sender's reaches the receiver. What is malformed, too deep or too large raises `NotPlain` on either side.
+method of the sender's reaches the receiver. A message that is no JSON, too deep or too large raises `NotPlain` on either side.
+A value of a strange form makes `encode` and `decode` raise any `Exception`, which who calls them takes as its sender's doing.
 """
 
 from __future__ import annotations

@@ -23,9 +23,13 @@ class Mark(NamedTuple):
     pid: int
     tick: int
 
+    def precedes(self, process: Process) -> bool:
+        return process.pid > self.pid or process.tick > self.tick
+
 
 class Process(NamedTuple):
     pid: int
+    parent: int
     name: str
     state: str
     tick: int
@@ -75,7 +79,7 @@ class Table:
             return False
 
     def born_since(self, mark: Mark) -> list[Process]:
-        return [process for process in self.all() if process.pid > mark.pid or process.tick > mark.tick]
+        return [process for process in self.all() if mark.precedes(process)]
 
     def memory(self, alive: list[Process]) -> int:
         """Bytes held by these processes, by System V objects and by socket buffers, were they all filled.
@@ -109,7 +113,8 @@ class Table:
             return None
         head, _, tail = text.rpartition(b")")
         fields = tail.split()
-        return Process(pid, head.partition(b"(")[2].decode(errors="replace"), fields[0].decode(), int(fields[19]))
+        name, state = head.partition(b"(")[2].decode(errors="replace"), fields[0].decode()
+        return Process(pid, int(fields[1]), name, state, int(fields[19]))
 
     def _held(self, pid: int) -> int:
         lines = self._read(f"{pid}/status").splitlines()

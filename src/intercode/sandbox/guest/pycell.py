@@ -9,6 +9,7 @@ image's python3 is started with the same modules. Whatever it reports can end it
 
 from __future__ import annotations
 
+import fcntl
 import importlib
 import json
 import os
@@ -23,11 +24,14 @@ from typing import Any
 from . import carry, entry, interpreter, processes, start, wire
 from .cell import Cell
 from .output import Output
-from .shell import Shell, _enter, _token
+from .rehearsal import ACTIONS
+from .shell import _FIONREAD, Job, Shell, _enter, _token
 
 _LOADED = ("collections", "functools", "heapq", "itertools", "math", "random", "re", "string", "typing")
 _PATIENCE = 5.0
 _LARGEST_STATE = 256 << 20
+_SILENT = f"the interpreter, which does not answer or holds more than {_LARGEST_STATE >> 20} MiB"
+_LARGEST_REFUSAL, _REASONS, _REASON = 1 << 20, 100, 500
 _LAST_DEATH = 2.0
 _LOOK = 0.0005
 
@@ -36,41 +40,32 @@ class Python(Shell):
     """The persistent interpreter, with the face of a persistent bash."""
 
     def __init__(self, out: int, config: dict[str, Any], cwd: str) -> None:
-        self._out, self._env = out, config["env"]
-        self.exit_code: int | None = None
-        self.dead = False
+        Job.__init__(self, out, config["env"])
         self._line, self._theirs = socket.socketpair()
         self._pending = memoryview(b"")
         self._token = self._next = _token()
         self._said = b""
-        _enter(cwd)
-        self._start(self._theirs, config)
+        self._start(config, cwd)
         self.done_fd = self._line.fileno()
         self._actions = os.dup(self.done_fd)
         os.set_blocking(self.done_fd, False)
 
-    def _start(self, theirs: socket.socket, config: dict[str, Any]) -> None:
-        if not config["lent"]:
-            self._start_program(theirs, config["texts"])
+    def _start(self, config: dict[str, Any], cwd: str) -> None:
+        """A clone of this process; or the image's own python3, which is given the modules over the line."""
+        if config["lent"]:
+            _enter(cwd)
+            self.pid = os.fork()
+            if self.pid == 0:
+                _become(self._theirs.fileno(), self._out, config)
             return
-        self.pid = os.fork()
-        if self.pid == 0:
-            _become(theirs.fileno(), self._out, config)
+        self._spawn(["python3", "-s", "-B", "-c", start.BOOT], cwd, self._theirs.fileno())
+        if not self.dead:
+            self._line.sendall(len(config["texts"]).to_bytes(8, "big") + config["texts"])
 
-    def _start_program(self, theirs: socket.socket, texts: bytes) -> None:
-        """The image's own python3, which is given the modules over the line."""
-        moves: list[tuple[Any, ...]] = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)]
-        moves += [(os.POSIX_SPAWN_DUP2, self._out, 1), (os.POSIX_SPAWN_DUP2, self._out, 2)]
-        moves += [(os.POSIX_SPAWN_DUP2, theirs.fileno(), interpreter.LINE_FD)]
-        argv, default = ["python3", "-s", "-B", "-c", start.BOOT], [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT]
-        try:
-            self.pid = os.posix_spawnp(
-                argv[0], argv, self._env, file_actions=moves, setsid=True, setsigdef=default, setsigmask=[]
-            )
-        except OSError as error:
-            self._never_started(argv[0], error)
-        else:
-            self._line.sendall(len(texts).to_bytes(8, "big") + texts)
+    @property
+    def unread(self) -> bool:
+        """Asked at the interpreter's end: what waits at this one is its report."""
+        return bool(self._pending) or any(fcntl.ioctl(self._theirs, _FIONREAD, bytes(4)))
 
     @property
     def lines(self) -> tuple[int, int]:
@@ -106,10 +101,12 @@ class Python(Shell):
 
 
 class PythonCell(Cell):
+    _branched: processes.Mark | None = None
+    """When the branch that has not been ended yet was made."""
+
     def _shell(self) -> Shell:
         shell = Python(self._out_in, self._config, self._cwd)
-        self._mark = self._table.mark()
-        self._branched = self._mark
+        self._mark, self._branched = self._table.mark(), None
         return shell
 
     def _op_branch(self, head: dict[str, Any], payload: bytes) -> None:
@@ -130,24 +127,31 @@ class PythonCell(Cell):
             wire.send(self._sock, {}, b"", (ours.fileno(),))
 
     def _prune(self) -> None:
-        """Kill what was born since the last branch was made, again until nothing is left."""
+        """End a branch that has not been ended: kill what came of it, again until nothing is left."""
         until = time.monotonic() + _LAST_DEATH
-        mine = self._job.pid if self._job else 0
-        while born := [each for each in self._table.born_since(self._branched) if each.pid != mine]:
+        while self._branched is not None and (left := self._strays(self._branched)):
             if time.monotonic() > until:
                 self._kill_all()
-                return
-            processes.send(born, signal.SIGKILL)
+                break
+            processes.send(left, signal.SIGKILL)
             time.sleep(_LOOK)
-        self._mark = self._branched = self._table.mark()
+        self._mark, self._branched = self._table.mark(), None
+
+    def _strays(self, mark: processes.Mark) -> list[processes.Process]:
+        """What was born since, but for the interpreter and for what jobs of earlier actions start: these live on."""
+        alive, mine = self._table.all(), self._job.pid if self._job else 0
+        jobs = {each.pid for each in alive if not mark.precedes(each)} - {mine}
+        while more := {each.pid for each in alive if each.parent in jobs} - jobs - {mine}:
+            jobs |= more
+        return [each for each in alive if each.pid not in jobs and each.pid != mine]
 
     # -- fork -------------------------------------------------------------------------------------------------------
 
     def _op_snapshot(self, head: dict[str, Any], payload: bytes) -> None:
-        blockers, state = self._blockers(), b""
-        if not blockers and isinstance(self._job, Python):
-            state = self._capture(self._job)
-            blockers = _refusal(state)
+        """Its state first: an interpreter that has answered has closed what it was born with."""
+        assert isinstance(self._job, Python)
+        state = self._capture(self._job)
+        blockers = self._blockers() + _refusal(state)
         if blockers:
             wire.send(self._sock, {"blockers": blockers})
         else:
@@ -176,20 +180,24 @@ class PythonCell(Cell):
 
 
 def _refusal(state: bytes) -> list[str]:
-    if not state:
-        return ["the interpreter, which does not answer"]
-    return [str(reason) for reason in json.loads(state[1:])] if state.startswith(carry.REFUSED) else []
+    """Why there is no state to go on with, in the words of the agent's interpreter, which may say anything."""
+    if state and not state.startswith(carry.REFUSED):
+        return []
+    try:
+        return [str(reason)[:_REASON] for reason in list(json.loads(state[1:_LARGEST_REFUSAL]))[:_REASONS]]
+    except (ValueError, TypeError, RecursionError):
+        return [_SILENT]
 
 
 def _read_all(line: socket.socket, until: float) -> bytes:
+    """All up to the other side's end; nothing if it is too large or late."""
     pieces = bytearray()
-    while len(pieces) < _LARGEST_STATE:
-        ready, _, _ = select.select([line], [], [], max(0.0, until - time.monotonic()))
-        piece = line.recv(1 << 20) if ready else b""
+    while len(pieces) <= _LARGEST_STATE and select.select([line], [], [], max(0.0, until - time.monotonic()))[0]:
+        piece = line.recv(1 << 20)
         if not piece:
-            break
+            return bytes(pieces)
         pieces += piece
-    return bytes(pieces)
+    return b""
 
 
 def _become(line: int, out: int, config: dict[str, Any]) -> None:
@@ -216,9 +224,9 @@ def prepare(config: dict[str, Any]) -> dict[str, Any]:
     for name in _LOADED:
         importlib.import_module(name)
     site.main()
-    texts = [(name, _text(name)) for name in start.MODULES]
+    texts = [] if config["lent"] else [(name, _text(name)) for name in start.MODULES]
     path, finders = [entry for entry in sys.path if entry not in ("", "/")], list(sys.meta_path)
-    for _ in range(16):
+    for _ in range(ACTIONS):
         interpreter.Interpreter().run("x = 1")
     return {**config, "imports": (path, finders), "texts": json.dumps(texts).encode()}
 

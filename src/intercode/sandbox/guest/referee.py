@@ -18,8 +18,6 @@ from . import plain
 
 _REPLACED = frozenset(("StopIteration", "StopAsyncIteration", "GeneratorExit"))
 """These would end a loop of the test's own."""
-
-
 _NAME = 200
 
 

@@ -13,7 +13,7 @@ import socket
 from . import entry, rooms, wire
 from .cell import Cell, Config
 
-_ACTIONS = 16
+ACTIONS = 16
 
 
 def rehearse(config: Config, kind: type[Cell]) -> None:
@@ -22,7 +22,7 @@ def rehearse(config: Config, kind: type[Cell]) -> None:
         proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         room = entry.Room(rooms.Handles(-1, -1), proc, entry.Anchor(os.getpid(), sock))
         cell = kind(sock, {**config, "cwd": "/"}, room)
-        for _ in range(_ACTIONS):
+        for _ in range(ACTIONS):
             wire.send(host, {"op": "exec", "seconds": 10.0}, b"x=1")
             cell.serve_once()
             wire.receive(host, config["output"])

@@ -11,9 +11,9 @@ from __future__ import annotations
 import socket
 from typing import Any
 
-from . import branch, carry, interpreter
+from . import branch, interpreter
 
-MODULES = ("plain", "referee", "interpreter", "branch", "carry", "start")
+MODULES = ("plain", "referee", "carry", "interpreter", "branch", "start")
 BOOT = """
 import json, socket, sys, types
 line = socket.socket(fileno=200)
@@ -40,4 +40,4 @@ def interpret(line: socket.socket, environment: dict[str, str], path: list[str],
     interpreter.furnish(environment, path, finders)
     made = interpreter.Interpreter()
     made.listen_to_interrupts()
-    interpreter.serve(line, made, branch.serve, carry)
+    interpreter.serve(line, made, branch.serve)

@@ -1,0 +1,92 @@
+"""Whose fault it is when a sandbox of the Python environment dies: the grader's death is the machine's, a gold's the data's."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from families import killing_the_wall_at
+
+import intercode
+from intercode.errors import DataError, SandboxDied
+from intercode.sandbox.local import LocalSandbox
+from intercode.types import Task
+
+MARK = "sleep 61.75"
+SLOW = f"import os\nstatus = os.system('timeout 1 {MARK}')\ndef double(n):\n    return n + n"
+TASKS = [
+    {"id": "double", "query": "Write double.", "gold": "def double(n):\n    return n + n", "tests": ["assert double(2) == 4"]},
+    {"id": "slow", "query": "Write double.", "gold": SLOW, "tests": ["assert double(2) == 4"]},
+]
+
+
+@pytest.fixture
+def env(tmp_path: Path, module_cache: Path) -> Iterator[Any]:
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed")
+    (tmp_path / "tasks.jsonl").write_text("".join(json.dumps(task) + "\n" for task in TASKS))
+    made: Any = intercode.make("python", data=str(tmp_path))
+    yield made
+    made.close()
+
+
+def reward(env: Any) -> float:
+    """Of an honest episode."""
+    env.reset(options={"task": "double"})
+    env.step("def double(n): return 2 * n")
+    return float(env.step("submit double")[1])
+
+
+def fell(sandbox: LocalSandbox) -> None:
+    """End a cell from outside; returns when it is gone."""
+    sandbox._wall.wall.end(sandbox._number)
+    assert sandbox._ready.poll(10_000)
+
+
+def named(env: Any, task: str) -> Task:
+    return next(each for each in env.tasks if each.id == task)
+
+
+def test_a_lost_grader_is_the_machines_fault_once_and_nobodys_after(env: Any) -> None:
+    assert reward(env) == 1.0
+    fell(env._shop._referee.sandbox)
+    with pytest.raises(SandboxDied, match="did not happen again"):
+        reward(env)
+    assert [reward(env), reward(env)] == [1.0, 1.0]
+
+
+def test_an_agent_that_submits_at_once_is_not_blamed_for_a_wall_that_fell_before(env: Any) -> None:
+    assert reward(env) == 1.0
+    env.reset(options={"task": "double"})
+    os.kill(env._shop.agent._wall.wall._bwrap.pid, signal.SIGKILL)
+    assert env._shop.agent._ready.poll(10_000)
+    with pytest.raises(SandboxDied, match="did not happen again"):
+        env.step("submit")
+    assert reward(env) == 1.0
+
+
+@pytest.mark.parametrize("lost", ["_referee", "_aside"])
+def test_a_sandbox_that_was_lost_before_is_not_the_golds_fault(env: Any, lost: str) -> None:
+    task = named(env, "double")
+    assert env.try_gold(task).faults == ()
+    found = getattr(env._shop, lost)
+    fell(getattr(found, "sandbox", found))
+    assert env.try_gold(task).faults == ()
+
+
+@pytest.mark.slow
+def test_a_gold_that_two_sandboxes_die_of_is_the_datas_fault_and_one_death_is_not(env: Any) -> None:
+    suite, gold = env._suite(named(env, "slow")), SLOW
+    with killing_the_wall_at(MARK, times=1) as killed:
+        assert [result.passed for result in env._shop.try_gold(suite, gold)[1]] == [True]
+    assert len(killed) == 1
+    with killing_the_wall_at(MARK, times=2) as killed, pytest.raises(DataError, match=r"two sandboxes died of the gold"):
+        env._shop.try_gold(suite, gold)
+    assert len(killed) == 2
+    assert reward(env) == 1.0
