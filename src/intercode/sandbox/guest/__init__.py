@@ -17,9 +17,9 @@ In a container, which is a wall without rooms:
 
     lone.py         a cell that is pid 1 there             walk.py       what changed, found by looking at all files
 
-`entry.py` is a cell's way into its episode, `spawn.py` starts the agent's pid 1 without a copy of the interpreter, `rooms.py`
-builds the episode's file system, `networks.py` lends it a network namespace, `layers.py` reads and copies overlay layers,
-`files.py` reads and writes the agent's files, `door.py` connects the host to a program inside, `kernel.py` holds the system
-calls Python lacks, `processes.py` looks at and ends the agent's processes, `wire.py` is the framing (the host uses it too),
-`rehearsal.py` is what the keeper does once before the first cell.
+`birth.py` is the beginning of a cell and `entry.py` its way into its episode, `spawn.py` starts the agent's pid 1 without a
+copy of the interpreter, `rooms.py` builds the episode's file system, `networks.py` lends it a network namespace, `layers.py`
+reads and copies overlay layers, `files.py` reads and writes the agent's files, `door.py` connects the host to a program inside,
+`kernel.py` holds the system calls Python lacks, `processes.py` looks at and ends the agent's processes, `wire.py` is the
+framing (the host uses it too), `rehearsal.py` is what the keeper does once before the first cell.
 """

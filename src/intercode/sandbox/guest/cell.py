@@ -36,20 +36,6 @@ _INODE = 2048  # what the kernel keeps for each file on a tmpfs below an overlay
 Config = dict[str, Any]
 
 
-def main(kind: type[Cell], sock: socket.socket, config: Config, filter_program: bytes, inherited: int | None) -> None:
-    """Move in and serve. Runs right after `clone`; never returns."""
-    try:
-        cell = kind(sock, config, entry.move_in(config, filter_program, inherited))
-        wire.send(sock, {"ready": True})
-    except Exception as error:
-        wire.send(sock, {"failed": f"{type(error).__name__}: {error}"})
-        os._exit(1)
-    try:
-        cell.serve()
-    finally:
-        os._exit(0)
-
-
 class Cell:
     def __init__(self, sock: socket.socket, config: Config, room: entry.Room) -> None:
         self._sock, self._config, self._room, self._files, self._anchor = sock, config, room, room.files, room.anchor
@@ -67,6 +53,10 @@ class Cell:
         self._keep_shell: Shell | Program | None = None
         if config["persistent"]:
             self._job = self._shell()
+
+    @property
+    def first_processes(self) -> list[int]:
+        return [self._anchor.pid, *([self._job.pid] if self._job and not self._job.dead else [])]
 
     def serve(self) -> None:
         while True:

@@ -10,7 +10,7 @@ rights than the agent, which can neither read nor write its memory; should it ex
 processes, and the cell ends with them.
 
 `left_open` in the configuration names doors that a test leaves open to see an attack succeed (`Weakened`): userns, settings,
-capabilities, anchor (a program that the agent may read), network (one that the agent's root owns; see `keeper.py`).
+capabilities, anchor (a program that the agent may read), network (one that the agent's root owns).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from . import kernel, rooms, spawn
 
 _KEPT = (kernel.DAC_OVERRIDE, kernel.DAC_READ_SEARCH, kernel.FOWNER, kernel.KILL, kernel.SYS_PTRACE)
+_NAMESPACES = kernel.NEWUSER | kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS
 _OWN_PROCESSES = 2
 _ANCHOR, _CALLED = "/guest/bash", "/bin/bash"
 
@@ -50,6 +51,11 @@ class Room(NamedTuple):
     files: rooms.Handles
     proc: int
     anchor: Anchor
+
+
+def namespaces(config: Config) -> int:
+    """What a cell is cloned into; its network namespace the keeper lends, and its processes' is made later."""
+    return _NAMESPACES | (kernel.NEWNET if "network" in config["left_open"] else 0)
 
 
 def move_in(config: Config, filter_program: bytes, inherited: int | None) -> Room:

@@ -14,10 +14,9 @@ import socket
 import sys
 from typing import Any
 
-from . import cell, kernel, rehearsal, rooms, wire
+from . import birth, entry, kernel, rehearsal, rooms, wire
+from .cell import Cell
 from .networks import Networks
-
-_NAMESPACES = kernel.NEWUSER | kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS
 
 
 class Keeper:
@@ -27,7 +26,7 @@ class Keeper:
         self._config["export"] = fds[0] if fds else None
         self._networks = Networks()
         self._cells: dict[int, tuple[int, int]] = {}
-        self._kind: type[cell.Cell] = cell.Cell
+        self._kind: type[Cell] = Cell
         rooms.prepare(rooms.Plan(*self._config["plan"]))
 
     def serve(self) -> None:
@@ -63,10 +62,10 @@ class Keeper:
         sock = socket.socket(fileno=fds[0])
         inherited: int | None = fds[1] if len(fds) > 1 else None
         network = self._networks.take()
-        pid = kernel.clone(_NAMESPACES | (kernel.NEWNET if "network" in self._config["left_open"] else 0))
+        pid = kernel.clone(entry.namespaces(self._config))
         if pid == 0:
             self._control.close()
-            cell.main(self._kind, sock, {**self._config, "cwd": head["cwd"]}, self._filter, inherited)
+            birth.live(self._kind, sock, {**self._config, "cwd": head["cwd"]}, self._filter, inherited)
         self._cells[head["cell"]] = pid, network
         sock.close()
         if inherited is not None:

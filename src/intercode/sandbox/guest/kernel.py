@@ -81,6 +81,11 @@ def ignore(number: int) -> None:
     _libc.signal(number, ctypes.c_void_p(1))
 
 
+def processor() -> int:
+    """The one that this process is running on."""
+    return _check(_libc.sched_getcpu(), "sched_getcpu")
+
+
 def die_with_parent() -> None:
     _check(_libc.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0), "prctl(PDEATHSIG)")
 

@@ -1,0 +1,37 @@
+"""How a cell comes to life, right after `clone`: it moves in, starts the agent's first processes, and serves.
+
+All are born on one processor, since the kernel would move each new program to the idlest one, and a pair that wakes each other
+across processors is slow until it finds together again: the first steps of an episode took twice as long. Then all may go
+wherever the keeper may.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from . import entry, kernel, wire
+from .cell import Cell, Config
+
+
+def live(kind: type[Cell], sock: socket.socket, config: Config, filter_program: bytes, inherited: int | None) -> None:
+    """Never returns."""
+    try:
+        cell = _begin(kind, sock, config, filter_program, inherited)
+        wire.send(sock, {"ready": True})
+    except Exception as error:
+        wire.send(sock, {"failed": f"{type(error).__name__}: {error}"})
+        os._exit(1)
+    try:
+        cell.serve()
+    finally:
+        os._exit(0)
+
+
+def _begin(kind: type[Cell], sock: socket.socket, config: Config, filter_program: bytes, inherited: int | None) -> Cell:
+    everywhere = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {kernel.processor()})
+    cell = kind(sock, config, entry.move_in(config, filter_program, inherited))
+    for pid in (0, *cell.first_processes):
+        os.sched_setaffinity(pid, everywhere)
+    return cell
