@@ -199,6 +199,11 @@ if os.fork() == 0:
 os.wait()
 """)
 
+_BUFFERS = _python("""
+sock = socket.socket(socket.AF_UNIX)
+for option in (socket.SO_SNDBUF, socket.SO_RCVBUF): sock.setsockopt(socket.SOL_SOCKET, option, 1 << 22)
+breach(max(sock.getsockopt(socket.SOL_SOCKET, option) for option in (socket.SO_SNDBUF, socket.SO_RCVBUF)) > 212_992)
+""")
 _REWRITE = r"""
 while read -r range may _; do
     if [[ $may = r-xp ]]; then
@@ -228,6 +233,7 @@ breach(child > 0)"""), calls=_calls("clone"), doors=frozenset({"userns"})),
     Attack("userfaultfd", _python("breach(call(323, 282, 1) >= 0)"), calls=_calls("userfaultfd"), offered=False),
     Attack("a vsock to the hypervisor", _python("socket.socket(40, socket.SOCK_STREAM); breach(True)"), calls=_calls("socket"), offered=False),
     Attack("a packet socket", _python("socket.socket(17, socket.SOCK_RAW); breach(True)"), calls=_calls("socket"), doors=_CAPABLE | {"network"}),
+    Attack("larger buffers than are counted", _BUFFERS, calls=_calls("setsockopt")),
     Attack("typing into a terminal", _STUFF_TERMINAL, calls=_calls("ioctl"), offered=False),
     Attack("renaming the machine", _python("breach(libc.sethostname(b'x', 1) == 0)"), calls=_calls("sethostname"), doors=_CAPABLE),
 ]  # fmt: skip

@@ -27,6 +27,18 @@ with socket.socket(type=socket.SOCK_DGRAM) as sock:
     except OSError:
         pass
 """
+LABEL = """
+import socket, struct
+sock = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+address = b"\\x20\\x01" + b"a message".ljust(14)
+IPV6_FLOWLABEL_MGR, GET, CREATE, ANY = 32, 0, 1, 255
+request = address + struct.pack("!I", 0x101) + struct.pack("BBHHHI", GET, ANY, CREATE, 60, 60, 0)
+sock.setsockopt(socket.IPPROTO_IPV6, IPV6_FLOWLABEL_MGR, request)
+"""
+ROUTE = """
+import socket
+socket.socket(socket.AF_INET6, socket.SOCK_DGRAM).connect(("::1", 9))
+"""
 IN_FLIGHT = """
 import array, os, socket
 left, right = socket.socketpair()
@@ -65,7 +77,9 @@ def test_one_in_which_nothing_happened_is_lent_again(sandbox: LocalSandbox, scri
     assert names[0] != names[1], "the old episode dies while the new one begins"
 
 
-@pytest.mark.parametrize("script", [TALK, REFUSED, UNREACHABLE], ids=["talk", "refused", "unreachable"])
+@pytest.mark.parametrize(
+    "script", [TALK, REFUSED, UNREACHABLE, LABEL, ROUTE], ids=["talk", "refused", "unreachable", "label", "route"]
+)
 def test_one_that_was_used_is_not(sandbox: LocalSandbox, script: str) -> None:
     names = over_resets(sandbox, script)
     assert names[0] not in names[1:]

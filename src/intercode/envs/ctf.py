@@ -191,7 +191,9 @@ def _playable(
     kept = [_described(task, challenges[task.id]) for task in tasks if task.id not in left_out]
     if not kept:
         first, why = next(iter(left_out.items()))
-        raise UsageError(f"no task can be played as it is (task {first} {why}); give their files with --assets, or ask for all")
+        raise UsageError(
+            f"no task can be played as it is (task {first} {why}); give their files with --assets, or play all with --all"
+        )
     return kept, left_out
 
 

@@ -15,13 +15,14 @@ from errno import EAFNOSUPPORT, ENOSYS, EPERM
 from intercode.errors import SandboxUnavailable
 
 _LOAD, _JEQ, _JSET, _JGE, _RET = 0x20, 0x15, 0x45, 0x35, 0x06
-_NR, _ARCH, _ARG0, _ARG1 = 0, 4, 16, 24
+_NR, _ARCH, _ARG0, _ARG1, _ARG2 = 0, 4, 16, 24, 32
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _X32 = 0x40000000
 
 _NEW_NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 _FAMILIES = (1, 2, 10, 16)  # unix, inet, inet6, netlink
 _TERMINAL_INJECTION = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
+_SOL_SOCKET, _BUFFERS = 1, (7, 8, 32, 33)  # SO_SNDBUF, SO_RCVBUF and those of the privileged: a wish, which is not granted
 
 # name: (x86_64, aarch64); None where the architecture lacks it
 _Numbers = dict[str, tuple[int | None, int | None]]
@@ -53,6 +54,7 @@ _CLONE = (56, 220)
 _SOCKET = (41, 198)
 _IOCTL = (16, 29)
 _PRLIMIT = (302, 261)
+_SETSOCKOPT = (54, 208)
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 
 
@@ -96,8 +98,11 @@ def _with_arguments(column: int, leave_out: frozenset[str]) -> list[_Step]:
     requests = [step for request in _TERMINAL_INJECTION for step in _when(request, [_refuse(EPERM)])]
     ioctl = [(_LOAD, 0, 0, _ARG1), *requests, allow]
     prlimit = [(_LOAD, 0, 0, _ARG0), (_JEQ, 1, 0, 0), _refuse(EPERM), allow]  # one's own limits alone
+    wishes = [step for option in _BUFFERS for step in _when(option, [_refuse(0)])]
+    setsockopt = [(_LOAD, 0, 0, _ARG1), (_JEQ, 1, 0, _SOL_SOCKET), allow, (_LOAD, 0, 0, _ARG2), *wishes, allow]
     blocks = {
         "clone": (_CLONE, clone), "socket": (_SOCKET, socket), "ioctl": (_IOCTL, ioctl), "prlimit64": (_PRLIMIT, prlimit),
+        "setsockopt": (_SETSOCKOPT, setsockopt),
     }  # fmt: skip
     kept = [(numbers[column], block) for name, (numbers, block) in blocks.items() if name not in leave_out]
     return [step for number, block in kept for step in _when(number, block)]

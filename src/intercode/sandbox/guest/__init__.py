@@ -2,7 +2,7 @@
 
     host ══ control ══► keeper (pid 1 of the wall)         keeper.py   makes cells, ends cells
       ║                    │ clone, one per episode
-      ╚═══ cell socket ═══ cell (pid 1 of the episode)     cell.py     answers exec, read, write, diff, snapshot
+      ╚═══ cell socket ═══ cell (one for each episode)     cell.py     answers exec, read, write, diff, snapshot
                               │                            shell.py    how an action runs and ends
                               └── bash ── what the agent starts
 

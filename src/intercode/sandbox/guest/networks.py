@@ -2,8 +2,9 @@
 
 Making one and taking it down costs a tenth of a reset, so one in which nothing has happened is lent again. It is looked at when
 all processes that had it are gone: the kernel counts whatever happens there (packets, connections, refusals), and its counters
-must stand as they did at first; nor may a Unix socket be on its way in another that nobody can receive any more. Nothing else
-outlives the processes, and none of them may configure anything.
+must stand as they did at first. Nor may there be anything left that outlives a socket: a Unix socket on its way in another that
+nobody can receive any more, a flow label of IPv6 (which lingers for a minute), a route that was looked up. No process inside
+may configure anything.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 
 from . import kernel
 
-_COUNTERS = ("dev", "snmp", "snmp6", "netstat", "unix")
+_TRACES = ("dev", "snmp", "snmp6", "netstat", "unix", "ip6_flowlabel", "rt6_stats")
 
 
 class Networks:
@@ -33,7 +34,7 @@ class Networks:
     def give_back(self, network: int) -> None:
         """Nobody is left in it."""
         kernel.enter(network, kernel.NEWNET)
-        if _counters() == self._silence:
+        if _traces() == self._silence:
             self._idle.append(network)
         else:
             os.close(network)
@@ -42,12 +43,12 @@ class Networks:
         kernel.unshare(kernel.NEWNET)
         kernel.raise_loopback()
         if self._silence is None:
-            self._silence = _counters()
+            self._silence = _traces()
         return os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
 
 
-def _counters() -> bytes:
-    return b"".join(_read(f"/proc/self/net/{name}") for name in _COUNTERS)
+def _traces() -> bytes:
+    return b"".join(_read(f"/proc/self/net/{name}") for name in _TRACES)
 
 
 def _read(path: str) -> bytes:
