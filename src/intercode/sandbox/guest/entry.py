@@ -98,8 +98,8 @@ def _bound(config: Config) -> None:
     """What holds for this process and, from here on, for all that it starts."""
     if "capabilities" not in config["left_open"]:
         kernel.bound_capabilities()
-    for name, value in config["rlimits"].items():
-        _limit(getattr(resource, "RLIMIT_" + name), value + (_OWN_PROCESSES if name == "NPROC" else 0))
+    limits = config["rlimits"]
+    limit({**limits, "NPROC": limits["NPROC"] + _OWN_PROCESSES} if "NPROC" in limits else limits)
 
 
 def _lock(config: Config, filter_program: bytes, kept: tuple[int, ...]) -> None:
@@ -115,11 +115,13 @@ def give_up_rights(config: Config) -> None:
         kernel.drop_capabilities(())
 
 
-def _limit(number: int, value: int) -> None:
-    """At most what this machine's owner allows."""
-    _, most = resource.getrlimit(number)
-    value = value if most == resource.RLIM_INFINITY else min(value, most)
-    resource.setrlimit(number, (value, value))
+def limit(limits: dict[str, int]) -> None:
+    """This process and all that it starts, by the names of rlimits; at most what the machine or the container allows."""
+    for name, value in limits.items():
+        number = getattr(resource, "RLIMIT_" + name)
+        _, most = resource.getrlimit(number)
+        value = value if most == resource.RLIM_INFINITY else min(value, most)
+        resource.setrlimit(number, (value, value))
 
 
 def _write(path: str, text: str) -> None:

@@ -12,7 +12,6 @@ starve it, which ends the container: the agent's fault.
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import socket
 from typing import Any, cast
@@ -176,15 +175,6 @@ def _lacks_shell(path: str) -> bool:
     return not found
 
 
-def _bound(limits: dict[str, int]) -> None:
-    """What holds for this process and all that it starts; at most what the container allows."""
-    for name, value in limits.items():
-        number = getattr(resource, "RLIMIT_" + name)
-        _, most = resource.getrlimit(number)
-        value = value if most == resource.RLIM_INFINITY else min(value, most)
-        resource.setrlimit(number, (value, value))
-
-
 def _hide() -> None:
     kernel.hide()
     with open("/proc/self/comm", "w") as name:
@@ -215,7 +205,7 @@ def main() -> None:
     if _lacks_shell(config["env"].get("PATH", os.defpath)):
         wire.send(sock, {"shell": False})
         return
-    _bound(config["rlimits"])
+    entry.limit(config["rlimits"])
     _hide()
     kernel.install_filter(filter_program)
     _use_up(_FIRST_NUMBER)
