@@ -117,6 +117,10 @@ class Workshop:
         other._clean = not live
         return other
 
+    def outlive_twins(self) -> None:
+        """Returns when nothing lives of those that were closed: the wall ends cells before it makes the next one."""
+        self.agent.beside().close()
+
     def close(self) -> None:
         _end(self.agent)
         _end(self._aside)

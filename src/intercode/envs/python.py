@@ -208,17 +208,20 @@ class PythonEnv(InterCodeEnv):
         return self.protocol == "paper" or self._submitted_times + 1 < self._submits_allowed
 
     def _unseen(self, suite: Suite, name: str | None, text: str | None) -> Sequence[Result]:
-        """The hidden tests; while the agent may go on, in a copy of the episode, with which goes what its code noted down."""
+        """The hidden tests; while the agent may go on, in a copy of the episode, with which goes what its code noted down.
+        The session stands still meanwhile: what the two share, as locks on the template's files, would tell it."""
         asked = [test for test in suite.tests if test.hidden]
         if not asked or not self._goes_on:
             return self._graded(suite, name, text, hidden=True)
         try:
-            twin = self.fork(replay=True)
+            with closing(self.fork(replay=True)) as twin, self._shop.agent.still():
+                results = twin._graded(suite, name, text, hidden=True)
+                twin.close()
+                self._shop.outlive_twins()
+                return results
         except ForkError as error:
             self._uncopied = f"Not judged: before the last submission, hidden tests need a copy of the session: {error}."
             return [Result(test, False, self._uncopied) for test in asked]
-        with closing(twin):
-            return twin._graded(suite, name, text, hidden=True)
 
     def _gold_results(self, suite: Suite) -> Sequence[Result]:
         chosen = replace(suite, tests=tuple(test for test in suite.tests if not test.hidden))
