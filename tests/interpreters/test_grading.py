@@ -359,4 +359,4 @@ def test_what_an_agent_says_of_itself_is_taken_with_care(python: LocalSandbox, r
     assert (found.defined, found.last, found.callable, found.takes) == (("one", "Two"), "Two", True, (1, -1))
     assert not grader.about(python, "three").callable
     python.exec("import inspect\ninspect.signature = lambda f: (_ for _ in ()).throw(SystemExit)")
-    assert grader.about(python, "one").defined == ()
+    assert grader.about(python, "one") is None

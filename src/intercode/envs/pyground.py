@@ -65,7 +65,7 @@ class Workshop:
         self._clean = False
         return self.agent.exec(action)
 
-    def about(self, name: str, method: str = "") -> About:
+    def about(self, name: str, method: str = "") -> About | None:
         self._clean = False
         return self._grader.about(self.agent, name, method)
 

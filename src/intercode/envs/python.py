@@ -148,6 +148,8 @@ class PythonEnv(InterCodeEnv):
         if not word.isidentifier():
             return f"A submission is a name alone, as in `submit {suite.entry or 'main'}`; {word!r} is none."
         about = self._shop.about(word, suite.method)
+        if about is None:
+            return f"The interpreter did not answer whether there is a function or class {word}."
         if not about.callable:
             return f"There is no function or class {word}{_listed(about.defined)}."
         if suite.program or about.takes is None or suite.takes is None:
@@ -194,9 +196,10 @@ class PythonEnv(InterCodeEnv):
         if suite.program:
             return None, self._last or None
         for name in (suite.name, SOLUTION) if suite.method else (suite.name,):
-            if (about := self._shop.about(name)).callable:
+            about = self._shop.about(name)
+            if about and about.callable:
                 return name, None
-        return about.last or None, None
+        return (about and about.last) or None, None
 
     def _graded(self, suite: Suite, name: str | None, text: str | None, *, hidden: bool) -> Sequence[Result]:
         chosen = tuple(test for test in suite.tests if test.hidden is hidden)
