@@ -123,6 +123,16 @@ def test_a_name_that_is_not_there_is_told_and_costs_a_turn_only(make: Make) -> N
     assert env.step("submit f")[1] == 1
 
 
+def test_an_interpreter_that_does_not_answer_is_told_and_costs_a_turn_only(make: Make) -> None:
+    env = start(make(), "double")
+    env.step("import os\nfork = os.fork\ndef refuse(): raise OSError\nos.fork = refuse\ndef f(n): return n * 2")
+    observation, _, terminated, _, info = env.step("submit f")
+    assert "did not answer" in observation
+    assert (terminated, "score" in info) == (False, False)
+    env.step("os.fork = fork")
+    assert env.step("submit f")[1] == 1
+
+
 @pytest.mark.parametrize("name", [r"'\\ud800'", "'a' * 100_000"])
 def test_what_is_told_of_the_agents_names_is_an_observation_like_others(make: Make, name: str) -> None:
     env = make()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import intercode
+from intercode.sandbox.local import LocalSandbox
 
 TASK = {
     "query": "Square n.",
@@ -47,7 +48,7 @@ def test_it_is_gone_before_the_next_submission(make: Callable[..., Any], place: 
     with closing(make(submits=2)) as env:
         env.reset(seed=0)
         env.step(f"{keep}\n{KEEP}")
-        assert env.step("submit f")[0] == "Wrong. 1 more may be submitted."
+        assert env.step("submit f")[0].startswith("Not judged" if place == "a pipe" else "Wrong. 1 more")
         assert "77" not in env.step(look)[0]
         env.step("def f(n): return n * n")
         assert env.step("submit f")[1] == 1.0
@@ -90,8 +91,90 @@ def test_a_session_without_a_copy_is_told_and_judged_at_its_last_submission(make
 def test_a_right_submission_before_the_last_counts(make: Callable[..., Any]) -> None:
     with closing(make(submits=2)) as env:
         env.reset(seed=0)
-        env.step(
-            "import subprocess\ng, job = (n for n in range(3)), subprocess.Popen(['sleep', '60'])\nsquare = lambda n: n * n"
-        )
+        env.step("g = (n for n in range(3))\nsquare = lambda n: n * n")
         env.step("from functools import lru_cache\n@lru_cache\ndef f(n): return square(n)")
         assert env.step("submit f")[1:3] == (1.0, True)
+
+
+LOCKS = """
+import ctypes, fcntl, os, signal, struct, threading, time
+path, form, seen, g = "/usr/bin/env", "hhqqi4x", [], (n for n in range(3))
+def f(n):
+    if n == 2: return 4
+    fcntl.fcntl(os.open(path, os.O_RDONLY), fcntl.F_SETLK, struct.pack(form, fcntl.F_RDLCK, 0, 1000 + n, 1, 0))
+    time.sleep(1)
+def look(*_):
+    fd = os.open(path, os.O_RDONLY)
+    found = fcntl.fcntl(fd, fcntl.F_GETLK, struct.pack(form, fcntl.F_WRLCK, 0, 1000, 0, 0))
+    os.close(fd)
+    kind, _, start, *_ = struct.unpack(form, found)
+    if kind != fcntl.F_UNLCK: seen.append(start - 1000)
+def watch():
+    while not seen:
+        look()
+        time.sleep(0.01)
+"""
+FOLLOW = """
+if os.fork() == 0:
+    for fd in (0, 1, 2, 200): os.dup2(os.open(os.devnull, os.O_RDWR), fd)
+    watch()
+    open("/tmp/seen", "w").write(str(seen))
+    os._exit(0)
+"""
+WATCHERS = {
+    "a job": (FOLLOW, "open('/tmp/seen').read()"),
+    "a thread": ("threading.Thread(target=watch, daemon=True).start()", "seen"),
+    "a timer": ("signal.signal(signal.SIGALRM, look)\n_ = signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)", "seen"),
+    "a timer beside a live copy": (
+        "del g\nsignal.signal(signal.SIGALRM, look)\n_ = signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)",
+        "seen",
+    ),
+    "a watched file": (
+        """
+libc = ctypes.CDLL(None)
+watched = libc.inotify_init1(os.O_NONBLOCK)
+_ = libc.inotify_add_watch(watched, b"/usr/bin/tac", 0x20)
+def f(n):
+    if n == 2: return 4
+    if n == 77: os.close(os.open("/usr/bin/tac", os.O_RDONLY))
+""",
+        "70 + 7 if os.read(watched, 4096) else 0",
+    ),
+}
+each_watcher = pytest.mark.parametrize("watcher", WATCHERS)
+
+
+@each_watcher
+def test_who_looks_on_from_the_session_sees_nothing(make: Callable[..., Any], watcher: str) -> None:
+    start, look = WATCHERS[watcher]
+    with closing(make(submits=2)) as env:
+        env.reset(seed=0)
+        assert "Error" not in env.step(LOCKS + start)[0]
+        assert "1 more may be submitted" in env.step("submit f")[0]
+        assert "77" not in env.step(look)[0]
+        env.step("def f(n): return n * n")
+        assert env.step("submit f")[1] == 1.0
+
+
+@each_watcher
+def test_who_looks_on_would_see_it_if_the_session_went_on(
+    make: Callable[..., Any], watcher: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LocalSandbox, "still", nullcontext)
+    start, look = WATCHERS[watcher]
+    with closing(make(submits=2)) as env:
+        env.reset(seed=0)
+        env.step(LOCKS + start)
+        env.step("submit f")
+        assert "77" in env.step(look)[0]
+
+
+def test_a_session_with_a_job_is_told_and_judged_at_its_last_submission(make: Callable[..., Any]) -> None:
+    with closing(make(submits=2)) as env:
+        env.reset(seed=0)
+        env.step("import subprocess\njob = subprocess.Popen(['sleep', '60'])\ndef f(n): return n * n")
+        observation, reward, terminated, *_ = env.step("submit f")
+        assert observation.startswith("Not judged")
+        assert "(sleep)" in observation
+        assert (reward, terminated) == (0.0, False)
+        assert env.step("submit f")[1] == 1.0

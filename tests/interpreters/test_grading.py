@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -104,6 +105,7 @@ HARMFUL = [
     "raise ValueError(10 ** 5000)",
     "raise type('E' * 100_000, (ValueError,), {})",
     "deep = []\n    for _ in range(9999): deep = [deep]\n    raise ValueError(deep)",
+    "raise type('M', (type,), {'__name__': 'a\\x00b'})('E', (ValueError,), {})()",
     "raise type('M', (type,), {'__mro__': property(lambda c: 1 / 0)})('E', (ValueError,), {})",
 ]
 
@@ -114,6 +116,39 @@ def test_an_exception_that_would_harm_fails_and_the_next_test_does_not(grade: Gr
     found = grade(f"def f(x):\n    if x == 2: return 2\n    {raised}", "f", tests=tests)
     assert passed(found) == [False, True]
     assert len(found[0].why) < 3000
+
+
+FORGED = [
+    {"value": None, "changed": {"7": 1}},
+    {"value": None, "changed": {"x": 1}},
+    {"value": None, "changed": 5},
+    {"value": None, "changed": {"0": ["d", ["l"], 1]}},
+    {"value": ["?"]},
+    {"raised": ["ValueError"]},
+    {"raised": 5},
+    {"raised": ["ValueError", "a\0b", "", None]},
+    {"neither": 1},
+    ["value"],
+    5,
+]
+
+
+@pytest.mark.parametrize("reply", FORGED, ids=json.dumps)
+def test_a_forged_answer_fails_and_raises_nothing_in_the_test(grade: Grade, reply: Any) -> None:
+    code = f"""
+import os, struct
+def f(xs):
+    body = {json.dumps(reply).encode()!r}
+    for fd in os.listdir('/proc/self/fd'):
+        try:
+            if os.readlink('/proc/self/fd/' + fd).startswith('socket'):
+                os.write(int(fd), struct.pack('!I', len(body)) + body)
+        except OSError: pass
+    os._exit(0)
+"""
+    (result,) = grade(code, "f", tests=["try:\n    it([1])\nexcept Exception:\n    pass\nelse:\n    assert False"])
+    assert not result.passed
+    assert result.why.startswith("Failed: the answer is not plain")
 
 
 def test_arguments_changed_in_place_come_back_changed(grade: Grade) -> None:
@@ -324,4 +359,4 @@ def test_what_an_agent_says_of_itself_is_taken_with_care(python: LocalSandbox, r
     assert (found.defined, found.last, found.callable, found.takes) == (("one", "Two"), "Two", True, (1, -1))
     assert not grader.about(python, "three").callable
     python.exec("import inspect\ninspect.signature = lambda f: (_ for _ in ()).throw(SystemExit)")
-    assert grader.about(python, "one").defined == ()
+    assert grader.about(python, "one") is None

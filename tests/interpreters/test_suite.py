@@ -103,6 +103,8 @@ def test_a_setup_may_use_the_answer_for_its_tests() -> None:
         ({"tests": ["assert f("]}, "no Python"),
         ({"cases": {"inputs": [1], "outputs": []}}, "pairs"),
         ({"input_output": "{"}, "pairs"),
+        ({"cases": {"inputs": {"1": 1}, "outputs": ["2"]}}, "pairs.*`inputs` is"),
+        ({"cases": {"inputs": ["1"], "outputs": "2"}}, "pairs.*`outputs` is"),
     ],
 )
 def test_a_record_without_usable_tests_is_the_datas_fault(record: dict[str, Any], complaint: str) -> None:
@@ -139,6 +141,12 @@ def test_blanks_at_the_ends_of_lines_and_empty_lines_around_do_not_count(printed
         {"tests": ["assert f(1) == 2"], "hidden": True},
         {"tests": ["assert f(1) == 2"], "test_setup_code": ["import math"]},
         {"cases": {"inputs": ["1"], "outputs": ["2"]}, "input_output": "{bad"},
+        {"tests": ["assert f(1) == 2"], "name": ["f"]},
+        {"tests": ["assert f(1) == 2"], "name": 5},
+        {"script": ["print(f(1))"], "expected": "2"},
+        {"script": "print(f(1))", "expected": ["2"]},
+        {"tests": ["assert f(1) == 2"], "hidden_script": 5},
+        {"cases": {"fn_name": ["f"], "inputs": [[1]], "outputs": [2]}},
     ],
 )
 def test_tests_in_no_known_form_are_the_datas_fault(record: dict[str, Any]) -> None:

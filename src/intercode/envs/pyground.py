@@ -65,7 +65,7 @@ class Workshop:
         self._clean = False
         return self.agent.exec(action)
 
-    def about(self, name: str, method: str = "") -> About:
+    def about(self, name: str, method: str = "") -> About | None:
         self._clean = False
         return self._grader.about(self.agent, name, method)
 
@@ -116,6 +116,10 @@ class Workshop:
         other._furnish(self.agent.fork() if live else self.ground.make())
         other._clean = not live
         return other
+
+    def outlive_twins(self) -> None:
+        """Returns when nothing lives of those that were closed: the wall ends cells before it makes the next one."""
+        self.agent.beside().close()
 
     def close(self) -> None:
         _end(self.agent)

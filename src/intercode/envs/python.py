@@ -148,6 +148,8 @@ class PythonEnv(InterCodeEnv):
         if not word.isidentifier():
             return f"A submission is a name alone, as in `submit {suite.entry or 'main'}`; {word!r} is none."
         about = self._shop.about(word, suite.method)
+        if about is None:
+            return f"The interpreter did not answer whether there is a function or class {word}."
         if not about.callable:
             return f"There is no function or class {word}{_listed(about.defined)}."
         if suite.program or about.takes is None or suite.takes is None:
@@ -194,9 +196,10 @@ class PythonEnv(InterCodeEnv):
         if suite.program:
             return None, self._last or None
         for name in (suite.name, SOLUTION) if suite.method else (suite.name,):
-            if (about := self._shop.about(name)).callable:
+            about = self._shop.about(name)
+            if about and about.callable:
                 return name, None
-        return about.last or None, None
+        return (about and about.last) or None, None
 
     def _graded(self, suite: Suite, name: str | None, text: str | None, *, hidden: bool) -> Sequence[Result]:
         chosen = tuple(test for test in suite.tests if test.hidden is hidden)
@@ -208,17 +211,20 @@ class PythonEnv(InterCodeEnv):
         return self.protocol == "paper" or self._submitted_times + 1 < self._submits_allowed
 
     def _unseen(self, suite: Suite, name: str | None, text: str | None) -> Sequence[Result]:
-        """The hidden tests; while the agent may go on, in a copy of the episode, with which goes what its code noted down."""
+        """The hidden tests; while the agent may go on, in a copy of the episode, with which goes what its code noted down.
+        The session stands still meanwhile: what the two share, as locks on the template's files, would tell it."""
         asked = [test for test in suite.tests if test.hidden]
         if not asked or not self._goes_on:
             return self._graded(suite, name, text, hidden=True)
         try:
-            twin = self.fork(replay=True)
+            with closing(self.fork(replay=True)) as twin, self._shop.agent.still():
+                results = twin._graded(suite, name, text, hidden=True)
+                twin.close()
+                self._shop.outlive_twins()
+                return results
         except ForkError as error:
             self._uncopied = f"Not judged: before the last submission, hidden tests need a copy of the session: {error}."
             return [Result(test, False, self._uncopied) for test in asked]
-        with closing(twin):
-            return twin._graded(suite, name, text, hidden=True)
 
     def _gold_results(self, suite: Suite) -> Sequence[Result]:
         chosen = replace(suite, tests=tuple(test for test in suite.tests if not test.hidden))

@@ -57,11 +57,12 @@ class Grader:
         self.sandbox, self._seconds = sandbox, seconds
         self._referee: socket.socket | None = None
 
-    def about(self, agent: LocalSandbox, name: str = "", method: str = "") -> About:
+    def about(self, agent: LocalSandbox, name: str = "", method: str = "") -> About | None:
+        """None where the interpreter does not answer, as one that cannot fork."""
         with agent.branch() as line:
             reply = self._asked(line, {"role": "about", "name": name, "method": method})
         agent.end_branch()
-        return _about(reply) if reply else About()
+        return _about(reply) if reply else None
 
     def grade(self, agent: LocalSandbox, suite: Suite, *, name: str | None, text: str | None = None) -> list[Result]:
         """Each test of the suite in order, with the agent's `name` for the suite's; a program may be given as `text`."""

@@ -92,10 +92,10 @@ def _suite(task: Task) -> Suite:
     if not tests:
         raise DataError(f"task {task.id} has no tests; give it `tests`, `cases` or `script`")
     gold = _parsed(task.gold)
-    setup = record.get("test_setup_code") or ""
+    setup = _text_of(record, "test_setup_code", task)
     asserted = [test.text for test in tests if test.kind == "assert"]
-    method = _fn_name(record)
-    name = str(record.get("name") or method or _name(gold, asserted))
+    method = _fn_name(record, task)
+    name = _text_of(record, "name", task) or method or _name(gold, asserted)
     before = tuple(text for text in (_AGREES if method else "", _imports(gold), setup) if text.strip())
     free = _free("\n".join([*before, *asserted]), task)
     entry = SOLUTION if method and _only_a_class(gold, name) else name
@@ -108,8 +108,18 @@ def _tests(record: Mapping[str, Any], task: Task) -> Iterator[Test]:
             yield Test("assert", hidden, text)
         cases = record.get(f"{prefix}cases") or ({} if hidden else record.get("input_output")) or {}
         yield from _cases(cases, hidden, task)
-        if script := record.get(f"{prefix}script"):
-            yield Test("script", hidden, str(script), expected=str(record.get(f"{prefix}expected", "")))
+        if script := _text_of(record, f"{prefix}script", task):
+            yield Test("script", hidden, script, expected=_text_of(record, f"{prefix}expected", task))
+
+
+def _text_of(record: Mapping[str, Any], field: str, task: Task) -> str:
+    """Empty where the record has none."""
+    value = record.get(field)
+    if value is not None and not isinstance(value, str):
+        raise DataError(
+            f"task {task.id}: its tests are in no form that is known: `{field}` is {value!r:.60}; a text is expected"
+        )
+    return value or ""
 
 
 def _asserts(texts: Any, task: Task) -> list[str]:
@@ -121,7 +131,7 @@ def _asserts(texts: Any, task: Task) -> list[str]:
 def _cases(cases: Any, hidden: bool, task: Task) -> Iterator[Test]:
     try:
         found = _read(cases) if isinstance(cases, str) else cases
-        pairs = list(zip(found.get("inputs", ()), found.get("outputs", ()), strict=True))
+        pairs = list(zip(*(_list_of(found, field) for field in ("inputs", "outputs")), strict=True))
     except (ValueError, AttributeError, TypeError) as error:
         raise DataError(f"task {task.id}: its cases are not pairs of inputs and outputs ({error})") from error
     for given, expected in pairs:
@@ -129,6 +139,13 @@ def _cases(cases: Any, hidden: bool, task: Task) -> Iterator[Test]:
             yield Test("assert", hidden, f"assert _agrees({name}(*{_listed(given)!r}), {expected!r})")
         else:
             yield Test("program", hidden, stdin=_text(given), expected=_text(expected))
+
+
+def _list_of(cases: Mapping[str, Any], field: str) -> list[Any]:
+    value = cases.get(field, [])
+    if not isinstance(value, list):
+        raise TypeError(f"`{field}` is {value!r:.60}; a list is expected")
+    return value
 
 
 def _listed(given: Any) -> list[Any]:
@@ -140,12 +157,12 @@ def _text(value: Any) -> str:
     return "\n".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _fn_name(record: Mapping[str, Any]) -> str:
+def _fn_name(record: Mapping[str, Any], task: Task) -> str:
     for field in ("cases", "input_output", "hidden_cases"):
         found = record.get(field)
         found = _read(found) if isinstance(found, str) and found.strip() else found
         if isinstance(found, dict) and found.get("fn_name"):
-            return str(found["fn_name"])
+            return _text_of(found, "fn_name", task)
     return ""
 
 

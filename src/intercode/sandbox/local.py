@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
@@ -77,6 +77,17 @@ class LocalSandbox(GuestSandbox):
 
     def end_branch(self) -> None:
         self._ask({"op": "branch", "end": True})
+
+    @contextlib.contextmanager
+    def still(self) -> Iterator[None]:
+        """The session's interpreter stands still meanwhile. Raises `ForkError` for jobs and descriptors: they look on."""
+        try:
+            reply, _ = self._ask({"op": "hold", "on": True})
+            if reply["blockers"]:
+                raise ForkError("beside a copy may not live on: " + ", ".join(reply["blockers"]) + "; end or close them")
+            yield
+        finally:
+            self._ask({"op": "hold", "on": False})
 
     def beside(self) -> Self:
         """An untouched sandbox in the same wall."""

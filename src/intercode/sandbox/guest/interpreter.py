@@ -179,7 +179,10 @@ def _payload(line: socket.socket, size: int) -> bytes:
 
 
 def _fork(line: socket.socket, fd: int, branch: Branch, interpreter: Interpreter) -> None:
-    if interpreter.fork():
+    try:
+        if interpreter.fork():
+            return
+    except OSError:  # too many processes: who waits for the branch sees its line end
         return
     try:
         own = socket.socket(fileno=fd)

@@ -145,6 +145,21 @@ class PythonCell(Cell):
             jobs |= more
         return [each for each in alive if each.pid not in jobs and each.pid != mine]
 
+    def _op_hold(self, head: dict[str, Any], payload: bytes) -> None:
+        """Stop the interpreter, or let it go on. What could look on all the same is named."""
+        assert isinstance(self._job, Python)
+        processes.kill(self._job.pid, signal.SIGSTOP if head["on"] else signal.SIGCONT)
+        wire.send(self._sock, {"blockers": self._held(self._job) if head["on"] else []})
+
+    def _held(self, job: Python) -> list[str]:
+        """Looked at when it stands still, so that nothing comes afterwards."""
+        until = time.monotonic() + _PATIENCE
+        while not _stands(job.pid):
+            if time.monotonic() > until:
+                return [_SILENT]
+            time.sleep(_LOOK)
+        return self._blockers()
+
     # -- fork -------------------------------------------------------------------------------------------------------
 
     def _op_snapshot(self, head: dict[str, Any], payload: bytes) -> None:
@@ -177,6 +192,11 @@ class PythonCell(Cell):
         said, _ = self._output.take()
         self._output = Output(self._config["output"])
         wire.send(self._sock, {"ok": done and shell.exit_code == 0, "said": said[-1000:].decode(errors="replace")})
+
+
+def _stands(pid: int) -> bool:
+    """Whether a child is stopped with all its threads, or has ended."""
+    return os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _refusal(state: bytes) -> list[str]:

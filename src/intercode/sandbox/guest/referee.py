@@ -35,21 +35,25 @@ class Side:
         given = [plain.encode(each, _number) for each in args]
         options = {name: plain.encode(each, _number) for name, each in named.items()}
         plain.send(self._line, {"ask": {"op": op, "on": on, "args": given, "named": options}})
-        reply = plain.receive(self._line)
-        if not isinstance(reply, dict) or not ("raised" in reply or "value" in reply):
-            raise Failed("the answer is not one")
-        if "raised" in reply:
-            _raise(*reply["raised"])
-        value = self._decoded(reply["value"])
-        for number, content in reply.get("changed", {}).items():
-            _refill(args[int(number)], self._decoded(content))
+        value, error = self._taken_in(plain.receive(self._line), args)
+        if error is not None:
+            raise error
         return value
 
-    def _decoded(self, content: Any) -> Any:
+    def _taken_in(self, reply: Any, args: tuple[Any, ...]) -> tuple[Any, Exception | None]:
+        """What was returned, or raised. The test sees no other exception than that one, whatever the other side made up."""
         try:
-            return plain.decode(content, lambda number: Remote(self, number))
-        except Exception as error:  # whatever the other side made up
+            if "raised" in reply:
+                return None, _made(*reply["raised"])
+            value = self._decoded(reply["value"])
+            for number, content in reply.get("changed", {}).items():
+                _refill(args[int(number)], self._decoded(content))
+        except Exception as error:
             raise Failed(f"the answer is not plain: {type(error).__name__}") from None
+        return value, None
+
+    def _decoded(self, content: Any) -> Any:
+        return plain.decode(content, lambda number: Remote(self, number))
 
 
 class Proxy:
@@ -121,16 +125,16 @@ def _number(value: Any) -> int:
     raise plain.NotPlain(f"a test passes a value of type {type(value).__name__}, which is not plain")
 
 
-def _raise(base: Any, name: Any, words: Any, args: Any) -> NoReturn:
+def _made(base: Any, name: Any, words: Any, args: Any) -> Exception:
     """The agent's exception, if its builtin base is one that can do no harm to the test's own flow."""
     name, words = str(name)[:_NAME], str(words)
     kind = getattr(builtins, base, None) if isinstance(base, str) and base not in _REPLACED else None
     if not (isinstance(kind, type) and issubclass(kind, Exception)):
         raise Failed(f"raised {name}: {words}")
-    raise _made(kind if name == base else type(name, (kind,), {}), words, args)
+    return _filled(kind if name == base else type(name, (kind,), {}), words, args)
 
 
-def _made(kind: type[Exception], words: str, args: Any) -> Exception:
+def _filled(kind: type[Exception], words: str, args: Any) -> Exception:
     for given in (args, ["t", words]):
         try:
             error = kind(*plain.decode(given))
