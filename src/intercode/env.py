@@ -143,7 +143,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     @classmethod
     def prepare(cls, **options: Any) -> Setting:
         """From options as the command line has them to a setting; a subclass names the options that it takes."""
-        raise NotImplementedError(f"{cls.__name__} does not say how it is prepared")
+        raise UsageError(f"{cls.__name__} does not say how it is prepared: it needs a `prepare` of its own")
 
     # -- what a subclass says ---------------------------------------------------------------------------------------
 
@@ -181,7 +181,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     def try_gold(self, task: Task) -> Trial:
         """Execute the gold on an untouched world. The data check compares two of these."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how a gold is tried")
+        raise UsageError(f"{type(self).__name__} does not say how a gold is tried: it needs a `try_gold` of its own")
 
     # -- Gymnasium --------------------------------------------------------------------------------------------------
 
