@@ -25,7 +25,7 @@ done < /proc/1/maps
 (sleep 0.01 &)
 sleep 0.3
 """
-"""Pid 1 is a bash of the agent's own rights: its code is overwritten, and a dead orphan makes it run."""
+"""Pid 1 is a program of the agent's own rights: its code is overwritten, and a dead orphan makes it run."""
 
 
 def wait_until(true: Callable[[], object], seconds: float = 10.0) -> bool:

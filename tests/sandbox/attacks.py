@@ -204,19 +204,9 @@ sock = socket.socket(socket.AF_UNIX)
 for option in (socket.SO_SNDBUF, socket.SO_RCVBUF): sock.setsockopt(socket.SOL_SOCKET, option, 1 << 22)
 breach(max(sock.getsockopt(socket.SOL_SOCKET, option) for option in (socket.SO_SNDBUF, socket.SO_RCVBUF)) > 212_992)
 """)
-_REWRITE = r"""
-while read -r range may _; do
-    if [[ $may = r-xp ]]; then
-        printf '\0' | dd of=/proc/1/mem bs=1 seek=$((16#${range%-*})) conv=notrunc status=none && echo BREACH
-        break
-    fi
-done < /proc/1/maps
-"""
-
 KERNEL = [
     Attack("ptrace", _PTRACE, calls=_calls("ptrace")),
     Attack("reading another process's memory", _VM_READ, calls=_calls("process_vm_readv")),
-    Attack("rewriting pid 1", _REWRITE, doors=frozenset({"anchor"})),
     Attack("limits of pid 1", _python("breach(call(302, 261, 1, 7, (L * 2)(64, 64), None) == 0)"), calls=_calls("prlimit64")),
     Attack("mounting", _python("breach(libc.mount(b'x', b'/mnt', b'tmpfs', L(0), b'') == 0)"), calls=_calls("mount"), doors=_CAPABLE),
     Attack("chroot", _python("breach(libc.chroot(b'/tmp') == 0)"), calls=_calls("chroot"), doors=_CAPABLE),

@@ -3,10 +3,9 @@
     loop: if read(0, …) ≤ 0: exit_group(0)
           kill(-1, SIGKILL)
 
-It is started once an episode, so it is a statically linked ELF file of 164 bytes: a bash takes ten times its 0.1 ms. Nobody may
-read the file, only execute it: so the kernel keeps the process closed to the agent, which has no capabilities (ptrace(2),
-"dumpable"). It is called bash, as the first process of a container often is. Where the processor is another, it is a copy of
-the host's bash.
+It is started once an episode, so it is a statically linked ELF file of 164 bytes: a bash takes ten times its 0.1 ms. It is
+called bash, as the first process of a container often is, and like that one it is open to the agent, whose `find /` must not
+fail at /proc/1. Where the processor is another, it is a copy of the host's bash.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def write(folder: Path) -> None:
     else:
         shutil.copyfile("/bin/bash", path)
     identity().own(path)
-    path.chmod(0o111)
+    path.chmod(0o555)
 
 
 def _elf(code: bytes) -> bytes:

@@ -275,7 +275,7 @@ class Cell:
         self._anchor.kill_all()
         until = time.monotonic() + _LAST_DEATH
         while self._table.all():
-            if time.monotonic() > until:  # the anchor does not get to run
+            if time.monotonic() > until:  # the agent has rewritten the anchor
                 processes.kill(self._anchor.pid)
                 self._perish(by_agent=True)
             time.sleep(_DEATH)

@@ -6,11 +6,10 @@
                                                       └─ spawn ─► the agent's shell and programs (parent: 0, as in docker exec)
 
 The cell itself stays outside of the agent's pid namespace: the agent cannot see, signal or trace it. The anchor has no more
-rights than the agent, which can neither read nor write its memory; should it exit all the same, the kernel ends all the agent's
-processes, and the cell ends with them.
+rights than the agent; if the agent makes it exit, the kernel ends all its processes, and the cell with them.
 
 `left_open` in the configuration names doors that a test leaves open to see an attack succeed (`Weakened`): userns, settings,
-capabilities, anchor (a program that the agent may read), network (one that the agent's root owns).
+capabilities, network (one that the agent's root owns).
 """
 
 from __future__ import annotations
@@ -76,9 +75,8 @@ def move_in(config: Config, filter_program: bytes, inherited: int | None) -> Roo
 
 def _drop_anchor(config: Config, filter_program: bytes) -> Anchor:
     ours, theirs = socket.socketpair()
-    program = _CALLED if "anchor" in config["left_open"] else _ANCHOR
     with theirs:
-        return Anchor(spawn.spawn(lambda: _weigh_anchor(config, filter_program, theirs), program, _CALLED), ours)
+        return Anchor(spawn.spawn(lambda: _weigh_anchor(config, filter_program, theirs), _ANCHOR, _CALLED), ours)
 
 
 def _weigh_anchor(config: Config, filter_program: bytes, line: socket.socket) -> None:
