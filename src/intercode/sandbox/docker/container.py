@@ -27,6 +27,7 @@ from intercode.sandbox import seccomp
 from intercode.sandbox.base import MIB, Limits, Session
 from intercode.sandbox.docker import bundle, leftovers
 from intercode.sandbox.docker.daemon import docker, fault, program
+from intercode.sandbox.docker.images import DockerImage
 from intercode.sandbox.guest import wire
 from intercode.sandbox.wall import rlimits
 
@@ -39,16 +40,12 @@ _containers: weakref.WeakSet[Container] = weakref.WeakSet()
 
 @dataclass(frozen=True)
 class Spec:
-    """All that decides what a container is; equal ones share a pool. `name` is what the user calls the image."""
+    """All that decides what a container is; equal ones share a pool."""
 
-    image: str
-    name: str
+    image: DockerImage
     limits: Limits
     session: Session
     environment: tuple[tuple[str, str], ...]
-    network: str = "none"
-    runtime: str | None = None
-    cpus: float | None = 1.0
 
 
 class Container:
@@ -77,7 +74,7 @@ class Container:
             raise self._stillborn() from None
         if not head.get("shell", True):
             self.close()
-            raise UsageError(f"the image {self.spec.name!r} has no shell: put bash (or sh) into it")
+            raise UsageError(f"the image {self.spec.image.name!r} has no shell: put bash (or sh) into it")
         return self
 
     def ask(self, head: dict[str, Any]) -> dict[str, Any]:
@@ -119,25 +116,25 @@ class Container:
             self._attached.wait(1)
         except subprocess.TimeoutExpired:
             self.close()
-            return SandboxUnavailable(f"a container of {self.spec.name!r} was not ready in {_START:.0f} s")
+            return SandboxUnavailable(f"a container of {self.spec.image.name!r} was not ready in {_START:.0f} s")
         self._errors.seek(0)
         said = self._errors.read(8192).decode(errors="replace")
         self.close()
-        return fault(said, self.spec.name)
+        return fault(said, self.spec.image.name)
 
 
 def _command(spec: Spec, name: str, mounted: Path) -> list[str]:
-    limits = spec.limits
+    image, limits = spec.image, spec.limits
     memory = str(limits.memory + _GUEST_MEMORY)
     argv = [program(), "run", "--rm", "--interactive", "--sig-proxy=false", "--pull", "never", "--log-driver", "none"]
-    argv += ["--name", name, "--label", leftovers.label(), "--hostname", "intercode", "--network", spec.network]
+    argv += ["--name", name, "--label", leftovers.label(), "--hostname", "intercode", "--network", image.network]
     argv += ["--cap-drop", "ALL", *(word for right in _RIGHTS for word in ("--cap-add", right))]
     argv += ["--security-opt", "no-new-privileges", "--user", "0", "--workdir", "/"]
     argv += ["--memory", memory, "--memory-swap", memory, "--pids-limit", str(limits.processes + _GUEST_PROCESSES)]
-    argv += ["--cpus", str(spec.cpus)] if spec.cpus else []
-    argv += ["--runtime", spec.runtime] if spec.runtime else []
+    argv += ["--cpus", str(image.cpus)] if image.cpus else []
+    argv += ["--runtime", image.runtime] if image.runtime else []
     argv += ["--mount", f"type=bind,source={mounted},target={bundle.PLACE},readonly"]
-    return [*argv, "--entrypoint", f"{bundle.PLACE}/loader", spec.image, *bundle.COMMAND]
+    return [*argv, "--entrypoint", f"{bundle.PLACE}/loader", image.id, *bundle.COMMAND]
 
 
 def _config(spec: Spec) -> dict[str, Any]:

@@ -14,17 +14,14 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from intercode.errors import IntercodeError, UsageError
 from intercode.sandbox import template
-from intercode.sandbox.base import Limits, Session
 from intercode.sandbox.build import SETUP_LIMITS, run_setup
-from intercode.sandbox.docker.container import Spec
 from intercode.sandbox.docker.daemon import docker, fault, machine_fault, program
-from intercode.sandbox.wall import ENVIRONMENT
 from intercode.types import Change
 
 Progress = Callable[[str], None]
@@ -36,7 +33,8 @@ _LOG = 15
 
 @dataclass(frozen=True)
 class DockerImage:
-    """`id` is docker's, `digest` names the content that went in, `environment` are the image's own variables."""
+    """`id` is docker's, `name` the user's, `digest` names the content that went in, `environment` are the image's own
+    variables; the rest is how its containers run."""
 
     id: str
     name: str
@@ -45,11 +43,6 @@ class DockerImage:
     network: str = "none"
     runtime: str | None = None
     cpus: float | None = 1.0
-
-    def spec(self, limits: Limits, session: Session, environment: Mapping[str, str] | None) -> Spec:
-        variables = {**ENVIRONMENT, **dict(self.environment)} if environment is None else environment
-        how = (self.network, self.runtime, self.cpus)
-        return Spec(self.id, self.name, limits, session, tuple(sorted(variables.items())), *how)
 
     def files(self, skip: Collection[str] = ()) -> dict[str, Change]:
         from intercode.sandbox.docker.sandbox import DockerSandbox
@@ -123,7 +116,7 @@ def _over(below: DockerImage, content: str, fill: Callable[[str], None], script:
                 run_setup(sandbox, *script)
             docker("commit", "--change", "ENTRYPOINT []", sandbox.container, tag, seconds=600)
     made = _inspect(tag, below.name)
-    return DockerImage(made.id, below.name, digest, made.environment, below.network, below.runtime, below.cpus)
+    return replace(below, id=made.id, digest=digest, environment=made.environment)
 
 
 def _place(container: str, tree: Path) -> None:

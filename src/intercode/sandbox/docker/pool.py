@@ -61,7 +61,7 @@ class Pool:
         try:
             found = self._fresh.get(timeout=_PATIENCE)
         except queue.Empty:
-            raise SandboxUnavailable(f"no container of {self.spec.name!r} was ready in {_PATIENCE:.0f} s") from None
+            raise SandboxUnavailable(f"no container of {self.spec.image.name!r} was ready in {_PATIENCE:.0f} s") from None
         if isinstance(found, Exception):
             raise found
         return found

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple, Self
 from intercode.errors import ForkError, SandboxDied
 from intercode.sandbox.base import Limits, Session
 from intercode.sandbox.docker import pool
-from intercode.sandbox.docker.container import Container
+from intercode.sandbox.docker.container import Container, Spec
 from intercode.sandbox.docker.images import DockerImage
 from intercode.sandbox.line import GuestSandbox
+from intercode.sandbox.wall import ENVIRONMENT
 from intercode.types import Change, ExecResult
 
 
@@ -53,7 +54,8 @@ class DockerSandbox(GuestSandbox):
         environment: Mapping[str, str] | None = None,
     ) -> None:
         limits = limits or Limits()
-        self._enter(pool.join(image.spec(limits, session, environment)), limits, session)
+        variables = {**ENVIRONMENT, **dict(image.environment)} if environment is None else environment
+        self._enter(pool.join(Spec(image, limits, session, tuple(sorted(variables.items())))), limits, session)
 
     def exec(
         self, action: str, *, argv: list[str] | None = None, cwd: str | None = None, timeout: float | None = None
