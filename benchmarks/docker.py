@@ -4,13 +4,11 @@
 
 Each row's two sides take turns, so that they meet the same noise; times are medians. Targets: a step at most
 0.2 × `docker exec`, a fresh sandbox from a warm pool at most 20 ms. Without --image, a small Debian is made by mmdebstrap,
-once. Where there is no docker daemon the script says so and ends.
+once. Where there is no docker daemon the script says so and ends. Exit status 1 if a target is missed.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import subprocess
 import sys
 import tempfile
@@ -19,7 +17,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
-from typing import Any
+
+from measuring.clock import timed
+from measuring.rows import Row, absent, command, finish
 
 from intercode.errors import SandboxUnavailable
 from intercode.sandbox.base import Sandbox
@@ -31,13 +31,6 @@ from intercode.sandbox.template import base
 
 IMAGE = "intercode-bench:base"
 STEP, TOUCH = "ls /", "echo x > /tmp/x"
-_PAUSE = 1.0  # until the pool has a fresh container again
-
-
-def timed(run: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
 
 
 def in_turn(runs: int, *sides: Callable[[], float]) -> list[float]:
@@ -50,18 +43,28 @@ def execute(container: str) -> None:
 
 
 def acquire(make: Callable[[], Sandbox]) -> float:
-    """The pool has had time."""
-    time.sleep(_PAUSE)
-    start = time.perf_counter()
+    started = time.perf_counter()
     with make():
-        return time.perf_counter() - start
+        return time.perf_counter() - started
+
+
+def warm(sandbox: DockerSandbox) -> None:
+    """Wait until its pool has a fresh container."""
+    with sandbox._pool.borrowed():
+        pass
+
+
+def from_warm_pool(here: DockerSandbox, image: DockerImage) -> float:
+    warm(here)
+    return acquire(lambda: DockerSandbox(image))
 
 
 def replaced(sandbox: Sandbox) -> float:
-    """A reset after something was written and scored; the pool has had time."""
+    """A reset after something was written and scored, from a warm pool."""
     sandbox.exec(TOUCH)
     sandbox.diff()
-    time.sleep(_PAUSE)
+    if isinstance(sandbox, DockerSandbox):
+        warm(sandbox)
     return timed(sandbox.reset)
 
 
@@ -75,7 +78,7 @@ def start(image: DockerImage) -> None:
     docker("run", "--rm", "--network", "none", image.id, "true")
 
 
-def measure(image: DockerImage, runs: int) -> Iterator[dict[str, Any]]:
+def measure(image: DockerImage, runs: int) -> Iterator[Row]:
     with ExitStack() as stack:
         here = stack.enter_context(DockerSandbox(image))
         local = stack.enter_context(LocalSandbox(base(None)))
@@ -85,60 +88,53 @@ def measure(image: DockerImage, runs: int) -> Iterator[dict[str, Any]]:
             lambda: timed(lambda: local.exec(STEP)),
         ]
         ours, theirs, beside = in_turn(runs, *steps)
-        yield row("step `ls /`: docker backend, docker exec", ours, theirs)
-        yield row("step `ls /`: docker backend, local backend", ours, beside)
+        yield Row("step `ls /`: docker backend, docker exec", ours, theirs, 0.2)
+        yield Row("step `ls /`: docker backend, local backend", ours, beside)
         few = max(3, runs // 4)
         ours, theirs, beside = in_turn(
             few,
-            lambda: acquire(lambda: DockerSandbox(image)),
+            lambda: from_warm_pool(here, image),
             lambda: timed(lambda: start(image)),
             lambda: acquire(lambda: LocalSandbox(base(None))),
         )
-        yield row("a fresh sandbox: docker backend (warm pool), docker run", ours, theirs)
-        yield row("a fresh sandbox: docker backend (warm pool), local backend", ours, beside)
+        yield Row("a fresh sandbox: docker backend (warm pool), 20 ms", ours, 0.02, 1)
+        yield Row("a fresh sandbox: docker backend (warm pool), docker run", ours, theirs)
+        yield Row("a fresh sandbox: docker backend (warm pool), local backend", ours, beside)
         ours, theirs = in_turn(few, lambda: replaced(here), lambda: replaced(local))
-        yield row("reset after a change: docker backend (warm pool), local backend", ours, theirs)
+        yield Row("reset after a change: docker backend (warm pool), local backend", ours, theirs)
         ours, theirs = in_turn(runs, lambda: renewed(here), lambda: renewed(local))
-        yield row("reset after a look: docker backend, local backend", ours, theirs)
+        yield Row("reset after a look: docker backend, local backend", ours, theirs)
         here.exec(TOUCH)
         local.exec(TOUCH)
         ours, theirs, beside = in_turn(
             runs, lambda: timed(here.diff), lambda: timed(lambda: docker("diff", here.container)), lambda: timed(local.diff)
         )
-        yield row("what has changed: docker backend (with contents), docker diff (names)", ours, theirs)
-        yield row("what has changed: docker backend, local backend", ours, beside)
-
-
-def row(what: str, ours: float, against: float) -> dict[str, Any]:
-    return {"what": what, "ours": ours, "against": against, "ratio": ours / against}
+        yield Row("what has changed: docker backend (with contents), docker diff (names)", ours, theirs)
+        yield Row("what has changed: docker backend, local backend", ours, beside)
 
 
 def debian() -> str:
     if not docker("image", "ls", "--quiet", IMAGE):
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder) / "root.tar"
-            command = ["mmdebstrap", "--quiet", "--variant=minbase", "bookworm", str(root)]
-            subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+            made = ["mmdebstrap", "--quiet", "--variant=minbase", "bookworm", str(root)]
+            subprocess.run(made, check=True, stderr=subprocess.DEVNULL)
             docker("import", "--change", 'CMD ["bash"]', str(root), IMAGE, seconds=600)
     return IMAGE
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main() -> int:
+    parser = command(__doc__)
     parser.add_argument("--runs", type=int, default=40)
-    parser.add_argument("--image")
-    parser.add_argument("--json", action="store_true")
-    asked = parser.parse_args()
+    parser.add_argument("--image", help="a docker image or a Dockerfile")
+    options = parser.parse_args()
     try:
-        rows = list(measure(make_image(asked.image or debian()), asked.runs))
+        rows = list(measure(make_image(options.image or debian()), options.runs))
     except SandboxUnavailable as error:
-        sys.exit(print(f"not measured: {error}", file=sys.stderr))
-    if asked.json:
-        print(json.dumps(rows))
-        return
-    for each in rows:
-        print(f"{each['what']:80} {each['ours'] * 1e3:8.2f} ms {each['against'] * 1e3:8.2f} ms {each['ratio']:7.3f}")
+        absent(options, why=str(error))
+        return 0
+    return finish(options, rows)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
