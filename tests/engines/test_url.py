@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import socket
-import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from asking import ask, refused, rows
 from families import wait_until
+from host_mariadb import free_port, running
 
-from intercode.engines import Caps, Engine, engine_maker, mariadbd
-from intercode.engines.session import Session, SessionLost
+from intercode.engines import Caps, Engine, engine_maker
+from intercode.engines.session import Session
 from intercode.engines.url import UrlEngine, reads
 from intercode.errors import SandboxError, UsageError
 
@@ -54,8 +50,10 @@ CONTENT = """
 CREATE DATABASE shop; USE shop;
 CREATE TABLE item (id INT PRIMARY KEY, name VARCHAR(9)); INSERT INTO item VALUES (1, 'nail'), (2, 'saw');
 CREATE SEQUENCE s;
-CREATE PROCEDURE hurt() BEGIN COMMIT; DELETE FROM item; END;
-CREATE FUNCTION harm() RETURNS INT MODIFIES SQL DATA BEGIN DELETE FROM item; RETURN 1; END;
+DELIMITER //
+CREATE PROCEDURE hurt() BEGIN COMMIT; DELETE FROM item; END //
+CREATE FUNCTION harm() RETURNS INT MODIFIES SQL DATA BEGIN DELETE FROM item; RETURN 1; END //
+DELIMITER ;
 CREATE USER me@localhost IDENTIFIED BY 'p@ss:w/rd'; GRANT ALL ON *.* TO me@localhost;
 CREATE USER shy@localhost; GRANT SELECT ON shop.* TO shy@localhost;
 CREATE USER scant@localhost; GRANT SELECT ON shop.* TO scant@localhost; GRANT SHOW DATABASES ON *.* TO scant@localhost;
@@ -63,62 +61,16 @@ ALTER USER scant@localhost WITH MAX_QUERIES_PER_HOUR 20;
 """
 
 
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
-
+HIDDEN = "--skip-show-database"
+"""From those who have no right to them."""
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    with server() as (number, _):
-        yield number
-
-
-@contextmanager
-def server() -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """Its port and its process, with `CONTENT` in it."""
-    if why := mariadbd.missing():
-        pytest.skip(why)
-    folder = Path(tempfile.mkdtemp(prefix="intercode-url-"))
-    user = ["--user=root"] if os.getuid() == 0 else []
-    common = ["--no-defaults", *user, f"--datadir={folder}/data"]
-    install = ["mariadb-install-db", *common, "--auth-root-authentication-method=normal", "--skip-test-db"]
-    made = subprocess.run(install, check=False, capture_output=True)
-    if made.returncode:
-        shutil.rmtree(folder)
-        pytest.fail(made.stdout.decode())
-    number = free_port()
-    program = shutil.which("mariadbd", path="/usr/sbin:/usr/bin") or "mariadbd"
-    options = [f"--socket={folder}/s", "--bind-address=127.0.0.1", f"--port={number}", f"--pid-file={folder}/pid"]
-    options.append("--skip-show-database")  # for those who have no right to it
-    process = subprocess.Popen([program, *common, *options], stderr=subprocess.DEVNULL)
-    try:
-        fill(folder / "s")
-        yield number, process
-    finally:
-        process.terminate()
-        process.wait(30)
-        shutil.rmtree(folder)
-
-
-def fill(path: Path) -> None:
-    until = time.monotonic() + 30
-    while True:
-        sock = socket.socket(socket.AF_UNIX)
-        try:
-            sock.connect(str(path))
-            session = Session(sock, user="root", password="", many=True)
-            break
-        except (OSError, SessionLost):
-            sock.close()
-            assert time.monotonic() < until, "the server does not start"
-            time.sleep(0.05)
-    session.query(CONTENT)
-    session.close()
+    with running(CONTENT, HIDDEN) as host:
+        yield host.port
 
 
 @pytest.fixture
@@ -247,11 +199,11 @@ def test_a_closed_engine_does_not_log_in_again(url: str, owner: Session) -> None
 
 
 def test_a_server_that_goes_later_is_no_ones_usage() -> None:
-    with server() as (number, process):
-        engine = UrlEngine(f"mysql://me:p%40ss%3Aw%2Frd@127.0.0.1:{number}/")
+    with running(CONTENT, HIDDEN) as host:
+        engine = UrlEngine(f"mysql://me:p%40ss%3Aw%2Frd@127.0.0.1:{host.port}/")
         engine.open("shop")
-        process.kill()
-        process.wait(30)
+        host.process.kill()
+        host.process.wait(30)
         for action in (
             lambda: engine.run("SELECT 1", seconds=5),
             lambda: engine.run_gold("shop", "SELECT 1"),
