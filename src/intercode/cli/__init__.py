@@ -1,0 +1,44 @@
+"""The command line: it parses, calls, and prints; what is done is done elsewhere.
+
+    options.py ──► evaluating.py   eval, score                    ──► show.py
+              ──► examining.py    check, replay, report
+                  machine.py      data, image, doctor
+
+Imports stay inside the commands, pathlib's and json's too, so that `intercode --help` costs little more than click itself.
+Exit status: 0 done, 1 the checked thing fell short, 2 wrong usage, 3 an infrastructure fault, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from intercode.cli import evaluating, examining, machine
+from intercode.errors import IntercodeError, UsageError
+
+
+class _Group(click.Group):
+    """Turns our errors into exit statuses, in this one place."""
+
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except IntercodeError as error:
+            click.echo(f"intercode: {error}", err=True)
+            sys.exit(2 if isinstance(error, UsageError) else 3)
+        except (KeyboardInterrupt, click.exceptions.Abort) as interrupt:
+            click.echo(f"intercode: {interrupt or 'interrupted'}", err=True)
+            sys.exit(130)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="intercode")
+def main() -> None:
+    """Interactive coding as a reinforcement-learning environment: measure agents whose actions are code."""
+
+
+for room in (evaluating, examining, machine):
+    for command in room.COMMANDS:
+        main.add_command(command)

@@ -1,0 +1,99 @@
+"""Commands that play: `eval` lets an agent act, `score` plays predictions that were made beforehand."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from intercode.cli.options import in_here, json_flag, out, protocol, scoring, workers, world
+from intercode.cli.show import progress, resumable, show_reasons, show_summaries
+from intercode.errors import UsageError
+
+
+def _price(context: click.Context, option: click.Parameter, text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    try:
+        tokens_in, tokens_out = (float(part) for part in text.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not two numbers, such as 0.15,0.60") from None
+    if not (0 <= tokens_in < float("inf") and 0 <= tokens_out < float("inf")):
+        raise click.BadParameter(f"{text!r} is no price: both numbers are 0 or more")
+    return tokens_in, tokens_out
+
+
+@click.command("eval")
+@click.argument("env", callback=in_here)
+@world
+@click.option(
+    "--agent",
+    callback=in_here,
+    default="try_again",
+    show_default=True,
+    help="try_again, gold, noop, retrieval, replay:PATH, static:PATH or module:function.",
+)
+@click.option(
+    "--model",
+    help="Model name at an OpenAI-compatible endpoint ($INTERCODE_BASE_URL, $OPENAI_API_KEY), or scripted:FILE.",
+)
+@click.option("--turns", type=click.IntRange(1), default=10, show_default=True, help="Actions before the submission.")
+@click.option("--epochs", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--temperature", type=float, default=0.0, show_default=True)
+@click.option("--reply-tokens", type=click.IntRange(1), metavar="N", help="Cut each reply at N tokens. [the server's limit]")
+@click.option("--price", callback=_price, metavar="IN,OUT", help="What a million tokens cost in and out, in US dollars.")
+@click.option(
+    "--max-cost", type=click.FloatRange(0, min_open=True), metavar="USD", help="Stop the run at this cost; needs --price."
+)
+@click.option("--max-tokens", type=click.IntRange(1), help="Stop the run at this many tokens.")
+@click.option("--max-seconds", type=click.FloatRange(0, min_open=True), help="Stop the run after this time.")
+@protocol
+@scoring
+@workers
+@out
+@json_flag
+def evaluate(env: str, **options: Any) -> None:
+    """Let an agent act on every task of ENV (bash, sql, python, ctf, or module:Class) and score it."""
+    _carry_out(env, **options)
+
+
+@click.command()
+@click.argument("predictions", type=click.Path(exists=True, dir_okay=False))
+@click.option("--env", callback=in_here, required=True, metavar="ENV", help="bash, sql, python, ctf, or module:Class.")
+@world
+@protocol
+@scoring
+@workers
+@out
+@json_flag
+def score(predictions: str, env: str, **options: Any) -> None:
+    """Score PREDICTIONS that were made beforehand: JSONL {"task", "action"}, or one action a line in the order of the tasks."""
+    _carry_out(env, agent=f"static:{predictions}", turns=1, **options)
+
+
+def _carry_out(env: str, *, out: str | None, resume: bool, workers: int, as_json: bool, **options: Any) -> None:
+    from intercode.report import summary
+    from intercode.runner.evaluation import Evaluation
+
+    if resume and out is None:
+        raise UsageError("--resume needs --out with the run's folder")
+    evaluation = Evaluation.plan(env, **options)
+    if left_out := evaluation.config.get("left_out"):
+        click.echo(f"intercode: {len(left_out)} tasks are left out (run.json says why; --all plays them)", err=True)
+    with evaluation.open(out, resume=resume, workers=workers) as store:
+        click.echo(f"run: {store.path}", err=True)
+        with resumable(store.path), progress(len(evaluation.tasks) * evaluation.epochs, quiet=as_json) as tick:
+            config, episodes = evaluation.run(store, workers=workers, on_episode=tick)
+    found = summary(config, episodes)
+    show_summaries([found], as_json)
+    show_reasons(episodes)
+    if evaluation.stopped:
+        click.echo(f"intercode: stopped early: {evaluation.stopped}; go on with --resume --out {found['run']}", err=True)
+    if evaluation.fault:
+        raise evaluation.fault
+    sys.exit(3 if found["errors"] else 0)
+
+
+COMMANDS = (evaluate, score)

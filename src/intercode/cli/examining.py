@@ -1,0 +1,89 @@
+"""Commands that look at tasks and at what was played: `check`, `replay`, `report`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from intercode.cli.options import in_here, json_flag, protocol, scoring, workers, world
+from intercode.cli.show import bar, print_json, progress, show_reasons, show_summaries
+
+
+@click.command()
+@click.argument("env", callback=in_here)
+@world
+@protocol
+@scoring
+@workers
+@json_flag
+def check(env: str, workers: int, as_json: bool, **options: Any) -> None:
+    """Find broken tasks: golds that fail, differ between executions or do not score, and tasks that doing nothing solves."""
+    from intercode.envs import prepare
+    from intercode.runner.check import PASSES
+    from intercode.runner.check import check as examine
+
+    setting = prepare(env, max_turns=None, **options)
+    with bar("checking", PASSES * len(setting.tasks), quiet=as_json) as advance:
+        found = examine(setting, setting.tasks, workers=workers, tick=lambda: advance("checking"))
+    if as_json:
+        print_json(found)
+    else:
+        for finding in found["broken"]:
+            click.echo(f"task {finding['task']}: {finding['why']}")
+        click.echo(
+            f"{found['tasks']} tasks: gold succeeds on {found['gold_ok']}, {found['nondeterministic']} differ between two "
+            f"executions, doing nothing succeeds on {found['noop_paid']}"
+        )
+    sys.exit(1 if found["broken"] else 0)
+
+
+@click.command()
+@click.argument("log", type=click.Path(exists=True))
+@click.option("--env", callback=in_here, required=True, metavar="ENV", help="bash, sql, python, ctf, or module:Class.")
+@world
+@scoring
+@workers
+@json_flag
+def replay(log: str, env: str, workers: int, as_json: bool, **options: Any) -> None:
+    """Execute a recording again (a run folder, or the first system's log) and compare it turn by turn.
+
+    Protocol, reward and session are the recording's own (a log of the first system: the paper's); --reward and --session
+    change the latter two.
+    """
+    from intercode.runner.replay import prepare_replay
+    from intercode.runner.replay import replay as execute
+
+    recording, setting, tasks = prepare_replay(log, env, **options)
+    with progress(len(tasks), quiet=as_json) as tick:
+        found = execute(recording, setting, tasks, workers=workers, on_episode=tick)
+    if as_json:
+        print_json(found)
+        return
+    for row in found["disagreements"]:
+        click.echo(f"task {row['task']} turn {row['turn']}: {row['recorded']} then, {row['replayed']} now: {row['action']!r}")
+    click.echo(
+        f"{found['agree']} of {found['turns']} rewards agree ({found['agreement']:.1%}), "
+        f"{found['observations_equal']} observations are equal; success {found['recorded_success_rate']:.1%} then, "
+        f"{found['replayed_success_rate']:.1%} now"
+    )
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(exists=True), metavar="RUN...")
+@click.option("--force", is_flag=True, help="Put runs with different userlands into one table all the same.")
+@json_flag
+def report(runs: tuple[str, ...], force: bool, as_json: bool) -> None:
+    """Success rates with 95 % intervals, of one run or of several side by side."""
+    from intercode.report import require_comparable, summary
+    from intercode.store import read_run
+
+    found = [read_run(path) for path in runs]
+    require_comparable([config for config, _ in found], force=force)
+    show_summaries([summary(config, episodes) for config, episodes in found], as_json)
+    for config, episodes in found:
+        show_reasons(episodes, f" in {config['run']}" if len(found) > 1 else "")
+
+
+COMMANDS = (check, replay, report)

@@ -1,0 +1,70 @@
+"""The options that several commands share, as stacks of decorators; the file that a newcomer reads to add one."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+
+import click
+
+Command = Callable[..., None]
+
+
+def stack(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    return lambda command: functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+
+
+world = stack(
+    click.option("--data", metavar="NAME|FILE|DIR", help="Tasks: a downloaded set, a task file or a folder. [starter set]"),
+    click.option("--tree", type=click.Path(exists=True), help="Files that are placed at / (folder or tar)."),
+    click.option("--setup", type=click.Path(exists=True), help="Bash script that runs once inside, after the tree is placed."),
+    click.option(
+        "--image",
+        metavar="NAME|ROOTFS|Dockerfile",
+        help="Userland: a built image, or a root file system; for docker an image or a Dockerfile. [this machine's /usr]",
+    ),
+    click.option("--dump", type=click.Path(exists=True), help="sql: a MySQL dump with the databases."),
+    click.option("--databases", type=click.Path(exists=True), help="sql: a folder of databases, NAME.sql or NAME.sqlite."),
+    click.option(
+        "--engine",
+        metavar="sqlite|mariadb|URL",
+        help="sql: the server. [sqlite; mariadb for a MySQL dump where it is installed]",
+    ),
+    click.option("--handicap", is_flag=True, help="sql: show the schema in the first observation."),
+    click.option("--robust", is_flag=True, help="sql: play each solved task on second contents as well, and report it."),
+    click.option("--assets", type=click.Path(exists=True), help="ctf: a folder with ID/ or ID.tar, the files of each task."),
+    click.option("--all", "everything", is_flag=True, help="ctf: keep tasks that need a network, files or another gold."),
+    click.option("--limit", type=click.IntRange(1), help="Only the first N tasks."),
+)
+protocol = click.option("--protocol", type=click.Choice(["submit", "paper"]), default="submit", show_default=True)
+scoring = stack(
+    click.option("--reward", type=click.Choice(["exact", "paper"]), help="[exact; paper under the paper's protocol]"),
+    click.option(
+        "--session",
+        type=click.Choice(["persistent", "stateless"]),
+        help="[persistent; stateless under the paper's protocol]",
+    ),
+    click.option(
+        "--tell",
+        type=click.Choice(["nothing", "number", "case"]),
+        help="python: what is told of a wrong submission: the first failed public test's number, or that test. [number]",
+    ),
+    click.option("--submits", type=click.IntRange(1), help="python, ctf: how many submissions may be made. [1]"),
+    click.option("--sandbox", type=click.Choice(["local", "docker"]), help="bash, ctf: what the actions run in. [local]"),
+)
+workers = click.option("--workers", type=click.IntRange(1), default=2, show_default=True)
+out = stack(
+    click.option("--out", type=click.Path(), help="Run folder. [runs/ENV-AGENT-TIME]"),
+    click.option("--resume", is_flag=True, help="Go on with the run in --out."),
+)
+json_flag = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, nothing else.")
+
+
+def in_here(context: click.Context, parameter: click.Parameter, name: str) -> str:
+    """A name that may be of a module in the working folder, where a console script does not look by itself."""
+    here = os.getcwd()
+    if ":" in name and name.partition(":")[0] not in ("replay", "static") and here not in sys.path:
+        sys.path.insert(0, here)
+    return name

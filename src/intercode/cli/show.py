@@ -1,0 +1,78 @@
+"""What the commands print: one JSON object, or tables, reasons of errors and progress for people."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from intercode.types import Episode
+
+
+def print_json(found: object) -> None:
+    import json
+
+    click.echo(json.dumps(found))
+
+
+def show_summaries(summaries: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        print_json(summaries[0] if len(summaries) == 1 else {"runs": summaries})
+        return
+    from rich.console import Console
+
+    from intercode.report import hardness_table, table
+
+    Console().print(table(summaries))
+    if (levels := hardness_table(summaries)) is not None:
+        Console().print("success % by hardness", levels, sep="\n")
+    for summary in summaries:
+        click.echo(f"run: {summary['run']}")
+
+
+def show_reasons(episodes: Sequence[Episode], where: str = "") -> None:
+    from intercode.report import reasons
+
+    if listed := reasons(episodes):
+        click.echo("\n  ".join([f"intercode: errors{where}:", *listed]), err=True)
+
+
+@contextmanager
+def resumable(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"interrupted; go on with --resume --out {folder}") from None
+
+
+@contextmanager
+def progress(total: int, *, quiet: bool) -> Iterator[Callable[[Episode], None]]:
+    """A bar with the success so far."""
+    solved: list[bool] = []
+    with bar("episodes", total, quiet=quiet) as advance:
+
+        def tick(episode: Episode) -> None:
+            solved.append(episode.success)
+            advance(f"success {sum(solved) / len(solved):6.1%}")
+
+        yield tick
+
+
+@contextmanager
+def bar(what: str, total: int, *, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """A bar on stderr, where that is a terminal; what is yielded makes one step and may change its text."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda text: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda text: bar.update(task, advance=1, description=text)
