@@ -13,7 +13,8 @@ The pair in which two workers were fastest against one counts, for both rows. CP
 children that were waited for: the kernel adds the times of a reaped process to its parent's, up to bwrap, for which `close`
 waits. Missing are the last cell of each wall (it dies with its pid namespace, unreaped: about 1 % of a run) and kernel
 threads, which tear namespaces down. Where others use the processors, two workers also get a larger share of them than one:
-read the wall times from a quiet machine.
+read the wall times from a quiet machine. What the machine itself gains from a second processor, where each command is a new
+process, is told by the yardstick in one thread and in two, from the same pair.
 
 **Peers** stand in the table where they are installed, each in a virtual environment of its own, whose interpreter `--mini`
 (or `$MINI_SWE_AGENT_PYTHON`) and `--first` (or `$INTERCODE_BENCH_PYTHON`; needs Docker and the image `intercode-bash`) name.
@@ -30,6 +31,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import partial
 
@@ -43,7 +45,7 @@ from intercode.envs import prepare
 from intercode.runner.run import evaluate
 
 BLOCKS = 8
-PAIRS, EPOCHS = 5, 4
+PAIRS, EPOCHS, YARDSTICKS = 5, 4, 200
 TASK = "effective-port"
 THREE = ("x=1", "mkdir /tmp/made", "cd /tmp/made && echo kept > file")
 
@@ -126,16 +128,23 @@ def play_all(setting: Setting, workers: int, epochs: int = EPOCHS) -> tuple[floa
     return cpu / len(episodes), wall / len(episodes)
 
 
+def raw_wall(threads: int) -> float:
+    """Wall seconds per yardstick, where so many threads take turns at it."""
+    with ThreadPoolExecutor(threads) as pool:
+        return timed(lambda: list(pool.map(raw, ["ls /"] * YARDSTICKS))) / YARDSTICKS
+
+
 def measure_workers(setting: Setting) -> list[Row]:
     if len(os.sched_getaffinity(0)) < 2:
         skip("two workers", "there is one processor")
         return []
     play_all(setting, 2, epochs=1)  # golds are executed once
-    pairs = [(play_all(setting, 1), play_all(setting, 2)) for _ in range(PAIRS)]
-    (cpu_1, wall_1), (cpu_2, wall_2) = min(pairs, key=lambda pair: pair[1][1] / pair[0][1])
+    pairs = [(play_all(setting, 1), play_all(setting, 2), raw_wall(1), raw_wall(2)) for _ in range(PAIRS)]
+    (cpu_1, wall_1), (cpu_2, wall_2), raw_1, raw_2 = min(pairs, key=lambda pair: pair[1][1] / pair[0][1])
     return [
         Row("CPU per starter episode, 2 workers against 1", cpu_2, cpu_1, 1.15),
         Row("wall per starter episode, 2 workers against 1", wall_2, wall_1, 1 / 1.6),
+        Row("wall per raw, 2 threads against 1: the machine's own", raw_2, raw_1),
     ]
 
 
