@@ -89,7 +89,7 @@ def _charts(whole: Found, named: Sequence[str]) -> Iterator[str]:
 def _closely(run: Found, name: str) -> Iterator[str]:
     found = run["analysis"]
     yield f"<h2>{_name(name)}: turn by turn</h2>"
-    yield from (f"<p>{_text(sentence)}</p>" for sentence in rows.sentences(found))
+    yield f"<p>{_text(' '.join(rows.sentences(found)))}</p>"
     tables = (
         *_titled("Solved by then, and code that failed, in %", _table(rows.turns(found))),
         *_titled("What turns were", _table(rows.actions(found))),
@@ -103,7 +103,8 @@ def _closely(run: Found, name: str) -> Iterator[str]:
 
 
 def _category(row: Found) -> str:
-    head = f"<summary><b>{_text(row['name'])}</b>: {row['episodes']} episodes, {100 * row['share']:.1f} %. {_text(row['rule'])}"
+    counted = f"{row['episodes']} episodes, {100 * row['share']:.1f} %"
+    head = f'<summary><b>{_text(row["name"])}</b>: {counted} <span class="quiet">({_text(row["rule"])})</span>'
     examples = "".join(map(_example, row["examples"]))
     return f"<details>{head}</summary>{examples}</details>"
 

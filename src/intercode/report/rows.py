@@ -17,7 +17,7 @@ Row = dict[str, str]
 Found = Mapping[str, Any]
 
 WORDS = frozenset(
-    {"run", "agent", "model", "env", "data set", "turns that ask for code", "category", "tasks like", "rule", "hardness"}
+    {"", "run", "agent", "model", "env", "data set", "turns that ask for code", "category", "tasks like", "rule", "hardness"}
 )
 """Columns of words; the others are numbers."""
 SHARES = {"errors": "errors %", "no_code": "no code in the reply %", "timed_out": "out of time %", "repeated": "repeated %"}
@@ -139,13 +139,14 @@ def failures(found: Found) -> list[Row]:
 
 def sentences(found: Found) -> list[str]:
     """Recovery and expense, in words."""
-    after, spent = found["recovery"], found["per_solved"]
-    said = [
-        f"After an error the next turn was fine in {number(after['next_turn_fine'], 100)} %. "
-        f"Of the {after['episodes_with_error']} episodes with an error "
-        f"{number(after['solved_with_error'], 100)} % were solved, "
-        f"of those without {number(after['solved_without_error'], 100)} %."
-    ]
+    after, spent, said = found["recovery"], found["per_solved"], []
+    if after["next_turn_fine"] is not None:
+        said.append(f"After an error the next turn was fine in {number(after['next_turn_fine'], 100)} %.")
+    if after["episodes_with_error"]:
+        said.append(
+            f"Of the {after['episodes_with_error']} episodes with an error {number(after['solved_with_error'], 100)} % "
+            f"were solved, of those without {number(after['solved_without_error'], 100)} %."
+        )
     if spent["tokens"]:
         price = f" and ${spent['cost']:.4f}" if spent["cost"] else ""
         said.append(f"Spent in all episodes for each solved one: {spent['tokens']:.0f} tokens{price}.")
@@ -169,7 +170,7 @@ def _compared(part: Found) -> Row:
         "second": number(part["rate_b"], 100),
         "difference": f"{100 * part['difference']:+.1f}",
         "95 %": f"{100 * low:+.1f} to {100 * high:+.1f}",
-        "p": f"{part['p_value']:.3f}" if part["p_value"] >= 0.001 else f"{part['p_value']:.1e}",
+        "p": f"{part['p_value']:.3f}" if part["p_value"] >= 0.001 else f"{part['p_value']:.1e}".replace("-", "\N{MINUS SIGN}"),
     }
 
 

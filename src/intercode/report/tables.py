@@ -48,7 +48,7 @@ def closely(found: Mapping[str, Any]) -> Iterator[RenderableType]:
     """The tables of one run's `analysis`."""
     yield from _titled("by turn: solved by then, and code that failed, in %", rows.turns(found))
     yield table(rows.actions(found))
-    yield Text("\n".join((*rows.sentences(found), "")))
+    yield Text(" ".join(rows.sentences(found)) + "\n")
     yield from _titled("success by data set", rows.data_sets(found))
     yield from _titled("why episodes failed", rows.failures(found))
 
