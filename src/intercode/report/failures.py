@@ -123,6 +123,7 @@ def _example(case: Case) -> dict[str, Any]:
     return {
         "task": case.episode.task,
         "epoch": case.episode.epoch,
+        "parts": dict(case.episode.parts),
         "query": _short(case.episode.query),
         "action": None if last.action is None else _short(last.action),
         "observation": _short(seen.observation),

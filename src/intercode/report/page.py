@@ -111,8 +111,10 @@ def _category(row: Found) -> str:
 
 def _example(example: Found) -> str:
     action = "no code" if example["action"] is None else example["action"]
+    parts = ", ".join(f"{name} {value:.2g}" for name, value in example["parts"].items())
     return (
         f"<h3>Task {_text(example['task'])}{_epoch(example)}</h3><p>{_text(example['query'])}</p>"
+        f"{f'<p class=quiet>parts of the reward: {_text(parts)}</p>' if parts else ''}"
         f'<p class="quiet">last action</p><pre>{_text(action)}</pre>'
         f'<p class="quiet">what it printed</p><pre>{_text(example["observation"]) or "nothing"}</pre>'
     )
@@ -129,7 +131,7 @@ def _comparison(found: Found | None, named: Sequence[str]) -> Iterator[str]:
         return
     part = rows.differences(found)[0]
     yield (
-        f"<p>The second, {_text(named[1])}, less the first, {_text(named[0])}: <b>{part['difference']} points</b> of success "
+        f"<p>The second, {_text(named[1])}, less the first, {_text(named[0])}: <b>{part['change']} points</b> of success "
         f"({part['95 %']}), p = {part['p']} in a paired test over {part['tasks']} tasks.</p>"
     )
     if found["unpaired"]:
@@ -139,9 +141,7 @@ def _comparison(found: Found | None, named: Sequence[str]) -> Iterator[str]:
         ("gained", "only the second solved, or solved more often"),
         ("lost", "only the first solved, or more often"),
     ):
-        listed = "".join(
-            f"<li>{_text(one_line(flip['task'], 40))}: {_text(one_line(flip['query'], 200))}</li>" for flip in found[name]
-        )
+        listed = "".join(f"<li>{_text(one_line(rows.flip(each), 250))}</li>" for each in found[name])
         yield f"<details><summary><b>{name}</b>: {len(found[name])} tasks {said}</summary><ul>{listed}</ul></details>"
 
 

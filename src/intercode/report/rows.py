@@ -103,6 +103,8 @@ def turns(found: Found) -> list[Row]:
 def actions(found: Found) -> list[Row]:
     """Turns that ask for code and the shares of them that `analysis` counts: of all, of solved and of failed episodes."""
     groups = found["actions"]
+    if not groups["all"]["turns"]:
+        return []
     counts = [
         {"turns that ask for code": "number", **{group: str(part["turns"]) for group, part in groups.items()}},
         {"turns that ask for code": "an episode", **{group: number(_an_episode(part)) for group, part in groups.items()}},
@@ -162,13 +164,19 @@ def differences(found: Found) -> list[Row]:
     return [{"hardness": label, **_compared(part)} for label, part in parts.items()]
 
 
+def flip(found: Found) -> str:
+    """A task that changed sides, in words; its shares of solved episodes where they are not none and all."""
+    shares = "" if {found["a"], found["b"]} == {0, 1} else f" ({found['a']:.0%} → {found['b']:.0%})"
+    return f"{found['task']}{shares}: {found['query']}"
+
+
 def _compared(part: Found) -> Row:
     low, high = part["ci95"]
     return {
         "tasks": str(part["tasks"]),
         "first": number(part["rate_a"], 100),
         "second": number(part["rate_b"], 100),
-        "difference": f"{100 * part['difference']:+.1f}",
+        "change": f"{100 * part['difference']:+.1f}",
         "95 %": f"{100 * low:+.1f} to {100 * high:+.1f}",
         "p": f"{part['p_value']:.3f}" if part["p_value"] >= 0.001 else f"{part['p_value']:.1e}".replace("-", "\N{MINUS SIGN}"),
     }

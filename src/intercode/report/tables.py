@@ -47,8 +47,8 @@ def overview(summaries: Sequence[Summary]) -> Iterator[RenderableType]:
 def closely(found: Mapping[str, Any]) -> Iterator[RenderableType]:
     """The tables of one run's `analysis`."""
     yield from _titled("by turn: solved by then, and code that failed, in %", rows.turns(found))
-    yield table(rows.actions(found))
-    yield Text(" ".join(rows.sentences(found)) + "\n")
+    yield from _titled("what turns were", rows.actions(found))
+    yield from (Text(sentence) for sentence in rows.sentences(found))
     yield from _titled("success by data set", rows.data_sets(found))
     yield from _titled("why episodes failed", rows.failures(found))
 
@@ -67,7 +67,7 @@ def comparison(found: Mapping[str, Any] | None) -> Iterator[RenderableType]:
 
 def _flips(name: str, flips: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
     yield Text(f"{name}: {len(flips)} tasks")
-    yield from (Text(f"  {one_line(flip['task'], 30)}  {one_line(flip['query'])}") for flip in flips[:FLIPS])
+    yield from (Text(f"  {one_line(rows.flip(flip), 77)}") for flip in flips[:FLIPS])
     if len(flips) > FLIPS:
         yield Text(f"  and {len(flips) - FLIPS} more: --json and --html list them all")
 
