@@ -51,9 +51,9 @@ def _lines(axes: Axes, chart: Chart) -> None:
 def _bars(axes: Axes, chart: Chart) -> None:
     found, thick = order(chart.series), 0.8 / len(chart.series)
     for number, (run, points) in enumerate(chart.series.items()):
-        values = dict(points)
-        places = [at + (number - (len(chart.series) - 1) / 2) * thick for at in range(len(found))]
-        drawn = axes.barh(places, [values.get(label, 0) for label in found], thick, label=_plain(run))
+        middle = (number - (len(chart.series) - 1) / 2) * thick
+        places = [found.index(label) + middle for label, _ in points]
+        drawn = axes.barh(places, [value for _, value in points], thick, label=_plain(run))
         axes.bar_label(drawn, fmt="%.1f", padding=3, fontsize="small")
     axes.set_yticks(range(len(found)), [_plain(label) for label in found])
     axes.invert_yaxis()

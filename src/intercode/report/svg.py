@@ -62,18 +62,23 @@ def _y(value: float) -> float:
 
 def _bars(chart: Chart) -> tuple[int, list[str]]:
     labels, runs = order(chart.series), list(chart.series.items())
-    row, room, marks = BAR * len(runs) + GAP, WIDTH - NAMES - FIGURES, []
+    row, marks = BAR * len(runs) + GAP, []
     for at, label in enumerate(labels):
         middle = at * row + BAR * len(runs) / 2 + 4
         marks.append(f'<text class="name" x="{NAMES - 8}" y="{middle:.1f}" text-anchor="end">{_text(label)}</text>')
         for number, (run, points) in enumerate(runs):
-            value, y = dict(points).get(label, 0.0), at * row + number * BAR
-            marks.append(
-                f'<g class="s{number % COLOURS}"><rect x="{NAMES}" y="{y}" width="{room * value / 100:.1f}" height="{BAR - 2}">'
-                f"<title>{_text(run)}, {_text(label)}: {value:.1f} %</title></rect></g>"
-                f'<text class="tick" x="{NAMES + room * value / 100 + 5:.1f}" y="{y + BAR - 4}">{value:.1f}</text>'
-            )
+            if (value := dict(points).get(label)) is not None:
+                marks.append(_bar(f"{run}, {label}", number, value, at * row + number * BAR))
     return len(labels) * row, marks
+
+
+def _bar(said: str, number: int, value: float, y: int) -> str:
+    long = (WIDTH - NAMES - FIGURES) * value / 100
+    return (
+        f'<g class="s{number % COLOURS}"><rect x="{NAMES}" y="{y}" width="{long:.1f}" height="{BAR - 2}">'
+        f"<title>{_text(said)}: {value:.1f} %</title></rect></g>"
+        f'<text class="tick" x="{NAMES + long + 5:.1f}" y="{y + BAR - 4}">{value:.1f}</text>'
+    )
 
 
 def _text(text: str) -> str:
