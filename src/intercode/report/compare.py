@@ -84,7 +84,7 @@ def paired(pairs: Sequence[Pair]) -> dict[str, Any]:
 def interval_of_difference(differences: Sequence[Fraction]) -> tuple[float, float]:
     """Wald's interval of the mean with half a task added to each cell of the table: +1, −1, and two zeros.
 
-    Agresti and Min 2005, "Simple improved confidence intervals for comparing matched proportions", section 3. With
+    Agresti and Min 2005, "Simple improved confidence intervals for comparing matched proportions". With
     epochs the same additions are made to shares.
     """
     count = len(differences) + 2
