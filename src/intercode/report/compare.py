@@ -22,6 +22,7 @@ import numpy as np
 
 from intercode.report.analysis import analysis
 from intercode.report.summary import Z95, hardness, summary
+from intercode.report.turns import in_order
 from intercode.types import Episode
 
 FINEST = 2520
@@ -131,7 +132,7 @@ def _shares(episodes: Sequence[Episode]) -> dict[str, tuple[str, Fraction]]:
 
 
 def _largest_first(pairs: Sequence[Pair]) -> list[Pair]:
-    return sorted(pairs, key=lambda pair: -abs(pair.difference))
+    return sorted(pairs, key=lambda pair: (-abs(pair.difference), in_order(pair.task)))
 
 
 def _flip(pair: Pair) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from intercode.report.turns import acted, failed, is_submission, repeats, tried
+from intercode.report.turns import acted, failed, in_order, is_submission, repeats, tried
 from intercode.types import Episode, Turn
 
 EXAMPLES = 3
@@ -88,7 +88,7 @@ def failures(config: Mapping[str, Any], scored: Sequence[Episode]) -> list[dict[
             config.get("protocol"),
             config.get("turns"),
         )
-        for episode in scored
+        for episode in sorted(scored, key=lambda episode: (in_order(episode.task), episode.epoch))
         if not episode.success
     ]
     found: dict[str, list[Case]] = {category.name: [] for category in CATEGORIES}

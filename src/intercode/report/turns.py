@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Callable, Sequence
 
 from intercode.agents.base import SUBMIT
@@ -42,6 +43,11 @@ _SQL_LOOKS = re.compile(
 )
 _DEFINES = re.compile(r"^\s*(?:async\s+def|def|class)\b", re.MULTILINE)
 _CHANGES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete)
+
+
+def in_order(task: str) -> tuple[int, str]:
+    """A key that sorts tasks' ids: numbers by their value, then names; workers finish in any order."""
+    return (int(task), "") if task.isdecimal() else (sys.maxsize, task)
 
 
 def acted(episode: Episode) -> list[Turn]:
