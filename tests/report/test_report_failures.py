@@ -21,7 +21,7 @@ CASES: dict[str, tuple[dict[str, Any], Episode]] = {
     "was closer before": (PAPER, played("a", fine("ls", score=0.7), fine("rm a", score=0.3), ended="turns")),
     "wrong answer": (CONFIG, played("a", fine(), error(), submit())),
     "out of turns": (PAPER, played("a", fine("ls", score=0.3), fine("pwd", score=0.7), ended="turns")),
-    "gave up": (PAPER, played("a", fine("ls", score=0.3), ended="turns")),
+    "stopped": (PAPER, played("a", fine("ls", score=0.3), ended="turns")),
 }
 
 
@@ -41,7 +41,7 @@ def test_an_answer_that_another_epoch_solved_the_task_with_was_had() -> None:
 
 def test_all_categories_are_reached_and_the_last_takes_what_is_left() -> None:
     assert {category.name for category in CATEGORIES} == {*CASES, "had the answer"}
-    assert CATEGORIES[-1].name == "gave up"
+    assert CATEGORIES[-1].name == "stopped"
 
 
 def test_shares_add_up_and_three_examples_are_kept() -> None:

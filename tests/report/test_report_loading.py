@@ -59,7 +59,7 @@ def test_a_react_log_is_unwrapped_and_scored_at_its_submission(tmp_path: Path) -
 def test_a_plan_and_solve_log_has_no_limit_that_is_known(tmp_path: Path) -> None:
     config, episodes = load(log(tmp_path / "log.json", "bash", [("ls", "a\n", 0.67, True)], limit=None, steps=[["look"]]))
     assert (config["agent"], config["turns"]) == ("plan_solve", None)
-    assert analysis(config, episodes)["failures"][0]["name"] == "gave up"
+    assert analysis(config, episodes)["failures"][0]["name"] == "stopped"
 
 
 def test_python_errors_are_read_off_the_observation(tmp_path: Path) -> None:

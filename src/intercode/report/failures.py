@@ -73,7 +73,7 @@ CATEGORIES = (
         "all turns were used up, without a right answer",
         lambda case: case.turns is not None and len(acted(case.episode)) >= case.turns,
     ),
-    Category("gave up", "stopped by itself with turns left, or under no limit that is known", lambda case: True),
+    Category("stopped", "stopped by itself with turns left, or under no limit that is known", lambda case: True),
 )
 
 

@@ -25,10 +25,10 @@ def table(found: Sequence[rows.Row]) -> Table:
         words = name in rows.WORDS
         shortest = max(len(word) for row in (*found, {name: name}) for word in (row[name].split() or [""]))
         made.add_column(
-            name,
+            Text(visible(name)),
             justify="left" if words else "right",
             no_wrap=not words,
-            min_width=min(shortest, 12),
+            min_width=min(shortest, 6),
             overflow="fold" if words else "ellipsis",
         )
     for row in found:
