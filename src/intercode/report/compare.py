@@ -25,8 +25,8 @@ from intercode.report.summary import Z95, hardness, summary
 from intercode.report.turns import in_order
 from intercode.types import Episode
 
-FINEST = 2520
-"""Differences are counted in shares of a task no smaller than 1/FINEST: every number of epochs up to 10 divides it."""
+FINEST = 420
+"""Differences are counted in shares of a task no smaller than 1/FINEST: only with uneven epochs is it reached."""
 
 Run = tuple[Mapping[str, Any], Sequence[Episode]]
 
@@ -101,15 +101,15 @@ def sign_flip_test(differences: Sequence[Fraction]) -> float:
     Exact, but that shares finer than 1/FINEST are rounded; where all are −1, 0 or 1 it is McNemar's exact test.
     """
     grain = min(FINEST, lcm(*(d.denominator for d in differences)))
-    steps = [abs(round(d * grain)) for d in differences if d]
-    seen = abs(sum(round(d * grain) for d in differences))
-    reach = sum(steps)
-    chance = np.zeros(2 * reach + 1)
-    chance[reach] = 1.0
-    for step in steps:
-        chance = (np.roll(chance, step) + np.roll(chance, -step)) / 2  # what is rolled over the end is 0
-    distance = np.abs(np.arange(-reach, reach + 1))
-    return min(1.0, float(chance[distance >= seen].sum()))
+    steps = [round(d * grain) for d in differences if d]
+    chance = np.ones(1)  # of each sum, from −Σ|steps| to Σ|steps|
+    for step in map(abs, steps):
+        shifted = np.zeros(len(chance) + 2 * step)
+        shifted[: len(chance)] += chance / 2
+        shifted[2 * step :] += chance / 2
+        chance = shifted
+    distance = np.abs(np.arange(len(chance)) - len(chance) // 2)
+    return min(1.0, float(chance[distance >= abs(sum(steps))].sum()))
 
 
 def _paired(a: Sequence[Episode], b: Sequence[Episode]) -> tuple[list[Pair], int]:

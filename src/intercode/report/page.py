@@ -57,7 +57,7 @@ def _body(whole: Found, named: Sequence[str]) -> Iterator[str]:
     if "comparison" in whole:
         yield from _comparison(whole["comparison"], named)
     yield from _charts(whole, named)
-    yield from _titled("Success by hardness, % of episodes", _table(_turned(rows.levels(runs))))
+    yield _titled("Success by hardness, % of episodes", _turned(rows.levels(runs)))
     for run, name in zip(runs, named, strict=True):
         yield from _closely(run, name)
 
@@ -65,14 +65,7 @@ def _body(whole: Found, named: Sequence[str]) -> Iterator[str]:
 def _figures(run: Found) -> str:
     """The run's few numbers, as cards."""
     cells = rows.overview([run])[0]
-    names = {
-        "n": "episodes",
-        "95 %": "interval, %",
-        "mean": "mean reward",
-        "turns": "mean turns",
-        "s": "seconds",
-        "cost $": "cost, $",
-    }
+    names = {"n": "episodes", "95 %": "interval, %", "mean": "mean reward", "turns": "mean turns", "s": "seconds"}
     cards = "".join(f"<div><dt>{_text(names.get(key, key))}</dt><dd>{_text(cell)}</dd></div>" for key, cell in cells.items())
     return f'<dl class="figures">{cards}</dl>'
 
@@ -91,13 +84,12 @@ def _closely(run: Found, name: str) -> Iterator[str]:
     yield f"<h2>{_name(name)}: turn by turn</h2>"
     yield f"<p>{_text(' '.join(rows.sentences(found)))}</p>"
     tables = (
-        *_titled("Solved by then, and code that failed, in %", _table(rows.turns(found))),
-        *_titled("What turns were", _table(rows.actions(found))),
-        *_titled("Success with k attempts, in %", _table(rows.chances(run))),
-        *_titled("Success by data set", _table(rows.data_sets(found))),
+        _titled("Solved by then, and code that failed, in %", rows.turns(found)),
+        _titled("What turns were", rows.actions(found)),
+        _titled("Success with k attempts, in %", rows.chances(run)),
+        _titled("Success by data set", rows.data_sets(found)),
     )
-    pairs = zip(tables[::2], tables[1::2], strict=True)
-    yield f'<div class="tables">{"".join(f"<section>{title}{table}</section>" for title, table in pairs)}</div>'
+    yield f'<div class="tables">{"".join(tables)}</div>'
     yield f"<h2>{_name(name)}: why episodes failed</h2>"
     yield from map(_category, found["failures"])
 
@@ -145,10 +137,8 @@ def _comparison(found: Found | None, named: Sequence[str]) -> Iterator[str]:
         yield f"<details><summary><b>{name}</b>: {len(found[name])} tasks {said}</summary><ul>{listed}</ul></details>"
 
 
-def _titled(title: str, table: str) -> Iterator[str]:
-    if table:
-        yield f"<h3>{_text(title)}</h3>"
-        yield table
+def _titled(title: str, found: Sequence[rows.Row]) -> str:
+    return f"<section><h3>{_text(title)}</h3>{_table(found)}</section>" if found else ""
 
 
 def _turned(found: Sequence[rows.Row]) -> list[rows.Row]:
@@ -158,14 +148,12 @@ def _turned(found: Sequence[rows.Row]) -> list[rows.Row]:
 
 
 def _table(found: Sequence[rows.Row]) -> str:
-    """Rows as a table that scrolls by itself where it is too wide; nothing for no rows."""
-    if not found:
-        return ""
+    """Rows as a table that scrolls by itself where it is too wide."""
     kinds = {name: ' class="words"' if name in rows.WORDS else "" for name in found[0]}
     head = "".join(f'<th scope="col"{kind}>{_name(name)}</th>' for name, kind in kinds.items())
     lines = ("".join(f"<td{kinds[name]}>{_text(cell)}</td>" for name, cell in row.items()) for row in found)
     body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return f'<div class="wide" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _name(text: str) -> str:
