@@ -38,7 +38,7 @@ def test_two_runs_are_compared_task_by_task(cli: Any) -> None:
     assert (found["tasks"], found["difference"], found["p_value"]) == (5, 0.6, 0.25)
     assert [flip["task"] for flip in found["gained"]] == ["first", "last", "touch"]
     shown = cli("report", "guess", "gold")
-    assert "gained: 3 tasks" in shown.out
+    assert "gained (3)" in shown.out
     assert "touch: Make the empty file" in shown.out
 
 

@@ -61,7 +61,8 @@ WHOLES = {
     ],
     "three runs": [run("a"), run("b", shift=1), run("c")],
     "nothing played": [({}, [])],
-    "hostile texts": [hostile(), better(hostile())],
+    "hostile texts": [hostile()],
+    "hostile names": [hostile(), better(hostile())],
 }
 
 CONTRASTS = """
@@ -172,5 +173,5 @@ def test_a_texts_steering_marks_are_shown_as_python_writes_them() -> None:
 def test_the_page_says_by_how_much_and_which_tasks_changed_sides() -> None:
     text = page(side_by_side([run("first"), run("second", shift=1)]))
     assert "<b>+0.0 points</b>" in text
-    assert "20 tasks only the second solved" in text
+    assert "<b>gained</b> (20)" in text
     assert "t3: the query of t3" in text

@@ -56,7 +56,7 @@ def test_long_names_leave_the_numbers_whole(width: int) -> None:
 def test_tasks_that_changed_sides_are_listed_up_to_ten() -> None:
     runs = [({**CONFIG, "run": name}, [played(str(n), solved=name == "b") for n in range(12)]) for name in "ab"]
     text = shown(side_by_side(runs))
-    assert "gained: 12 tasks" in text
+    assert "gained (12)" in text
     assert [line.split(":")[0].strip() for line in text.splitlines() if "the query of" in line] == [str(n) for n in range(10)]
     assert "and 2 more" in text
-    assert "lost: 0 tasks" in text
+    assert "lost (0)" in text

@@ -95,8 +95,8 @@ def _closely(run: Found, name: str) -> Iterator[str]:
 
 
 def _category(row: Found) -> str:
-    counted = f"{row['episodes']} episodes, {100 * row['share']:.1f} %"
-    head = f'<summary><b>{_text(row["name"])}</b>: {counted} <span class="quiet">({_text(row["rule"])})</span>'
+    counted = f"{row['episodes']} ({100 * row['share']:.1f} %)"
+    head = f'<summary><b>{_text(row["name"])}</b>: {counted} <span class="quiet">{_text(row["rule"])}</span>'
     examples = "".join(map(_example, row["examples"]))
     return f"<details>{head}</summary>{examples}</details>"
 
@@ -129,12 +129,10 @@ def _comparison(found: Found | None, named: Sequence[str]) -> Iterator[str]:
     if found["unpaired"]:
         yield f"<p>{found['unpaired']} tasks are in one of the runs only, and are left out.</p>"
     yield _table(rows.differences(found))
-    for name, said in (
-        ("gained", "only the second solved, or solved more often"),
-        ("lost", "only the first solved, or more often"),
-    ):
+    for name, which in (("gained", "second"), ("lost", "first")):
         listed = "".join(f"<li>{_text(one_line(rows.flip(each), 250))}</li>" for each in found[name])
-        yield f"<details><summary><b>{name}</b>: {len(found[name])} tasks {said}</summary><ul>{listed}</ul></details>"
+        said = f"<b>{name}</b> ({len(found[name])}): tasks that the {which} alone solved, or solved more often"
+        yield f"<details><summary>{said}</summary><ul>{listed}</ul></details>"
 
 
 def _titled(title: str, found: Sequence[rows.Row]) -> str:

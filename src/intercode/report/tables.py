@@ -66,7 +66,7 @@ def comparison(found: Mapping[str, Any] | None) -> Iterator[RenderableType]:
 
 
 def _flips(name: str, flips: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
-    yield Text(f"{name}: {len(flips)} tasks")
+    yield Text(f"{name} ({len(flips)})")
     yield from (Text(f"  {one_line(rows.flip(flip), 77)}") for flip in flips[:FLIPS])
     if len(flips) > FLIPS:
         yield Text(f"  and {len(flips) - FLIPS} more: --json and --html list them all")
