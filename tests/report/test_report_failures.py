@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -44,11 +45,13 @@ def test_all_categories_are_reached_and_the_last_takes_what_is_left() -> None:
     assert CATEGORIES[-1].name == "stopped"
 
 
-def test_shares_add_up_and_three_examples_are_kept() -> None:
-    found = failures(CONFIG, [episode for _, episode in CASES.values()] * 4 + [played("z", solved=True)])
-    assert sum(row["episodes"] for row in found) == 4 * len(CASES)
+def test_shares_add_up_and_three_examples_of_different_tasks_are_kept() -> None:
+    failed = [replace(episode, task=task) for _, episode in CASES.values() for task in ("b", "a", "d", "a", "c")]
+    found = failures(CONFIG, [*failed, played("z", solved=True)])
+    assert sum(row["episodes"] for row in found) == len(failed)
     assert sum(row["share"] for row in found) == pytest.approx(1)
-    assert {len(row["examples"]) for row in found} == {EXAMPLES}
+    assert [[example["task"] for example in row["examples"]] for row in found] == [["a", "b", "c"]] * len(found)
+    assert EXAMPLES == 3
 
 
 def test_a_long_text_is_cut_in_an_example_and_says_so() -> None:

@@ -13,7 +13,7 @@ from intercode.report.turns import acted, failed, in_order, is_submission, repea
 from intercode.types import Episode, Turn
 
 EXAMPLES = 3
-"""Episodes shown of each category."""
+"""Episodes shown of each category, of different tasks."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def failures(config: Mapping[str, Any], scored: Sequence[Episode]) -> list[dict[
             "rule": category.rule,
             "episodes": len(found[category.name]),
             "share": len(found[category.name]) / len(cases),
-            "examples": [_example(case) for case in found[category.name][:EXAMPLES]],
+            "examples": [_example(case) for case in _one_a_task(found[category.name])[:EXAMPLES]],
         }
         for category in CATEGORIES
         if found[category.name]
@@ -115,6 +115,13 @@ def _answers(scored: Sequence[Episode]) -> dict[str, set[str]]:
         if episode.success and last and last[0].observation.strip():
             found.setdefault(episode.task, set()).add(last[0].observation)
     return found
+
+
+def _one_a_task(cases: Sequence[Case]) -> list[Case]:
+    first: dict[str, Case] = {}
+    for case in cases:
+        first.setdefault(case.episode.task, case)
+    return list(first.values())
 
 
 def _example(case: Case) -> dict[str, Any]:
