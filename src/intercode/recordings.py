@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from intercode.errors import DataError, UsageError
 from intercode.types import Task
 
 _EXECUTE = re.compile(r"execute\[(.*)\]", re.DOTALL)
+_LABELS = {"hardness": "hardness", "data_set": "dataset"}
 _NO_CODE = re.compile(r"^No \w+ code ")
 
 
@@ -31,7 +32,8 @@ class RecordedEpisode:
     """What was done on one task. All sequences have one entry per turn; a reward is the number that was written then.
 
     `turns_max` is how many actions were allowed (a ReAct run adds a submission of its own after the last);
-    `gold_output` is what the gold printed, where the last turn recorded it.
+    `gold_output` is what the gold printed, where the last turn recorded it; `labels` are the task's `hardness` and
+    `data_set`, where a log has them.
     """
 
     task: str
@@ -43,6 +45,7 @@ class RecordedEpisode:
     max_reward: float
     turns_max: int
     gold_output: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class Recording:
 
     `shortened`: the observations are what the agent saw, long ones with their middle cut. `standing`: a turn without an action
     left the reward as it was (Plan & Solve); elsewhere it earned 0. `engine`: the database server of a run of ours.
+    Of a log also `env`, `agent`, and `turns_allowed`, the limit on actions, where it has one.
     """
 
     path: str
@@ -61,6 +65,9 @@ class Recording:
     shortened: bool = False
     standing: bool = False
     engine: str | None = None
+    env: str | None = None
+    agent: str | None = None
+    turns_allowed: int | None = None
 
     @property
     def turns_max(self) -> int:
@@ -114,8 +121,20 @@ def load_recording(path: str | Path) -> Recording:
         raise DataError(f"{path} is not a recorded run: an object with one entry per task is expected")
     react = any(_is_react(entry) for entry in logs.values())
     episodes = [_guarded(path, key, lambda e: _episode(e, react), entry) for key, entry in logs.items()]
-    reward = "overlap" if react and any(entry.get("environment") == "ic_sql" for entry in logs.values()) else "paper"
-    return Recording(str(path), "submit" if react else "paper", episodes, reward, standing="logs" in content)
+    facts = _facts(list(logs.values()), react)
+    reward = "overlap" if react and facts["env"] == "sql" else "paper"
+    return Recording(str(path), "submit" if react else "paper", episodes, reward, standing="logs" in content, **facts)
+
+
+def _facts(entries: Sequence[Mapping[str, Any]], react: bool) -> dict[str, Any]:
+    """What the entries of one log, all of them sound, say of the run."""
+    planned = any("steps" in entry["turn_history"] for entry in entries)
+    envs = {str(entry.get("environment", "")).removeprefix("ic_") for entry in entries}
+    return {
+        "env": envs.pop() or None if len(envs) == 1 else None,
+        "agent": "react" if react else "plan_solve" if planned else "try_again",
+        "turns_allowed": max((int(entry["summary"].get("turns_max", 0)) for entry in entries), default=0) or None,
+    }
 
 
 def _guarded(path: Path, key: str, read: Any, entry: Any) -> RecordedEpisode:
@@ -146,6 +165,7 @@ def _episode(entry: Mapping[str, Any], react: bool) -> RecordedEpisode:
         max_reward=float(summary["max_reward"]),
         turns_max=int(summary.get("turns_max", len(actions))),
         gold_output=_text(info.get("eval_obs")),
+        labels={name: str(entry[key]) for name, key in _LABELS.items() if entry.get(key)},
     )
 
 

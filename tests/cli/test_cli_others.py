@@ -57,9 +57,10 @@ def two_runs(cli: Any, box: Path) -> None:
 @pytest.mark.usefixtures("two_runs")
 def test_report_repeats_what_eval_said_and_puts_runs_side_by_side(cli: Any, tmp_path: Path) -> None:
     one = cli("report", "gold", "--json")
-    assert (one.status, set(one.json)) == (0, EVAL_KEYS)
+    assert (one.status, set(one.json)) == (0, EVAL_KEYS | {"analysis"})
     both = cli("report", "noop", "gold", "--json").json
-    assert set(both) == {"runs"}
+    assert set(both) == {"runs", "comparison"}
+    assert (both["comparison"]["difference"], both["comparison"]["lost"]) == (1.0, [])
     assert [(run["run"], run["success_rate"]) for run in both["runs"]] == [("noop", 0.0), ("gold", 1.0)]
     assert both["runs"][1] == one.json
     table = cli("report", "noop", "gold")
@@ -85,7 +86,8 @@ def test_a_run_that_is_being_written_can_be_reported(cli: Any, box: Path, tmp_pa
     whole = cli("eval", "bash", "--data", box, "--agent", "gold", "--out", "run", "--json").json
     with (tmp_path / "run" / "episodes.jsonl").open("a") as file:
         file.write('{"schema": 1, "task": "torn')
-    assert cli("report", "run", "--json").json == whole
+    reported = cli("report", "run", "--json").json
+    assert {key: reported[key] for key in whole} == whole
 
 
 def test_what_is_no_run_is_named(cli: Any, tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """The command line: it parses, calls, and prints; what is done is done elsewhere.
 
     options.py ──► evaluating.py   eval, score                    ──► show.py
-              ──► examining.py    check, replay, report
+              ──► examining.py    check, replay
+                  reporting.py    report
                   machine.py      data, image, doctor
 
 Imports stay inside the commands, pathlib's and json's too, so that `intercode --help` costs little more than click itself.
@@ -15,7 +16,7 @@ from typing import Any
 
 import click
 
-from intercode.cli import evaluating, examining, machine
+from intercode.cli import evaluating, examining, machine, reporting
 from intercode.errors import IntercodeError, UsageError
 
 
@@ -39,6 +40,6 @@ def main() -> None:
     """Interactive coding as a reinforcement-learning environment: measure agents whose actions are code."""
 
 
-for room in (evaluating, examining, machine):
+for room in (evaluating, examining, reporting, machine):
     for command in room.COMMANDS:
         main.add_command(command)

@@ -1,4 +1,4 @@
-"""Commands that look at tasks and at what was played: `check`, `replay`, `report`."""
+"""Commands that execute again what is known: `check` golds, `replay` a recording."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from intercode.cli.options import in_here, json_flag, protocol, scoring, workers, world
-from intercode.cli.show import bar, print_json, progress, show_reasons, show_summaries
+from intercode.cli.show import bar, print_json, progress
 
 
 @click.command()
@@ -70,20 +70,4 @@ def replay(log: str, env: str, workers: int, as_json: bool, **options: Any) -> N
     )
 
 
-@click.command()
-@click.argument("runs", nargs=-1, required=True, type=click.Path(exists=True), metavar="RUN...")
-@click.option("--force", is_flag=True, help="Put runs with different userlands into one table all the same.")
-@json_flag
-def report(runs: tuple[str, ...], force: bool, as_json: bool) -> None:
-    """Success rates with 95 % intervals, of one run or of several side by side."""
-    from intercode.report import require_comparable, summary
-    from intercode.store import read_run
-
-    found = [read_run(path) for path in runs]
-    require_comparable([config for config, _ in found], force=force)
-    show_summaries([summary(config, episodes) for config, episodes in found], as_json)
-    for config, episodes in found:
-        show_reasons(episodes, f" in {config['run']}" if len(found) > 1 else "")
-
-
-COMMANDS = (check, replay, report)
+COMMANDS = (check, replay)

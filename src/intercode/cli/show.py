@@ -27,13 +27,22 @@ def show_summaries(summaries: list[dict[str, Any]], as_json: bool) -> None:
         return
     from rich.console import Console
 
-    from intercode.report import hardness_table, table
+    from intercode.report.tables import overview
 
-    Console().print(table(summaries))
-    if (levels := hardness_table(summaries)) is not None:
-        Console().print("success % by hardness", levels, sep="\n")
+    Console().print(*overview(summaries), sep="\n")
     for summary in summaries:
         click.echo(f"run: {summary['run']}")
+
+
+@contextmanager
+def written(place: str) -> Iterator[None]:
+    """A file or folder that cannot be written is wrong usage."""
+    from intercode.errors import UsageError
+
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{place} cannot be written: {error.strerror}") from error
 
 
 def show_reasons(episodes: Sequence[Episode], where: str = "") -> None:

@@ -80,7 +80,7 @@ class Evaluation:
             "epochs": epochs, "seed": seed, "temperature": temperature, "sandbox": sandbox or "local",
             "prompt": chosen.prompt_digest, "reply_tokens": reply_tokens, "price": price,
             "max_cost": max_cost, "max_tokens": max_tokens, "max_seconds": max_seconds,
-            **world, **setting.facts(), **_hardness(setting.tasks),
+            **world, **setting.facts(), **_labels(setting.tasks),
         }  # fmt: skip
         return cls(setting, chosen, asked, config, Limits(turns, max_tokens, max_cost, max_seconds), epochs, seed)
 
@@ -115,11 +115,14 @@ class Evaluation:
         return {**self.config, "run": str(store.path)}, store.episodes()
 
 
-def _hardness(tasks: Sequence[Task]) -> dict[str, dict[str, str]]:
-    """How hard its data set calls each task (`hardness`, in BIRD `difficulty`), for the report; nothing where it does not."""
-    named = {task.id: task.extra.get("hardness") or task.extra.get("difficulty") for task in tasks}
-    found = {task: str(value) for task, value in named.items() if value}
-    return {"hardness": found} if found else {}
+def _labels(tasks: Sequence[Task]) -> dict[str, dict[str, str]]:
+    """What the data says of each task, for the report: how hard it is, and its database as `data_set`."""
+    fields = {"hardness": ("hardness", "difficulty"), "data_set": ("db", "db_id")}
+    said = {
+        label: {task.id: str(value) for task in tasks if (value := next(filter(None, map(task.extra.get, names)), None))}
+        for label, names in fields.items()
+    }
+    return {label: found for label, found in said.items() if found}
 
 
 def _versions() -> dict[str, str]:

@@ -9,7 +9,8 @@ import pytest
 from rich.console import Console
 
 from intercode.errors import UsageError
-from intercode.report import interval, reasons, require_comparable, summary, table, wilson
+from intercode.report import interval, reasons, require_comparable, summary, wilson
+from intercode.report.tables import overview
 from intercode.types import Episode, Turn, Usage
 
 CONFIG = {"run": "runs/a", "env": "bash", "agent": "try_again", "model": "m", "reward": "exact", "userland": "debian"}
@@ -125,14 +126,14 @@ def test_runs_on_different_userlands_are_not_compared() -> None:
 def test_brackets_in_a_name_are_shown_as_they_are() -> None:
     console = Console(width=160)
     with console.capture() as capture:
-        console.print(table([summary({**CONFIG, "agent": "a[bold]b", "model": "m[/red]", "env": "e[x]"}, EPISODES)]))
+        console.print(*overview([summary({**CONFIG, "agent": "a[bold]b", "model": "m[/red]", "env": "e[x]"}, EPISODES)]))
     assert all(name in capture.get() for name in ("a[bold]b", "m[/red]", "e[x]"))
 
 
 def test_the_table_shows_every_run_best_first() -> None:
     console = Console(width=160)
     with console.capture() as capture:
-        console.print(table([summary({**CONFIG, "agent": "noop"}, []), summary(CONFIG, EPISODES)]))
+        console.print(*overview([summary({**CONFIG, "agent": "noop"}, []), summary(CONFIG, EPISODES)]))
     text = capture.get()
     assert text.index("try_again") < text.index("noop")
     assert "50.0" in text

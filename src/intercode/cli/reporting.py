@@ -1,0 +1,74 @@
+"""The command that reads what was played: `report`, on the terminal, as JSON, as a page and as plots."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from intercode.cli.options import json_flag
+from intercode.cli.show import print_json, show_reasons, show_summaries, written
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(exists=True), metavar="RUN...")
+@click.option("--force", is_flag=True, help="Put runs with different userlands side by side all the same.")
+@click.option("--html", type=click.Path(dir_okay=False, writable=True), metavar="FILE", help="Also write one page to FILE.")
+@click.option(
+    "--plots", type=click.Path(file_okay=False), metavar="DIR", help="Also draw PNG and SVG files; needs intercode[plots]."
+)
+@json_flag
+def report(runs: tuple[str, ...], force: bool, html: str | None, plots: str | None, as_json: bool) -> None:
+    """Look at one run closely, or at several side by side; two are compared task by task.
+
+    RUN is a folder that `eval` made, or a log file of the first InterCode. With two, the difference is the second less
+    the first.
+    """
+    from intercode.report import require_comparable
+    from intercode.report.compare import side_by_side
+    from intercode.report.loading import load
+
+    found = [load(path) for path in runs]
+    require_comparable([config for config, _ in found], force=force)
+    whole = side_by_side(found)
+    if html:
+        _write_page(html, whole)
+    if plots:
+        _draw(plots, whole)
+    if as_json:
+        print_json(whole["runs"][0] if len(runs) == 1 else whole)
+        return
+    _show(whole)
+    for config, episodes in found:
+        show_reasons(episodes, f" in {config['run']}" if len(found) > 1 else "")
+
+
+def _show(whole: dict[str, Any]) -> None:
+    from rich.console import Console
+
+    from intercode.report.tables import closely, comparison
+
+    show_summaries(whole["runs"], as_json=False)
+    if len(whole["runs"]) == 1:
+        Console().print(*closely(whole["runs"][0]["analysis"]), sep="\n")
+    elif "comparison" in whole:
+        Console().print(*comparison(whole["comparison"]), sep="\n")
+
+
+def _write_page(file: str, whole: dict[str, Any]) -> None:
+    from pathlib import Path
+
+    from intercode.report.page import page
+
+    with written(file):
+        Path(file).write_text(page(whole), "utf-8")
+
+
+def _draw(folder: str, whole: dict[str, Any]) -> None:
+    from intercode.report.plots import draw
+
+    with written(folder):
+        draw(whole, folder)
+
+
+COMMANDS = (report,)

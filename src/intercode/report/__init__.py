@@ -1,0 +1,12 @@
+"""Runs as numbers, tables, plots and a page. docs/report.md says how each figure is counted.
+
+loading ──► (config, episodes) ──► summary     success, interval, pass@k: what `eval` prints as well
+                               ├─► analysis    turns.py: what one turn was; failures.py: why an episode failed
+                               └─► compare     two runs on the same tasks
+summary, analysis, compare: plain data ─┬─► rows ────► tables (terminal), page (HTML)
+                                                     └─► charts ──► page, plots (PNG and SVG files)
+"""
+
+from intercode.report.summary import interval, reasons, require_comparable, summary, wilson
+
+__all__ = ["interval", "reasons", "require_comparable", "summary", "wilson"]

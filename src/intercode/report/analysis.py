@@ -1,0 +1,96 @@
+"""One run looked at closely: what happened turn by turn, what errors led to, what a success cost, and why episodes failed.
+
+Each figure's rule is in docs/report.md. Only scored episodes count, but for what was spent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from intercode.report.failures import failures
+from intercode.report.summary import groups, mean
+from intercode.report.turns import KINDS, acted, failed, is_submission, kind, repeats, solved_at, tried
+from intercode.types import Episode, Turn
+
+
+def analysis(config: Mapping[str, Any], episodes: Sequence[Episode]) -> dict[str, Any]:
+    """What `report --json` adds to the summary, under `analysis`. Shares are in [0, 1], and None where there is nothing."""
+    scored = [episode for episode in episodes if episode.reward is not None]
+    env = str(config.get("env"))
+    return {
+        "by_turn": by_turn(scored),
+        "by_data": groups(config.get("data_set") or {}, scored),
+        "actions": {name: actions(group, env) for name, group in _outcomes(scored).items()},
+        "recovery": recovery(scored),
+        "per_solved": per_solved(episodes),
+        "failures": failures(config, scored),
+    }
+
+
+def by_turn(scored: Sequence[Episode]) -> list[dict[str, Any]]:
+    """For each turn: the episodes that had it, the share of all solved by then, the share of its code that failed."""
+    solved, played = [solved_at(episode) for episode in scored], [acted(episode) for episode in scored]
+    rows = []
+    for at in range(1, max(map(len, played), default=0) + 1):
+        now = [turns[at - 1] for turns in played if len(turns) >= at]
+        rows.append(
+            {
+                "turn": at,
+                "episodes": len(now),
+                "solved": mean([done is not None and done <= at for done in solved]),
+                "errors": mean([failed(turn) for turn in now if not is_submission(turn)]),
+            }
+        )
+    return rows
+
+
+def actions(scored: Sequence[Episode], env: str) -> dict[str, Any]:
+    """Turns in which code was asked for, and shares of them: failed, without code, out of time, repeated, of each kind."""
+    turns = [turn for episode in scored for turn in tried(episode)]
+    kinds = [kind(turn.action, env) for turn in turns if turn.action is not None]
+    return {
+        "episodes": len(scored),
+        "turns": len(turns),
+        "errors": mean([failed(turn) for turn in turns]),
+        "no_code": mean([turn.action is None for turn in turns]),
+        "timed_out": mean([turn.timed_out for turn in turns]),
+        "repeated": mean([again for episode in scored for again in repeats(tried(episode))]),
+        **{name: mean([each == name for each in kinds]) for name in KINDS if name in kinds},
+    }
+
+
+def recovery(scored: Sequence[Episode]) -> dict[str, Any]:
+    """What came after errors: the share of next turns that were fine, and how many episodes with and without were solved."""
+    met = [any(map(failed, tried(episode))) for episode in scored]
+    return {
+        "episodes_with_error": sum(met),
+        "solved_with_error": mean([episode.success for episode, error in zip(scored, met, strict=True) if error]),
+        "solved_without_error": mean([episode.success for episode, error in zip(scored, met, strict=True) if not error]),
+        "next_turn_fine": mean([not failed(after) for episode in scored for after in _after_errors(tried(episode))]),
+    }
+
+
+def per_solved(episodes: Sequence[Episode]) -> dict[str, float | None]:
+    """What all episodes spent, divided by those that were solved."""
+    solved = sum(episode.success for episode in episodes)
+    spent: dict[str, Callable[[Turn], float]] = {
+        "tokens": lambda turn: turn.usage.prompt_tokens + turn.usage.completion_tokens,
+        "cost": lambda turn: turn.usage.cost,
+        "seconds": lambda turn: turn.seconds,
+    }
+    turns = [turn for episode in episodes for turn in episode.turns]
+    return {name: sum(map(of, turns)) / solved if solved else None for name, of in spent.items()}
+
+
+def _after_errors(turns: Sequence[Turn]) -> list[Turn]:
+    return [after for before, after in pairwise(turns) if failed(before)]
+
+
+def _outcomes(scored: Sequence[Episode]) -> dict[str, list[Episode]]:
+    return {
+        "all": list(scored),
+        "solved": [episode for episode in scored if episode.success],
+        "failed": [episode for episode in scored if not episode.success],
+    }

@@ -1,0 +1,112 @@
+"""What one turn was: the rules that the figures about turns rest on. docs/report.md has them in words.
+
+    turn ─┬─ no action, no observation         a question to the model that led to nothing: not counted
+          ├─ no action, an observation         a reply without code: an error
+          ├─ the action `submit …`             a submission: neither an error nor an action of a kind
+          └─ any other action                  executed: failed or fine, new or repeated, exploring or editing
+
+The kinds are read off the action's text, so what a script does that is called by its name is left out.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Callable, Sequence
+
+from intercode.agents.base import SUBMIT
+from intercode.types import Episode, Turn
+
+KINDS = ("exploring", "querying", "editing")
+
+_QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"")
+_REDIRECT = re.compile(r"(?<![-=<>])>{1,2}\|?\s*(?![\s>(]|&\d|&-|/dev/(?:null|stdout|stderr)\b)\S")
+_COMMANDS = (
+    "rm|rmdir|mv|cp|mkdir|touch|ln|chmod|chown|chgrp|tee|truncate|dd|rename|install|patch|split|unlink|shred|mkfifo|wget|"
+    "gzip|gunzip|bzip2|bunzip2|xz|unxz|zip|unzip|rsync|apt-get|apt|pip|useradd|userdel|kill|crontab"
+)
+_WRITER = re.compile(
+    rf"(?:^|[;&|(`\n]|-exec(?:dir)?\s|\bxargs\b[^|;&\n]*\s|\b(?:sudo|then|do|else|time|nohup)\s)\s*(?:/\S*/)?(?:{_COMMANDS})(?=\s|$)"
+    r"|\b(?:sed|perl)\b[^|;&\n]*\s-\w*i|\bfind\b[^|;&\n]*\s-delete\b|\bcurl\b[^|;&\n]*\s-\w*[oO]"
+    r"|\btar\s+-?-?\w*[xcru]|\bgit\s+(?:add|am|apply|checkout|clone|commit|init|merge|mv|rebase|reset|restore|rm|stash)\b"
+)
+_LEADING = re.compile(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*", re.DOTALL)
+_SQL_EDITS = re.compile(
+    r"(?:INSERT|UPDATE|DELETE|REPLACE|CREATE|ALTER|DROP|TRUNCATE|RENAME|LOAD|MERGE)\b"
+    r"|WITH\b.*\b(?:INSERT\s+INTO|UPDATE|DELETE\s+FROM)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_SQL_LOOKS = re.compile(
+    r"(?:SHOW|DESC|DESCRIBE|EXPLAIN|PRAGMA|USE|HELP)\b|.*\b(?:information_schema|sqlite_(?:master|schema))\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_DEFINES = re.compile(r"^\s*(?:async\s+def|def|class)\b", re.MULTILINE)
+_CHANGES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete)
+
+
+def in_order(task: str) -> tuple[int, str]:
+    """A key that sorts tasks' ids: numbers by their value, then names; workers finish in any order."""
+    return (int(task), "") if task.isdecimal() else (sys.maxsize, task)
+
+
+def acted(episode: Episode) -> list[Turn]:
+    """Turns that acted, or cost a turn for want of code; a question that led to no action is none."""
+    return [turn for turn in episode.turns if turn.action is not None or turn.observation]
+
+
+def is_submission(turn: Turn) -> bool:
+    return turn.action is not None and turn.action.split()[:1] == [SUBMIT]
+
+
+def tried(episode: Episode) -> list[Turn]:
+    """The turns in which code was asked for: all that count but submissions."""
+    return [turn for turn in acted(episode) if not is_submission(turn)]
+
+
+def failed(turn: Turn) -> bool:
+    """No code in the reply, out of time, or an exit status other than 0 (SQL, Python: 1 where an error was shown)."""
+    return turn.action is None or turn.timed_out or turn.exit_code not in (None, 0)
+
+
+def repeats(turns: Sequence[Turn]) -> list[bool]:
+    """For each turn whether its action, blanks aside, was in an earlier one."""
+    actions = [None if turn.action is None else " ".join(turn.action.split()) for turn in turns]
+    return [action is not None and action in actions[:at] for at, action in enumerate(actions)]
+
+
+def solved_at(episode: Episode) -> int | None:
+    """In which turn, from 1, an episode was solved: the first with its best score, a submission counts; None if not."""
+    if not episode.success:
+        return None
+    turns = acted(episode)
+    return next((at for at, turn in enumerate(turns, 1) if turn.score == episode.reward), len(turns))
+
+
+def kind(action: str, env: str) -> str | None:
+    """One of `KINDS`; None where the environment's language is not known."""
+    rule = _RULES.get(env)
+    return None if rule is None else rule(action)
+
+
+def _bash(action: str) -> str:
+    bare = _QUOTED.sub('""', action)
+    return "editing" if _WRITER.search(bare) or _REDIRECT.search(bare) else "exploring"
+
+
+def _sql(action: str) -> str:
+    statement = action[_LEADING.match(action).end() :]  # type: ignore[union-attr]  # it matches nothing at least
+    if _SQL_EDITS.match(statement):
+        return "editing"
+    return "exploring" if _SQL_LOOKS.match(statement) else "querying"
+
+
+def _python(action: str) -> str:
+    try:
+        changes = any(isinstance(node, _CHANGES) for node in ast.parse(action).body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        changes = bool(_DEFINES.search(action))
+    return "editing" if changes else "exploring"
+
+
+_RULES: dict[str, Callable[[str], str]] = {"bash": _bash, "ctf": _bash, "sql": _sql, "python": _python}

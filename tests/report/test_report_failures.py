@@ -1,0 +1,69 @@
+"""Every failed episode gets one category, by what happened."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from played import CONFIG, error, fine, no_code, played, submit
+
+from intercode.report.failures import CATEGORIES, EXAMPLES, failures
+from intercode.types import Episode, Turn
+
+PAPER = {**CONFIG, "protocol": "paper", "turns": 2}
+SLOW = Turn(action="sleep 99", observation="timed out", timed_out=True)
+CASES: dict[str, tuple[dict[str, Any], Episode]] = {
+    "broke its sandbox": (CONFIG, played("a", fine(), ended="agent_fault")),
+    "never ran": (CONFIG, played("a", no_code(), submit())),
+    "out of time": (CONFIG, played("a", fine(), SLOW, submit())),
+    "only errors": (CONFIG, played("a", error("x"), error("y"), submit())),
+    "looped": (CONFIG, played("a", fine("ls"), fine("ls"), fine("ls"), submit())),
+    "was closer before": (PAPER, played("a", fine("ls", score=0.7), fine("rm a", score=0.3), ended="turns")),
+    "wrong answer": (CONFIG, played("a", fine(), error(), submit())),
+    "out of turns": (PAPER, played("a", fine("ls", score=0.3), fine("pwd", score=0.7), ended="turns")),
+    "stopped": (PAPER, played("a", fine("ls", score=0.3), ended="turns")),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_failed_episode_is_in_the_category_that_fits(name: str) -> None:
+    config, episode = CASES[name]
+    assert [row["name"] for row in failures(config, [episode])] == [name]
+
+
+def test_an_answer_that_another_epoch_solved_the_task_with_was_had() -> None:
+    right = played("a", fine(seen="42\n"), submit(), solved=True)
+    had = played("a", fine(seen="42\n"), fine("date", "today\n"), submit(), epoch=1)
+    other = played("b", fine(seen="42\n"), fine("date", "today\n"), submit())
+    found = {row["name"]: row["examples"][0]["task"] for row in failures(CONFIG, [right, had, other])}
+    assert found == {"had the answer": "a", "wrong answer": "b"}
+
+
+def test_all_categories_are_reached_and_the_last_takes_what_is_left() -> None:
+    assert {category.name for category in CATEGORIES} == {*CASES, "had the answer"}
+    assert CATEGORIES[-1].name == "stopped"
+
+
+def test_shares_add_up_and_three_examples_of_different_tasks_are_kept() -> None:
+    failed = [replace(episode, task=task) for _, episode in CASES.values() for task in ("b", "a", "d", "a", "c")]
+    found = failures(CONFIG, [*failed, played("z", solved=True)])
+    assert sum(row["episodes"] for row in found) == len(failed)
+    assert sum(row["share"] for row in found) == pytest.approx(1)
+    assert [[example["task"] for example in row["examples"]] for row in found] == [["a", "b", "c"]] * len(found)
+    assert EXAMPLES == 3
+
+
+def test_a_long_text_is_cut_in_an_example_and_says_so() -> None:
+    (row,) = failures(CONFIG, [played("a", fine("x" * 5000), submit())])
+    assert len(row["examples"][0]["action"]) < 450
+    assert row["examples"][0]["action"].endswith("… (5000 characters)")
+
+
+def test_an_example_of_no_code_shows_what_was_said_to_it() -> None:
+    (row,) = failures(CONFIG, [played("a", no_code())])
+    assert (row["examples"][0]["action"], row["examples"][0]["observation"]) == (None, "No code was found.")
+
+
+def test_solved_episodes_alone_have_no_failures() -> None:
+    assert failures(CONFIG, [played("a", solved=True)]) == []

@@ -1,0 +1,78 @@
+"""The first system's logs in the form of our own runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from intercode.errors import UsageError
+from intercode.report.analysis import analysis
+from intercode.report.loading import load
+from intercode.report.summary import summary
+from intercode.report.turns import failed
+
+Turns = list[tuple[str, str, float, bool | None]]
+
+
+def log(path: Path, env: str, *episodes: Turns, limit: int | None = 10, **history: Any) -> Path:
+    entries = {}
+    for number, played in enumerate(episodes):
+        actions, observations, rewards, valid = (list(column) for column in zip(*played, strict=True))
+        best = {"max_reward": max(rewards)} | ({"turns_max": limit} if limit else {})
+        turns = {"actions": actions, "observations": observations, "rewards": rewards, "valid_action": valid, **history}
+        known = {"environment": f"ic_{env}", "dataset": "./data/trees.json", "hardness": "easy"}
+        said = {"task_id": number, "query": f"query {number}"}
+        entries[str(number)] = {**known, **said, "turn_history": turns, "summary": best}
+    path.write_text(json.dumps(entries))
+    return path
+
+
+def test_a_try_again_log_is_a_run_scored_after_every_turn(tmp_path: Path) -> None:
+    solved = [("SELEC 1", "Error executing query: what?", 0.0, False), ("SELECT 1", "[(1,)]", 1.0, True)]
+    given_up = [("I am sorry", "No SQL code was found", 0.0, False)] * 10
+    config, episodes = load(log(tmp_path / "log.json", "sql", solved, given_up))
+    assert {key: config[key] for key in ("env", "agent", "protocol", "reward", "turns")} == {
+        "env": "sql", "agent": "try_again", "protocol": "paper", "reward": "paper", "turns": 10,
+    }  # fmt: skip
+    assert [(e.task, e.reward, e.success, e.ended) for e in episodes] == [
+        ("0", 1.0, True, "solved"),
+        ("1", 0.0, False, "turns"),
+    ]
+    made, found = summary(config, episodes), analysis(config, episodes)
+    assert (made["success_rate"], made["mean_turns"], made["by_hardness"]["easy"]["episodes"]) == (0.5, 6.0, 2)
+    assert [row["solved"] for row in found["by_turn"][:3]] == [0.0, 0.5, 0.5]
+    assert found["by_data"]["./data/trees.json"]["episodes"] == 2
+    assert [row["name"] for row in found["failures"]] == ["never ran"]
+
+
+def test_a_react_log_is_unwrapped_and_scored_at_its_submission(tmp_path: Path) -> None:
+    turns: Turns = [("execute[ls]", "a\n", 0.0, True), ("submit", "a\n", 0.67, True)]
+    config, (episode,) = load(log(tmp_path / "log.json", "bash", turns, thoughts=["look", "done"]))
+    assert (config["agent"], config["protocol"]) == ("react", "submit")
+    assert [(turn.action, turn.score) for turn in episode.turns] == [("ls", None), ("submit", 0.67)]
+    assert analysis(config, [episode])["failures"][0]["name"] == "wrong answer"
+
+
+def test_a_plan_and_solve_log_has_no_limit_that_is_known(tmp_path: Path) -> None:
+    config, episodes = load(log(tmp_path / "log.json", "bash", [("ls", "a\n", 0.67, True)], limit=None, steps=[["look"]]))
+    assert (config["agent"], config["turns"]) == ("plan_solve", None)
+    assert analysis(config, episodes)["failures"][0]["name"] == "stopped"
+
+
+def test_python_errors_are_read_off_the_observation(tmp_path: Path) -> None:
+    said = ["Error executing action: no", "{'error': 'Error: no'}", "{'output': '', 'error': ''}", "Failed 3/3 Test Cases."]
+    _, (episode,) = load(log(tmp_path / "log.json", "python", [("f()", text, 0.0, None) for text in said]))
+    assert [failed(turn) for turn in episode.turns] == [True, True, False, False]
+
+
+def test_a_time_out_is_one(tmp_path: Path) -> None:
+    _, (episode,) = load(log(tmp_path / "log.json", "bash", [("sleep 99", "Command timed out", 0.01, False)]))
+    assert episode.turns[0].timed_out
+
+
+def test_what_is_neither_a_run_nor_a_log_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nowhere"):
+        load(tmp_path / "nowhere")

@@ -1,0 +1,120 @@
+"""What one turn was, and the figures about turns."""
+
+from __future__ import annotations
+
+import pytest
+from played import CONFIG, error, fine, no_code, played, submit
+
+from intercode.report.analysis import actions, analysis, by_turn, per_solved, recovery
+from intercode.report.turns import acted, failed, kind, repeats, solved_at
+from intercode.types import Episode, Turn, Usage
+
+BASH = {
+    "exploring": [
+        "ls -la /depot", "cat a 2>/dev/null", "find . -name '*.txt' | wc -l", "grep -r 'rm -rf' /lab", "make 2>&1",
+        "echo 'a > b'",
+        "awk '$1 > 5' f", "tar -tf a.tar", "diff <(sort a) <(sort b)", "sort a | uniq -c", "which rm", "sed -n 3p f", "ls >&2",
+    ],
+    "editing": [
+        "rm a", "cd /x && rm -r b", "echo hi > f", "date >> log", "sed -i s/a/b/ f", "find . -name '*.o' -delete",
+        "tar -xzf a.tgz",
+        "find . -type f -exec chmod 600 {} +", "ls | xargs -I {} mv {} {}.bak", "for f in *; do touch $f; done",
+        "sort f | tee g",
+        "/bin/mkdir d", "(cp a b)", "perl -pi -e s/a/b/ f", "sort f > 'a b'", "curl -s -o f http://localhost/",
+        "git commit -m x",
+    ],
+}  # fmt: skip
+SQL = {
+    "exploring": [
+        "SHOW TABLES", "describe pet", "PRAGMA table_info(pet)", "EXPLAIN SELECT 1", "select name from sqlite_master",
+        "SELECT column_name FROM information_schema.columns",
+    ],
+    "querying": ["SELECT 1", "(select a from b) union (select 2)", "-- drop it\nSELECT 1", "WITH x AS (SELECT 1) SELECT 2"],
+    "editing": ["INSERT INTO a VALUES (1)", " drop table a", "/* x */ UPDATE a SET b = 1", "WITH x AS (SELECT) DELETE FROM b"],
+}  # fmt: skip
+PYTHON = {
+    "exploring": ["1 + 1", "print(x)", "import math", "for i in range(3): print(i)", "print(", "x"],
+    "editing": ["x = 1", "def f():\n    return 1", "class A: pass", "del x", "x += 1", "def f(:\n    return"],
+}
+
+
+@pytest.mark.parametrize(
+    ("env", "expected", "action"),
+    [
+        (env, expected, action)
+        for env, rules in {"bash": BASH, "ctf": BASH, "sql": SQL, "python": PYTHON}.items()
+        for expected, examples in rules.items()
+        for action in examples
+    ],
+)
+def test_an_action_is_of_the_kind_that_its_text_says(env: str, expected: str, action: str) -> None:
+    assert kind(action, env) == expected
+
+
+def test_actions_of_an_unknown_language_have_no_kind() -> None:
+    assert kind("ls", "mine:Env") is None
+    assert "exploring" not in actions([played("a", fine())], "mine:Env")
+
+
+def test_no_code_a_timeout_and_an_exit_status_are_errors() -> None:
+    assert [failed(turn) for turn in (fine(), error(), no_code(), fine(timed_out=True), Turn(action="x"))] == [
+        *(False, True, True, True, False)
+    ]
+
+
+def test_a_question_that_led_to_nothing_is_no_turn() -> None:
+    assert acted(played("a", Turn(reply="a plan"), fine(), submit())) == [fine(), submit()]
+
+
+def test_an_action_repeats_another_whatever_its_blanks() -> None:
+    assert repeats([fine("ls"), fine("ls  -a"), fine("ls -a\n"), no_code(), no_code(), fine("ls")]) == [
+        *(False, False, True, False, False, True)
+    ]
+
+
+def test_an_episode_is_solved_at_its_best_score_or_at_its_submission() -> None:
+    scored = (fine(score=0.3), fine(score=1.0), fine(score=0.5))
+    assert solved_at(played("a", *scored, solved=True)) == 2
+    assert solved_at(played("a", fine(), fine(), submit(), solved=True)) == 3
+    assert solved_at(played("a", fine(), submit())) is None
+
+
+def test_success_adds_up_over_turns_and_errors_are_of_code_alone() -> None:
+    rows = by_turn(
+        [played("a", fine(), submit(), solved=True), played("b", error(), fine(), submit(), solved=True), played("c", error())]
+    )
+    assert [(row["turn"], row["episodes"]) for row in rows] == [(1, 3), (2, 2), (3, 1)]
+    assert [row["solved"] for row in rows] == [0, pytest.approx(1 / 3), pytest.approx(2 / 3)]
+    assert [row["errors"] for row in rows] == [pytest.approx(2 / 3), 0, None]
+
+
+def test_shares_are_of_the_turns_that_ask_for_code() -> None:
+    found = actions([played("a", fine("rm a"), error(), no_code(), fine("rm a"), submit())], "bash")
+    assert (found["turns"], found["errors"], found["no_code"], found["repeated"]) == (4, 0.5, 0.25, 0.25)
+    assert (found["editing"], found["exploring"]) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
+
+
+def test_recovery_is_a_fine_turn_after_an_error() -> None:
+    found = recovery(
+        [played("a", error(), fine(), error(), error(), submit(), solved=True), played("b", fine(), submit(), solved=True)]
+    )
+    assert found == {"episodes_with_error": 1, "solved_with_error": 1, "solved_without_error": 1, "next_turn_fine": 0.5}
+
+
+def test_what_all_spent_is_divided_by_what_was_solved() -> None:
+    turn = fine(usage=Usage(10, 5, 0.25), seconds=2.0)
+    assert per_solved([played("a", turn, solved=True), played("b", turn)]) == {"tokens": 30, "cost": 0.5, "seconds": 4}
+    assert per_solved([played("a", turn)]) == {"tokens": None, "cost": None, "seconds": None}
+
+
+def test_tasks_are_grouped_by_data_set_where_it_is_known() -> None:
+    episodes = [played("a", fine(), solved=True), played("b", fine())]
+    assert analysis(CONFIG, episodes)["by_data"] == {}
+    found = analysis({**CONFIG, "data_set": {"a": "one", "b": "two"}}, episodes)["by_data"]
+    assert {name: part["success_rate"] for name, part in found.items()} == {"one": 1, "two": 0}
+
+
+def test_a_run_with_nothing_in_it_can_be_analysed() -> None:
+    nothing: list[Episode] = []
+    assert analysis(CONFIG, nothing)["by_turn"] == []
+    assert analysis({}, [Episode("a", "q", (), None, False, None, error="model: down")])["failures"] == []
