@@ -185,4 +185,4 @@ def _mean(values: Sequence[float]) -> float | None:
 
 def _actions(episode: Episode) -> int:
     """Turns that acted, or cost a turn for want of code; a question that led to no action is none."""
-    return sum(turn.action is not None or bool(turn.observation) for turn in episode.turns)
+    return sum(turn.acted for turn in episode.turns)
