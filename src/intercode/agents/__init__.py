@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Sequence
 
-from intercode.agents.base import SUBMIT, Act, Agent, Ask, Moves, Step, Strategy
+from intercode.agents.base import SUBMIT, Act, Agent, Ask, Drop, Fork, Moves, Step, Strategy
 from intercode.agents.baselines import Script, gold, noop, replay, retrieval, static
 from intercode.agents.try_again import prompt_digest, try_again
 from intercode.errors import UsageError
@@ -20,7 +20,7 @@ from intercode.types import Task
 NAMES = ("try_again", "gold", "noop", "retrieval", "replay:PATH", "static:PATH", "module:function")
 
 __all__ = [
-    "NAMES", "SUBMIT", "Act", "Agent", "Ask", "Moves", "Script", "Step", "Strategy",
+    "NAMES", "SUBMIT", "Act", "Agent", "Ask", "Drop", "Fork", "Moves", "Script", "Step", "Strategy",
     "gold", "make_agent", "noop", "replay", "retrieval", "static", "try_again",
 ]  # fmt: skip
 
