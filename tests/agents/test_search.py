@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hasty import SLIPS, Hasty
@@ -171,6 +174,22 @@ def test_of_equal_answers_the_line_with_the_fewest_failures_is_chosen_then_the_f
 def test_options_that_make_no_sense_are_refused(name: str) -> None:
     with pytest.raises(intercode.errors.UsageError, match=r"agent|module"):
         make_agent(name, tasks=[TASK])
+
+
+def from_the_docs() -> dict[str, Any]:
+    text = (Path(__file__).parents[2] / "docs" / "agents.md").read_text("utf-8")
+    found: dict[str, Any] = {"Act": Act, "Fork": Fork}
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(block, found)
+    return found
+
+
+def test_the_strategies_of_the_docs_work() -> None:
+    docs = from_the_docs()
+    world = World("```bash\nls\n```", "```bash\npwd\n```").drive(docs["twice"](TASK, "submit"))
+    assert world.submitted == ["ls", "pwd"]
+    assert World().drive(docs["careful"](TASK, "submit")).submitted == ["gold"]
+    assert World().drive(docs["careful"](Task("t", "q", "bad"), "submit")).submitted == []
 
 
 def test_the_gold_is_in_no_question() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 from kept import needs_bwrap
@@ -89,7 +89,7 @@ def calls(*pairs: tuple[str, str]) -> Reply:
     return Reply("hm", calls=tuple(ToolCall("", *pair) for pair in pairs))
 
 
-WILD: dict[str, str | Reply | Callable[[Sequence[Message]], str | Reply]] = {
+WILD: dict[str, str | Reply] = {
     "says nothing": "",
     "talks": "I am afraid that I cannot do that.",
     "raves": "\x1b[31m\udcff \ufffd ]]>> %%% execute[",
@@ -106,9 +106,15 @@ WILD: dict[str, str | Reply | Callable[[Sequence[Message]], str | Reply]] = {
 }
 
 
+def wild_for(name: str) -> dict[str, object]:
+    """All texts for agents that read texts, all calls for the one that reads calls, and one of the other kind."""
+    others = "says nothing" if name == "tools" else "calls with broken JSON"
+    return {wild: reply for wild, reply in WILD.items() if wild == others or isinstance(reply, Reply) == (name == "tools")}
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_model_that_does_not_behave_earns_nothing_and_breaks_nothing(world: tuple[str, Setting], name: str) -> None:
-    for wild, reply in WILD.items():
+    for wild, reply in wild_for(name).items():
         model = ScriptedModel(lambda messages, reply=reply: reply)
         (episode,) = played(world, name, model, world[1].tasks[:1])
         assert (episode.reward, episode.error) == (0.0, None), wild
