@@ -13,7 +13,7 @@ from ordinary import error_of_an_ordinary_user
 
 from intercode.errors import StoreError, UsageError
 from intercode.store import RunStore, from_json, read_run, to_json
-from intercode.types import Episode, Turn, Usage
+from intercode.types import Episode, ToolCall, Turn, Usage
 
 CONFIG = {"env": "bash", "agent": "gold", "seed": 0, "workers": 2, "userland": {"bash": "5.2"}, "tasks": ("a", "b")}
 TURN = Turn(
@@ -267,3 +267,27 @@ def test_a_file_in_place_of_the_folder_is_a_store_error(tmp_path: Path) -> None:
     (tmp_path / "run").touch()
     with pytest.raises(StoreError, match="cannot be used"):
         RunStore.create(tmp_path / "run", CONFIG)
+
+
+def test_calls_and_forks_are_written_only_where_there_are_any_and_come_back() -> None:
+    called = Turn(reply="", action="ls", calls=(ToolCall("1", "execute", '{"code": "ls"}'),))
+    episode = Episode("t", "q", (called, Turn(action="pwd", after=-1)), 1.0, True, "submit")
+    record = json.loads(json.dumps(to_json(episode)))
+    assert from_json(record) == episode
+    assert ["calls" in turn for turn in record["turns"]] == [True, False]
+    assert ["after" in turn for turn in record["turns"]] == [False, True]
+
+
+def test_the_line_of_a_forked_episode_leaves_out_what_was_given_up() -> None:
+    question = Turn(reply="which?")
+    turns = (
+        Turn(action="a"),
+        Turn(action="wrong"),
+        question,
+        Turn(action="b", after=0),
+        Turn(action="c"),
+        Turn(action="d", after=3),
+    )
+    assert [turn.action for turn in Episode("t", "q", turns, 1.0, True, "submit").line] == ["a", "b", "d"]
+    assert [turn.action for turn in Episode("t", "q", turns[:2], 1.0, True, "submit").line] == ["a", "wrong"]
+    assert Episode("t", "q", (question,), None, False, "limit").line == []

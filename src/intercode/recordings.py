@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from intercode.errors import DataError, UsageError
-from intercode.types import Task
+from intercode.types import Task, Turn, line_of
 
 _EXECUTE = re.compile(r"execute\[(.*)\]", re.DOTALL)
 _LABELS = {"hardness": "hardness", "data_set": "dataset"}
@@ -207,7 +207,9 @@ def _own_episode(line: bytes) -> RecordedEpisode | None:
     record = json.loads(line)
     if record["reward"] is None or record["epoch"] != 0:
         return None
-    turns = [turn for turn in record["turns"] if turn["action"] is not None or turn["observation"]]
+    every = record["turns"]
+    moves = [Turn(action=turn["action"], observation=turn["observation"], after=turn.get("after")) for turn in every]
+    turns = [every[place] for place in line_of(moves)]
     return RecordedEpisode(
         task=record["task"],
         query=record["query"],

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from intercode.errors import StoreError, UsageError
-from intercode.types import Episode, Turn, Usage
+from intercode.types import Episode, ToolCall, Turn, Usage
 
 SCHEMA = 1
 FREE = frozenset(
@@ -104,7 +104,7 @@ def read_run(path: str | Path) -> tuple[dict[str, Any], list[Episode]]:
 
 def to_json(episode: Episode) -> dict[str, Any]:
     """One line of episodes.jsonl, as plain data."""
-    turns = [{**asdict(turn), "ask": None if turn.ask is None else list(turn.ask)} for turn in episode.turns]
+    turns = [_turn_json(turn) for turn in episode.turns]
     return {
         "schema": SCHEMA, "task": episode.task, "epoch": episode.epoch, "seed": episode.seed, "query": episode.query,
         "turns": turns, "reward": episode.reward, "success": episode.success, "parts": dict(episode.parts),
@@ -123,9 +123,16 @@ def from_json(record: Mapping[str, Any]) -> Episode:
     return episode
 
 
+def _turn_json(turn: Turn) -> dict[str, Any]:
+    """`calls` and `after` are there only where tools were called, or the episode forked."""
+    record = {**asdict(turn), "ask": None if turn.ask is None else list(turn.ask)}
+    return {key: value for key, value in record.items() if value is not None or key not in ("calls", "after")}
+
+
 def _turn(record: Mapping[str, Any]) -> Turn:
-    ask = record["ask"]
-    return Turn(**{**record, "ask": None if ask is None else tuple(ask), "usage": Usage(**record["usage"])})
+    ask, calls = record["ask"], record.get("calls")
+    read = {"ask": None if ask is None else tuple(ask), "usage": Usage(**record["usage"])}
+    return Turn(**{**record, **read, "calls": None if calls is None else tuple(ToolCall(**call) for call in calls)})
 
 
 def _key(episode: Episode) -> Key:

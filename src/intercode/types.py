@@ -3,7 +3,7 @@
     Task ──► Episode = Turn, Turn, … + Score        (what was asked, what happened, what it was worth)
     Sandbox ──► ExecResult, Change ──► Outcome      (what one side did: its answer and its effect on the files)
     Database ──► Table                              (what a statement returned)
-    Model ◄── Message, ──► Reply (text, Usage)
+    Model ◄── Message, ──► Reply (text, ToolCall, Usage)
 
 Nothing here runs anything; JSON forms of `Episode` live in `store.py`.
 """
@@ -17,8 +17,14 @@ from typing import Any, Literal
 Ended = Literal["submit", "solved", "turns", "limit", "agent_fault"]
 """Why an episode ended: the agent submitted, reached reward 1, ran out of turns, hit a run limit, broke its sandbox."""
 
-Message = dict[str, str]
-"""One chat message as the OpenAI protocol has it: ``{"role": "system"|"user"|"assistant", "content": text}``."""
+Message = dict[str, Any]
+"""One chat message as the OpenAI protocol has it: ``{"role": "system"|"user"|"assistant", "content": text}``.
+
+Where tools are used an assistant's has ``tool_calls`` as well, and ``{"role": "tool", "tool_call_id": …}`` answers one.
+"""
+
+Tool = Mapping[str, Any]
+"""What a model may call, as the OpenAI protocol has it: ``{"type": "function", "function": {…}}``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +129,31 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A model's call of a tool. `arguments` should be a JSON object, and is kept as the model wrote it."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     """What a model answered."""
 
     text: str
     usage: Usage = Usage()
+    calls: tuple[ToolCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One question to the model and one action in the environment; either may be missing (None)."""
+    """One question to the model and one action in the environment; either may be missing (None).
+
+    Of several actions from one reply the first one's turn has the question, the reply with its `calls`, and the usage.
+    `after` tells where a forked episode parts: the position, in the episode, of the turn in whose state this one acted,
+    −1 for the beginning. None: the last turn that acted before this one.
+    """
 
     ask: Sequence[Message] | None = None
     reply: str | None = None
@@ -145,6 +166,13 @@ class Turn:
     score: float | None = None
     usage: Usage = Usage()
     seconds: float = 0.0
+    calls: tuple[ToolCall, ...] | None = None
+    after: int | None = None
+
+    @property
+    def acted(self) -> bool:
+        """Whether it was a move in the environment, be it one without code; else it was a question only."""
+        return self.action is not None or bool(self.observation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,3 +193,22 @@ class Episode:
     @property
     def usage(self) -> Usage:
         return sum((turn.usage for turn in self.turns), Usage())
+
+    @property
+    def line(self) -> list[Turn]:
+        """The turns that acted and led to the last one, in order: what a forked episode gave up is left out."""
+        return [self.turns[place] for place in line_of(self.turns)]
+
+
+def line_of(turns: Sequence[Turn]) -> list[int]:
+    """The positions of the turns that `Episode.line` has."""
+    before, last = dict[int, int](), -1
+    for place, turn in enumerate(turns):
+        if turn.acted:
+            before[place] = last if turn.after is None else turn.after
+            last = place
+    line: list[int] = []
+    while last >= 0:
+        line.insert(0, last)
+        last = before[last]
+    return line

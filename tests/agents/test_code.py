@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,8 @@ def test_golden_replies(case: dict[str, str | None]) -> None:
 
 
 def test_the_golden_file_is_large_enough() -> None:
-    assert len(GOLDEN) >= 25
-    assert sum(case["code"] is None for case in GOLDEN) >= 6
+    assert len(GOLDEN) >= 120
+    assert sum(case["code"] is None for case in GOLDEN) >= 20
 
 
 def test_the_words_around_the_code_are_the_thought() -> None:
@@ -30,6 +31,11 @@ def test_the_words_around_the_code_are_the_thought() -> None:
     assert "Then more." in thought
     assert "hm" in thought
     assert "```" not in thought
+
+
+@pytest.mark.parametrize("reply", ["Thought: I look.\nAction: execute[ls]", "Thought: I look.\n<bash>\nls\n</bash>"])
+def test_marks_around_the_code_are_no_thought(reply: str) -> None:
+    assert split_reply(reply) == ("ls", "Thought: I look.")
 
 
 def test_a_bare_command_has_no_thought() -> None:
@@ -43,3 +49,15 @@ def test_a_reply_without_code_is_all_thought() -> None:
 @pytest.mark.parametrize("text", ["", "`", "```", "````\n```", "~~~", "<think>", "\n\n", "``````", "\x00", "```\n```\n```"])
 def test_no_text_breaks_it(text: str) -> None:
     split_reply(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["```\n", "```bash\n", "<bash>", "Action: execute[", "Action:\n", "]\n", "`", "{", "<think>", "> ", "submit[", "$ ", "* "],
+)
+def test_a_model_that_runs_wild_costs_no_time(text: str) -> None:
+    """A parser that goes back at every line takes minutes for these."""
+    started = time.process_time()
+    for language in ("bash", "python"):
+        split_reply("execute[" * (text == "]\n") + text * 20_000, language)
+    assert time.process_time() - started < 10

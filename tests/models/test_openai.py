@@ -15,7 +15,7 @@ import pytest
 
 from intercode.errors import ModelError, UsageError
 from intercode.models import OpenAIModel, openai_chat
-from intercode.types import Message
+from intercode.types import Message, ToolCall
 
 MESSAGES: list[Message] = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "list files"}]
 GOOD = {
@@ -139,6 +139,39 @@ def test_the_request_carries_messages_and_settings(server: Server, connect: Conn
 def test_settings_that_are_none_are_left_out(server: Server, connect: Connect) -> None:
     connect("m", temperature=None, max_tokens=None).complete(MESSAGES)
     assert server.requests[0]["body"] == {"model": "m", "messages": MESSAGES}
+
+
+TOOL = {"type": "function", "function": {"name": "execute", "parameters": {"type": "object", "properties": {}}}}
+
+
+def calling(*calls: object, content: object = None) -> Behaviour:
+    return answer({"choices": [{"message": {"role": "assistant", "content": content, "tool_calls": list(calls)}}]})
+
+
+def test_tools_are_sent_and_calls_come_back_as_the_model_wrote_them(server: Server, connect: Connect) -> None:
+    server.script = [
+        calling(
+            {"id": "a", "type": "function", "function": {"name": "execute", "arguments": '{"code": '}},
+            {"function": {"name": "submit", "arguments": {}}},
+        )
+    ]
+    reply = connect().complete(MESSAGES, tools=[TOOL])
+    assert (reply.text, reply.calls) == ("", (ToolCall("a", "execute", '{"code": '), ToolCall("", "submit", "{}")))
+    assert server.requests[0]["body"]["tools"] == [TOOL]
+
+
+@pytest.mark.parametrize("call", ["ls", {}, {"function": None}, {"function": {"arguments": "{}"}}])
+def test_a_call_without_a_name_is_no_answer(server: Server, connect: Connect, call: object) -> None:
+    server.script = [calling(call), answer(GOOD)]
+    assert connect(backoff=0).complete(MESSAGES, tools=[TOOL]).text == "ls"
+
+
+def test_each_draw_has_a_seed_of_its_own(server: Server, connect: Connect) -> None:
+    for draw in (0, 1, 2):
+        connect(seed=40).complete(MESSAGES, draw=draw)
+    connect(seed=None).complete(MESSAGES, draw=1)
+    assert [request["body"].get("seed") for request in server.requests] == [40, 41, 42, None]
+    assert all("tools" not in request["body"] for request in server.requests)
 
 
 def test_prices_are_per_million_tokens_in_and_out(connect: Connect) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from intercode.errors import DataError, UsageError
 from intercode.models import OpenAIModel, ScriptedModel, make_model
-from intercode.types import Message
+from intercode.types import Message, Reply, ToolCall
 
 
 def conversation(turns: int) -> list[Message]:
@@ -89,3 +89,11 @@ def test_a_malformed_script_is_the_datas_fault(tmp_path: Path, content: str) -> 
     path.write_text(content)
     with pytest.raises(DataError, match=r"replies\.json"):
         make_model(f"scripted:{path}")
+
+
+def test_a_script_may_call_tools(tmp_path: Path) -> None:
+    path = tmp_path / "replies.json"
+    path.write_text(json.dumps([{"text": "", "calls": [{"name": "execute", "arguments": '{"code": "ls"}'}]}, "done"]))
+    model = make_model(f"scripted:{path}")
+    assert model.complete(conversation(0)) == Reply("", calls=(ToolCall("call-1", "execute", '{"code": "ls"}'),))
+    assert model.complete(conversation(1)) == Reply("done")

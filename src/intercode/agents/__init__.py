@@ -1,6 +1,7 @@
 """The agents by name.
 
-    try_again | gold | noop | retrieval | replay:PATH | static:PATH | module:function
+    try_again | react | plan_solve | tools | …     ask a model; LINES and FORKING below say what each does
+    gold | noop | retrieval | replay:PATH | static:PATH | module:function
 
 `module:function` is a strategy of the user's own: a generator function of (task, protocol). It is taken to need a model
 unless it has an attribute ``needs_model = False``.
@@ -11,17 +12,25 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Sequence
 
-from intercode.agents.base import SUBMIT, Act, Agent, Ask, Moves, Step, Strategy
+from intercode.agents.base import SUBMIT, Act, Agent, Ask, Drop, Fork, Moves, Step, Strategy
 from intercode.agents.baselines import Script, gold, noop, replay, retrieval, static
-from intercode.agents.try_again import prompt_digest, try_again
+from intercode.agents.plan_solve import TEXTS, plan_solve
+from intercode.agents.prompts import Prompts, load
+from intercode.agents.search import best_of, tree_search
+from intercode.agents.tools import tools
+from intercode.agents.try_again import try_again
 from intercode.errors import UsageError
 from intercode.types import Task
 
-NAMES = ("try_again", "gold", "noop", "retrieval", "replay:PATH", "static:PATH", "module:function")
+MODELLED = (
+    "try_again", "try_again_blind", "react", "plan_solve", "plan_solve_refine", "tools", "best_of:N", "tree_search",
+)  # fmt: skip
+"""Those that ask a model: `try_again_blind` is not told scores, `best_of` alone means three lines."""
+NAMES = (*MODELLED, "gold", "noop", "retrieval", "replay:PATH", "static:PATH", "module:function")
 
 __all__ = [
-    "NAMES", "SUBMIT", "Act", "Agent", "Ask", "Moves", "Script", "Step", "Strategy",
-    "gold", "make_agent", "noop", "replay", "retrieval", "static", "try_again",
+    "MODELLED", "NAMES", "SUBMIT", "Act", "Agent", "Ask", "Drop", "Fork", "Moves", "Script", "Step", "Strategy",
+    "best_of", "gold", "make_agent", "noop", "plan_solve", "replay", "retrieval", "static", "tools", "tree_search", "try_again",
 ]  # fmt: skip
 
 
@@ -40,9 +49,9 @@ def make_agent(
     `predictions` the file of ``static:PATH``.
     Raises `UsageError` for an unknown name, or one that cannot be had here.
     """
+    if (asking := _asking(name, language, turns)) is not None:
+        return asking
     match name.partition(":"):
-        case "try_again", "", "":
-            return Agent(name, try_again(language, turns), True, prompt_digest("try_again", language))
         case "gold", "", "":
             return Agent(name, gold)
         case "noop", "", "":
@@ -53,10 +62,36 @@ def make_agent(
             return Agent(name, replay(load(path)))
         case "static", ":", path if path and predictions:
             return Agent(name, static(predictions(path)))
-        case module, ":", function if module not in ("", "replay", "static") and function:
+        case module, ":", function if module not in ("", "replay", "static", "best_of") and function:
             strategy = _import(module, function)
             return Agent(name, strategy, needs_model=getattr(strategy, "needs_model", True))
     raise UsageError(f"unknown agent {name!r}; choose one of {', '.join(NAMES)}")
+
+
+def _asking(name: str, language: str, turns: int) -> Agent | None:
+    """The agent of that name among ours that ask a model."""
+
+    def agent(form: str, make: Callable[[Prompts], Strategy], *more: str, samples: bool = False) -> Agent:
+        prompts = load(form, language, *more)
+        return Agent(name, make(prompts), True, prompts.digest, samples)
+
+    match name.partition(":"):
+        case "try_again", "", "":
+            return agent("fence", lambda texts: try_again(language, turns, prompts=texts))
+        case "try_again_blind", "", "":
+            return agent("fence", lambda texts: try_again(language, turns, prompts=texts, blind=True))
+        case "react", "", "":
+            return agent("react", lambda texts: try_again(language, turns, prompts=texts))
+        case ("plan_solve" | "plan_solve_refine") as method, "", "":
+            refine = method == "plan_solve_refine"
+            return agent("fence", lambda texts: plan_solve(texts, turns, refine=refine), *TEXTS)
+        case "tools", "", "":
+            return agent("tools", lambda texts: tools(texts, turns), "tools.malformed")
+        case "best_of", "" | ":", n if not name.endswith(":") and (n or "3").isdecimal() and int(n or "3"):
+            return agent("fence", lambda texts: best_of(texts, turns, int(n or "3")), samples=True)
+        case "tree_search", "", "":
+            return agent("fence", lambda texts: tree_search(texts, turns), "undo", "undo.tried")
+    return None
 
 
 def _import(module: str, function: str) -> Strategy:

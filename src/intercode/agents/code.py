@@ -1,8 +1,9 @@
 """Finding the one action in what a model wrote.
 
-    reply ──► without <think>…</think> ──► fenced blocks? ── yes ──► the first in the environment's language,
-                                                │                    else the first without a language
-                                                no ──► `code`, a bare `submit`, or text that is no English sentence
+    reply ──► without <think>…</think> ──► first mark? ─┬─ Action: execute[…], <bash>…, JSON ──► what is inside (wrapping.py)
+                                                        ├─ fenced blocks ──► the first in the environment's language,
+                                                        │                    else the first without a language
+                                                        └─ none ──► `code`, `submit`, or text that is no English sentence
 
 One reply is one action: of several blocks the first is taken, since a model that goes on writing has not seen what the
 first one prints. A last line `submit` after other code is dropped for the same reason. A block in another language
@@ -14,6 +15,9 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator
+from itertools import islice
+
+from intercode.agents.wrapping import unbracketed, unwrap
 
 TAGS = {
     "bash": {"bash", "sh", "shell", "zsh", "console", "shell-session", "shellsession", "terminal", "code"},
@@ -21,11 +25,24 @@ TAGS = {
     "python": {"python", "py", "python3", "pycon", "code"},
 }
 TAGS["ctf"] = TAGS["bash"]
-TRANSCRIPTS = {"console", "shell-session", "shellsession", "terminal"}
+PROMPTS = {
+    "bash": re.compile(r"(?:[\w.-]+@\S*[$#]|\$) (.*)"),
+    "sql": re.compile(r"(?:mysql|sqlite|MariaDB [^>]*)> (.*)"),
+    "python": re.compile(r"(?:>>>|\.\.\.)(?: (.*)|$)"),
+}
+PROMPTS["ctf"] = PROMPTS["bash"]
+
+LOOKED_AT = 50
+"""Blocks of one reply: a model that runs wild writes thousands."""
 
 _THINK = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
+_TOKENS = re.compile(r"(?:<\|[\w/]+\|>|</s>)\s*$")
 _FENCE = re.compile(r"^(?P<indent>\s*)(?P<ticks>`{3,}|~{3,})\s*(?P<tag>[^`]*?)\s*$")
 _ONE_LINE = re.compile(r"^\s*(?P<ticks>`{1,3})(?P<code>[^`\n]+)(?P=ticks)\s*$", re.MULTILINE)
+_EMPTY = re.compile(
+    r"^\W{0,9}action\W{0,9}(?:execute\s{0,9}\[\s{0,9}\]?)?$|^execute\s?\[\s{0,9}\]|<(\w+)>\s{0,9}</\1>",
+    re.MULTILINE | re.IGNORECASE,
+)
 _SUBMIT = re.compile(r"^[\s\"'`*]*submit[\s\"'`*.!]*$", re.IGNORECASE)
 _LAST = {"python": re.compile(r"submit(?:\s+(?!(?:and|if|in|is|not|or)\b)\w+(?:\(.*\))?)?")}
 """A last line that submits a name or, by mistake, a call; elsewhere `submit` alone, since with a word it may be a command."""
@@ -39,14 +56,27 @@ Block = tuple[str, str]
 def split_reply(text: str, language: str = "bash") -> tuple[str | None, str]:
     """The action in `text` (None if there is none), and the words around it."""
     thoughts = "\n".join(_THINK.findall(text))
-    said = _THINK.sub("", text.replace("\r\n", "\n")).strip()
-    blocks = list(_blocks(said))
-    code = _choose(blocks, language) if blocks else _bare(said, language)
+    said = _unquoted(_TOKENS.sub("", _THINK.sub("", text.replace("\r\n", "\n"))).strip("\ufeff\u200b \t\n"))
+    code = _find(said, language)
     if code is None:
         return None, f"{thoughts}\n{said}".strip()
-    around = said.replace(code, "", 1) if blocks else ""
+    around = _EMPTY.sub("", said.replace(code, "", 1)) if code in said else ""
     words = [line for line in around.split("\n") if not _FENCE.match(line)]
     return code, "\n".join([thoughts, *words]).strip()
+
+
+def _unquoted(said: str) -> str:
+    """Without the `>` in front of every line of an answer that is a quotation."""
+    lines = said.split("\n")
+    return "\n".join(line[1:].removeprefix(" ") for line in lines) if all(line[:1] == ">" for line in lines) else said
+
+
+def _find(said: str, language: str) -> str | None:
+    part, is_code = unwrap(said) or (said, False)
+    if is_code and not _FENCE.match(part.strip().split("\n", 1)[0]):
+        return _one_action(part, language) or None
+    blocks = list(islice(_blocks(part), LOOKED_AT))
+    return _choose(blocks, language) if blocks else _bare(part, language)
 
 
 def _choose(blocks: list[Block], language: str) -> str | None:
@@ -56,23 +86,24 @@ def _choose(blocks: list[Block], language: str) -> str | None:
     ranked = [b for b in filled if b[0] in tags] or [b for b in filled if not b[0]]
     if not ranked:
         return None
-    tag, code = ranked[0]
-    return _one_action(_without_prompts(code) if tag in TRANSCRIPTS else code, language)
+    return _one_action(unbracketed(ranked[0][1]), language)
 
 
 def _one_action(code: str, language: str) -> str:
     if _SUBMIT.match(code):
         return "submit"
-    lines = code.strip("\n").rstrip().split("\n")
+    lines = _without_prompts(code.strip("\n").rstrip().split("\n"), language)
     if len(lines) > 1 and _LAST.get(language, re.compile("submit")).fullmatch(lines[-1].strip()):
         lines.pop()
     return "\n".join(lines).rstrip()
 
 
-def _without_prompts(code: str) -> str:
-    """The commands of a terminal transcript whose lines start with `$ `; other text is returned as it is."""
-    commands = [line[2:] for line in code.split("\n") if line.startswith("$ ")]
-    return "\n".join(commands) or code
+def _without_prompts(lines: list[str], language: str) -> list[str]:
+    """Of a transcript, which is what starts with a prompt such as `$ `, the commands; all of other code."""
+    prompt = PROMPTS.get(language)
+    if prompt is None or not prompt.fullmatch(lines[0].strip()):
+        return lines
+    return [found[1] or "" for line in lines if (found := prompt.fullmatch(line.strip()))]
 
 
 def _bare(said: str, language: str) -> str | None:
@@ -87,7 +118,7 @@ def _bare(said: str, language: str) -> str | None:
 
 
 def _reads_as_prose(line: str) -> bool:
-    if re.match(r"^(?:[#>*] |\d+\. )", line) or (line.endswith((":", "?", "!")) and " " in line):
+    if re.match(r"^(?:[#>*] |\d+\. |(?i:thought)\b.*:)", line) or (line.endswith((":", "?", "!")) and " " in line):
         return True
     if re.match(r"^[A-Z][a-z]+[.!?]?$", line):
         return True
@@ -106,22 +137,24 @@ def _blocks(text: str) -> Iterator[Block]:
             continue
         end = _closing(lines, at + 1, fence["ticks"])
         body = "\n".join(lines[at + 1 : end])
-        yield _tag(fence["tag"]), textwrap.dedent(body) if fence["indent"] else body
+        if end == len(lines):
+            body = body.rstrip().removesuffix(fence["ticks"])
+        yield _tag(fence["tag"]), textwrap.dedent(body)
         at = end + 1
 
 
 def _closing(lines: list[str], start: int, ticks: str) -> int:
     """The line that closes a fence of `ticks`; a fence with a language inside opens a nested one (a here-document)."""
-    closers = [i for i in range(start, len(lines)) if _is_fence(lines[i], ticks)]
-    depth = 0
-    for i in closers:
+    depth, first = 0, len(lines)
+    for i in (i for i in range(start, len(lines)) if _is_fence(lines[i], ticks)):
+        first = min(first, i)
         if not lines[i].strip().strip("`~").strip():
             if depth == 0:
                 return i
             depth -= 1
         else:
             depth += 1
-    return closers[0] if closers else len(lines)
+    return first
 
 
 def _is_fence(line: str, ticks: str) -> bool:

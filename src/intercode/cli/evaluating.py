@@ -32,7 +32,8 @@ def _price(context: click.Context, option: click.Parameter, text: str | None) ->
     callback=in_here,
     default="try_again",
     show_default=True,
-    help="try_again, gold, noop, retrieval, replay:PATH, static:PATH or module:function.",
+    help="With a model: try_again (try_again_blind sees no scores), react, plan_solve, plan_solve_refine, tools, best_of[:N], "
+    "tree_search; without: gold, noop, retrieval, replay:PATH, static:PATH; your own: module:function.",
 )
 @click.option(
     "--model",

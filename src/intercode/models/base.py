@@ -1,6 +1,6 @@
-"""What the rest of the system asks of a model: messages in, one text out.
+"""What the rest of the system asks of a model: messages in, one text out, and calls of tools where it is given any.
 
-Left out on purpose: streaming, several choices, tool schemas. A model keeps no conversation; the strategy does.
+Left out on purpose: streaming, several choices. A model keeps no conversation; the strategy does.
 """
 
 from __future__ import annotations
@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from intercode.types import Message, Reply
+from intercode.types import Message, Reply, Tool
 
 
 class Model(Protocol):
     """Anything that answers a conversation. Many threads call `complete` of one model at once.
 
-    `complete` raises `ModelError` when no answer could be had; it never invents an empty one.
+    `complete` raises `ModelError` when no answer could be had; it never invents an empty one. `tools` may be called in
+    the answer; `draw` numbers the answers that one strategy wants to one question, which should differ. Both are given
+    only where a strategy asks for them, so that a model without them serves all others.
     """
 
     name: str
 
-    def complete(self, messages: Sequence[Message]) -> Reply: ...
+    def complete(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0) -> Reply: ...

@@ -6,7 +6,7 @@
 
 The SDK's own retries are off: they know nothing of a good status with a broken body. Requests go through the SDK's
 `post` with plain text back, since its parsed objects hide what a bad server really sent.
-Left out: streaming, several choices, tools, a limit on the total time of one slowly dripping answer.
+Left out: streaming, several choices, a limit on the total time of one slowly dripping answer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from intercode.errors import ModelError, UsageError
-from intercode.types import Message, Reply, Usage
+from intercode.types import Message, Reply, Tool, ToolCall, Usage
 
 LONGEST_WAIT = 60.0
 """Seconds: no server can make us wait longer between two tries."""
@@ -87,11 +87,14 @@ class OpenAIModel:
         if not self.url.startswith(("http://", "https://")):
             raise UsageError(f"{self.url}: the base URL (INTERCODE_BASE_URL) must start with http:// or https://")
 
-    def complete(self, messages: Sequence[Message]) -> Reply:
-        """The server's answer. Raises `ModelError` when it refuses, or is still broken after `tries`."""
+    def complete(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0) -> Reply:
+        """The server's answer; `draw` is added to the seed. Raises `ModelError` if it refuses, or is broken after `tries`."""
+        body: dict[str, Any] = {**self._settings, "messages": list(messages)}
+        body |= {"tools": list(tools)} if tools else {}
+        body |= {"seed": body["seed"] + draw} if draw and "seed" in body else {}
         for attempt in range(self.tries):
             try:
-                return self._read_reply(self._post(messages))
+                return self._read_reply(self._post(body))
             except _Broken as broken:
                 last = broken
             if attempt < self.tries - 1:
@@ -102,11 +105,11 @@ class OpenAIModel:
         """Closes idle connections. Optional: they also end with the process."""
         self._client.close()
 
-    def _post(self, messages: Sequence[Message]) -> str:
+    def _post(self, body: Mapping[str, Any]) -> str:
         import openai
 
         try:
-            return self._client.post("/chat/completions", cast_to=str, body={**self._settings, "messages": list(messages)})
+            return self._client.post("/chat/completions", cast_to=str, body=body)
         except openai.APIStatusError as error:
             what = f"HTTP {error.status_code}, {_excerpt(error.response.text)}"
             if error.status_code in (408, 409, 429) or error.status_code >= 500:
@@ -120,13 +123,14 @@ class OpenAIModel:
     def _read_reply(self, body: str) -> Reply:
         try:
             answer = json.loads(body)
-            text = answer["choices"][0]["message"]["content"]
-        except (ValueError, LookupError, TypeError) as error:
+            message = answer["choices"][0]["message"]
+            calls = tuple(map(_call, message.get("tool_calls") or ()))
+            text = message.get("content") or "" if calls else message["content"]
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise _Broken(f"HTTP 200 without an answer in it, {_excerpt(body)}") from error
         if not isinstance(text, str):
             raise _Broken(f"HTTP 200 with no text as the answer, {_excerpt(body)}")
-        clean = text.encode(errors="replace").decode()  # half a surrogate pair could not be stored
-        return Reply(clean, self._usage(answer.get("usage")))
+        return Reply(_storable(text), self._usage(answer.get("usage")), calls)
 
     def _usage(self, counts: Any) -> Usage:
         known = counts if isinstance(counts, dict) else {}
@@ -139,6 +143,19 @@ class OpenAIModel:
         if asked is None:
             asked = self.backoff * 2**attempt * random.uniform(0.75, 1.25)  # so that threads do not return in step
         return min(asked, LONGEST_WAIT)
+
+
+def _call(record: Any) -> ToolCall:
+    function = record["function"]
+    name, arguments = function["name"], function.get("arguments", "")
+    if not isinstance(arguments, str):  # some servers send the object itself
+        arguments = json.dumps(arguments)
+    return ToolCall(_storable(str(record.get("id") or "")), _storable(str(name)), _storable(arguments))
+
+
+def _storable(text: str) -> str:
+    """Half a surrogate pair could not be stored."""
+    return text.encode(errors="replace").decode()
 
 
 def _retry_after(header: str | None) -> float | None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from intercode.errors import DataError, UsageError
-from intercode.types import Message, Reply
+from intercode.types import Message, Reply, Tool, ToolCall
 
 
 class ScriptedModel:
@@ -18,30 +19,45 @@ class ScriptedModel:
 
     A sequence is answered by position: a conversation that holds k assistant messages gets reply k, and the last reply
     again beyond the end. Nothing is counted inside, so any number of threads and episodes can share one model.
-    A callable gets the messages and returns the text; it should be deterministic and safe to call from many threads.
+    A callable gets the messages and returns the answer; it should be deterministic and safe to call from many threads.
+    Tools are called if the script says so, whether they are there or not.
     """
 
-    def __init__(self, replies: Sequence[str] | Callable[[Sequence[Message]], str], name: str = "scripted") -> None:
+    def __init__(
+        self, replies: Sequence[str | Reply] | Callable[[Sequence[Message]], str | Reply], name: str = "scripted"
+    ) -> None:
         if not callable(replies) and (isinstance(replies, str) or not replies):
             raise UsageError("ScriptedModel: give a list with at least one reply, or a function of the messages")
         self.replies = replies if callable(replies) else tuple(replies)
         self.name = name
 
-    def complete(self, messages: Sequence[Message]) -> Reply:
+    def complete(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0) -> Reply:
         if callable(self.replies):
-            return Reply(self.replies(messages))
-        asked_before = sum(message["role"] == "assistant" for message in messages)
-        return Reply(self.replies[min(asked_before, len(self.replies) - 1)])
+            answer = self.replies(messages)
+        else:
+            asked_before = sum(message["role"] == "assistant" for message in messages)
+            answer = self.replies[min(asked_before, len(self.replies) - 1)]
+        return Reply(answer) if isinstance(answer, str) else answer
 
 
 def read_script(path: Path) -> ScriptedModel:
-    """The model of a JSON file that holds a list of strings."""
+    """The model of a JSON file that holds a list of texts, or ``{"text": "", "calls": [{"name": …, "arguments": …}]}``."""
     try:
         replies = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror}); scripted:PATH names a JSON file") from error
     except ValueError as error:
         raise DataError(f"{path}: is not JSON ({error})") from error
-    if not isinstance(replies, list) or not replies or not all(isinstance(reply, str) for reply in replies):
-        raise DataError(f"{path}: must hold a JSON list of at least one string, the replies in their order")
-    return ScriptedModel(replies, name=f"scripted:{path}")
+    try:
+        if not isinstance(replies, list):
+            raise TypeError("not a list")
+        return ScriptedModel([_reply(record) for record in replies], name=f"scripted:{path}")
+    except (AttributeError, KeyError, TypeError, UsageError) as error:
+        raise DataError(f"{path}: must hold a JSON list of at least one reply, a text or one with calls ({error})") from error
+
+
+def _reply(record: Any) -> Reply:
+    if isinstance(record, str):
+        return Reply(record)
+    calls = (ToolCall(f"call-{n}", call["name"], f"{call['arguments']}") for n, call in enumerate(record.get("calls", ()), 1))
+    return Reply(record.get("text", ""), calls=tuple(calls))

@@ -52,7 +52,7 @@ def in_order(task: str) -> tuple[int, str]:
 
 def acted(episode: Episode) -> list[Turn]:
     """Turns that acted, or cost a turn for want of code; a question that led to no action is none."""
-    return [turn for turn in episode.turns if turn.action is not None or turn.observation]
+    return [turn for turn in episode.turns if turn.acted]
 
 
 def is_submission(turn: Turn) -> bool:

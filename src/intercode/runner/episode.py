@@ -1,7 +1,8 @@
 """The one loop: a strategy, a model and an environment play one task.
 
     ┌────────► strategy ── Ask ──► model ── Reply ─┐
-    │             └─────── Act ──► env ─── Step ───┤──► Turn
+    │             ├─────── Act ──► env ─── Step ───┤──► Turn
+    │             └────── Fork ──► env copied ─────┤
     └──────────────────────────────────────────────┘
 
 It ends when the environment says so, when the turns or the run's budget are used up, or when the strategy returns.
@@ -14,28 +15,18 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol, SupportsFloat
 
-from intercode.agents.base import SUBMIT, Act, Ask, Step, Strategy
+from intercode.agents.base import SUBMIT, Act, Ask, Fork, Move, Step, Strategy
 from intercode.errors import UsageError
 from intercode.models.base import Model
+from intercode.runner.branches import Branches, Playable
 from intercode.runner.meter import Meter
-from intercode.runner.moves import moves
+from intercode.runner.moves import Answer, moves
 from intercode.types import Ended, Episode, Reply, Score, Task, Turn
 
 UNSCORED = Score(0.0, False)
 UNSENDABLE = "The code holds a NUL character or half of a surrogate pair, so nothing was executed."
 _SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-class Playable(Protocol):
-    """What the loop needs of an environment: `InterCodeEnv`, or any Gymnasium environment that behaves like it."""
-
-    @property
-    def protocol(self) -> str: ...
-    def reset(self, *, seed: int | None = ..., options: dict[str, Any] | None = ...) -> tuple[str, dict[str, Any]]: ...
-    def step(self, action: str) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]: ...
-    def close(self) -> None: ...
 
 
 def play(
@@ -51,7 +42,8 @@ def play(
 ) -> Episode:
     """Play `task` to its end. The reward is the best one seen (under `submit` only the submission earns any).
 
-    `meter.limits.turns` bounds the actions, with or without code; one more is allowed if it is the submission.
+    `meter.limits.turns` bounds the actions on all branches, with or without code; one more is allowed if it is the
+    submission.
     A run that must stop cuts the episode off: ``ended="limit"`` and no reward. `turns` is filled as they happen, for a
     caller who wants them after a fault. Raises `DataError`, `SandboxError` and `ModelError`, and `UsageError` for a
     strategy that fails.
@@ -60,51 +52,64 @@ def play(
     query, _ = env.reset(seed=seed, options={"task": task.id})
     best = UNSCORED
     ended: Ended | None = None
-    answer: Reply | Step | None = None
-    with moves(strategy, replace(task, query=query), env.protocol) as advance:
+    answer: Answer = None
+    with Branches(env) as branches, moves(strategy, replace(task, query=query), env.protocol) as advance:
         while ended is None:
             move = advance(answer)
             if move is None or (ended := _forbidden(move, log, meter, env.protocol)):
                 ended = ended or "turns"
             elif isinstance(move, Ask):
                 answer = _ask(model, move, meter, log)
-            else:
-                answer = step = _act(env, move, log)
+            elif isinstance(move, Act):
+                answer = step = _act(branches, move, log)
                 best, ended = _better(best, step), _end(step)
+            elif isinstance(move, Fork):
+                answer = branches.fork(move.of)
+            else:
+                answer = None
+                branches.drop(move.branch)
     score = UNSCORED if ended == "agent_fault" else best
     reward = None if ended == "limit" else score.reward
     success = reward is not None and score.success
     return Episode(task.id, query, tuple(log), reward, success, ended, score.parts, epoch, seed)
 
 
-def _forbidden(move: Ask | Act, log: Sequence[Turn], meter: Meter, protocol: str) -> Ended | None:
+def _forbidden(move: Move, log: Sequence[Turn], meter: Meter, protocol: str) -> Ended | None:
     """Why the episode ends before this move, or None if it may be made."""
     if meter.over():
         return "limit"
     allowed = meter.limits.turns
-    if allowed is None or (used := sum(not _is_open(turn) for turn in log)) < allowed:
+    if allowed is None or (used := sum(turn.acted for turn in log)) < allowed:
         return None
-    return None if used == allowed and protocol == SUBMIT and _is_submission(move) else "turns"
+    return None if used == allowed and protocol == SUBMIT and _may_come_last(move) else "turns"
 
 
-def _is_submission(move: Ask | Act) -> bool:
+def _may_come_last(move: Move) -> bool:
+    return not isinstance(move, Ask | Act) or _is_submission(move)
+
+
+def _is_submission(move: Move) -> bool:
     return isinstance(move, Act) and move.action is not None and move.action.split()[:1] == [SUBMIT]
 
 
 def _ask(model: Model | None, ask: Ask, meter: Meter, log: list[Turn]) -> Reply:
     if model is None:
         raise UsageError("this agent asks a model; name one with --model")
-    reply = model.complete(ask.messages)
+    plain = not ask.tools and not ask.draw
+    reply = model.complete(ask.messages) if plain else model.complete(ask.messages, tools=ask.tools, draw=ask.draw)
     meter.spend(reply.usage)
-    log.append(Turn(ask=tuple(ask.messages), reply=reply.text, usage=reply.usage))
+    log.append(Turn(ask=tuple(ask.messages), reply=reply.text, usage=reply.usage, calls=reply.calls or None))
     return reply
 
 
-def _act(env: Playable, act: Act, log: list[Turn]) -> Step:
+def _act(branches: Branches, act: Act, log: list[Turn]) -> Step:
     """Make the move and complete the turn that its question opened, or make a turn of its own."""
+    env = branches[act.on]
+    if env.protocol == SUBMIT and _is_submission(act):
+        branches.choose(act.on)
     started = time.perf_counter()
     step = _step(env, act)
-    asked = log.pop() if log and _is_open(log[-1]) else Turn()
+    asked = log.pop() if log and not log[-1].acted and not act.apart else Turn()
     info = step.info or {}
     log.append(
         replace(
@@ -117,6 +122,7 @@ def _act(env: Playable, act: Act, log: list[Turn]) -> Step:
             truncated_output=info.get("truncated_output", False),
             score=info["score"].reward if "score" in info else None,
             seconds=round(time.perf_counter() - started, 6),
+            after=branches.after(act.on, log),
         )
     )
     return step
@@ -130,11 +136,6 @@ def _step(env: Playable, act: Act) -> Step:
         return Step(UNSENDABLE)
     observation, reward, terminated, truncated, info = env.step(act.action)
     return Step(observation, float(reward), terminated, truncated, info)
-
-
-def _is_open(turn: Turn) -> bool:
-    """Whether a turn is so far only a question and its reply; an action of None left its note."""
-    return turn.action is None and not turn.observation
 
 
 def _better(best: Score, step: Step) -> Score:

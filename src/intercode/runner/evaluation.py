@@ -73,6 +73,8 @@ class Evaluation:
         if model and chosen.needs_model:
             prices = {model: price} if price else None
             asked = make_model(model, temperature=temperature, seed=seed, max_tokens=reply_tokens, prices=prices)
+        if chosen.samples and not temperature and isinstance(asked, OpenAIModel):
+            raise UsageError(f"the agent {agent} draws several replies to one question: give --temperature, such as 0.7")
         if max_cost is not None and price is None and isinstance(asked, OpenAIModel):
             raise UsageError(f"--max-cost needs the price of {model}: give --price IN,OUT, in US dollars per million tokens")
         config = {

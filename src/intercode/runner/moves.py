@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from traceback import extract_tb
 
-from intercode.agents.base import Act, Ask, Moves, Step, Strategy
-from intercode.errors import IntercodeError, UsageError
+from intercode.agents.base import Act, Ask, Branch, Drop, Fork, Move, Moves, Step, Strategy
+from intercode.errors import ForkError, IntercodeError, UsageError
 from intercode.types import Reply, Task
 
-Advance = Callable[[Reply | Step | None], Ask | Act | None]
+Answer = Reply | Step | Branch | ForkError | None
+Advance = Callable[[Answer], Move | None]
 
 
 @contextmanager
@@ -32,15 +33,17 @@ def moves(strategy: Strategy, task: Task, protocol: str) -> Iterator[Advance]:
             flow.close()
 
 
-def _advance(name: str, flow: Moves, answer: Reply | Step | None) -> Ask | Act | None:
+def _advance(name: str, flow: Moves, answer: Answer) -> Move | None:
     with _blaming(name):
         try:
-            move: object = flow.send(answer)
+            move: object = flow.throw(answer) if isinstance(answer, ForkError) else flow.send(answer)
         except StopIteration:
             return None
-    if isinstance(move, Ask) or (isinstance(move, Act) and isinstance(move.action, str | None)):
+    if isinstance(move, Ask | Fork | Drop) or (isinstance(move, Act) and isinstance(move.action, str | None)):
         return move
-    raise UsageError(f"the agent {name} yielded {move!r:.100}; it may yield Ask(messages), Act(text) or Act(None)")
+    raise UsageError(
+        f"the agent {name} yielded {move!r:.100}; it may yield Ask(messages), Act(text), Act(None), Fork() or Drop(branch)"
+    )
 
 
 @contextmanager

@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from intercode.agents.base import Strategy
 from intercode.errors import DataError, IntercodeError, UsageError
 from intercode.models.base import Model
-from intercode.runner.episode import Playable, play
+from intercode.runner.branches import Playable
+from intercode.runner.episode import play
 from intercode.runner.interrupts import GRACE, Interrupts
 from intercode.runner.meter import Meter
 from intercode.store import RunStore

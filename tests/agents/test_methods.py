@@ -1,0 +1,182 @@
+"""ReAct, Plan & Solve, tool calling and blind Try Again, driven by hand: what each says to the model and does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from intercode.agents import MODELLED, Act, Ask, Moves, Step, make_agent
+from intercode.agents.plan_solve import steps_of
+from intercode.agents.prompts import load
+from intercode.types import Message, Reply, Task, ToolCall
+
+TASK = Task("t", "count the lines of notes.txt", "wc -l notes.txt")
+
+
+def drive(
+    moves: Moves, replies: Sequence[str | Reply], *, score: float = 0.0
+) -> tuple[list[str | None], list[Sequence[Message]], list[Act]]:
+    """The actions, the questions and the moves of a strategy until it has nothing more to do or to ask."""
+    left, acts, asked = list(replies), list[Act](), list[Sequence[Message]]()
+    answer: object = None
+    while True:
+        try:
+            move = moves.send(answer)
+        except StopIteration:
+            break
+        if isinstance(move, Ask):
+            asked.append(move.messages)
+            if not left:
+                break
+            reply = left.pop(0)
+            answer = Reply(reply) if isinstance(reply, str) else reply
+        else:
+            assert isinstance(move, Act)
+            acts.append(move)
+            answer = Step(move.note or f"saw {move.action}", score)
+    return [act.action for act in acts], asked, acts
+
+
+def named(name: str, protocol: str = "submit", turns: int = 10, language: str = "bash") -> Moves:
+    return make_agent(name, tasks=[TASK], turns=turns, language=language).strategy(TASK, protocol)
+
+
+@pytest.mark.parametrize("language", ["bash", "sql", "python", "ctf"])
+@pytest.mark.parametrize("protocol", ["submit", "paper"])
+@pytest.mark.parametrize("name", [name.partition(":")[0] for name in MODELLED])
+def test_every_prompt_is_filled_and_says_how_much_there_is(name: str, protocol: str, language: str) -> None:
+    moves = named(name, protocol, 12, language)
+    ask = next(move for move in moves if isinstance(move, Ask))
+    system = str(ask.messages[0]["content"])
+    assert [message["role"] for message in ask.messages] == ["system", "user"]
+    assert str(ask.messages[1]["content"]).startswith(TASK.query)
+    for left_open in ("{turns}", "{form}", "{ending}", "{most}", "{tried}"):
+        assert left_open not in str(ask.messages)
+    assert ("4 turns" if name == "best_of" else "12 turns") in system
+    ending = "blind" if (name, protocol) == ("try_again_blind", "paper") else protocol
+    assert load("fence", language).texts[ending].partition("{turns}")[2] in system
+
+
+def test_the_digest_tells_prompts_apart() -> None:
+    names = [name for name in MODELLED if ":" not in name]
+    agents = [make_agent(name, tasks=[TASK], language=language) for name in names for language in ("bash", "sql")]
+    digests = [agent.prompt_digest for agent in agents]
+    alike = {"try_again": "try_again_blind", "plan_solve": "plan_solve_refine"}
+    assert len(set(digests)) == len(digests) - 2 * len(alike)
+
+
+def test_react_reads_actions_and_answers_with_observations() -> None:
+    replies = ["Thought: look\nAction: execute[ls]", "I wonder.", "Thought: done\nAction: submit"]
+    actions, asked, acts = drive(named("react", turns=3), replies)
+    assert actions[:3] == ["ls", None, "submit"]
+    assert acts[0].thought == "Thought: look"
+    assert "Thought:" in asked[0][0]["content"]
+    assert asked[1][-1]["content"] == "Observation: saw ls\n[2 turns left]"
+    assert "Action: execute[" in asked[2][-1]["content"]
+
+
+@pytest.mark.parametrize(("name", "told"), [("try_again", True), ("try_again_blind", False)])
+def test_only_a_blind_agent_is_not_told_its_scores(name: str, told: bool) -> None:
+    _, asked, _ = drive(named(name, "paper", 2), ["ls", "pwd"], score=0.34)
+    assert ("[score 0.34]" in str(asked)) == told
+
+
+@pytest.mark.parametrize(
+    ("plan", "steps"),
+    [
+        ("1. Look\n2. Count", ["Look", "Count"]),
+        ("Plan:\n 1) Look\n 2) Count\nThat is all.", ["Look", "Count"]),
+        ("**Step 1:** Look\n**Step 2:** Count", ["Look", "Count"]),
+        ("I just count.", ["I just count."]),
+        ("", [""]),
+    ],
+)
+def test_a_plan_is_a_numbered_list(plan: str, steps: list[str]) -> None:
+    assert steps_of(plan) == steps
+
+
+def test_a_plan_is_carried_out_step_by_step_and_submitted() -> None:
+    actions, asked, _ = drive(named("plan_solve"), ["1. Look\n2. Count", "ls", "wc -l notes.txt"])
+    assert actions == ["ls", "wc -l notes.txt", "submit"]
+    assert "10 steps at most" in asked[0][-1]["content"]
+    assert "Step 1 of 2 of your plan: Look" in asked[1][-1]["content"]
+    assert asked[2][-1]["content"].startswith("saw ls\n[9 turns left]\n\nStep 2 of 2")
+
+
+def test_a_plan_with_refinement_goes_on_until_the_model_submits() -> None:
+    actions, asked, _ = drive(named("plan_solve_refine"), ["1. Count", "wc notes.txt", "wc -l notes.txt", "submit"])
+    assert actions[:3] == ["wc notes.txt", "wc -l notes.txt", "submit"]
+    assert "Your plan is carried out" in asked[2][-1]["content"]
+    assert "Your plan" not in asked[3][-1]["content"]
+
+
+def test_a_plan_that_is_too_long_is_cut_to_the_turns() -> None:
+    plan = "\n".join(f"{n}. step" for n in range(1, 50))
+    assert len(drive(named("plan_solve", turns=3), [plan, *["ls"] * 9])[0]) == 4
+    actions, asked, _ = drive(named("plan_solve_refine", turns=3), [plan, *["ls"] * 9])
+    assert len(actions) == 4
+    assert "carried out" in asked[3][-1]["content"], "one turn is left for mending"
+
+
+def calls(*pairs: tuple[str, str], text: str = "") -> Reply:
+    return Reply(text, calls=tuple(ToolCall(f"id{n}", name, arguments) for n, (name, arguments) in enumerate(pairs)))
+
+
+def code(text: str) -> tuple[str, str]:
+    return "execute", json.dumps({"code": text})
+
+
+def test_each_call_is_an_action_and_each_is_answered() -> None:
+    actions, asked, acts = drive(named("tools"), [calls(code("ls"), code("pwd"), text="So."), calls(("submit", "{}"))])
+    assert actions[:3] == ["ls", "pwd", "submit"]
+    assert [act.thought for act in acts[:2]] == ["So.", None]
+    said, *answers = asked[1][2:]
+    assert [call["id"] for call in said["tool_calls"]] == ["id0", "id1"]
+    assert [(told["role"], told["tool_call_id"]) for told in answers] == [("tool", "id0"), ("tool", "id1")]
+    assert answers[1]["content"] == "saw pwd\n[8 turns left]"
+
+
+@pytest.mark.parametrize(
+    ("call", "why"),
+    [
+        (("execute", '{"code": "ls'), "not JSON"),
+        (("execute", "[]"), "not a JSON object"),
+        (("execute", "{}"), "no text under the key code"),
+        (("execute", '{"code": 7}'), "no text under the key code"),
+        (("rm", "{}"), "no tool 'rm'"),
+    ],
+)
+def test_a_malformed_call_costs_a_turn_and_is_told_in_its_tool_message(call: tuple[str, str], why: str) -> None:
+    actions, asked, _ = drive(named("tools", turns=3), [calls(call)])
+    assert actions == [None]
+    assert asked[1][-1]["role"] == "tool"
+    assert why in asked[1][-1]["content"]
+    assert asked[1][-1]["content"].endswith("[2 turns left]")
+
+
+def test_a_reply_without_calls_costs_a_turn_and_is_told() -> None:
+    actions, asked, acts = drive(named("tools", turns=3), ["I would run ls."])
+    assert (actions, acts[0].thought) == ([None], "I would run ls.")
+    assert "called no tool" in asked[1][-1]["content"]
+
+
+def test_calls_beyond_the_last_turn_are_not_executed() -> None:
+    assert drive(named("tools", turns=2), [calls(*[code("ls")] * 5)])[0] == ["ls", "ls", "submit"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "action"),
+    [("", "submit"), ("{}", "submit"), ('{"answer": "flag{a}"}', "submit flag{a}"), ('{"answer": null}', "submit")],
+)
+def test_the_word_of_a_submission_is_an_argument(arguments: str, action: str) -> None:
+    assert drive(named("tools"), [calls(("submit", arguments))])[0] == [action]
+
+
+def test_prompts_are_plain_texts_of_our_own_form() -> None:
+    for language in ("bash", "sql", "python", "ctf"):
+        for form in ("fence", "react"):
+            texts = load(form, language).texts
+            assert all(text and text == text.strip() for text in texts.values())
+            assert max(len(line) for text in texts.values() for line in text.split("\n")) <= 128

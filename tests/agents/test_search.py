@@ -1,0 +1,198 @@
+"""The searches: what forks buy for the same number of questions, and what they may not see."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hasty import SLIPS, Hasty
+from kept import needs_bwrap
+
+import intercode
+from intercode.agents import Act, Ask, Drop, Fork, Moves, Step, make_agent
+from intercode.agents.search import Line, majority
+from intercode.errors import ForkError
+from intercode.models import ScriptedModel
+from intercode.runner.run import evaluate
+from intercode.types import Episode, Reply, Task
+
+TASK = Task("t", "make it so", "gold")
+TURNS = 4
+
+
+def played(language: str, name: str) -> tuple[list[Episode], int]:
+    setting = intercode.prepare(language, max_turns=None)
+    tasks = [task for task in setting.tasks if task.id in SLIPS[language]]
+    assert len(tasks) == len(SLIPS[language])
+    model = Hasty(tasks, language)
+    agent = make_agent(name, tasks=tasks, turns=TURNS, language=language)
+    return evaluate(setting, agent.strategy, ScriptedModel(model.answer), tasks=tasks), model.calls
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", list(SLIPS))
+def test_a_search_solves_what_one_line_of_play_does_not_with_as_many_questions(language: str) -> None:
+    needs_bwrap()
+    line, _ = played(language, "try_again")
+    tree, _ = played(language, "tree_search")
+    assert [(each.task, each.success, each.error) for each in line if each.success or each.error] == []
+    assert [(each.task, each.success, each.error) for each in tree if not each.success] == []
+    for each in (*line, *tree):
+        assert sum(turn.ask is not None for turn in each.turns) <= TURNS
+    assert all(len(each.line) == 2 for each in tree), "the gold and the submission; the slip is not in it"
+
+
+class World:
+    """Answers a strategy by hand: an action whose text holds `bad` fails; remembers what was done on each branch."""
+
+    def __init__(self, *replies: str, forks: bool = True) -> None:
+        self.replies, self.forks = list(replies), forks
+        self.states: dict[int, list[str]] = {0: []}
+        self.asks: list[Ask] = []
+        self.submitted: list[str] | None = None
+
+    def drive(self, moves: Moves) -> World:
+        try:
+            move = next(moves)
+            while self.submitted is None:
+                answer = self.answer(move)
+                if self.submitted is None:
+                    move = moves.throw(answer) if isinstance(answer, ForkError) else moves.send(answer)
+        except StopIteration:
+            pass
+        moves.close()
+        return self
+
+    def answer(self, move: object) -> object:
+        match move:
+            case Ask():
+                self.asks.append(move)
+                return Reply(self.replies.pop(0))
+            case Fork(of):
+                if not self.forks:
+                    return ForkError("no copies here")
+                branch = max(self.states) + 1
+                self.states[branch] = list(self.states[of])
+                return branch
+            case Drop(branch):
+                del self.states[branch]
+                return None
+            case Act(action, on=on):
+                return self.act(action, on)
+        raise AssertionError(move)
+
+    def act(self, action: str | None, on: int) -> Step:
+        if (action or "").startswith("submit"):
+            self.submitted = self.states[on]
+            return Step("", terminated=True)
+        self.states[on].append(str(action))
+        return Step(f"saw {action}", info={"exit_code": int("bad" in str(action))})
+
+
+def search(*replies: str, turns: int = 9, forks: bool = True) -> World:
+    agent = make_agent("tree_search", tasks=[TASK], turns=turns)
+    return World(*replies, forks=forks).drive(agent.strategy(TASK, "submit"))
+
+
+def test_the_search_goes_on_from_what_did_not_fail() -> None:
+    world = search("a", "b", "submit")
+    assert world.submitted == ["a", "b"]
+
+
+def test_what_failed_is_taken_back_and_told() -> None:
+    world = search("a", "bad 1", "bad 2", "b", "submit")
+    assert world.submitted == ["a", "b"]
+    told = world.asks[3].messages[-1]["content"]
+    assert "bad 1\nsaw bad 1\n[exit code 1]" in told
+    assert "bad 2" in told
+
+
+def test_after_three_tries_a_failed_line_goes_on_like_others() -> None:
+    world = search("bad 1", "bad 2", "bad 3", "mend", "submit")
+    assert world.submitted == ["bad 3", "mend"]
+
+
+def test_the_model_may_undo_what_did_not_fail() -> None:
+    world = search("a", "wrong", "undo", "b", "submit")
+    assert world.submitted == ["a", "b"]
+    assert "wrong\nsaw wrong\n[undone]" in world.asks[3].messages[-1]["content"]
+
+
+def test_undoing_gives_up_what_came_of_it() -> None:
+    world = search("a", "bad 1", "undo", "b", "submit")
+    assert world.submitted == ["b"]
+    assert len(world.states) == 2, "the trunk, and the branch of `b`"
+
+
+def test_at_the_beginning_there_is_nothing_to_undo() -> None:
+    world = search("undo", "undo", "undo", "undo", "a", "submit")
+    assert world.submitted == ["a"]
+    assert "nothing to go back to" in world.asks[1].messages[-1]["content"]
+
+
+def test_where_no_copy_can_be_had_it_is_one_line_of_play() -> None:
+    assert search("a", "bad", "undo", "b", "submit", forks=False).submitted == ["a", "bad", "b"]
+
+
+def test_with_its_questions_used_up_the_best_line_is_submitted() -> None:
+    world = search("a", "b", "bad", turns=3)
+    assert world.submitted == ["a", "b"]
+    assert len(world.asks) == 3
+
+
+def best_of(*replies: str, turns: int, n: int = 3) -> World:
+    agent = make_agent(f"best_of:{n}", tasks=[TASK], turns=turns)
+    return World(*replies).drive(agent.strategy(TASK, "submit"))
+
+
+def test_the_answer_that_most_lines_have_is_submitted() -> None:
+    assert best_of("odd", "even", "even", turns=3).submitted == ["even"]
+    assert best_of("a", "even", "odd", "submit", "b", "even", turns=6).submitted == ["a", "even"]
+
+
+def test_each_line_is_another_draw_of_the_same_question() -> None:
+    world = best_of("a", "b", "c", turns=3)
+    assert [ask.draw for ask in world.asks] == [0, 1, 2]
+    assert len({str(ask.messages) for ask in world.asks}) == 1
+
+
+def test_lines_share_the_turns() -> None:
+    assert len(best_of(*["a"] * 9, turns=7).asks) == 6
+    assert len(best_of(*["a"] * 9, turns=2).asks) == 2
+
+
+def test_of_equal_answers_the_line_with_the_fewest_failures_is_chosen_then_the_first() -> None:
+    lines = [Line(1, answer="x", failures=1), Line(2, answer="y"), Line(3, answer="x"), Line(4, answer="y")]
+    assert majority(lines).branch == 2
+    assert majority([Line(1, "submit a"), Line(2, "submit b"), Line(3, "submit b")]).submission == "submit b"
+
+
+@pytest.mark.parametrize("name", ["best_of:0", "best_of:", "best_of:x", "best_of:-1", "tree_search:3", "tools:x"])
+def test_options_that_make_no_sense_are_refused(name: str) -> None:
+    with pytest.raises(intercode.errors.UsageError, match=r"agent|module"):
+        make_agent(name, tasks=[TASK])
+
+
+def from_the_docs() -> dict[str, Any]:
+    text = (Path(__file__).parents[2] / "docs" / "agents.md").read_text("utf-8")
+    found: dict[str, Any] = {"Act": Act, "Fork": Fork}
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(block, found)
+    return found
+
+
+def test_the_strategies_of_the_docs_work() -> None:
+    docs = from_the_docs()
+    world = World("```bash\nls\n```", "```bash\npwd\n```").drive(docs["twice"](TASK, "submit"))
+    assert world.submitted == ["ls", "pwd"]
+    assert World().drive(docs["careful"](TASK, "submit")).submitted == ["gold"]
+    assert World().drive(docs["careful"](Task("t", "q", "bad"), "submit")).submitted == []
+
+
+def test_the_gold_is_in_no_question() -> None:
+    replies: Sequence[str] = ["a", "bad", "undo", "submit"]
+    for ask in search(*replies).asks:
+        assert "gold" not in str(ask.messages)

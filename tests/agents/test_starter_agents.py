@@ -1,0 +1,123 @@
+"""Every agent on the starter tasks of every environment, with a model that behaves and with models that do not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pytest
+from kept import needs_bwrap
+
+import intercode
+from intercode.agents import MODELLED, make_agent
+from intercode.env import Setting
+from intercode.models import ScriptedModel
+from intercode.runner.meter import Limits, Meter
+from intercode.runner.run import evaluate
+from intercode.types import Episode, Message, Reply, Task, ToolCall
+
+pytestmark = pytest.mark.slow
+NAMES = [name.partition(":")[0] for name in MODELLED]
+TURNS = 3
+EACH = 8
+"""Every so many tasks are played here; with 1 every agent plays all of them, which takes minutes."""
+
+
+@pytest.fixture(scope="module", params=["bash", "sql", "python", "ctf"])
+def world(request: pytest.FixtureRequest) -> tuple[str, Setting]:
+    needs_bwrap()
+    return request.param, intercode.prepare(request.param, max_turns=None)
+
+
+def played(world: tuple[str, Setting], name: str, model: ScriptedModel, tasks: Sequence[Task]) -> list[Episode]:
+    language, setting = world
+    turns = TURNS * 2 if name == "best_of" else TURNS
+    agent = make_agent(name, tasks=setting.tasks, turns=turns, language=language)
+    return evaluate(setting, agent.strategy, model, tasks=tasks, workers=2, meter=Meter(Limits(turns)))
+
+
+def behaving(name: str, tasks: Sequence[Task]) -> ScriptedModel:
+    """Plans if it is asked to, acts the gold, and submits, in the form that the agent wants."""
+    form = {"react": in_react, "tools": in_calls}.get(name, in_fences)
+
+    def answer(messages: Sequence[Message]) -> str | Reply:
+        asked, last = messages[1]["content"], messages[-1]["content"]
+        task = max((task for task in tasks if asked.startswith(task.query)), key=lambda task: len(task.query))
+        if "numbered list" in last:
+            return "1. Do it.\n2. Submit."
+        acted = [told for told in messages[2:] if told["role"] in ("user", "tool") and " left]" in told["content"]]
+        return form(submission(task, acted[-1]["content"]) if acted or is_flag(task) else task.gold)
+
+    return ScriptedModel(answer)
+
+
+def is_flag(task: Task) -> bool:
+    return task.extra.get("gold_is") == "flag"
+
+
+def submission(task: Task, seen: str) -> str:
+    word = task.extra.get("submit", "")
+    if "gold_is" in task.extra:
+        word = task.gold if is_flag(task) else seen.split("\n[")[0].strip().rpartition("\n")[2].removeprefix("Observation: ")
+    return f"submit {word}".strip()
+
+
+def in_fences(action: str) -> str:
+    return f"So:\n`````\n{action}\n`````"
+
+
+def in_react(action: str) -> str:
+    return f"Thought: So.\nAction: {action if action.startswith('submit') else f'execute[{action}]'}"
+
+
+def in_calls(action: str) -> Reply:
+    name, _, word = action.partition(" ")
+    if name == "submit":
+        return Reply("", calls=(ToolCall("1", "submit", json.dumps({"answer": word})),))
+    return Reply("So.", calls=(ToolCall("1", "execute", json.dumps({"code": action})),))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_that_behaves_solves_the_tasks_with_every_agent(world: tuple[str, Setting], name: str) -> None:
+    tasks = world[1].tasks[::EACH]
+    episodes = played(world, name, behaving(name, world[1].tasks), tasks)
+    assert [(each.task, each.error, each.turns[-1].observation) for each in episodes if not each.success] == []
+    assert len(episodes) == len(tasks)
+
+
+def calls(*pairs: tuple[str, str]) -> Reply:
+    return Reply("hm", calls=tuple(ToolCall("", *pair) for pair in pairs))
+
+
+WILD: dict[str, str | Reply] = {
+    "says nothing": "",
+    "talks": "I am afraid that I cannot do that.",
+    "raves": "\x1b[31m\udcff \ufffd ]]>> %%% execute[",
+    "opens fences for ever": "```bash\n" * 3000,
+    "sends NUL": "```\necho a\0b\n```",
+    "submits at once": "submit",
+    "undoes for ever": "undo",
+    "thinks for ever": "<think>" + "and then " * 3000,
+    "plans without end": "\n".join(f"{n}. step" for n in range(500)),
+    "calls with broken JSON": calls(("execute", '{"code": "ls'), ("execute", "["), ("execute", "7"), ("execute", "")),
+    "calls what is not there": calls(("rm", "{}"), ("", '{"code": 3}'), ("execute", '{"code": {"a": 1}}')),
+    "calls more than there are turns": calls(*[("execute", '{"code": "echo"}')] * 40),
+    "calls with NUL": calls(("execute", '{"code": "a\\u0000"}'), ("submit", '{"answer": "\\u0000"}')),
+}
+
+
+def wild_for(name: str) -> dict[str, object]:
+    """All texts for agents that read texts, all calls for the one that reads calls, and one of the other kind."""
+    others = "says nothing" if name == "tools" else "calls with broken JSON"
+    return {wild: reply for wild, reply in WILD.items() if wild == others or isinstance(reply, Reply) == (name == "tools")}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_that_does_not_behave_earns_nothing_and_breaks_nothing(world: tuple[str, Setting], name: str) -> None:
+    for wild, reply in wild_for(name).items():
+        model = ScriptedModel(lambda messages, reply=reply: reply)
+        (episode,) = played(world, name, model, world[1].tasks[:1])
+        assert (episode.reward, episode.error) == (0.0, None), wild
+        assert episode.ended in ("submit", "turns"), wild
+        assert sum(turn.acted for turn in episode.turns) <= 2 * TURNS + 1, wild
+        assert sum(turn.ask is not None for turn in episode.turns) <= 2 * TURNS + 1, wild

@@ -1,0 +1,190 @@
+"""Strategies that fork: what a branch sees, what the record says, and that every copy is closed however it ends."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from calculator import Calculator, make_tasks
+
+from intercode.agents import Act, Drop, Fork, Moves, Strategy
+from intercode.errors import ForkError, IntercodeError, SandboxDied, UsageError
+from intercode.runner.episode import play
+from intercode.runner.meter import Limits, Meter
+from intercode.types import Episode, Task
+
+TASKS = make_tasks(3)
+
+
+class Copied(Calculator):
+    """A calculator that can be copied, unless it holds a 13."""
+
+    def fork(self, *, replay: bool = False) -> Copied:
+        assert replay
+        if 13 in self.stack:
+            raise ForkError("a 13 cannot be copied")
+        twin = copy.copy(self)
+        twin.stack = list(self.stack)
+        Calculator.alive += 1
+        return twin
+
+
+def run(strategy: Strategy, protocol: str = "submit", limits: Limits | None = None, env: Any = None) -> Episode:
+    trunk = env or Copied(TASKS, protocol)
+    before = Calculator.alive
+    try:
+        return play(trunk, TASKS[0], strategy, None, Meter(limits))
+    finally:
+        assert Calculator.alive == before, "a copy is still open"
+        trunk.close()
+
+
+def told(episode: Episode) -> list[tuple[str | None, str, int | None]]:
+    return [(turn.action, turn.observation, turn.after) for turn in episode.turns]
+
+
+def two_lines(task: Task, protocol: str) -> Moves:
+    yield Act("1")
+    left = yield Fork()
+    yield Act("5", on=left)
+    right = yield Fork(left)
+    yield Act("6", on=left)
+    yield Act("2 +", on=0)
+    yield Act("7", on=right)
+    yield Drop(left)
+    yield Act("submit", on=0)
+
+
+def test_each_branch_goes_on_where_it_was_forked_and_the_record_says_where() -> None:
+    episode = run(two_lines)
+    assert episode.success
+    assert told(episode) == [
+        ("1", "1", None),
+        ("5", "5", None),
+        ("6", "6", None),
+        ("2 +", "3", 0),
+        ("7", "7", 1),
+        ("submit", "submitted", 3),
+    ]
+    assert [turn.action for turn in episode.line] == ["1", "2 +", "submit"]
+
+
+def test_a_branch_may_be_submitted_and_only_it_counts() -> None:
+    def strategy(task: Task, protocol: str) -> Moves:
+        branch = yield Fork()
+        yield Act("9")
+        yield Act("1 2 +", on=branch)
+        yield Act("submit", on=branch)
+
+    episode = run(strategy)
+    assert (episode.reward, episode.ended) == (1.0, "submit")
+    assert [turn.action for turn in episode.line] == ["1 2 +", "submit"]
+
+
+def test_actions_on_all_branches_count_against_the_turns() -> None:
+    def strategy(task: Task, protocol: str) -> Moves:
+        for _ in range(9):
+            branch = yield Fork()
+            yield Act("1", on=branch)
+
+    assert len(run(strategy, limits=Limits(turns=4)).turns) == 4
+
+
+def test_a_fork_after_the_last_turn_is_no_action_and_may_still_be_submitted() -> None:
+    def strategy(task: Task, protocol: str) -> Moves:
+        yield Act("1 2 +")
+        branch = yield Fork()
+        yield Act("submit", on=branch)
+
+    assert run(strategy, limits=Limits(turns=1)).success
+
+
+class Twice(Copied):
+    """Tells a first wrong submission, as an environment with two of them does."""
+
+    tries = 2
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        self.tries -= action == "submit"
+        if action == "submit" and self.tries and self._score().reward < 1:
+            return "wrong", 0.0, False, False, {}
+        return super().step(action)
+
+
+def test_a_submission_that_is_told_to_be_wrong_was_the_choice_of_its_branch() -> None:
+    """Else a copy would tell what the others are worth."""
+
+    def peeking(task: Task, protocol: str) -> Moves:
+        branch = yield Fork()
+        step = yield Act("submit", on=branch)
+        assert step.observation == "wrong"
+        yield Act("1 2 +")
+
+    with pytest.raises(UsageError, match="branch 0 that is not there"):
+        run(peeking, env=Twice(TASKS))
+
+    def honest(task: Task, protocol: str) -> Moves:
+        branch = yield Fork()
+        yield Act("submit", on=branch)
+        yield Act("1 2 +", on=branch)
+        yield Act("submit", on=branch)
+
+    assert run(honest, env=Twice(TASKS)).success
+
+
+def test_a_copy_that_cannot_be_had_is_told_to_the_strategy() -> None:
+    def strategy(task: Task, protocol: str) -> Moves:
+        yield Act("13")
+        with pytest.raises(ForkError, match="a 13"):
+            yield Fork()
+        yield Act("1 2 +")
+        yield Act("submit")
+
+    assert run(strategy).success
+
+
+def test_an_environment_without_copies_is_the_callers_fault() -> None:
+    def strategy(task: Task, protocol: str) -> Moves:
+        yield Fork()
+
+    with pytest.raises(UsageError, match="Calculator has no method fork"):
+        run(strategy, env=Calculator(TASKS))
+
+
+@pytest.mark.parametrize("move", [Act("1", on=7), Fork(7), Drop(7), Act("1", on=None)], ids=repr)  # type: ignore[arg-type]
+def test_a_branch_that_is_not_there_is_the_callers_fault(move: Any) -> None:
+    def strategy(task: Task, protocol: str) -> Moves:
+        yield move
+
+    with pytest.raises(UsageError, match="is not there"):
+        run(strategy)
+
+
+@pytest.mark.parametrize("last", ["suicide", "break", "submit", "fail"])
+def test_all_copies_are_closed_however_it_ends(last: str) -> None:
+    def strategy(task: Task, protocol: str) -> Moves:
+        branches = []
+        for _ in range(3):
+            branches.append((yield Fork()))
+        if last == "fail":
+            raise ZeroDivisionError
+        yield Act(last, on=branches[1])
+
+    endings: dict[str, type[IntercodeError]] = {"break": SandboxDied, "fail": UsageError}
+    if last in endings:
+        with pytest.raises(endings[last]):
+            run(strategy)
+    else:
+        assert run(strategy).ended == {"suicide": "agent_fault", "submit": "submit"}[last]
+
+
+def test_under_the_papers_protocol_the_best_of_all_branches_counts_and_a_solved_one_ends_it() -> None:
+    def strategy(task: Task, protocol: str) -> Moves:
+        branch = yield Fork()
+        yield Act("2")
+        yield Act("1 2 +", on=branch)
+        yield Act("0")
+
+    episode = run(strategy, "paper")
+    assert (episode.ended, len(episode.turns), episode.reward) == ("solved", 2, 1.0)
