@@ -139,11 +139,16 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model answered."""
+    """What a model answered. `left_out` counts the messages that it was not shown, since there was no room for them.
+
+    `counted`: it was had, and its usage counted, before the run was interrupted.
+    """
 
     text: str
     usage: Usage = Usage()
     calls: tuple[ToolCall, ...] = ()
+    left_out: int = 0
+    counted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +157,8 @@ class Turn:
 
     Of several actions from one reply the first one's turn has the question, the reply with its `calls`, and the usage.
     `after` tells where a forked episode parts: the position, in the episode, of the turn in whose state this one acted,
-    −1 for the beginning. None: the last turn that acted before this one.
+    −1 for the beginning. None: the last turn that acted before this one. `left_out` of the messages in `ask`, the oldest
+    observations first, were not shown to the model (None: all were).
     """
 
     ask: Sequence[Message] | None = None
@@ -168,6 +174,7 @@ class Turn:
     seconds: float = 0.0
     calls: tuple[ToolCall, ...] | None = None
     after: int | None = None
+    left_out: int | None = None
 
     @property
     def acted(self) -> bool:

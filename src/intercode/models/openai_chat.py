@@ -1,7 +1,8 @@
 """A model behind any server that speaks the OpenAI chat protocol: hosted ones, vLLM, Ollama, llama.cpp.
 
     complete ─► _post ─► body ─► _read_reply ─► Reply
-        ▲          │ refused: ModelError at once        (400, 401, 403, 404, …: asking again cannot help)
+        ▲          │ too long: ContextOverflow at once  (a status, and in words that `context.py` knows)
+        │          │ refused: ModelError at once        (400, 401, 403, 404, …: asking again cannot help)
         └── wait ◄─┴ _Broken: ask again, `tries` times  (429, 5xx, no connection, time-out, half or wrong body)
 
 The SDK's own retries are off: they know nothing of a good status with a broken body. Requests go through the SDK's
@@ -20,7 +21,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from intercode.errors import ModelError, UsageError
+from intercode.errors import ContextOverflow, ModelError, UsageError
+from intercode.models.context import is_overflow
 from intercode.types import Message, Reply, Tool, ToolCall, Usage
 
 LONGEST_WAIT = 60.0
@@ -33,6 +35,10 @@ _ADVICE = {
     403: "this key may not use this model: check OPENAI_API_KEY and the model's name",
     404: "no such model or address: check the model's name and INTERCODE_BASE_URL, which usually ends in /v1",
 }
+
+
+_FULL = ("length", "model_context_window_exceeded")
+"""Reasons for the end of a reply: as many tokens as were allowed, or as there was room for."""
 
 
 class _Broken(Exception):
@@ -112,6 +118,8 @@ class OpenAIModel:
             return self._client.post("/chat/completions", cast_to=str, body=body)
         except openai.APIStatusError as error:
             what = f"HTTP {error.status_code}, {_excerpt(error.response.text)}"
+            if is_overflow(error.response.text):
+                raise ContextOverflow(f"{self.url}: {what}") from error
             if error.status_code in (408, 409, 429) or error.status_code >= 500:
                 raise _Broken(what, _retry_after(error.response.headers.get("retry-after"))) from error
             raise ModelError(f"{self.url}: {what}; {_ADVICE.get(error.status_code, _ADVICE[400])}") from error
@@ -123,14 +131,20 @@ class OpenAIModel:
     def _read_reply(self, body: str) -> Reply:
         try:
             answer = json.loads(body)
-            message = answer["choices"][0]["message"]
+            choice = answer["choices"][0]
+            message = choice["message"]
             calls = tuple(map(_call, message.get("tool_calls") or ()))
             text = message.get("content") or "" if calls else message["content"]
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise _Broken(f"HTTP 200 without an answer in it, {_excerpt(body)}") from error
+        usage = self._usage(answer.get("usage"))
+        if not text and not calls and choice.get("finish_reason") in _FULL:
+            if usage.completion_tokens <= 1:
+                raise ContextOverflow(f"{self.url}: no room was left for a reply (finish_reason {choice['finish_reason']})")
+            text = ""  # it thought until it was cut off
         if not isinstance(text, str):
             raise _Broken(f"HTTP 200 with no text as the answer, {_excerpt(body)}")
-        return Reply(_storable(text), self._usage(answer.get("usage")), calls)
+        return Reply(_storable(text), usage, calls)
 
     def _usage(self, counts: Any) -> Usage:
         known = counts if isinstance(counts, dict) else {}
