@@ -21,7 +21,7 @@ from intercode.errors import UsageError
 from intercode.models.base import Model
 from intercode.runner.meter import Meter
 from intercode.runner.moves import moves
-from intercode.types import Ended, Episode, Reply, Score, Task, Turn
+from intercode.types import Ended, Episode, Reply, Score, Task, Turn, Usage
 
 UNSCORED = Score(0.0, False)
 UNSENDABLE = "The code holds a NUL character or half of a surrogate pair, so nothing was executed."
@@ -95,8 +95,8 @@ def _ask(model: Model | None, ask: Ask, meter: Meter, log: list[Turn]) -> Reply:
     if model is None:
         raise UsageError("this agent asks a model; name one with --model")
     reply = model.complete(ask.messages)
-    meter.spend(reply.usage)
-    log.append(Turn(ask=tuple(ask.messages), reply=reply.text, usage=reply.usage))
+    meter.spend(Usage() if reply.counted else reply.usage)
+    log.append(Turn(ask=tuple(ask.messages), reply=reply.text, usage=reply.usage, left_out=reply.left_out or None))
     return reply
 
 
