@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Ended = Literal["submit", "solved", "turns", "limit", "agent_fault"]
-"""Why an episode ended: the agent submitted, reached reward 1, ran out of turns, hit a run limit, broke its sandbox."""
+"""Why an episode ended: the agent submitted, reached reward 1, ran out of turns, used up a limit (unscored if it was the
+run's, scored if it was its own), broke its sandbox."""
 
 Message = dict[str, Any]
 """One chat message as the OpenAI protocol has it: ``{"role": "system"|"user"|"assistant", "content": text}``.

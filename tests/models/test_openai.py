@@ -175,12 +175,12 @@ def test_each_draw_has_a_seed_of_its_own(server: Server, connect: Connect) -> No
 
 
 def test_prices_are_per_million_tokens_in_and_out(connect: Connect) -> None:
-    usage = connect("m", prices={"m": (3.0, 15.0)}).complete(MESSAGES).usage
+    usage = connect("m", price=(3.0, 15.0)).complete(MESSAGES).usage
     assert usage.cost == pytest.approx((1000 * 3.0 + 10 * 15.0) / 1e6)
 
 
 def test_an_unpriced_model_costs_nothing(connect: Connect) -> None:
-    assert connect("m", prices={"other": (3.0, 15.0)}).complete(MESSAGES).usage.cost == 0.0
+    assert connect("m").complete(MESSAGES).usage.cost == 0.0
 
 
 @pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": None}, "many", {"prompt_tokens": "many"}])

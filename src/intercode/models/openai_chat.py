@@ -23,6 +23,7 @@ from typing import Any
 
 from intercode.errors import ContextOverflow, ModelError, UsageError
 from intercode.models.context import is_overflow
+from intercode.models.prices import Price
 from intercode.types import Message, Reply, Tool, ToolCall, Usage
 
 LONGEST_WAIT = 60.0
@@ -56,7 +57,7 @@ class OpenAIModel:
     (local servers need none). `temperature`, `max_tokens` (of one reply) and `seed` are left out of the request when None.
     `timeout` bounds connecting and each wait for data, in seconds; the n-th wait before another try is about
     `backoff` × 2ⁿ seconds, or what Retry-After says, and never more than a minute.
-    `prices` maps a model's name to US dollars per million tokens (in, out); an unknown one costs 0.0.
+    `price` is in US dollars per million tokens, in and out; the cost of an unknown one (None) is 0.0.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class OpenAIModel:
         tries: int = 6,
         timeout: float = 60.0,
         backoff: float = 0.5,
-        prices: Mapping[str, tuple[float, float]] | None = None,
+        price: Price | None = None,
     ) -> None:
         import openai
 
@@ -80,7 +81,7 @@ class OpenAIModel:
         self.name = model
         self.tries = tries
         self.backoff = backoff
-        self.price = (prices or {}).get(model, (0.0, 0.0))
+        self.price = price
         settings = {"model": model, "temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         self._settings = {key: value for key, value in settings.items() if value is not None}
         self._client = openai.OpenAI(
@@ -150,7 +151,7 @@ class OpenAIModel:
         known = counts if isinstance(counts, dict) else {}
         found = (known.get(key) for key in ("prompt_tokens", "completion_tokens"))
         tokens_in, tokens_out = (count if isinstance(count, int) else 0 for count in found)
-        price_in, price_out = self.price
+        price_in, price_out = self.price or (0.0, 0.0)
         return Usage(tokens_in, tokens_out, (tokens_in * price_in + tokens_out * price_out) / 1e6)
 
     def _wait(self, attempt: int, asked: float | None) -> float:

@@ -4,7 +4,7 @@
     │             └─────── Act ──► env ─── Step ───┤──► Turn
     └──────────────────────────────────────────────┘
 
-It ends when the environment says so, when the turns or the run's budget are used up, or when the strategy returns.
+It ends when the environment says so, when the turns or a budget are used up, or when the strategy returns.
 Faults of the model, the data or the machine pass through: `run.py` writes them down, and they never become a reward.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, SupportsFloat
 
@@ -52,27 +52,34 @@ def play(
     """Play `task` to its end. The reward is the best one seen (under `submit` only the submission earns any).
 
     `meter.limits.turns` bounds the actions, with or without code; one more is allowed if it is the submission.
-    A run that must stop cuts the episode off: ``ended="limit"`` and no reward. `turns` is filled as they happen, for a
-    caller who wants them after a fault. Raises `DataError`, `SandboxError` and `ModelError`, and `UsageError` for a
-    strategy that fails.
+    A run that must stop cuts the episode off: ``ended="limit"`` and no reward. So ends, before its next turn, an episode
+    whose own budget is used up, but scored: under `submit` what there is, is submitted for it. `turns` is filled as they
+    happen, for a caller who wants them after a fault. Raises `DataError`, `SandboxError` and `ModelError`, and `UsageError`
+    for a strategy that fails.
     """
     log = [] if turns is None else turns
     query, _ = env.reset(seed=seed, options={"task": task.id})
     best = UNSCORED
     ended: Ended | None = None
     answer: Reply | Step | None = None
+    spent, cut = _budget(meter, log), False
     with moves(strategy, replace(task, query=query), env.protocol) as advance:
         while ended is None:
             move = advance(answer)
             if move is None or (ended := _forbidden(move, log, meter, env.protocol)):
+                cut = ended == "limit"
                 ended = ended or "turns"
+            elif _begins_turn(move, log) and spent():
+                step = _act(env, Act(SUBMIT), log) if env.protocol == SUBMIT else Step("")
+                best, ended = _better(best, step), _end(step)
+                ended = ended if ended == "agent_fault" else "limit"
             elif isinstance(move, Ask):
                 answer = _ask(model, move, meter, log)
             else:
                 answer = step = _act(env, move, log)
                 best, ended = _better(best, step), _end(step)
     score = UNSCORED if ended == "agent_fault" else best
-    reward = None if ended == "limit" else score.reward
+    reward = None if cut else score.reward
     success = reward is not None and score.success
     return Episode(task.id, query, tuple(log), reward, success, ended, score.parts, epoch, seed)
 
@@ -85,6 +92,18 @@ def _forbidden(move: Ask | Act, log: Sequence[Turn], meter: Meter, protocol: str
     if allowed is None or (used := sum(not _is_open(turn) for turn in log)) < allowed:
         return None
     return None if used == allowed and protocol == SUBMIT and _is_submission(move) else "turns"
+
+
+def _budget(meter: Meter, log: Sequence[Turn]) -> Callable[[], bool]:
+    """Whether the episode, which begins now, has used up its own budget."""
+    budget = meter.limits.episode
+    began = meter.clock() if budget.seconds is not None else 0.0
+    return lambda: budget.spent(sum((turn.usage for turn in log), Usage()), lambda: meter.clock() - began) is not None
+
+
+def _begins_turn(move: Ask | Act, log: Sequence[Turn]) -> bool:
+    """Whether it is more than the action of a reply that is there already; a submission costs nothing."""
+    return isinstance(move, Ask) or not (_is_submission(move) or (log and _is_open(log[-1])))
 
 
 def _is_submission(move: Ask | Act) -> bool:

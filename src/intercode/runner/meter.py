@@ -1,7 +1,8 @@
-"""What a run may use, and what it has used: shared by all its workers.
+"""What a run and each of its episodes may use, and what the run has used: shared by all its workers.
 
-The limits on tokens, cost and time are those of the whole run. An episode is cut off between two moves, so that each
-worker stops within one turn; what one call to the model costs is known only afterwards.
+Limits are looked at between two moves, so that each worker stops within one turn; what one call to the model costs is
+known only afterwards. A run that is out of budget cuts episodes off, unscored, to be played when it is resumed. An
+episode that is out of its own is over as if it were out of turns: what there is, is scored.
 """
 
 from __future__ import annotations
@@ -15,13 +16,31 @@ from intercode.types import Usage
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """`turns` are per episode; tokens (in and out), `cost` in US dollars and wall `seconds` per run. None: no limit."""
+class Budget:
+    """Tokens (in and out), `cost` in US dollars and wall `seconds`. None: no limit."""
 
-    turns: int | None = None
     tokens: int | None = None
     cost: float | None = None
     seconds: float | None = None
+
+    def spent(self, used: Usage, elapsed: Callable[[], float]) -> str | None:
+        """Which of the three is used up, as words for a message; None if none is."""
+        if self.tokens is not None and used.prompt_tokens + used.completion_tokens >= self.tokens:
+            return f"{self.tokens} tokens"
+        if self.cost is not None and used.cost >= self.cost:
+            return f"${self.cost:g} cost"
+        if self.seconds is not None and elapsed() >= self.seconds:
+            return f"{self.seconds:g} seconds"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one episode may use, `turns` and more, and what the whole run may."""
+
+    turns: int | None = None
+    run: Budget = Budget()
+    episode: Budget = Budget()
 
 
 class Meter:
@@ -30,7 +49,7 @@ class Meter:
     def __init__(self, limits: Limits | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits or Limits()
         self.used = Usage()
-        self._clock = clock
+        self.clock = clock
         self._started = clock()
         self._lock = threading.Lock()
         self._stopped: str | None = None
@@ -45,14 +64,7 @@ class Meter:
 
     def over(self) -> str | None:
         """Why the run must stop now, or None."""
-        used, limits = self.used, self.limits
-        tokens = used.prompt_tokens + used.completion_tokens
         if self._stopped:
             return self._stopped
-        if limits.tokens is not None and tokens >= limits.tokens:
-            return f"the limit of {limits.tokens} tokens is reached; raise --max-tokens to go on"
-        if limits.cost is not None and used.cost >= limits.cost:
-            return f"the limit of ${limits.cost:g} is reached; raise --max-cost to go on"
-        if limits.seconds is not None and self._clock() - self._started >= limits.seconds:
-            return f"the limit of {limits.seconds:g} seconds is reached; raise --max-seconds to go on"
-        return None
+        spent = self.limits.run.spent(self.used, lambda: self.clock() - self._started)
+        return spent and f"the limit of {spent} is reached; raise --max-{spent.split()[1]} to go on"
