@@ -38,7 +38,7 @@ def _price(context: click.Context, option: click.Parameter, text: str | None) ->
 )
 @click.option(
     "--model",
-    help="Model name at an OpenAI-compatible endpoint ($INTERCODE_BASE_URL, $OPENAI_API_KEY), or scripted:FILE.",
+    help="A name at an OpenAI-compatible endpoint ($INTERCODE_BASE_URL, $OPENAI_API_KEY), local:FILE.gguf or scripted:FILE.",
 )
 @click.option("--turns", type=click.IntRange(1), default=10, show_default=True, help="Actions before the submission.")
 @click.option("--epochs", type=click.IntRange(1), default=1, show_default=True)
