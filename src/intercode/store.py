@@ -2,6 +2,7 @@
 
     RUN/run.json          written once, before the first episode, by rename
     RUN/episodes.jsonl    appended: one write and one fsync per line (0.2 ms on an ordinary disk)
+    RUN/underway/         what a model answered in episodes that are not there yet (`runner/journal.py`)
     flock on RUN          held while a process runs in it
 
 A process may be killed at any moment: every whole line survives, and a torn last line is cut off when the folder is
@@ -24,9 +25,9 @@ from intercode.errors import StoreError, UsageError
 from intercode.types import Episode, ToolCall, Turn, Usage
 
 SCHEMA = 1
-FREE = frozenset(
-    {"workers", "out", "run", "created", "git_commit", "versions", "price", "max_cost", "max_tokens", "max_seconds"}
-)
+FREE = frozenset({"workers", "out", "run", "created", "git_commit", "versions"}) | {
+    "price", "reply_seconds", "max_cost", "max_tokens", "max_seconds"
+}  # fmt: skip
 """Settings that do not decide what an episode's result is: a resumed run may differ in them."""
 
 Config = Mapping[str, Any]

@@ -78,6 +78,18 @@ def test_the_users_table_of_prices_is_looked_up_and_named_where_it_lacks_the_mod
     assert cli(*words, **server_and_table).json["cost"] == 0.02
 
 
+def test_each_epoch_is_drawn_with_a_seed_of_its_own(cli: Any, server: ChatServer, box: Path) -> None:
+    go(cli, server, box, "--seed", 3, "--epochs", 2, "--limit", 1)
+    assert sorted(request["seed"] for request in server.requests) == [3, 3, 1003, 1003]
+
+
+def test_an_impatient_user_asks_a_slow_server_again(cli: Any, server: ChatServer, box: Path) -> None:
+    slow = iter([2.0])
+    server.before_answer = lambda request: time.sleep(next(slow, 0.0))
+    assert go(cli, server, box, "--reply-seconds", 0.5, "--limit", 1).json["success_rate"] == 1.0
+    assert len(server.requests) == 3
+
+
 def test_an_episode_out_of_budget_is_scored_and_the_run_goes_on(cli: Any, box: Path, tmp_path: Path) -> None:
     with serving({query: ["true"] * 5 for query in GOLDS} | {TASKS[1]["query"]: [GOLDS[TASKS[1]["query"]], "true"]}) as server:
         found = go(cli, server, box, "--episode-tokens", 220).json

@@ -45,6 +45,7 @@ def _price(context: click.Context, option: click.Parameter, text: str | None) ->
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--temperature", type=float, default=0.0, show_default=True)
 @click.option("--reply-tokens", type=click.IntRange(1), metavar="N", help="Cut each reply at N tokens. [the server's limit]")
+@click.option("--reply-seconds", type=POSITIVE, metavar="S", help="Wait so long for a reply before asking again. [300]")
 @click.option("--price", callback=_price, metavar="IN,OUT", help="US dollars for a million tokens in and out. [prices.toml]")
 @click.option("--max-cost", type=POSITIVE, metavar="USD", help="Stop the run at this cost; needs a price.")
 @click.option("--max-tokens", type=click.IntRange(1), help="Stop the run at this many tokens.")

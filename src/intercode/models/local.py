@@ -26,8 +26,6 @@ SLOTS = 2
 """Conversations that are answered at a time; others wait."""
 CONTEXT = 8192
 """Tokens of each, or as many as the model was trained for where that is less."""
-PATIENCE = 600.0
-"""Seconds for one reply: a small machine needs minutes for a long one."""
 
 
 class LocalModel(OpenAIModel):
@@ -45,7 +43,7 @@ class LocalModel(OpenAIModel):
         self._log = tempfile.TemporaryFile()
         self._process, address = _start(file, self._log)
         self._ending = weakref.finalize(self, _end, self._process, self._log)
-        own: dict[str, Any] = {"base_url": f"{address}/v1", "api_key": "none-needed", "timeout": PATIENCE, "price": (0.0, 0.0)}
+        own: dict[str, Any] = {"base_url": f"{address}/v1", "api_key": "none-needed", "price": (0.0, 0.0)}
         super().__init__(file.name, **{**options, **own})
         self._client = self._client.with_options(http_client=openai.DefaultHttpxClient(trust_env=False))  # no proxy
         self.name = f"local:{name}"

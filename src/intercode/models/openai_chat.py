@@ -38,6 +38,9 @@ _ADVICE = {
 }
 
 
+PATIENCE = 300.0
+"""Seconds: a model that thinks sends nothing for minutes, and one that is asked anew is paid anew."""
+
 _FULL = ("length", "model_context_window_exceeded")
 """Reasons for the end of a reply: as many tokens as were allowed, or as there was room for."""
 
@@ -55,8 +58,8 @@ class OpenAIModel:
 
     `base_url` falls back to INTERCODE_BASE_URL, then OPENAI_BASE_URL, then OpenAI's own; `api_key` to OPENAI_API_KEY
     (local servers need none). `temperature`, `max_tokens` (of one reply) and `seed` are left out of the request when None.
-    `timeout` bounds connecting and each wait for data, in seconds; the n-th wait before another try is about
-    `backoff` × 2ⁿ seconds, or what Retry-After says, and never more than a minute.
+    `timeout` bounds connecting and each wait for data, in seconds (None: `PATIENCE`); the n-th wait before another try is
+    about `backoff` × 2ⁿ seconds, or what Retry-After says, and never more than a minute.
     `price` is in US dollars per million tokens, in and out; the cost of an unknown one (None) is 0.0.
     """
 
@@ -70,7 +73,7 @@ class OpenAIModel:
         max_tokens: int | None = None,
         seed: int | None = None,
         tries: int = 6,
-        timeout: float = 60.0,
+        timeout: float | None = None,
         backoff: float = 0.5,
         price: Price | None = None,
     ) -> None:
@@ -87,7 +90,7 @@ class OpenAIModel:
         self._client = openai.OpenAI(
             base_url=base_url or os.environ.get("INTERCODE_BASE_URL") or os.environ.get("OPENAI_BASE_URL") or None,
             api_key=api_key or os.environ.get("OPENAI_API_KEY", "").strip() or "none-needed",
-            timeout=timeout,
+            timeout=timeout or PATIENCE,
             max_retries=0,
         )
         self.url = f"{str(self._client.base_url).rstrip('/')}/chat/completions"

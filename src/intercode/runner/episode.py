@@ -19,7 +19,7 @@ from typing import Any, Protocol, SupportsFloat
 from intercode.agents.base import SUBMIT, Act, Ask, Step, Strategy
 from intercode.errors import UsageError
 from intercode.models.base import Model
-from intercode.runner.meter import Meter
+from intercode.runner.meter import Budget, Meter
 from intercode.runner.moves import moves
 from intercode.types import Ended, Episode, Reply, Score, Task, Turn, Usage
 
@@ -96,7 +96,8 @@ def _forbidden(move: Ask | Act, log: Sequence[Turn], meter: Meter, protocol: str
 
 def _budget(meter: Meter, log: Sequence[Turn]) -> Callable[[], bool]:
     """Whether the episode, which begins now, has used up its own budget."""
-    budget = meter.limits.episode
+    if (budget := meter.limits.episode) == Budget():
+        return lambda: False
     began = meter.clock() if budget.seconds is not None else 0.0
     return lambda: budget.spent(sum((turn.usage for turn in log), Usage()), lambda: meter.clock() - began) is not None
 

@@ -58,6 +58,7 @@ class Evaluation:
         max_seconds: float | None = None,
         sandbox: str | None = None,
         reply_tokens: int | None = None,
+        reply_seconds: float | None = None,
         episode_cost: float | None = None,
         episode_tokens: int | None = None,
         episode_seconds: float | None = None,
@@ -76,7 +77,8 @@ class Evaluation:
         asked = None
         if model and chosen.needs_model:
             price = price or listed_price(model)
-            asked = make_model(model, temperature=temperature, seed=seed, max_tokens=reply_tokens, price=price)
+            limits = {"max_tokens": reply_tokens, "timeout": reply_seconds}
+            asked = make_model(model, temperature=temperature, seed=seed, price=price, **limits)
         if (max_cost or episode_cost) and isinstance(asked, OpenAIModel) and asked.price is None:
             raise UsageError(
                 f"a limit on cost needs the price of {model}: give --price IN,OUT, or write a line "
@@ -86,6 +88,7 @@ class Evaluation:
             "env": env, "agent": agent, "model": asked.name if asked else None, "turns": turns,
             "epochs": epochs, "seed": seed, "temperature": temperature, "sandbox": sandbox or "local",
             "prompt": chosen.prompt_digest, "reply_tokens": reply_tokens, "price": price,
+            "reply_seconds": reply_seconds,
             "max_cost": max_cost, "max_tokens": max_tokens, "max_seconds": max_seconds,
             "episode_cost": episode_cost, "episode_tokens": episode_tokens, "episode_seconds": episode_seconds,
             **world, **setting.facts(), **_hardness(setting.tasks),

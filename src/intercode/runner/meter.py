@@ -24,14 +24,12 @@ class Budget:
     seconds: float | None = None
 
     def spent(self, used: Usage, elapsed: Callable[[], float]) -> str | None:
-        """Which of the three is used up, as words for a message; None if none is."""
+        """The name of the one that is used up, or None."""
         if self.tokens is not None and used.prompt_tokens + used.completion_tokens >= self.tokens:
-            return f"{self.tokens} tokens"
+            return "tokens"
         if self.cost is not None and used.cost >= self.cost:
-            return f"${self.cost:g} cost"
-        if self.seconds is not None and elapsed() >= self.seconds:
-            return f"{self.seconds:g} seconds"
-        return None
+            return "cost"
+        return "seconds" if self.seconds is not None and elapsed() >= self.seconds else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,5 +64,8 @@ class Meter:
         """Why the run must stop now, or None."""
         if self._stopped:
             return self._stopped
-        spent = self.limits.run.spent(self.used, lambda: self.clock() - self._started)
-        return spent and f"the limit of {spent} is reached; raise --max-{spent.split()[1]} to go on"
+        limit = self.limits.run
+        if (name := limit.spent(self.used, lambda: self.clock() - self._started)) is None:
+            return None
+        unit = "US dollars" if name == "cost" else name
+        return f"the limit of {getattr(limit, name):g} {unit} is reached; raise --max-{name} to go on"

@@ -90,7 +90,8 @@ def evaluate(
     `make_env` is called in each worker's thread, and again after a fault; `on_episode` in this thread, when the episode
     is on disk. A fault ends up in the episode's `error`; the third of one kind in a row is raised, for then a server or
     the machine is down (the data's faults do not count: they are one task's own). Ctrl-C raises `KeyboardInterrupt`
-    once the folder is in order. A spent budget ends the run early; `meter.over()` tells.
+    once the folder is in order. A spent budget ends the run early; `meter.over()` tells. With a store, what a model
+    answered in episodes that did not come to their end is not asked again.
     """
     meter = meter or Meter()
     run = _Run(make_env, strategy, model, meter, _Faults(meter), seed, store.path if store else None)
