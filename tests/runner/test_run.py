@@ -150,7 +150,11 @@ class Downed:
 class Paid:
     name = "paid"
 
+    def __init__(self) -> None:
+        self.calls: list[Sequence[Message]] = []
+
     def complete(self, messages: Sequence[Message]) -> Reply:
+        self.calls.append(messages)
         return Reply("1", Usage(10, 10, 0.1))
 
 
@@ -212,6 +216,17 @@ def test_a_resumed_run_goes_on_where_the_budget_ended_it_and_counts_what_was_spe
         episodes = run(asking, model=Paid(), store=store)
     assert len(episodes) == 12
     assert all(e.ended == "submit" for e in episodes)
+
+
+def test_what_was_paid_is_counted_once_by_all_workers_and_resumptions(tmp_path: Path) -> None:
+    model = Paid()
+    for cost in (0.7, 1.9, 3.0, None):
+        meter = Meter(Limits(run=Budget(cost=cost)))
+        with RunStore.create(tmp_path, {}, resume=True) as store:
+            episodes = run(asking, model=model, store=store, workers=4, meter=meter)
+        assert meter.used.cost == pytest.approx(0.1 * len(model.calls))
+    assert len(model.calls) == 12 * 5
+    assert sum(e.usage.cost for e in episodes) == pytest.approx(6.0)
 
 
 def test_a_time_limit_ends_a_run() -> None:
