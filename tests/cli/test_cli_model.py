@@ -107,6 +107,17 @@ def test_a_slow_server_stops_the_run_within_a_turn_of_its_time(cli: Any, server:
     assert go(cli, server, box, "--resume").json["success_rate"] == 1.0
 
 
+def test_a_server_that_hangs_does_not_hold_up_the_end_of_the_runs_time(cli: Any, server: ChatServer, box: Path) -> None:
+    server.before_answer = lambda request: server.stopping.wait(60)
+    started = time.monotonic()
+    done = go(cli, server, box, "--max-seconds", 1.5)
+    assert (done.status, done.json["errors"]) == (3, 2)
+    assert "no answer within 1.5 s; not tried again, since the limit of 1.5 seconds is reached" in done.err
+    assert time.monotonic() - started < 20
+    server.before_answer = lambda request: None
+    assert go(cli, server, box, "--resume").json["success_rate"] == 1.0
+
+
 def test_a_long_conversation_loses_its_oldest_observations_and_says_so(cli: Any, box: Path, tmp_path: Path) -> None:
     noisy = [f"seq {n}000 {n}999" for n in range(1, 5)]
     with serving({query: [*noisy, gold] for query, gold in GOLDS.items()}) as server:

@@ -16,7 +16,7 @@ import json
 import os
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -56,6 +56,8 @@ class _Broken(Exception):
 class OpenAIModel:
     """One chat model. Safe to share between threads: nothing changes after construction.
 
+    `give_up`, which may be set, is asked between two tries: words that say why there must be no more of them.
+
     `base_url` falls back to INTERCODE_BASE_URL, then OPENAI_BASE_URL, then OpenAI's own; `api_key` to OPENAI_API_KEY
     (local servers need none). `temperature`, `max_tokens` (of one reply) and `seed` are left out of the request when None.
     `timeout` bounds connecting and each wait for data, in seconds (None: `PATIENCE`); the n-th wait before another try is
@@ -85,6 +87,7 @@ class OpenAIModel:
         self.tries = tries
         self.backoff = backoff
         self.price = price
+        self.give_up: Callable[[], str | None] = lambda: None
         settings = {"model": model, "temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         self._settings = {key: value for key, value in settings.items() if value is not None}
         self._client = openai.OpenAI(
@@ -98,7 +101,10 @@ class OpenAIModel:
             raise UsageError(f"{self.url}: the base URL (INTERCODE_BASE_URL) must start with http:// or https://")
 
     def complete(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0) -> Reply:
-        """The server's answer; `draw` is added to the seed. Raises `ModelError` if it refuses, or is broken after `tries`."""
+        """The server's answer; `draw` is added to the seed.
+
+        Raises `ModelError` if it refuses or is still broken after `tries`, `ContextOverflow` if there is no room.
+        """
         body: dict[str, Any] = {**self._settings, "messages": list(messages)}
         body |= {"tools": list(tools)} if tools else {}
         body |= {"seed": body["seed"] + draw} if draw and "seed" in body else {}
@@ -107,6 +113,8 @@ class OpenAIModel:
                 return self._read_reply(self._post(body))
             except _Broken as broken:
                 last = broken
+            if why := self.give_up():
+                raise ModelError(f"{self.url}: {last}; not tried again, since {why}")
             if attempt < self.tries - 1:
                 time.sleep(self._wait(attempt, last.wait))
         raise ModelError(f"{self.url}: {last} (tried {self.tries} times); is the server up and not overloaded?")

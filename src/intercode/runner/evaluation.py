@@ -17,6 +17,7 @@ from intercode.env import Setting
 from intercode.envs import environment_class, prepare
 from intercode.errors import IntercodeError, ModelError, SandboxError, StoreError, UsageError
 from intercode.models import Model, OpenAIModel, make_model
+from intercode.models.openai_chat import PATIENCE
 from intercode.models.prices import Price, listed_price, table_path
 from intercode.predictions import load_predictions
 from intercode.recordings import load_recording
@@ -77,7 +78,7 @@ class Evaluation:
         asked = None
         if model and chosen.needs_model:
             price = price or listed_price(model)
-            limits = {"max_tokens": reply_tokens, "timeout": reply_seconds}
+            limits = {"max_tokens": reply_tokens, "timeout": min(reply_seconds or PATIENCE, max_seconds or PATIENCE)}
             asked = make_model(model, temperature=temperature, seed=seed, price=price, **limits)
         if (max_cost or episode_cost) and isinstance(asked, OpenAIModel) and asked.price is None:
             raise UsageError(
@@ -115,6 +116,8 @@ class Evaluation:
         Faults that end the run are kept in `fault`, since the episodes played until then are there to be shown.
         """
         meter = Meter(self.limits)
+        if isinstance(self.model, OpenAIModel):
+            self.model.give_up = meter.over
         try:
             evaluate(
                 self.setting, self.agent.strategy, self.model,
