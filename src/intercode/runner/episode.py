@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol, SupportsFloat
 
 from intercode.agents.base import SUBMIT, Act, Ask, Step, Strategy
 from intercode.errors import UsageError
 from intercode.models.base import Model
-from intercode.runner.meter import Budget, Meter
+from intercode.runner.meter import Meter
 from intercode.runner.moves import moves
 from intercode.types import Ended, Episode, Reply, Score, Task, Turn, Usage
 
@@ -62,7 +62,7 @@ def play(
     best = UNSCORED
     ended: Ended | None = None
     answer: Reply | Step | None = None
-    spent, cut = _budget(meter, log), False
+    spent, cut = meter.begin(log), False
     with moves(strategy, replace(task, query=query), env.protocol) as advance:
         while ended is None:
             move = advance(answer)
@@ -92,14 +92,6 @@ def _forbidden(move: Ask | Act, log: Sequence[Turn], meter: Meter, protocol: str
     if allowed is None or (used := sum(not _is_open(turn) for turn in log)) < allowed:
         return None
     return None if used == allowed and protocol == SUBMIT and _is_submission(move) else "turns"
-
-
-def _budget(meter: Meter, log: Sequence[Turn]) -> Callable[[], bool]:
-    """Whether the episode, which begins now, has used up its own budget."""
-    if (budget := meter.limits.episode) == Budget():
-        return lambda: False
-    began = meter.clock() if budget.seconds is not None else 0.0
-    return lambda: budget.spent(sum((turn.usage for turn in log), Usage()), lambda: meter.clock() - began) is not None
 
 
 def _begins_turn(move: Ask | Act, log: Sequence[Turn]) -> bool:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from intercode.types import Usage
+from intercode.types import Turn, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Meter:
     def __init__(self, limits: Limits | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits or Limits()
         self.used = Usage()
-        self.clock = clock
+        self._clock = clock
         self._started = clock()
         self._lock = threading.Lock()
         self._stopped: str | None = None
@@ -60,12 +60,20 @@ class Meter:
         """End the run from outside; the first reason is kept."""
         self._stopped = self._stopped or why
 
+    def begin(self, turns: Sequence[Turn]) -> Callable[[], bool]:
+        """Whether the episode that begins now, and fills `turns`, has used up its own budget."""
+        budget = self.limits.episode
+        if budget == Budget():
+            return lambda: False
+        began = self._clock()
+        return lambda: budget.spent(sum((turn.usage for turn in turns), Usage()), lambda: self._clock() - began) is not None
+
     def over(self) -> str | None:
         """Why the run must stop now, or None."""
         if self._stopped:
             return self._stopped
         limit = self.limits.run
-        if (name := limit.spent(self.used, lambda: self.clock() - self._started)) is None:
+        if (name := limit.spent(self.used, lambda: self._clock() - self._started)) is None:
             return None
         unit = "US dollars" if name == "cost" else name
         return f"the limit of {getattr(limit, name):g} {unit} is reached; raise --max-{name} to go on"
