@@ -30,8 +30,8 @@ LONGEST_WAIT = 60.0
 """Seconds: no server can make us wait longer between two tries."""
 
 _ADVICE = {
-    400: "the server refuses the request: are the messages too long, or does this model not take temperature or "
-    "max_tokens? Passing None leaves either out",
+    400: "the server refuses the request: are the messages too long, or does this model take no other temperature than 1, "
+    "or no max_tokens (--reply-tokens)?",
     401: "the key is missing or wrong: set OPENAI_API_KEY",
     403: "this key may not use this model: check OPENAI_API_KEY and the model's name",
     404: "no such model or address: check the model's name and INTERCODE_BASE_URL, which usually ends in /v1",
