@@ -99,10 +99,10 @@ def test_an_episode_out_of_budget_is_scored_and_the_run_goes_on(cli: Any, box: P
 
 
 def test_a_slow_server_stops_the_run_within_a_turn_of_its_time(cli: Any, server: ChatServer, box: Path) -> None:
-    server.before_answer = lambda request: time.sleep(0.6)
-    done = go(cli, server, box, "--max-seconds", 1, "--workers", 1)
+    server.before_answer = lambda request: time.sleep(2)
+    done = go(cli, server, box, "--max-seconds", 3.5, "--workers", 1)
     assert "raise --max-seconds" in done.err
-    assert len(server.requests) == 2
+    assert (done.status, 1 <= len(server.requests) <= 2) == (0, True)
     server.before_answer = lambda request: None
     assert go(cli, server, box, "--resume").json["success_rate"] == 1.0
 
