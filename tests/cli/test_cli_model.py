@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import subprocess
 import time
 from collections import Counter
@@ -110,10 +111,10 @@ def test_a_slow_server_stops_the_run_within_a_turn_of_its_time(cli: Any, server:
 def test_a_server_that_hangs_does_not_hold_up_the_end_of_the_runs_time(cli: Any, server: ChatServer, box: Path) -> None:
     server.before_answer = lambda request: server.stopping.wait(60)
     started = time.monotonic()
-    done = go(cli, server, box, "--max-seconds", 1.5)
-    assert (done.status, done.json["errors"]) == (3, 2)
-    assert "no answer within 1.5 s; not tried again, since the limit of 1.5 seconds is reached" in done.err
-    assert time.monotonic() - started < 20
+    done = go(cli, server, box, "--max-seconds", 3)
+    assert (done.status, 1 <= done.json["errors"] <= 2) == (3, True)
+    assert re.search(r"no answer within 3(\.0)? s; not tried again, since the limit of 3 seconds is reached", done.err)
+    assert time.monotonic() - started < 40, "one try, and not six"
     server.before_answer = lambda request: None
     assert go(cli, server, box, "--resume").json["success_rate"] == 1.0
 
