@@ -8,6 +8,7 @@
     │   ├── SandboxDied          it died while in use; the runner decides who did it by re-executing
     │   └── ForkError            a live copy is impossible; names the jobs and descriptors in the way
     ├── ModelError          the model's server: unreachable, overloaded, answering nonsense
+    │   └── ContextOverflow      the conversation does not fit into the model's context
     └── StoreError          the run folder: in use, not empty, not writable
 
 None of these is ever turned into a reward. The command line maps UsageError to exit status 2 and the rest to 3.
@@ -52,6 +53,10 @@ class ForkError(SandboxError):
 
 class ModelError(IntercodeError):
     fault = "model"
+
+
+class ContextOverflow(ModelError):
+    pass
 
 
 class StoreError(IntercodeError):

@@ -2,6 +2,7 @@
 
     RUN/run.json          written once, before the first episode, by rename
     RUN/episodes.jsonl    appended: one write and one fsync per line (0.2 ms on an ordinary disk)
+    RUN/underway/         what a model answered in episodes that are not there yet (`runner/journal.py`)
     flock on RUN          held while a process runs in it
 
 A process may be killed at any moment: every whole line survives, and a torn last line is cut off when the folder is
@@ -24,9 +25,9 @@ from intercode.errors import StoreError, UsageError
 from intercode.types import Episode, ToolCall, Turn, Usage
 
 SCHEMA = 1
-FREE = frozenset(
-    {"workers", "out", "run", "created", "git_commit", "versions", "price", "max_cost", "max_tokens", "max_seconds"}
-)
+FREE = frozenset({"workers", "out", "run", "created", "git_commit", "versions"}) | {
+    "price", "reply_seconds", "max_cost", "max_tokens", "max_seconds"
+}  # fmt: skip
 """Settings that do not decide what an episode's result is: a resumed run may differ in them."""
 
 Config = Mapping[str, Any]
@@ -50,13 +51,13 @@ class RunStore:
         what decides results; `StoreError` if another process runs in it or it cannot be written.
         """
         path = Path(path)
-        with _storage_faults(path), contextlib.ExitStack() as held:
+        with storage_faults(path), contextlib.ExitStack() as held:
             path.mkdir(parents=True, exist_ok=True)
             folder = _opened(held, path, os.O_RDONLY | os.O_DIRECTORY)
             _lock(path, folder)
             _settle(path, json.loads(json.dumps(dict(config))), resume)
             file = _opened(held, path / "episodes.jsonl", os.O_RDWR | os.O_CREAT | os.O_APPEND)
-            _cut_torn_line(file)
+            cut_torn_line(file)
             os.fsync(folder)
             return cls(path, file, held.pop_all())
 
@@ -73,8 +74,8 @@ class RunStore:
         known = self._episodes.get(_key(episode))
         if known is not None and known.reward is not None:
             raise StoreError(f"{self.path}: task {episode.task}, epoch {episode.epoch} is recorded already")
-        with _storage_faults(self.path):
-            _append_line(self._file, json.dumps(to_json(episode), allow_nan=False).encode() + b"\n")
+        with storage_faults(self.path):
+            append_line(self._file, json.dumps(to_json(episode), allow_nan=False).encode() + b"\n")
         self._episodes[_key(episode)] = episode
 
     def close(self) -> None:
@@ -97,7 +98,7 @@ def read_run(path: str | Path) -> tuple[dict[str, Any], list[Episode]]:
     path = Path(path)
     if not (path / "run.json").is_file():
         raise UsageError(f"{path} holds no run; give the folder that `eval --out` made")
-    with _storage_faults(path):
+    with storage_faults(path):
         config = _read_config(path)
         return {**config, "run": str(path)}, list({_key(episode): episode for episode in _read_episodes(path)}.values())
 
@@ -124,9 +125,9 @@ def from_json(record: Mapping[str, Any]) -> Episode:
 
 
 def _turn_json(turn: Turn) -> dict[str, Any]:
-    """`calls` and `after` are there only where tools were called, or the episode forked."""
+    """`calls`, `after` and `left_out` are there only where tools were called, the episode forked, or there was no room."""
     record = {**asdict(turn), "ask": None if turn.ask is None else list(turn.ask)}
-    return {key: value for key, value in record.items() if value is not None or key not in ("calls", "after")}
+    return {key: value for key, value in record.items() if value is not None or key not in ("calls", "after", "left_out")}
 
 
 def _turn(record: Mapping[str, Any]) -> Turn:
@@ -188,7 +189,7 @@ def _read_episodes(path: Path) -> Iterator[Episode]:
             raise StoreError(f"{file}, line {number} is not an episode: {error!r}; mend or delete that line") from error
 
 
-def _append_line(file: int, line: bytes) -> None:
+def append_line(file: int, line: bytes) -> None:
     """Write all of `line` at the end and force it to disk, or leave the file as it was."""
     end = os.fstat(file).st_size
     try:
@@ -200,7 +201,7 @@ def _append_line(file: int, line: bytes) -> None:
         raise
 
 
-def _cut_torn_line(file: int) -> None:
+def cut_torn_line(file: int) -> None:
     """Drop what follows the last line end: a write that a kill interrupted."""
     end = size = os.fstat(file).st_size
     while end > 0:
@@ -228,7 +229,7 @@ def _lock(path: Path, folder: int) -> None:
 
 
 @contextlib.contextmanager
-def _storage_faults(path: Path) -> Iterator[None]:
+def storage_faults(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Ended = Literal["submit", "solved", "turns", "limit", "agent_fault"]
-"""Why an episode ended: the agent submitted, reached reward 1, ran out of turns, hit a run limit, broke its sandbox."""
+"""Why an episode ended: the agent submitted, reached reward 1, ran out of turns, used up a limit (unscored if it was the
+run's, scored if it was its own), broke its sandbox."""
 
 Message = dict[str, Any]
 """One chat message as the OpenAI protocol has it: ``{"role": "system"|"user"|"assistant", "content": text}``.
@@ -139,11 +140,16 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model answered."""
+    """What a model answered. `left_out` counts the messages that it was not shown, since there was no room for them.
+
+    `counted`: it was had, and its usage counted, before the run was interrupted.
+    """
 
     text: str
     usage: Usage = Usage()
     calls: tuple[ToolCall, ...] = ()
+    left_out: int = 0
+    counted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +158,8 @@ class Turn:
 
     Of several actions from one reply the first one's turn has the question, the reply with its `calls`, and the usage.
     `after` tells where a forked episode parts: the position, in the episode, of the turn in whose state this one acted,
-    −1 for the beginning. None: the last turn that acted before this one.
+    −1 for the beginning. None: the last turn that acted before this one. `left_out` of the messages in `ask`, the oldest
+    observations first, were not shown to the model (None: all were).
     """
 
     ask: Sequence[Message] | None = None
@@ -168,6 +175,7 @@ class Turn:
     seconds: float = 0.0
     calls: tuple[ToolCall, ...] | None = None
     after: int | None = None
+    left_out: int | None = None
 
     @property
     def acted(self) -> bool:

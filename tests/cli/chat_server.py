@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -13,19 +13,23 @@ USAGE = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
 
 
 class ChatServer(ThreadingHTTPServer):
-    """`answers` maps a query to the code that is sent for it; afterwards comes `submit`.
+    """`answers` maps a query to the code that is sent for it, or the codes, one after the other; afterwards comes `submit`.
 
-    `healthy` False, or `good_for` requests that were answered, makes it send 500 from then on."""
+    `healthy` False, or `good_for` requests that were answered, makes it send 500 from then on. More
+    than `longest` characters in a conversation are refused as too many. `before_answer` is called with the request."""
 
     daemon_threads = True
 
-    def __init__(self, answers: dict[str, str]) -> None:
+    def __init__(self, answers: Mapping[str, str | Sequence[str]]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answers = answers
         self.healthy = True
         self.good_for: int | None = None
+        self.longest: int | None = None
+        self.before_answer: Callable[[dict[str, Any]], object] = lambda request: None
         self.requests: list[dict[str, Any]] = []
         self.lock = threading.Lock()
+        self.stopping = threading.Event()
 
     @property
     def variables(self) -> dict[str, str]:
@@ -50,7 +54,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(500, {"error": {"message": "out of memory"}})
             return
         messages = request["messages"]
-        code = self.server.answers[messages[1]["content"]] if len(messages) == 2 else "submit"
+        if self.server.longest and sum(len(message["content"]) for message in messages) > self.server.longest:
+            self._send(400, {"error": {"message": "too long", "code": "context_length_exceeded"}})
+            return
+        self.server.before_answer(request)
+        answer = self.server.answers[messages[1]["content"]]
+        codes = [answer] if isinstance(answer, str) else answer
+        code = [*codes, "submit"][min(len(messages) // 2 - 1, len(codes))]
         message = {"role": "assistant", "content": f"Let me see.\n\n```bash\n{code}\n```\n"}
         self._send(200, {"id": "1", "object": "chat.completion", "choices": [{"index": 0, "message": message}], "usage": USAGE})
 
@@ -68,13 +78,14 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def serving(answers: dict[str, str]) -> Iterator[ChatServer]:
+def serving(answers: Mapping[str, str | Sequence[str]]) -> Iterator[ChatServer]:
     server = ChatServer(answers)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
         yield server
     finally:
+        server.stopping.set()
         server.shutdown()
         thread.join()
         server.server_close()

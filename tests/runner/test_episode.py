@@ -11,7 +11,7 @@ from calculator import Calculator, make_tasks
 from intercode.agents import Act, Ask, Moves, Strategy, gold, noop, try_again
 from intercode.errors import ModelError, SandboxDied, UsageError
 from intercode.runner.episode import play
-from intercode.runner.meter import Limits, Meter
+from intercode.runner.meter import Budget, Limits, Meter
 from intercode.types import Episode, Message, Reply, Task, Turn, Usage
 
 TASKS = make_tasks(3)
@@ -145,7 +145,7 @@ def test_questions_without_an_action_are_turns_of_their_own() -> None:
     ]
 
 
-@pytest.mark.parametrize("limits", [Limits(tokens=30), Limits(cost=0.5)], ids=["tokens", "cost"])
+@pytest.mark.parametrize("limits", [Limits(run=Budget(tokens=30)), Limits(run=Budget(cost=0.5))], ids=["tokens", "cost"])
 def test_a_spent_budget_ends_it_within_one_turn_and_without_a_reward(limits: Limits) -> None:
     model = Speaker(*["```\n1\n```"] * 9)
     episode = run(try_again(turns=9), "paper", model, limits)
@@ -156,9 +156,49 @@ def test_a_spent_budget_ends_it_within_one_turn_and_without_a_reward(limits: Lim
 
 def test_time_is_a_budget_too() -> None:
     ticks = iter([0.0, 1.0, 2.0, 3.0, 4.0])
-    meter = Meter(Limits(seconds=2.5), clock=lambda: next(ticks))
+    meter = Meter(Limits(run=Budget(seconds=2.5)), clock=lambda: next(ticks))
     episode = play(Calculator(TASKS, "paper"), TASKS[0], acts("1", "1", "1", "1"), None, meter)
     assert (episode.ended, len(episode.turns)) == ("limit", 2)
+
+
+def asking_to_the_end(task: Task, protocol: str) -> Moves:
+    for _ in range(9):
+        reply = yield Ask([{"role": "user", "content": task.query}])
+        yield Act(reply.text)
+    yield Act("submit")
+
+
+EPISODE_BUDGETS = [Budget(tokens=30), Budget(tokens=16), Budget(cost=0.5)]
+
+
+@pytest.mark.parametrize("budget", EPISODE_BUDGETS, ids=str)
+def test_an_episode_out_of_its_own_budget_is_submitted_and_scored_as_it_stands(budget: Budget) -> None:
+    model = Speaker("1", "2 +", "9", "9")
+    episode = run(asking_to_the_end, model=model, limits=Limits(episode=budget))
+    assert model.calls == 2
+    assert [turn.action for turn in episode.turns] == ["1", "2 +", "submit"]
+    assert (episode.reward, episode.success, episode.ended) == (1.0, True, "limit")
+
+
+def test_under_the_papers_protocol_the_best_turn_within_the_budget_counts() -> None:
+    episode = run(asking_to_the_end, "paper", Speaker("1", "2", "3"), Limits(episode=Budget(tokens=30)))
+    assert (episode.reward, episode.success, episode.ended) == (0.25, False, "limit")
+    assert [turn.score for turn in episode.turns] == [0.167, 0.25]
+
+
+def test_an_episodes_time_ends_it_as_well_and_its_own_submission_comes_first() -> None:
+    ticks = iter([0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
+    meter = Meter(Limits(episode=Budget(seconds=1.5)), clock=lambda: next(ticks))
+    episode = play(Calculator(TASKS), TASKS[0], acts("1 2 +", "9", "submit"), None, meter)
+    assert (episode.ended, [turn.action for turn in episode.turns]) == ("limit", ["1 2 +", "submit"])
+    quick = run(acts("1 2 +", "submit"), limits=Limits(episode=Budget(tokens=1)))
+    assert (quick.reward, quick.ended) == (1.0, "submit")
+
+
+def test_a_run_out_of_budget_leaves_an_episode_unscored_even_if_its_own_is_out_as_well() -> None:
+    both = Limits(run=Budget(tokens=30), episode=Budget(tokens=30))
+    episode = run(asking_to_the_end, model=Speaker("1", "2 +", "9"), limits=both)
+    assert (episode.reward, episode.ended, len(episode.turns)) == (None, "limit", 2)
 
 
 def test_a_stopped_meter_cuts_off_before_the_next_move() -> None:

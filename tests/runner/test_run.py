@@ -20,7 +20,7 @@ from calculator import Calculator, make_tasks
 
 from intercode.agents import Act, Ask, Moves, Strategy, gold, noop, retrieval
 from intercode.errors import DataError, ModelError, SandboxDied, SandboxUnavailable, UsageError
-from intercode.runner.meter import Limits, Meter
+from intercode.runner.meter import Budget, Limits, Meter
 from intercode.runner.run import episode_seed, evaluate
 from intercode.store import RunStore, read_run
 from intercode.types import Episode, Message, Reply, Task, Usage
@@ -150,7 +150,11 @@ class Downed:
 class Paid:
     name = "paid"
 
+    def __init__(self) -> None:
+        self.calls: list[Sequence[Message]] = []
+
     def complete(self, messages: Sequence[Message]) -> Reply:
+        self.calls.append(messages)
         return Reply("1", Usage(10, 10, 0.1))
 
 
@@ -167,7 +171,7 @@ def test_a_model_server_that_is_down_does_not_burn_all_tasks(tmp_path: Path, wor
         run(asking, model=Downed(), store=store, workers=workers)
     _, episodes = read_run(tmp_path)
     assert 3 <= len(episodes) <= 3 + workers
-    assert {e.error for e in episodes} == {"model: connection refused"}
+    assert {e.error for e in episodes if e.ended != "limit"} == {"model: connection refused"}
 
 
 @pytest.mark.parametrize("error", [UsageError("wrong use"), ZeroDivisionError("a bug")], ids=["usage", "bug"])
@@ -191,7 +195,7 @@ def test_a_failing_callback_ends_the_run_and_the_workers() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("worker-")]
 
 
-@pytest.mark.parametrize("limits", [Limits(cost=0.7), Limits(tokens=140)], ids=["cost", "tokens"])
+@pytest.mark.parametrize("limits", [Limits(run=Budget(cost=0.7)), Limits(run=Budget(tokens=140))], ids=["cost", "tokens"])
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_spent_budget_stops_all_workers_within_a_turn(tmp_path: Path, limits: Limits, workers: int) -> None:
     meter = Meter(limits)
@@ -205,18 +209,29 @@ def test_a_spent_budget_stops_all_workers_within_a_turn(tmp_path: Path, limits: 
 
 def test_a_resumed_run_goes_on_where_the_budget_ended_it_and_counts_what_was_spent(tmp_path: Path) -> None:
     with RunStore.create(tmp_path, {}) as store:
-        run(asking, model=Paid(), store=store, meter=Meter(Limits(cost=1.2)))
+        run(asking, model=Paid(), store=store, meter=Meter(Limits(run=Budget(cost=1.2))))
         assert len(store.finished()) == 2
-        calls = sum(len(e.turns) for e in run(asking, model=Paid(), store=store, meter=Meter(Limits(cost=1.2))))
+        calls = sum(len(e.turns) for e in run(asking, model=Paid(), store=store, meter=Meter(Limits(run=Budget(cost=1.2)))))
         assert calls == 14
         episodes = run(asking, model=Paid(), store=store)
     assert len(episodes) == 12
     assert all(e.ended == "submit" for e in episodes)
 
 
+def test_what_was_paid_is_counted_once_by_all_workers_and_resumptions(tmp_path: Path) -> None:
+    model = Paid()
+    for cost in (0.7, 1.9, 3.0, None):
+        meter = Meter(Limits(run=Budget(cost=cost)))
+        with RunStore.create(tmp_path, {}, resume=True) as store:
+            episodes = run(asking, model=model, store=store, workers=4, meter=meter)
+        assert meter.used.cost == pytest.approx(0.1 * len(model.calls))
+    assert len(model.calls) == 12 * 5
+    assert sum(e.usage.cost for e in episodes) == pytest.approx(6.0)
+
+
 def test_a_time_limit_ends_a_run() -> None:
     started = time.monotonic()
-    run(acting(lambda task: "sleep 0.1"), meter=Meter(Limits(seconds=0.3)))
+    run(acting(lambda task: "sleep 0.1"), meter=Meter(Limits(run=Budget(seconds=0.3))))
     assert time.monotonic() - started < 0.9
 
 

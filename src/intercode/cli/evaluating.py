@@ -8,8 +8,10 @@ from typing import Any
 import click
 
 from intercode.cli.options import in_here, json_flag, out, protocol, scoring, workers, world
-from intercode.cli.show import progress, resumable, show_reasons, show_summaries
+from intercode.cli.show import progress, resumable, show_left_out, show_reasons, show_summaries
 from intercode.errors import UsageError
+
+POSITIVE = click.FloatRange(0, min_open=True)
 
 
 def _price(context: click.Context, option: click.Parameter, text: str | None) -> tuple[float, float] | None:
@@ -37,19 +39,21 @@ def _price(context: click.Context, option: click.Parameter, text: str | None) ->
 )
 @click.option(
     "--model",
-    help="Model name at an OpenAI-compatible endpoint ($INTERCODE_BASE_URL, $OPENAI_API_KEY), or scripted:FILE.",
+    help="A name at an OpenAI-compatible endpoint ($INTERCODE_BASE_URL, $OPENAI_API_KEY), local:FILE.gguf or scripted:FILE.",
 )
 @click.option("--turns", type=click.IntRange(1), default=10, show_default=True, help="Actions before the submission.")
 @click.option("--epochs", type=click.IntRange(1), default=1, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--temperature", type=float, default=0.0, show_default=True)
 @click.option("--reply-tokens", type=click.IntRange(1), metavar="N", help="Cut each reply at N tokens. [the server's limit]")
-@click.option("--price", callback=_price, metavar="IN,OUT", help="What a million tokens cost in and out, in US dollars.")
-@click.option(
-    "--max-cost", type=click.FloatRange(0, min_open=True), metavar="USD", help="Stop the run at this cost; needs --price."
-)
+@click.option("--reply-seconds", type=POSITIVE, metavar="S", help="Wait so long for a reply before asking again. [300]")
+@click.option("--price", callback=_price, metavar="IN,OUT", help="US dollars for a million tokens in and out. [prices.toml]")
+@click.option("--max-cost", type=POSITIVE, metavar="USD", help="Stop the run at this cost; needs a price.")
 @click.option("--max-tokens", type=click.IntRange(1), help="Stop the run at this many tokens.")
-@click.option("--max-seconds", type=click.FloatRange(0, min_open=True), help="Stop the run after this time.")
+@click.option("--max-seconds", type=POSITIVE, help="Stop the run after this time.")
+@click.option("--episode-cost", type=POSITIVE, metavar="USD", help="End each episode at this cost, and score it.")
+@click.option("--episode-tokens", type=click.IntRange(1), help="End each episode at this many tokens, and score it.")
+@click.option("--episode-seconds", type=POSITIVE, help="End each episode after this time, and score it.")
 @protocol
 @scoring
 @workers
@@ -90,6 +94,7 @@ def _carry_out(env: str, *, out: str | None, resume: bool, workers: int, as_json
     found = summary(config, episodes)
     show_summaries([found], as_json)
     show_reasons(episodes)
+    show_left_out(episodes)
     if evaluation.stopped:
         click.echo(f"intercode: stopped early: {evaluation.stopped}; go on with --resume --out {found['run']}", err=True)
     if evaluation.fault:

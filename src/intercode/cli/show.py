@@ -52,6 +52,12 @@ def show_reasons(episodes: Sequence[Episode], where: str = "") -> None:
         click.echo("\n  ".join([f"intercode: errors{where}:", *listed]), err=True)
 
 
+def show_left_out(episodes: Sequence[Episode]) -> None:
+    if shortened := sum(any(turn.left_out for turn in episode.turns) for episode in episodes):
+        plural = "1 conversation was" if shortened == 1 else f"{shortened} conversations were"
+        click.echo(f"intercode: {plural} too long for the model; the oldest parts were left out (see left_out)", err=True)
+
+
 @contextmanager
 def resumable(folder: Path) -> Iterator[None]:
     try:

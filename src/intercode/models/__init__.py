@@ -6,18 +6,21 @@ from pathlib import Path
 from typing import Any
 
 from intercode.models.base import Model
+from intercode.models.local import LocalModel
 from intercode.models.openai_chat import OpenAIModel
 from intercode.models.scripted import ScriptedModel, read_script
 
-__all__ = ["Model", "OpenAIModel", "ScriptedModel", "make_model"]
+__all__ = ["LocalModel", "Model", "OpenAIModel", "ScriptedModel", "make_model"]
 
 
 def make_model(name: str, **options: Any) -> Model:
-    """`scripted:PATH` is a scripted model; every other name is one on an OpenAI-compatible server.
+    """`scripted:PATH` is a scripted model, `local:PATH.gguf` one in a file; other names are at an OpenAI-compatible server.
 
     `options` are those of `OpenAIModel`. A scripted model has nothing to set and ignores them.
     """
     kind, _, path = name.partition(":")
     if kind == "scripted":
         return read_script(Path(path))
+    if kind == "local":
+        return LocalModel(path, **options)
     return OpenAIModel(name, **options)

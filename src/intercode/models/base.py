@@ -16,7 +16,7 @@ class Model(Protocol):
 
     `complete` raises `ModelError` when no answer could be had; it never invents an empty one. `tools` may be called in
     the answer; `draw` numbers the answers that one strategy wants to one question, which should differ. Both are given
-    only where a strategy asks for them, so that a model without them serves all others.
+    only where a strategy or a second epoch asks for them, so that a model without them serves all others.
     """
 
     name: str

@@ -1,7 +1,8 @@
 """A model behind any server that speaks the OpenAI chat protocol: hosted ones, vLLM, Ollama, llama.cpp.
 
     complete ─► _post ─► body ─► _read_reply ─► Reply
-        ▲          │ refused: ModelError at once        (400, 401, 403, 404, …: asking again cannot help)
+        ▲          │ too long: ContextOverflow at once  (a status, and in words that `context.py` knows)
+        │          │ refused: ModelError at once        (400, 401, 403, 404, …: asking again cannot help)
         └── wait ◄─┴ _Broken: ask again, `tries` times  (429, 5xx, no connection, time-out, half or wrong body)
 
 The SDK's own retries are off: they know nothing of a good status with a broken body. Requests go through the SDK's
@@ -15,24 +16,33 @@ import json
 import os
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from intercode.errors import ModelError, UsageError
+from intercode.errors import ContextOverflow, ModelError, UsageError
+from intercode.models.context import is_overflow
+from intercode.models.prices import Price
 from intercode.types import Message, Reply, Tool, ToolCall, Usage
 
 LONGEST_WAIT = 60.0
 """Seconds: no server can make us wait longer between two tries."""
 
 _ADVICE = {
-    400: "the server refuses the request: are the messages too long, or does this model not take temperature or "
-    "max_tokens? Passing None leaves either out",
+    400: "the server refuses the request: are the messages too long, or does this model take no other temperature than 1, "
+    "or no max_tokens (--reply-tokens)?",
     401: "the key is missing or wrong: set OPENAI_API_KEY",
     403: "this key may not use this model: check OPENAI_API_KEY and the model's name",
     404: "no such model or address: check the model's name and INTERCODE_BASE_URL, which usually ends in /v1",
 }
+
+
+PATIENCE = 300.0
+"""Seconds: a model that thinks sends nothing for minutes, and one that is asked anew is paid anew."""
+
+_FULL = ("length", "model_context_window_exceeded")
+"""Reasons for the end of a reply: as many tokens as were allowed, or as there was room for."""
 
 
 class _Broken(Exception):
@@ -46,11 +56,13 @@ class _Broken(Exception):
 class OpenAIModel:
     """One chat model. Safe to share between threads: nothing changes after construction.
 
+    `give_up`, which may be set, is asked between two tries: words that say why there must be no more of them.
+
     `base_url` falls back to INTERCODE_BASE_URL, then OPENAI_BASE_URL, then OpenAI's own; `api_key` to OPENAI_API_KEY
     (local servers need none). `temperature`, `max_tokens` (of one reply) and `seed` are left out of the request when None.
-    `timeout` bounds connecting and each wait for data, in seconds; the n-th wait before another try is about
-    `backoff` × 2ⁿ seconds, or what Retry-After says, and never more than a minute.
-    `prices` maps a model's name to US dollars per million tokens (in, out); an unknown one costs 0.0.
+    `timeout` bounds connecting and each wait for data, in seconds (None: `PATIENCE`); the n-th wait before another try is
+    about `backoff` × 2ⁿ seconds, or what Retry-After says, and never more than a minute.
+    `price` is in US dollars per million tokens, in and out; the cost of an unknown one (None) is 0.0.
     """
 
     def __init__(
@@ -63,9 +75,9 @@ class OpenAIModel:
         max_tokens: int | None = None,
         seed: int | None = None,
         tries: int = 6,
-        timeout: float = 60.0,
+        timeout: float | None = None,
         backoff: float = 0.5,
-        prices: Mapping[str, tuple[float, float]] | None = None,
+        price: Price | None = None,
     ) -> None:
         import openai
 
@@ -74,13 +86,14 @@ class OpenAIModel:
         self.name = model
         self.tries = tries
         self.backoff = backoff
-        self.price = (prices or {}).get(model, (0.0, 0.0))
+        self.price = price
+        self.give_up: Callable[[], str | None] = lambda: None
         settings = {"model": model, "temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         self._settings = {key: value for key, value in settings.items() if value is not None}
         self._client = openai.OpenAI(
             base_url=base_url or os.environ.get("INTERCODE_BASE_URL") or os.environ.get("OPENAI_BASE_URL") or None,
             api_key=api_key or os.environ.get("OPENAI_API_KEY", "").strip() or "none-needed",
-            timeout=timeout,
+            timeout=timeout or PATIENCE,
             max_retries=0,
         )
         self.url = f"{str(self._client.base_url).rstrip('/')}/chat/completions"
@@ -88,7 +101,10 @@ class OpenAIModel:
             raise UsageError(f"{self.url}: the base URL (INTERCODE_BASE_URL) must start with http:// or https://")
 
     def complete(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0) -> Reply:
-        """The server's answer; `draw` is added to the seed. Raises `ModelError` if it refuses, or is broken after `tries`."""
+        """The server's answer; `draw` is added to the seed.
+
+        Raises `ModelError` if it refuses or is still broken after `tries`, `ContextOverflow` if there is no room.
+        """
         body: dict[str, Any] = {**self._settings, "messages": list(messages)}
         body |= {"tools": list(tools)} if tools else {}
         body |= {"seed": body["seed"] + draw} if draw and "seed" in body else {}
@@ -97,6 +113,8 @@ class OpenAIModel:
                 return self._read_reply(self._post(body))
             except _Broken as broken:
                 last = broken
+            if why := self.give_up():
+                raise ModelError(f"{self.url}: {last}; not tried again, since {why}")
             if attempt < self.tries - 1:
                 time.sleep(self._wait(attempt, last.wait))
         raise ModelError(f"{self.url}: {last} (tried {self.tries} times); is the server up and not overloaded?")
@@ -112,6 +130,8 @@ class OpenAIModel:
             return self._client.post("/chat/completions", cast_to=str, body=body)
         except openai.APIStatusError as error:
             what = f"HTTP {error.status_code}, {_excerpt(error.response.text)}"
+            if is_overflow(error.response.text):
+                raise ContextOverflow(f"{self.url}: {what}") from error
             if error.status_code in (408, 409, 429) or error.status_code >= 500:
                 raise _Broken(what, _retry_after(error.response.headers.get("retry-after"))) from error
             raise ModelError(f"{self.url}: {what}; {_ADVICE.get(error.status_code, _ADVICE[400])}") from error
@@ -123,20 +143,26 @@ class OpenAIModel:
     def _read_reply(self, body: str) -> Reply:
         try:
             answer = json.loads(body)
-            message = answer["choices"][0]["message"]
+            choice = answer["choices"][0]
+            message = choice["message"]
             calls = tuple(map(_call, message.get("tool_calls") or ()))
             text = message.get("content") or "" if calls else message["content"]
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise _Broken(f"HTTP 200 without an answer in it, {_excerpt(body)}") from error
+        usage = self._usage(answer.get("usage"))
+        if not text and not calls and choice.get("finish_reason") in _FULL:
+            if usage.completion_tokens <= 1:
+                raise ContextOverflow(f"{self.url}: no room was left for a reply (finish_reason {choice['finish_reason']})")
+            text = ""  # it thought until it was cut off
         if not isinstance(text, str):
             raise _Broken(f"HTTP 200 with no text as the answer, {_excerpt(body)}")
-        return Reply(_storable(text), self._usage(answer.get("usage")), calls)
+        return Reply(_storable(text), usage, calls)
 
     def _usage(self, counts: Any) -> Usage:
         known = counts if isinstance(counts, dict) else {}
         found = (known.get(key) for key in ("prompt_tokens", "completion_tokens"))
         tokens_in, tokens_out = (count if isinstance(count, int) else 0 for count in found)
-        price_in, price_out = self.price
+        price_in, price_out = self.price or (0.0, 0.0)
         return Usage(tokens_in, tokens_out, (tokens_in * price_in + tokens_out * price_out) / 1e6)
 
     def _wait(self, attempt: int, asked: float | None) -> float:

@@ -5,7 +5,7 @@
     │             └────── Fork ──► env copied ─────┤
     └──────────────────────────────────────────────┘
 
-It ends when the environment says so, when the turns or the run's budget are used up, or when the strategy returns.
+It ends when the environment says so, when the turns or a budget are used up, or when the strategy returns.
 Faults of the model, the data or the machine pass through: `run.py` writes them down, and they never become a reward.
 """
 
@@ -22,7 +22,7 @@ from intercode.models.base import Model
 from intercode.runner.branches import Branches, Playable
 from intercode.runner.meter import Meter
 from intercode.runner.moves import Answer, moves
-from intercode.types import Ended, Episode, Reply, Score, Task, Turn
+from intercode.types import Ended, Episode, Reply, Score, Task, Turn, Usage
 
 UNSCORED = Score(0.0, False)
 UNSENDABLE = "The code holds a NUL character or half of a surrogate pair, so nothing was executed."
@@ -42,22 +42,28 @@ def play(
 ) -> Episode:
     """Play `task` to its end. The reward is the best one seen (under `submit` only the submission earns any).
 
-    `meter.limits.turns` bounds the actions on all branches, with or without code; one more is allowed if it is the
-    submission.
-    A run that must stop cuts the episode off: ``ended="limit"`` and no reward. `turns` is filled as they happen, for a
-    caller who wants them after a fault. Raises `DataError`, `SandboxError` and `ModelError`, and `UsageError` for a
-    strategy that fails.
+    `meter.limits.turns` bounds the actions on all branches, with or without code; one more is allowed if it is the submission.
+    A run that must stop cuts the episode off: ``ended="limit"`` and no reward. So ends, before its next turn, an episode
+    whose own budget is used up, but scored: under `submit` what there is, is submitted for it. `turns` is filled as they
+    happen, for a caller who wants them after a fault. Raises `DataError`, `SandboxError` and `ModelError`, and `UsageError`
+    for a strategy that fails.
     """
     log = [] if turns is None else turns
     query, _ = env.reset(seed=seed, options={"task": task.id})
     best = UNSCORED
     ended: Ended | None = None
     answer: Answer = None
+    spent, cut = meter.begin(log), False
     with Branches(env) as branches, moves(strategy, replace(task, query=query), env.protocol) as advance:
         while ended is None:
             move = advance(answer)
             if move is None or (ended := _forbidden(move, log, meter, env.protocol)):
+                cut = ended == "limit"
                 ended = ended or "turns"
+            elif _begins_turn(move, log) and spent():
+                step = _act(branches, Act(SUBMIT), log) if env.protocol == SUBMIT else Step("")
+                best, ended = _better(best, step), _end(step)
+                ended = ended if ended == "agent_fault" else "limit"
             elif isinstance(move, Ask):
                 answer = _ask(model, move, meter, log)
             elif isinstance(move, Act):
@@ -69,7 +75,7 @@ def play(
                 answer = None
                 branches.drop(move.branch)
     score = UNSCORED if ended == "agent_fault" else best
-    reward = None if ended == "limit" else score.reward
+    reward = None if cut else score.reward
     success = reward is not None and score.success
     return Episode(task.id, query, tuple(log), reward, success, ended, score.parts, epoch, seed)
 
@@ -82,6 +88,11 @@ def _forbidden(move: Move, log: Sequence[Turn], meter: Meter, protocol: str) -> 
     if allowed is None or (used := sum(turn.acted for turn in log)) < allowed:
         return None
     return None if used == allowed and protocol == SUBMIT and _may_come_last(move) else "turns"
+
+
+def _begins_turn(move: Move, log: Sequence[Turn]) -> bool:
+    """Whether it is more than the action of a reply that is there already; a submission costs nothing."""
+    return isinstance(move, Ask) or not (_is_submission(move) or (log and not log[-1].acted))
 
 
 def _may_come_last(move: Move) -> bool:
@@ -97,8 +108,9 @@ def _ask(model: Model | None, ask: Ask, meter: Meter, log: list[Turn]) -> Reply:
         raise UsageError("this agent asks a model; name one with --model")
     plain = not ask.tools and not ask.draw
     reply = model.complete(ask.messages) if plain else model.complete(ask.messages, tools=ask.tools, draw=ask.draw)
-    meter.spend(reply.usage)
-    log.append(Turn(ask=tuple(ask.messages), reply=reply.text, usage=reply.usage, calls=reply.calls or None))
+    meter.spend(Usage() if reply.counted else reply.usage)
+    left_out = reply.left_out or None
+    log.append(Turn(tuple(ask.messages), reply.text, usage=reply.usage, calls=reply.calls or None, left_out=left_out))
     return reply
 
 

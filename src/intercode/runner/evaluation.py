@@ -17,9 +17,11 @@ from intercode.env import Setting
 from intercode.envs import environment_class, prepare
 from intercode.errors import IntercodeError, ModelError, SandboxError, StoreError, UsageError
 from intercode.models import Model, OpenAIModel, make_model
+from intercode.models.openai_chat import PATIENCE
+from intercode.models.prices import Price, listed_price, table_path
 from intercode.predictions import load_predictions
 from intercode.recordings import load_recording
-from intercode.runner.meter import Limits, Meter
+from intercode.runner.meter import Budget, Limits, Meter
 from intercode.runner.run import evaluate
 from intercode.store import RunStore
 from intercode.types import Episode, Task
@@ -57,10 +59,14 @@ class Evaluation:
         max_seconds: float | None = None,
         sandbox: str | None = None,
         reply_tokens: int | None = None,
-        price: tuple[float, float] | None = None,
+        reply_seconds: float | None = None,
+        episode_cost: float | None = None,
+        episode_tokens: int | None = None,
+        episode_seconds: float | None = None,
+        price: Price | None = None,
         **world: Any,
     ) -> Evaluation:
-        """`price` is in US dollars per million tokens, in and out. Raises `UsageError` for what cannot be run."""
+        """`price` wins over the table of prices. Raises `UsageError` for what cannot be run."""
         setting = prepare(env, max_turns=None, sandbox=sandbox, **world)
         language = environment_class(env).language
         chosen = make_agent(
@@ -71,20 +77,27 @@ class Evaluation:
             raise UsageError(f"the agent {agent} asks a model; name one with --model{_UNLESS if ':' in agent else ''}")
         asked = None
         if model and chosen.needs_model:
-            prices = {model: price} if price else None
-            asked = make_model(model, temperature=temperature, seed=seed, max_tokens=reply_tokens, prices=prices)
+            price = price or listed_price(model)
+            limits = {"max_tokens": reply_tokens, "timeout": min(reply_seconds or PATIENCE, max_seconds or PATIENCE)}
+            asked = make_model(model, temperature=temperature, seed=seed, price=price, **limits)
         if chosen.samples and not temperature and isinstance(asked, OpenAIModel):
             raise UsageError(f"the agent {agent} draws several replies to one question: give --temperature, such as 0.7")
-        if max_cost is not None and price is None and isinstance(asked, OpenAIModel):
-            raise UsageError(f"--max-cost needs the price of {model}: give --price IN,OUT, in US dollars per million tokens")
+        if (max_cost or episode_cost) and isinstance(asked, OpenAIModel) and asked.price is None:
+            raise UsageError(
+                f"a limit on cost needs the price of {model}: give --price IN,OUT, or write a line "
+                f'"{model}" = [IN, OUT] into {table_path()}, in US dollars per million tokens'
+            )
         config = {
             "env": env, "agent": agent, "model": asked.name if asked else None, "turns": turns,
             "epochs": epochs, "seed": seed, "temperature": temperature, "sandbox": sandbox or "local",
             "prompt": chosen.prompt_digest, "reply_tokens": reply_tokens, "price": price,
+            "reply_seconds": reply_seconds,
             "max_cost": max_cost, "max_tokens": max_tokens, "max_seconds": max_seconds,
+            "episode_cost": episode_cost, "episode_tokens": episode_tokens, "episode_seconds": episode_seconds,
             **world, **setting.facts(), **_labels(setting.tasks),
         }  # fmt: skip
-        return cls(setting, chosen, asked, config, Limits(turns, max_tokens, max_cost, max_seconds), epochs, seed)
+        whole, each = Budget(max_tokens, max_cost, max_seconds), Budget(episode_tokens, episode_cost, episode_seconds)
+        return cls(setting, chosen, asked, config, Limits(turns, whole, each), epochs, seed)
 
     @property
     def tasks(self) -> Sequence[Task]:
@@ -105,6 +118,8 @@ class Evaluation:
         Faults that end the run are kept in `fault`, since the episodes played until then are there to be shown.
         """
         meter = Meter(self.limits)
+        if isinstance(self.model, OpenAIModel):
+            self.model.give_up = meter.over
         try:
             evaluate(
                 self.setting, self.agent.strategy, self.model,

@@ -1,27 +1,44 @@
-"""What a run may use, and what it has used: shared by all its workers.
+"""What a run and each of its episodes may use, and what the run has used: shared by all its workers.
 
-The limits on tokens, cost and time are those of the whole run. An episode is cut off between two moves, so that each
-worker stops within one turn; what one call to the model costs is known only afterwards.
+Limits are looked at between two moves, so that each worker stops within one turn; what one call to the model costs is
+known only afterwards. A run that is out of budget cuts episodes off, unscored, to be played when it is resumed. An
+episode that is out of its own is over as if it were out of turns: what there is, is scored.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from intercode.types import Usage
+from intercode.types import Turn, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Tokens (in and out), `cost` in US dollars and wall `seconds`. None: no limit."""
+
+    tokens: int | None = None
+    cost: float | None = None
+    seconds: float | None = None
+
+    def spent(self, used: Usage, elapsed: Callable[[], float]) -> str | None:
+        """The name of the one that is used up, or None."""
+        if self.tokens is not None and used.prompt_tokens + used.completion_tokens >= self.tokens:
+            return "tokens"
+        if self.cost is not None and used.cost >= self.cost:
+            return "cost"
+        return "seconds" if self.seconds is not None and elapsed() >= self.seconds else None
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`turns` are per episode; tokens (in and out), `cost` in US dollars and wall `seconds` per run. None: no limit."""
+    """What one episode may use, `turns` and more, and what the whole run may."""
 
     turns: int | None = None
-    tokens: int | None = None
-    cost: float | None = None
-    seconds: float | None = None
+    run: Budget = Budget()
+    episode: Budget = Budget()
 
 
 class Meter:
@@ -43,16 +60,20 @@ class Meter:
         """End the run from outside; the first reason is kept."""
         self._stopped = self._stopped or why
 
+    def begin(self, turns: Sequence[Turn]) -> Callable[[], bool]:
+        """Whether the episode that begins now, and fills `turns`, has used up its own budget."""
+        budget = self.limits.episode
+        if budget == Budget():
+            return lambda: False
+        began = self._clock()
+        return lambda: budget.spent(sum((turn.usage for turn in turns), Usage()), lambda: self._clock() - began) is not None
+
     def over(self) -> str | None:
         """Why the run must stop now, or None."""
-        used, limits = self.used, self.limits
-        tokens = used.prompt_tokens + used.completion_tokens
         if self._stopped:
             return self._stopped
-        if limits.tokens is not None and tokens >= limits.tokens:
-            return f"the limit of {limits.tokens} tokens is reached; raise --max-tokens to go on"
-        if limits.cost is not None and used.cost >= limits.cost:
-            return f"the limit of ${limits.cost:g} is reached; raise --max-cost to go on"
-        if limits.seconds is not None and self._clock() - self._started >= limits.seconds:
-            return f"the limit of {limits.seconds:g} seconds is reached; raise --max-seconds to go on"
-        return None
+        limit = self.limits.run
+        if (name := limit.spent(self.used, lambda: self._clock() - self._started)) is None:
+            return None
+        unit = "US dollars" if name == "cost" else name
+        return f"the limit of {getattr(limit, name):g} {unit} is reached; raise --max-{name} to go on"

@@ -13,16 +13,19 @@ import hashlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from intercode.agents.base import Strategy
 from intercode.errors import DataError, IntercodeError, UsageError
 from intercode.models.base import Model
+from intercode.runner.asking import Asking
 from intercode.runner.branches import Playable
 from intercode.runner.episode import play
 from intercode.runner.interrupts import GRACE, Interrupts
+from intercode.runner.journal import notes, tidy
 from intercode.runner.meter import Meter
 from intercode.store import RunStore
 from intercode.types import Episode, Task, Turn, Usage
@@ -65,6 +68,7 @@ class _Run:
     meter: Meter
     faults: _Faults
     seed: int
+    folder: Path | None = None
     jobs: queue.SimpleQueue[tuple[Task, int]] = field(default_factory=queue.SimpleQueue)
     results: queue.SimpleQueue[Episode | BaseException | None] = field(default_factory=queue.SimpleQueue)
 
@@ -87,14 +91,15 @@ def evaluate(
     `make_env` is called in each worker's thread, and again after a fault; `on_episode` in this thread, when the episode
     is on disk. A fault ends up in the episode's `error`; the third of one kind in a row is raised, for then a server or
     the machine is down (the data's faults do not count: they are one task's own). Ctrl-C raises `KeyboardInterrupt`
-    once the folder is in order. A spent budget ends the run early; `meter.over()` tells.
+    once the folder is in order. A spent budget ends the run early; `meter.over()` tells. With a store, what a model
+    answered in episodes that did not come to their end is not asked again.
     """
     meter = meter or Meter()
-    run = _Run(make_env, strategy, model, meter, _Faults(meter), seed)
+    run = _Run(make_env, strategy, model, meter, _Faults(meter), seed, store.path if store else None)
     done = {(episode.task, episode.epoch): episode for episode in (store.episodes() if store else ())}
-    meter.spend(sum((episode.usage for episode in done.values()), Usage()))
     order = [(task, epoch) for epoch in range(epochs) for task in tasks]
     todo = [job for job in order if not _is_finished(done.get((job[0].id, job[1])))]
+    meter.spend(_spent(done.values(), todo, run.folder))
     for job in todo:
         run.jobs.put(job)
     with Interrupts(meter) as interrupts, _working(run, min(workers, len(todo))) as threads:
@@ -104,8 +109,12 @@ def evaluate(
             done[episode.task, episode.epoch] = episode
             if store:
                 store.append(episode)
+                if _is_finished(episode):
+                    notes(store.path, episode.task, episode.epoch).forget()
             if on_episode:
                 on_episode(episode)
+    if store:
+        tidy(store.path)
     return [done[task.id, epoch] for task, epoch in order if (task.id, epoch) in done]
 
 
@@ -117,6 +126,12 @@ def episode_seed(seed: int, task: str, epoch: int) -> int:
 
 def _is_finished(episode: Episode | None) -> bool:
     return episode is not None and episode.reward is not None
+
+
+def _spent(done: Iterable[Episode], todo: Sequence[tuple[Task, int]], folder: Path | None) -> Usage:
+    """What the run has used so far: finished episodes, and the replies that were had for others."""
+    finished = sum((episode.usage for episode in done if _is_finished(episode)), Usage())
+    return sum((notes(folder, task.id, epoch).usage for task, epoch in todo), finished) if folder else finished
 
 
 def _work(run: _Run) -> None:
@@ -147,7 +162,9 @@ class _Seat:
         seed = episode_seed(run.seed, task.id, epoch)
         try:
             self._env = self._env or run.make_env()
-            place = (self._env, task, run.strategy, run.model, run.meter)
+            kept = notes(run.folder, task.id, epoch) if run.folder else None
+            model = Asking(run.model, epoch, kept) if run.model else None
+            place = (self._env, task, run.strategy, model, run.meter)
             episode = play(*place, epoch=epoch, seed=seed, turns=turns)
         except UsageError:
             raise

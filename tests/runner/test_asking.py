@@ -1,0 +1,128 @@
+"""What one episode asks of a model whose context is short, and what a run that is played again asks once more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from intercode.errors import ContextOverflow, ModelError, StoreError
+from intercode.models.context import MARKER
+from intercode.runner.asking import Asking
+from intercode.runner.journal import notes
+from intercode.types import Message, Reply, Tool, ToolCall, Usage
+
+LONG = "x" * 200
+
+
+class Narrow:
+    """Takes so many characters; answers with the number of its answer; keeps what it was asked."""
+
+    name = "narrow"
+
+    def __init__(self, room: int = 10**9) -> None:
+        self.room, self.refusals = room, 0
+        self.asked: list[list[Message]] = []
+        self.draws: list[int] = []
+
+    def complete(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0) -> Reply:
+        if sum(len(message["content"]) for message in messages) > self.room:
+            self.refusals += 1
+            raise ContextOverflow("too long")
+        self.asked.append(list(messages))
+        self.draws.append(draw)
+        return Reply(f"reply {len(self.asked)}", Usage(10, 1, 0.5), (ToolCall("1", "execute", "{}"),) if tools else ())
+
+
+def conversation(observations: int) -> list[Message]:
+    messages = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "task"}]
+    for _ in range(observations):
+        messages += [{"role": "assistant", "content": "ls"}, {"role": "user", "content": LONG}]
+    return messages
+
+
+def test_the_oldest_observations_make_room_and_the_reply_says_how_many() -> None:
+    model = Narrow(room=600)
+    asking = Asking(model)
+    replies = [asking.complete(conversation(count)) for count in range(6)]
+    assert [reply.left_out for reply in replies] == [0, 0, 0, 1, 2, 4]
+    assert [message["content"] for message in model.asked[3]] == ["be brief", "task", "ls", MARKER, "ls", LONG, "ls", LONG]
+    assert model.refusals == 3, "what was left out once is not tried again"
+
+
+def test_a_conversation_that_begins_anew_is_shown_whole() -> None:
+    asking = Asking(Narrow(room=600))
+    assert [asking.complete(conversation(count)).left_out for count in (0, 3, 1)] == [0, 1, 0]
+
+
+def test_a_task_that_does_not_fit_at_all_is_an_error_that_says_so() -> None:
+    with pytest.raises(ContextOverflow, match=r"the conversation does not fit .*longer context"):
+        Asking(Narrow(room=3)).complete(conversation(0))
+    asking = Asking(Narrow(room=100))
+    asking.complete(conversation(0))
+    with pytest.raises(ModelError, match="although 2 messages were left out"):
+        asking.complete(conversation(3))
+
+
+def test_each_epoch_draws_anew() -> None:
+    model = Narrow()
+    Asking(model, epoch=0).complete(conversation(0), draw=2)
+    Asking(model, epoch=3).complete(conversation(0), draw=2)
+    assert model.draws == [2, 3002]
+
+
+def ask_all(folder: Path, model: Narrow, *, epoch: int = 0, last: int = 3) -> list[Reply]:
+    asking = Asking(model, epoch, notes(folder, "a task", epoch))
+    return [asking.complete(conversation(count), tools=[{}] if count else []) for count in range(last)]
+
+
+def test_what_was_answered_before_is_not_asked_again(tmp_path: Path) -> None:
+    first = ask_all(tmp_path, Narrow(), last=2)
+    model = Narrow()
+    again = ask_all(tmp_path, model, last=3)
+    assert [(reply.text, reply.usage, reply.calls) for reply in again[:2]] == [(r.text, r.usage, r.calls) for r in first]
+    assert [reply.counted for reply in again] == [True, True, False]
+    assert model.asked == [conversation(2)]
+
+
+def test_one_question_asked_twice_has_two_answers_each_time(tmp_path: Path) -> None:
+    for _ in range(2):
+        asking = Asking(Narrow(), notes=notes(tmp_path, "a task", 0))
+        assert [asking.complete(conversation(0)).text for _ in range(2)] == ["reply 1", "reply 2"]
+
+
+@pytest.mark.parametrize("other", ["epoch", "task", "model"])
+def test_no_other_episode_or_model_is_given_these_answers(tmp_path: Path, other: str) -> None:
+    ask_all(tmp_path, Narrow())
+    model = Narrow()
+    model.name = "wide" if other == "model" else model.name
+    place = notes(tmp_path, "b task" if other == "task" else "a task", int(other == "epoch"))
+    assert not Asking(model, notes=place).complete(conversation(0)).counted
+
+
+def test_another_conversation_is_asked_and_what_was_paid_is_still_known(tmp_path: Path) -> None:
+    ask_all(tmp_path, Narrow())
+    model = Narrow()
+    Asking(model, notes=notes(tmp_path, "a task", 0)).complete([{"role": "user", "content": "something else"}])
+    assert len(model.asked) == 1
+    assert notes(tmp_path, "a task", 0).usage == Usage(40, 4, 2.0)
+
+
+@pytest.mark.parametrize("cut", [1, 20, 100])
+def test_a_torn_last_line_is_asked_again(tmp_path: Path, cut: int) -> None:
+    ask_all(tmp_path, Narrow())
+    (journal,) = (tmp_path / "underway").iterdir()
+    journal.write_bytes(journal.read_bytes()[:-cut])
+    model = Narrow()
+    assert [reply.counted for reply in ask_all(tmp_path, model)] == [True, True, False]
+    assert [reply.counted for reply in ask_all(tmp_path, model)] == [True, True, True]
+
+
+def test_a_damaged_journal_is_named(tmp_path: Path) -> None:
+    ask_all(tmp_path, Narrow())
+    (journal,) = (tmp_path / "underway").iterdir()
+    journal.write_text(json.dumps({"question": 1}) + "\n")
+    with pytest.raises(StoreError, match="line 1 is not a reply"):
+        notes(tmp_path, "a task", 0)
