@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 from intercode.agents.base import SUBMIT, Act, Agent, Ask, Moves, Step, Strategy
 from intercode.agents.baselines import Script, gold, noop, replay, retrieval, static
+from intercode.agents.human import human
 from intercode.agents.try_again import prompt_digest, try_again
 from intercode.errors import UsageError
 from intercode.types import Task
@@ -21,7 +22,7 @@ NAMES = ("try_again", "gold", "noop", "retrieval", "replay:PATH", "static:PATH",
 
 __all__ = [
     "NAMES", "SUBMIT", "Act", "Agent", "Ask", "Moves", "Script", "Step", "Strategy",
-    "gold", "make_agent", "noop", "replay", "retrieval", "static", "try_again",
+    "gold", "human", "make_agent", "noop", "replay", "retrieval", "static", "try_again",
 ]  # fmt: skip
 
 
@@ -45,6 +46,8 @@ def make_agent(
             return Agent(name, try_again(language, turns), True, prompt_digest("try_again", language))
         case "gold", "", "":
             return Agent(name, gold)
+        case "human", "", "":
+            return Agent(name, human)
         case "noop", "", "":
             return Agent(name, noop)
         case "retrieval", "", "":

@@ -1,6 +1,7 @@
 """The command line: it parses, calls, and prints; what is done is done elsewhere.
 
     options.py ──► evaluating.py   eval, score                    ──► show.py
+              ──► playing.py      play                           ──► keyboard.py
               ──► examining.py    check, replay, report
                   machine.py      data, image, doctor
 
@@ -15,7 +16,7 @@ from typing import Any
 
 import click
 
-from intercode.cli import evaluating, examining, machine
+from intercode.cli import evaluating, examining, machine, playing
 from intercode.errors import IntercodeError, UsageError
 
 
@@ -39,6 +40,6 @@ def main() -> None:
     """Interactive coding as a reinforcement-learning environment: measure agents whose actions are code."""
 
 
-for room in (evaluating, examining, machine):
+for room in (evaluating, playing, examining, machine):
     for command in room.COMMANDS:
         main.add_command(command)
