@@ -3,6 +3,7 @@
     options.py ──► evaluating.py   eval, score                    ──► show.py
               ──► playing.py      play                           ──► keyboard.py
               ──► examining.py    check, replay, report
+                  giving.py       export, rescore
                   machine.py      data, image, doctor
 
 Imports stay inside the commands, pathlib's and json's too, so that `intercode --help` costs little more than click itself.
@@ -16,7 +17,7 @@ from typing import Any
 
 import click
 
-from intercode.cli import evaluating, examining, machine, playing
+from intercode.cli import evaluating, examining, giving, machine, playing
 from intercode.errors import IntercodeError, UsageError
 
 
@@ -40,6 +41,6 @@ def main() -> None:
     """Interactive coding as a reinforcement-learning environment: measure agents whose actions are code."""
 
 
-for room in (evaluating, playing, examining, machine):
+for room in (evaluating, playing, examining, giving, machine):
     for command in room.COMMANDS:
         main.add_command(command)

@@ -22,7 +22,7 @@ import click
 
 from intercode.cli.history import History
 from intercode.cli.unfinished import goes_on
-from intercode.types import Reply
+from intercode.types import Message, Reply, Tool
 
 FENCE = "```"
 _COMMAND = re.compile(r":([a-z]+)(?:\s+(.*))?")
@@ -52,7 +52,7 @@ class Keyboard:
         self._reading = self._warned = False
         self._typed = ""
 
-    def complete(self, messages: Sequence[dict[str, Any]]) -> Reply:
+    def complete(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0) -> Reply:
         show(messages[-1]["content"], **({"bold": True} if len(messages) == 1 else {}))
         if self._after is not None and len(messages) > 1:
             self._after()
