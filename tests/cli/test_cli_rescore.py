@@ -93,7 +93,7 @@ def test_in_words_each_episode_has_its_line(cli: Any, box: Path, mixed: Path) ->
     assert "task last: observed, 0.00 then, 0.00 now\n" in out
     assert "task names epoch 1: executed, 0.00 then, 0." in out
     assert "now (turn 0 printed something else)\n" in out
-    assert "success 40.0% then" in out
+    assert "success 40.0% then, 40.0% now; mean reward 0.400 then, 0." in out
     assert "run: runs/bash-mine-mixed-paper-" in out
 
 

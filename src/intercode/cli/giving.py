@@ -9,6 +9,8 @@ import click
 
 from intercode.cli.options import json_flag, workers, world
 
+_FIGURES = (("success", "success_rate", ".1%"), ("mean reward", "mean_reward", ".3f"))
+
 
 @click.command()
 @click.argument("run", type=click.Path(exists=True, file_okay=False))
@@ -59,7 +61,7 @@ def rescore(run: str, reward: str, workers: int, out: str | None, force: bool, a
     folder = out or new_folder(Path("runs"), todo.env, f"{todo.config['agent']}-{reward}")
     with RunStore.create(folder, {**todo.config, "run": str(folder)}) as store:
         with progress(len(todo.episodes), quiet=as_json) as tick:
-            done = list(todo.run(store, workers=workers, tick=tick))
+            done = sorted(todo.run(store, workers=workers, tick=tick), key=todo.place)
         found = summary({**todo.config, "run": str(folder)}, [each.episode for each in done])
     rows = [each.row() for each in done]
     if as_json:
@@ -68,7 +70,8 @@ def rescore(run: str, reward: str, workers: int, out: str | None, force: bool, a
         for row in rows:
             click.echo(_line(row))
         then = summary({}, todo.episodes)
-        click.echo(f"success {_percent(then)} then, {_percent(found)} by {reward}\nrun: {folder}")
+        pairs = (f"{name} {_number(then[key], form)} then, {_number(found[key], form)} now" for name, key, form in _FIGURES)
+        click.echo(f"{'; '.join(pairs)}\nrun: {folder}")
     sys.exit(3 if found["errors"] else 0)
 
 
@@ -81,8 +84,8 @@ def _line(row: dict[str, Any]) -> str:
     return f"{name}: {row['how']}, {row['recorded']:.2f} then, {row['reward']:.2f} now{note}"
 
 
-def _percent(found: dict[str, Any]) -> str:
-    return "–" if found["success_rate"] is None else f"{found['success_rate']:.1%}"
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)
 
 
 COMMANDS = (export, rescore)

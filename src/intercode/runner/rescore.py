@@ -70,6 +70,10 @@ class Rescoring:
         if missing := sorted({episode.task for episode in self.episodes} - set(self._tasks)):
             raise UsageError(f"the task {missing[0]} of {run} is not among these tasks; give the run's own with --data")
 
+    def place(self, done: Rescored) -> tuple[int, int]:
+        """Where it stands in the order of the data."""
+        return list(self._tasks).index(done.episode.task), done.episode.epoch
+
     def run(self, store: RunStore, *, workers: int, tick: Callable[[Episode], None]) -> Iterator[Rescored]:
         """Each episode once it is in `store`, those that need no execution first."""
         left: list[Episode] = []
