@@ -54,10 +54,16 @@ class Terminal:
         self.shown += came.decode("utf-8", "replace").replace("\r\n", "\n")
         return bool(came)
 
+    def hang_up(self) -> None:
+        """As when its window is closed."""
+        os.close(self._master)
+        self._master = -1
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *failure: object) -> None:
         self.process.kill()
         self.process.wait()
-        os.close(self._master)
+        if self._master >= 0:
+            os.close(self._master)

@@ -171,6 +171,16 @@ def test_ctrl_c_during_an_action_waits_for_it_and_twice_leaves_at_once(sit_down:
     assert episodes(tmp_path / "run") == []
 
 
+def test_nothing_goes_on_when_the_window_is_closed(sit_down: Any) -> None:
+    terminal = sit_down("--out", "run")
+    terminal.expect(PROMPT)
+    spaces = survivors.spaces(terminal.process.pid)
+    assert spaces
+    terminal.hang_up()
+    terminal.process.wait(20)
+    assert survivors.left_in(spaces) == []
+
+
 def test_what_the_sandbox_prints_cannot_steer_the_terminal(sit_down: Any) -> None:
     terminal = sit_down("--out", "run")
     terminal.expect(PROMPT)

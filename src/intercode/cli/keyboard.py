@@ -11,9 +11,9 @@ terminal: what is not printable is shown as an escape. Needs no terminal: piped 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import signal
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any
@@ -80,7 +80,7 @@ class Keyboard:
         if self._reading or self._warned:
             raise KeyboardInterrupt
         self._warned = True
-        sys.stderr.write(f"\n{_BUSY}\n")
+        os.write(2, f"\n{_BUSY}\n".encode())
 
     def _order(self, word: str, rest: str) -> None:
         if word in self._commands:

@@ -15,7 +15,7 @@ from intercode.export.formats import Row
 BATCH = 1000
 _JSON = ("ask", "calls", "parts")
 _TEXTS = ("env", "agent", "model", "task", "query", "ended", "reply", "thought", "action", "observation", *_JSON)
-_NUMBERS = ("epoch", "seed", "turn", "exit_code", "after", "prompt_tokens", "completion_tokens")
+_NUMBERS = ("epoch", "seed", "turn", "exit_code", "after", "left_out", "prompt_tokens", "completion_tokens")
 SCHEMA = pyarrow.schema(
     [(name, pyarrow.string()) for name in _TEXTS]
     + [(name, pyarrow.int64()) for name in _NUMBERS]
