@@ -186,15 +186,6 @@ def _read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def _read_episodes(path: Path) -> Iterator[Episode]:
-    file = path / "episodes.jsonl"
-    for number, line in enumerate(_whole_lines(file), 1):
-        try:
-            yield from_json(json.loads(line))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise StoreError(f"{file}, line {number} is not an episode: {error!r}; mend or delete that line") from error
-
-
 def _whole_lines(file: Path) -> Iterator[bytes]:
     if file.exists():
         with file.open("rb") as lines:
@@ -206,6 +197,15 @@ def _last_records(path: Path) -> Iterator[Episode]:
     for number, episode in enumerate(_read_episodes(path)):
         if last.get(_key(episode)) == number:
             yield episode
+
+
+def _read_episodes(path: Path) -> Iterator[Episode]:
+    file = path / "episodes.jsonl"
+    for number, line in enumerate(_whole_lines(file), 1):
+        try:
+            yield from_json(json.loads(line))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise StoreError(f"{file}, line {number} is not an episode: {error!r}; mend or delete that line") from error
 
 
 def _append_line(file: int, line: bytes) -> None:

@@ -22,7 +22,7 @@ NAMES = ("try_again", "gold", "noop", "retrieval", "replay:PATH", "static:PATH",
 
 __all__ = [
     "NAMES", "SUBMIT", "Act", "Agent", "Ask", "Moves", "Script", "Step", "Strategy",
-    "gold", "human", "make_agent", "noop", "replay", "retrieval", "static", "try_again",
+    "gold", "make_agent", "noop", "replay", "retrieval", "static", "try_again",
 ]  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from intercode.agents import human
+from intercode.agents.human import human
 from intercode.cli.keyboard import Keyboard, Left, note, show
 from intercode.env import InterCodeEnv
 from intercode.errors import DataError, ForkError
