@@ -92,7 +92,8 @@ def test_a_question_that_does_not_go_on_begins_another_conversation() -> None:
 def test_what_was_given_up_when_an_episode_forked_is_not_learnt() -> None:
     astray = replace(ONE, reply="```rm```", action="rm", after=-1)
     chosen = replace(TWO, ask=PROMPT, after=0)
-    found = conversations(replace(SOLVED, turns=(ONE, astray, chosen, LAST)))
+    not_tried = Turn(ask=(user("Which?"),), reply="submit")
+    found = conversations(replace(SOLVED, turns=(ONE, astray, chosen, not_tried, LAST)))
     assert [each.messages[-1]["content"] for each in found] == [ONE.reply, "```wc```"]
 
 

@@ -31,7 +31,7 @@ class _Group(click.Group):
             click.echo(f"intercode: {error}", err=True)
             sys.exit(2 if isinstance(error, UsageError) else 3)
         except (KeyboardInterrupt, click.exceptions.Abort) as interrupt:
-            click.echo(f"intercode: {interrupt or 'interrupted'}", err=True)
+            click.echo(f"intercode: {str(interrupt) or 'interrupted'}", err=True)
             sys.exit(130)
 
 

@@ -56,6 +56,7 @@ class Keyboard:
         show(messages[-1]["content"], **({"bold": True} if len(messages) == 1 else {}))
         if self._after is not None and len(messages) > 1:
             self._after()
+        self._warned = False
         while True:
             text = self._read()
             command = _COMMAND.fullmatch(text.strip()) if text.startswith(":") else None
@@ -63,7 +64,6 @@ class Keyboard:
                 self._order(command[1], (command[2] or "").strip())
             elif text.strip():
                 self._history.add(text)
-                self._warned = False
                 return Reply(text)
 
     @contextlib.contextmanager

@@ -4,9 +4,9 @@
     ask 2   system user assistant user                    where the last one's reply left off
     reply 2                            assistant
 
-A question that does not go on so (a plan is asked for elsewhere, something was left out, a second draw) begins another one. Own
-are only the replies that were given in this episode: neither the examples of a prompt, nor what was given up when the episode
-forked. Where no model was asked, the query, the actions and the observations make the conversation.
+A question that does not go on so (a plan is asked for elsewhere, something was left out, a second draw) begins another one.
+Own are only the replies that were given in this episode: neither the examples of a prompt, nor, when it forked, any reply that
+did not lead to its end. Where no model was asked, the query, the actions and the observations make the conversation.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Conversation:
 
 def conversations(episode: Episode) -> list[Conversation]:
     """Those of an episode in which the agent wrote anything; a reply is own in one of them."""
-    kept = set(map(id, episode.line))
+    line, forked = set(map(id, episode.line)), any(turn.after is not None for turn in episode.turns)
     found: list[Conversation] = []
     for turn in episode.turns:
         if turn.ask is not None:
-            _go_on(found, turn, own=id(turn) in kept or not turn.acted)
+            _go_on(found, turn, own=id(turn) in line or not (turn.acted or forked))
     return [each for each in found or [_acted(episode)] if any(each.own)]
 
 
