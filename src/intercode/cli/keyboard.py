@@ -1,7 +1,7 @@
 """The keyboard as a model: what is asked is shown, what is typed is the reply.
 
     bash> for f in /box/*; do        an unfinished Bash or Python construct goes on, SQL goes on until `;`;
-      ...> cat $f; done              an empty line ends both Python and SQL; in every language, what stands between
+      ..> cat $f; done               an empty line ends Python and SQL too; in every language, what stands between
     bash> :tasks                     two lines ``` is one action as it is; `:word` is for the program, not the environment
 
 Ctrl-C clears what was typed, a second one on nothing leaves, as Ctrl-D does. Nothing that the sandbox prints can steer the
