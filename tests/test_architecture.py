@@ -16,7 +16,7 @@ FLOORS = [
     {"env", "testing", "engines", "interpreters"},
     {"envs"},
     {"runner"},
-    {"report", "doctor"},
+    {"report", "doctor", "export"},
     {"cli"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

@@ -103,6 +103,14 @@ def read_run(path: str | Path) -> tuple[dict[str, Any], list[Episode]]:
         return {**config, "run": str(path)}, list({_key(episode): episode for episode in _read_episodes(path)}.values())
 
 
+def stream_run(path: str | Path) -> tuple[dict[str, Any], Iterator[Episode]]:
+    """As `read_run`, but the episodes come one at a time, for runs that are larger than memory; the file is read twice."""
+    path = Path(path)
+    if not (path / "run.json").is_file():
+        raise UsageError(f"{path} holds no run; give the folder that `eval --out` made")
+    return {**_read_config(path), "run": str(path)}, _last_records(path)
+
+
 def to_json(episode: Episode) -> dict[str, Any]:
     """One line of episodes.jsonl, as plain data."""
     turns = [_turn_json(turn) for turn in episode.turns]
@@ -179,10 +187,22 @@ def _read_config(path: Path) -> dict[str, Any]:
     return config
 
 
+def _whole_lines(file: Path) -> Iterator[bytes]:
+    if file.exists():
+        with file.open("rb") as lines:
+            yield from (line for line in lines if line.endswith(b"\n"))
+
+
+def _last_records(path: Path) -> Iterator[Episode]:
+    last = {_key(episode): number for number, episode in enumerate(_read_episodes(path))}
+    for number, episode in enumerate(_read_episodes(path)):
+        if last.get(_key(episode)) == number:
+            yield episode
+
+
 def _read_episodes(path: Path) -> Iterator[Episode]:
     file = path / "episodes.jsonl"
-    whole_lines = file.read_bytes().split(b"\n")[:-1] if file.exists() else []
-    for number, line in enumerate(whole_lines, 1):
+    for number, line in enumerate(_whole_lines(file), 1):
         try:
             yield from_json(json.loads(line))
         except (KeyError, TypeError, ValueError, AttributeError) as error:

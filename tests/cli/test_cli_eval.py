@@ -15,7 +15,7 @@ import pytest
 from cli_words import EVAL_KEYS, INTERCODE, TASKS
 from families import wait_until
 
-from intercode.runner.evaluation import _new_folder
+from intercode.runner.evaluation import new_folder
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +44,7 @@ def test_without_json_a_table_and_the_runs_folder(cli: Any, box: Path, tmp_path:
 
 
 def test_runs_that_start_in_one_second_have_a_folder_each(tmp_path: Path) -> None:
-    names = {_new_folder(tmp_path / "runs", "bash", "m:f").name for _ in range(5)}
+    names = {new_folder(tmp_path / "runs", "bash", "m:f").name for _ in range(5)}
     assert len(names) == 5
     assert any(name.endswith("-2") for name in names)
 

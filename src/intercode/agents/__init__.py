@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 from intercode.agents.base import SUBMIT, Act, Agent, Ask, Drop, Fork, Moves, Step, Strategy
 from intercode.agents.baselines import Script, gold, noop, replay, retrieval, static
+from intercode.agents.human import human
 from intercode.agents.plan_solve import TEXTS, plan_solve
 from intercode.agents.prompts import Prompts, load
 from intercode.agents.search import best_of, tree_search
@@ -54,6 +55,8 @@ def make_agent(
     match name.partition(":"):
         case "gold", "", "":
             return Agent(name, gold)
+        case "human", "", "":
+            return Agent(name, human)
         case "noop", "", "":
             return Agent(name, noop)
         case "retrieval", "", "":

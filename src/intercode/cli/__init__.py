@@ -1,8 +1,10 @@
 """The command line: it parses, calls, and prints; what is done is done elsewhere.
 
     options.py ──► evaluating.py   eval, score                    ──► show.py
+              ──► playing.py      play                           ──► keyboard.py
               ──► examining.py    check, replay
                   reporting.py    report
+                  giving.py       export, rescore
                   machine.py      data, image, doctor
 
 Imports stay inside the commands, pathlib's and json's too, so that `intercode --help` costs little more than click itself.
@@ -16,7 +18,7 @@ from typing import Any
 
 import click
 
-from intercode.cli import evaluating, examining, machine, reporting
+from intercode.cli import evaluating, examining, giving, machine, playing, reporting
 from intercode.errors import IntercodeError, UsageError
 
 
@@ -30,7 +32,7 @@ class _Group(click.Group):
             click.echo(f"intercode: {error}", err=True)
             sys.exit(2 if isinstance(error, UsageError) else 3)
         except (KeyboardInterrupt, click.exceptions.Abort) as interrupt:
-            click.echo(f"intercode: {interrupt or 'interrupted'}", err=True)
+            click.echo(f"intercode: {str(interrupt) or 'interrupted'}", err=True)
             sys.exit(130)
 
 
@@ -40,6 +42,6 @@ def main() -> None:
     """Interactive coding as a reinforcement-learning environment: measure agents whose actions are code."""
 
 
-for room in (evaluating, examining, reporting, machine):
+for room in (evaluating, playing, examining, reporting, giving, machine):
     for command in room.COMMANDS:
         main.add_command(command)

@@ -61,6 +61,8 @@ def _price(context: click.Context, option: click.Parameter, text: str | None) ->
 @json_flag
 def evaluate(env: str, **options: Any) -> None:
     """Let an agent act on every task of ENV (bash, sql, python, ctf, or module:Class) and score it."""
+    if options["agent"] == "human":
+        raise UsageError(f"a human plays with `intercode play {env}`")
     _carry_out(env, **options)
 
 

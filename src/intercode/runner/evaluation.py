@@ -105,7 +105,7 @@ class Evaluation:
 
     def open(self, out: str | Path | None, *, resume: bool, workers: int) -> RunStore:
         """The run's folder: `out`, or a new one below runs/. Raises as `RunStore.create` does."""
-        folder = Path(out) if out else _new_folder(Path("runs"), self.config["env"], self.agent.name)
+        folder = Path(out) if out else new_folder(Path("runs"), self.config["env"], self.agent.name)
         started = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         facts = {"run": str(folder), "created": started, "workers": workers, "git_commit": _commit(), "versions": _versions()}
         return RunStore.create(folder, {**self.config, **facts}, resume=resume)
@@ -156,7 +156,7 @@ def _commit() -> str | None:
     return done.stdout.strip() or None
 
 
-def _new_folder(below: Path, env: str, agent: str) -> Path:
+def new_folder(below: Path, env: str, agent: str) -> Path:
     """A folder that was not there, for this run alone: two that start in one second get two."""
     plain = "".join(letter if letter.isalnum() else "-" for letter in f"{env}-{agent}")
     name = f"{plain}-{time.strftime('%Y%m%d-%H%M%S')}"

@@ -1,0 +1,28 @@
+"""A person as a strategy: each question is all that was seen so far, each reply an action as it was typed.
+
+Who answers is the driver's matter, as with any model: `intercode play` asks at the keyboard (`cli/keyboard.py`).
+"""
+
+from __future__ import annotations
+
+from intercode.agents.base import SUBMIT, Act, Ask, Moves, Step
+from intercode.types import Task
+
+
+def human(task: Task, protocol: str) -> Moves:
+    """Under the paper's protocol, which knows no submission, `submit` ends the episode with the best score so far."""
+    messages = [{"role": "user", "content": task.query}]
+    while True:
+        reply = yield Ask(tuple(messages))
+        if protocol != SUBMIT and reply.text.strip() == SUBMIT:
+            return
+        step = yield Act(reply.text)
+        messages += [{"role": "assistant", "content": reply.text}, {"role": "user", "content": _seen(step, protocol)}]
+
+
+def _seen(step: Step, protocol: str) -> str:
+    info = step.info or {}
+    lines = [step.observation.rstrip("\n")] if step.observation.strip("\n") else []
+    lines += [f"[exit code {info['exit_code']}]"] if info.get("exit_code") else []
+    lines += [] if protocol == SUBMIT else [f"[score {step.reward:.2f}]"]
+    return "\n".join(lines)

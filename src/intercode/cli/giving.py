@@ -1,0 +1,91 @@
+"""Commands that make something new of a run: `export` for other programs, `rescore` under another reward."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from intercode.cli.options import json_flag, workers, world
+
+_FIGURES = (("success", "success_rate", ".1%"), ("mean reward", "mean_reward", ".3f"))
+
+
+@click.command()
+@click.argument("run", type=click.Path(exists=True, file_okay=False))
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["sft", "chat", "jsonl", "parquet", "intercode"]),
+    required=True,
+    help="sft: prompt and completion for each reply; chat: whole conversations with weights; jsonl, parquet: one turn a row; "
+    "intercode: a log as the first system wrote it.",
+)
+@click.option("--only", type=click.Choice(["all", "successful", "human"]), default="all", show_default=True)
+@click.option("--output", type=click.Path(dir_okay=False), metavar="FILE", help="[stdout]")
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+def export(run: str, form: str, only: str, output: str | None, force: bool) -> None:
+    """Write the episodes of RUN that have a result as training data, or as a table for analysis."""
+    from intercode.export import export_run
+
+    episodes, rows = export_run(run, form, only=only, output=output, force=force)
+    click.echo(f"intercode: {rows} rows from {episodes} episodes" + (f" in {output}" if output else ""), err=True)
+
+
+@click.command()
+@click.argument("run", type=click.Path(exists=True, file_okay=False))
+@click.option("--reward", type=click.Choice(["exact", "paper"]), required=True)
+@world
+@workers
+@click.option("--out", type=click.Path(), help="The new run's folder. [runs/ENV-AGENT-REWARD-TIME]")
+@click.option("--force", is_flag=True, help="Score on another userland than the run's all the same.")
+@json_flag
+def rescore(run: str, reward: str, workers: int, out: str | None, force: bool, as_json: bool, **options: Any) -> None:
+    """Score RUN by another reward, into a new run: from what was recorded where that decides it, else by executing it again.
+
+    Options about data are the run's own unless they are given.
+    """
+    import os
+    from pathlib import Path
+
+    from intercode.cli.show import print_json, progress
+    from intercode.report import summary
+    from intercode.runner.evaluation import new_folder
+    from intercode.runner.rescore import Rescoring
+    from intercode.store import RunStore
+
+    if os.getcwd() not in sys.path:  # an environment of the user's own, as `in_here` finds it
+        sys.path.insert(0, os.getcwd())
+    todo = Rescoring(run, reward, force=force, **options)
+    folder = out or new_folder(Path("runs"), todo.env, f"{todo.config['agent']}-{reward}")
+    with RunStore.create(folder, {**todo.config, "run": str(folder)}) as store:
+        with progress(len(todo.episodes), quiet=as_json) as tick:
+            done = sorted(todo.run(store, workers=workers, tick=tick), key=todo.place)
+        found = summary({**todo.config, "run": str(folder)}, [each.episode for each in done])
+    rows = [each.row() for each in done]
+    if as_json:
+        print_json({**found, "rescored_from": run, "rescored": rows})
+    else:
+        for row in rows:
+            click.echo(_line(row))
+        then = summary({}, todo.episodes)
+        pairs = (f"{name} {_number(then[key], form)} then, {_number(found[key], form)} now" for name, key, form in _FIGURES)
+        click.echo(f"{'; '.join(pairs)}\nrun: {folder}")
+    sys.exit(3 if found["errors"] else 0)
+
+
+def _line(row: dict[str, Any]) -> str:
+    """One episode: how its score was had, and whether executing it went as it had gone."""
+    name = f"task {row['task']}" + (f" epoch {row['epoch']}" if row["epoch"] else "")
+    if row["reward"] is None:
+        return f"{name}: {row['how']}, no result: {row['error'] or 'cut off'}"
+    note = "" if row["differs"] is None else f" (turn {row['differs']} printed something else)"
+    return f"{name}: {row['how']}, {row['recorded']:.2f} then, {row['reward']:.2f} now{note}"
+
+
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)
+
+
+COMMANDS = (export, rescore)

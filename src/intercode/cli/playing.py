@@ -1,0 +1,49 @@
+"""`play`: a person is the agent, at the keyboard, task after task; the run is one like any other."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+import click
+
+from intercode.cli.options import in_here, out, protocol, scoring, world
+from intercode.errors import UsageError
+
+
+@click.command()
+@click.argument("env", callback=in_here)
+@world
+@click.option("--turns", type=click.IntRange(1), default=100, show_default=True, help="Actions before the submission.")
+@click.option("--score", "live", is_flag=True, help="Show after each action what a submission would earn now.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@protocol
+@scoring
+@out
+def play(env: str, live: bool, out: str | None, resume: bool, **options: Any) -> None:
+    """Solve the tasks of ENV (bash, sql, python, ctf, or module:Class) yourself, in this terminal.
+
+    Each task that you end is an episode of the run; one that you leave is not recorded.
+    """
+    from intercode.cli.keyboard import Left, note
+    from intercode.cli.player import Player
+    from intercode.cli.show import show_summaries
+    from intercode.report import summary
+    from intercode.runner.evaluation import Evaluation
+
+    if resume and out is None:
+        raise UsageError("--resume needs --out with the run's folder")
+    evaluation = Evaluation.plan(env, agent="human", **options)
+    evaluation.config["live_score"] = live
+    with evaluation.open(out, resume=resume, workers=1) as store:
+        try:
+            with closing(evaluation.setting()) as table:
+                Player(evaluation, store, table, live=live).play()
+        except Left:
+            note(f"\nA task that was not ended is not recorded. Go on with --resume --out {store.path}")
+        episodes = store.episodes()
+    if episodes:
+        show_summaries([summary({**evaluation.config, "run": str(store.path)}, episodes)], False)
+
+
+COMMANDS = (play,)

@@ -1,0 +1,110 @@
+"""Runs as data for others: `export_run` writes one file, an episode at a time. `formats.py` says what its rows are."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Generic, TypeVar
+
+from intercode.errors import StoreError, UsageError
+from intercode.export.formats import Row, chat_rows, first_system_entry, sft_rows, turn_rows
+from intercode.store import stream_run
+from intercode.types import Episode
+
+Item = TypeVar("Item")
+
+ROWS = {"sft": sft_rows, "chat": chat_rows, "jsonl": turn_rows, "parquet": turn_rows}
+FORMATS = (*ROWS, "intercode")
+ONLY = ("all", "successful", "human")
+
+
+def export_run(
+    run: str | Path, form: str, *, only: str = "all", output: str | Path | None = None, force: bool = False
+) -> tuple[int, int]:
+    """Write the episodes of `run` that have a result to `output`, or to stdout; how many episodes and rows these are.
+
+    A file is there whole or not at all. The first system's form has the first epoch only, as it knew no other. Raises
+    `UsageError` if there is nothing to export, or the file exists and is not to be replaced.
+    """
+    config, every = stream_run(run)
+    chosen = _Counted(episode for episode in every if _wanted(episode, only, config.get("agent"), form))
+    if form == "intercode":
+        rows, write = _Counted(first_system_entry(config, episode) for episode in chosen), _write_object
+    else:
+        rows = _Counted(row for episode in chosen for row in ROWS[form](config, episode))
+        write = _write_parquet if form == "parquet" else _write_lines
+    with _target(output, form, force) as file:
+        write(file, rows)
+        if not rows.count:
+            raise UsageError(f"{run} has no episode with a result that is to be exported (--only {only})")
+    return chosen.count, rows.count
+
+
+def _wanted(episode: Episode, only: str, agent: object, form: str) -> bool:
+    if episode.reward is None or (form == "intercode" and episode.epoch):
+        return False
+    return {"all": True, "successful": episode.success, "human": agent == "human"}[only]
+
+
+class _Counted(Generic[Item]):
+    """What passes by, counted."""
+
+    def __init__(self, items: Iterator[Item]) -> None:
+        self.count, self._items = 0, items
+
+    def __iter__(self) -> Iterator[Item]:
+        for item in self._items:
+            self.count += 1
+            yield item
+
+
+@contextmanager
+def _target(output: str | Path | None, form: str, force: bool) -> Iterator[IO[bytes]]:
+    if output is None:
+        if form == "parquet":
+            raise UsageError("Parquet is no text: name a file with --output")
+        yield sys.stdout.buffer
+        return
+    path = Path(output)
+    if path.exists() and not force:
+        raise UsageError(f"{path} exists; add --force to replace it")
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with draft.open("wb") as file:
+            yield file
+        draft.replace(path)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error}") from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _write_lines(file: IO[bytes], rows: Iterable[Row]) -> None:
+    for row in rows:
+        file.write(_readable(json.dumps(row)).encode() + b"\n")
+
+
+def _readable(text: str) -> str:
+    """Half of a surrogate pair is JSON, but most readers refuse it: it becomes a question mark."""
+    if "\\ud" not in text:
+        return text
+    return json.dumps(json.loads(json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8", "replace")))
+
+
+def _write_object(file: IO[bytes], rows: Iterable[Row]) -> None:
+    """One object with an entry for each row, under its number."""
+    for number, row in enumerate(rows):
+        file.write(f'{"," if number else "{"}\n"{number}": {json.dumps(row)}'.encode())
+    file.write(b"\n}\n")
+
+
+def _write_parquet(file: IO[bytes], rows: Iterable[Row]) -> None:
+    try:
+        from intercode.export.parquet import write
+    except ImportError as error:
+        raise UsageError("writing Parquet needs pyarrow: pip install 'intercode[parquet]'") from error
+    write(file, iter(rows))

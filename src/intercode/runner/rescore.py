@@ -1,0 +1,187 @@
+"""A run under another reward: what the records decide is taken from them, the rest is executed again and scored anew.
+
+    observed    the agent never submitted, or broke its sandbox: 0 under every reward; a flag that the task itself names
+    executed    everything else: a record has what the agent saw, not what it did to files, databases or interpreters
+    kept        episodes without a result
+
+The world must be the run's: its data and userland are compared with what the run recorded before anything is scored. Whether
+an executed episode went as it did then is told by the first turn whose observation differs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from intercode.agents import SUBMIT
+from intercode.agents import replay as replaying
+from intercode.env import Setting, submitted_word
+from intercode.envs import environment_class, prepare
+from intercode.errors import DataError, UsageError
+from intercode.rewards import flag_exact, flag_paper
+from intercode.runner.run import evaluate
+from intercode.store import RunStore, read_run
+from intercode.types import Episode, Score, Task, Turn, line_of
+
+REWARDS = ("exact", "paper")
+KEPT = ("protocol", "session", "tell", "submits")
+DATA = ("data_digest", "assets_digest")
+"""What no `force` helps against: other tasks are not this run's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rescored:
+    """`differs`: the first turn, counted from 0, whose observation is not what it was."""
+
+    episode: Episode
+    before: Episode
+    how: str
+    differs: int | None = None
+
+    def row(self) -> dict[str, Any]:
+        then, now = self.before, self.episode
+        return {
+            "task": now.task, "epoch": now.epoch, "how": self.how, "recorded": then.reward, "reward": now.reward,
+            "success": now.success, "differs": self.differs, "error": now.error,
+        }  # fmt: skip
+
+
+class Rescoring:
+    """One run that is to be scored by `reward`; `given` are options that say where its data are now.
+
+    Raises `UsageError` if its world cannot be rebuilt, or is another one; `force` allows another userland.
+    """
+
+    def __init__(self, run: str | Path, reward: str, *, force: bool = False, **given: Any) -> None:
+        then, self.episodes = read_run(run)
+        if then.get("reward") == reward:
+            raise UsageError(f"{run} was scored by {reward} already")
+        self.env, self.reward = str(then["env"]), reward
+        options = _options(then, given)
+        own = then["reward"] if then.get("reward") in (*REWARDS, "overlap") else reward
+        _require_same(then, _rebuilt(run, self.env, options, own).facts(), force)
+        self.setting = _rebuilt(run, self.env, options, reward)
+        self.config = {**then, **self.setting.facts(), "rescored_from": str(run)}
+        self._protocol = then.get("protocol", SUBMIT)
+        self._tasks = {task.id: task for task in self.setting.tasks}
+        if missing := sorted({episode.task for episode in self.episodes} - set(self._tasks)):
+            raise UsageError(f"the task {missing[0]} of {run} is not among these tasks; give the run's own with --data")
+
+    def place(self, done: Rescored) -> tuple[int, int]:
+        """Where it stands in the order of the data."""
+        return list(self._tasks).index(done.episode.task), done.episode.epoch
+
+    def run(self, store: RunStore, *, workers: int, tick: Callable[[Episode], None]) -> Iterator[Rescored]:
+        """Each episode once it is in `store`, those that need no execution first."""
+        left: list[Episode] = []
+        for episode in self.episodes:
+            if episode.reward is None:
+                yield self._noted(store, Rescored(episode, episode, "kept"), tick)
+            elif (score := self._observed(episode)) is not None:
+                yield self._noted(store, Rescored(_scored(episode, score), episode, "observed"), tick)
+            else:
+                left.append(episode)
+        for again, then in self._executed(left, workers):
+            yield self._noted(store, self._compared(again, then), tick)
+
+    def _noted(self, store: RunStore, done: Rescored, tick: Callable[[Episode], None]) -> Rescored:
+        store.append(done.episode)
+        tick(done.episode)
+        return done
+
+    def _observed(self, episode: Episode) -> Score | None:
+        """The score, if what was recorded decides it."""
+        if episode.ended == "agent_fault":
+            return Score(0.0, False)
+        handed_in = [turn for turn in episode.line if self._submits(turn)]
+        if self._protocol == SUBMIT and not handed_in:
+            return Score(0.0, False)
+        task = self._tasks[episode.task]
+        if self.env != "ctf" or task.extra.get("gold_is") != "flag":
+            return None
+        words = [submitted_word(environment_class("ctf").submission, turn.action or "") for turn in handed_in]
+        judge = flag_paper if self.reward == "paper" else flag_exact
+        return max((judge(word, task.gold) for word in words), key=lambda score: score.reward, default=Score(0.0, False))
+
+    def _submits(self, turn: Turn) -> bool:
+        """Under the paper's protocol only a flag is submitted, by an action like any other."""
+        if self._protocol != SUBMIT and self.env != "ctf":
+            return False
+        return environment_class(self.env).submission.fullmatch((turn.action or "").strip()) is not None
+
+    def _executed(self, episodes: Sequence[Episode], workers: int) -> Iterator[tuple[Episode, Episode]]:
+        for epoch in sorted({episode.epoch for episode in episodes}):
+            then = {episode.task: episode for episode in episodes if episode.epoch == epoch}
+            tasks = [self._tasks[task] for task in then]
+            for again in evaluate(self.setting, replaying(_Script(then)), tasks=tasks, workers=workers):
+                yield again, then[again.task]
+
+    def _compared(self, again: Episode, then: Episode) -> Rescored:
+        if again.error is not None:
+            failed = replace(then, reward=None, success=False, parts={}, ended=None, error=again.error)
+            return Rescored(failed, then, "executed")
+        places = line_of(then.turns)
+        scores = {place: turn.score for place, turn in zip(places, again.turns, strict=False)}
+        turns = tuple(replace(turn, score=scores.get(place)) for place, turn in enumerate(then.turns))
+        ended = again.ended if self._protocol == SUBMIT or again.ended == "agent_fault" else _paper_end(then, again)
+        now = Score(again.reward or 0.0, again.success, again.parts)
+        episode = replace(_scored(then, now), turns=turns, ended=ended)
+        return Rescored(episode, then, "executed", self._first_difference(then, again))
+
+    def _first_difference(self, then: Episode, again: Episode) -> int | None:
+        """What is told of a submission depends on the reward, and counts as little as what was said to a reply without code."""
+        pairs = enumerate(zip(then.line, again.turns, strict=False))
+        seen = ((n, old, new) for n, (old, new) in pairs if old.action is not None and not self._submits(old))
+        return next((number for number, old, new in seen if old.observation != new.observation), None)
+
+
+class _Script:
+    """The actions of one epoch."""
+
+    def __init__(self, episodes: Mapping[str, Episode]) -> None:
+        self._episodes = episodes
+
+    def actions_for(self, task: Task) -> Sequence[str | None]:
+        return [turn.action for turn in self._episodes[task.id].line]
+
+
+def _options(then: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """As the run was made, but for what is given."""
+    options = {key: given.get(key) or then.get(key) for key in given} | {key: then.get(key) for key in KEPT}
+    if not given.get("data") and then.get("data") == f"{then['env']}-starter":
+        options["data"] = None
+    options["engine"] = options.get("engine") or (then.get("server") or {}).get("engine")
+    options["sandbox"] = None if then.get("sandbox") == "local" else then.get("sandbox")
+    return options
+
+
+def _rebuilt(run: str | Path, env: str, options: Mapping[str, Any], reward: str) -> Setting:
+    try:
+        return prepare(env, reward=reward, max_turns=None, keep_going=True, **options)
+    except (UsageError, DataError) as error:
+        where = "say where its parts are now with --data, --tree and the like"
+        raise UsageError(f"the world of {run} cannot be rebuilt here: {error} ({where})") from error
+
+
+def _require_same(then: Mapping[str, Any], now: Mapping[str, Any], force: bool) -> None:
+    facts = {key: value for key, value in json.loads(json.dumps(now)).items() if key != "data"}
+    other = sorted(key for key, value in facts.items() if then.get(key) != value)
+    shown = "; ".join(f"{key}: {then.get(key)!r:.200} then, {facts[key]!r:.200} now" for key in other)
+    if set(other) & set(DATA):
+        raise UsageError(f"these are not the data of {then['run']} ({shown}); give the run's own with --data")
+    if other and not force:
+        raise UsageError(f"this is not the world of {then['run']} ({shown}); add --force to score in it anyway")
+
+
+def _scored(episode: Episode, score: Score) -> Episode:
+    return replace(episode, reward=score.reward, success=score.success, parts=score.parts)
+
+
+def _paper_end(then: Episode, again: Episode) -> Any:
+    """The episode is over as soon as it is solved; one that was, and is not, ended for want of more turns."""
+    if again.success:
+        return "solved"
+    return "turns" if then.ended == "solved" else then.ended

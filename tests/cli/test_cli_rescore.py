@@ -1,0 +1,176 @@
+"""`intercode rescore` and `intercode export`: what becomes of a run that was played."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_words import EVAL_KEYS, write_tasks
+
+pytestmark = pytest.mark.slow
+
+AGENTS = """
+from intercode.agents import Act
+
+
+def mixed(task, protocol):
+    "One task is not submitted, one prints what never comes again, one only looks, the others are right."
+    if task.id == "names":
+        yield Act("date +%s%N >&2; ls /box")
+    elif task.id == "first":
+        yield Act("ls /box")
+    else:
+        yield Act(task.gold)
+    if task.id != "last":
+        yield Act("submit")
+
+
+def flags(task, protocol):
+    yield Act("submit " + {"upper": "TAG{A}", "wrong": "tag{z}", "found": "tag{A}"}[task.id])
+
+
+mixed.needs_model = flags.needs_model = False
+"""
+FLAGS = [
+    {"id": "upper", "query": "Answer tag{a}.", "gold": "tag{a}"},
+    {"id": "wrong", "query": "Answer tag{b}.", "gold": "tag{b}"},
+    {"id": "found", "query": "Find it.", "gold": "echo 'tag{a}'", "gold_is": "script"},
+]
+
+
+@pytest.fixture
+def mixed(cli: Any, box: Path, tmp_path: Path) -> Path:
+    (tmp_path / "mine.py").write_text(AGENTS)
+    assert cli("eval", "bash", "--data", box, "--agent", "mine:mixed", "--out", "run", "--epochs", 2).status == 0
+    return tmp_path / "run"
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def episodes(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "episodes.jsonl").read_text().splitlines()]
+
+
+def rewrite(run: Path, **settings: Any) -> None:
+    config = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**config, **settings}))
+
+
+def test_a_new_run_has_the_new_scores_and_tells_how_each_was_had(cli: Any, box: Path, mixed: Path) -> None:
+    before = contents(mixed)
+    done = cli("rescore", "run", "--reward", "paper", "--data", box, "--out", "again", "--json")
+    found = done.json
+    assert (done.status, done.err) == (0, "")
+    assert set(found) > EVAL_KEYS
+    assert (found["reward"], found["rescored_from"], found["episodes"]) == ("paper", "run", 10)
+    rows = {row["task"]: row for row in found["rescored"] if row["epoch"] == 1}
+    assert {task: row["how"] for task, row in rows.items()} == {
+        "last": "observed", **dict.fromkeys(["count", "touch", "first", "names"], "executed")
+    }  # fmt: skip
+    assert {task: row["differs"] for task, row in rows.items() if row["differs"] is not None} == {"names": 0}
+    assert (rows["last"]["reward"], rows["count"]["recorded"], rows["count"]["reward"]) == (0.0, 1.0, 1.0)
+    assert (rows["first"]["recorded"], rows["first"]["success"]) == (0.0, False)
+    assert 0.3 < rows["first"]["reward"] < 1
+    assert contents(mixed) == before
+    shown = cli("report", "again", "--json").json
+    assert {key: shown[key] for key in EVAL_KEYS} == {key: found[key] for key in EVAL_KEYS}
+
+
+def test_scoring_back_gives_what_was_recorded(cli: Any, box: Path, mixed: Path) -> None:
+    cli("rescore", "run", "--reward", "paper", "--data", box, "--out", "there")
+    cli("rescore", "there", "--reward", "exact", "--data", box, "--out", "back")
+    then, now = (episodes(mixed.parent / run) for run in ("run", "back"))
+    key = "task", "epoch", "reward", "success", "ended", "parts", "turns"
+    assert {str([e[k] for k in key]) for e in then} == {str([e[k] for k in key]) for e in now}
+
+
+def test_in_words_each_episode_has_its_line(cli: Any, box: Path, mixed: Path) -> None:
+    out = cli("rescore", "run", "--reward", "paper", "--data", box).out
+    assert "task last: observed, 0.00 then, 0.00 now\n" in out
+    assert "task names epoch 1: executed, 0.00 then, 0." in out
+    assert "now (turn 0 printed something else)\n" in out
+    assert "success 40.0% then, 40.0% now; mean reward 0.400 then, 0." in out
+    assert "run: runs/bash-mine-mixed-paper-" in out
+
+
+def test_under_the_papers_protocol_every_turn_is_scored_anew(cli: Any, box: Path, tmp_path: Path) -> None:
+    cli("eval", "bash", "--data", box, "--agent", "gold", "--protocol", "paper", "--out", "run")
+    found = cli("rescore", "run", "--reward", "exact", "--data", box, "--out", "again", "--json").json
+    assert (found["success_rate"], {row["how"] for row in found["rescored"]}) == (1.0, {"executed"})
+    again = episodes(tmp_path / "again")
+    assert {(each["ended"], each["turns"][0]["score"]) for each in again} == {("solved", 1.0)}
+
+
+def test_a_flag_that_the_task_names_is_compared_and_nothing_executed(cli: Any, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(AGENTS)
+    write_tasks(tmp_path / "flags.jsonl", FLAGS)
+    world = ("--data", "flags.jsonl")
+    assert cli("eval", "ctf", *world, "--all", "--agent", "mine:flags", "--out", "run", "--json").json["success_rate"] == 0
+    rows = cli("rescore", "run", "--reward", "paper", *world, "--out", "again", "--json").json["rescored"]
+    assert [(row["task"], row["how"], row["reward"]) for row in rows] == [
+        ("upper", "observed", 1.0), ("wrong", "observed", 0.0), ("found", "executed", 1.0),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("env", ["sql", "python"])
+def test_other_environments_execute_again(cli: Any, env: str) -> None:
+    cli("eval", env, "--limit", 2, "--agent", "gold", "--out", "run")
+    found = cli("rescore", "run", "--reward", "paper", "--out", "again", "--json").json
+    assert (found["success_rate"], [row["how"] for row in found["rescored"]]) == (1.0, ["executed"] * 2)
+    assert [row["differs"] for row in found["rescored"]] == [None, None]
+
+
+def test_a_world_that_cannot_be_rebuilt_or_is_another_one_is_refused(cli: Any, box: Path, mixed: Path) -> None:
+    words = ("rescore", "run", "--reward", "paper", "--out")
+    for settings, more, says in (
+        ({}, (), "--data"),
+        ({"tree": "gone"}, ("--data", box), "cannot be rebuilt"),
+        ({"tree": None, "userland": {"bash": "4"}}, ("--data", box), "--force"),
+    ):
+        rewrite(mixed, **settings)
+        done = cli(*words, "again", *more)
+        assert (done.status, done.out) == (2, "")
+        assert says in done.err
+    assert cli(*words, "forced", "--data", box, "--force").status == 0
+    rewrite(mixed, data_digest="0")
+    assert "not the data of run" in cli(*words, "again", "--data", box, "--force").err
+    assert not (mixed.parent / "again").exists()
+
+
+def test_the_same_reward_and_a_folder_in_use_are_refused(cli: Any, box: Path, mixed: Path) -> None:
+    assert "by exact already" in cli("rescore", "run", "--reward", "exact", "--data", box).err
+    done = cli("rescore", "run", "--reward", "paper", "--data", box, "--out", "run")
+    assert (done.status, done.out) == (2, "")
+
+
+def test_an_episode_without_a_result_stays_without_one(cli: Any, box: Path, mixed: Path) -> None:
+    record, *others = episodes(mixed)
+    record |= {"reward": None, "success": False, "ended": None, "error": "model: down"}
+    write_tasks(mixed / "episodes.jsonl", [record, *others])
+    done = cli("rescore", "run", "--reward", "paper", "--data", box, "--out", "again", "--json")
+    assert (done.status, done.json["errors"]) == (3, 1)
+    (kept,) = [row for row in done.json["rescored"] if row["how"] == "kept"]
+    assert (kept["task"], kept["reward"], kept["error"]) == (record["task"], None, "model: down")
+
+
+def test_an_export_goes_to_stdout_or_into_a_file(cli: Any, mixed: Path) -> None:
+    done = cli("export", "run", "--format", "chat", "--only", "successful")
+    assert (done.status, done.err) == (0, "intercode: 4 rows from 4 episodes\n")
+    assert all(json.loads(line)["success"] for line in done.out.splitlines())
+    words = ("export", "run", "--format", "intercode", "--output", "log.json")
+    assert cli(*words).status == 0
+    assert "--force" in cli(*words).err
+    assert cli(*words, "--force").status == 0
+    assert cli("export", "run", "--format", "parquet").status == 2
+    assert cli("export", ".", "--format", "chat").status == 2
+
+
+@pytest.mark.parametrize("command", ["play", "export", "rescore"])
+def test_the_commands_explain_themselves(cli: Any, command: str) -> None:
+    done = cli(command, "--help")
+    assert (done.status, done.err) == (0, "")
+    assert f"Usage: intercode {command}" in done.out
