@@ -80,16 +80,16 @@ class World:
             case Drop(branch):
                 del self.states[branch]
                 return None
-            case Act(action, on=on):
-                return self.act(action, on)
+            case Act(action, note=note, on=on):
+                return self.act(action, note, on)
         raise AssertionError(move)
 
-    def act(self, action: str | None, on: int) -> Step:
+    def act(self, action: str | None, note: str | None, on: int) -> Step:
         if (action or "").startswith("submit"):
             self.submitted = self.states[on]
             return Step("", terminated=True)
         self.states[on].append(str(action))
-        return Step(f"saw {action}", info={"exit_code": int("bad" in str(action))})
+        return Step(note or f"saw {action}", info={"exit_code": int("bad" in str(action))})
 
 
 def search(*replies: str, turns: int = 9, forks: bool = True) -> World:
@@ -125,6 +125,13 @@ def test_undoing_gives_up_what_came_of_it() -> None:
     world = search("a", "bad 1", "undo", "b", "submit")
     assert world.submitted == ["b"]
     assert len(world.states) == 2, "the trunk, and the branch of `b`"
+
+
+def test_a_reply_without_code_costs_no_copy() -> None:
+    world = search("I wonder.", "a", "submit")
+    assert world.submitted == ["None", "a"]
+    assert len(world.states) == 2
+    assert "held no code" in world.asks[1].messages[-1]["content"]
 
 
 def test_at_the_beginning_there_is_nothing_to_undo() -> None:

@@ -1,6 +1,6 @@
 """The agents by name.
 
-    try_again | react | plan_solve | tools | …     ask a model; LINES and FORKING below say what each does
+    try_again | react | plan_solve | tools | best_of:N | tree_search | …     ask a model; docs/agents.md says what each does
     gold | noop | retrieval | replay:PATH | static:PATH | module:function
 
 `module:function` is a strategy of the user's own: a generator function of (task, protocol). It is taken to need a model

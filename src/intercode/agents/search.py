@@ -6,7 +6,7 @@ tree_search    task ──► act on a copy ── it failed, or the model says 
                              └────────── else ──► go on from the copy
 
 A line's worth in the tree is minus the number of its actions that failed: an exit status other than 0, a time-out, a lost
-session, a reply without code. The best line, of equal ones the deepest, goes on; from one state `WIDTH` actions are tried,
+session. The best line, of equal ones the deepest, goes on; from one state `WIDTH` actions are tried,
 and then the failed ones are lines like others. What was tried is told, so that a model at temperature 0 does not repeat
 itself. Every reply counts as one of `turns`, so a search asks the model no more often than a line of play does.
 """
@@ -61,7 +61,7 @@ def _line(talk: Dialogue, draw: int) -> Generator[Any, Any, Line]:
             return replace(line, submission=act.action or SUBMIT)
         step = yield act
         talk.see(step)
-        line = replace(line, answer=step.observation.strip(), failures=line.failures + failed(act, step))
+        line = replace(line, answer=step.observation.strip(), failures=line.failures + (act.action is None or failed(step)))
     return line
 
 
@@ -105,6 +105,9 @@ def tree_search(prompts: Prompts, turns: int = 10) -> Strategy:
             elif protocol == SUBMIT and _submits(act):
                 talk.see((yield act))
                 nodes = [Node(node.branch, talk)]
+            elif act.action is None:
+                step = yield act
+                node.tried.append(f"(no code)\n{step.observation}")
             else:
                 nodes.append((yield from _grow(node, act, talk)))
         if protocol == SUBMIT:
@@ -137,8 +140,8 @@ def _grow(node: Node, act: Act, talk: Dialogue) -> Generator[Any, Any, Node]:
         branch, node.moved = node.branch, True
     step = yield replace(act, on=branch)
     talk.see(step)
-    lost = failed(act, step)
-    child = Node(branch, talk, node.worth - lost, node.depth + 1, node, act.action or "(no code)", told(step, scored=False))
+    lost = failed(step)
+    child = Node(branch, talk, node.worth - lost, node.depth + 1, node, act.action or "", told(step, scored=False))
     if lost:
         node.tried.append(f"{child.action}\n{child.seen}")
     return child
@@ -160,6 +163,6 @@ def _submits(act: Act) -> bool:
     return (act.action or "").split()[:1] == [SUBMIT]
 
 
-def failed(act: Act, step: Step) -> bool:
+def failed(step: Step) -> bool:
     info = step.info or {}
-    return act.action is None or bool(info.get("exit_code") or info.get("timed_out") or info.get("session_lost"))
+    return bool(info.get("exit_code") or info.get("timed_out") or info.get("session_lost"))
