@@ -1,0 +1,72 @@
+"""The held-out pairs for the Bash rewards are well formed, and their golds run. Whether a label is true is not tested here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kept import needs_bwrap
+
+import intercode
+from intercode.env import View
+from intercode.tasks import open_data
+
+PAIRS = Path(__file__).parents[1] / "benchmarks" / "truth" / "bash_held_out.jsonl"
+RECORDS: list[dict[str, Any]] = [json.loads(line) for line in PAIRS.read_text().splitlines()]
+NEW: list[dict[str, Any]] = [record["task"] for record in RECORDS if isinstance(record["task"], dict)]
+STARTER = {task.id: task for task in open_data(None, env="bash").tasks}
+BORROWED = [record["task"] for record in RECORDS if isinstance(record["task"], str)]
+FILES = Path(intercode.__file__).parent / "tasks" / "starter" / "bash"
+
+
+def name_of(record: dict[str, Any]) -> str:
+    task = record["task"]
+    return task if isinstance(task, str) else str(task["id"])
+
+
+def test_there_are_enough_tasks_and_no_two_are_alike() -> None:
+    assert len(RECORDS) >= 60
+    assert set(BORROWED) <= set(STARTER)
+    assert len({name_of(record) for record in RECORDS}) == len(RECORDS)
+    assert not {task["id"] for task in NEW} & set(STARTER)
+    assert len({task["query"] for task in NEW} | {task["gold"] for task in NEW}) == 2 * len(NEW)
+
+
+def test_new_tasks_have_all_their_fields_and_general_ones_say_so() -> None:
+    assert all(set(task) == {"id", "query", "gold", "general"} for task in NEW)
+    assert all(task["general"] == ("must also work on another copy" in task["query"]) for task in NEW)
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=name_of)
+def test_each_task_has_right_answers_and_near_misses(record: dict[str, Any]) -> None:
+    answers = record["answers"]
+    assert all(set(answer) == {"action", "right", "why"} and answer["why"] for answer in answers)
+    assert len({answer["action"] for answer in answers}) == len(answers)
+    assert 2 <= sum(answer["right"] for answer in answers) <= 4
+    assert 2 <= sum(not answer["right"] for answer in answers) <= 4
+
+
+@pytest.fixture(scope="module", params=["first", "second"])
+def contents(request: pytest.FixtureRequest) -> Iterator[tuple[Any, list[dict[str, Any]]]]:
+    """The starter set's files, and the new tasks whose golds must run on them."""
+    needs_bwrap()
+    other = request.param == "second"
+    where = {"tree": FILES / "second", "setup": FILES / "second.sh"} if other else {}
+    env = intercode.make("bash", view=View(head=None), max_turns=None, **where)
+    yield env, [task for task in NEW if task["general"] or not other]
+    env.close()
+
+
+@pytest.mark.slow
+def test_golds_run(contents: tuple[Any, list[dict[str, Any]]]) -> None:
+    env, tasks = contents
+    failed = {}
+    for task in tasks:
+        env.reset(options={"task": BORROWED[0]})
+        said, _, _, _, info = env.step(task["gold"])
+        if info["exit_code"] != 0 or "bash: line" in said:
+            failed[task["id"]] = said
+    assert failed == {}
