@@ -108,8 +108,9 @@ class Ground:
 
     def facts(self) -> dict[str, Any]:
         """What decides results: the template's content and the programs in it."""
+        scripts = {name: text for name, text in (("start", self.start), ("probe", self.probe)) if text}
         with self.make() as sandbox:
-            return {"template": self.template.digest, "userland": fingerprint(sandbox), "session": self.session}
+            return {"template": self.template.digest, "userland": fingerprint(sandbox), "session": self.session, **scripts}
 
 
 def grounds(
