@@ -23,6 +23,7 @@ Own = Callable[..., str]
 SERVICE = """
     setsid bash -c 'until read -r line < /dev/shm/service; do :; done; exec sleep 300' > /dev/null 2>&1 &
     mkfifo /dev/shm/service; echo go > /dev/shm/service; echo one > /dev/shm/held
+    until grep -qs sleep /proc/$!/comm; do kill -0 $! || exit; done
 """
 
 

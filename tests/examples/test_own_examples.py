@@ -22,7 +22,7 @@ from intercode.types import Episode, Task
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = {"mailroom": "mailroom_env:MailroomEnv", "redis": "redis_env:RedisEnv"}
 WRONG = {
-    "mailroom": "cd /mail; for name in workshop/no returned/no kitchen/no; do echo no > $name; done; rm inbox/03.txt",
+    "mailroom": "echo no > /mail/inbox/no; rm -r /mail/office",
     "redis": "redis-cli set till 1; redis-cli del points",
 }
 BASE_LINE = re.compile(r"mmdebstrap .* intercode-base$", re.MULTILINE)

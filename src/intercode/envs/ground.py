@@ -52,7 +52,7 @@ done
 """
 _ARCHIVE, _NAMES_LEFT = "/dev/shm/left.tar", "/dev/shm/left.names"
 _NOTHING = ExecResult("", 0)
-_START_SECONDS = 60.0
+_SCRIPT_SECONDS = 60.0
 _making = threading.Lock()
 
 
@@ -180,14 +180,14 @@ class Place:
 
     def _start(self, script: str) -> None:
         self._clean = False
-        done = self._aside(script, _START_SECONDS)
+        done = self._aside(script)
         if done.exit_code != 0:
             how = "ran out of time" if done.timed_out else f"ended with status {done.exit_code}"
             raise DataError(f"the start script {how}; it printed:\n{done.output[-2000:]}")
 
-    def _aside(self, script: str, seconds: float | None = None) -> ExecResult:
+    def _aside(self, script: str) -> ExecResult:
         """Bash beside the agent's shell, which does not see it."""
-        return self.sandbox.exec("", argv=["bash", "-c", script], cwd="/", timeout=seconds)
+        return self.sandbox.exec("", argv=["bash", "-c", script], cwd="/", timeout=_SCRIPT_SECONDS)
 
     def act(self, action: str) -> ExecResult:
         self._clean = False
