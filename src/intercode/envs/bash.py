@@ -97,6 +97,8 @@ class BashEnv(InterCodeEnv):
         paper, own = protocol == "paper", cls.reward is not BashEnv.reward
         session = session or ("stateless" if paper else "persistent")
         reward = reward or ("paper" if paper and not own else None)
+        if own and reward == reward_name(cls.reward):  # as a recording of it says
+            reward = None
         records = bash_record(preprocess or cls.preprocess)
         found = open_data(data or own_path(cls, "data"), env="bash", limit=limit, preprocess=records)
         ground, second = grounds(
