@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from kept import needs_bwrap
 
 import intercode
+from intercode.cli import main
 from intercode.errors import DataError, ForkError, UsageError
 from intercode.types import Score
 
@@ -79,6 +81,27 @@ def test_what_the_caller_says_goes_before_what_the_class_says(own: Own, made: Ca
     env = made(name, setup="other.sh")
     env.reset(seed=0)
     assert env.step("cat /who")[0] == "you\n"
+
+
+@pytest.mark.parametrize("name", ["data", "tree", "setup"])
+def test_a_path_that_leads_nowhere_is_named_with_the_class(own: Own, name: str) -> None:
+    with pytest.raises(UsageError, match=rf"Own says {name} = 'far.jsonl', but there is no /.*/theirs/far.jsonl"):
+        intercode.prepare(own(f"{name} = 'far.jsonl'", task()))
+
+
+def test_a_dockerfile_without_docker_is_told_what_it_needs(own: Own) -> None:
+    name = own("image = 'Dockerfile'", task(), Dockerfile="FROM scratch")
+    with pytest.raises(UsageError, match="theirs/Dockerfile: a Dockerfile needs --sandbox docker"):
+        intercode.prepare(name)
+
+
+def test_a_recording_is_played_again_under_the_classs_own_reward(own: Own, tmp_path: Path) -> None:
+    name = own("def reward(self, agent, gold, task):\n    return 0.25", task(gold="echo x"))
+    run, options = tmp_path / "run", {"standalone_mode": False}
+    for words in (["eval", name, "--agent", "gold", "--out", str(run)], ["replay", str(run), "--env", name]):
+        done = CliRunner().invoke(main, words, **options)
+        assert (done.exit_code, done.exception) == (0, None), done.output
+    assert "2 of 2 rewards agree (100.0%)" in done.output
 
 
 def test_a_reward_may_give_a_number_of_which_1_is_success(own: Own, made: Callable[..., Any]) -> None:

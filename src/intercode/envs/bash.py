@@ -94,11 +94,8 @@ class BashEnv(InterCodeEnv):
 
         These two together give the first system's container, whatever the protocol: ReAct was recorded with `submit`.
         """
-        paper, own = protocol == "paper", cls.reward is not BashEnv.reward
-        session = session or ("stateless" if paper else "persistent")
-        reward = reward or ("paper" if paper and not own else None)
-        if own and reward == reward_name(cls.reward):  # as a recording of it says
-            reward = None
+        session = session or ("stateless" if protocol == "paper" else "persistent")
+        reward, judge = cls._judged_by(reward, protocol)
         records = bash_record(preprocess or cls.preprocess)
         found = open_data(data or own_path(cls, "data"), env="bash", limit=limit, preprocess=records)
         ground, second = grounds(
@@ -109,13 +106,21 @@ class BashEnv(InterCodeEnv):
         )  # fmt: skip
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going}
         golds = Golds[Outcome]()
-        judge = reward_name(reward or (cls.reward if own else "exact"))
         facts = {"data": found.name, "data_digest": found.digest, "reward": judge, "sandbox": sandbox or cls.sandbox}
         return Setting(
             found.tasks,
             lambda: cls(found.tasks, ground, reward=reward, second=second, golds=golds, **how),
             lambda: {**facts, **ground.facts(), **ground.images(found.tasks)},
         )
+
+    @classmethod
+    def _judged_by(cls, asked: Reward | None, protocol: Protocol) -> tuple[Reward | None, str]:
+        """What to ask, None for the method `reward`; and the name of it, by which a recording may ask again."""
+        own = cls.reward is not BashEnv.reward
+        name = reward_name(cls.reward) if own else "exact"
+        if asked is None and protocol == "paper" and not own:
+            asked = "paper"
+        return (None, name) if asked in (None, name) else (asked, reward_name(asked))
 
     def reward(self, agent: Outcome, gold: Outcome, task: Task) -> Score | float:
         """What the agent's outcome is worth beside the gold's, from 0 to 1; to be overridden by a subclass."""

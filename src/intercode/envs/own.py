@@ -5,14 +5,17 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 
-from intercode.errors import DataError
+from intercode.errors import DataError, UsageError
 from intercode.tasks import Preprocess, Record
 
 _FIELDS = {"image": "the name of an image, or a path beside the task file", "setup": "a Bash script"}
 
 
 def own_path(owner: type, name: str) -> str | None:
-    """The class attribute `name`, from the folder of the file that says it if something of that name is there."""
+    """The class attribute `name`, from the folder of the file that says it if something of that name is there.
+
+    Images and data sets may have names that are no paths. Raises `UsageError` for a path that leads nowhere.
+    """
     said = next(each for each in owner.__mro__ if name in vars(each))
     value: str | None = vars(said)[name]
     if value is None:
@@ -21,6 +24,8 @@ def own_path(owner: type, name: str) -> str | None:
         path = Path(inspect.getfile(said)).resolve().parent / value
     except (TypeError, OSError):  # a class that was typed in, not read from a file
         return value
+    if not path.exists() and (name in ("tree", "setup") or (name == "data" and path.suffix)):
+        raise UsageError(f"{said.__qualname__} says {name} = {value!r}, but there is no {path}")
     return str(path) if path.exists() else value
 
 
