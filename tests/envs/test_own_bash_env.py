@@ -104,6 +104,16 @@ def test_a_recording_is_played_again_under_the_classs_own_reward(own: Own, tmp_p
     assert "2 of 2 rewards agree (100.0%)" in done.output
 
 
+@pytest.mark.parametrize("words", [["eval", "{}", "--agent", "gold", "--json"], ["check", "{}", "--json"]])
+def test_a_function_named_on_the_command_line_rewards_any_environment(own: Own, words: list[str]) -> None:
+    name = own("", task(gold="echo x"), **{"judge.py": "def half(agent, gold, task):\n    return 0.5"})
+    done = CliRunner().invoke(main, [word.format(name) for word in words] + ["--reward", "judge:half"])
+    assert '"mean_reward": 0.5' in done.stdout or "earns only 0.5" in done.stdout
+    done = CliRunner().invoke(main, ["eval", name, "--agent", "gold", "--reward", "judge:whole"])
+    assert done.exit_code == 2
+    assert "reward 'judge:whole' cannot be loaded" in done.stderr
+
+
 def test_a_reward_may_give_a_number_of_which_1_is_success(own: Own, made: Callable[..., Any]) -> None:
     name = own("def reward(self, agent, gold, task):\n    return len(agent.output) / task.extra['of']", task(of=4))
     env = made(name)
