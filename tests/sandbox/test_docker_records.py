@@ -44,5 +44,5 @@ def test_each_record_is_played_in_its_own_image_after_its_own_setup(tmp_path: Pa
 def test_an_image_that_is_not_there_is_the_datas_fault(tmp_path: Path) -> None:
     base = folder(tmp_path, {"id": "far", "image": "intercode-test:nowhere"})
     setting = intercode.prepare("bash", data=str(tmp_path), sandbox="docker", image=base)
-    with pytest.raises(DataError, match="task far: field 'image': .*intercode-test:nowhere"), setting() as env:
+    with pytest.raises(DataError, match=r"task far: field 'image': .*intercode-test:nowhere"), setting() as env:
         env.reset(seed=0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,8 +44,8 @@ def _typed(part: str) -> Step:
     return Step(None, line, printed)
 
 
-def follow(step: Step, folder: Path, environment: Mapping[str, str]) -> None:
-    """Raises AssertionError with what was printed where that differs."""
+def follow(step: Step, folder: Path, environment: Mapping[str, str], *, ends: Sequence[int] = (0,)) -> None:
+    """Raises AssertionError with what was printed where that differs, or the line ends with another status."""
     if step.file:
         path = folder / step.file
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def follow(step: Step, folder: Path, environment: Mapping[str, str]) -> None:
         ["bash", "-c", step.text],
         cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, f"$ {step.text}\n{done.stdout}"
+    assert done.returncode in ends, f"$ {step.text}\n{done.stdout}"
     assert re.fullmatch(_pattern(step.printed), _blanks(done.stdout), re.DOTALL), f"$ {step.text}\n{done.stdout}"
 
 
