@@ -202,6 +202,18 @@ def test_a_records_setup_runs_once_for_all_episodes(own: Own, made: Callable[...
     assert len(words) == 1
 
 
+def test_a_general_tasks_setup_runs_on_the_second_contents_too(own: Own, made: Callable[..., Any], tmp_path: Path) -> None:
+    name = own("", task(gold="cat /box/*", setup="cp /box/a /box/b", general=True))
+    folder = tmp_path / "set"
+    for place, word in (("tree", "apple"), ("second", "quince")):
+        (folder / place / "box").mkdir(parents=True)
+        (folder / place / "box" / "a").write_text(f"{word}\n")
+    (tmp_path / "theirs" / "tasks.jsonl").rename(folder / "tasks.jsonl")
+    env = made(name, data=str(folder))
+    assert played(env, "cat /box/a /box/b", "submit") == Score(1.0, True, {"effects": 1.0, "answer": 1.0, "robust": 1.0})
+    assert played(env, "echo apple; echo apple", "submit").parts["robust"] == 0
+
+
 def test_a_records_setup_that_fails_names_the_task_and_the_field(own: Own, made: Callable[..., Any]) -> None:
     env = made(own("", task(id="bad", setup="echo oh no; false")))
     with pytest.raises(DataError, match=r"of task bad \(field 'setup'\) ended with status 1; it printed:\noh no"):
