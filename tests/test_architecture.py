@@ -13,8 +13,8 @@ LINES = 400
 FLOORS = [
     {"types", "errors", "tfidf", "sqltext"},
     {"sandbox", "rewards", "tasks", "agents", "models", "store", "recordings", "predictions"},
-    {"env", "testing", "engines", "interpreters"},
-    {"envs"},
+    {"env", "engines", "interpreters"},
+    {"envs", "testing"},
     {"runner"},
     {"report", "doctor", "export"},
     {"cli"},

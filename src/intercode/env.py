@@ -145,6 +145,11 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         """From options as the command line has them to a setting; a subclass names the options that it takes."""
         raise UsageError(f"{cls.__name__} does not say how it is prepared: it needs a `prepare` of its own")
 
+    @staticmethod
+    def preprocess(record: dict[str, Any]) -> dict[str, Any]:
+        """A record of the data as its tasks are made of it: a subclass may rename fields, build a gold, and the like."""
+        return record
+
     # -- what a subclass says ---------------------------------------------------------------------------------------
 
     @abstractmethod

@@ -80,12 +80,14 @@ class Change:
 class Outcome:
     """What one side did: the answer it gave, and every path it changed (absolute path → change).
 
-    `overflow` is the digest of the answer where it was longer than the sandbox keeps.
+    `overflow` is the digest of the answer where it was longer than the sandbox keeps. `probe` is what an environment's own
+    probe showed afterwards: what no file tells, such as the content of a service.
     """
 
     output: str
     changes: Mapping[str, Change] = field(default_factory=dict)
     overflow: str | None = None
+    probe: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewra
 
 
 @pytest.mark.parametrize("env_name", PLAYED)
-@pytest.mark.parametrize("given", [1.0, None, Score(2.0, True), Score(float("nan"), False)])
+@pytest.mark.parametrize("given", [2, -0.5, float("nan"), None, "1", Score(2.0, True), Score(float("nan"), False)])
 def test_what_is_no_score_is_refused(env_name: str, given: Any) -> None:
     with intercode.make(env_name, limit=1, reward=lambda *asked: given) as env:
         env.reset(seed=0)

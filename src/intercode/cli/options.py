@@ -6,6 +6,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import click
 
@@ -14,6 +15,24 @@ Command = Callable[..., None]
 
 def stack(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
     return lambda command: functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+
+
+def in_here(context: click.Context, parameter: click.Parameter, name: str) -> str:
+    """A name that may be of a module in the working folder, where a console script does not look by itself."""
+    here = os.getcwd()
+    if ":" in name and name.partition(":")[0] not in ("replay", "static") and here not in sys.path:
+        sys.path.insert(0, here)
+    return name
+
+
+def _reward(context: click.Context, option: click.Parameter, name: str | None) -> Any:
+    if name is None or name in ("exact", "paper"):
+        return name
+    if ":" not in name:
+        raise click.BadParameter(f"{name!r} is not exact, paper or module:function")
+    from intercode.envs import load
+
+    return load(in_here(context, option, name), "reward")
 
 
 world = stack(
@@ -40,7 +59,12 @@ world = stack(
 )
 protocol = click.option("--protocol", type=click.Choice(["submit", "paper"]), default="submit", show_default=True)
 scoring = stack(
-    click.option("--reward", type=click.Choice(["exact", "paper"]), help="[exact; paper under the paper's protocol]"),
+    click.option(
+        "--reward",
+        callback=_reward,
+        metavar="exact|paper|module:function",
+        help="What an outcome is worth. [the environment's own, else exact; paper under the paper's protocol]",
+    ),
     click.option(
         "--session",
         type=click.Choice(["persistent", "stateless"]),
@@ -60,11 +84,3 @@ out = stack(
     click.option("--resume", is_flag=True, help="Go on with the run in --out."),
 )
 json_flag = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, nothing else.")
-
-
-def in_here(context: click.Context, parameter: click.Parameter, name: str) -> str:
-    """A name that may be of a module in the working folder, where a console script does not look by itself."""
-    here = os.getcwd()
-    if ":" in name and name.partition(":")[0] not in ("replay", "static") and here not in sys.path:
-        sys.path.insert(0, here)
-    return name

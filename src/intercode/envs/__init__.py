@@ -24,14 +24,20 @@ def environment_class(name: str) -> type[InterCodeEnv]:
     module, colon, attribute = ENVIRONMENTS.get(name, name).partition(":")
     if not (colon and module and attribute):
         raise UsageError(f"no environment named {name!r}; there are {', '.join(ENVIRONMENTS)}, or module:Class")
-    try:
-        found: type[InterCodeEnv] = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # whatever a module of the user's own does wrong
-        hint = "; PYTHONPATH names further folders to look in" if isinstance(error, ModuleNotFoundError) else ""
-        raise UsageError(f"environment {name!r} cannot be loaded: {type(error).__name__}: {error}{hint}") from error
+    found: type[InterCodeEnv] = load(f"{module}:{attribute}", "environment")
     if not hasattr(found, "prepare"):
         raise UsageError(f"{name} is no environment; name a class derived from intercode.InterCodeEnv")
     return found
+
+
+def load(name: str, what: str) -> Any:
+    """What `module:attribute` names; `what` it should be stands in the error."""
+    module, _, attribute = name.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except Exception as error:  # whatever a module of the user's own does wrong
+        hint = "; PYTHONPATH names further folders to look in" if isinstance(error, ModuleNotFoundError) else ""
+        raise UsageError(f"{what} {name!r} cannot be loaded: {type(error).__name__}: {error}{hint}") from error
 
 
 def prepare(env: str, **options: Any) -> Setting:

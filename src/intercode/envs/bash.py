@@ -2,6 +2,8 @@
 
 The gold acts on the same starting tree before the agent does, in a cell of its own; its outcome is kept for all environments
 that share a `Golds`. A task marked `general` is played again on second contents when it looks solved, and must hold there.
+
+An environment of your own in Bash is a subclass with class attributes and a `reward`: `docs/own-environment.md`.
 """
 
 from __future__ import annotations
@@ -15,14 +17,15 @@ from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View
 from intercode.envs.golds import Golds
 from intercode.envs.ground import Ground, Place, execute_gold, execute_gold_again, grounds, missing_paths
 from intercode.envs.judging import judged, require_reward, reward_name
+from intercode.envs.own import bash_record, own_path
 from intercode.errors import DataError
 from intercode.rewards import bash_exact, bash_paper
 from intercode.sandbox.base import Limits, Session
 from intercode.sandbox.build import Backend
-from intercode.tasks import open_data
+from intercode.tasks import Preprocess, open_data
 from intercode.types import ExecResult, Outcome, Score, Task
 
-Reward = Literal["exact", "paper"] | Callable[[Outcome, Outcome, Task], Score]
+Reward = Literal["exact", "paper"] | Callable[[Outcome, Outcome, Task], Score | float]
 _NOT_FOUND = 127
 _MISSING = re.compile(r"^\S*bash: line \d+: (.+): command not found$", re.MULTILINE)
 _PATH = re.compile(r"(?<![^\s=<>&|;(])(/[\w.+-]+(?:/[\w.+-]+)+)/?(?![\w.+/*?\[{$-])")
@@ -30,21 +33,40 @@ _PATH = re.compile(r"(?<![^\s=<>&|;(])(/[\w.+-]+(?:/[\w.+-]+)+)/?(?![\w.+/*?\[{$
 
 
 class BashEnv(InterCodeEnv):
-    """`second` has the second contents; `golds` may be shared. Other arguments are those of `InterCodeEnv`."""
+    """`second` has the second contents; `golds` may be shared. Other arguments are those of `InterCodeEnv`.
+
+    The class attributes are what a subclass is played with unless the caller says otherwise. A path starts at the folder of
+    the subclass's file.
+    """
+
+    data: str | None = None
+    """A task file, a data folder, or the name of a data set."""
+    image: str | None = None
+    """As `--image` takes it: a name, or the path of a root file system or a Dockerfile."""
+    tree: str | None = None
+    """A folder or tar that is placed at `/`."""
+    setup: str | None = None
+    """The path of a Bash script that runs once, inside; what it leaves in files is there in each episode."""
+    start: str | None = None
+    """Bash that begins each episode, such as what starts a service and waits until it answers."""
+    probe: str | None = None
+    """Bash that prints what else a reward should see, `Outcome.probe`; it runs after the agent, and after the gold."""
+    sandbox: Backend = "local"
 
     def __init__(
         self,
         tasks: Sequence[Task],
         ground: Ground,
         *,
-        reward: Reward = "exact",
+        reward: Reward | None = None,
         second: Ground | None = None,
         golds: Golds[Outcome] | None = None,
         **how: Any,
     ) -> None:
         super().__init__(tasks, **how)
-        require_reward(reward, ("exact", "paper"), "outcome, gold's outcome, task")
-        self.reward, self._second, self._golds = reward, second, golds or Golds[Outcome]()
+        if reward is not None:
+            require_reward(reward, ("exact", "paper"), "outcome, gold's outcome, task")
+        self._asked, self._ground, self._second, self._golds = reward, ground, second, golds or Golds[Outcome]()
         self._place = Place(ground)
         self._elsewhere: Place | None = None
         self._aside: Place | None = None
@@ -66,35 +88,53 @@ class BashEnv(InterCodeEnv):
         max_turns: int | None = 10,
         view: View | None = None,
         keep_going: bool = False,
+        preprocess: Preprocess | None = None,
     ) -> Setting:
         """Load data and build templates once. `protocol="paper"` implies the paper's reward and stateless session.
 
         These two together give the first system's container, whatever the protocol: ReAct was recorded with `submit`.
         """
-        paper = protocol == "paper"
-        session = session or ("stateless" if paper else "persistent")
-        reward = reward or ("paper" if paper else "exact")
-        found = open_data(data, env="bash", limit=limit)
-        first_system = reward == "paper" and session == "stateless"
-        world = {"image": image, "tree": tree, "setup": setup, "limits": limits, "paper": first_system, "sandbox": sandbox}
-        ground, second = grounds(found, session, **world)  # type: ignore[arg-type]
+        session = session or ("stateless" if protocol == "paper" else "persistent")
+        reward, judge = cls._judged_by(reward, protocol)
+        records = bash_record(preprocess or cls.preprocess)
+        found = open_data(data or own_path(cls, "data"), env="bash", limit=limit, preprocess=records)
+        ground, second = grounds(
+            found, session,
+            image=image or own_path(cls, "image"), tree=tree or own_path(cls, "tree"), setup=setup or own_path(cls, "setup"),
+            limits=limits, paper=reward == "paper" and session == "stateless", sandbox=sandbox or cls.sandbox,
+            start=cls.start, probe=cls.probe,
+        )  # fmt: skip
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going}
         golds = Golds[Outcome]()
-        facts = {"data": found.name, "data_digest": found.digest, "reward": reward_name(reward)}
+        facts = {"data": found.name, "data_digest": found.digest, "reward": judge, "sandbox": sandbox or cls.sandbox}
         return Setting(
             found.tasks,
             lambda: cls(found.tasks, ground, reward=reward, second=second, golds=golds, **how),
-            lambda: {**facts, **ground.facts()},
+            lambda: {**facts, **ground.facts(), **ground.images(found.tasks)},
         )
+
+    @classmethod
+    def _judged_by(cls, asked: Reward | None, protocol: Protocol) -> tuple[Reward | None, str]:
+        """What to ask, None for the method `reward`; and the name of it, by which a recording may ask again."""
+        own = cls.reward is not BashEnv.reward
+        name = reward_name(cls.reward) if own else "exact"
+        if asked is None and protocol == "paper" and not own:
+            asked = "paper"
+        return (None, name) if asked in (None, name) else (asked, reward_name(asked))
+
+    def reward(self, agent: Outcome, gold: Outcome, task: Task) -> Score | float:
+        """What the agent's outcome is worth beside the gold's, from 0 to 1; to be overridden by a subclass."""
+        return bash_exact(agent, gold, task)
 
     def try_gold(self, task: Task) -> Trial:
         named = _PATH.findall(task.gold)
         try:
+            self._place.move(self._ground.of(task))
             missing = missing_paths(self._place, named, fresh=True)
             outcomes = [execute_gold(self._place, task.gold)]
             faults = [*_faults(self._place.last), *map(_not_there, missing_paths(self._place, missing))]
             if task.general and self._second:
-                outcomes.append(execute_gold(self._elsewhere_on(self._second), task.gold))
+                outcomes.append(execute_gold(self._elsewhere_on(self._second.of(task)), task.gold))
         except DataError as error:
             return Trial(None, "", (str(error),))
         if task.general:
@@ -102,6 +142,7 @@ class BashEnv(InterCodeEnv):
         return Trial(outcomes, "\n".join(outcome.output for outcome in outcomes), tuple(faults))
 
     def _enter(self, task: Task) -> None:
+        self._place.move(self._ground.of(task))
         self._gold(self._place, task)
         self._place.begin()
 
@@ -112,7 +153,7 @@ class BashEnv(InterCodeEnv):
         score = self._compare(self._place)
         if not (score.success and self.task.general and self._second):
             return score
-        again = self._compare(self._play_elsewhere(self._second))
+        again = self._compare(self._play_elsewhere(self._second.of(self.task)))
         return Score(min(score.reward, again.reward), again.success, {**score.parts, "robust": float(again.success)})
 
     def _branch(self, twin: Self, live: bool) -> None:
@@ -126,11 +167,11 @@ class BashEnv(InterCodeEnv):
     def _compare(self, place: Place) -> Score:
         again = self.protocol == "paper" and self.turn > 1
         agent, gold = place.outcome(), self._gold_again(place.ground) if again else self._gold(place, self.task)
-        if callable(self.reward):
-            return judged(self.reward(agent, gold, self.task))
-        if self.reward == "paper":
+        if self._asked == "paper":
             return bash_paper(agent, gold, place.ground.tracked)
-        return bash_exact(agent, gold, self.task)
+        if self._asked == "exact":
+            return bash_exact(agent, gold, self.task)
+        return judged((self._asked or self.reward)(agent, gold, self.task))
 
     def _gold(self, place: Place, task: Task) -> Outcome:
         """The gold's outcome; executing it uses the place, so ask before the episode begins there."""
@@ -140,7 +181,7 @@ class BashEnv(InterCodeEnv):
     def _execute_gold(self, place: Place, task: Task) -> Outcome:
         """Under `exact`, a gold that cannot run is no yardstick; the paper's reward compares with whatever it printed."""
         outcome = execute_gold(place, task.gold)
-        if self.reward == "exact" and (place.last.timed_out or place.last.exit_code == _NOT_FOUND):
+        if self._asked in ("exact", None) and (place.last.timed_out or place.last.exit_code == _NOT_FOUND):
             raise DataError(f"task {task.id}: {'; '.join(_faults(place.last))}; see `intercode check`")
         return outcome
 
@@ -150,14 +191,13 @@ class BashEnv(InterCodeEnv):
 
     def _aside_on(self, ground: Ground) -> Place:
         """A place for executing golds while an episode goes on elsewhere."""
-        if self._aside is not None and self._aside.ground is not ground:
-            self._aside.sandbox.close()
-            self._aside = None
         self._aside = self._aside or Place(ground)
+        self._aside.move(ground)
         return self._aside
 
     def _elsewhere_on(self, ground: Ground) -> Place:
         self._elsewhere = self._elsewhere or Place(ground)
+        self._elsewhere.move(ground)
         return self._elsewhere
 
     def _play_elsewhere(self, ground: Ground) -> Place:

@@ -27,7 +27,7 @@ from intercode.errors import DataError, UsageError
 from intercode.rewards import flag_exact, flag_paper
 from intercode.sandbox.base import Limits, Session
 from intercode.sandbox.build import Backend, with_script
-from intercode.tasks import open_data
+from intercode.tasks import Preprocess, open_data
 from intercode.tasks.challenges import Challenge, gold_is, survey
 from intercode.types import ExecResult, Score, Task
 
@@ -78,6 +78,7 @@ class CtfEnv(InterCodeEnv):
         max_turns: int | None = 10,
         view: View | None = None,
         keep_going: bool = False,
+        preprocess: Preprocess | None = None,
     ) -> Setting:
         """Load data once. `assets` has a folder or a tar for each task; `everything` keeps tasks that cannot be played.
 
@@ -86,7 +87,7 @@ class CtfEnv(InterCodeEnv):
         paper = protocol == "paper"
         session = session or ("stateless" if paper else "persistent")
         reward = reward or ("paper" if paper else "exact")
-        found = open_data(data, env="ctf", limit=limit)
+        found = open_data(data, env="ctf", limit=limit, preprocess=preprocess or cls.preprocess)
         furnished = tree is not None or found.tree is not None or image is not None
         challenges = survey(found.tasks, Path(assets) if assets else found.assets, found.file, furnished=furnished)
         tasks, left_out = _playable(found.tasks, challenges, everything)

@@ -1,6 +1,7 @@
 """Where episodes start: templates from a data set and the command line's options, and a place to act in each.
 
 DataSet + options ──► Ground (template, session, limits) ──► Place (one sandbox; begin, act, outcome)
+                          └─ of(task) ──► Ground with the image and the setup script that the task's record names
 """
 
 from __future__ import annotations
@@ -8,21 +9,22 @@ from __future__ import annotations
 import copy
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 from intercode.envs.golds import outlived
-from intercode.errors import DataError, SandboxDied
+from intercode.errors import DataError, SandboxDied, UsageError
 from intercode.rewards.git_status import IGNORED, ignored
 from intercode.sandbox.base import Limits, Sandbox, Session
 from intercode.sandbox.build import Backend, Start, make_start, open_sandbox, with_script
 from intercode.sandbox.userland import fingerprint
 from intercode.sandbox.wall import ENVIRONMENT
 from intercode.tasks import DataSet
-from intercode.types import Change, ExecResult, Outcome
+from intercode.types import Change, ExecResult, Outcome, Task
 
 _NAMES = " -o ".join(f"-name {name}" for name in sorted(IGNORED))
 _RESET = f"""
@@ -50,16 +52,26 @@ done
 """
 _ARCHIVE, _NAMES_LEFT = "/dev/shm/left.tar", "/dev/shm/left.names"
 _NOTHING = ExecResult("", 0)
+_SCRIPT_SECONDS = 60.0
+_making = threading.Lock()
 
 
 @dataclass(frozen=True)
 class Ground:
-    """A starting point that many sandboxes share."""
+    """A starting point that many sandboxes share.
+
+    `start` is Bash that begins each episode (for services: no process outlives the building of an image), `probe` Bash
+    that shows after it what else the reward should see. `build` makes the start with another image.
+    """
 
     template: Start
     session: Session
     limits: Limits | None = None
     environment: Mapping[str, str] | None = None
+    start: str | None = None
+    probe: str | None = None
+    build: Callable[[str], Start] | None = None
+    _own: dict[tuple[str | None, str | None], Ground] = field(default_factory=dict, compare=False, repr=False)
 
     def make(self) -> Sandbox:
         return open_sandbox(self.template, session=self.session, limits=self.limits, environment=self.environment)
@@ -69,10 +81,36 @@ class Ground:
         """The files and links that the paper's reward takes for known to git."""
         return self.template.files(skip=IGNORED)
 
+    def of(self, task: Task) -> Ground:
+        """This ground, or for a record with an `image` or a `setup` one with these, made when it is first asked for."""
+        own = task.extra.get("image"), task.extra.get("setup")
+        if own == (None, None):
+            return self
+        with _making:
+            if own not in self._own:
+                self._own[own] = replace(self, template=self._furnished(task.id, *own), _own={})
+            return self._own[own]
+
+    def _furnished(self, task: str, image: str | None, setup: str | None) -> Start:
+        made = self.template
+        if image and self.build:
+            try:
+                made = self.build(image)
+            except UsageError as error:
+                raise DataError(f"task {task}: field 'image': {error}") from error
+        return with_script(made, setup, name=f"of task {task} (field 'setup')") if setup else made
+
+    def images(self, tasks: Iterable[Task]) -> dict[str, dict[str, str]]:
+        """The content of each image that a record names, which the data's digest does not tell; nothing where none does."""
+        first = {str(task.extra["image"]): task for task in reversed(list(tasks)) if task.extra.get("image")}
+        found = {image: self._furnished(task.id, image, None).digest for image, task in sorted(first.items())}
+        return {"images": found} if found else {}
+
     def facts(self) -> dict[str, Any]:
         """What decides results: the template's content and the programs in it."""
+        scripts = {name: text for name, text in (("start", self.start), ("probe", self.probe)) if text}
         with self.make() as sandbox:
-            return {"template": self.template.digest, "userland": fingerprint(sandbox), "session": self.session}
+            return {"template": self.template.digest, "userland": fingerprint(sandbox), "session": self.session, **scripts}
 
 
 def grounds(
@@ -85,17 +123,29 @@ def grounds(
     limits: Limits | None,
     paper: bool,
     sandbox: Backend | None = None,
+    start: str | None = None,
+    probe: str | None = None,
 ) -> tuple[Ground, Ground | None]:
     """The ground, and the one with second contents if the data has them. A tree or setup of the caller's own goes first."""
-    make = partial(make_start, sandbox or "local", image=image)
-    first = make(tree=_path(tree) or data.tree, setup=_path(setup) or (None if tree else data.setup))
-    if paper:
-        first = with_script(first, _RESET, name="the paper's reset")
-    ground = Ground(first, session, limits, _CONTAINER if paper else None)
+
+    def ground(tree: Path | None, setup: Path | None, paper: bool) -> Ground:
+        def make(chosen: str | None) -> Start:
+            made = make_start(sandbox or "local", image=chosen, tree=tree, setup=setup)
+            return with_script(made, _RESET, name="the paper's reset") if paper else made
+
+        environment = _CONTAINER if paper else None
+        return Ground(make(image), session, limits, environment, start, probe, lambda chosen: make(_beside(data.file, chosen)))
+
+    first = ground(_path(tree) or data.tree, _path(setup) or (None if tree else data.setup), paper)
     if data.second_tree is None or tree is not None:
-        return ground, None
-    second = make(tree=data.second_tree, setup=data.second_setup)
-    return ground, Ground(second, session, limits)
+        return first, None
+    return first, ground(data.second_tree, data.second_setup, False)
+
+
+def _beside(file: Path | None, image: str) -> str:
+    """An image that a record names: a path from the task file's folder, if there is one of that name, else a name."""
+    path = file.parent / image if file else Path(image)
+    return str(path) if path.exists() else image
 
 
 def _path(given: str | Path | None) -> Path | None:
@@ -111,14 +161,33 @@ class Place:
         self.last = _NOTHING
         self._clean = True
 
+    def move(self, ground: Ground) -> None:
+        """To another ground, in a sandbox of it; nothing happens if it is the same."""
+        if ground is not self.ground:
+            self.ground = ground
+            self._rebuild()
+
     def begin(self) -> None:
-        """Nothing has been done. A sandbox that does not live any more is replaced."""
+        """Nothing has been done, but for the start script. A sandbox that does not live any more is replaced."""
         if not self._clean:
             try:
                 self.sandbox.reset()
             except SandboxDied:
                 self._rebuild()
         self._clean, self.last = True, _NOTHING
+        if self.ground.start:
+            self._start(self.ground.start)
+
+    def _start(self, script: str) -> None:
+        self._clean = False
+        done = self._aside(script)
+        if done.exit_code != 0:
+            how = "ran out of time" if done.timed_out else f"ended with status {done.exit_code}"
+            raise DataError(f"the start script {how}; it printed:\n{done.output[-2000:]}")
+
+    def _aside(self, script: str) -> ExecResult:
+        """Bash beside the agent's shell, which does not see it."""
+        return self.sandbox.exec("", argv=["bash", "-c", script], cwd="/", timeout=_SCRIPT_SECONDS)
 
     def act(self, action: str) -> ExecResult:
         self._clean = False
@@ -127,12 +196,19 @@ class Place:
         return self.last
 
     def outcome(self) -> Outcome:
-        """The answer (what the last action printed) and the effect of all actions."""
-        return Outcome(self.last.output, self.sandbox.diff(), self.last.overflow)
+        """The answer (what the last action printed), the effect of all actions, and what the probe shows."""
+        return Outcome(self.last.output, self.sandbox.diff(), self.last.overflow, self._probed())
+
+    def _probed(self) -> str:
+        if self.ground.probe is None:
+            return ""
+        self._clean = False
+        shown = self._aside(self.ground.probe)
+        return shown.output if shown.exit_code == 0 else f"{shown.output}[status {shown.exit_code}]"
 
     def _rebuild(self) -> None:
         self.sandbox.close()
-        self.sandbox = self.ground.make()
+        self.sandbox, self._clean = self.ground.make(), True
 
     def twin(self, *, live: bool) -> Self:
         """The same place again: a live copy, or an untouched one."""

@@ -19,8 +19,9 @@ def reward_name(reward: object) -> str:
     return reward if isinstance(reward, str) else getattr(reward, "__qualname__", repr(reward))
 
 
-def judged(score: object) -> Score:
-    """What a function of the caller's returned. Raises `UsageError` if that is no score."""
+def judged(given: object) -> Score:
+    """What a function of the caller's returned; of a number, 1 alone is success. Raises `UsageError` if it is no score."""
+    score = Score(float(given), given == 1) if isinstance(given, int | float) else given
     if not isinstance(score, Score) or not 0 <= score.reward <= 1:
-        raise UsageError(f"a reward function returns a Score with a reward from 0 to 1, not {score!r}")
+        raise UsageError(f"a reward function returns a Score with a reward from 0 to 1, or such a number, not {given!r}")
     return score

@@ -27,7 +27,7 @@ from intercode.interpreters import SOLUTION, Result, Suite, suite_of, unbound
 from intercode.rewards import python_exact, python_paper
 from intercode.sandbox.base import Limits
 from intercode.sandbox.template import Template
-from intercode.tasks import open_data
+from intercode.tasks import Preprocess, open_data
 from intercode.tasks.python_records import python_record
 from intercode.types import ExecResult, Score, Task
 
@@ -46,6 +46,7 @@ class PythonEnv(InterCodeEnv):
     session_noun = "interpreter"
     submission = re.compile(r"""submit(?:[ \t]+(?!(?:and|if|in|is|not|or)\b)([\w"'`].*))?""")
     """What follows the word is told to be no name if it is none; it could not be Python either."""
+    preprocess = staticmethod(python_record)
 
     def __init__(
         self,
@@ -89,13 +90,14 @@ class PythonEnv(InterCodeEnv):
         max_turns: int | None = 10,
         view: View | None = None,
         keep_going: bool = False,
+        preprocess: Preprocess | None = None,
     ) -> Setting:
         """Load data and build the template once. `protocol="paper"` implies the paper's reward.
 
         An interpreter lives as long as its episode, whatever `session` says: so it did in the paper.
         """
         reward, tell = reward or ("paper" if protocol == "paper" else "exact"), tell or "number"
-        found = open_data(data, env="python", limit=limit, preprocess=python_record)
+        found = open_data(data, env="python", limit=limit, preprocess=preprocess or cls.preprocess)
         tasks = tuple(map(_submittable, found.tasks))
         first, _ = grounds(found, "persistent", image=image, tree=tree, setup=setup, limits=limits, paper=False)
         assert isinstance(first.template, Template)  # no other backend was asked for

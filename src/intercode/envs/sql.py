@@ -21,7 +21,7 @@ from intercode.envs.judging import judged, require_reward, reward_name
 from intercode.envs.sqlground import Gold, Worlds, database, execute_gold, worlds
 from intercode.errors import DataError
 from intercode.rewards import sql_exact, sql_paper
-from intercode.tasks import open_data
+from intercode.tasks import Preprocess, open_data
 from intercode.types import ExecResult, Score, Table, Task
 
 Reward = Literal["exact", "paper", "overlap"] | Callable[[Table | None, Table | None, Task], Score]
@@ -73,13 +73,14 @@ class SqlEnv(InterCodeEnv):
         max_turns: int | None = 10,
         view: View | None = None,
         keep_going: bool = False,
+        preprocess: Preprocess | None = None,
     ) -> Setting:
         """Load data and databases once. `protocol="paper"` implies the paper's reward.
 
         A session with the server lives as long as its episode, whatever `session` says: so it did in the paper.
         """
         reward = reward or ("paper" if protocol == "paper" else "exact")
-        found = open_data(data, env="sql", limit=limit)
+        found = open_data(data, env="sql", limit=limit, preprocess=preprocess or cls.preprocess)
         made = worlds(found, dump=dump, databases=databases, engine=engine, robust=robust, paper=reward in ("paper", "overlap"))
         golds = Golds[Gold]()
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going}

@@ -41,11 +41,12 @@ _SHOWING = re.compile(
 
 
 def bash_exact(agent: Outcome, gold: Outcome, task: Task) -> Score:
-    """Score an agent's outcome against the gold's: 1 if both effect and answer are the same, else 0."""
+    """Score an agent's outcome against the gold's: 1 if effect, answer and what a probe shows are the same, else 0."""
     effects = same_effects(agent.changes, gold.changes, task)
     told = _answer_is_free(gold, task) or _same_output(agent, gold, task)
-    reward = float(effects and told)
-    return Score(reward, reward == 1.0, {"effects": float(effects), "answer": float(told)})
+    shown = {"probe": float(agent.probe == gold.probe)} if agent.probe or gold.probe else {}
+    parts = {"effects": float(effects), "answer": float(told), **shown}
+    return Score(min(parts.values()), all(parts.values()), parts)
 
 
 def same_effects(ours: Mapping[str, Change], theirs: Mapping[str, Change], task: Task) -> bool:

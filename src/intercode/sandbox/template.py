@@ -125,6 +125,8 @@ def base(image: str | None) -> Template:
             f"no image named {image!r} and no such path; make one with `intercode image build {image}`, "
             "or give the path of a root file system"
         )
+    if path.name.startswith("Dockerfile"):
+        raise UsageError(f"{path}: a Dockerfile needs --sandbox docker")
     layer = path if by_name else unpack(_root_file_system(path))
     return Template((layer,), (), _hash("root", layer.name, _stamp(layer)))
 

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from intercode.tasks.catalog import Entry, get, list_entries
 from intercode.tasks.dataset import DataSet, open_data
-from intercode.tasks.loader import load_tasks
+from intercode.tasks.loader import Preprocess, Record, load_tasks
 
-__all__ = ["DataSet", "Entry", "get", "list_entries", "load_tasks", "open_data"]
+__all__ = ["DataSet", "Entry", "Preprocess", "Record", "get", "list_entries", "load_tasks", "open_data"]

@@ -14,13 +14,12 @@ file must be there:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from intercode.errors import DataError, UsageError
 from intercode.tasks.catalog import downloaded, find
-from intercode.tasks.loader import SUFFIXES, Record, load_tasks
+from intercode.tasks.loader import SUFFIXES, Preprocess, load_tasks
 from intercode.types import Task
 
 STARTER = Path(__file__).with_name("starter")
@@ -48,7 +47,7 @@ def open_data(
     *,
     env: str,
     limit: int | None = None,
-    preprocess: Callable[[Record], Record] | None = None,
+    preprocess: Preprocess | None = None,
     cache: Path | None = None,
     catalog: Path | None = None,
 ) -> DataSet:
@@ -86,7 +85,7 @@ def _fetched(name: str, env: str, cache: Path | None, catalog: Path | None) -> P
     return folder
 
 
-def _open_folder(folder: Path, name: str, limit: int | None, preprocess: Callable[[Record], Record] | None) -> DataSet:
+def _open_folder(folder: Path, name: str, limit: int | None, preprocess: Preprocess | None) -> DataSet:
     files = [folder / f"tasks{suffix}" for suffix in SUFFIXES if (folder / f"tasks{suffix}").exists()]
     if not files:
         raise UsageError(f"{folder}: has no task file; call it tasks.jsonl (or {', '.join(SUFFIXES)})")
@@ -104,7 +103,7 @@ def _open_folder(folder: Path, name: str, limit: int | None, preprocess: Callabl
     )
 
 
-def _open_file(path: Path, name: str, limit: int | None, preprocess: Callable[[Record], Record] | None) -> DataSet:
+def _open_file(path: Path, name: str, limit: int | None, preprocess: Preprocess | None) -> DataSet:
     tasks = tuple(load_tasks(path, limit=limit, preprocess=preprocess))
     return DataSet(name, tasks, hashlib.sha256(path.read_bytes()).hexdigest(), file=path)
 

@@ -29,15 +29,14 @@ from intercode.errors import DataError, UsageError
 from intercode.types import Task
 
 Record = dict[str, Any]
+Preprocess = Callable[[Record], Record]
 Located = Iterator[tuple[str, Any]]
 """Records with the place they came from: ``("line 7", {...})``."""
 
 LARGEST_CSV_FIELD = 16 * 2**20
 
 
-def load_tasks(
-    path: str | Path, *, limit: int | None = None, preprocess: Callable[[Record], Record] | None = None
-) -> list[Task]:
+def load_tasks(path: str | Path, *, limit: int | None = None, preprocess: Preprocess | None = None) -> list[Task]:
     """The tasks of a file, in its order, at most `limit` of them.
 
     `preprocess` gets each raw record and returns the one to use: rename columns, build a gold, and the like. What it
@@ -165,7 +164,7 @@ SUFFIXES = tuple(_READERS)
 # ── one record becomes one task ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _preprocessed(record: Any, preprocess: Callable[[Record], Record] | None, where: str) -> Record:
+def _preprocessed(record: Any, preprocess: Preprocess | None, where: str) -> Record:
     if not isinstance(record, dict):
         raise DataError(f"{where}: is {_kind(record)} where an object with query and gold should be")
     if preprocess is None:

@@ -1,0 +1,275 @@
+"""The contract of `InterCodeEnv` as clauses that can be tried on any environment.
+
+Each clause is a sentence (its docstring) and gets `make`; it makes what it needs, and raises if the sentence does not hold.
+What is scored well is left to the data: that golds solve and doing nothing does not is all that is asked of a reward here.
+`intercode check` looks at every task.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
+from functools import partial
+from typing import NoReturn
+
+from gymnasium.utils import env_checker
+
+from intercode.agents import Act, Step, Strategy, gold, noop
+from intercode.env import InterCodeEnv, StepResult
+from intercode.errors import DataError, ForkError, SandboxDied, SandboxError, UsageError
+from intercode.sandbox.contract.words import raises, same
+from intercode.types import Score
+
+Make = Callable[[], InterCodeEnv]
+_FACTS = ("exit_code", "timed_out", "truncated_output", "session_lost")
+_RESETS = 5
+
+
+def check_env(make: Make, *, tasks: int | None = 3) -> None:
+    """Raise AssertionError naming every clause that environments from `make` break.
+
+    `make` gives a new environment at each call, with 3 turns or more; a `Setting` (what `intercode.prepare` returns) does.
+    Golds are played on the first `tasks` tasks, on all if that is None.
+    """
+    broken = [line for clause in _CLAUSES for line in _try(clause, make)]
+    broken += [line for clause in _SCORING for line in _try(clause, make, tasks)]
+    if broken:
+        raise AssertionError("the environment breaks its contract:\n" + "\n".join(f"  - {line}" for line in broken))
+
+
+def _try(clause: Callable[..., None], make: Make, *more: object) -> Iterator[str]:
+    try:
+        clause(make, *more)
+    except Exception as error:  # whatever an environment of the user's own does wrong
+        yield f"{clause.__doc__} [{clause.__name__.strip('_')}] {type(error).__name__}: {error}"
+
+
+def _played(env: InterCodeEnv, strategy: Strategy, task: int = 0) -> list[tuple[str, StepResult]]:
+    """The actions that the strategy took, and what came of each."""
+    env.reset(options={"task": task})
+    flow, steps, answer = strategy(env.task, env.protocol), list[tuple[str, StepResult]](), None
+    with suppress(StopIteration):
+        while not (answer and (answer.terminated or answer.truncated)):
+            move = flow.send(answer)
+            assert isinstance(move, Act) and move.action is not None  # noqa: PT018
+            observation, reward, terminated, truncated, info = step = env.step(move.action)
+            steps.append((move.action, step))
+            answer = Step(observation, float(reward), terminated, truncated, info)
+    return steps
+
+
+def _gold_actions(make: Make) -> list[str]:
+    with closing(make()) as env:
+        return [action for action, _ in _played(env, gold)]
+
+
+def _wait_for_the_next_second() -> None:
+    began = int(time.time())
+    while int(time.time()) == began:
+        time.sleep(0.02)
+
+
+# -- the clauses --------------------------------------------------------------------------------------------------------
+
+
+def _passes_gymnasiums_checker(make: Make) -> None:
+    """gymnasium: its own checker passes."""
+    with closing(make()) as env, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        env_checker.check_env(env, skip_render_check=True)
+
+
+def _begins_as_asked(make: Make) -> None:
+    """reset: a task is chosen by its id or its index, info names it, and one that is not there is the caller's fault."""
+    with closing(make()) as env:
+        last = len(env.tasks) - 1
+        by_index, by_id = (env.reset(options={"task": wanted}) for wanted in (last, env.tasks[last].id))
+        same("reset by index and by id", by_index, by_id)
+        same("info['task']", by_id[1].get("task"), env.tasks[last].id)
+        for wanted in (last + 1, "no such task"):
+            with raises(f"reset to the task {wanted!r}", UsageError):
+                env.reset(options={"task": wanted})
+
+
+def _orders_by_seed(make: Make) -> None:
+    """reset: without a task, each comes once before any comes again, in an order that the seed decides."""
+    orders = []
+    for _ in range(2):
+        with closing(make()) as env:
+            count = min(_RESETS, len(env.tasks))
+            orders.append([env.reset(seed=7 if number == 0 else None)[1].get("task") for number in range(count)])
+    same("the order under the same seed", *orders)
+    same("how many different tasks came", len(set(orders[0])), len(orders[0]))
+
+
+def _repeats_itself(make: Make) -> None:
+    """step: the same actions from the same start give the same observations, rewards and infos, at any time of day."""
+    with closing(make()) as env:
+        first = _played(env, gold)
+    _wait_for_the_next_second()
+    with closing(make()) as env:
+        same("the gold, played again", _played(env, gold), first)
+
+
+def _leaves_nothing(make: Make) -> None:
+    """reset: nothing of the last episode is left."""
+    with closing(make()) as fresh, closing(make()) as used:
+        first = _played(used, gold)
+        same("the gold, after it was played here before", _played(used, gold), first)
+        same("doing nothing, after the gold was played", _played(used, noop), _played(fresh, noop))
+
+
+def _tells_the_facts(make: Make) -> None:
+    """info: every step has exit_code, timed_out, truncated_output and session_lost; the last has a Score, and why it ended."""
+    with closing(make()) as env:
+        steps = [step for _, step in _played(env, gold)]
+    for observation, _, _, _, info in steps:
+        same("what info lacks", [fact for fact in _FACTS if fact not in info], [])
+        same("the type of an observation", type(observation), str)
+    *_, info = steps[-1]
+    same("the type of info['score'] at the end", type(info.get("score")), Score)
+    same("info['ended'] at the end", info.get("ended") in ("submit", "solved"), True)
+
+
+def _earns_by_its_protocol(make: Make) -> None:
+    """step: under submit only the submission earns and ends; under paper each step earns its score, and success ends."""
+    with closing(make()) as env:
+        protocol, steps = env.protocol, [step for _, step in _played(env, gold)]
+    for number, (_, reward, terminated, _, info) in enumerate(steps, 1):
+        last = number == len(steps)
+        score = info.get("score", Score(0.0, False)) if protocol == "paper" or last else Score(0.0, False)
+        same(f"reward of step {number}", float(reward), score.reward)
+        same(f"terminated at step {number}", terminated, last)
+
+
+def _is_used_in_order(make: Make) -> None:
+    """step: before a reset and after the end it is the caller's fault."""
+    with closing(make()) as env:
+        with raises("step before reset", UsageError):
+            env.step("")
+        _played(env, gold)
+        with raises("step after the end", UsageError):
+            env.step("")
+
+
+def _takes_only_text(make: Make) -> None:
+    """step: an action that is no text, or holds a NUL, is the caller's fault and costs no turn."""
+    with closing(make()) as env:
+        env.reset(options={"task": 0})
+        for action in (None, b"x", "a\0b", "\ud800"):
+            with raises(f"step({action!r})", UsageError):
+                env.step(action)  # type: ignore[arg-type]
+        same("turns after that", env.turn, 0)
+
+
+def _counts_its_turns(make: Make) -> None:
+    """max_turns: that many steps may be made; the last is truncated, and the episode is over."""
+    with closing(make()) as env:
+        if env.max_turns is None:
+            return
+        env.reset(options={"task": 0})
+        ends = [env.step("")[2:4] for _ in range(env.max_turns)]
+        same("terminated, truncated of all steps", ends, [(False, False)] * (len(ends) - 1) + [(False, True)])
+        with raises("step after the last turn", UsageError):
+            env.step("")
+
+
+def _forks_apart(make: Make) -> None:
+    """fork: the copy is in the same state and neither touches the other; what cannot be copied raises ForkError."""
+    *before, last = _gold_actions(make)
+    with closing(make()) as env:
+        env.reset(options={"task": 0})
+        for action in before:
+            env.step(action)
+        with closing(_forked(env)) as twin:
+            same("task and turns of the copy", (twin.task, twin.turn), (env.task, env.turn))
+            there = twin.step(last)
+            _played(twin, noop, task=-1 % len(env.tasks))
+        same("turns of the original, after the copy's", env.turn, len(before))
+        same("the last step of the original, and the copy's", env.step(last), there)
+
+
+def _forked(env: InterCodeEnv) -> InterCodeEnv:
+    try:
+        return env.fork()
+    except ForkError:
+        return env.fork(replay=True)
+
+
+def _lets_faults_through(make: Make) -> None:
+    """faults: an error of the sandbox or the data comes out of step; it is no observation and no reward."""
+    *before, last = _gold_actions(make)
+    for place, fault in (("_act", SandboxError), ("_act", DataError), ("_score", SandboxError), ("_score", DataError)):
+        with closing(make()) as env:
+            env.reset(options={"task": 0})
+            actions = [*before, last] if place == "_score" else [*before, last][:1]
+            for action in actions[:-1]:
+                env.step(action)
+            setattr(env, place, partial(_raise, fault("a fault that the check put here")))
+            with raises(f"a {fault.__name__} in {place}", fault):
+                env.step(actions[-1])
+
+
+def _blames_the_agent(make: Make) -> None:
+    """faults: an agent that breaks its sandbox earns 0, and the episode ends with `ended` agent_fault."""
+    first, *_ = _gold_actions(make)
+    with closing(make()) as env:
+        env.reset(options={"task": 0})
+        setattr(env, "_act", partial(_raise, SandboxDied("a death that the check put here", by_agent=True)))  # noqa: B010
+        _, reward, terminated, _, info = env.step(first)
+        same("reward, terminated, ended", (float(reward), terminated, info.get("ended")), (0.0, True, "agent_fault"))
+
+
+def _raise(error: Exception, *_: object) -> NoReturn:
+    raise error
+
+
+def _closes_twice(make: Make) -> None:
+    """close: may be called twice; afterwards, reset and step are the caller's fault."""
+    env = make()
+    env.reset(options={"task": 0})
+    env.close()
+    env.close()
+    for what, use in (("reset", env.reset), ("step", partial(env.step, ""))):
+        with raises(f"{what} after close", UsageError):
+            use()
+
+
+def _gold_solves(make: Make, tasks: int | None) -> None:
+    """score: the gold of each task earns 1 and is a success."""
+    same("golds that do not", list(_scores(make, gold, tasks, lambda score: score.reward != 1 or not score.success)), [])
+
+
+def _nothing_pays(make: Make, tasks: int | None) -> None:
+    """score: doing nothing succeeds on no task."""
+    same("tasks where it does", list(_scores(make, noop, tasks, lambda score: score.success)), [])
+
+
+def _scores(make: Make, strategy: Strategy, tasks: int | None, wrong: Callable[[Score], bool]) -> Iterator[tuple[str, float]]:
+    with closing(make()) as env:
+        for number, task in list(enumerate(env.tasks))[:tasks]:
+            *_, (_, (_, _, _, _, info)) = _played(env, strategy, number)
+            score: Score = info.get("score", Score(0.0, False))
+            if wrong(score):
+                yield task.id, score.reward
+
+
+_CLAUSES: Sequence[Callable[[Make], None]] = (
+    _passes_gymnasiums_checker,
+    _begins_as_asked,
+    _orders_by_seed,
+    _repeats_itself,
+    _leaves_nothing,
+    _tells_the_facts,
+    _earns_by_its_protocol,
+    _is_used_in_order,
+    _takes_only_text,
+    _counts_its_turns,
+    _forks_apart,
+    _lets_faults_through,
+    _blames_the_agent,
+    _closes_twice,
+)
+_SCORING = (_gold_solves, _nothing_pays)

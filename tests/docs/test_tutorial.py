@@ -1,0 +1,77 @@
+"""docs/own-environment.md, followed literally in an empty folder, with the package as a wheel outside of the sources."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from following import Step, follow, steps
+
+ROOT = Path(__file__).parents[2]
+DOCUMENT = (ROOT / "docs" / "own-environment.md").read_text()
+PLAIN, _, REST = DOCUMENT.partition("## An image, and a service in it")
+DOCKER = REST.partition("## Worlds that differ by task")[0]
+
+pytestmark = pytest.mark.slow
+Follow = Callable[[list[Step]], None]
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
+    """The environment of a user with only the package installed, and its dependencies."""
+    folder = tmp_path_factory.mktemp("installed")
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    built = subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(folder), str(ROOT)], capture_output=True, text=True)
+    if "No matching distribution" in built.stderr:
+        pytest.skip("pip cannot fetch what builds the wheel")
+    assert built.returncode == 0, built.stderr
+    (wheel,) = folder.glob("*.whl")
+    subprocess.run([*pip, "install", "--no-deps", "--target", str(folder / "site"), str(wheel)], check=True)
+    paths = [str(folder / "site" / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
+    kept = {name: os.environ[name] for name in ("HOME", "LANG", "INTERCODE_CACHE") if name in os.environ}
+    return {**kept, "PATH": ":".join(paths), "PYTHONPATH": str(folder / "site"), "COLUMNS": "120"}
+
+
+@pytest.fixture
+def following(tmp_path: Path, installed: Mapping[str, str]) -> Follow:
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed")
+
+    def all_of(found: list[Step]) -> None:
+        for step in found:
+            if not step.text.startswith("pip install"):
+                follow(step, tmp_path, installed)
+
+    return all_of
+
+
+def test_the_package_is_not_the_one_of_the_sources(following: Follow, tmp_path: Path) -> None:
+    where = "import intercode, pathlib; print(pathlib.Path(intercode.__file__).parents[1].name)"
+    following([Step(None, f'python -c "{where}"', "site")])
+
+
+def test_a_new_user_gets_what_the_tutorial_prints(following: Follow, tmp_path: Path) -> None:
+    following(steps(PLAIN))
+    assert {"tasks.jsonl", "setup.sh", "garden.py", "test_garden.py"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_so_does_one_with_docker(following: Follow, tmp_path: Path) -> None:
+    if shutil.which("docker") is None or subprocess.run(["docker", "version"], capture_output=True).returncode:
+        pytest.skip("docker is not installed, or its daemon does not answer")
+    if shutil.which("mmdebstrap") is None:
+        pytest.skip("mmdebstrap is not installed, and the base image is made by it")
+    following(steps(DOCKER))
+    assert {"image", "till.jsonl", "till.py"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_what_is_printed_otherwise_is_noticed(following: Follow) -> None:
+    following(steps("```console\n$ echo one two; seq 9\none … 9\n```"))
+    with pytest.raises(AssertionError, match="three"):
+        following(steps("```console\n$ echo three\none\n```"))
+    with pytest.raises(AssertionError, match="exit 3"):
+        following(steps("```console\n$ exit 3\n```"))
