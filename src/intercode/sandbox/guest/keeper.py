@@ -20,21 +20,21 @@ from .networks import Networks
 
 
 class Keeper:
-    def __init__(self, control: socket.socket) -> None:
-        self._control = control
-        self._config, self._filter, fds = wire.receive_with_fds(control, 1 << 20)
-        self._config["export"] = fds[0] if fds else None
+    def __init__(self, control: socket.socket, config: dict[str, Any], filter_program: bytes) -> None:
+        self._control, self._config, self._filter = control, config, filter_program
         self._networks = Networks()
         self._cells: dict[int, tuple[int, int]] = {}
         self._kind: type[Cell] = Cell
         rooms.prepare(rooms.Plan(*self._config["plan"]))
 
-    def serve(self) -> None:
+    def learn(self) -> None:
         if self._config["persistent"]:
             if self._config["program"] == "python":
                 self._take_python()
             rehearsal.rehearse(self._config, self._kind)
         _forget_imports()
+
+    def serve(self) -> None:
         while True:
             try:
                 head, _, fds = wire.receive_with_fds(self._control, 0)
@@ -112,4 +112,8 @@ def _forget_imports() -> None:
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Keeper(socket.socket(fileno=0)).serve()
+    control = socket.socket(fileno=0)
+    config, filter_program, fds = wire.receive_with_fds(control, 1 << 20)
+    keeper = Keeper(control, {**config, "export": fds[0] if fds else None}, filter_program)
+    keeper.learn()
+    keeper.serve()

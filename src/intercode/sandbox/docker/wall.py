@@ -1,0 +1,126 @@
+"""DockerWall: a container as the wall around a worker's episodes, with the same keeper and cells in it as behind bubblewrap.
+
+    DockerWall ── docker run, attached ── daemon ── container of any image
+        └── Unix socket, mounted into it ═══════════ keeper, pid 1 in there          guest/container.py, keeper.py
+                                                       └ cell, one per episode: an overlay above the image
+
+The container has CAP_SYS_ADMIN for as long as the keeper builds its rooms; no process of the agent's is ever in the user
+namespace where that counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Self
+
+from intercode.errors import IntercodeError, SandboxDied, SandboxError, SandboxUnavailable
+from intercode.sandbox.docker.container import Spec, command, new_name, no_shell
+from intercode.sandbox.docker.daemon import docker, fault
+from intercode.sandbox.docker.pool import Pool
+from intercode.sandbox.guest import wire
+from intercode.sandbox.wall import Wall
+
+_LINE = "/dev/.intercode-line"
+_START, _END = 60.0, 10.0
+"""Seconds that a container may take to start, and to end."""
+_SANDBOXES = 4
+"""The sandboxes in one wall, copies among them, that may use all of their limits at once."""
+_RIGHTS = ("SYS_ADMIN", "SETFCAP")
+_UNCONFINED = ("--security-opt", "seccomp=unconfined", "--security-opt", "apparmor=unconfined")
+
+
+class NoRooms(SandboxError):
+    """This container cannot be made into a wall with rooms."""
+
+
+class DockerWall(Wall):
+    """Starts at once, and waits until the line stands; `ready` waits for the keeper. Closed, it leaves `pool`."""
+
+    pool: Pool[DockerWall] | None = None
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec, self.name, self.cwd, self._stands = spec, new_name(), spec.image.folder, False
+        super().__init__(spec.program)
+
+    def ready(self) -> Self:
+        """Raises `UsageError` for an image without a shell, and `NoRooms`; then the container is gone."""
+        try:
+            plan = (2, (), (), self.spec.limits.disk, True)
+            self._introduce(plan, self.spec.limits, self.spec.session, dict(self.spec.environment))
+            self._control.settimeout(_START)
+            head, _ = wire.receive(self._control, 0)
+            self._control.settimeout(None)
+        except (OSError, EOFError, wire.WireError):
+            raise self._broken() from None
+        if not head.get("ready"):
+            self.close()
+            raise NoRooms(head["failed"]) if "failed" in head else no_shell(self.spec)
+        self._stands = True
+        return self
+
+    @property
+    def alive(self) -> bool:
+        """The line is silent; only its end can be heard."""
+        ready = select.poll()
+        ready.register(self._control, select.POLLIN)
+        return not ready.poll(0)
+
+    def close(self) -> None:
+        super().close()
+        pool, self.pool = self.pool, None
+        if pool and os.getpid() == self._pid:
+            pool.leave()
+
+    def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+        with tempfile.TemporaryDirectory(prefix="intercode-line-") as folder, socket.socket(socket.AF_UNIX) as door:
+            path = Path(folder) / "line"
+            door.bind(str(path))
+            path.chmod(0o666)  # the folder is closed to others
+            door.listen(1)
+            line = ("--mount", f"type=bind,source={path},target={_LINE}")
+            argv = command(self.spec, self.name, "container", (*line, *_UNCONFINED), more_rights=_RIGHTS, sandboxes=_SANDBOXES)
+            nothing = subprocess.DEVNULL
+            process = subprocess.Popen(
+                argv, stdin=nothing, stdout=nothing, stderr=self._errors, cwd="/", start_new_session=True
+            )
+            return self._accept(door, process), process
+
+    def _accept(self, door: socket.socket, process: subprocess.Popen[bytes]) -> socket.socket:
+        end, ready = os.pidfd_open(process.pid), select.poll()
+        try:
+            for each in (end, door.fileno()):
+                ready.register(each, select.POLLIN)
+            heard = dict(ready.poll(_START * 1000))
+        finally:
+            os.close(end)
+        if door.fileno() in heard:
+            return door.accept()[0]
+        self._process = process
+        if not heard:
+            self._kill()
+        process.wait()
+        raise self._stillborn()
+
+    def _kill(self) -> None:
+        with contextlib.suppress(SandboxError):
+            docker("rm", "--force", self.name)
+        self._process.kill()
+
+    def _broken(self) -> SandboxUnavailable | SandboxDied:
+        self._control.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=_END)
+        if not self._stands:
+            raise self._stillborn()
+        return SandboxDied(f"the container {self.name} ended")
+
+    def _stillborn(self) -> IntercodeError:
+        found = fault(self.last_words(), self.spec.image.name)
+        self._errors.close()
+        return NoRooms(str(found)) if type(found) is SandboxError else found
