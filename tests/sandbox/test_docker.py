@@ -26,7 +26,8 @@ from intercode.sandbox.build import with_script
 from intercode.sandbox.docker import leftovers
 from intercode.sandbox.docker.images import DockerImage, make_image
 from intercode.sandbox.docker.lone import LoneSandbox
-from intercode.sandbox.docker.sandbox import DockerSandbox
+from intercode.sandbox.docker.sandbox import DockerSandbox, open_sandbox
+from intercode.sandbox.docker.wall import NoRooms
 
 pytestmark = pytest.mark.slow
 
@@ -104,13 +105,16 @@ def test_an_image_without_a_shell_is_the_callers_fault(kind: Kind) -> None:
 
 def test_a_dockerfile_is_built_once_with_its_log_shown(image: DockerImage, tmp_path: Path) -> None:
     recipe = tmp_path / "Dockerfile"
-    recipe.write_text(f"FROM {image.name}\nENV GREETING='from the image'\nCOPY note /srv/note\nRUN echo built > /srv/built\n")
+    recipe.write_text(
+        f"FROM {image.name}\nENV GREETING='from the image'\nWORKDIR /srv\nCOPY note /srv/note\nRUN echo built > /srv/built\n"
+        'USER 1000\nENTRYPOINT ["false"]\n'
+    )
     (tmp_path / "note").write_text(f"{time.time()}\n")
     said: list[str] = []
     made = make_image(str(recipe), progress=said.append)
     assert any("RUN echo built" in line for line in said)
     with DockerSandbox(made) as sandbox:
-        assert sandbox.exec('cat /srv/built; echo "$GREETING"').output == "built\nfrom the image\n"
+        assert sandbox.exec('cat built; echo "$GREETING"; id -u').output == "built\nfrom the image\n0\n"
     again: list[str] = []
     assert make_image(str(tmp_path), progress=again.append) == made
     assert again == []
@@ -168,14 +172,33 @@ def test_a_daemon_that_is_down_is_named_with_its_mend(kind: Kind, image: DockerI
         assert sandbox.exec("echo alive").output == "alive\n"
 
 
+MEEK = """#!/usr/bin/python3
+import json, os, sys
+if "create" in sys.argv:
+    path = sys.argv[sys.argv.index("--bundle") + 1] + "/config.json"
+    found = json.load(open(path))
+    rights = found["process"]["capabilities"]
+    for kind in rights:
+        rights[kind] = [each for each in rights[kind] if each != "CAP_SYS_ADMIN"]
+    json.dump(found, open(path, "w"))
+os.execvp("runc", ["runc", *sys.argv[1:]])
+"""
+"""An OCI runtime that never grants CAP_SYS_ADMIN."""
+
+
 @pytest.fixture
 def small_daemon() -> Iterator[str]:
-    """A second daemon, with a disk of 16 MiB and a network of its own (it would take the other's bridge away); its address."""
+    """A second daemon's address: with a disk of 16 MiB, `meek`, and a network of its own, as it would take the other's
+    bridge away."""
     docker_images.require_docker()
     if os.getuid() != 0 or shutil.which("dockerd") is None:
         pytest.skip("a daemon with a small disk needs root and dockerd")
     with tempfile.TemporaryDirectory(prefix="intercode-dockerd-") as folder:
         options = f"--data-root {folder}/data --exec-root {folder}/run --pidfile {folder}/pid --host unix://{folder}/socket"
+        meek = Path(folder) / "meek"
+        meek.write_text(MEEK)
+        meek.chmod(0o755)
+        options += f" --add-runtime meek={meek}"
         script = f"mkdir {folder}/data && mount -t tmpfs -o size=16m tmpfs {folder}/data && exec dockerd {options}"
         command = ["unshare", "--mount", "--net", "sh", "-c", f"{script} --bridge none --iptables=false"]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as daemon:
@@ -194,6 +217,18 @@ def test_a_full_disk_is_said_as_such(small_daemon: str, tmp_path: Path, monkeypa
         make_image(str(tmp_path), progress=lambda line: None)
     (tmp_path / "large").write_bytes(b"small")
     make_image(str(tmp_path), progress=lambda line: None)
+
+
+def test_where_no_rooms_can_be_built_containers_are_replaced(small_daemon: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", small_daemon)
+    image = replace(make_image(docker_images.busybox()), runtime="meek")
+    with pytest.raises(NoRooms, match="Operation not permitted"):
+        DockerSandbox(image)
+    with open_sandbox(image, session="persistent", limits=None, environment=None) as sandbox:
+        assert isinstance(sandbox, LoneSandbox)
+        sandbox.exec("echo x > /tmp/x")
+        sandbox.reset()
+        assert sandbox.exec("ls /tmp; echo alive").output == "alive\n"
 
 
 @both

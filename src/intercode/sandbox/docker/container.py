@@ -157,7 +157,7 @@ def command(
 def _config(spec: Spec) -> dict[str, Any]:
     limits = spec.limits
     return {
-        "cwd": "/",
+        "cwd": spec.image.cwd,
         "env": dict(spec.environment),
         "persistent": spec.session == "persistent",
         "memory": limits.memory,

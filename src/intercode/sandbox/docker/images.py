@@ -34,13 +34,13 @@ _LOG = 15
 @dataclass(frozen=True)
 class DockerImage:
     """`id` is docker's, `name` the user's, `digest` names the content that went in, `environment` are the image's own
-    variables, `folder` is where it has its sessions begin (WORKDIR); the rest is how its containers run."""
+    variables, `cwd` is where sessions begin; the rest is how its containers run."""
 
     id: str
     name: str
     digest: str
     environment: tuple[tuple[str, str], ...]
-    folder: str = "/"
+    cwd: str = "/"
     network: str = "none"
     runtime: str | None = None
     cpus: float | None = 1.0

@@ -45,7 +45,7 @@ class DockerWall(Wall):
     pool: Pool[DockerWall] | None = None
 
     def __init__(self, spec: Spec) -> None:
-        self.spec, self.name, self.cwd, self._stands = spec, new_name(), spec.image.folder, False
+        self.spec, self.name, self.cwd, self._stands = spec, new_name(), spec.image.cwd, False
         super().__init__(spec.program)
 
     def ready(self) -> Self:
