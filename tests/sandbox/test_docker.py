@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -261,6 +262,29 @@ def test_too_much_memory_and_too_many_processes_end_what_used_them(sandbox: Dock
     assert "limit of 40 processes exceeded" in sandbox.exec("for i in {1..60}; do sleep 60 & done; wait", timeout=9).output
     sandbox.exec("true")
     assert sandbox.exec("echo alive").output == "alive\n"
+
+
+SWITCH = "echo theirs > /proc/sys/kernel/domainname && cat /proc/sys/kernel/domainname"
+ROOMS = {"/", "/layers/0/tree", "/merged/tree", "/guest", "/proc", "/dev"}
+LOCK = "chown 33 /etc/group; su nobody -s /bin/sh -c 'id -u'; grep CapEff /proc/self/status; cat /proc/net/dev | grep -c :"
+
+
+def test_the_right_to_mount_is_left_behind_with_the_daemons_namespaces(image: DockerImage) -> None:
+    open_paths = ["--security-opt", "systempaths=unconfined", "--cap-drop", "ALL", "--network", "none"]
+    assert docker("run", "--rm", *open_paths, image.id, "sh", "-c", SWITCH) == "theirs", "else root has the switches"
+    with DockerSandbox(image) as sandbox:
+        found = json.loads(docker("inspect", sandbox.container))[0]
+        keeper = f"/proc/{found['State']['Pid']}"
+        assert os.readlink(f"{keeper}/ns/user") != os.readlink("/proc/self/ns/user")
+        mounted = {line.split()[4] for line in Path(f"{keeper}/mountinfo").read_text().splitlines()}
+        assert {path for path in mounted if not path.startswith("/dev/")} == ROOMS
+        assert sandbox.exec(SWITCH).exit_code == 1
+        assert sandbox.exec("mount -t tmpfs x /mnt || unshare -r true || mknod /tmp/disk b 8 0").exit_code != 0
+        assert sandbox.exec(LOCK).output == "65534\nCapEff:\t00000000000004fb\n1\n"
+    bounds = found["HostConfig"]
+    assert (bounds["NetworkMode"], bounds["Privileged"], bounds["PortBindings"]) == ("none", False, {})
+    assert bounds["Memory"] == bounds["MemorySwap"] > 0
+    assert bounds["PidsLimit"] > 0
 
 
 HOSTILE = attacks.EXHAUSTION + attacks.KERNEL + attacks.SHELL + attacks.GUEST + attacks.LEFT
