@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from intercode.errors import DataError, UsageError
 from intercode.sandbox import cache, template
 from intercode.sandbox.base import MIB, Limits, Sandbox, Session
-from intercode.sandbox.local import LocalSandbox
+from intercode.sandbox.local import CellSandbox, LocalSandbox
 from intercode.sandbox.template import Template
 from intercode.sandbox.wall import Bubblewrap
 
@@ -45,6 +45,15 @@ def open_sandbox(start: Start, *, session: Session, limits: Limits | None, envir
     from intercode.sandbox.docker import sandbox
 
     return sandbox.open_sandbox(start, session=session, limits=limits, environment=environment)
+
+
+def open_interpreter(start: Start, *, limits: Limits | None, environment: Mapping[str, str] | None) -> CellSandbox:
+    """A sandbox whose session is a Python interpreter."""
+    if isinstance(start, Template):
+        return LocalSandbox(start, limits=limits, environment=environment, program="python")
+    from intercode.sandbox.docker.sandbox import DockerSandbox
+
+    return DockerSandbox(start, limits=limits, environment=environment, program="python")
 
 
 def make_template(*, image: str | None = None, tree: Path | None = None, setup: Path | None = None) -> Template:

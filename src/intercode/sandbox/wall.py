@@ -32,7 +32,7 @@ from typing import IO, Any
 from intercode.errors import SandboxDied, SandboxUnavailable, UsageError
 from intercode.sandbox import seccomp
 from intercode.sandbox.base import Limits, Program, Session
-from intercode.sandbox.cache import guest_folder
+from intercode.sandbox.cache import GUEST, guest_folder
 from intercode.sandbox.guest import wire
 from intercode.sandbox.identity import identity
 from intercode.sandbox.template import Template
@@ -148,6 +148,7 @@ class Wall(ABC):
             "persistent": session == "persistent",
             "program": self.program,
             "lent": "/usr" in plan[1],
+            "texts": _texts() if self.program == "python" else [],
             "memory": limits.memory,
             "processes": limits.processes,
             "output": limits.output,
@@ -192,6 +193,13 @@ class Wall(ABC):
         if words:
             return SandboxUnavailable(f"the sandbox could not start: {words}; run `intercode doctor`")
         return SandboxDied(f"the sandbox's wall ended (status {self._process.returncode})")
+
+
+def _texts() -> list[tuple[str, str]]:
+    """What an image's own python3 is sent to become a session."""
+    from intercode.sandbox.guest.start import MODULES  # and with it all that an interpreter needs
+
+    return [(name, GUEST.joinpath(name + ".py").read_text()) for name in MODULES]
 
 
 class Bubblewrap(Wall):

@@ -13,7 +13,6 @@ from intercode.sandbox.wall import guest_python
 
 PLACE = "/dev/.intercode"
 """Where it is in a container: below a folder that `diff` and most tasks leave out."""
-_GUEST = Path(__file__).parents[1] / "guest"
 _MAKER = Path(__file__).with_name("bundling.py")
 
 
@@ -32,13 +31,13 @@ def bundle() -> Path:
 def _bundle(home: Path) -> Path:
     python, _ = guest_python()
     state = hashlib.sha256(python.encode() + _MAKER.read_bytes() + Path(anchor.__file__).read_bytes())
-    for path in (Path(python).resolve(), *sorted(_GUEST.glob("*.py"))):
+    for path in (Path(python).resolve(), *sorted(cache.GUEST.glob("*.py"))):
         state.update(path.read_bytes())
     return cache.folder("bundles", state.hexdigest()[:24], lambda made: _make(made, python))
 
 
 def _make(made: Path, python: str) -> None:
-    command = [python, "-I", "-S", "-B", str(_MAKER), str(made), str(_GUEST)]
+    command = [python, "-I", "-S", "-B", str(_MAKER), str(made), str(cache.GUEST)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SandboxUnavailable(f"{python} cannot be bundled for containers: {done.stderr.strip()[-300:]}")

@@ -50,7 +50,7 @@ def main(target: str, guest: str) -> None:
 
 def _modules(folder: str) -> dict[str, str]:
     """The files of all modules, by name, that an interpreter with nothing else in it has imported for the guest."""
-    command = [sys.executable, "-I", "-S", "-B", "-c", _LIST, folder, *_BUILT_ON, "guest.container"]
+    command = [sys.executable, "-I", "-S", "-B", "-c", _LIST, folder, *_BUILT_ON, "guest.container", "guest.pycell"]
     listed: dict[str, str] = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
     return listed
 

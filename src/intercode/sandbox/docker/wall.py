@@ -60,7 +60,7 @@ class DockerWall(Wall):
             raise self._broken() from None
         if not head.get("ready"):
             self.close()
-            raise NoRooms(head["failed"]) if "failed" in head else no_shell(self.spec)
+            raise _no_rooms(head["failed"]) if "failed" in head else no_shell(self.spec)
         self._stands = True
         return self
 
@@ -123,4 +123,8 @@ class DockerWall(Wall):
     def _stillborn(self) -> IntercodeError:
         found = fault(self.last_words(), self.spec.image.name)
         self._errors.close()
-        return NoRooms(str(found)) if type(found) is SandboxError else found
+        return _no_rooms(str(found)) if type(found) is SandboxError else found
+
+
+def _no_rooms(why: str) -> NoRooms:
+    return NoRooms(f"containers here cannot be erased from within: {why}; for Python, use --sandbox local")

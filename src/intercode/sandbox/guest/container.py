@@ -18,6 +18,7 @@ import stat
 from typing import Any
 
 from . import keeper, kernel, lone, rooms, wire
+from .cell import Cell
 from .shell import Job
 
 LINE = "/dev/.intercode-line"
@@ -40,7 +41,7 @@ def main() -> None:
         wire.send(line, {"shell": False})
         return
     try:
-        made = _settle(line, config, filter_program)
+        made = _settle(line, *keeper.equip(config), filter_program)
     except OSError as error:
         wire.send(line, {"failed": str(error)})
         return
@@ -48,12 +49,12 @@ def main() -> None:
     made.serve()
 
 
-def _settle(line: socket.socket, config: dict[str, Any], filter_program: bytes) -> keeper.Keeper:
+def _settle(line: socket.socket, config: dict[str, Any], kind: type[Cell], filter_program: bytes) -> keeper.Keeper:
     _build()
     _emigrate()
-    made = keeper.Keeper(line, config, filter_program)
-    agents, Job.bash = Job.bash, _LENT_BASH  # it rehearses outside of the cells, where there is no other
-    made.learn()
+    made = keeper.Keeper(line, config, kind, filter_program)
+    agents, Job.bash = Job.bash, _LENT_BASH  # outside of the cells there is no other, and no python3
+    made.learn(Cell)
     Job.bash = agents
     return made
 
