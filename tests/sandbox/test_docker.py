@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -21,14 +19,13 @@ import pytest
 
 from intercode.doctor import clean
 from intercode.envs.ground import Ground, Place
-from intercode.errors import DataError, SandboxDied, SandboxError, SandboxUnavailable, UsageError
+from intercode.errors import DataError, SandboxDied, SandboxUnavailable, UsageError
 from intercode.sandbox.base import MIB, Limits
 from intercode.sandbox.build import with_script
 from intercode.sandbox.docker import leftovers
 from intercode.sandbox.docker.images import DockerImage, make_image
 from intercode.sandbox.docker.lone import LoneSandbox
-from intercode.sandbox.docker.sandbox import DockerSandbox, open_sandbox
-from intercode.sandbox.docker.wall import NoRooms
+from intercode.sandbox.docker.sandbox import DockerSandbox
 
 pytestmark = pytest.mark.slow
 
@@ -171,65 +168,6 @@ def test_a_daemon_that_is_down_is_named_with_its_mend(kind: Kind, image: DockerI
                 use()
         monkeypatch.delenv("DOCKER_HOST")
         assert sandbox.exec("echo alive").output == "alive\n"
-
-
-MEEK = """#!/usr/bin/python3
-import json, os, sys
-if "create" in sys.argv:
-    path = sys.argv[sys.argv.index("--bundle") + 1] + "/config.json"
-    found = json.load(open(path))
-    rights = found["process"]["capabilities"]
-    for kind in rights:
-        rights[kind] = [each for each in rights[kind] if each != "CAP_SYS_ADMIN"]
-    json.dump(found, open(path, "w"))
-os.execvp("runc", ["runc", *sys.argv[1:]])
-"""
-"""An OCI runtime that never grants CAP_SYS_ADMIN."""
-
-
-@pytest.fixture
-def small_daemon() -> Iterator[str]:
-    """A second daemon's address: with a disk of 16 MiB, `meek`, and a network of its own, as it would take the other's
-    bridge away."""
-    docker_images.require_docker()
-    if os.getuid() != 0 or shutil.which("dockerd") is None:
-        pytest.skip("a daemon with a small disk needs root and dockerd")
-    with tempfile.TemporaryDirectory(prefix="intercode-dockerd-") as folder:
-        options = f"--data-root {folder}/data --exec-root {folder}/run --pidfile {folder}/pid --host unix://{folder}/socket"
-        meek = Path(folder) / "meek"
-        meek.write_text(MEEK)
-        meek.chmod(0o755)
-        options += f" --add-runtime meek={meek}"
-        script = f"mkdir {folder}/data && mount -t tmpfs -o size=16m tmpfs {folder}/data && exec dockerd {options}"
-        command = ["unshare", "--mount", "--net", "sh", "-c", f"{script} --bridge none --iptables=false"]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as daemon:
-            address = f"unix://{folder}/socket"
-            asking = ["docker", "--host", address, "version"]
-            assert until(lambda: subprocess.run(asking, capture_output=True, check=False).returncode == 0)
-            yield address
-            daemon.terminate()
-
-
-def test_a_full_disk_is_said_as_such(small_daemon: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DOCKER_HOST", small_daemon)
-    (tmp_path / "Dockerfile").write_text("FROM scratch\nCOPY large /large\n")
-    (tmp_path / "large").write_bytes(os.urandom(24 * MIB))
-    with pytest.raises(SandboxError, match="docker's disk is full; free some space"):
-        make_image(str(tmp_path), progress=lambda line: None)
-    (tmp_path / "large").write_bytes(b"small")
-    make_image(str(tmp_path), progress=lambda line: None)
-
-
-def test_where_no_rooms_can_be_built_containers_are_replaced(small_daemon: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DOCKER_HOST", small_daemon)
-    image = replace(make_image(docker_images.busybox()), runtime="meek")
-    with pytest.raises(NoRooms, match="Operation not permitted"):
-        DockerSandbox(image)
-    with open_sandbox(image, session="persistent", limits=None, environment=None) as sandbox:
-        assert isinstance(sandbox, LoneSandbox)
-        sandbox.exec("echo x > /tmp/x")
-        sandbox.reset()
-        assert sandbox.exec("ls /tmp; echo alive").output == "alive\n"
 
 
 @both
