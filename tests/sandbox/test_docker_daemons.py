@@ -108,6 +108,7 @@ def test_where_no_rooms_can_be_built_containers_are_replaced(small_daemon: str, 
         DockerSandbox(image)
     with open_sandbox(image, session="persistent", limits=None, environment=None) as sandbox:
         assert isinstance(sandbox, LoneSandbox)
+        assert sandbox.about == {"containers": "replaced, not erased"}, "which the run says"
         sandbox.exec("echo x > /tmp/x")
         sandbox.reset()
         assert sandbox.exec("ls /tmp; echo alive").output == "alive\n"

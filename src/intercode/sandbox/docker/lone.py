@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from intercode.errors import ForkError, SandboxDied
 from intercode.sandbox.base import Limits, Session
@@ -36,6 +36,7 @@ class LoneSandbox(GuestSandbox):
     Connections to programs inside (`connect`) are not offered.
     """
 
+    about: ClassVar[Mapping[str, str]] = {"containers": "replaced, not erased"}
     _box: Container
     _gone: bool
     _deeds: list[_Deed]

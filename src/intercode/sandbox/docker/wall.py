@@ -26,6 +26,7 @@ from intercode.sandbox.docker.pool import Pool
 from intercode.sandbox.guest import wire
 from intercode.sandbox.wall import Wall
 
+Cell = tuple[int, socket.socket]
 _LINE = "/dev/.intercode-line"
 _START, _END = 60.0, 10.0
 """Seconds that a container may take to start, and to end."""
@@ -40,9 +41,10 @@ class NoRooms(SandboxError):
 
 
 class DockerWall(Wall):
-    """Starts at once, and waits until the line stands; `ready` waits for the keeper. Closed, it leaves `pool`."""
+    """Starts at once, and waits until the line stands; `ready` waits for the first cell. Closed, it leaves `pool`."""
 
     pool: Pool[DockerWall] | None = None
+    _first: Cell | None = None
 
     def __init__(self, spec: Spec) -> None:
         self.spec, self.name, self.cwd, self._stands = spec, new_name(), spec.image.cwd, False
@@ -62,7 +64,17 @@ class DockerWall(Wall):
             self.close()
             raise _no_rooms(head["failed"]) if "failed" in head else no_shell(self.spec)
         self._stands = True
+        try:
+            self._first = super().cell()
+        except SandboxUnavailable as error:
+            self.close()
+            raise _no_rooms(str(error)) from None
         return self
+
+    def cell(self, *, cwd: str | None = None, replaces: int | None = None, upper: int | None = None) -> Cell:
+        """The one that was made ahead, or a new one in place of another."""
+        first, self._first = self._first, None
+        return first or super().cell(cwd=cwd, replaces=replaces, upper=upper)
 
     @property
     def alive(self) -> bool:
@@ -72,6 +84,8 @@ class DockerWall(Wall):
         return not ready.poll(0)
 
     def close(self) -> None:
+        if self._first:
+            self._first[1].close()
         super().close()
         pool, self.pool = self.pool, None
         if pool and os.getpid() == self._pid:
@@ -114,8 +128,10 @@ class DockerWall(Wall):
 
     def _broken(self) -> SandboxUnavailable | SandboxDied:
         self._control.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        try:
             self._process.wait(timeout=_END)
+        except subprocess.TimeoutExpired:
+            self._kill()
         if not self._stands:
             raise self._stillborn()
         return SandboxDied(f"the container {self.name} ended")
