@@ -245,6 +245,15 @@ def test_what_fails_behind_the_local_wall_fails_here(small: DockerSandbox, attac
     assert small.diff() == {}
 
 
+def test_that_no_shell_survives_is_announced_until_the_reset(small: DockerSandbox) -> None:
+    small.reset()
+    assert small.exec("rm -rf --no-preserve-root /* 2> /dev/null; exit", timeout=8).session_lost
+    assert small.exec("echo honest").session_lost
+    small.reset()
+    assert small.exec("echo honest").output == "honest\n"
+    assert small.diff() == {}
+
+
 # -- ends --------------------------------------------------------------------------------------------------------------
 
 
