@@ -21,7 +21,7 @@ from typing import Self
 
 from intercode.errors import IntercodeError, SandboxDied, SandboxError, SandboxUnavailable
 from intercode.sandbox.docker.container import Spec, command, new_name, no_shell
-from intercode.sandbox.docker.daemon import docker, fault
+from intercode.sandbox.docker.daemon import docker, fault, machine_fault
 from intercode.sandbox.docker.pool import Pool
 from intercode.sandbox.guest import wire
 from intercode.sandbox.wall import Wall
@@ -137,9 +137,10 @@ class DockerWall(Wall):
         return SandboxDied(f"the container {self.name} ended")
 
     def _stillborn(self) -> IntercodeError:
-        found = fault(self.last_words(), self.spec.image.name)
+        words = self.last_words()
         self._errors.close()
-        return _no_rooms(str(found)) if type(found) is SandboxError else found
+        found = fault(words, self.spec.image.name)
+        return _no_rooms(str(found)) if type(found) is SandboxError and not machine_fault(words) else found
 
 
 def _no_rooms(why: str) -> NoRooms:
