@@ -1,7 +1,7 @@
 """The keeper as the first process of a container, which it first makes into a wall with rooms, as bubblewrap does on the host.
 
     the image, less what is mounted on it ──► /layers/0/tree   ┐
-    its hosts, hostname and resolv.conf   ──► /layers/1/tree   │  the new root: the keeper's whole world,
+    its hosts and hostname                ──► /layers/1/tree   │  the new root: the keeper's whole world,
     the bundle                            ──► /guest           │  and what its cells are made of
     devices that harm nobody, a new /proc ──► /dev, /proc      ┘
 
@@ -28,7 +28,7 @@ _BUNDLE = "/dev/.intercode"
 _NODES = ("null", "zero", "full", "random", "urandom", "tty")
 _LINKS = {"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
 _LENT_BASH = ("/guest/loader", "--library-path", "/guest/lib", "--argv0", "bash", "/guest/shell")
-_NETWORK_FILES = ("etc/hosts", "etc/hostname", "etc/resolv.conf")
+_NETWORK_FILES = ("etc/hosts", "etc/hostname")
 _SPACES = kernel.NEWUSER | kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS
 
 
