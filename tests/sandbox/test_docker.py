@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -282,6 +283,18 @@ def test_a_killed_process_leaves_nothing_and_others_containers_stay(image: Docke
         assert docker("inspect", "--format", "{{.State.Running}}", foreign) == "true"
     finally:
         docker("rm", "--force", foreign)
+
+
+def test_the_folder_of_a_line_whose_process_was_killed_is_removed_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docker_images.require_docker()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name, age in {"intercode-line-old": 3600, "intercode-line-new": 0, "other": 3600}.items():
+        (tmp_path / name).mkdir()
+        os.utime(tmp_path / name, (time.time() - age,) * 2)
+    leftovers.clear()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["intercode-line-new", "other"]
 
 
 def test_a_forked_child_lets_go_and_may_not_use_the_parents_sandbox(sandbox: DockerSandbox | LoneSandbox) -> None:

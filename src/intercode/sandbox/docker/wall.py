@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Self
 
 from intercode.errors import IntercodeError, SandboxDied, SandboxError, SandboxUnavailable
+from intercode.sandbox.docker import leftovers
 from intercode.sandbox.docker.container import Spec, command, new_name, no_shell
 from intercode.sandbox.docker.daemon import docker, fault, machine_fault
 from intercode.sandbox.docker.pool import Pool
@@ -92,7 +93,7 @@ class DockerWall(Wall):
             pool.leave()
 
     def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
-        with tempfile.TemporaryDirectory(prefix="intercode-line-") as folder, socket.socket(socket.AF_UNIX) as door:
+        with tempfile.TemporaryDirectory(prefix=leftovers.LINES) as folder, socket.socket(socket.AF_UNIX) as door:
             path = Path(folder) / "line"
             door.bind(str(path))
             path.chmod(0o666)  # the folder is closed to others
