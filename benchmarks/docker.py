@@ -21,15 +21,20 @@ from statistics import median
 from measuring.clock import timed
 from measuring.rows import Row, absent, command, finish
 
+from intercode.agents import gold
+from intercode.env import Setting
+from intercode.envs import prepare
 from intercode.errors import SandboxUnavailable
+from intercode.runner.run import evaluate
 from intercode.sandbox.base import Sandbox
 from intercode.sandbox.docker.daemon import docker
 from intercode.sandbox.docker.images import DockerImage, make_image
+from intercode.sandbox.docker.lone import LoneSandbox
 from intercode.sandbox.docker.sandbox import DockerSandbox
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import base
 
-IMAGE = "intercode-bench:base"
+IMAGE = "intercode-bench:procps"
 STEP, TOUCH = "ls /", "echo x > /tmp/x"
 
 
@@ -50,7 +55,8 @@ def acquire(make: Callable[[], Sandbox]) -> float:
 
 def warm(sandbox: DockerSandbox) -> None:
     """Wait until its pool has a fresh container."""
-    with sandbox._pool.borrowed():
+    assert sandbox.wall.pool
+    with sandbox.wall.pool.borrowed():
         pass
 
 
@@ -60,11 +66,9 @@ def from_warm_pool(here: DockerSandbox, image: DockerImage) -> float:
 
 
 def replaced(sandbox: Sandbox) -> float:
-    """A reset after something was written and scored, from a warm pool."""
+    """A reset after something was written and scored."""
     sandbox.exec(TOUCH)
     sandbox.diff()
-    if isinstance(sandbox, DockerSandbox):
-        warm(sandbox)
     return timed(sandbox.reset)
 
 
@@ -81,10 +85,11 @@ def start(image: DockerImage) -> None:
 def measure(image: DockerImage, runs: int) -> Iterator[Row]:
     with ExitStack() as stack:
         here = stack.enter_context(DockerSandbox(image))
+        lone = stack.enter_context(LoneSandbox(image))
         local = stack.enter_context(LocalSandbox(base(None)))
         steps: list[Callable[[], float]] = [
             lambda: timed(lambda: here.exec(STEP)),
-            lambda: timed(lambda: execute(here.container)),
+            lambda: timed(lambda: execute(lone.container)),
             lambda: timed(lambda: local.exec(STEP)),
         ]
         ours, theirs, beside = in_turn(runs, *steps)
@@ -101,23 +106,35 @@ def measure(image: DockerImage, runs: int) -> Iterator[Row]:
         yield Row("a fresh sandbox: docker backend (warm pool), docker run", ours, theirs)
         yield Row("a fresh sandbox: docker backend (warm pool), local backend", ours, beside)
         ours, theirs = in_turn(few, lambda: replaced(here), lambda: replaced(local))
-        yield Row("reset after a change: docker backend (warm pool), local backend", ours, theirs)
+        yield Row("reset after a change: docker backend, local backend", ours, theirs)
         ours, theirs = in_turn(runs, lambda: renewed(here), lambda: renewed(local))
         yield Row("reset after a look: docker backend, local backend", ours, theirs)
-        here.exec(TOUCH)
-        local.exec(TOUCH)
+        for each in (here, lone, local):
+            each.exec(TOUCH)
         ours, theirs, beside = in_turn(
-            runs, lambda: timed(here.diff), lambda: timed(lambda: docker("diff", here.container)), lambda: timed(local.diff)
+            runs, lambda: timed(here.diff), lambda: timed(lambda: docker("diff", lone.container)), lambda: timed(local.diff)
         )
         yield Row("what has changed: docker backend (with contents), docker diff (names)", ours, theirs)
         yield Row("what has changed: docker backend, local backend", ours, beside)
+
+
+def throughput(image: str, rounds: int) -> Row:
+    """Seconds for each gold episode of the starter tasks, played several times by two workers; starting and ending is in it."""
+    here, local = prepare("bash", sandbox="docker", image=image), prepare("bash")
+    ours, theirs = in_turn(3, lambda: episode(here, rounds), lambda: episode(local, rounds))
+    return Row("a gold episode, 2 workers: docker backend, local backend", ours, theirs)
+
+
+def episode(setting: Setting, rounds: int) -> float:
+    tasks = list(setting.tasks) * rounds
+    return timed(lambda: evaluate(setting, gold, tasks=tasks, workers=2)) / len(tasks)
 
 
 def debian() -> str:
     if not docker("image", "ls", "--quiet", IMAGE):
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder) / "root.tar"
-            made = ["mmdebstrap", "--quiet", "--variant=minbase", "bookworm", str(root)]
+            made = ["mmdebstrap", "--quiet", "--variant=minbase", "--include=procps", "bookworm", str(root)]
             subprocess.run(made, check=True, stderr=subprocess.DEVNULL)
             docker("import", "--change", 'CMD ["bash"]', str(root), IMAGE, seconds=600)
     return IMAGE
@@ -129,7 +146,8 @@ def main() -> int:
     parser.add_argument("--image", help="a docker image or a Dockerfile")
     options = parser.parse_args()
     try:
-        rows = list(measure(make_image(options.image or debian()), options.runs))
+        image = options.image or debian()
+        rows = [*measure(make_image(image), options.runs), throughput(image, max(1, options.runs // 10))]
     except SandboxUnavailable as error:
         absent(options, why=str(error))
         return 0

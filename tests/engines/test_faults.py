@@ -99,7 +99,7 @@ def test_a_stopped_sqlite_is_told_by_forks_and_facts(
 def test_the_wall_itself_may_die(victim: tuple[Engine, int]) -> None:
     engine, pid = victim
     sandbox = engine._server.sandbox if engine.dialect == "mysql" else engine._sandbox  # type: ignore[attr-defined]
-    os.kill(sandbox._wall.wall._bwrap.pid, signal.SIGKILL)
+    os.kill(sandbox._wall.wall._process.pid, signal.SIGKILL)
     assert wait_until(lambda: not Path(f"/proc/{pid}").exists())
     with pytest.raises(SandboxDied):
         engine.run("SELECT 1", seconds=1)

@@ -64,7 +64,7 @@ def test_a_lost_grader_is_the_machines_fault_once_and_nobodys_after(env: Any) ->
 def test_an_agent_that_submits_at_once_is_not_blamed_for_a_wall_that_fell_before(env: Any) -> None:
     assert reward(env) == 1.0
     env.reset(options={"task": "double"})
-    os.kill(env._shop.agent._wall.wall._bwrap.pid, signal.SIGKILL)
+    os.kill(env._shop.agent._wall.wall._process.pid, signal.SIGKILL)
     assert env._shop.agent._ready.poll(10_000)
     with pytest.raises(SandboxDied, match="did not happen again"):
         env.step("submit")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,11 +19,13 @@ import docker_images
 import pytest
 
 from intercode.doctor import clean
-from intercode.errors import DataError, ForkError, SandboxDied, SandboxError, SandboxUnavailable, UsageError
+from intercode.envs.ground import Ground, Place
+from intercode.errors import DataError, SandboxDied, SandboxUnavailable, UsageError
 from intercode.sandbox.base import MIB, Limits
 from intercode.sandbox.build import with_script
 from intercode.sandbox.docker import leftovers
 from intercode.sandbox.docker.images import DockerImage, make_image
+from intercode.sandbox.docker.lone import LoneSandbox
 from intercode.sandbox.docker.sandbox import DockerSandbox
 
 pytestmark = pytest.mark.slow
@@ -57,18 +58,23 @@ def until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
     return met
 
 
-@pytest.fixture
-def sandbox(image: DockerImage) -> Iterator[DockerSandbox]:
-    with DockerSandbox(image, limits=Limits(memory=128 * MIB, processes=40)) as made:
+Kind = type[DockerSandbox] | type[LoneSandbox]
+both = pytest.mark.parametrize("kind", [DockerSandbox, LoneSandbox], ids=["rooms", "lone"])
+
+
+@pytest.fixture(params=[DockerSandbox, LoneSandbox], ids=["rooms", "lone"])
+def sandbox(image: DockerImage, request: pytest.FixtureRequest) -> Iterator[DockerSandbox | LoneSandbox]:
+    with request.param(image, limits=Limits(memory=128 * MIB, processes=40)) as made:
         yield made
 
 
 # -- any image ---------------------------------------------------------------------------------------------------------
 
 
-def test_an_image_with_nothing_but_busybox_is_lent_a_bash() -> None:
+@both
+def test_an_image_with_nothing_but_busybox_is_lent_a_bash(kind: Kind) -> None:
     docker_images.require_docker()
-    with DockerSandbox(make_image(docker_images.busybox())) as sandbox:
+    with kind(make_image(docker_images.busybox())) as sandbox:
         sandbox.exec("cd /tmp; list=(a 'b c'); f() { echo \"f $1\"; }")
         assert sandbox.exec('f "${list[1]}"; pwd; ls /').output == "f b c\n/tmp\nbin\ndev\netc\nproc\nsys\ntmp\nvar\n"
         assert sandbox.exec("echo early; sleep 60", timeout=0.4).timed_out
@@ -79,30 +85,35 @@ def test_an_image_with_nothing_but_busybox_is_lent_a_bash() -> None:
             assert twin.exec("f 1; cat x").output == "f 1\nx\n"
 
 
-def test_a_service_of_the_image_runs_inside() -> None:
+@both
+def test_a_service_of_the_image_runs_inside(kind: Kind) -> None:
     docker_images.require_docker()
-    with DockerSandbox(make_image(docker_images.debian())) as sandbox:
+    with kind(make_image(docker_images.debian())) as sandbox:
         sandbox.exec("redis-server --save '' --daemonize yes > /dev/null; until redis-cli ping; do :; done")
         assert sandbox.exec("redis-cli set k v; redis-cli get k").output == "OK\nv\n"
         sandbox.reset()
         assert sandbox.exec("redis-cli get k").exit_code == 1
 
 
-def test_an_image_without_a_shell_is_the_callers_fault() -> None:
+@both
+def test_an_image_without_a_shell_is_the_callers_fault(kind: Kind) -> None:
     docker_images.require_docker()
     with pytest.raises(UsageError, match="has no shell"):
-        DockerSandbox(make_image(docker_images.bare()))
+        kind(make_image(docker_images.bare()))
 
 
 def test_a_dockerfile_is_built_once_with_its_log_shown(image: DockerImage, tmp_path: Path) -> None:
     recipe = tmp_path / "Dockerfile"
-    recipe.write_text(f"FROM {image.name}\nENV GREETING='from the image'\nCOPY note /srv/note\nRUN echo built > /srv/built\n")
+    recipe.write_text(
+        f"FROM {image.name}\nENV GREETING='from the image'\nWORKDIR /srv\nCOPY note /srv/note\nRUN echo built > /srv/built\n"
+        'USER 1000\nENTRYPOINT ["false"]\n'
+    )
     (tmp_path / "note").write_text(f"{time.time()}\n")
     said: list[str] = []
     made = make_image(str(recipe), progress=said.append)
     assert any("RUN echo built" in line for line in said)
     with DockerSandbox(made) as sandbox:
-        assert sandbox.exec('cat /srv/built; echo "$GREETING"').output == "built\nfrom the image\n"
+        assert sandbox.exec('cat built; echo "$GREETING"; id -u').output == "built\nfrom the image\n0\n"
     again: list[str] = []
     assert make_image(str(tmp_path), progress=again.append) == made
     assert again == []
@@ -149,92 +160,40 @@ def test_a_wrong_dockerfile_is_the_callers_fault(image: DockerImage, tmp_path: P
         make_image(str(tmp_path), progress=lambda line: None)
 
 
-def test_a_daemon_that_is_down_is_named_with_its_mend(image: DockerImage, monkeypatch: pytest.MonkeyPatch) -> None:
-    with DockerSandbox(image) as sandbox:
+@both
+def test_a_daemon_that_is_down_is_named_with_its_mend(kind: Kind, image: DockerImage, monkeypatch: pytest.MonkeyPatch) -> None:
+    with kind(image) as sandbox:
         monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
-        for use in (lambda: make_image(image.name), lambda: DockerSandbox(replace(image, cpus=None)).close()):
+        for use in (lambda: make_image(image.name), lambda: kind(replace(image, cpus=None)).close()):
             with pytest.raises(SandboxUnavailable, match="daemon is down; start it"):
                 use()
         monkeypatch.delenv("DOCKER_HOST")
         assert sandbox.exec("echo alive").output == "alive\n"
 
 
-@pytest.fixture
-def small_daemon() -> Iterator[str]:
-    """A second daemon, with a disk of 16 MiB and a network of its own (it would take the other's bridge away); its address."""
-    docker_images.require_docker()
-    if os.getuid() != 0 or shutil.which("dockerd") is None:
-        pytest.skip("a daemon with a small disk needs root and dockerd")
-    with tempfile.TemporaryDirectory(prefix="intercode-dockerd-") as folder:
-        options = f"--data-root {folder}/data --exec-root {folder}/run --pidfile {folder}/pid --host unix://{folder}/socket"
-        script = f"mkdir {folder}/data && mount -t tmpfs -o size=16m tmpfs {folder}/data && exec dockerd {options}"
-        command = ["unshare", "--mount", "--net", "sh", "-c", f"{script} --bridge none --iptables=false"]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as daemon:
-            address = f"unix://{folder}/socket"
-            asking = ["docker", "--host", address, "version"]
-            assert until(lambda: subprocess.run(asking, capture_output=True, check=False).returncode == 0)
-            yield address
-            daemon.terminate()
-
-
-def test_a_full_disk_is_said_as_such(small_daemon: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DOCKER_HOST", small_daemon)
-    (tmp_path / "Dockerfile").write_text("FROM scratch\nCOPY large /large\n")
-    (tmp_path / "large").write_bytes(os.urandom(24 * MIB))
-    with pytest.raises(SandboxError, match="docker's disk is full; free some space"):
-        make_image(str(tmp_path), progress=lambda line: None)
-    (tmp_path / "large").write_bytes(b"small")
-    make_image(str(tmp_path), progress=lambda line: None)
-
-
-def test_a_runtime_or_network_that_docker_lacks_is_named(image: DockerImage) -> None:
+@both
+def test_a_runtime_or_network_that_docker_lacks_is_named(kind: Kind, image: DockerImage) -> None:
     for made in (replace(image, runtime="nosuch"), replace(image, network="nosuch")):
         with pytest.raises(UsageError, match="'nosuch'"):
-            DockerSandbox(made)
+            kind(made)
 
 
-def test_a_container_that_is_removed_is_noticed_and_replaced(sandbox: DockerSandbox) -> None:
-    docker("rm", "--force", sandbox.container)
-    with pytest.raises(SandboxDied):
-        sandbox.exec("true")
-    sandbox.reset()
-    assert sandbox.exec("echo alive").output == "alive\n"
+def test_a_container_that_is_removed_is_noticed_and_replaced(image: DockerImage) -> None:
+    place = Place(Ground(image, "persistent"))
+    with place.sandbox as sandbox:
+        place.act("true")
+        docker("rm", "--force", sandbox.container)  # type: ignore[attr-defined]
+        with pytest.raises(SandboxDied):
+            place.act("true")
+        place.begin()
+    with place.sandbox:
+        assert place.act("echo alive").output == "alive\n"
 
 
 # -- the wall ----------------------------------------------------------------------------------------------------------
 
-TOUCHES = {
-    "kill": "kill -9 PID",
-    "stop": "kill -STOP PID; until [ $(cut -d ' ' -f 3 < /proc/PID/stat) = T ]; do :; done",
-    "descriptors": "echo forged > /proc/PID/fd/FD",
-    "memory": "head -c 1 /proc/PID/mem 2>&1 | grep -q 'Input/output error'",  # as far as opening it
-    "environment": "[ -r /proc/PID/environ ] && cat /proc/PID/environ > /dev/null",
-}
-VICTIM = "sleep 300 > /tmp/victim & until read -r name < /proc/$!/comm && [ $name = sleep ]; do :; done"
 
-
-@pytest.mark.parametrize("touch", TOUCHES.values(), ids=TOUCHES)
-def test_the_guest_cannot_be_touched_by_root_beside_it(sandbox: DockerSandbox, touch: str) -> None:
-    sandbox.exec(VICTIM)
-    assert sandbox.exec(touch.replace("PID", "$!").replace("FD", "1")).exit_code == 0, "it works on a process of the agent's"
-    sandbox.exec(f"for FD in {{3..30}}; do {touch.replace('PID', '1').replace('FD', '$FD')} && touch /touched; done", timeout=2)
-    if touch.startswith("kill -9"):  # which succeeds, and does nothing
-        sandbox.exec("rm /touched")
-    assert sandbox.diff().keys() == {"/tmp/victim"}
-    assert sandbox.exec("echo honest; (exit 5)").output == "honest\n"
-
-
-def test_a_container_has_no_network_few_rights_and_bounds(sandbox: DockerSandbox) -> None:
-    found = json.loads(docker("inspect", sandbox.container))[0]["HostConfig"]
-    assert (found["NetworkMode"], found["Privileged"], found["PortBindings"]) == ("none", False, {})
-    assert (found["CapDrop"], "SYS_PTRACE" in found["CapAdd"], "SYS_ADMIN" in found["CapAdd"]) == (["ALL"], False, False)
-    assert found["SecurityOpt"] == ["no-new-privileges"]
-    assert found["Memory"] == found["MemorySwap"] > 0
-    assert found["PidsLimit"] > 0
-    assert sandbox.exec("cat /proc/net/dev | grep -c :").output == "1\n"
-
-
-def test_too_much_memory_and_too_many_processes_end_what_used_them(sandbox: DockerSandbox) -> None:
+def test_too_much_memory_and_too_many_processes_end_what_used_them(sandbox: DockerSandbox | LoneSandbox) -> None:
     assert (
         "memory limit of 128 MiB exceeded"
         in sandbox.exec("for i in {1..6}; do (x=$(head -c 30M /dev/zero | tr '\\0' x); sleep 8) & done; wait", timeout=9).output
@@ -244,18 +203,30 @@ def test_too_much_memory_and_too_many_processes_end_what_used_them(sandbox: Dock
     assert sandbox.exec("echo alive").output == "alive\n"
 
 
-def test_too_much_on_the_disk_ends_what_wrote_it(image: DockerImage) -> None:
-    with DockerSandbox(image, limits=Limits(disk=64 * MIB, file_size=16 * MIB)) as sandbox:
-        assert "exceeded" not in sandbox.exec("head -c 12M /dev/zero > /tmp/small; sleep 0.3").output
-        writes = "for i in {1..20}; do head -c 12M /dev/zero > /tmp/$i; done; sleep 5"
-        assert "disk limit of 64 MiB exceeded" in sandbox.exec(writes).output
-        assert sandbox.exec("echo honest").output == "honest\n"
-        assert "disk limit of 64 MiB exceeded" in sandbox.exec(writes.replace("tmp", "var/tmp")).output
-        sandbox.reset()
-        assert sandbox.exec("ls /tmp; echo alive").output == "alive\n"
+SWITCH = "echo theirs > /proc/sys/kernel/domainname && cat /proc/sys/kernel/domainname"
+ROOMS = {"/", "/layers/0/tree", "/merged/tree", "/guest", "/proc", "/dev"}
+LOCK = "chown 33 /etc/group; su nobody -s /bin/sh -c 'id -u'; grep CapEff /proc/self/status; cat /proc/net/dev | grep -c :"
 
 
-HOSTILE = [attack for attack in attacks.KERNEL + attacks.GUEST + attacks.LEFT if attack.name != "finding the guest"]
+def test_the_right_to_mount_is_left_behind_with_the_daemons_namespaces(image: DockerImage) -> None:
+    open_paths = ["--security-opt", "systempaths=unconfined", "--cap-drop", "ALL", "--network", "none"]
+    assert docker("run", "--rm", *open_paths, image.id, "sh", "-c", SWITCH) == "theirs", "else root has the switches"
+    with DockerSandbox(image) as sandbox:
+        found = json.loads(docker("inspect", sandbox.container))[0]
+        keeper = f"/proc/{found['State']['Pid']}"
+        assert os.readlink(f"{keeper}/ns/user") != os.readlink("/proc/self/ns/user")
+        mounted = {line.split()[4] for line in Path(f"{keeper}/mountinfo").read_text().splitlines()}
+        assert {path for path in mounted if not path.startswith("/dev/")} == ROOMS
+        assert sandbox.exec(SWITCH).exit_code == 1
+        assert sandbox.exec("mount -t tmpfs x /mnt || unshare -r true || mknod /tmp/disk b 8 0").exit_code != 0
+        assert sandbox.exec(LOCK).output == "65534\nCapEff:\t00000000000004fb\n1\n"
+    bounds = found["HostConfig"]
+    assert (bounds["NetworkMode"], bounds["Privileged"], bounds["PortBindings"]) == ("none", False, {})
+    assert bounds["Memory"] == bounds["MemorySwap"] > 0
+    assert bounds["PidsLimit"] > 0
+
+
+HOSTILE = attacks.EXHAUSTION + attacks.KERNEL + attacks.SHELL + attacks.GUEST + attacks.LEFT
 
 
 @pytest.fixture(scope="module")
@@ -272,51 +243,16 @@ def test_what_fails_behind_the_local_wall_fails_here(small: DockerSandbox, attac
     assert any("honest 42\n" in small.exec("echo honest $((6 * 7))", timeout=4).output for _ in range(3))
     small.reset()
     assert "BREACH" not in small.exec(attack.after, timeout=4).output
+    assert small.diff() == {}
 
 
-# -- copies ------------------------------------------------------------------------------------------------------------
-
-
-def test_a_copy_that_comes_out_otherwise_is_refused(sandbox: DockerSandbox) -> None:
-    sandbox.exec("cat /proc/sys/kernel/random/uuid")
-    with pytest.raises(ForkError, match="action 1 printed something else"):
-        sandbox.fork()
-    assert sandbox.exec("echo alive").output == "alive\n"
-
-
-# -- reset -------------------------------------------------------------------------------------------------------------
-
-TRACES = (
-    *(
-        "echo > /tmp/x; rm /tmp/x",
-        "touch -r /etc/group /etc/passwd",
-        "cat /etc/passwd > /tmp/p; cat /tmp/p > /etc/passwd; rm /tmp/p",
-    ),
-    *("echo > /dev/shm/x", "echo > /dev/x", "chmod 600 /dev/null", "ipcmk -Q"),
-    *("echo 15 > /proc/1/autogroup", "echo 500 > /proc/1/oom_score_adj", "renice -n 5 -p 1"),
-)
-
-
-@pytest.mark.parametrize("trace", TRACES)
-def test_a_container_with_any_trace_of_the_past_is_replaced(sandbox: DockerSandbox, trace: str) -> None:
-    before = sandbox.container
-    sandbox.exec(trace)
-    sandbox.reset()
-    assert sandbox.container != before
-
-
-def test_an_untouched_container_gets_a_new_session_instead(sandbox: DockerSandbox) -> None:
-    before = sandbox.container
-    for _ in range(3):
-        sandbox.exec("x=1; cd /tmp; umask 0; cat /etc/passwd; setsid sleep 300 > /dev/null & (exit 7)")
-        sandbox.reset()
-        assert (
-            sandbox.exec("echo ${x-unset} $? $(pwd) $(umask); cat /proc/[0-9]*/comm | grep -c sleep").output
-            == "unset 0 / 0022\n0\n"
-        )
-        with sandbox.fork() as twin:  # with the same process numbers
-            assert twin.exec("echo $$ $BASHPID").output == sandbox.exec("echo $$ $BASHPID").output
-    assert sandbox.container == before
+def test_that_no_shell_survives_is_announced_until_the_reset(small: DockerSandbox) -> None:
+    small.reset()
+    assert small.exec("rm -rf --no-preserve-root /* 2> /dev/null; exit", timeout=8).session_lost
+    assert small.exec("echo honest").session_lost
+    small.reset()
+    assert small.exec("echo honest").output == "honest\n"
+    assert small.diff() == {}
 
 
 # -- ends --------------------------------------------------------------------------------------------------------------
@@ -349,7 +285,19 @@ def test_a_killed_process_leaves_nothing_and_others_containers_stay(image: Docke
         docker("rm", "--force", foreign)
 
 
-def test_a_forked_child_lets_go_and_may_not_use_the_parents_sandbox(sandbox: DockerSandbox) -> None:
+def test_the_folder_of_a_line_whose_process_was_killed_is_removed_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docker_images.require_docker()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name, age in {"intercode-line-old": 3600, "intercode-line-new": 0, "other": 3600}.items():
+        (tmp_path / name).mkdir()
+        os.utime(tmp_path / name, (time.time() - age,) * 2)
+    leftovers.clear()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["intercode-line-new", "other"]
+
+
+def test_a_forked_child_lets_go_and_may_not_use_the_parents_sandbox(sandbox: DockerSandbox | LoneSandbox) -> None:
     child = os.fork()
     if child == 0:
         try:

@@ -7,11 +7,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import docker_images
 import pytest
 
 from intercode.agents import Strategy, gold, noop
 from intercode.env import Setting
 from intercode.envs import prepare
+from intercode.errors import UsageError
 from intercode.runner.run import evaluate
 from intercode.sandbox.docker.images import DockerImage
 from intercode.types import Episode
@@ -52,3 +54,15 @@ def test_doing_nothing_earns_nothing(settings: tuple[Setting, Setting]) -> None:
 def test_runs_of_both_name_the_same_userland(settings: tuple[Setting, Setting]) -> None:
     docker, local = (setting.facts() for setting in settings)
     assert docker["userland"] == local["userland"]
+
+
+def test_python_is_played_by_the_images_own(image: DockerImage) -> None:
+    setting = prepare("python", sandbox="docker", image=image.name, limit=3)
+    assert [each.reward for each in played(setting, gold)] == [1.0, 1.0, 1.0]
+    assert {each.reward for each in played(setting, noop)} == {0.0}
+
+
+def test_an_image_without_python_is_the_callers_fault() -> None:
+    docker_images.require_docker()
+    with pytest.raises(UsageError, match="has no Python"):
+        prepare("python", sandbox="docker", image=docker_images.busybox())

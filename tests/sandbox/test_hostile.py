@@ -34,7 +34,7 @@ def sandbox(template: Template) -> Iterator[LocalSandbox]:
     before = mounts()
     with LocalSandbox(template, limits=LIMITS) as made:
         yield made
-        spaces = survivors.spaces(made._wall.wall._bwrap.pid)
+        spaces = survivors.spaces(made._wall.wall._process.pid)
     assert spaces
     assert survivors.left_in(spaces) == []
     assert mounts() == before

@@ -35,7 +35,7 @@ sandboxes = [LocalSandbox(base(None)) for _ in range(3)]
 twin = sandboxes[0].fork()
 for sandbox in sandboxes:
     sandbox.exec("setsid sleep 4444 > /dev/null 2>&1 & sleep 4445 &")
-print(*(sandbox._wall.wall._bwrap.pid for sandbox in sandboxes), flush=True)
+print(*(sandbox._wall.wall._process.pid for sandbox in sandboxes), flush=True)
 """
 WAITS = "sandboxes[0].exec('sleep 60', timeout=60)"
 FORKS = """
@@ -73,7 +73,7 @@ def owner(rest: str) -> Iterator[tuple[subprocess.Popen[str], set[str]]]:
 
 def keeper_of(sandbox: LocalSandbox) -> int:
     """The process that bwrap became pid 1 of the wall with."""
-    bwrap = sandbox._wall.wall._bwrap.pid
+    bwrap = sandbox._wall.wall._process.pid
     return min(survivors.descendants(bwrap))
 
 
@@ -121,7 +121,7 @@ class TestADeadWall:
     def test_is_told_by_the_next_call_and_survives_nowhere(self, template: Template, victim: str) -> None:
         sandbox = LocalSandbox(template)
         sandbox.exec("sleep 300 & x=1")
-        bwrap, keeper = sandbox._wall.wall._bwrap.pid, keeper_of(sandbox)
+        bwrap, keeper = sandbox._wall.wall._process.pid, keeper_of(sandbox)
         spaces = survivors.spaces(bwrap)
         os.kill(bwrap if victim == "bwrap" else keeper, signal.SIGKILL)
         assert survivors.left_in(spaces) == []
@@ -173,7 +173,7 @@ class TestManySandboxes:
             sandboxes = [alive.enter_context(LocalSandbox(template)) for _ in range(10)]
             for sandbox in sandboxes:
                 sandbox.exec("ls / > /tmp/x")
-            walls = [sandbox._wall.wall._bwrap.pid for sandbox in sandboxes]
+            walls = [sandbox._wall.wall._process.pid for sandbox in sandboxes]
             family = {pid for wall in walls for pid in {wall, *survivors.descendants(wall)}}
             assert sum(pss(pid) for pid in family) / len(sandboxes) <= 10 * 2**20
 
@@ -189,7 +189,7 @@ class TestManySandboxes:
 @pytest.mark.slow
 def test_three_hundred_resets_and_forks_leave_no_descriptor_and_no_process(template: Template) -> None:
     with LocalSandbox(template) as sandbox:
-        keeper, wall = keeper_of(sandbox), sandbox._wall.wall._bwrap.pid
+        keeper, wall = keeper_of(sandbox), sandbox._wall.wall._process.pid
         sandbox.fork().close()
         assert until(lambda: len(survivors.descendants(wall)) == ALONE)
         sandbox.reset()
@@ -222,7 +222,7 @@ def test_a_copy_that_cannot_be_given_its_state_is_closed(template: Template, tmp
     """Its process is gone, and the original goes on."""
     changes = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
     with LocalSandbox(template) as sandbox:
-        wall = sandbox._wall.wall._bwrap.pid
+        wall = sandbox._wall.wall._process.pid
         sandbox.exec("x=1")
         before = len(survivors.descendants(wall))
         with pytest.raises(ForkError, match="state"):

@@ -76,7 +76,9 @@ scoring = stack(
         help="python: what is told of a wrong submission: the first failed public test's number, or that test. [number]",
     ),
     click.option("--submits", type=click.IntRange(1), help="python, ctf: how many submissions may be made. [1]"),
-    click.option("--sandbox", type=click.Choice(["local", "docker"]), help="bash, ctf: what the actions run in. [local]"),
+    click.option(
+        "--sandbox", type=click.Choice(["local", "docker"]), help="bash, python, ctf: what the actions run in. [local]"
+    ),
 )
 workers = click.option("--workers", type=click.IntRange(1), default=2, show_default=True)
 out = stack(

@@ -27,7 +27,7 @@ from intercode.sandbox import cache, template
 from intercode.sandbox.base import MIB, Limits
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
-from intercode.sandbox.wall import Wall
+from intercode.sandbox.wall import Bubblewrap
 
 SQL_MODE = "STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
 """MySQL 8's default less ONLY_FULL_GROUP_BY: MariaDB's check of that knows no functional dependence."""
@@ -239,7 +239,7 @@ def _alive(sandbox: LocalSandbox) -> bool:
 
 def _build(below: Template, databases: Databases, sql_mode: str, made: Path) -> None:
     made.chmod(0o755)
-    with LocalSandbox.inside(Wall(below, _BUILD, "stateless", export=made), _BUILD) as sandbox:
+    with LocalSandbox.inside(Bubblewrap(below, _BUILD, "stateless", export=made), _BUILD) as sandbox:
         result = sandbox.exec("", argv=["bash", "-c", _INSTALL.format(data=_DATA, logs=LOGS)], cwd="/")
         if result.exit_code != 0:
             raise SandboxUnavailable(f"mariadb-install-db failed: {result.output[-2000:].strip()}")

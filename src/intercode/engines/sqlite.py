@@ -27,7 +27,7 @@ from intercode.sandbox.base import MIB, Limits
 from intercode.sandbox.identity import identity
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
-from intercode.sandbox.wall import Wall, guest_python
+from intercode.sandbox.wall import Bubblewrap, guest_python
 
 _PLACE = "/srv/sqlite"
 _DOOR = f"{_PLACE}/door"
@@ -224,7 +224,7 @@ def _build(below: Template, databases: Databases, made: Path) -> None:
         return
     made.chmod(0o755)
     limits = Limits(seconds=600, memory=4096 * MIB, disk=2048 * MIB, file_size=1024 * MIB)
-    with LocalSandbox.inside(Wall(below, limits, "stateless", export=made), limits) as sandbox:
+    with LocalSandbox.inside(Bubblewrap(below, limits, "stateless", export=made), limits) as sandbox:
         for name, texts in databases.scripts.items():
             sandbox.write(f"{_PLACE}/pristine/{name}.sql", "".join(texts).encode("utf-8", "surrogateescape"))
         python, _ = guest_python()

@@ -110,7 +110,13 @@ class Ground:
         """What decides results: the template's content and the programs in it."""
         scripts = {name: text for name, text in (("start", self.start), ("probe", self.probe)) if text}
         with self.make() as sandbox:
-            return {"template": self.template.digest, "userland": fingerprint(sandbox), "session": self.session, **scripts}
+            return {
+                "template": self.template.digest,
+                "userland": fingerprint(sandbox),
+                "session": self.session,
+                **sandbox.about,
+                **scripts,
+            }
 
 
 def grounds(

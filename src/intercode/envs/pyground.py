@@ -15,8 +15,8 @@ from intercode.envs.golds import outlived
 from intercode.envs.ground import Ground
 from intercode.errors import SandboxDied, UsageError
 from intercode.interpreters import About, Grader, Result, Suite
-from intercode.sandbox.local import LocalSandbox
-from intercode.sandbox.template import Template
+from intercode.sandbox.build import open_interpreter
+from intercode.sandbox.local import CellSandbox
 from intercode.types import ExecResult
 
 
@@ -24,10 +24,8 @@ from intercode.types import ExecResult
 class PythonGround(Ground):
     """A ground whose sessions are Python interpreters."""
 
-    template: Template
-
-    def make(self) -> LocalSandbox:
-        return LocalSandbox(self.template, limits=self.limits, environment=self.environment, program="python")
+    def make(self) -> CellSandbox:
+        return open_interpreter(self.template, limits=self.limits, environment=self.environment)
 
     def require_python(self) -> None:
         """Raises `UsageError` if the image has none."""
@@ -41,8 +39,8 @@ class PythonGround(Ground):
 class Workshop:
     """`seconds` is each test's limit."""
 
-    agent: LocalSandbox
-    _aside: LocalSandbox | None
+    agent: CellSandbox
+    _aside: CellSandbox | None
     _referee: Grader | None
     _clean: bool
 
@@ -93,7 +91,7 @@ class Workshop:
         shown = ExecResult("", 0) if suite.program else aside.exec(gold)
         return shown, self._graded(aside, suite, suite.entry, gold if suite.program else None)
 
-    def _graded(self, played: LocalSandbox, suite: Suite, name: str | None, text: str | None = None) -> list[Result]:
+    def _graded(self, played: CellSandbox, suite: Suite, name: str | None, text: str | None = None) -> list[Result]:
         """A grader that died, or may be out of step, is never asked again: a new one comes for the next grading."""
         try:
             return self._grader.grade(played, suite, name=name, text=text)
@@ -105,7 +103,7 @@ class Workshop:
         _end(self._referee.sandbox if self._referee else None)
         self._referee = None
 
-    def _fresh_aside(self) -> LocalSandbox:
+    def _fresh_aside(self) -> CellSandbox:
         _end(self._aside)
         self._aside = self._beside()
         return self._aside
@@ -126,7 +124,7 @@ class Workshop:
         _end(self._aside)
         self._dismiss_grader()
 
-    def _furnish(self, agent: LocalSandbox) -> None:
+    def _furnish(self, agent: CellSandbox) -> None:
         """The others come when they are first needed."""
         self.agent, self._referee, self._aside, self._clean = agent, None, None, True
 
@@ -136,7 +134,7 @@ class Workshop:
             self._referee = Grader(self._beside(), seconds=self._seconds)
         return self._referee
 
-    def _beside(self) -> LocalSandbox:
+    def _beside(self) -> CellSandbox:
         """In the agent's wall; where that has fallen, in another."""
         try:
             return self.agent.beside()
@@ -145,6 +143,6 @@ class Workshop:
             return self.ground.make()
 
 
-def _end(sandbox: LocalSandbox | None) -> None:
+def _end(sandbox: CellSandbox | None) -> None:
     if sandbox is not None:
         sandbox.close()

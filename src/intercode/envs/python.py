@@ -26,7 +26,7 @@ from intercode.errors import DataError, ForkError, UsageError
 from intercode.interpreters import SOLUTION, Result, Suite, suite_of, unbound
 from intercode.rewards import python_exact, python_paper
 from intercode.sandbox.base import Limits
-from intercode.sandbox.template import Template
+from intercode.sandbox.build import Backend
 from intercode.tasks import Preprocess, open_data
 from intercode.tasks.python_records import python_record
 from intercode.types import ExecResult, Score, Task
@@ -90,6 +90,7 @@ class PythonEnv(InterCodeEnv):
         max_turns: int | None = 10,
         view: View | None = None,
         keep_going: bool = False,
+        sandbox: Backend | None = None,
         preprocess: Preprocess | None = None,
     ) -> Setting:
         """Load data and build the template once. `protocol="paper"` implies the paper's reward.
@@ -99,8 +100,8 @@ class PythonEnv(InterCodeEnv):
         reward, tell = reward or ("paper" if protocol == "paper" else "exact"), tell or "number"
         found = open_data(data, env="python", limit=limit, preprocess=preprocess or cls.preprocess)
         tasks = tuple(map(_submittable, found.tasks))
-        first, _ = grounds(found, "persistent", image=image, tree=tree, setup=setup, limits=limits, paper=False)
-        assert isinstance(first.template, Template)  # no other backend was asked for
+        world = {"image": image, "tree": tree, "setup": setup, "limits": limits, "paper": False, "sandbox": sandbox}
+        first, _ = grounds(found, "persistent", **world)  # type: ignore[arg-type]
         ground = PythonGround(first.template, "persistent", limits)
         if image is not None:
             ground.require_python()

@@ -20,7 +20,7 @@ from typing import Any
 from intercode.errors import DataError, SandboxDied
 from intercode.interpreters.suite import Suite, Test
 from intercode.sandbox.guest import plain
-from intercode.sandbox.local import LocalSandbox
+from intercode.sandbox.local import CellSandbox
 
 _NAMES = 10_000
 _LATE = "ran out of time"
@@ -53,18 +53,18 @@ class About:
 class Grader:
     """`sandbox` is the grader's own; `seconds` each test's limit."""
 
-    def __init__(self, sandbox: LocalSandbox, *, seconds: float = 10.0) -> None:
+    def __init__(self, sandbox: CellSandbox, *, seconds: float = 10.0) -> None:
         self.sandbox, self._seconds = sandbox, seconds
         self._referee: socket.socket | None = None
 
-    def about(self, agent: LocalSandbox, name: str = "", method: str = "") -> About | None:
+    def about(self, agent: CellSandbox, name: str = "", method: str = "") -> About | None:
         """None where the interpreter does not answer, as one that cannot fork."""
         with agent.branch() as line:
             reply = self._asked(line, {"role": "about", "name": name, "method": method})
         agent.end_branch()
         return _about(reply) if reply else None
 
-    def grade(self, agent: LocalSandbox, suite: Suite, *, name: str | None, text: str | None = None) -> list[Result]:
+    def grade(self, agent: CellSandbox, suite: Suite, *, name: str | None, text: str | None = None) -> list[Result]:
         """Each test of the suite in order, with the agent's `name` for the suite's; a program may be given as `text`."""
         try:
             return [self._test(agent, suite, test, name, text) for test in suite.tests]
@@ -73,7 +73,7 @@ class Grader:
             agent.end_branch()
             self.sandbox.end_branch()
 
-    def _test(self, agent: LocalSandbox, suite: Suite, test: Test, name: str | None, text: str | None) -> Result:
+    def _test(self, agent: CellSandbox, suite: Suite, test: Test, name: str | None, text: str | None) -> Result:
         bind = {suite.name: name} if name and suite.name else {}
         if test.kind == "assert":
             return self._assert(agent, suite, test, {"role": "far", "bind": bind, "method": suite.method})
@@ -93,7 +93,7 @@ class Grader:
             return None
         return reply if isinstance(reply, dict) else None
 
-    def _assert(self, agent: LocalSandbox, suite: Suite, test: Test, request: dict[str, Any]) -> Result:
+    def _assert(self, agent: CellSandbox, suite: Suite, test: Test, request: dict[str, Any]) -> Result:
         with agent.branch() as far:
             until = time.monotonic() + self._seconds
             if not _sent(far, json.dumps(request).encode(), until):

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import socket
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from intercode.errors import UsageError
 from intercode.types import Change, ExecResult
@@ -39,6 +40,9 @@ class Limits:
 
 class Sandbox(ABC):
     """One isolated machine. Not thread-safe: one thread at a time; use one sandbox per worker."""
+
+    about: ClassVar[Mapping[str, str]] = {}
+    """What a run is to say of its sandboxes."""
 
     limits: Limits
     session: Session

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from intercode.errors import DataError, UsageError
 from intercode.sandbox import cache, template
 from intercode.sandbox.base import MIB, Limits, Sandbox, Session
-from intercode.sandbox.local import LocalSandbox
+from intercode.sandbox.local import CellSandbox, LocalSandbox
 from intercode.sandbox.template import Template
-from intercode.sandbox.wall import Wall
+from intercode.sandbox.wall import Bubblewrap
 
 if TYPE_CHECKING:
     from intercode.sandbox.docker.images import DockerImage
@@ -42,9 +42,18 @@ def make_start(backend: Backend, *, image: str | None = None, tree: Path | None 
 def open_sandbox(start: Start, *, session: Session, limits: Limits | None, environment: Mapping[str, str] | None) -> Sandbox:
     if isinstance(start, Template):
         return LocalSandbox(start, session=session, limits=limits, environment=environment)
+    from intercode.sandbox.docker import sandbox
+
+    return sandbox.open_sandbox(start, session=session, limits=limits, environment=environment)
+
+
+def open_interpreter(start: Start, *, limits: Limits | None, environment: Mapping[str, str] | None) -> CellSandbox:
+    """A sandbox whose session is a Python interpreter."""
+    if isinstance(start, Template):
+        return LocalSandbox(start, limits=limits, environment=environment, program="python")
     from intercode.sandbox.docker.sandbox import DockerSandbox
 
-    return DockerSandbox(start, session=session, limits=limits, environment=environment)
+    return DockerSandbox(start, limits=limits, environment=environment, program="python")
 
 
 def make_template(*, image: str | None = None, tree: Path | None = None, setup: Path | None = None) -> Template:
@@ -80,7 +89,7 @@ def _text(script: Path) -> str:
 
 def _run(below: Template, text: str, name: str, made: Path) -> None:
     made.chmod(0o755)
-    wall = Wall(below, SETUP_LIMITS, "stateless", export=made)
+    wall = Bubblewrap(below, SETUP_LIMITS, "stateless", export=made)
     with LocalSandbox.inside(wall, SETUP_LIMITS) as sandbox:
         run_setup(sandbox, text, name)
         sandbox.export()

@@ -22,7 +22,7 @@ from intercode.errors import SandboxUnavailable
 from intercode.sandbox import anchor
 from intercode.sandbox.identity import identity
 
-_GUEST = Path(__file__).with_name("guest")
+GUEST = Path(__file__).with_name("guest")
 
 
 def root() -> Path:
@@ -92,7 +92,7 @@ def guest_folder(python: str) -> Path:
 
 @cache
 def _guest_folder(python: str, home: Path) -> Path:
-    modules = sorted(_GUEST.glob("*.py"))
+    modules = sorted(GUEST.glob("*.py"))
     sources = [path.read_bytes() for path in (*modules, Path(anchor.__file__))]
     digest = hashlib.sha256(python.encode() + b"".join(sources)).hexdigest()[:24]
 

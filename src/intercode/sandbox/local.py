@@ -17,11 +17,11 @@ from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
 from intercode.sandbox.base import Limits, Program, Session
 from intercode.sandbox.line import GuestSandbox, absolute
 from intercode.sandbox.template import Template
-from intercode.sandbox.wall import Wall, Weakened
+from intercode.sandbox.wall import Bubblewrap, Wall, Weakened
 from intercode.types import Change
 
 
-class _Shared:
+class Shared:
     """A wall with the number of sandboxes that live in it."""
 
     def __init__(self, wall: Wall) -> None:
@@ -29,35 +29,16 @@ class _Shared:
         self.users = 0
 
 
-class LocalSandbox(GuestSandbox):
-    """See `Sandbox` for the contract. `environment` are the agent's variables; `weakened` is for tests of protections only.
-
-    With `program="python"` the persistent session is a Python interpreter, and `branch` makes copies of it.
-    """
+class CellSandbox(GuestSandbox):
+    """A sandbox in a cell, behind whichever wall."""
 
     _number: int
-
-    def __init__(
-        self,
-        template: Template,
-        *,
-        limits: Limits | None = None,
-        session: Session = "persistent",
-        environment: Mapping[str, str] | None = None,
-        weakened: Weakened | None = None,
-        program: Program = "bash",
-    ) -> None:
-        if program == "python" and session != "persistent":
-            raise UsageError("an interpreter is a persistent session: program='python' goes with session='persistent'")
-        limits = limits or Limits()
-        wall = Wall(template, limits, session, environment=environment, weakened=weakened, program=program)
-        self._enter(_Shared(wall), limits, session)
 
     @classmethod
     def inside(cls, wall: Wall, limits: Limits, session: Session = "stateless") -> Self:
         """A sandbox in a wall that was made for it."""
         made = object.__new__(cls)
-        made._enter(_Shared(wall), limits, session)
+        made._enter(Shared(wall), limits, session)
         return made
 
     def connect(self, path: str) -> socket.socket:
@@ -138,7 +119,7 @@ class LocalSandbox(GuestSandbox):
     def _closed(self) -> bool:
         return self._number < 0
 
-    def _enter(self, shared: _Shared, limits: Limits, session: Session, **how: Any) -> None:
+    def _enter(self, shared: Shared, limits: Limits, session: Session, **how: Any) -> None:
         self._pid, self._wall, self._number = os.getpid(), shared, -1
         self.limits, self.session = limits, session
         shared.users += 1
@@ -166,3 +147,30 @@ class LocalSandbox(GuestSandbox):
         done, _ = self._ask({"op": "restore", "status": seen["status"]}, state)
         if not done["ok"]:
             raise ForkError(f"the copy could not take on the session's state: {done.get('said', 'its shell ended')}")
+
+
+class LocalSandbox(CellSandbox):
+    """See `Sandbox` for the contract. `environment` are the agent's variables; `weakened` is for tests of protections only.
+
+    With `program="python"` the persistent session is a Python interpreter, and `branch` makes copies of it.
+    """
+
+    def __init__(
+        self,
+        template: Template,
+        *,
+        limits: Limits | None = None,
+        session: Session = "persistent",
+        environment: Mapping[str, str] | None = None,
+        weakened: Weakened | None = None,
+        program: Program = "bash",
+    ) -> None:
+        check_program(program, session)
+        limits = limits or Limits()
+        wall = Bubblewrap(template, limits, session, environment=environment, weakened=weakened, program=program)
+        self._enter(Shared(wall), limits, session)
+
+
+def check_program(program: Program, session: Session) -> None:
+    if program == "python" and session != "persistent":
+        raise UsageError("an interpreter is a persistent session: program='python' goes with session='persistent'")

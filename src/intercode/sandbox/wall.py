@@ -1,7 +1,9 @@
-"""One bwrap process: the wall around a worker's episodes.
+"""The wall around a worker's episodes: a keeper, what holds it in, and the line to it.
 
-    Wall ── start ──► (spawner thread) ──► bwrap, as an unprivileged user, all namespaces new ──► keeper
-      └── cell(sock) / end(number) ── frames on the keeper's descriptor 0
+    Bubblewrap ── start ──► (spawner thread) ──► bwrap, as an unprivileged user, all namespaces new ──► keeper
+       └── cell(sock) / end(number) ── frames on the keeper's descriptor 0
+
+The other wall is a container (`docker/wall.py`).
 
 bwrap dies with the *thread* that started it (prctl PR_SET_PDEATHSIG), so one thread that lives as long as the process
 starts them all. Started by root, a wall runs as `UID`, which owns nothing else on the machine. A process forked while walls
@@ -20,6 +22,7 @@ import sys
 import tempfile
 import threading
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -29,7 +32,7 @@ from typing import IO, Any
 from intercode.errors import SandboxDied, SandboxUnavailable, UsageError
 from intercode.sandbox import seccomp
 from intercode.sandbox.base import Limits, Program, Session
-from intercode.sandbox.cache import guest_folder
+from intercode.sandbox.cache import GUEST, guest_folder
 from intercode.sandbox.guest import wire
 from intercode.sandbox.identity import identity
 from intercode.sandbox.template import Template
@@ -48,6 +51,8 @@ ENVIRONMENT = {
 _SEEDED = {"PYTHONHASHSEED": "0"}
 """Sets of texts come in the same order in every interpreter."""
 _START = "import sys; sys.path.insert(0, '/'); from guest.keeper import main; main()"
+_END = 5.0
+"""Seconds that a wall may take to fall."""
 _walls: weakref.WeakSet[Wall] = weakref.WeakSet()
 
 
@@ -60,34 +65,28 @@ class Weakened:
     doors: frozenset[str] = frozenset()
 
 
-class Wall:
-    """Starts bwrap and the keeper. `template` says what the cells see. Thread-safe; ends with `close`."""
+class Wall(ABC):
+    """What the walls have in common. Thread-safe; ends with `close`."""
 
-    def __init__(
-        self,
-        template: Template,
-        limits: Limits,
-        session: Session,
-        *,
-        export: Path | None = None,
-        environment: Mapping[str, str] | None = None,
-        weakened: Weakened | None = None,
-        program: Program = "bash",
-    ) -> None:
+    cwd = "/"
+    """Where sessions begin."""
+
+    def __init__(self, program: Program) -> None:
         self.program = program
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._number = 0
-        argv = _command(template)
         self._errors: IO[bytes] = tempfile.TemporaryFile()
-        self._control, inside = socket.socketpair()
-        with inside:
-            self._bwrap: subprocess.Popen[bytes] = _spawner().run(lambda: _start(argv, inside, self._errors))
+        self._control, self._process = self._start()
         _walls.add(self)
-        env = {**(ENVIRONMENT if environment is None else environment), **(_SEEDED if program == "python" else {})}
-        self._introduce(template, limits, session, env, export, weakened or Weakened())
 
-    def cell(self, *, cwd: str = "/", replaces: int | None = None, upper: int | None = None) -> tuple[int, socket.socket]:
+    @abstractmethod
+    def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+        """The line to the keeper, and the process that ends with it."""
+
+    def cell(
+        self, *, cwd: str | None = None, replaces: int | None = None, upper: int | None = None
+    ) -> tuple[int, socket.socket]:
         """A new cell in place of another; its number and the socket to talk to it, once it is ready."""
         ours, theirs = socket.socketpair()
         with theirs, self._lock:
@@ -95,7 +94,7 @@ class Wall:
             number = self._number
             fds = (theirs.fileno(),) if upper is None else (theirs.fileno(), upper)
             try:
-                self._send({"op": "cell", "cell": number, "cwd": cwd, "replaces": replaces}, fds)
+                self._send({"op": "cell", "cell": number, "cwd": cwd or self.cwd, "replaces": replaces}, fds)
             except BaseException:
                 ours.close()
                 raise
@@ -111,18 +110,21 @@ class Wall:
             return
         self._control.close()
         try:
-            self._bwrap.wait(timeout=5)
+            self._process.wait(timeout=_END)
         except subprocess.TimeoutExpired:
-            self._bwrap.kill()
-            self._bwrap.wait()
+            self._kill()
+            self._process.wait()
         self._errors.close()
+
+    def _kill(self) -> None:
+        self._process.kill()
 
     @property
     def closed(self) -> bool:
         return self._control.fileno() < 0
 
     def last_words(self) -> str:
-        """What bwrap or the keeper said on their way out."""
+        """What was said on the way out, by the keeper or around it."""
         if self._errors.closed:
             return ""
         self._errors.seek(0)
@@ -130,19 +132,23 @@ class Wall:
 
     def _introduce(
         self,
-        template: Template,
+        plan: tuple[Any, ...],
         limits: Limits,
         session: Session,
-        env: dict[str, str],
-        export: Path | None,
-        weakened: Weakened,
+        env: Mapping[str, str],
+        *,
+        weakened: Weakened | None = None,
+        fds: tuple[int, ...] = (),
     ) -> None:
+        """Tell the keeper what its cells are to be; `plan` is that of `guest/rooms.py`."""
+        weakened = weakened or Weakened()
         config = {
-            "plan": [len(template.layers), template.lent, template.covered, limits.disk],
-            "env": env,
+            "plan": plan,
+            "env": {**env, **(_SEEDED if self.program == "python" else {})},
             "persistent": session == "persistent",
             "program": self.program,
-            "lent": "/usr" in template.lent,
+            "lent": "/usr" in plan[1],
+            "texts": _texts() if self.program == "python" else [],
             "memory": limits.memory,
             "processes": limits.processes,
             "output": limits.output,
@@ -150,14 +156,10 @@ class Wall:
             "left_open": sorted(weakened.doors),
             "rlimits": {name: value for name, value in rlimits(limits).items() if name not in weakened.rlimits},
         }
-        fds = (os.open(export, os.O_RDONLY | os.O_DIRECTORY),) if export else ()
         try:
             wire.send(self._control, config, seccomp.program(leave_out=weakened.calls), fds)
         except OSError:
             raise self._broken() from None
-        finally:
-            for fd in fds:
-                os.close(fd)
 
     def _send(self, head: dict[str, Any], fds: tuple[int, ...]) -> None:
         if os.getpid() != self._pid:
@@ -184,13 +186,51 @@ class Wall:
     def _broken(self) -> SandboxUnavailable | SandboxDied:
         """The wall fell: at once (this machine cannot hold one) or later."""
         try:
-            self._bwrap.wait(timeout=2)
+            self._process.wait(timeout=2)
         except subprocess.TimeoutExpired:
             return SandboxDied("the sandbox's keeper does not answer")
         words = self.last_words()
         if words:
             return SandboxUnavailable(f"the sandbox could not start: {words}; run `intercode doctor`")
-        return SandboxDied(f"the sandbox's wall ended (status {self._bwrap.returncode})")
+        return SandboxDied(f"the sandbox's wall ended (status {self._process.returncode})")
+
+
+def _texts() -> list[tuple[str, str]]:
+    """What an image's own python3 is sent to become a session."""
+    from intercode.sandbox.guest.start import MODULES  # and with it all that an interpreter needs
+
+    return [(name, GUEST.joinpath(name + ".py").read_text()) for name in MODULES]
+
+
+class Bubblewrap(Wall):
+    """A wall of namespaces made by bwrap. `template` says what the cells see; changes can be copied out to `export`."""
+
+    def __init__(
+        self,
+        template: Template,
+        limits: Limits,
+        session: Session,
+        *,
+        export: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        weakened: Weakened | None = None,
+        program: Program = "bash",
+    ) -> None:
+        self._command = _command(template)
+        super().__init__(program)
+        plan = (len(template.layers), template.lent, template.covered, limits.disk, False)
+        env = ENVIRONMENT if environment is None else environment
+        fds = (os.open(export, os.O_RDONLY | os.O_DIRECTORY),) if export else ()
+        try:
+            self._introduce(plan, limits, session, env, weakened=weakened, fds=fds)
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+        control, inside = socket.socketpair()
+        with inside:
+            return control, _spawner().run(lambda: _start(self._command, inside, self._errors))
 
 
 def rlimits(limits: Limits) -> dict[str, int]:

@@ -1,9 +1,9 @@
-"""The docker backend: any image, one container a sandbox, the same guest as behind the local wall.
+"""The docker backend: any image, a container as the wall, the same guest as behind the local one.
 
     images.py      what the user names ─► an image with its tree and setup, cached by content
-    sandbox.py     the contract: exec, read, write over the guest's line; diff, reset, fork
-    pool.py        fresh containers, started before they are wanted
-    container.py   one `docker run`, attached: its stdin and stdout are the line to the guest
+    sandbox.py     the contract, in cells as behind the local wall; or, where these cannot be, by lone.py
+    wall.py        a container with the keeper in it          lone.py        one with a guest that cannot erase
+    container.py   `docker run`, and a lone container         pool.py        fresh ones, started before they are wanted
     bundle.py      the interpreter that runs the guest, mounted read-only: images need no Python
     leftovers.py   containers whose process is gone       daemon.py   the docker command, and what its complaints mean
 

@@ -8,18 +8,18 @@ from functools import cache as remembered
 from pathlib import Path
 
 from intercode.errors import SandboxUnavailable
-from intercode.sandbox import cache
+from intercode.sandbox import anchor, cache
 from intercode.sandbox.wall import guest_python
 
 PLACE = "/dev/.intercode"
 """Where it is in a container: below a folder that `diff` and most tasks leave out."""
-_GUEST = Path(__file__).parents[1] / "guest"
 _MAKER = Path(__file__).with_name("bundling.py")
-COMMAND = (
-    *("--library-path", f"{PLACE}/lib", "--argv0", f"{PLACE}/guest", f"{PLACE}/guest"),
-    *("-I", "-S", "-B", "-X", "utf8", "-c", "from guest.lone import main; main()"),
-)
-"""Arguments of the loader."""
+
+
+def arguments(module: str) -> list[str]:
+    """Of the loader, so that this module of the guest is run."""
+    python = ["--library-path", f"{PLACE}/lib", "--argv0", f"{PLACE}/guest", f"{PLACE}/guest"]
+    return [*python, "-I", "-S", "-B", "-X", "utf8", "-c", f"from guest.{module} import main; main()"]
 
 
 def bundle() -> Path:
@@ -30,15 +30,16 @@ def bundle() -> Path:
 @remembered
 def _bundle(home: Path) -> Path:
     python, _ = guest_python()
-    state = hashlib.sha256(python.encode() + _MAKER.read_bytes())
-    for path in (Path(python).resolve(), *sorted(_GUEST.glob("*.py"))):
+    state = hashlib.sha256(python.encode() + _MAKER.read_bytes() + Path(anchor.__file__).read_bytes())
+    for path in (Path(python).resolve(), *sorted(cache.GUEST.glob("*.py"))):
         state.update(path.read_bytes())
     return cache.folder("bundles", state.hexdigest()[:24], lambda made: _make(made, python))
 
 
 def _make(made: Path, python: str) -> None:
-    command = [python, "-I", "-S", "-B", str(_MAKER), str(made), str(_GUEST)]
+    command = [python, "-I", "-S", "-B", str(_MAKER), str(made), str(cache.GUEST)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SandboxUnavailable(f"{python} cannot be bundled for containers: {done.stderr.strip()[-300:]}")
+    anchor.write(made)
     made.chmod(0o755)

@@ -7,7 +7,7 @@
     TARGET/lib/                              shared libraries
     TARGET/lib/python3xx.zip                 the modules, compiled
     TARGET/lib/python3.x/lib-dynload/        those written in C
-    TARGET/bash                              a shell for images that have none
+    TARGET/shell                             a bash for images that have none
 
 Which modules those are is found by importing the guest. Nothing of intercode is imported but that.
 """
@@ -38,7 +38,7 @@ def main(target: str, guest: str) -> None:
     home = os.path.join(target, "lib", f"python{version}")
     os.makedirs(os.path.join(home, "lib-dynload"))
     open(os.path.join(home, _LANDMARK), "wb").close()
-    programs = {"guest": os.path.realpath(sys.executable), "bash": os.path.realpath(shutil.which("bash") or "/bin/bash")}
+    programs = {"guest": os.path.realpath(sys.executable), "shell": os.path.realpath(shutil.which("bash") or "/bin/bash")}
     extensions = [path for path in modules.values() if path.endswith(".so")]
     for name, path in programs.items():
         shutil.copy(path, os.path.join(target, name))
@@ -50,7 +50,7 @@ def main(target: str, guest: str) -> None:
 
 def _modules(folder: str) -> dict[str, str]:
     """The files of all modules, by name, that an interpreter with nothing else in it has imported for the guest."""
-    command = [sys.executable, "-I", "-S", "-B", "-c", _LIST, folder, *_BUILT_ON, "guest.lone"]
+    command = [sys.executable, "-I", "-S", "-B", "-c", _LIST, folder, *_BUILT_ON, "guest.container", "guest.pycell"]
     listed: dict[str, str] = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
     return listed
 

@@ -16,20 +16,19 @@ import select
 import socket
 import subprocess
 import tempfile
-import threading
 import weakref
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from intercode.errors import SandboxDied, SandboxError, SandboxUnavailable, UsageError
 from intercode.sandbox import seccomp
-from intercode.sandbox.base import MIB, Limits, Session
+from intercode.sandbox.base import MIB, Limits, Program, Session
 from intercode.sandbox.docker import bundle, leftovers
 from intercode.sandbox.docker.daemon import docker, fault, program
 from intercode.sandbox.docker.images import DockerImage
 from intercode.sandbox.guest import wire
-from intercode.sandbox.wall import rlimits
+from intercode.sandbox.wall import ENVIRONMENT, rlimits
 
 _RIGHTS = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
 _GUEST_MEMORY, _GUEST_PROCESSES = 128 * MIB, 8
@@ -46,24 +45,36 @@ class Spec:
     limits: Limits
     session: Session
     environment: tuple[tuple[str, str], ...]
+    program: Program = "bash"
+
+
+def make_spec(
+    image: DockerImage,
+    limits: Limits | None,
+    session: Session,
+    environment: Mapping[str, str] | None,
+    program: Program = "bash",
+) -> Spec:
+    variables = {**ENVIRONMENT, **dict(image.environment)} if environment is None else environment
+    return Spec(image, limits or Limits(), session, tuple(sorted(variables.items())), program)
 
 
 class Container:
     """Starts at once; `ready` waits until it can be used."""
 
     def __init__(self, spec: Spec) -> None:
-        self.spec, self.name = spec, f"intercode-{secrets.token_hex(6)}"
+        self.spec, self.name = spec, new_name()
         self._pid, self._ready = os.getpid(), False
         self._errors: IO[bytes] = tempfile.TemporaryFile()
         self.sock, inside = socket.socketpair()
         with inside:
             self._attached = subprocess.Popen(
-                _command(spec, self.name, bundle.bundle()),
+                command(spec, self.name, "lone", ("--interactive",)),
                 stdin=inside.fileno(), stdout=inside.fileno(), stderr=self._errors, cwd="/", start_new_session=True,
             )  # fmt: skip
         _containers.add(self)
 
-    def ready(self) -> Container:
+    def ready(self) -> Self:
         """Raises `UsageError` for an image without a shell, and what docker complains of; then the container is gone."""
         try:
             self.sock.settimeout(_START)
@@ -74,7 +85,7 @@ class Container:
             raise self._stillborn() from None
         if not head.get("shell", True):
             self.close()
-            raise UsageError(f"the image {self.spec.image.name!r} has no shell: put bash (or sh) into it")
+            raise no_shell(self.spec)
         return self
 
     def ask(self, head: dict[str, Any]) -> dict[str, Any]:
@@ -92,16 +103,10 @@ class Container:
         ready.register(self.sock, select.POLLIN)
         return not ready.poll(0)
 
-    def close(self, *, wait: bool = True) -> None:
+    def close(self) -> None:
         if os.getpid() != self._pid:
             return
         self.sock.close()
-        if wait:
-            self._bury()
-        else:
-            threading.Thread(target=self._bury, name="intercode-undertaker", daemon=True).start()
-
-    def _bury(self) -> None:
         try:
             self._attached.wait(_END)
         except subprocess.TimeoutExpired:
@@ -123,24 +128,36 @@ class Container:
         return fault(said, self.spec.image.name)
 
 
-def _command(spec: Spec, name: str, mounted: Path) -> list[str]:
+def new_name() -> str:
+    return f"intercode-{secrets.token_hex(6)}"
+
+
+def no_shell(spec: Spec) -> UsageError:
+    return UsageError(f"the image {spec.image.name!r} has no shell: put bash (or sh) into it")
+
+
+def command(
+    spec: Spec, name: str, guest: str, options: Sequence[str], *, more_rights: Sequence[str] = (), sandboxes: int = 1
+) -> list[str]:
+    """`docker run` with the guest's module `guest` as first process, and bounds for so many sandboxes."""
     image, limits = spec.image, spec.limits
-    memory = str(limits.memory + _GUEST_MEMORY)
-    argv = [program(), "run", "--rm", "--interactive", "--sig-proxy=false", "--pull", "never", "--log-driver", "none"]
+    memory = str(sandboxes * limits.memory + _GUEST_MEMORY)
+    processes = str(sandboxes * (limits.processes + _GUEST_PROCESSES))
+    argv = [program(), "run", "--rm", "--sig-proxy=false", "--pull", "never", "--log-driver", "none", *options]
     argv += ["--name", name, "--label", leftovers.label(), "--hostname", "intercode", "--network", image.network]
-    argv += ["--cap-drop", "ALL", *(word for right in _RIGHTS for word in ("--cap-add", right))]
+    argv += ["--cap-drop", "ALL", *(word for right in (*_RIGHTS, *more_rights) for word in ("--cap-add", right))]
     argv += ["--security-opt", "no-new-privileges", "--user", "0", "--workdir", "/"]
-    argv += ["--memory", memory, "--memory-swap", memory, "--pids-limit", str(limits.processes + _GUEST_PROCESSES)]
+    argv += ["--memory", memory, "--memory-swap", memory, "--pids-limit", processes]
     argv += ["--cpus", str(image.cpus)] if image.cpus else []
     argv += ["--runtime", image.runtime] if image.runtime else []
-    argv += ["--mount", f"type=bind,source={mounted},target={bundle.PLACE},readonly"]
-    return [*argv, "--entrypoint", f"{bundle.PLACE}/loader", image.id, *bundle.COMMAND]
+    argv += ["--mount", f"type=bind,source={bundle.bundle()},target={bundle.PLACE},readonly"]
+    return [*argv, "--entrypoint", f"{bundle.PLACE}/loader", image.id, *bundle.arguments(guest)]
 
 
 def _config(spec: Spec) -> dict[str, Any]:
     limits = spec.limits
     return {
-        "cwd": "/",
+        "cwd": spec.image.cwd,
         "env": dict(spec.environment),
         "persistent": spec.session == "persistent",
         "memory": limits.memory,

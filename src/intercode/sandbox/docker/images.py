@@ -34,20 +34,21 @@ _LOG = 15
 @dataclass(frozen=True)
 class DockerImage:
     """`id` is docker's, `name` the user's, `digest` names the content that went in, `environment` are the image's own
-    variables; the rest is how its containers run."""
+    variables, `cwd` is where sessions begin; the rest is how its containers run."""
 
     id: str
     name: str
     digest: str
     environment: tuple[tuple[str, str], ...]
+    cwd: str = "/"
     network: str = "none"
     runtime: str | None = None
     cpus: float | None = 1.0
 
     def files(self, skip: Collection[str] = ()) -> dict[str, Change]:
-        from intercode.sandbox.docker.sandbox import DockerSandbox
+        from intercode.sandbox.docker.lone import LoneSandbox
 
-        with DockerSandbox(self, session="stateless") as sandbox:
+        with LoneSandbox(self, session="stateless") as sandbox:
             return sandbox.files(sorted(skip))
 
 
@@ -105,12 +106,12 @@ def _failed(recipe: Path, log: str) -> IntercodeError:
 
 def _over(below: DockerImage, content: str, fill: Callable[[str], None], script: tuple[str, str] | None = None) -> DockerImage:
     """An image with one more layer: what `fill` puts into a running container, and the script changes there."""
-    from intercode.sandbox.docker.sandbox import DockerSandbox
+    from intercode.sandbox.docker.lone import LoneSandbox
 
     digest = _hash(below.digest, content)
     tag = f"{_SHELF}:{digest}"
     if not _known(tag):
-        with DockerSandbox(below, limits=SETUP_LIMITS, session="stateless") as sandbox:
+        with LoneSandbox(below, limits=SETUP_LIMITS, session="stateless") as sandbox:
             fill(sandbox.container)
             if script:
                 run_setup(sandbox, *script)
@@ -139,7 +140,7 @@ def _inspect(reference: str, name: str) -> DockerImage:
     except UsageError:
         raise fault("No such image", name) from None
     variables = tuple((line.partition("=")[0], line.partition("=")[2]) for line in found["Config"].get("Env") or ())
-    return DockerImage(found["Id"], name, _hash(found["Id"]), variables)
+    return DockerImage(found["Id"], name, _hash(found["Id"]), variables, found["Config"].get("WorkingDir") or "/")
 
 
 def _hash(*words: str) -> str:

@@ -3,19 +3,27 @@
     intercode.owner = BOOT/NAMESPACE/PID/START      the machine's start, the pid namespace, the process and its start time
 
 An owner of another machine or namespace cannot be judged from here and counts as alive. Most containers need none of this: they
-end with the line to their process. Left over are those that could not, such as paused ones.
+end with the line to their process. Left over are those that could not, such as paused ones; and, of processes that were killed
+while a container was starting, the folder of its line.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import shutil
+import tempfile
+import time
 from functools import cache
 from pathlib import Path
 
 from intercode.errors import SandboxError
 from intercode.sandbox.docker.daemon import docker
 
+LINES = "intercode-line-"
+"""What the folders of lines are called, in the folder for temporary files; each is needed until its container has started."""
+_OLD = 600.0
 _KEY = "intercode.owner"
 _GOING = re.compile(r"already in progress|No such container", re.I)
 _FORMAT = f'{{{{.ID}}}} {{{{.Label "{_KEY}"}}}}'
@@ -34,6 +42,7 @@ def find() -> list[str]:
 
 def clear() -> list[str]:
     """Remove them; the ids of those that were there."""
+    _clear_lines()
     found = find()
     for container in found:
         try:
@@ -42,6 +51,13 @@ def clear() -> list[str]:
             if not _GOING.search(str(error)):
                 raise
     return found
+
+
+def _clear_lines() -> None:
+    for folder in Path(tempfile.gettempdir()).glob(f"{LINES}*"):
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - folder.stat().st_mtime > _OLD:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 @cache

@@ -1,49 +1,29 @@
-"""DockerSandbox: the contract in a container of any image.
+"""DockerSandbox: the contract in a cell of a container, as behind the local wall; `open_sandbox` also does without rooms.
 
-exec, read, write    the guest, over its line           reset    a new session where all is untouched, else a fresh container
-diff                 the guest names what may have changed; an untouched container says what it was before
-fork                 the episode's actions again in a fresh container; outputs must be the same
+reset = a new cell        fork = a second cell from a copy of the first        diff = what lies in the cell's overlay
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Self
 
-from intercode.errors import ForkError, SandboxDied
-from intercode.sandbox.base import Limits, Session
+from intercode.sandbox.base import Limits, Program, Sandbox, Session
 from intercode.sandbox.docker import pool
-from intercode.sandbox.docker.container import Container, Spec
+from intercode.sandbox.docker.container import make_spec
 from intercode.sandbox.docker.images import DockerImage
-from intercode.sandbox.line import GuestSandbox
-from intercode.sandbox.wall import ENVIRONMENT
-from intercode.types import Change, ExecResult
+from intercode.sandbox.docker.lone import LoneSandbox
+from intercode.sandbox.docker.wall import DockerWall, NoRooms
+from intercode.sandbox.local import CellSandbox, Shared, check_program
+
+_roomless: set[str | None] = set()
+"""The runtimes that were seen to make containers without rooms."""
 
 
-class _Deed(NamedTuple):
-    """One call of `exec` or `write`, and the digest of what came of it."""
-
-    call: str
-    words: tuple[Any, ...]
-    how: dict[str, Any]
-    result: bytes
-
-
-class DockerSandbox(GuestSandbox):
+class DockerSandbox(CellSandbox):
     """See `Sandbox` for the contract. `environment` are the agent's variables, the image's own and ours by default.
 
-    Connections to programs inside (`connect`) are not offered.
+    With `program="python"` the persistent session is the image's python3. Raises `NoRooms` where only a `LoneSandbox` will do.
     """
-
-    _box: Container
-    _gone: bool
-    _deeds: list[_Deed]
-    _changed: bool
-    """Whether a diff has found any trace: then there is no use in asking the guest to renew the session."""
-    _number: int
-    """The last process number that was used when the episode began, 0 for a fresh container."""
 
     def __init__(
         self,
@@ -52,105 +32,38 @@ class DockerSandbox(GuestSandbox):
         limits: Limits | None = None,
         session: Session = "persistent",
         environment: Mapping[str, str] | None = None,
+        program: Program = "bash",
     ) -> None:
-        limits = limits or Limits()
-        variables = {**ENVIRONMENT, **dict(image.environment)} if environment is None else environment
-        self._enter(pool.join(Spec(image, limits, session, tuple(sorted(variables.items())))), limits, session)
+        check_program(program, session)
+        spec = make_spec(image, limits, session, environment, program)
+        joined = pool.join(DockerWall, spec)
+        try:
+            wall = joined.take()
+        except BaseException:
+            joined.leave()
+            raise
+        wall.pool = joined
+        self._enter(Shared(wall), spec.limits, session)
 
-    def exec(
-        self, action: str, *, argv: list[str] | None = None, cwd: str | None = None, timeout: float | None = None
-    ) -> ExecResult:
-        result = super().exec(action, argv=argv, cwd=cwd, timeout=timeout)
-        self._deeds.append(_Deed("exec", (action,), {"argv": argv, "cwd": cwd, "timeout": timeout}, _digest(result)))
-        return result
-
-    def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        super().write(path, data, mode=mode)
-        self._deeds.append(_Deed("write", (path, data), {"mode": mode}, _digest(None)))
-
-    def diff(self) -> dict[str, Change]:
-        now: dict[str, dict[str, Any] | None] = self._ask({"op": "diff"}, wait=120)[0]["now"]
-        self._changed = bool(now)
-        if not now:
-            return {}
-        with self._pool.borrowed() as untouched:
-            before = untouched.ask({"op": "describe", "paths": list(now)})["states"]
-        return {path: _change(before[path], now[path]) for path in sorted(now) if before[path] != now[path]}
-
-    def reset(self) -> None:
-        self._open()
-        if self._changed or not self._box.alive or not self._renewed():
-            fresh = self._pool.take()
-            self._box.close(wait=False)
-            self._move_in(fresh)
-
-    def fork(self) -> Self:
-        reply, _ = self._ask({"op": "snapshot"}, wait=60)
-        if reply["blockers"]:
-            raise ForkError("a copy cannot take along: " + ", ".join(reply["blockers"]) + "; end or close them")
-        twin = object.__new__(type(self))
-        twin._enter(pool.join(self._pool.spec), self.limits, self.session)
-        twin._renewed(self._number)
-        for number, deed in enumerate(self._deeds, 1):
-            result = getattr(twin, deed.call)(*deed.words, **deed.how)
-            if _digest(result) != deed.result:
-                twin.close()
-                raise ForkError(f"a copy is made by doing everything again, and action {number} printed something else")
-        return twin
-
-    def close(self) -> None:
-        if self._gone or os.getpid() != self._pid:
-            return
-        self._gone = True
-        self._box.close()
-        self._pool.leave()
+    @property
+    def wall(self) -> DockerWall:
+        wall = self._wall.wall
+        assert isinstance(wall, DockerWall)
+        return wall
 
     @property
     def container(self) -> str:
         """The container's name."""
-        return self._box.name
+        return self.wall.name
 
-    def files(self, skip: list[str]) -> dict[str, Change]:
-        """The state of all files and links, but for what is called, or lies below, a name in `skip`."""
-        found = self._ask({"op": "files", "skip": skip}, wait=300)[0]["files"]
-        return {path: Change("added", **state) for path, state in found.items()}
 
-    # -- inside -----------------------------------------------------------------------------------------------------
-
-    @property
-    def _closed(self) -> bool:
-        return self._gone
-
-    def _renewed(self, number: int = 0) -> bool:
-        """Whether the guest found everything untouched and began anew, with process numbers above `number`."""
-        if not self._deeds and number <= self._number:
-            return True
+def open_sandbox(
+    image: DockerImage, *, session: Session, limits: Limits | None, environment: Mapping[str, str] | None
+) -> Sandbox:
+    """A container with rooms; a lone one where there can be none, or where episodes are to have the container's network."""
+    if image.network == "none" and image.runtime not in _roomless:
         try:
-            reply, _ = self._ask({"op": "renew", "number": number}, wait=60)
-        except SandboxDied:
-            return False
-        self._deeds, self._number = [], reply["last_number"]
-        return bool(reply["renewed"])
-
-    def _enter(self, joined: pool.Pool, limits: Limits, session: Session) -> None:
-        self._pid, self._pool, self._gone = os.getpid(), joined, False
-        self.limits, self.session = limits, session
-        try:
-            self._move_in(joined.take())
-        except BaseException:
-            joined.leave()
-            raise
-
-    def _move_in(self, box: Container) -> None:
-        self._box, self._changed, self._number, self._deeds = box, False, 0, []
-        self._speak(box.sock)
-
-
-def _change(before: dict[str, Any] | None, now: dict[str, Any] | None) -> Change:
-    if now is None:
-        return Change("removed", (before or {})["type"])
-    return Change("changed" if before else "added", **now)
-
-
-def _digest(result: ExecResult | None) -> bytes:
-    return hashlib.blake2b(repr(result).encode(errors="surrogatepass"), digest_size=16).digest()
+            return DockerSandbox(image, session=session, limits=limits, environment=environment)
+        except NoRooms:
+            _roomless.add(image.runtime)
+    return LoneSandbox(image, session=session, limits=limits, environment=environment)

@@ -13,9 +13,10 @@ Where the session is a Python interpreter:
     branch.py       a forked copy that serves one test     referee.py    the grader's side of a test
     plain.py        values between these two: a closed set of types, never unpickled
 
-In a container, which is a wall without rooms:
+In a container:
 
-    lone.py         a cell that is pid 1 there             walk.py       what changed, found by looking at all files
+    container.py    the keeper's way into one              lone.py       a cell that is pid 1, where there can be no rooms
+                                                           walk.py       what changed then, found by looking at all files
 
 `birth.py` is the beginning of a cell and `entry.py` its way into its episode, `spawn.py` starts the agent's pid 1 without a
 copy of the interpreter, `rooms.py` builds the episode's file system, `networks.py` lends it a network namespace, `layers.py`

@@ -17,7 +17,7 @@ import socket
 import time
 from typing import Any
 
-from . import door, entry, files, kernel, layers, processes, rooms, wire
+from . import door, entry, files, kernel, layers, processes, wire
 from .output import Output
 from .shell import CAPTURE, Program, Shell, once
 
@@ -303,7 +303,7 @@ class Cell:
             wire.send(self._sock, {}, b"", (line.fileno(),))
 
     def _op_diff(self, head: dict[str, Any], payload: bytes) -> None:
-        wire.send(self._sock, {"changes": layers.diff(self._files.upper, self._files.lower, rooms.TREE)})
+        wire.send(self._sock, {"changes": layers.diff(*self._files)})
 
     def _op_export(self, head: dict[str, Any], payload: bytes) -> None:
         """Copy this episode's changes out as a layer, into the folder that the host lent for it."""

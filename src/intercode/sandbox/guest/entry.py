@@ -18,12 +18,16 @@ import os
 import resource
 import signal
 import socket
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from . import kernel, rooms, spawn
 
 _KEPT = (kernel.DAC_OVERRIDE, kernel.DAC_READ_SEARCH, kernel.FOWNER, kernel.KILL, kernel.SYS_PTRACE)
-_NAMESPACES = kernel.NEWUSER | kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS
+_FILES = {kernel.CHOWN, kernel.DAC_OVERRIDE, kernel.FOWNER, kernel.FSETID}
+_ROOTS = frozenset({*_FILES, kernel.KILL, kernel.SETGID, kernel.SETUID, kernel.NET_BIND_SERVICE})
+"""The agent's in a container, where there are other users to whom files can be given, and whose files are read."""
+_NAMESPACES = kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS
 _OWN_PROCESSES = 2
 _ANCHOR, _CALLED = "/guest/bash", "/bin/bash"
 
@@ -54,22 +58,25 @@ class Room(NamedTuple):
 
 def namespaces(config: Config) -> int:
     """What a cell is cloned into; its network namespace the keeper lends, and its processes' is made later."""
-    return _NAMESPACES | (kernel.NEWNET if "network" in config["left_open"] else 0)
+    network = kernel.NEWNET if "network" in config["left_open"] else 0
+    return _NAMESPACES | network | (0 if rooms.Plan(*config["plan"]).contained else kernel.NEWUSER)
 
 
 def move_in(config: Config, filter_program: bytes, inherited: int | None) -> Room:
-    for name, line in (("setgroups", "deny"), ("uid_map", "0 0 1"), ("gid_map", "0 0 1")):
-        _write(f"/proc/self/{name}", line)
+    plan = rooms.Plan(*config["plan"])
+    if not plan.contained:
+        for name, line in (("setgroups", "deny"), ("uid_map", "0 0 1"), ("gid_map", "0 0 1")):
+            _write(f"/proc/self/{name}", line)
     if "userns" not in config["left_open"]:
         _write("/proc/sys/user/max_user_namespaces", "0")
     _write("/proc/self/oom_score_adj", "1000")
     proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    files = rooms.build(rooms.Plan(*config["plan"]), inherited)
+    files = rooms.build(plan, inherited)
     _bound(config)
     kernel.unshare(kernel.NEWPID)
     anchor = _drop_anchor(config, filter_program)
     rooms.enter()
-    _lock(config, filter_program, _KEPT)
+    _lock(config, filter_program, {*_KEPT, *_rights(config)})
     return Room(files, proc, anchor)
 
 
@@ -83,24 +90,29 @@ def _weigh_anchor(config: Config, filter_program: bytes, line: socket.socket) ->
     """In the new pid namespace. What it mounts, this cell sees as well."""
     kernel.die_with_parent()
     os.setsid()  # the scheduler's group is the session's, and the agent may slow the one that it sees here
-    rooms.own_proc()
-    if "settings" not in config["left_open"]:
+    plan = rooms.Plan(*config["plan"])
+    rooms.own_proc(plan)
+    if not plan.contained and "settings" not in config["left_open"]:
         rooms.freeze_settings()
     os.dup2(line.fileno(), 0)
     os.closerange(1, 3)
     kernel.ignore(signal.SIGCHLD)  # then nobody needs to wait for orphans
-    _lock(config, filter_program, ())
+    _lock(config, filter_program, _rights(config))
+
+
+def _rights(config: Config) -> frozenset[int]:
+    return _ROOTS if rooms.Plan(*config["plan"]).contained else frozenset()
 
 
 def _bound(config: Config) -> None:
     """What holds for this process and, from here on, for all that it starts."""
     if "capabilities" not in config["left_open"]:
-        kernel.bound_capabilities()
+        kernel.bound_capabilities(_rights(config))
     limits = config["rlimits"]
     limit({**limits, "NPROC": limits["NPROC"] + _OWN_PROCESSES} if "NPROC" in limits else limits)
 
 
-def _lock(config: Config, filter_program: bytes, kept: tuple[int, ...]) -> None:
+def _lock(config: Config, filter_program: bytes, kept: Collection[int]) -> None:
     """Mounting is over: keep these capabilities alone, and filter system calls."""
     if "capabilities" not in config["left_open"]:
         kernel.drop_capabilities(kept)

@@ -20,21 +20,19 @@ from .networks import Networks
 
 
 class Keeper:
-    def __init__(self, control: socket.socket) -> None:
-        self._control = control
-        self._config, self._filter, fds = wire.receive_with_fds(control, 1 << 20)
-        self._config["export"] = fds[0] if fds else None
+    def __init__(self, control: socket.socket, config: dict[str, Any], kind: type[Cell], filter_program: bytes) -> None:
+        self._control, self._config, self._kind, self._filter = control, config, kind, filter_program
         self._networks = Networks()
         self._cells: dict[int, tuple[int, int]] = {}
-        self._kind: type[Cell] = Cell
         rooms.prepare(rooms.Plan(*self._config["plan"]))
 
-    def serve(self) -> None:
+    def learn(self, kind: type[Cell]) -> None:
+        """By rehearsing as a cell of this kind."""
         if self._config["persistent"]:
-            if self._config["program"] == "python":
-                self._take_python()
-            rehearsal.rehearse(self._config, self._kind)
+            rehearsal.rehearse(self._config, kind)
         _forget_imports()
+
+    def serve(self) -> None:
         while True:
             try:
                 head, _, fds = wire.receive_with_fds(self._control, 0)
@@ -44,12 +42,6 @@ class Keeper:
                 self._replace(head, fds)
             else:
                 self._end(head["cell"], wait=True)
-
-    def _take_python(self) -> None:
-        """Imported here alone, for the sake of the shells' memory."""
-        from . import pycell
-
-        self._config, self._kind = pycell.prepare(self._config), pycell.PythonCell
 
     def _replace(self, head: dict[str, Any], fds: list[int]) -> None:
         """Kill first, clone second, wait last: the old cell dies while the new one is built."""
@@ -97,6 +89,15 @@ class Keeper:
         return [self._cells.pop(number)[1] for number, (cell, _) in list(self._cells.items()) if cell == pid]
 
 
+def equip(config: dict[str, Any]) -> tuple[dict[str, Any], type[Cell]]:
+    """The kind of cells. That of interpreters is imported here alone, for the sake of the shells' memory."""
+    if config["program"] == "bash":
+        return config, Cell
+    from . import pycell
+
+    return pycell.prepare(config), pycell.PythonCell
+
+
 def _children() -> set[int]:
     with open("/proc/self/task/1/children") as file:
         return {int(pid) for pid in file.read().split()}
@@ -112,4 +113,9 @@ def _forget_imports() -> None:
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Keeper(socket.socket(fileno=0)).serve()
+    control = socket.socket(fileno=0)
+    config, filter_program, fds = wire.receive_with_fds(control, 1 << 20)
+    config, kind = equip({**config, "export": fds[0] if fds else None})
+    keeper = Keeper(control, config, kind, filter_program)
+    keeper.learn(kind)
+    keeper.serve()

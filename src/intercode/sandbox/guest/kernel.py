@@ -12,12 +12,14 @@ import fcntl
 import os
 import socket
 import struct
+from collections.abc import Collection
 
 NEWNS, NEWUTS, NEWIPC = 0x00020000, 0x04000000, 0x08000000
 NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
 RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
 DETACH = 2
-DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, KILL, SYS_PTRACE = 1, 2, 3, 5, 19
+CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, FSETID, KILL, SETGID, SETUID = range(8)
+NET_BIND_SERVICE, SYS_PTRACE = 10, 19
 
 _SYS_CLONE = {"x86_64": 56, "aarch64": 220}[os.uname().machine]
 _SYS_CAPSET = {"x86_64": 126, "aarch64": 91}[os.uname().machine]
@@ -95,14 +97,14 @@ def hide() -> None:
     _check(_libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "prctl(DUMPABLE)")
 
 
-def bound_capabilities() -> None:
-    """Whatever this process or one of its children executes will have none."""
+def bound_capabilities(keep: Collection[int]) -> None:
+    """Whatever this process or one of its children executes will have these at most."""
     number = 0
-    while _libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0) == 0:  # until the kernel knows no such capability
+    while number in keep or _libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0) == 0:  # until the kernel knows no such capability
         number += 1
 
 
-def drop_capabilities(keep: tuple[int, ...]) -> None:
+def drop_capabilities(keep: Collection[int]) -> None:
     """Keep these until the next program is executed, if `bound_capabilities` came before."""
     mask = sum(1 << number for number in keep)
     header = struct.pack("Ii", 0x20080522, 0)

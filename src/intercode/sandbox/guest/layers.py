@@ -120,9 +120,13 @@ def _digest(folder: int | None, name: str) -> str | None:
 def copy(source: int, target: int) -> None:
     """Everything in `source` into the empty `target`: marks, modes, times, hard links and all."""
     _copy_folder(source, target, target, "", {}, 0)
-    info = os.fstat(source)
-    os.fchmod(target, stat.S_IMODE(info.st_mode))
-    os.utime(target, ns=(info.st_atime_ns, info.st_mtime_ns))
+    stamp(target, os.fstat(source))
+
+
+def stamp(folder: int | str, info: os.stat_result) -> None:
+    """Give it this mode and these times."""
+    os.chmod(folder, stat.S_IMODE(info.st_mode))
+    os.utime(folder, ns=(info.st_atime_ns, info.st_mtime_ns))
 
 
 def _copy_folder(source: int, target: int, root: int, path: str, links: dict[int, str], depth: int) -> None:

@@ -22,7 +22,7 @@ from .output import Output
 from .shell import Job
 
 _LENT = "/dev/.intercode"
-_LENT_BASH = (f"{_LENT}/loader", "--library-path", f"{_LENT}/lib", "--argv0", "bash", f"{_LENT}/bash")
+_LENT_BASH = (f"{_LENT}/loader", "--library-path", f"{_LENT}/lib", "--argv0", "bash", f"{_LENT}/shell")
 _FIRST_NUMBER, _MOST_NUMBERS = 40, 4000
 """The runtime's threads use up some process numbers, now more, now fewer; the agent's begin with the same each time."""
 _SHELLS = "bash", "sh"
@@ -167,7 +167,7 @@ def _free() -> int:
     return info.f_bfree * info.f_frsize + info.f_ffree * walk.INODE
 
 
-def _lacks_shell(path: str) -> bool:
+def lacks_shell(path: str) -> bool:
     """Whether the image has none at all; one without bash is lent one."""
     found = [name for name in _SHELLS if any(os.access(f"{folder}/{name}", os.X_OK) for folder in path.split(":"))]
     if "bash" not in found:
@@ -202,7 +202,7 @@ def _use_up(number: int) -> None:
 def main() -> None:
     sock = cast(socket.socket, Line())
     config, filter_program = wire.receive(sock, 1 << 20)
-    if _lacks_shell(config["env"].get("PATH", os.defpath)):
+    if lacks_shell(config["env"].get("PATH", os.defpath)):
         wire.send(sock, {"shell": False})
         return
     entry.limit(config["rlimits"])

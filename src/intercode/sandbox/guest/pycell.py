@@ -240,17 +240,13 @@ def _become(line: int, out: int, config: dict[str, Any]) -> None:
 
 
 def prepare(config: dict[str, Any]) -> dict[str, Any]:
-    """In the keeper, before it forgets imports: what every interpreter would otherwise load for itself."""
+    """In the keeper, before it forgets imports: what every interpreter would otherwise load for itself, or is to be sent."""
+    if not config["lent"]:
+        return {**config, "texts": json.dumps(config["texts"]).encode()}
     for name in _LOADED:
         importlib.import_module(name)
     site.main()
-    texts = [] if config["lent"] else [(name, _text(name)) for name in start.MODULES]
     path, finders = [entry for entry in sys.path if entry not in ("", "/")], list(sys.meta_path)
     for _ in range(ACTIONS):
         interpreter.Interpreter().run("x = 1")
-    return {**config, "imports": (path, finders), "texts": json.dumps(texts).encode()}
-
-
-def _text(name: str) -> str:
-    with open(os.path.join(os.path.dirname(__file__), name + ".py"), encoding="utf-8") as file:
-        return file.read()
+    return {**config, "imports": (path, finders)}

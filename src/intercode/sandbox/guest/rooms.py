@@ -21,6 +21,8 @@ TREE = "tree"
 """The folder of a layer that holds its files."""
 _ROOT = f"/cell/all/{TREE}"
 
+_MASKED = ("acpi", "asound", "interrupts", "kcore", "keys", "latency_stats", "sched_debug", "scsi", "timer_list", "timer_stats")
+
 _INODE_SHARE = 2048
 """Bytes of disk for each file that may be made."""
 
@@ -32,33 +34,41 @@ class Plan(NamedTuple):
     lent: list[str]
     covered: list[str]
     disk: int
+    contained: bool
+    """Whether the wall is a container: the image's tree is a mount then, and root in there owns files of the machine."""
+
+    @property
+    def top(self) -> str:
+        """An overlay is of the layers, or, as it does not show what is mounted in there, of their trees."""
+        return f"/{TREE}" if self.contained else ""
 
 
 class Handles(NamedTuple):
-    """Descriptors to what the agent cannot name: its changes, and the template below them."""
+    """Descriptors to what the agent cannot name: its changes, and the template below them; both with a folder `tree`."""
 
     upper: int
     lower: int
+    tree: str = TREE
 
 
 def prepare(plan: Plan) -> None:
     """Once for the wall: freeze /dev, and show the layers as one tree for comparing."""
     kernel.mount("none", "/dev", flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | kernel.NOSUID)
     os.mkdir("/cell")
-    os.mkdir(MERGED)
+    os.makedirs(MERGED + plan.top)
     if plan.layers == 1:
         kernel.mount("/layers/0", MERGED, flags=kernel.BIND)
     else:
-        kernel.mount("overlay", MERGED, "overlay", kernel.RDONLY, f"lowerdir={_lower(plan)},userxattr")
+        kernel.mount("overlay", MERGED + plan.top, "overlay", kernel.RDONLY, f"lowerdir={_lower(plan)},userxattr")
 
 
 def build(plan: Plan, inherited: int | None) -> Handles:
     """Mount everything but /proc. `inherited` is another cell's upper folder, to be copied first."""
-    _own_tmpfs(plan.disk)
-    handles = Handles(_folder("/cell/up"), _folder(MERGED))
+    _own_tmpfs(plan)
+    handles = Handles(_folder("/cell/up" + plan.top), _folder(MERGED + plan.top), "." if plan.top else TREE)
     if inherited is not None:
         layers.copy(inherited, handles.upper)
-    kernel.mount("overlay", "/cell/all", "overlay", kernel.NOSUID | kernel.NODEV, _overlay(plan))
+    kernel.mount("overlay", "/cell/all" + plan.top, "overlay", kernel.NOSUID | kernel.NODEV, _overlay(plan))
     kernel.mount(_ROOT, _ROOT, flags=kernel.BIND)
     for path in plan.lent:
         kernel.bind(path, _ROOT + path)
@@ -68,29 +78,42 @@ def build(plan: Plan, inherited: int | None) -> Handles:
     return handles
 
 
-def _own_tmpfs(size: int) -> None:
-    kernel.mount(
-        "tmpfs", "/cell", "tmpfs", kernel.NOSUID | kernel.NODEV, f"size={size},nr_inodes={size // _INODE_SHARE},mode=755"
-    )
+def _own_tmpfs(plan: Plan) -> None:
+    size = f"size={plan.disk},nr_inodes={plan.disk // _INODE_SHARE},mode=755"
+    kernel.mount("tmpfs", "/cell", "tmpfs", kernel.NOSUID | kernel.NODEV, size)
     for name in ("up", "work", "all"):
         os.mkdir("/cell/" + name)
+    if plan.contained:
+        os.mkdir(_ROOT)
+        os.mkdir(f"/cell/up/{TREE}")
+        layers.stamp(f"/cell/up/{TREE}", os.stat(f"{MERGED}/{TREE}"))
 
 
 def _lower(plan: Plan) -> str:
-    return ":".join(f"/layers/{number}" for number in reversed(range(plan.layers)))
+    return ":".join(f"/layers/{number}{plan.top}" for number in reversed(range(plan.layers)))
 
 
 def _overlay(plan: Plan) -> str:
-    return f"lowerdir={_lower(plan)},upperdir=/cell/up,workdir=/cell/work,userxattr"
+    return f"lowerdir={_lower(plan)},upperdir=/cell/up{plan.top},workdir=/cell/work,userxattr"
 
 
-def own_proc() -> None:
+def own_proc(plan: Plan) -> None:
     """From the agent's pid namespace: its /proc, less a folder that nobody may read.
 
-    The kernel allows it only while the wall's own /proc is in sight, so before `enter`.
+    The kernel allows it only while the wall's own /proc is in sight, so before `enter`. In a container, whose root is one to
+    the machine's switches too, nothing there can be written, and what containers hide is hidden.
     """
-    kernel.mount("proc", _ROOT + "/proc", "proc", kernel.NOSUID | kernel.NODEV | kernel.NOEXEC)
-    kernel.mount("tmpfs", _ROOT + "/proc/tty/driver", "tmpfs", kernel.RDONLY, "size=0,mode=555")
+    fixed = kernel.RDONLY if plan.contained else 0
+    kernel.mount("proc", _ROOT + "/proc", "proc", kernel.NOSUID | kernel.NODEV | kernel.NOEXEC | fixed)
+    for name in ("tty/driver", *(_MASKED if plan.contained else ())):
+        _mask(f"{_ROOT}/proc/{name}")
+
+
+def _mask(path: str) -> None:
+    if os.path.isdir(path):
+        kernel.mount("tmpfs", path, "tmpfs", kernel.RDONLY, "size=0,mode=555")
+    elif os.path.exists(path):
+        kernel.mount("/dev/null", path, flags=kernel.BIND)
 
 
 def enter() -> None:

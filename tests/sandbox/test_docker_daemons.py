@@ -1,0 +1,124 @@
+"""Other daemons than the machine's: one with a small disk, one whose runtime refuses a right, podman's.
+
+Each is started for the test, keeps everything in a folder of its own, and ends with it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import docker_images
+import pytest
+from test_docker import Kind, both, until
+
+from intercode.errors import SandboxError
+from intercode.sandbox.base import MIB
+from intercode.sandbox.docker.images import make_image
+from intercode.sandbox.docker.lone import LoneSandbox
+from intercode.sandbox.docker.sandbox import DockerSandbox, open_sandbox
+from intercode.sandbox.docker.wall import NoRooms
+
+pytestmark = pytest.mark.slow
+
+MEEK = """#!/usr/bin/python3
+import json, os, sys
+if "create" in sys.argv:
+    path = sys.argv[sys.argv.index("--bundle") + 1] + "/config.json"
+    found = json.load(open(path))
+    rights = found["process"]["capabilities"]
+    for kind in rights:
+        rights[kind] = [each for each in rights[kind] if each != "CAP_SYS_ADMIN"]
+    json.dump(found, open(path, "w"))
+os.execvp("runc", ["runc", *sys.argv[1:]])
+"""
+"""An OCI runtime that never grants CAP_SYS_ADMIN."""
+
+
+@contextmanager
+def daemon(address: str, *command: str) -> Iterator[str]:
+    """`address` while the daemon is there and answers."""
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        asking = ["docker", "--host", address, "version"]
+        assert until(lambda: subprocess.run(asking, capture_output=True, check=False).returncode == 0)
+        yield address
+        running.terminate()
+
+
+@pytest.fixture
+def folder() -> Iterator[str]:
+    docker_images.require_docker()
+    if os.getuid() != 0:
+        pytest.skip("a daemon of one's own needs root")
+    with tempfile.TemporaryDirectory(prefix="intercode-daemon-") as made:
+        yield made
+        assert until(lambda: subprocess.run(["pgrep", "-f", made], capture_output=True, check=False).returncode == 1)
+
+
+@pytest.fixture
+def small_daemon(folder: str) -> Iterator[str]:
+    """It has a disk of 16 MiB, `meek`, and a network of its own: it would take the other's bridge away."""
+    if shutil.which("dockerd") is None:
+        pytest.skip("dockerd is not installed")
+    meek = Path(folder) / "meek"
+    meek.write_text(MEEK)
+    meek.chmod(0o755)
+    options = f"--data-root {folder}/data --exec-root {folder}/run --pidfile {folder}/pid --host unix://{folder}/socket"
+    options += f" --bridge none --iptables=false --add-runtime meek={meek}"
+    script = f"mkdir {folder}/data && mount -t tmpfs -o size=16m tmpfs {folder}/data && exec dockerd {options}"
+    with daemon(f"unix://{folder}/socket", "unshare", "--mount", "--net", "sh", "-c", script) as address:
+        yield address
+
+
+@pytest.fixture
+def podman(folder: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """With runc: crun refuses machines that have both versions of cgroups. The limits are below this machine's own."""
+    if shutil.which("podman") is None or shutil.which("runc") is None:
+        pytest.skip("podman is not installed")
+    settings = Path(folder) / "containers.conf"
+    settings.write_text('[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]\n')
+    monkeypatch.setenv("CONTAINERS_CONF", str(settings))
+    options = ["--root", f"{folder}/data", "--runroot", f"{folder}/run", "--storage-driver", "vfs"]
+    options += ["--runtime", shutil.which("runc") or "", "--cgroup-manager", "cgroupfs"]
+    address = f"unix://{folder}/socket"
+    with daemon(address, "podman", *options, "system", "service", "--time=0", address):
+        yield address
+
+
+def test_a_full_disk_is_said_as_such(small_daemon: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", small_daemon)
+    (tmp_path / "Dockerfile").write_text("FROM scratch\nCOPY large /large\n")
+    (tmp_path / "large").write_bytes(os.urandom(24 * MIB))
+    with pytest.raises(SandboxError, match="docker's disk is full; free some space"):
+        make_image(str(tmp_path), progress=lambda line: None)
+    (tmp_path / "large").write_bytes(b"small")
+    make_image(str(tmp_path), progress=lambda line: None)
+
+
+def test_where_no_rooms_can_be_built_containers_are_replaced(small_daemon: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", small_daemon)
+    image = replace(make_image(docker_images.busybox()), runtime="meek")
+    with pytest.raises(NoRooms, match="Operation not permitted"):
+        DockerSandbox(image)
+    with open_sandbox(image, session="persistent", limits=None, environment=None) as sandbox:
+        assert isinstance(sandbox, LoneSandbox)
+        assert sandbox.about == {"containers": "replaced, not erased"}, "which the run says"
+        sandbox.exec("echo x > /tmp/x")
+        sandbox.reset()
+        assert sandbox.exec("ls /tmp; echo alive").output == "alive\n"
+
+
+@both
+def test_podmans_socket_will_do(kind: Kind, podman: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", podman)
+    with kind(make_image(docker_images.busybox())) as sandbox:
+        sandbox.exec("echo x > /tmp/x")
+        assert sandbox.diff().keys() == {"/tmp/x"}
+        sandbox.reset()
+        assert sandbox.exec("ls /tmp; echo alive").output == "alive\n"
