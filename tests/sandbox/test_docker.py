@@ -47,8 +47,8 @@ def docker(*words: str) -> str:
     return subprocess.run(["docker", *words], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
 
-def containers() -> set[str]:
-    return set(docker("ps", "--all", "--format", "{{.Names}}").split())
+def containers(*filters: str) -> set[str]:
+    return set(docker("ps", "--all", *filters, "--format", "{{.Names}}").split())
 
 
 def until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
@@ -259,11 +259,12 @@ def test_that_no_shell_survives_is_announced_until_the_reset(small: DockerSandbo
 
 
 def test_nothing_is_left_when_all_are_closed(image: DockerImage) -> None:
-    before = containers()
+    mine = "--filter", f"label={leftovers.label()}"
+    before = containers(*mine)
     with ExitStack() as stack:
         sandboxes = [stack.enter_context(DockerSandbox(image)) for _ in range(3)]
-        assert {sandbox.container for sandbox in sandboxes} <= containers()
-    assert until(lambda: containers() <= before)
+        assert {sandbox.container for sandbox in sandboxes} <= containers(*mine)
+    assert until(lambda: containers(*mine) <= before)
 
 
 def test_a_killed_process_leaves_nothing_and_others_containers_stay(image: DockerImage) -> None:
