@@ -84,10 +84,14 @@ class Wall:
         with inside:
             self._bwrap: subprocess.Popen[bytes] = _spawner().run(lambda: _start(argv, inside, self._errors))
         _walls.add(self)
-        env = {**(ENVIRONMENT if environment is None else environment), **(_SEEDED if program == "python" else {})}
+        self.cwd = template.cwd
+        variables = {**ENVIRONMENT, **template.environment} if environment is None else environment
+        env = {**variables, **(_SEEDED if program == "python" else {})}
         self._introduce(template, limits, session, env, export, weakened or Weakened())
 
-    def cell(self, *, cwd: str = "/", replaces: int | None = None, upper: int | None = None) -> tuple[int, socket.socket]:
+    def cell(
+        self, *, cwd: str | None = None, replaces: int | None = None, upper: int | None = None
+    ) -> tuple[int, socket.socket]:
         """A new cell in place of another; its number and the socket to talk to it, once it is ready."""
         ours, theirs = socket.socketpair()
         with theirs, self._lock:
@@ -95,7 +99,7 @@ class Wall:
             number = self._number
             fds = (theirs.fileno(),) if upper is None else (theirs.fileno(), upper)
             try:
-                self._send({"op": "cell", "cell": number, "cwd": cwd, "replaces": replaces}, fds)
+                self._send({"op": "cell", "cell": number, "cwd": cwd or self.cwd, "replaces": replaces}, fds)
             except BaseException:
                 ours.close()
                 raise

@@ -140,7 +140,7 @@ def _command(spec: Spec, name: str, mounted: Path) -> list[str]:
 def _config(spec: Spec) -> dict[str, Any]:
     limits = spec.limits
     return {
-        "cwd": "/",
+        "cwd": spec.image.cwd,
         "env": dict(spec.environment),
         "persistent": spec.session == "persistent",
         "memory": limits.memory,

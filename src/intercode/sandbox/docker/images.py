@@ -34,12 +34,13 @@ _LOG = 15
 @dataclass(frozen=True)
 class DockerImage:
     """`id` is docker's, `name` the user's, `digest` names the content that went in, `environment` are the image's own
-    variables; the rest is how its containers run."""
+    variables, `cwd` is where sessions begin; the rest is how its containers run."""
 
     id: str
     name: str
     digest: str
     environment: tuple[tuple[str, str], ...]
+    cwd: str = "/"
     network: str = "none"
     runtime: str | None = None
     cpus: float | None = 1.0
@@ -56,7 +57,7 @@ def make_image(image: str | None, tree: Path | None = None, progress: Progress |
     if image is None:
         raise UsageError("--sandbox docker needs an image: give --image NAME, or --image with the path of a Dockerfile")
     recipe = _recipe(image)
-    made = _inspect(_build(recipe, progress or _say), str(recipe)) if recipe else _inspect(image, image)
+    made = inspect(_build(recipe, progress or _say), str(recipe)) if recipe else inspect(image, image)
     return with_tree(made, tree) if tree else made
 
 
@@ -115,7 +116,7 @@ def _over(below: DockerImage, content: str, fill: Callable[[str], None], script:
             if script:
                 run_setup(sandbox, *script)
             docker("commit", "--change", "ENTRYPOINT []", sandbox.container, tag, seconds=600)
-    made = _inspect(tag, below.name)
+    made = inspect(tag, below.name)
     return replace(below, id=made.id, digest=digest, environment=made.environment)
 
 
@@ -133,13 +134,14 @@ def _known(tag: str) -> bool:
     return bool(docker("image", "ls", "--quiet", tag))
 
 
-def _inspect(reference: str, name: str) -> DockerImage:
+def inspect(reference: str, name: str) -> DockerImage:
+    """The image that docker knows by `reference`. `UsageError` names it as `name`."""
     try:
         found = json.loads(docker("image", "inspect", "--format", "{{json .}}", reference))
     except UsageError:
         raise fault("No such image", name) from None
     variables = tuple((line.partition("=")[0], line.partition("=")[2]) for line in found["Config"].get("Env") or ())
-    return DockerImage(found["Id"], name, _hash(found["Id"]), variables)
+    return DockerImage(found["Id"], name, _hash(found["Id"]), variables, found["Config"].get("WorkingDir") or "/")
 
 
 def _hash(*words: str) -> str:

@@ -127,7 +127,7 @@ class Lone(Cell):
         if self._job is not None:
             self._job.close()
         self._output.drain(self._out)
-        self._output, self._cwd = Output(self._config["output"]), "/"
+        self._output, self._cwd = Output(self._config["output"]), self._config["cwd"]
         self._watching, self._lost, self._status = False, False, 0
         self._job = self._shell() if self._config["persistent"] else None
 
