@@ -49,6 +49,7 @@ def summary(config: Mapping[str, Any], episodes: Sequence[Episode]) -> Summary:
         "seconds": round(sum(turn.seconds for episode in episodes for turn in episode.turns), 3),
         "tokens": sum(usage.prompt_tokens + usage.completion_tokens for usage in used),
         "cost": round(sum(usage.cost for usage in used), 6),
+        **({"wall": config["wall"]} if "wall" in config else {}),
         **_by_hardness(config, scored),
         **(_robust(scored) if config.get("robust") else {}),
     }
@@ -161,6 +162,7 @@ def _cells(row: Summary) -> dict[str, str]:
         "agent": str(row["agent"]),
         "model": str(row["model"] or "–"),
         "env": str(row["env"]),
+        "wall": row.get("wall", "–"),
         "reward": str(row["reward"]),
         "n": str(row["episodes"]),
         "success %": _number(row["success_rate"], 100),

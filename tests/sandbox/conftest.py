@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 
 import docker_images
 import pytest
 
 from intercode.sandbox import template as templates
+from intercode.sandbox.chroot.tree import Tree, make_tree
 from intercode.sandbox.docker.export import export_image
 from intercode.sandbox.docker.images import DockerImage, make_image
 from intercode.sandbox.image import list_images
@@ -33,3 +35,10 @@ def exported(image: DockerImage) -> str:
     if name not in [each.name for each in list_images()]:
         export_image(image.name, name)
     return name
+
+
+@pytest.fixture(scope="session")
+def tree(exported: str) -> Tree:
+    if os.getuid() != 0:
+        pytest.skip("only root makes chroot sandboxes")
+    return make_tree(exported)

@@ -38,6 +38,14 @@ world = stack(
     click.option("--all", "everything", is_flag=True, help="ctf: keep tasks that need a network, files or another gold."),
     click.option("--limit", type=click.IntRange(1), help="Only the first N tasks."),
 )
+
+
+def weak_is_said(context: click.Context, parameter: click.Parameter, backend: str | None) -> str | None:
+    if backend == "chroot":
+        click.echo("intercode: --sandbox chroot is a weak wall: see docs/security.md for what it does not hold", err=True)
+    return backend
+
+
 protocol = click.option("--protocol", type=click.Choice(["submit", "paper"]), default="submit", show_default=True)
 scoring = stack(
     click.option("--reward", type=click.Choice(["exact", "paper"]), help="[exact; paper under the paper's protocol]"),
@@ -52,7 +60,12 @@ scoring = stack(
         help="python: what is told of a wrong submission: the first failed public test's number, or that test. [number]",
     ),
     click.option("--submits", type=click.IntRange(1), help="python, ctf: how many submissions may be made. [1]"),
-    click.option("--sandbox", type=click.Choice(["local", "docker"]), help="bash, ctf: what the actions run in. [local]"),
+    click.option(
+        "--sandbox",
+        type=click.Choice(["local", "docker", "chroot"]),
+        callback=weak_is_said,
+        help="bash, ctf: what the actions run in. chroot is weak: for root in a container where neither other works. [local]",
+    ),
 )
 workers = click.option("--workers", type=click.IntRange(1), default=2, show_default=True)
 out = stack(

@@ -72,7 +72,12 @@ class Ground:
     def facts(self) -> dict[str, Any]:
         """What decides results: the template's content and the programs in it."""
         with self.make() as sandbox:
-            return {"template": self.template.digest, "userland": fingerprint(sandbox), "session": self.session}
+            return {
+                "template": self.template.digest,
+                "userland": fingerprint(sandbox),
+                "session": self.session,
+                **sandbox.about,
+            }
 
 
 def grounds(
