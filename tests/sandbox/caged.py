@@ -63,7 +63,8 @@ def breaches(tree: Tree) -> dict[str, str]:
 def _attack(sandbox: ChrootSandbox, attack: Attack, action: str) -> dict[str, Any]:
     try:
         said = sandbox.exec(action, timeout=2).output
-        alive = sandbox.exec("echo alive").output  # an honest one; what the attack left running may print before it
+        sandbox.exec("true")  # an interrupt that came late may cost the next action
+        alive = sandbox.exec("echo alive").output  # what the attack left running may print before it
         sandbox.reset()
         left = sandbox.exec(attack.after, timeout=2).output
         return {"output": said + left + ("" if "alive" in alive else f"BREACH: the next action printed {alive!r}")}
