@@ -9,13 +9,20 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from subprocess import PIPE
+from threading import Thread
 from typing import Any
 
 import pytest
 
 from intercode.doctor import Finding, clean, examine
+from intercode.doctor.around import podman
+from intercode.doctor.model import endpoint
+from intercode.doctor.sandboxes import backends
+from intercode.doctor.system import system, wsl
 from intercode.sandbox import seccomp
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
@@ -30,7 +37,8 @@ def named(findings: list[Finding]) -> dict[str, Finding]:
 
 
 def failed(findings: list[Finding]) -> list[str]:
-    return [finding.what for finding in findings if finding.ok is False]
+    """But for the conclusion, which depends on what else is installed."""
+    return [finding.what for finding in findings if finding.ok is False and finding.what != "backends"]
 
 
 def examined(*outer: str, **options: Any) -> dict[str, Finding]:
@@ -64,9 +72,11 @@ def test_this_machine_is_well() -> None:
     assert failed(findings) == []
     assert [finding.what for finding in findings if finding.what != "leftovers"] == [
         *("kernel", "sandboxes' user", "bubblewrap", "user namespaces", "/proc", "nested namespaces", "guest's Python"),
-        *("overlay", "tmpfs attributes", "cache", "memory", "mmdebstrap", "docker", "sandbox", "owners"),
+        *("overlay", "tmpfs attributes", "cache", "memory", "mmdebstrap", "docker", "podman", "mariadb", "model endpoint"),
+        *("chroot", "sandbox", "owners", "backends"),
     ]
     assert named(findings)["sandbox"].detail.startswith("started in ")
+    assert named(findings)["backends"].detail.startswith("--sandbox local")
 
 
 @needs_root
@@ -130,6 +140,12 @@ def test_a_path_without_bwrap_is_found(empty_cache: Path) -> None:
     )
 
 
+def test_a_path_without_anything_names_what_to_install(empty_cache: Path) -> None:
+    found = examined(env={**os.environ, "PATH": str(empty_cache)})
+    mends = {what: found[what].mend for what in ("docker", "podman")}
+    assert mends == {"docker": "apt-get install docker.io", "podman": "apt-get install podman"}
+
+
 @needs_root
 def test_a_cache_that_the_sandboxes_user_cannot_enter_is_found(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (empty_cache / "private").mkdir(mode=0o700)
@@ -148,3 +164,107 @@ def test_old_work_folders_are_reported_and_young_ones_are_not(empty_cache: Path)
     assert found == Finding("leftovers", None, "1 builds were cut short", "intercode doctor --clean")
     assert clean() == [f"folder {old}"]
     assert (old.exists(), young.exists()) == (False, True)
+
+
+# -- systems, told by what they say of themselves ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("version", "generation"),
+    [
+        ("Linux version 4.4.0-19041-Microsoft (Microsoft@Microsoft.com) (gcc version 5.4.0 (GCC) ) #1237-Microsoft", 1),
+        ("Linux version 5.15.153.1-microsoft-standard-WSL2 (root@941d701f84f1) (gcc (GCC) 11.2.0)", 2),
+        ("Linux version 6.1.0-18-amd64 (debian-kernel@lists.debian.org) (gcc-12 (Debian 12.2.0-14) 12.2.0)", None),
+    ],
+)
+def test_generations_of_wsl_are_told_apart(version: str, generation: int | None) -> None:
+    assert wsl(version) == generation
+    found = system("Linux", version.split()[2], version)
+    assert (found.ok, "WSL" in found.detail) == (generation != 1, generation is not None)
+    assert ("wsl --set-version" in found.mend) == (generation == 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("Darwin", "Docker Desktop"), ("Windows", "wsl --install"), ("FreeBSD", "Linux VM")]
+)
+def test_a_system_without_namespaces_is_told_where_else_to_run(name: str, words: str) -> None:
+    found = system(name, "1.0", "")
+    assert (found.ok, words in found.mend) == (False, True)
+
+
+# -- what answers, and what does not ---------------------------------------------------------------------------------------
+
+
+class Endpoint(BaseHTTPRequestHandler):
+    """Lists seven models to whoever has the key, at /v1 only."""
+
+    def do_GET(self) -> None:
+        status = 404 if self.path != "/v1/models" else 200 if self.headers["Authorization"] == "Bearer right" else 401
+        text = json.dumps({"data": [{"id": f"model-{number}"} for number in range(7)]}).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *words: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("path", "key", "ok", "detail", "mend"),
+    [
+        ("/v1", "right", True, "model-0, model-1, model-2, model-3, model-4 and 2 more", ""),
+        ("/v1/", "wrong", False, "refuses the key (status 401)", "OPENAI_API_KEY"),
+        ("", "right", None, "lists no models (status 404)", "ends in /v1"),
+    ],
+)
+def test_a_model_endpoint_is_asked_for_its_models(address: str, path: str, key: str, ok: bool, detail: str, mend: str) -> None:
+    found = endpoint({"INTERCODE_BASE_URL": address + path, "OPENAI_API_KEY": key})
+    assert (found.ok, detail in found.detail, mend in found.mend) == (ok, True, True)
+    assert key not in f"{found.detail} {found.mend}".replace("the key", "")
+
+
+def test_a_model_endpoint_that_is_down_or_not_named_is_found() -> None:
+    down = endpoint({"INTERCODE_BASE_URL": "http://127.0.0.1:9/v1"})
+    assert (down.ok, "start the server" in down.mend) == (False, True)
+    assert endpoint({"INTERCODE_BASE_URL": "nonsense"}).ok is False
+    none = endpoint({})
+    assert (none.ok, "INTERCODE_BASE_URL" in none.mend) == (None, True)
+
+
+def test_podmans_socket_is_tried(tmp_path: Path) -> None:
+    if shutil.which("podman") is None or shutil.which("docker") is None:
+        pytest.skip("podman and the docker command are not installed")
+    socket = tmp_path / "podman.sock"
+    silent = podman(socket)
+    assert (silent.ok, f"DOCKER_HOST=unix://{socket}" in silent.mend) == (None, True)
+    with subprocess.Popen(
+        ["podman", "system", "service", "--time=0", f"unix://{socket}"], stderr=subprocess.DEVNULL
+    ) as service:
+        try:
+            until = time.monotonic() + 30
+            while not socket.exists() and service.poll() is None and time.monotonic() < until:
+                time.sleep(0.05)
+            found = podman(socket)
+        finally:
+            service.terminate()
+    assert (found.ok, f"DOCKER_HOST=unix://{socket}" in found.detail) == (True, True)
+
+
+def test_backends_are_named_by_what_was_found() -> None:
+    def said(**what: bool) -> tuple[bool | None, str]:
+        found = backends([Finding(name, ok, "", "") for name, ok in what.items()])
+        return found.ok, found.detail
+
+    assert said(sandbox=True, docker=True) == (True, "--sandbox local or docker works here")
+    assert said(sandbox=False, docker=True, chroot=True) == (True, "--sandbox docker works here")
+    assert said(sandbox=False, chroot=True) == (None, "only --sandbox chroot works here, which is weak")
+    assert said(sandbox=False) == (False, "no sandbox works here")

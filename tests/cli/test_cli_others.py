@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 COMMANDS = [
     [], ["eval"], ["check"], ["replay"], ["report"], ["data"], ["data", "list"], ["data", "get"], ["image"],
-    ["image", "build"], ["doctor"],
+    ["image", "build"], ["image", "export"], ["doctor"],
 ]  # fmt: skip
 
 

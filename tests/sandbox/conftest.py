@@ -1,14 +1,18 @@
-"""One template for all: this machine's userland; and for docker an image, where there is a daemon."""
+"""One template for all: this machine's userland; and for docker an image, which is exported for the others to have the same."""
 
 from __future__ import annotations
 
+import os
 import shutil
 
 import docker_images
 import pytest
 
 from intercode.sandbox import template as templates
+from intercode.sandbox.chroot.tree import Tree, make_tree
+from intercode.sandbox.docker.export import export_image
 from intercode.sandbox.docker.images import DockerImage, make_image
+from intercode.sandbox.image import list_images
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +26,19 @@ def template() -> templates.Template:
 def image() -> DockerImage:
     docker_images.require_docker()
     return make_image(docker_images.debian())
+
+
+@pytest.fixture(scope="session")
+def exported(image: DockerImage) -> str:
+    """The name under which that image is in the cache, without docker."""
+    name = f"test-{image.digest}"
+    if name not in [each.name for each in list_images()]:
+        export_image(image.name, name)
+    return name
+
+
+@pytest.fixture(scope="session")
+def tree(exported: str) -> Tree:
+    if os.getuid() != 0:
+        pytest.skip("only root makes chroot sandboxes")
+    return make_tree(exported)

@@ -1,36 +1,36 @@
-"""The starter tasks in a container and behind the local wall, on one and the same root: nothing may differ."""
+"""The starter tasks in a container and behind the local wall, on one root, exported from docker: nothing may differ."""
 
 from __future__ import annotations
-
-import subprocess
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
 
 import docker_images
 import pytest
 
 from intercode.agents import Strategy, gold, noop
+from intercode.agents.base import Act, Moves
 from intercode.env import Setting
 from intercode.envs import prepare
 from intercode.errors import UsageError
 from intercode.runner.run import evaluate
 from intercode.sandbox.docker.images import DockerImage
-from intercode.types import Episode
+from intercode.types import Episode, Task
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def settings(image: DockerImage) -> Iterator[tuple[Setting, Setting]]:
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder) / "root.tar"
-        made = subprocess.run(
-            ["docker", "create", image.id, "true"], stdout=subprocess.PIPE, text=True, check=True
-        ).stdout.strip()
-        subprocess.run(["docker", "export", "--output", str(root), made], check=True)
-        subprocess.run(["docker", "rm", made], check=True, stdout=subprocess.DEVNULL)
-        yield prepare("bash", sandbox="docker", image=image.name), prepare("bash", image=str(root))
+def settings(image: DockerImage, exported: str) -> tuple[Setting, Setting]:
+    return prepare("bash", sandbox="docker", image=image.name), prepare("bash", image=exported)
+
+
+def explorer(task: Task, protocol: str) -> Moves:
+    """Looks at the machine and at what the task is about, as an agent would before it answers."""
+    yield Act("pwd; id; umask; env | sort; ls /; cd /depot && ls -lR --time-style=+%F | head -n 40; jobs; echo $?")
+    yield Act(
+        "find /lab /depot -newer /etc/passwd -printf '%y %m %s %p\\n' | sort; du -ab /lab | sort -k 2; no-such-tool; which awk"
+    )
+    yield Act(
+        f"cd /tmp && ({task.gold}) 2>&1; echo $?; diff <(ls /depot) <(ls /lab); stat -c '%A %U %h %n' /depot/* | tail -n 5"
+    )
 
 
 def played(setting: Setting, strategy: Strategy) -> list[Episode]:
@@ -45,6 +45,11 @@ def test_golds_earn_all_and_print_the_same(settings: tuple[Setting, Setting]) ->
     docker, local = (played(setting, gold) for setting in settings)
     assert [(each.task, each.error) for each in docker if not each.success] == []
     assert shown(docker) == shown(local)
+
+
+def test_exploring_shows_the_same(settings: tuple[Setting, Setting]) -> None:
+    docker, local = (shown(played(setting, explorer)) for setting in settings)
+    assert docker == local
 
 
 def test_doing_nothing_earns_nothing(settings: tuple[Setting, Setting]) -> None:

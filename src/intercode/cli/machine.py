@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import IO
 
 import click
@@ -37,7 +38,7 @@ def data_get(name: str) -> None:
 
 @click.group()
 def image() -> None:
-    """Userlands: root file systems with a listed set of packages."""
+    """Userlands: root file systems with a listed set of packages, or made from an image of Docker's."""
 
 
 @image.command("build")
@@ -54,6 +55,26 @@ def image_build(name: str, packages: tuple[str, ...], packages_file: IO[str] | N
     chosen = [*packages, *listed] or list(DEFAULT_PACKAGES)
     path = build_image(name, chosen, suite=suite, force=force, progress=lambda line: click.echo(line, err=True))
     click.echo(path)
+
+
+@image.command("export")
+@click.argument("reference", metavar="IMAGE")
+@click.argument("name", required=False)
+@click.option("--force", is_flag=True, help="Replace an image of that name.")
+@click.option("--output", type=click.Path(dir_okay=False), metavar="TAR", help="Write a tar for --image TAR, and keep nothing.")
+def image_export(reference: str, name: str | None, force: bool, output: str | None) -> None:
+    """Keep Docker's IMAGE as NAME, for --image NAME without Docker; ENV and WORKDIR come along, but for a tar."""
+    from intercode.sandbox.docker.export import export_image, export_tar
+
+    if output is None:
+        click.echo(export_image(reference, name, force=force))
+        return
+    if name is not None:
+        raise click.UsageError("NAME is for the cache; leave it out with --output")
+    if Path(output).exists() and not force:
+        raise click.UsageError(f"{output} is there already; choose another file, or replace it with --force")
+    export_tar(reference, Path(output))
+    click.echo(output)
 
 
 @click.command()

@@ -35,6 +35,12 @@ def _reward(context: click.Context, option: click.Parameter, name: str | None) -
     return load(in_here(context, option, name), "reward")
 
 
+def weak_is_said(context: click.Context, parameter: click.Parameter, backend: str | None) -> str | None:
+    if backend == "chroot":
+        click.echo("intercode: --sandbox chroot is a weak wall: see docs/security.md for what it does not hold", err=True)
+    return backend
+
+
 world = stack(
     click.option("--data", metavar="NAME|FILE|DIR", help="Tasks: a downloaded set, a task file or a folder. [starter set]"),
     click.option("--tree", type=click.Path(exists=True), help="Files that are placed at / (folder or tar)."),
@@ -57,6 +63,8 @@ world = stack(
     click.option("--all", "everything", is_flag=True, help="ctf: keep tasks that need a network, files or another gold."),
     click.option("--limit", type=click.IntRange(1), help="Only the first N tasks."),
 )
+
+
 protocol = click.option("--protocol", type=click.Choice(["submit", "paper"]), default="submit", show_default=True)
 scoring = stack(
     click.option(
@@ -77,7 +85,10 @@ scoring = stack(
     ),
     click.option("--submits", type=click.IntRange(1), help="python, ctf: how many submissions may be made. [1]"),
     click.option(
-        "--sandbox", type=click.Choice(["local", "docker"]), help="bash, python, ctf: what the actions run in. [local]"
+        "--sandbox",
+        type=click.Choice(["local", "docker", "chroot"]),
+        callback=weak_is_said,
+        help="bash, python, ctf: what the actions run in. chroot is weak: for root in a container where neither other works. [local]",
     ),
 )
 workers = click.option("--workers", type=click.IntRange(1), default=2, show_default=True)

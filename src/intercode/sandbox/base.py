@@ -41,11 +41,10 @@ class Limits:
 class Sandbox(ABC):
     """One isolated machine. Not thread-safe: one thread at a time; use one sandbox per worker."""
 
-    about: ClassVar[Mapping[str, str]] = {}
-    """What a run is to say of its sandboxes."""
-
     limits: Limits
     session: Session
+    about: ClassVar[Mapping[str, str]] = {}
+    """What a run is to say of its sandboxes."""
 
     @abstractmethod
     def exec(

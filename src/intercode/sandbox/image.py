@@ -14,7 +14,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -45,7 +45,8 @@ _WRITTEN = {
 
 @dataclass(frozen=True)
 class Image:
-    """The record of a built image: `packages` asked for, `versions` of all that are installed, `size` in bytes on disk."""
+    """The record of an image: the `suite` of Debian, or the image of docker's, that it was made of; `packages` asked for,
+    `versions` of all that are installed, `size` in bytes on disk."""
 
     name: str
     suite: str
@@ -73,13 +74,18 @@ def build_image(
     Raises `UsageError` for a bad or taken name and unknown packages, `SandboxUnavailable` where no image can be made,
     and `SandboxError` if the mirror or the disk fails.
     """
-    _check(name, packages, suite)
+    _check(packages, suite)
+    return keep_image(name, lambda made: _fill(made, packages, suite, mirror, progress), suite, packages, force=force)
+
+
+def keep_image(name: str, fill: Callable[[Path], None], suite: str, packages: Sequence[str] = (), *, force: bool) -> Path:
+    """The folder of an image whose files `fill` puts into the folder that it is given. `UsageError` for a bad or taken name."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{name!r} cannot name an image; use up to 64 lower-case letters, digits, '-' and '_'")
     final = _shelf() / name
     if final.exists() and not force:
         raise UsageError(f"there is an image named {name!r} already; choose another name, or replace it with --force")
-    fresh = cache.folder(
-        "images", f".{name}-{secrets.token_hex(4)}", lambda made: _fill(made, packages, suite, mirror, progress)
-    )
+    fresh = cache.folder("images", f".{name}-{secrets.token_hex(4)}", fill)
     try:
         record = Image(name, suite, tuple(packages), _versions(fresh / template.TREE), _size(fresh))
         _settle(fresh, final, force)
@@ -112,9 +118,7 @@ def _load(path: Path) -> Image:
         return Image(path.name, "", (), {}, 0)
 
 
-def _check(name: str, packages: Sequence[str], suite: str) -> None:
-    if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} cannot name an image; use up to 64 lower-case letters, digits, '-' and '_'")
+def _check(packages: Sequence[str], suite: str) -> None:
     if not _WORD.fullmatch(suite):
         raise UsageError(f"{suite!r} is no Debian suite; bookworm is one")
     for package in packages:
@@ -127,10 +131,15 @@ def _fill(made: Path, packages: Sequence[str], suite: str, mirror: str | None, p
     made.parent.chmod(0o755)
     with tar_stream(packages, suite, mirror, made.parent, progress) as archive:
         template.untar(Path(f"mmdebstrap's {suite}"), root, archive)
-    for name, text in _WRITTEN.items():
+    name_machine(root)
+    os.utime(made)  # a template's digest holds this time, so that setup layers of a replaced image are not used again
+
+
+def name_machine(root: Path) -> None:
+    """What whoever starts a system writes into its root."""
+    for name, text in _WRITTEN.items() if (root / "etc").is_dir() else ():
         _write(root / "etc" / name, text)
     template.mount_points(root)
-    os.utime(made)  # a template's digest holds this time, so that setup layers of a replaced image are not used again
 
 
 def _write(path: Path, text: str) -> None:
@@ -156,7 +165,8 @@ def _settle(fresh: Path, final: Path, force: bool) -> None:
 
 def _versions(root: Path) -> dict[str, str]:
     """The installed packages, as dpkg's own list has them."""
-    listed = (root / "var/lib/dpkg/status").read_text(errors="replace").split("\n\n")
+    status = root / "var/lib/dpkg/status"
+    listed = status.read_text(errors="replace").split("\n\n") if status.is_file() else []
     fields = [dict(re.findall(r"^(Package|Version|Status): (.+)$", entry, re.MULTILINE)) for entry in listed]
     return {each["Package"]: each["Version"] for each in fields if each.get("Status", "").endswith(" installed")}
 

@@ -50,6 +50,9 @@ _ABSENT: _Numbers = {
     "clone3": (435, 435), "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
     "memfd_create": (319, 279), "memfd_secret": (447, 447),
 }  # fmt: skip
+_SHARED: _Numbers = {
+    "shmget": (29, 194), "msgget": (68, 186), "semget": (64, 190), "mq_open": (240, 180),
+}  # fmt: skip
 _CLONE = (56, 220)
 _SOCKET = (41, 198)
 _IOCTL = (16, 29)
@@ -63,18 +66,21 @@ def names() -> list[str]:
     return sorted([*_REFUSED, *_ABSENT])
 
 
-def program(*, machine: str | None = None, leave_out: frozenset[str] = frozenset()) -> bytes:
-    """The filter for this machine. `leave_out` names calls to let through, those judged by argument too: for tests."""
+def program(*, machine: str | None = None, leave_out: frozenset[str] = frozenset(), own_namespaces: bool = True) -> bytes:
+    """The filter for this machine. `leave_out` names calls to let through, those judged by argument too: for tests.
+
+    Without namespaces of the agent's own, sockets and IPC objects would be the machine's: all are refused but socket pairs.
+    """
     machine = machine or platform.machine()
     if machine not in _ARCHITECTURES:
         raise SandboxUnavailable(f"the local sandbox knows x86_64 and aarch64, not {machine}; use --sandbox docker")
     column, audit = _ARCHITECTURES[machine]
     code = [(_LOAD, 0, 0, _ARCH), (_JEQ, 1, 0, audit), _refuse(ENOSYS), (_LOAD, 0, 0, _NR)]
     code += [(_JGE, 0, 1, _X32), _refuse(ENOSYS)]
-    for table, errno in ((_REFUSED, EPERM), (_ABSENT, ENOSYS)):
+    for table, errno in ((_REFUSED, EPERM), ({**_ABSENT, **({} if own_namespaces else _SHARED)}, ENOSYS)):
         numbers = [row[column] for name, row in table.items() if name not in leave_out]
         code += [step for number in numbers if number is not None for step in _when(number, [_refuse(errno)])]
-    code += _with_arguments(column, leave_out)
+    code += _with_arguments(column, leave_out, _FAMILIES if own_namespaces else ())
     return b"".join(struct.pack("HBBI", *step) for step in [*code, (_RET, 0, 0, _ALLOW)])
 
 
@@ -89,11 +95,11 @@ def _when(number: int, then: list[_Step]) -> list[_Step]:
     return [(_JEQ, 0, len(then), number), *then]
 
 
-def _with_arguments(column: int, leave_out: frozenset[str]) -> list[_Step]:
+def _with_arguments(column: int, leave_out: frozenset[str], allowed: tuple[int, ...]) -> list[_Step]:
     """Calls that depend on an argument; each block ends the program."""
     allow: _Step = (_RET, 0, 0, _ALLOW)
     clone = [(_LOAD, 0, 0, _ARG0), (_JSET, 0, 1, _NEW_NAMESPACES), _refuse(EPERM), allow]
-    families = [(_JEQ, len(_FAMILIES) - index, 0, family) for index, family in enumerate(_FAMILIES)]
+    families = [(_JEQ, len(allowed) - index, 0, family) for index, family in enumerate(allowed)]
     socket = [(_LOAD, 0, 0, _ARG0), *families, _refuse(EAFNOSUPPORT), allow]
     requests = [step for request in _TERMINAL_INJECTION for step in _when(request, [_refuse(EPERM)])]
     ioctl = [(_LOAD, 0, 0, _ARG1), *requests, allow]

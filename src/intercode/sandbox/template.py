@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import shutil
 import stat
 import subprocess
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from intercode.errors import DataError, UsageError
 from intercode.sandbox import cache
@@ -26,6 +27,8 @@ from intercode.sandbox.identity import identity
 from intercode.types import Change
 
 TREE = "tree"
+_SETTINGS = "settings.json"
+"""Beside the files of an image's layer: `environment` and `cwd`, for the sessions that start from it."""
 _FOLDERS = (
     "dev",
     "etc",
@@ -66,6 +69,16 @@ class Template:
     digest: str
     covered: tuple[str, ...] = ()
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that the image sets."""
+        return dict(_settings(self.layers[0]).get("environment", {}))
+
+    @property
+    def cwd(self) -> str:
+        """Where sessions begin."""
+        return str(_settings(self.layers[0]).get("cwd", "/"))
+
     def over(self, layer: Path) -> Template:
         """This template with one more layer on top."""
         return Template((*self.layers, layer), self.lent, _hash(self.digest, layer.name), self.covered)
@@ -77,6 +90,18 @@ class Template:
             if (layer / TREE).is_dir():  # a script may have changed nothing
                 _list(layer / TREE, "", frozenset(skip), found)
         return {path: state for path, state in found.items() if state.type != "dir"}
+
+
+def _settings(layer: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads((layer / _SETTINGS).read_text())
+    except FileNotFoundError:
+        return {}
+    return found
+
+
+def keep_settings(made: Path, environment: Mapping[str, str], cwd: str) -> None:
+    (made / _SETTINGS).write_text(json.dumps({"environment": dict(environment), "cwd": cwd}))
 
 
 def _list(folder: Path, path: str, skip: frozenset[str], found: dict[str, Change]) -> None:

@@ -216,10 +216,10 @@ class Bubblewrap(Wall):
         weakened: Weakened | None = None,
         program: Program = "bash",
     ) -> None:
-        self._command = _command(template)
+        self._command, self.cwd = _command(template), template.cwd
         super().__init__(program)
         plan = (len(template.layers), template.lent, template.covered, limits.disk, False)
-        env = ENVIRONMENT if environment is None else environment
+        env = {**ENVIRONMENT, **template.environment} if environment is None else environment
         fds = (os.open(export, os.O_RDONLY | os.O_DIRECTORY),) if export else ()
         try:
             self._introduce(plan, limits, session, env, weakened=weakened, fds=fds)

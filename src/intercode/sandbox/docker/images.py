@@ -57,7 +57,7 @@ def make_image(image: str | None, tree: Path | None = None, progress: Progress |
     if image is None:
         raise UsageError("--sandbox docker needs an image: give --image NAME, or --image with the path of a Dockerfile")
     recipe = _recipe(image)
-    made = _inspect(_build(recipe, progress or _say), str(recipe)) if recipe else _inspect(image, image)
+    made = inspect(_build(recipe, progress or _say), str(recipe)) if recipe else inspect(image, image)
     return with_tree(made, tree) if tree else made
 
 
@@ -116,7 +116,7 @@ def _over(below: DockerImage, content: str, fill: Callable[[str], None], script:
             if script:
                 run_setup(sandbox, *script)
             docker("commit", "--change", "ENTRYPOINT []", sandbox.container, tag, seconds=600)
-    made = _inspect(tag, below.name)
+    made = inspect(tag, below.name)
     return replace(below, id=made.id, digest=digest, environment=made.environment)
 
 
@@ -134,7 +134,8 @@ def _known(tag: str) -> bool:
     return bool(docker("image", "ls", "--quiet", tag))
 
 
-def _inspect(reference: str, name: str) -> DockerImage:
+def inspect(reference: str, name: str) -> DockerImage:
+    """The image that docker knows by `reference`. `UsageError` names it as `name`."""
     try:
         found = json.loads(docker("image", "inspect", "--format", "{{json .}}", reference))
     except UsageError:

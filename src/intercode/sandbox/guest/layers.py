@@ -141,9 +141,9 @@ def _copy_folder(source: int, target: int, root: int, path: str, links: dict[int
             os.link(links[info.st_ino], name, src_dir_fd=root, dst_dir_fd=target, follow_symlinks=False)
             continue
         else:
-            _copy_entry(source, target, name, info)
+            copy_entry(source, target, name, info)
             links[info.st_ino] = path + name
-        _copy_marks(target, name, info)
+        copy_marks(target, name, info)
 
 
 def _copy_child(source: int, target: int, root: int, name: str, path: str, links: dict[int, str], depth: int) -> None:
@@ -156,7 +156,7 @@ def _copy_child(source: int, target: int, root: int, name: str, path: str, links
         close(inside, made)
 
 
-def _copy_entry(source: int, target: int, name: str, info: os.stat_result) -> None:
+def copy_entry(source: int, target: int, name: str, info: os.stat_result) -> None:
     if stat.S_ISLNK(info.st_mode):
         os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
     elif stat.S_ISREG(info.st_mode):
@@ -175,7 +175,7 @@ def _copy_file(source: int, target: int, name: str) -> None:
         close(read, write)
 
 
-def _copy_marks(target: int, name: str, info: os.stat_result) -> None:
+def copy_marks(target: int, name: str, info: os.stat_result) -> None:
     if not stat.S_ISLNK(info.st_mode) and not _whiteout(info):
         os.chmod(name, stat.S_IMODE(info.st_mode), dir_fd=target)
     os.utime(name, ns=(info.st_atime_ns, info.st_mtime_ns), dir_fd=target, follow_symlinks=False)

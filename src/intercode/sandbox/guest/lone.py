@@ -75,18 +75,24 @@ class Lone(Cell):
         self._known, self._devices = walk.look_at_all(_root()), walk.look_at_devices()
         super().__init__(sock, config, room)
         self._table.close()
-        self._table = Everyone(room.proc, room.anchor.pid)
+        self._table = self._people(room)
 
     def _police(self) -> None:
         """As in a cell, but files on the container's disk are not memory; they have a limit of their own."""
         alive = self._table.all()
         self._watching = any(self._job is None or process.pid != self._job.pid for process in alive)
-        if self._table.memory(alive) + _used("/dev/shm") > self._config["memory"]:
+        if self._memory(alive) > self._config["memory"]:
             self._evict(f"memory limit of {self._config['memory'] >> 20} MiB")
         elif len(alive) >= self._config["processes"]:
             self._evict(f"limit of {self._config['processes']} processes")
         elif self._overfull():
             self._evict(f"disk limit of {self._config['disk'] >> 20} MiB")
+
+    def _people(self, room: entry.Room) -> processes.Table:
+        return Everyone(room.proc, room.anchor.pid)
+
+    def _memory(self, alive: list[processes.Process]) -> int:
+        return self._table.memory(alive) + _used("/dev/shm")
 
     def _overfull(self) -> bool:
         """The disk is shared with others: only when much of it has gone is it worth counting what was written here.
@@ -123,11 +129,11 @@ class Lone(Cell):
             return False
         return walk.look_at_all(self._root) == self._known
 
-    def _begin_anew(self) -> None:
+    def _begin_anew(self, cwd: str | None = None) -> None:
         if self._job is not None:
             self._job.close()
         self._output.drain(self._out)
-        self._output, self._cwd = Output(self._config["output"]), "/"
+        self._output, self._cwd = Output(self._config["output"]), cwd or self._config["cwd"]
         self._watching, self._lost, self._status = False, False, 0
         self._job = self._shell() if self._config["persistent"] else None
 

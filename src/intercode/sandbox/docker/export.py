@@ -1,0 +1,70 @@
+"""An image of docker's, flattened into the cache: from then on `--image NAME` works without docker.
+
+    docker export ── tar ──► pipe ──► unpacked as the sandboxes' user ──► ROOT/images/NAME, ENV and WORKDIR beside the files
+
+What is left out: owners (inside, all belongs to root), devices, the entry point and the user, which sandboxes do not use.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from intercode.errors import SandboxError, UsageError
+from intercode.sandbox import image as images
+from intercode.sandbox import template
+from intercode.sandbox.docker.daemon import docker, fault, program
+from intercode.sandbox.docker.images import DockerImage, inspect
+
+_NO_NAME = re.compile(r"[^a-z0-9_-]+")
+
+
+def export_image(reference: str, name: str | None = None, *, force: bool = False) -> Path:
+    """Keep docker's image `reference` as `name` (by default its own, less registry and characters that a name cannot have).
+
+    Raises `UsageError` for an image that docker does not have, one without bash, and a name that is bad or taken;
+    `SandboxUnavailable` where docker does not answer.
+    """
+    found = inspect(reference, reference)
+    name = name or _NO_NAME.sub("-", reference.rpartition("/")[2].removesuffix(":latest").lower())
+    return images.keep_image(name, lambda made: _fill(made, found), reference, force=force)
+
+
+def export_tar(reference: str, target: Path) -> None:
+    """The same files as a tar, for `--image TAR` elsewhere; it has no place for ENV and WORKDIR."""
+    with _exported(inspect(reference, reference)) as archive, open(target, "wb") as file:
+        while block := archive.read(1 << 20):
+            file.write(block)
+
+
+def _fill(made: Path, found: DockerImage) -> None:
+    root = template.new_tree(made)
+    with _exported(found) as archive:
+        template.untar(Path(found.name), root, archive)
+    if not any(os.path.lexists(root / place) for place in ("bin/bash", "usr/bin/bash")):
+        raise UsageError(f"the image {found.name!r} has no bash, which the local sandbox needs: use it with --sandbox docker")
+    images.name_machine(root)
+    template.keep_settings(made, dict(found.environment), found.cwd)
+    os.utime(made)
+
+
+@contextmanager
+def _exported(found: DockerImage) -> Iterator[IO[bytes]]:
+    """Its tar, from a container that never runs."""
+    container = docker("create", "--pull", "never", "--network", "none", found.id, "true")
+    try:
+        with subprocess.Popen([program(), "export", container], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as export:
+            assert export.stdout is not None
+            assert export.stderr is not None
+            yield export.stdout
+            said = export.stderr.read().decode(errors="replace")
+        if export.returncode:
+            raise fault(said, found.name)
+    finally:
+        with suppress(SandboxError):
+            docker("rm", "--force", container)
