@@ -1,0 +1,163 @@
+"""The first system, as `intercode-bench` installs it, on containers of its own; and the same root for ours.
+
+    built root ── import ──► base ── tree, .gitignore, git commit ──► image ─┬─► two containers ◄── driver ◄── actions
+                                                                           └─► exported: a root of the local backend
+
+The image is made as the first system's Dockerfile makes it, on our built root (its own base would come from a registry). Its
+environment finds containers by their names. So they are started before it, as it would start them but for the network: there
+is none, as there is none in ours.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fidelity import data
+from intercode.errors import SandboxError
+from intercode.sandbox import cache, template
+from intercode.sandbox.docker.daemon import docker, program
+
+INTERPRETER = "INTERCODE_BENCH_PYTHON"
+_NAME = "intercode-first"
+_DRIVER = Path(__file__).with_name("first_driver.py")
+_WHERE = "import intercode.assets as a, os; print(os.path.join(os.path.dirname(a.__file__), 'docker', 'docker.gitignore'))"
+_DOCKERFILE = """
+FROM {base}
+ADD tree.tar /
+COPY gitignore /.gitignore
+RUN git config --global user.email first@example.org && git config --global user.name first
+RUN cd / && git init -q && git add -A && git commit -q -m 'initial commit'
+WORKDIR /
+"""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What the first system answered: `gold` is what its gold printed. Nothing was executed where these are None."""
+
+    observation: str | None
+    reward: float
+    gold: str | None
+    seconds: float
+
+
+class First:
+    """Its environment on one image and task file, with two fresh containers. Raises `SandboxError` with its last words."""
+
+    def __init__(self, python: str, image: str, tasks: str) -> None:
+        self._name = f"{_NAME}-{secrets.token_hex(6)}"
+        self._containers = [f"{self._name}_ic_ctr", f"{self._name}_ic_ctr_eval"]
+        docker("tag", image, self._name)
+        for container in self._containers:
+            docker("run", "--detach", "--tty", "--network", "none", "--name", container, image)
+        self._errors = tempfile.TemporaryFile("w+")
+        command = [python, str(_DRIVER), self._name, tasks]
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._errors, "text": True}
+        self._driver = subprocess.Popen(command, **pipes)
+        self._hear()
+
+    def play(self, task: int, actions: Sequence[str | None]) -> list[Turn]:
+        assert self._driver.stdin is not None
+        self._driver.stdin.write(json.dumps({"task": task, "actions": actions}) + "\n")
+        self._driver.stdin.flush()
+        return [Turn(**turn) for turn in self._hear()["turns"]]
+
+    def close(self) -> None:
+        self._driver.communicate()
+        self._errors.close()
+        with suppress(SandboxError):
+            docker("rm", "--force", *self._containers)
+        with suppress(SandboxError):
+            docker("image", "rm", self._name)
+
+    def _hear(self) -> Any:
+        assert self._driver.stdout is not None
+        line = self._driver.stdout.readline()
+        if line:
+            return json.loads(line)
+        self._errors.seek(0)
+        words = self._errors.read().strip().rpartition("\n")[2]
+        self.close()
+        raise SandboxError(f"the first system ended: {words}")
+
+
+def interpreter(named: str | None) -> tuple[str, str | None]:
+    """The first system's interpreter, or why it cannot be played."""
+    python = named or os.environ.get(INTERPRETER) or ""
+    if not python:
+        return "", f"no interpreter with intercode-bench is named: --first or ${INTERPRETER} (benchmarks/peers.sh makes one)"
+    found = subprocess.run([python, "-c", _WHERE], capture_output=True, text=True, check=False)
+    return python, f"{python} has no intercode-bench" if found.returncode else None
+
+
+def image(python: str, number: int) -> str:
+    """The image of one of NL2Bash's file systems; docker's own cache knows whether it is made already."""
+    ignore = subprocess.run([python, "-c", _WHERE], capture_output=True, text=True, check=True).stdout.strip()
+    tree = data.world(number)["tree"]
+    name = f"{_NAME}-fs-{number}"
+    with tempfile.TemporaryDirectory() as folder:
+        context = Path(folder)
+        (context / "Dockerfile").write_text(_DOCKERFILE.format(base=_base()))
+        shutil.copy(ignore, context / "gitignore")
+        shutil.copy(tree, context / "tree.tar") if tree else _empty_tar(context / "tree.tar")
+        docker("build", "--quiet", "--force-rm", "--tag", name, folder, seconds=600)
+    return name
+
+
+def _empty_tar(path: Path) -> None:
+    subprocess.run(["tar", "-cf", str(path), "-T", "/dev/null"], check=True)
+
+
+def _base() -> str:
+    """The built root as an image. It is the layer's own name that says whether it is there already."""
+    root = template.base(data.IMAGE)
+    name = f"{_NAME}-base:{root.digest[:12]}"
+    if not docker("image", "ls", "--quiet", name):
+        files = root.layers[0] / template.TREE
+        command = ["tar", "-C", str(files), "--owner=0", "--group=0", "--numeric-owner", "-cf", "-", "."]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as archive:
+            docker("import", "--change", 'CMD ["bash"]', "-", name, stdin=archive.stdout, seconds=600)
+    return name
+
+
+def export(image: str) -> str:
+    """The name of a local image with the same files."""
+    name = f"first-{docker('image', 'inspect', '--format', '{{.Id}}', image).partition(':')[2][:16]}"
+    cache.folder("images", name, lambda made: _fill(made, image))
+    return name
+
+
+def _fill(made: Path, image: str) -> None:
+    root, container = template.new_tree(made), docker("create", image)
+    try:
+        with subprocess.Popen([program(), "export", container], stdout=subprocess.PIPE) as archive:
+            template.untar(Path(image), root, archive.stdout)
+    finally:
+        docker("rm", container)
+    template.mount_points(root)
+
+
+def as_in_container(image: str) -> str:
+    """A setup script that gives an exported root what docker gives its containers: name servers, and files not read since
+    they were written."""
+    servers = docker("run", "--rm", "--network", "none", image, "cat", "/etc/resolv.conf")
+    return f"cat > /etc/resolv.conf <<'END'\n{servers}\nEND\n{_UNREAD}"
+
+
+_UNREAD = """
+shopt -s dotglob
+for path in /*; do
+    case $path in /bin|/boot|/dev|/etc|/lib*|/proc|/run|/sbin|/sys|/usr|/var|/.git) continue ;; esac
+    find "$path" -type f -exec bash -c 'for file; do touch -a -d "$(stat -c %y "$file")" "$file"; done' bash {} +
+done
+"""
