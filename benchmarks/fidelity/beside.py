@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -50,8 +50,8 @@ class World:
             return {"sandbox": backend, "image": self.image, "setup": None}
         return {"sandbox": backend, "image": self.root, "setup": self.setup}
 
-    def first(self) -> first.First:
-        return first.First(self.python, self.image, self.data)
+    def first(self) -> AbstractContextManager[first.First]:
+        return first.first(self.python, self.image, self.data)
 
 
 @contextmanager
@@ -77,7 +77,7 @@ def record(here: World, workers: int, limit: int | None) -> Recording:
     recording = load_recording(here.run.path)
     episodes = recording.episodes[:limit]
     with ExitStack() as stack, ThreadPoolExecutor(workers) as pool:
-        firsts = [stack.enter_context(closing(here.first())) for _ in range(workers)]
+        firsts = [stack.enter_context(here.first()) for _ in range(workers)]
         hands = [pool.submit(_play, each, episodes[number::workers]) for number, each in enumerate(firsts)]
         played = {episode.task: episode for hand in hands for episode in hand.result()}
     return replace(recording, episodes=[played[episode.task] for episode in episodes])
@@ -133,7 +133,7 @@ def by_history(scene: Scene) -> Proof | None:
     """What earlier episodes left in the first system's containers: files written anew by git, whatever git ignores."""
     stage = scene.episode.stage
     assert isinstance(stage, Beside)
-    with closing(stage.here.first()) as alone:
+    with stage.here.first() as alone:
         turn = alone.play(int(scene.episode.then.task), scene.episode.then.actions[: scene.index + 1])[-1]
     ours = stage.reward(scene.agent(), scene.gold())
     if abs(turn.reward - ours) > TOLERANCE:

@@ -16,21 +16,21 @@ import secrets
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fidelity import data
-from intercode.errors import SandboxError
+from intercode.errors import IntercodeError, SandboxError
 from intercode.sandbox import cache, template
 from intercode.sandbox.docker.daemon import docker, program
 
 INTERPRETER = "INTERCODE_BENCH_PYTHON"
 _NAME = "intercode-first"
 _DRIVER = Path(__file__).with_name("first_driver.py")
-_WHERE = "import intercode.assets as a, os; print(os.path.join(os.path.dirname(a.__file__), 'docker', 'docker.gitignore'))"
+_WHERE = "import intercode.assets as a, os; print(os.path.join(os.path.dirname(a.__file__), 'docker'))"
 _DOCKERFILE = """
 FROM {base}
 ADD tree.tar /
@@ -51,17 +51,34 @@ class Turn:
     seconds: float
 
 
+@contextmanager
+def containers(image: str) -> Iterator[str]:
+    """A name of its own for the image, with the two containers that the environment looks for by it."""
+    name = f"{_NAME}-{secrets.token_hex(6)}"
+    pair = [f"{name}_ic_ctr", f"{name}_ic_ctr_eval"]
+    docker("tag", image, name)
+    try:
+        for container in pair:
+            docker("run", "--detach", "--tty", "--network", "none", "--name", container, image)
+        yield name
+    finally:
+        for words in (("rm", "--force", *pair), ("image", "rm", name)):
+            with suppress(IntercodeError):
+                docker(*words)
+
+
+@contextmanager
+def first(python: str, image: str, tasks: str) -> Iterator[First]:
+    with containers(image) as name, closing(First(python, name, tasks)) as side:
+        yield side
+
+
 class First:
-    """Its environment on one image and task file, with two fresh containers. Raises `SandboxError` with its last words."""
+    """Its environment on one image and task file. Raises `SandboxError` with its last words."""
 
     def __init__(self, python: str, image: str, tasks: str) -> None:
-        self._name = f"{_NAME}-{secrets.token_hex(6)}"
-        self._containers = [f"{self._name}_ic_ctr", f"{self._name}_ic_ctr_eval"]
-        docker("tag", image, self._name)
-        for container in self._containers:
-            docker("run", "--detach", "--tty", "--network", "none", "--name", container, image)
         self._errors = tempfile.TemporaryFile("w+")
-        command = [python, str(_DRIVER), self._name, tasks]
+        command = [python, "-I", str(_DRIVER), image, tasks]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._errors, "text": True}
         self._driver = subprocess.Popen(command, **pipes)
         self._hear()
@@ -75,10 +92,6 @@ class First:
     def close(self) -> None:
         self._driver.communicate()
         self._errors.close()
-        with suppress(SandboxError):
-            docker("rm", "--force", *self._containers)
-        with suppress(SandboxError):
-            docker("image", "rm", self._name)
 
     def _hear(self) -> Any:
         assert self._driver.stdout is not None
@@ -87,7 +100,6 @@ class First:
             return json.loads(line)
         self._errors.seek(0)
         words = self._errors.read().strip().rpartition("\n")[2]
-        self.close()
         raise SandboxError(f"the first system ended: {words}")
 
 
@@ -96,21 +108,39 @@ def interpreter(named: str | None) -> tuple[str, str | None]:
     python = named or os.environ.get(INTERPRETER) or ""
     if not python:
         return "", f"no interpreter with intercode-bench is named: --first or ${INTERPRETER} (benchmarks/peers.sh makes one)"
-    found = subprocess.run([python, "-c", _WHERE], capture_output=True, text=True, check=False)
+    found = subprocess.run([python, "-I", "-c", _WHERE], capture_output=True, text=True, check=False)
     return python, f"{python} has no intercode-bench" if found.returncode else None
 
 
 def image(python: str, number: int) -> str:
-    """The image of one of NL2Bash's file systems; docker's own cache knows whether it is made already."""
-    ignore = subprocess.run([python, "-c", _WHERE], capture_output=True, text=True, check=True).stdout.strip()
+    """The image of one of NL2Bash's file systems."""
     tree = data.world(number)["tree"]
-    name = f"{_NAME}-fs-{number}"
     with tempfile.TemporaryDirectory() as folder:
         context = Path(folder)
-        (context / "Dockerfile").write_text(_DOCKERFILE.format(base=_base()))
-        shutil.copy(ignore, context / "gitignore")
+        shutil.copy(_shipped(python, "docker.gitignore"), context / "gitignore")
         shutil.copy(tree, context / "tree.tar") if tree else _empty_tar(context / "tree.tar")
-        docker("build", "--quiet", "--force-rm", "--tag", name, folder, seconds=600)
+        return _build(f"{_NAME}-fs-{number}", _DOCKERFILE.format(base=_base()), context)
+
+
+def own_image(python: str) -> tuple[str, str]:
+    """The image of the first system's own queries, by its own Dockerfile on our root; and the file of the queries."""
+    with tempfile.TemporaryDirectory() as folder:
+        context = Path(shutil.copytree(_shipped(python), folder, dirs_exist_ok=True))
+        recipe = (context / "bash.Dockerfile").read_text()
+        recipe = recipe.replace("FROM alpine:latest", f"FROM {_base()}").replace("RUN apk add git", "")
+        return _build(f"{_NAME}-own", recipe, context), str(_shipped(python).parent / "datasets" / "bash_queries.json")
+
+
+def _shipped(python: str, *names: str) -> Path:
+    """A file of the package's docker folder."""
+    said = subprocess.run([python, "-I", "-c", _WHERE], capture_output=True, text=True, check=True).stdout
+    return Path(said.strip(), *names)
+
+
+def _build(name: str, recipe: str, context: Path) -> str:
+    """Docker's own cache knows what is made already."""
+    (context / "Dockerfile").write_text(recipe)
+    docker("build", "--quiet", "--force-rm", "--tag", name, str(context), seconds=600)
     return name
 
 
