@@ -24,9 +24,6 @@ from fidelity.beside import BACKENDS, Compared, compare, record, world
 from fidelity.proof import UNEXPLAINED
 from measuring.rows import Row, absent, command, finish, table
 
-from intercode.errors import SandboxUnavailable
-from intercode.sandbox.docker.daemon import docker
-
 BOUND = 0.99
 
 
@@ -64,14 +61,6 @@ def details(measured: Sequence[Compared]) -> list[dict[str, Any]]:
     return [{"name": each.name, "causes": [cause.as_json() for cause in each.causes]} for each in measured]
 
 
-def no_docker() -> str | None:
-    try:
-        docker("version")
-    except SandboxUnavailable as error:
-        return str(error)
-    return None
-
-
 def main() -> int:
     parser = command(__doc__, out=True, workers=True)
     parser.add_argument("names", nargs="*", metavar="NAME", help="file systems; all three by default")
@@ -81,7 +70,7 @@ def main() -> int:
     python, missing = first.interpreter(options.first)
     runs = [run for run in data.runs() if run.name.startswith("multiturn")]
     chosen = [run for run in runs if not options.names or run.name.split()[-1] in options.names]
-    if absent(options, *(run.path for run in chosen), *data.files(), why=data.no_image() or missing or no_docker()):
+    if absent(options, *(run.path for run in chosen), *data.files(), why=data.no_image() or missing or first.no_docker()):
         return 0
     measured = [each for run in chosen for each in measure(run, python, options.workers, options.limit)]
     return finish(options, list(rows(measured)), show=lambda: show(measured), details=details(measured))

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from fidelity import data
-from intercode.errors import IntercodeError, SandboxError
+from intercode.errors import IntercodeError, SandboxError, SandboxUnavailable
 from intercode.sandbox import cache, template
 from intercode.sandbox.docker.daemon import docker, program
 
@@ -112,6 +112,15 @@ def interpreter(named: str | None) -> tuple[str, str | None]:
     return python, f"{python} has no intercode-bench" if found.returncode else None
 
 
+def no_docker() -> str | None:
+    """Why there is no Docker here."""
+    try:
+        docker("version")
+    except SandboxUnavailable as error:
+        return str(error)
+    return None
+
+
 def image(python: str, number: int) -> str:
     """The image of one of NL2Bash's file systems."""
     tree = data.world(number)["tree"]
@@ -119,7 +128,7 @@ def image(python: str, number: int) -> str:
         context = Path(folder)
         shutil.copy(_shipped(python, "docker.gitignore"), context / "gitignore")
         shutil.copy(tree, context / "tree.tar") if tree else _empty_tar(context / "tree.tar")
-        return _build(f"{_NAME}-fs-{number}", _DOCKERFILE.format(base=_base()), context)
+        return _build(f"{_NAME}-fs-{number}", _DOCKERFILE.format(base=base()), context)
 
 
 def own_image(python: str) -> tuple[str, str]:
@@ -127,7 +136,7 @@ def own_image(python: str) -> tuple[str, str]:
     with tempfile.TemporaryDirectory() as folder:
         context = Path(shutil.copytree(_shipped(python), folder, dirs_exist_ok=True))
         recipe = (context / "bash.Dockerfile").read_text()
-        recipe = recipe.replace("FROM alpine:latest", f"FROM {_base()}").replace("RUN apk add git", "")
+        recipe = recipe.replace("FROM alpine:latest", f"FROM {base()}").replace("RUN apk add git", "")
         return _build(f"{_NAME}-own", recipe, context), str(_shipped(python).parent / "datasets" / "bash_queries.json")
 
 
@@ -148,7 +157,7 @@ def _empty_tar(path: Path) -> None:
     subprocess.run(["tar", "-cf", str(path), "-T", "/dev/null"], check=True)
 
 
-def _base() -> str:
+def base() -> str:
     """The built root as an image. It is the layer's own name that says whether it is there already."""
     root = template.base(data.IMAGE)
     name = f"{_NAME}-base:{root.digest[:12]}"

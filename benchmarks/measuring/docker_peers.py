@@ -120,9 +120,10 @@ def _operations(setting: Setting, peer: Peer) -> Iterator[Row]:
 
 
 def _score(env: InterCodeEnv) -> float:
-    env.reset()
     env.step("ls /")
-    return timed(lambda: env.step("submit"))
+    seconds = timed(lambda: env.step("submit"))
+    env.reset()
+    return seconds
 
 
 def _throughput(setting: Setting, peers: Sequence[Peer]) -> Iterator[Row]:
@@ -152,7 +153,7 @@ def _rex_image(python: str, base: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         wheels = ["--only-binary=:all:", "--python-version", "3.11", "--dest", f"{folder}/wheels"]
         download = [python, "-I", "-m", "pip", "download", "--quiet", *wheels, "swe-rex"]
-        subprocess.run(download, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(download, check=True, capture_output=True)
         Path(folder, "Dockerfile").write_text(
             f"FROM {base}\n"
             "RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-pip >/dev/null\n"
