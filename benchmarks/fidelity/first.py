@@ -25,10 +25,11 @@ from typing import Any
 from fidelity import data
 from intercode.errors import IntercodeError, SandboxError, SandboxUnavailable
 from intercode.sandbox import cache, template
+from intercode.sandbox.docker import leftovers
 from intercode.sandbox.docker.daemon import docker, program
 
 INTERPRETER = "INTERCODE_BENCH_PYTHON"
-_NAME = "intercode-first"
+_NAME, _TRIES = "intercode-first", 20
 _DRIVER = Path(__file__).with_name("first_driver.py")
 _WHERE = "import intercode.assets as a, os; print(os.path.join(os.path.dirname(a.__file__), 'docker'))"
 _DOCKERFILE = """
@@ -59,7 +60,8 @@ def containers(image: str) -> Iterator[str]:
     docker("tag", image, name)
     try:
         for container in pair:
-            docker("run", "--detach", "--tty", "--network", "none", "--name", container, image)
+            mine = ["--label", leftovers.label(), "--name", container]
+            docker("run", "--detach", "--tty", "--network", "none", *mine, image)
         yield name
     finally:
         for words in (("rm", "--force", *pair), ("image", "rm", name)):
@@ -69,8 +71,20 @@ def containers(image: str) -> Iterator[str]:
 
 @contextmanager
 def first(python: str, image: str, tasks: str) -> Iterator[First]:
-    with containers(image) as name, closing(First(python, name, tasks)) as side:
+    with containers(image) as name, closing(_started(python, name, tasks)) as side:
         yield side
+
+
+def _started(python: str, image: str, tasks: str) -> First:
+    """It looks at every container that docker lists, and ends if one of them is gone meanwhile: then once more."""
+    for _ in range(_TRIES):
+        with suppress(_Gone):
+            return First(python, image, tasks)
+    raise SandboxError(f"the first system did not start: other containers came and went {_TRIES} times while it did")
+
+
+class _Gone(SandboxError):
+    """A container of somebody else's."""
 
 
 class First:
@@ -100,7 +114,7 @@ class First:
             return json.loads(line)
         self._errors.seek(0)
         words = self._errors.read().strip().rpartition("\n")[2]
-        raise SandboxError(f"the first system ended: {words}")
+        raise (_Gone if "No such container" in words else SandboxError)(f"the first system ended: {words}")
 
 
 def interpreter(named: str | None) -> tuple[str, str | None]:
