@@ -49,7 +49,6 @@ class Turn:
     observation: str | None
     reward: float
     gold: str | None
-    seconds: float
 
 
 @contextmanager

@@ -100,8 +100,9 @@ def _first_rows(named: str | None) -> Iterator[Row]:
         setups = [_FIRST.format(image=name, queries=queries) for name in names]
         candidates = [Candidate("intercode-bench", python, setup, ("ls", "reset", "score")) for setup in setups]
         peers = stack.enter_context(installed(candidates))
-        yield from _operations(setting, peers[0])
-        yield from _throughput(setting, peers)
+        if len(peers) == len(names):
+            yield from _operations(setting, peers[0])
+            yield from _throughput(setting, peers)
 
 
 def _operations(setting: Setting, peer: Peer) -> Iterator[Row]:
