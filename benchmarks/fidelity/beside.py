@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -18,16 +18,23 @@ from typing import Any
 
 from fidelity import causes, data, first
 from fidelity.proof import Cause, Proof
-from fidelity.scenes import Episode, Scene, Stage, Variant
+from fidelity.scenes import BASE, Episode, Scene, Stage, Variant
 from intercode.env import View
 from intercode.envs import prepare
-from intercode.envs.ground import Ground, grounds
+from intercode.envs.ground import Ground, Place, grounds
 from intercode.recordings import RecordedEpisode, Recording, load_recording
 from intercode.runner.replay import TOLERANCE, replay
 from intercode.sandbox.build import Backend
 from intercode.tasks import open_data
-from intercode.types import Task
+from intercode.types import Outcome, Task
 
+_UNREAD = """
+shopt -s dotglob
+for path in /*; do
+    case $path in /bin|/boot|/dev|/etc|/lib*|/proc|/run|/sbin|/sys|/usr|/var|/.git) continue ;; esac
+    find "$path" -type f -exec bash -c 'for file; do touch -a -d "$(stat -c %y "$file")" "$file"; done' bash {} +
+done
+"""
 BACKENDS: tuple[Backend, ...] = ("docker", "local")
 
 
@@ -113,7 +120,7 @@ def compare(here: World, today: Recording, backend: Backend, workers: int) -> Co
 def _cause(stage: Beside, tasks: Sequence[Task], row: dict[str, Any]) -> Cause[Scene]:
     task = next(task for task in tasks if task.id == row["task"])
     scene = Scene(Episode(stage, task, stage.recording.find(task)), row["turn"], cut=False)
-    return Cause(scene, row["replayed"], causes.explain(scene, (by_history, causes.by_chance, causes.by_text)))
+    return Cause(scene, row["replayed"], causes.explain(scene, (by_history, by_reading, causes.by_chance, causes.by_text)))
 
 
 class Beside(Stage):
@@ -139,3 +146,20 @@ def by_history(scene: Scene) -> Proof | None:
     if abs(turn.reward - ours) > TOLERANCE:
         return None
     return Proof("history", "the first system, alone in fresh containers, earns what ours does")
+
+
+def by_reading(scene: Scene) -> Proof | None:
+    """Files that are unpacked into a root count as read at that moment; those of an image, when they were written."""
+    place = Place(scene.episode.stage.ground(BASE))
+    with closing(place.sandbox):
+        agent = _unread(place, scene.episode.then.actions[: scene.index + 1])
+        gold = _unread(place, [scene.task.gold])
+    return Proof("clock", "with no file read since it was written, ours agrees") if scene.hits(agent, gold) else None
+
+
+def _unread(place: Place, actions: Sequence[str | None]) -> Outcome:
+    place.begin()
+    place.sandbox.exec("", argv=["bash", "-c", _UNREAD], cwd="/")
+    for action in filter(None, actions):
+        place.act(action)
+    return place.outcome()

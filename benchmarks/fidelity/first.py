@@ -200,16 +200,6 @@ def _fill(made: Path, image: str) -> None:
 
 
 def as_in_container(image: str) -> str:
-    """A setup script that gives an exported root what docker gives its containers: name servers, and files not read since
-    they were written."""
+    """A setup script that gives an exported root the name servers that docker gives its containers."""
     servers = docker("run", "--rm", "--network", "none", image, "cat", "/etc/resolv.conf")
-    return f"cat > /etc/resolv.conf <<'END'\n{servers}\nEND\n{_UNREAD}"
-
-
-_UNREAD = """
-shopt -s dotglob
-for path in /*; do
-    case $path in /bin|/boot|/dev|/etc|/lib*|/proc|/run|/sbin|/sys|/usr|/var|/.git) continue ;; esac
-    find "$path" -type f -exec bash -c 'for file; do touch -a -d "$(stat -c %y "$file")" "$file"; done' bash {} +
-done
-"""
+    return f"cat > /etc/resolv.conf <<'END'\n{servers}\nEND\n"
