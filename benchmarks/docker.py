@@ -1,10 +1,13 @@
 """The docker backend against the docker command, with the local backend beside it.
 
-    python benchmarks/docker.py [--runs 40] [--image NAME] [--json]
+    python benchmarks/docker.py [--runs 40] [--image NAME] [--first PYTHON] [--swe-rex PYTHON] [--json]
 
 Each row's two sides take turns, so that they meet the same noise; times are medians. Targets: a step at most
 0.2 × `docker exec`, a fresh sandbox from a warm pool at most 20 ms. Without --image, a small Debian is made by mmdebstrap,
 once. Where there is no docker daemon the script says so and ends. Exit status 1 if a target is missed.
+
+Other systems on Docker stand beside where they are installed (measuring/docker_peers.py), with targets of their own: a step at
+most 0.5 × SWE-ReX's, and with two workers three times the first system's episodes.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from pathlib import Path
 from statistics import median
 
 from measuring.clock import timed
+from measuring.docker_peers import REX_INTERPRETER, peer_rows
 from measuring.rows import Row, absent, command, finish
 
 from intercode.agents import gold
@@ -144,10 +148,13 @@ def main() -> int:
     parser = command(__doc__)
     parser.add_argument("--runs", type=int, default=40)
     parser.add_argument("--image", help="a docker image or a Dockerfile")
+    parser.add_argument("--first", help="a Python with intercode-bench ($INTERCODE_BENCH_PYTHON)")
+    parser.add_argument("--swe-rex", help=f"a Python with swe-rex (${REX_INTERPRETER})")
     options = parser.parse_args()
     try:
         image = options.image or debian()
         rows = [*measure(make_image(image), options.runs), throughput(image, max(1, options.runs // 10))]
+        rows += peer_rows(debian(), options.first, options.swe_rex)
     except SandboxUnavailable as error:
         absent(options, why=str(error))
         return 0

@@ -14,7 +14,7 @@ N being the length of the agent's, wherever both are recorded. `cut_evidence` co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 
 from fidelity.proof import UNEXPLAINED, Proof
@@ -59,12 +59,13 @@ done
 )
 
 
+Rule = Callable[[Scene], Proof | None]
 Said = tuple[Outcome, str | None]
 """An outcome, and the cause that its text stands for; None: it is as executed."""
 
 
-def explain(scene: Scene) -> Proof:
-    for rule in RULES:
+def explain(scene: Scene, rules: Sequence[Rule] | None = None) -> Proof:
+    for rule in RULES if rules is None else rules:
         proof = rule(scene)
         if proof is not None:
             return proof
@@ -221,7 +222,7 @@ def by_network(scene: Scene) -> Proof | None:
     return Proof("network", f"listened to: what the {' and the '.join(who)} ran reached nothing") if who else None
 
 
-RULES: list[Callable[[Scene], Proof | None]] = [
+RULES: list[Rule] = [
     by_chance,
     by_cut,
     by_text,

@@ -67,10 +67,10 @@ class Stage:
     def ground(self, variant: Variant) -> Ground:
         with self._lock:
             if variant not in self._grounds:
-                self._grounds[variant] = self._build(variant)
+                self._grounds[variant] = self.build(variant)
             return self._grounds[variant]
 
-    def _build(self, variant: Variant) -> Ground:
+    def build(self, variant: Variant) -> Ground:
         options = data.world(variant.number or self.run.number)
         tasks = open_data(options.pop("data"), env="bash")
         with data.setup_script(self.run.dates, variant.more) as setup:

@@ -52,7 +52,7 @@ class Peer:
         self.name, self.operations = candidate.name, candidate.operations
         code = SERVE.format(setup=candidate.setup, ending=candidate.ending)
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        self._process = subprocess.Popen([python, "-c", code], **pipes)
+        self._process = subprocess.Popen([python, "-I", "-c", code], **pipes)
         if self._hear() != "ready":
             _, words = self._process.communicate()
             faults = [line for line in words.splitlines() if "Error" in line or "Exception" in line]

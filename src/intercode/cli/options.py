@@ -88,7 +88,7 @@ scoring = stack(
         "--sandbox",
         type=click.Choice(["local", "docker", "chroot"]),
         callback=weak_is_said,
-        help="bash, python, ctf: what the actions run in. chroot is weak: for root in a container where neither other works. [local]",
+        help="bash, python, ctf: what the actions run in. chroot is weak: for root where neither other works. [local]",
     ),
 )
 workers = click.option("--workers", type=click.IntRange(1), default=2, show_default=True)

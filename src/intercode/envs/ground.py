@@ -272,21 +272,32 @@ def execute_gold_again(place: Place, gold: str) -> Outcome:
     """The outcome at later turns under the paper's protocol.
 
     The first system executed the gold anew at each scoring, in a container of its own, after `git reset --hard; git clean
-    -fd`: what it had left in folders that git ignores (a link in /root, say) was there when it ran again.
+    -fd`: what it had left in folders that git ignores (a link in /root, say) was there when it ran again,
+    and the tracked files that it had changed or removed were new.
     """
     first = execute_gold(place, gold)
     left = [path for path, change in first.changes.items() if ignored(path) and change.kind != "removed"]
-    if not left:
+    restored = [path for path in first.changes if path in place.ground.tracked]
+    if not left and not restored:
         return first
-    place.sandbox.write(_NAMES_LEFT, "\0".join(left).encode("utf-8", "surrogateescape"))
-    _tar(place, "--no-recursion", "--null", "-T", _NAMES_LEFT, "-Pcf", _ARCHIVE)
-    archive = place.sandbox.read(_ARCHIVE, limit=1 << 28)
+    archive = _packed(place, left)
     place.begin()
     place.act("")
-    place.sandbox.write(_ARCHIVE, archive)
-    _tar(place, "-Pxf", _ARCHIVE)
+    if restored:
+        place.sandbox.exec("", argv=["touch", "-c", "-h", "--", *restored], cwd="/")
+    if left:
+        place.sandbox.write(_ARCHIVE, archive)
+        _tar(place, "-Pxf", _ARCHIVE)
     place.act(gold)
     return place.outcome()
+
+
+def _packed(place: Place, paths: Sequence[str]) -> bytes:
+    if not paths:
+        return b""
+    place.sandbox.write(_NAMES_LEFT, "\0".join(paths).encode("utf-8", "surrogateescape"))
+    _tar(place, "--no-recursion", "--null", "-T", _NAMES_LEFT, "-Pcf", _ARCHIVE)
+    return place.sandbox.read(_ARCHIVE, limit=1 << 28)
 
 
 def _tar(place: Place, *options: str) -> None:

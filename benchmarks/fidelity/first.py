@@ -1,0 +1,205 @@
+"""The first system, as `intercode-bench` installs it, on containers of its own; and the same root for ours.
+
+    built root ── import ──► base ── tree, .gitignore, git commit ──► image ─┬─► two containers ◄── driver ◄── actions
+                                                                           └─► exported: a root of the local backend
+
+The image is made as the first system's Dockerfile makes it, on our built root (its own base would come from a registry). Its
+environment finds containers by their names. So they are started before it, as it would start them but for the network: there
+is none, as there is none in ours.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fidelity import data
+from intercode.errors import IntercodeError, SandboxError, SandboxUnavailable
+from intercode.sandbox import cache, template
+from intercode.sandbox.docker import leftovers
+from intercode.sandbox.docker.daemon import docker, program
+
+INTERPRETER = "INTERCODE_BENCH_PYTHON"
+_NAME, _TRIES = "intercode-first", 20
+_DRIVER = Path(__file__).with_name("first_driver.py")
+_WHERE = "import intercode.assets as a, os; print(os.path.join(os.path.dirname(a.__file__), 'docker'))"
+_DOCKERFILE = """
+FROM {base}
+ADD tree.tar /
+COPY gitignore /.gitignore
+RUN git config --global user.email first@example.org && git config --global user.name first
+RUN cd / && git init -q && git add -A && git commit -q -m 'initial commit'
+WORKDIR /
+"""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What the first system answered: `gold` is what its gold printed. Nothing was executed where these are None."""
+
+    observation: str | None
+    reward: float
+    gold: str | None
+
+
+@contextmanager
+def containers(image: str) -> Iterator[str]:
+    """A name of its own for the image, with the two containers that the environment looks for by it."""
+    name = f"{_NAME}-{secrets.token_hex(6)}"
+    pair = [f"{name}_ic_ctr", f"{name}_ic_ctr_eval"]
+    docker("tag", image, name)
+    try:
+        for container in pair:
+            mine = ["--label", leftovers.label(), "--name", container]
+            docker("run", "--detach", "--tty", "--network", "none", *mine, image)
+        yield name
+    finally:
+        for words in (("rm", "--force", *pair), ("image", "rm", name)):
+            with suppress(IntercodeError):
+                docker(*words)
+
+
+@contextmanager
+def first(python: str, image: str, tasks: str) -> Iterator[First]:
+    with containers(image) as name, closing(_started(python, name, tasks)) as side:
+        yield side
+
+
+def _started(python: str, image: str, tasks: str) -> First:
+    """It looks at every container that docker lists, and ends if one of them is gone meanwhile: then once more."""
+    for _ in range(_TRIES):
+        with suppress(_Gone):
+            return First(python, image, tasks)
+    raise SandboxError(f"the first system did not start: other containers came and went {_TRIES} times while it did")
+
+
+class _Gone(SandboxError):
+    """A container of somebody else's."""
+
+
+class First:
+    """Its environment on one image and task file. Raises `SandboxError` with its last words."""
+
+    def __init__(self, python: str, image: str, tasks: str) -> None:
+        self._errors = tempfile.TemporaryFile("w+")
+        command = [python, "-I", str(_DRIVER), image, tasks]
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._errors, "text": True}
+        self._driver = subprocess.Popen(command, **pipes)
+        self._hear()
+
+    def play(self, task: int, actions: Sequence[str | None]) -> list[Turn]:
+        assert self._driver.stdin is not None
+        self._driver.stdin.write(json.dumps({"task": task, "actions": actions}) + "\n")
+        self._driver.stdin.flush()
+        return [Turn(**turn) for turn in self._hear()["turns"]]
+
+    def close(self) -> None:
+        self._driver.communicate()
+        self._errors.close()
+
+    def _hear(self) -> Any:
+        assert self._driver.stdout is not None
+        line = self._driver.stdout.readline()
+        if line:
+            return json.loads(line)
+        self._errors.seek(0)
+        words = self._errors.read().strip().rpartition("\n")[2]
+        raise (_Gone if "No such container" in words else SandboxError)(f"the first system ended: {words}")
+
+
+def interpreter(named: str | None) -> tuple[str, str | None]:
+    """The first system's interpreter, or why it cannot be played."""
+    python = named or os.environ.get(INTERPRETER) or ""
+    if not python:
+        return "", f"no interpreter with intercode-bench is named: --first or ${INTERPRETER} (benchmarks/peers.sh makes one)"
+    found = subprocess.run([python, "-I", "-c", _WHERE], capture_output=True, text=True, check=False)
+    return python, f"{python} has no intercode-bench" if found.returncode else None
+
+
+def no_docker() -> str | None:
+    """Why there is no Docker here."""
+    try:
+        docker("version")
+    except SandboxUnavailable as error:
+        return str(error)
+    return None
+
+
+def image(python: str, number: int) -> str:
+    """The image of one of NL2Bash's file systems."""
+    tree = data.world(number)["tree"]
+    with tempfile.TemporaryDirectory() as folder:
+        context = Path(folder)
+        shutil.copy(_shipped(python, "docker.gitignore"), context / "gitignore")
+        shutil.copy(tree, context / "tree.tar") if tree else _empty_tar(context / "tree.tar")
+        return _build(f"{_NAME}-fs-{number}", _DOCKERFILE.format(base=base()), context)
+
+
+def own_image(python: str) -> tuple[str, str]:
+    """The image of the first system's own queries, by its own Dockerfile on our root; and the file of the queries."""
+    with tempfile.TemporaryDirectory() as folder:
+        context = Path(shutil.copytree(_shipped(python), folder, dirs_exist_ok=True))
+        recipe = (context / "bash.Dockerfile").read_text()
+        recipe = recipe.replace("FROM alpine:latest", f"FROM {base()}").replace("RUN apk add git", "")
+        return _build(f"{_NAME}-own", recipe, context), str(_shipped(python).parent / "datasets" / "bash_queries.json")
+
+
+def _shipped(python: str, *names: str) -> Path:
+    """A file of the package's docker folder."""
+    said = subprocess.run([python, "-I", "-c", _WHERE], capture_output=True, text=True, check=True).stdout
+    return Path(said.strip(), *names)
+
+
+def _build(name: str, recipe: str, context: Path) -> str:
+    """Docker's own cache knows what is made already."""
+    (context / "Dockerfile").write_text(recipe)
+    docker("build", "--quiet", "--force-rm", "--tag", name, str(context), seconds=600)
+    return name
+
+
+def _empty_tar(path: Path) -> None:
+    subprocess.run(["tar", "-cf", str(path), "-T", "/dev/null"], check=True)
+
+
+def base() -> str:
+    """The built root as an image. It is the layer's own name that says whether it is there already."""
+    root = template.base(data.IMAGE)
+    name = f"{_NAME}-base:{root.digest[:12]}"
+    if not docker("image", "ls", "--quiet", name):
+        files = root.layers[0] / template.TREE
+        command = ["tar", "-C", str(files), "--owner=0", "--group=0", "--numeric-owner", "-cf", "-", "."]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as archive:
+            docker("import", "--change", 'CMD ["bash"]', "-", name, stdin=archive.stdout, seconds=600)
+    return name
+
+
+def export(image: str) -> str:
+    """The name of a local image with the same files."""
+    name = f"first-{docker('image', 'inspect', '--format', '{{.Id}}', image).partition(':')[2][:16]}"
+    cache.folder("images", name, lambda made: _fill(made, image))
+    return name
+
+
+def _fill(made: Path, image: str) -> None:
+    root, container = template.new_tree(made), docker("create", image)
+    try:
+        with subprocess.Popen([program(), "export", container], stdout=subprocess.PIPE) as archive:
+            template.untar(Path(image), root, archive.stdout)
+    finally:
+        docker("rm", container)
+    template.mount_points(root)
+
+
+def as_in_container(image: str) -> str:
+    """A setup script that gives an exported root the name servers that docker gives its containers."""
+    servers = docker("run", "--rm", "--network", "none", image, "cat", "/etc/resolv.conf")
+    return f"cat > /etc/resolv.conf <<'END'\n{servers}\nEND\n"

@@ -1,0 +1,40 @@
+"""The first system beside ours, on a few tasks; all of them are `benchmarks/fidelity.py`, by hand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from intercode.errors import SandboxUnavailable
+from intercode.sandbox.docker.daemon import docker
+
+pytestmark = [pytest.mark.fidelity, pytest.mark.slow]
+
+
+@pytest.fixture(autouse=True)
+def _docker() -> None:
+    try:
+        docker("version")
+    except SandboxUnavailable as error:
+        pytest.skip(str(error))
+
+
+def test_the_first_system_earns_today_what_ours_does(image: str, measure: Callable[..., tuple[Any, Any]]) -> None:
+    if not os.environ.get("INTERCODE_BENCH_PYTHON"):
+        pytest.skip("no first system to compare with: run benchmarks/peers.sh and set INTERCODE_BENCH_PYTHON")
+    rows, details = measure("fidelity", "--limit", "2", may_miss=True)
+    turns = {row["what"]: row["against"] for row in rows}
+    assert turns["docker: turns whose rewards agree"] == turns["local: turns whose rewards agree"] >= 30
+    assert {each["name"] for each in details} == {
+        f"fs_{number} {backend}" for number in (1, 3, 4) for backend in ("docker", "local")
+    }
+    assert not [cause for each in details for cause in each["causes"] if cause["cause"] == "unexplained"]
+
+
+def test_golds_earn_the_same_on_both_backends(image: str, measure: Callable[..., tuple[Any, Any]]) -> None:
+    rows, differences = measure("backends", "--limit", "3", may_miss=True)
+    assert sum(row["against"] for row in rows) == 30
+    assert not [each for each in differences if each["cause"] == "unexplained"]
