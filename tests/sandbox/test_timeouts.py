@@ -110,6 +110,25 @@ def test_many_time_outs_in_a_row_keep_actions_and_answers_in_step(sandbox: Local
         assert (result.output.splitlines()[-1], result.exit_code) == (str(number), number)
 
 
+def test_an_interrupt_that_finds_the_shell_waiting_changes_nothing(sandbox: LocalSandbox) -> None:
+    """The kernel may deliver one when the action that it was meant for has just ended by itself."""
+    sandbox.exec("(exit 5)")
+    result = sandbox.exec("", argv=["pkill", "-INT", "-x", "bash"], timeout=5)
+    assert (result.exit_code, sandbox.exec("echo $?").output) == (0, "5\n")
+    assert sandbox.exec("echo next").output == "next\n"
+
+
+def test_an_empty_action_leaves_the_last_status(sandbox: LocalSandbox) -> None:
+    sandbox.exec("(exit 3)")
+    assert sandbox.exec("").exit_code == 3
+    assert sandbox.exec("echo $?").output == "3\n"
+
+
+def test_after_a_time_out_the_last_status_is_that_of_an_interrupt(sandbox: LocalSandbox) -> None:
+    sandbox.exec("sleep 60", timeout=0.05)
+    assert sandbox.exec("echo $?").output == "130\n"
+
+
 @pytest.mark.slow
 def test_a_long_action_that_was_not_read_to_its_end_is_not_mixed_with_the_next(sandbox: LocalSandbox) -> None:
     """Its text is longer than the pipe to the shell holds, and the shell is given no time to read it."""

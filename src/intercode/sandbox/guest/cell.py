@@ -19,13 +19,14 @@ from typing import Any
 
 from . import door, entry, files, kernel, layers, processes, wire
 from .output import Output
-from .shell import CAPTURE, Program, Shell, once
+from .shell import CAPTURE, Program, Shell, child_signals, once
 
 _TICK = 0.05
 _IDLE_TICK = 0.2
 _INTERRUPTS, _INTERRUPT_EVERY = 5, 0.01
 _KILLS, _PATIENCE, _KILL_EVERY = 40, 8, 0.005
 _LAST_DEATH = 2.0
+_SETTLING = 1.0
 _DEATH = 0.001  # nothing tells when another's children are gone
 _LOOKS = 10
 _SPARE_PROCESSES = 4
@@ -43,7 +44,7 @@ class Cell:
         self._table = processes.Table(room.proc, room.anchor.pid)
         self._out, self._out_in = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._out, False)
-        self._wake = _child_signals()
+        self._wake = child_signals()
         self._cwd: str = config["cwd"]
         self._output = Output(config["output"])
         self._watching, self._lost, self._status = False, False, 0
@@ -176,6 +177,22 @@ class Cell:
         return due
 
     def _end(self, job: Shell | Program, mark: processes.Mark) -> None:
+        self._stop(job, mark)
+        if isinstance(job, Shell) and not job.dead:
+            self._settle(job)
+
+    def _settle(self, shell: Shell) -> None:
+        """An interrupt that came too late must not hit the next action: so it hits this one, which is empty."""
+        self._output.drain(self._out)
+        kept, self._output = self._output, Output(self._config["output"])
+        shell.begin(b"")
+        if not self._wait(shell, time.monotonic() + _SETTLING):
+            processes.kill(shell.pid)
+            self._wait(shell, time.monotonic() + _LAST_DEATH)
+        self._output.drain(self._out)
+        self._output = kept
+
+    def _stop(self, job: Shell | Program, mark: processes.Mark) -> None:
         """Interrupt; kill what the action started; then the shell, if it does not come back; at last, everything."""
         if isinstance(job, Shell) and job.unread:  # it would take the rest for its next action
             processes.kill(job.pid)
@@ -379,12 +396,3 @@ def _poll(*fds: int) -> select.poll:
     for fd in fds:
         poll.register(fd, select.POLLIN)
     return poll
-
-
-def _child_signals() -> int:
-    """A descriptor that becomes readable whenever a child ends."""
-    read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    return read

@@ -8,7 +8,7 @@ interrupt repeated, matches no later action. If bash dies, or is replaced by `ex
                                      └── stdout, stderr ── one pipe ──► cell (bytes, never read as anything)
 
 `how` is an option of bash's `read`: -N with the number of characters, which lets it read in blocks; or -r, if that number
-depends on the agent's locale: then the action ends with a NUL, and bash reads it byte by byte.
+depends on the agent's locale: then the action ends with a NUL, and bash reads it byte by byte; or -t0, if there is no action.
 
 Both lie above 63, from where bash gives descriptors to coprocesses and process substitutions.
 
@@ -29,23 +29,24 @@ _FIONREAD = 0x541B
 _LOOP = "; ".join(
     [
         'shopt -s expand_aliases; unset __intercode; __intercode() { return "${__intercode[1]}"; }',
-        "trap '{ return 130; } 2>/dev/null; __intercode[3]=130; continue 99' INT",
+        "trap '{ return 130; } 2>/dev/null; [[ -z ${__intercode[2]} ]] || { __intercode[3]=130; continue 99; }' INT",
         "while { __intercode[3]=${__intercode[3]:-$?}; } 2>&200",
-        "do while { __intercode[1]=${__intercode[3]:-$?} __intercode[3]=",
+        "do while { __intercode[1]=${__intercode[3]:-$?} __intercode[2]= __intercode[3]=",
         r"""printf ' %d %s\n' "${__intercode[1]}" "${__intercode[0]::12}" || exit""",
         "IFS= read -r -N 24 -u 201 '__intercode[0]'",
         """IFS= read -r -d '' "${__intercode[0]:12}" -u 201 '__intercode[2]'""",
         "(( ! __intercode[1] )); } >&200 2>&200",
         'do eval "${__intercode[2]}" 200>&- 201<&-; done',
         "if { __intercode; } >/dev/null 2>&1",
-        'then :; else eval "${__intercode[2]}" 200>&- 201<&-; fi; done',
+        'then :; else eval "${__intercode[2]:-__intercode[3]=${__intercode[1]}}" 200>&- 201<&-; fi; done',
     ]
 )
 """Two loops: an action that follows a success is evaluated in the inner one, whose condition reads it. `$?` must be the last
 status when an action begins, so after a failure the inner loop ends and the outer one sets it first. `[1]` is that status,
-`[2]` the action, `[3]` a status that the outer loop hands to the inner. `$_` is not carried over. An agent that puts functions
+`[2]` the action, `[3]` a status that the outer loop hands to the inner. While `[2]` is empty bash waits, and an interrupt is
+nothing to it; after an empty action `$?` is as before. `$_` is not carried over. An agent that puts functions
 in the way of `printf`, `read` or `eval` loses its session, which is said; what it defined goes with it."""
-_LINE = b"-rrrrrrrrrrr"
+_LINE, _NOTHING = b"-rrrrrrrrrrr", b"-t0000000000"
 _FIRST = 'IFS= read -r -d "" -u 201 __intercode; eval "$__intercode"'
 """All that `ps` shows of the loop, which comes as the first message."""
 _ONCE = """trap 'pwd -P >&200' EXIT; printf -v __intercode %s "$@"; set --; eval "$__intercode\""""
@@ -138,8 +139,7 @@ class Shell(Job):
     def begin(self, action: bytes) -> None:
         self._token, self._next = self._next, _token()
         self.exit_code = None
-        how, action = (b"-N%010d" % len(action), action) if action.isascii() and action else (_LINE, action + b"\0")
-        self._pending = memoryview(self._token + how + action)
+        self._pending = memoryview(self._token + _how(action))
         self.feed()
 
     def feed(self) -> None:
@@ -224,6 +224,22 @@ def once(action: bytes) -> list[str]:
     """A fresh shell for one action, which comes in pieces: the kernel takes no argument above 128 KiB."""
     pieces = [action[start : start + _ARGUMENT] for start in range(0, len(action), _ARGUMENT)]
     return ["bash", "--norc", "--noprofile", "-c", _ONCE, "bash", *map(os.fsdecode, pieces)]
+
+
+def child_signals() -> int:
+    """A descriptor that becomes readable whenever a child ends."""
+    read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return read
+
+
+def _how(action: bytes) -> bytes:
+    """The action, and before it how bash is to read it."""
+    if not action:
+        return _NOTHING
+    return b"-N%010d" % len(action) + action if action.isascii() else _LINE + action + b"\0"
 
 
 def _token() -> bytes:
