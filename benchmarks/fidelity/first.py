@@ -24,9 +24,11 @@ from typing import Any
 
 from fidelity import data
 from intercode.errors import IntercodeError, SandboxError, SandboxUnavailable
-from intercode.sandbox import cache, template
+from intercode.sandbox import template
 from intercode.sandbox.docker import leftovers
-from intercode.sandbox.docker.daemon import docker, program
+from intercode.sandbox.docker.daemon import docker
+from intercode.sandbox.docker.export import export_image
+from intercode.sandbox.image import list_images
 
 INTERPRETER = "INTERCODE_BENCH_PYTHON"
 _NAME, _TRIES = "intercode-first", 20
@@ -185,18 +187,9 @@ def base() -> str:
 def export(image: str) -> str:
     """The name of a local image with the same files."""
     name = f"first-{docker('image', 'inspect', '--format', '{{.Id}}', image).partition(':')[2][:16]}"
-    cache.folder("images", name, lambda made: _fill(made, image))
+    if name not in {each.name for each in list_images()}:
+        export_image(image, name)
     return name
-
-
-def _fill(made: Path, image: str) -> None:
-    root, container = template.new_tree(made), docker("create", image)
-    try:
-        with subprocess.Popen([program(), "export", container], stdout=subprocess.PIPE) as archive:
-            template.untar(Path(image), root, archive.stdout)
-    finally:
-        docker("rm", container)
-    template.mount_points(root)
 
 
 def as_in_container(image: str) -> str:
