@@ -26,7 +26,16 @@ class Terminal:
         self.shown, self._read = "", 0
 
     def press(self, keys: str) -> None:
+        if keys == CTRL_C:
+            self._until_it_sleeps()
         os.write(self._master, keys.encode())
+
+    def _until_it_sleeps(self) -> None:
+        """An interrupt that comes while Python takes in the key before it is noticed at the next key only."""
+        deadline = time.monotonic() + 20
+        while Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "S":
+            assert time.monotonic() < deadline, "it does not wait for a key"
+            os.sched_yield()
 
     def expect(self, text: str, seconds: float = 20) -> str:
         """Wait until `text` is shown after what was expected last; all that came until then."""

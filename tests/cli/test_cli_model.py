@@ -196,7 +196,8 @@ def test_a_server_that_is_down_is_counted_as_errors_and_a_resumed_run_is_complet
     assert (found["success_rate"], found["mean_reward"], found["ci95"]) == (None, None, [0.0, 1.0])
     assert all(line["reward"] is None and "model: " in line["error"] for line in lines(tmp_path))
     shown = cli("report", "run", "--json")
-    assert (shown.status, shown.json) == (0, found)
+    assert shown.status == 0
+    assert shown.json.items() >= found.items()
     assert "HTTP 500" in shown.err
     server.healthy = True
     mended = go(cli, server, box, "--resume")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import IO
 
 import click
@@ -64,6 +63,8 @@ def image_build(name: str, packages: tuple[str, ...], packages_file: IO[str] | N
 @click.option("--output", type=click.Path(dir_okay=False), metavar="TAR", help="Write a tar for --image TAR, and keep nothing.")
 def image_export(reference: str, name: str | None, force: bool, output: str | None) -> None:
     """Keep Docker's IMAGE as NAME, for --image NAME without Docker; ENV and WORKDIR come along, but for a tar."""
+    from pathlib import Path
+
     from intercode.sandbox.docker.export import export_image, export_tar
 
     if output is None:
@@ -71,9 +72,10 @@ def image_export(reference: str, name: str | None, force: bool, output: str | No
         return
     if name is not None:
         raise click.UsageError("NAME is for the cache; leave it out with --output")
-    if Path(output).exists() and not force:
+    target = Path(output)
+    if target.exists() and not force:
         raise click.UsageError(f"{output} is there already; choose another file, or replace it with --force")
-    export_tar(reference, Path(output))
+    export_tar(reference, target)
     click.echo(output)
 
 
