@@ -28,9 +28,9 @@ BOUND = 0.99
 
 
 def measure(run: data.Run, python: str, workers: int, limit: int | None) -> list[Compared]:
-    with world(run, python) as here:
-        today = record(here, workers, limit)
-        return [compare(here, today, backend, workers) for backend in BACKENDS]
+    here = world(run, python)
+    today = record(here, workers, limit)
+    return [compare(here, today, backend, workers) for backend in BACKENDS]
 
 
 def rows(measured: Sequence[Compared]) -> Iterator[Row]:

@@ -8,19 +8,17 @@ between, as the first system does. Ours starts each anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, replace
-from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 from fidelity import causes, data, first
 from fidelity.proof import Cause, Proof
 from fidelity.scenes import BASE, Episode, Scene, Stage, Variant
-from intercode.env import View
-from intercode.envs import prepare
+from intercode.env import Setting, View
+from intercode.envs.bash import BashEnv
 from intercode.envs.ground import Ground, Place, grounds
 from intercode.recordings import RecordedEpisode, Recording, load_recording
 from intercode.runner.replay import TOLERANCE, replay
@@ -46,28 +44,28 @@ class World:
     python: str
     image: str
     root: str
-    setup: Path
+    start: str
+    """What makes a sandbox as docker makes the first system's containers."""
 
     @property
     def data(self) -> str:
         return str(data.world(self.run.number)["data"])
 
     def options(self, backend: Backend) -> dict[str, Any]:
-        if backend == "docker":
-            return {"sandbox": backend, "image": self.image, "setup": None}
-        return {"sandbox": backend, "image": self.root, "setup": self.setup}
+        return {"sandbox": backend, "image": self.image if backend == "docker" else self.root}
+
+    def setting(self, backend: Backend) -> Setting:
+        how = {"protocol": "paper", "max_turns": None, "keep_going": True, "view": View(head=None)}
+        env = type("AsInContainer", (BashEnv,), {"start": self.start})
+        return env.prepare(data=self.data, **self.options(backend), **how)
 
     def first(self) -> AbstractContextManager[first.First]:
         return first.first(self.python, self.image, self.data)
 
 
-@contextmanager
-def world(run: data.Run, python: str) -> Iterator[World]:
+def world(run: data.Run, python: str) -> World:
     image = first.image(python, run.number)
-    with NamedTemporaryFile("w", prefix="as-in-container-", suffix=".sh") as script:
-        script.write(first.as_in_container(image))
-        script.flush()
-        yield World(run, python, image, first.export(image), Path(script.name))
+    return World(run, python, image, first.export(image), first.as_in_container(image))
 
 
 @dataclass(frozen=True)
@@ -107,8 +105,7 @@ def _today(then: RecordedEpisode, turns: Sequence[first.Turn]) -> RecordedEpisod
 
 
 def compare(here: World, today: Recording, backend: Backend, workers: int) -> Compared:
-    how = {"protocol": "paper", "max_turns": None, "keep_going": True, "view": View(head=None)}
-    setting = prepare("bash", data=here.data, **here.options(backend), **how)
+    setting = here.setting(backend)
     tasks = [task for task in setting.tasks if today.has(task)]
     figures = replay(today, setting, tasks, workers=workers)
     stage = Beside(here, backend, today)
@@ -132,7 +129,8 @@ class Beside(Stage):
 
     def build(self, variant: Variant) -> Ground:
         tasks = open_data(self.here.data, env="bash")
-        ground, _ = grounds(tasks, "stateless", tree=None, limits=None, paper=True, **self.here.options(self._backend))
+        fixed: dict[str, Any] = {"tree": None, "setup": None, "limits": None, "paper": True, "start": self.here.start}
+        ground, _ = grounds(tasks, "stateless", **(fixed | self.here.options(self._backend)))
         return ground
 
 

@@ -193,6 +193,6 @@ def export(image: str) -> str:
 
 
 def as_in_container(image: str) -> str:
-    """A setup script that gives an exported root the name servers that docker gives its containers."""
+    """A script that gives a sandbox the name servers that docker gives its containers."""
     servers = docker("run", "--rm", "--network", "none", image, "cat", "/etc/resolv.conf")
     return f"cat > /etc/resolv.conf <<'END'\n{servers}\nEND\n"
