@@ -55,9 +55,12 @@ class World:
         return {"sandbox": backend, "image": self.image if backend == "docker" else self.root}
 
     def setting(self, backend: Backend) -> Setting:
-        how = {"protocol": "paper", "max_turns": None, "keep_going": True, "view": View(head=None)}
-        env = type("AsInContainer", (BashEnv,), {"start": self.start})
-        return env.prepare(data=self.data, **self.options(backend), **how)
+        how: dict[str, Any] = {"protocol": "paper", "max_turns": None, "keep_going": True, "view": View(head=None)}
+
+        class AsInContainer(BashEnv):
+            start = self.start
+
+        return AsInContainer.prepare(data=self.data, **self.options(backend), **how)
 
     def first(self) -> AbstractContextManager[first.First]:
         return first.first(self.python, self.image, self.data)
