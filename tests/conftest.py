@@ -1,8 +1,9 @@
-"""A cache of its own for tests that fill or break one."""
+"""A cache of its own for tests that fill or break one; and the promise of CI, where every part is there, that nothing skips."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -21,6 +22,21 @@ def empty_cache() -> Iterator[Path]:
 def module_cache() -> Iterator[Path]:
     with _other_cache() as folder:
         yield folder
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """$INTERCODE_NOTHING_SKIPS makes a skipped test a failure of the whole."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    if os.environ.get("INTERCODE_NOTHING_SKIPS") and skipped:
+        terminalreporter.section("skipped, where nothing may")
+        for report in skipped:
+            terminalreporter.line(f"{report.nodeid}: {report.longrepr[2]}")
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("INTERCODE_NOTHING_SKIPS") and reporter.stats.get("skipped") and exitstatus == 0:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @contextlib.contextmanager
