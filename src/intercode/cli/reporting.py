@@ -37,8 +37,8 @@ def report(runs: tuple[str, ...], force: bool, html: str | None, plots: str | No
         _draw(plots, whole)
     if as_json:
         print_json(whole["runs"][0] if len(runs) == 1 else whole)
-        return
-    _show(whole)
+    else:
+        _show(whole)
     for config, episodes in found:
         show_reasons(episodes, f" in {config['run']}" if len(found) > 1 else "")
 
