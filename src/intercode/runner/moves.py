@@ -17,6 +17,9 @@ from intercode.types import Reply, Task
 Answer = Reply | Step | Branch | ForkError | None
 Advance = Callable[[Answer], Move | None]
 
+IDLE = 1000
+"""Moves in a row that are no action: a strategy that makes more would never end."""
+
 _FIELDS: dict[type[Move], dict[str, Any]] = {
     Ask: {"messages": Sequence, "tools": Sequence, "draw": int},
     Act: {"action": str | None, "thought": str | None, "note": str | None, "on": int, "apart": bool},
@@ -39,9 +42,18 @@ def moves(strategy: Strategy, task: Task, protocol: str) -> Iterator[Advance]:
         raise UsageError(
             f"the agent {name} returned {_words(repr, flow):.100}; it must be a generator function, which yields Ask or Act"
         )
-    over = False
+    idle, over = 0, False
+
+    def advance(answer: Answer) -> Move | None:
+        nonlocal idle
+        move = _advance(name, flow, answer)
+        idle = 0 if isinstance(move, Act) else idle + 1
+        if idle > IDLE:
+            raise UsageError(f"the agent {name} made {IDLE} moves in a row without an action; let it act, or return")
+        return move
+
     try:
-        yield lambda answer: _advance(name, flow, answer)
+        yield advance
         over = True
     finally:
         try:
