@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -178,3 +179,10 @@ def test_the_refusal_lists_the_choices() -> None:
 def test_a_language_without_a_prompt_is_refused() -> None:
     with pytest.raises(UsageError, match="no prompt"):
         make_agent("try_again", tasks=TASKS, language="cobol")
+
+
+def test_a_module_that_exits_is_no_module_of_an_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "leaving.py").write_text("import sys\nsys.exit()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UsageError, match="'leaving' cannot be imported: SystemExit"):
+        make_agent("leaving:away", tasks=TASKS)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from calculator import Calculator, make_tasks
 
-from intercode.agents import Act, Ask, Moves, Strategy, gold, noop, try_again
+from intercode.agents import Act, Ask, Drop, Moves, Strategy, gold, noop, try_again
 from intercode.errors import ModelError, SandboxDied, UsageError
 from intercode.runner.episode import play
 from intercode.runner.meter import Budget, Limits, Meter
@@ -273,9 +274,30 @@ def raises(task: Task, protocol: str) -> Moves:
 
 def ends_badly(task: Task, protocol: str) -> Moves:
     try:
-        yield Act("submit")
+        yield Act("13")
     finally:
         {}["nothing"]
+
+
+def leaves(task: Task, protocol: str) -> Moves:
+    yield Act(sys.exit())
+
+
+def goes(task: Task, protocol: str) -> Moves:
+    yield Act("1")
+    raise GeneratorExit
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise ZeroDivisionError
+
+    __repr__ = __str__
+
+
+def says_nothing(task: Task, protocol: str) -> Moves:
+    yield Act("1")
+    raise Unspeakable
 
 
 @pytest.mark.parametrize(
@@ -283,16 +305,44 @@ def ends_badly(task: Task, protocol: str) -> Moves:
     [
         (raises, "raises raised ZeroDivisionError.*test_episode.py, line"),
         (ends_badly, "ends_badly raised KeyError"),
-        (lambda task: iter(()), "raised TypeError"),
+        (leaves, "leaves raised SystemExit"),
+        (goes, "goes raised GeneratorExit"),
+        (says_nothing, "says_nothing raised Unspeakable.*ZeroDivisionError"),
+        (lambda task: iter(()), r"raised TypeError: [^(]*\(\)[^(]*$"),
         (lambda task, protocol: None, "returned None.*generator function"),
         (lambda task, protocol: [Act("submit")], "returned .*generator function"),
         (lambda task, protocol: (each for each in ["ls"]), "yielded 'ls'"),
-        (lambda task, protocol: (Act(each) for each in [7]), "yielded Act"),
+        (lambda task, protocol: (Act(each) for each in [7]), "yielded Act.*its action"),
+        (lambda task, protocol: (each for each in [Act(None, note=5)]), "yielded Act.*its note"),
+        (lambda task, protocol: (each for each in [Act("1", object())]), "yielded Act.*its thought"),
+        (lambda task, protocol: (each for each in [Act("1", on="a")]), "yielded Act.*its on"),
+        (lambda task, protocol: (each for each in [Drop([])]), "yielded Drop.*its branch"),
+        (lambda task, protocol: (each for each in [Ask("x")]), "yielded Ask.*each of its messages"),
+        (lambda task, protocol: (each for each in [Ask(None)]), "yielded Ask.*its messages"),
+        (lambda task, protocol: (each for each in [Ask([{"content": "x"}])]), "yielded Ask.*each of its messages"),
+        (lambda task, protocol: (each for each in [Ask([{"role": "user", "content": {1}}])]), "yielded Ask.*JSON"),
+        (lambda task, protocol: (each for each in [Ask([], draw="a")]), "yielded Ask.*its draw"),
+        (lambda task, protocol: (each for each in [Unspeakable()]), "yielded.*Unspeakable"),
     ],
 )
 def test_a_strategy_that_fails_is_the_callers_fault_and_named(strategy: Any, told: str) -> None:
     with pytest.raises(UsageError, match=f"test_episode:.*{told}"):
         run(strategy)
+
+
+@pytest.mark.parametrize("last", [[ZeroDivisionError], []], ids=["raises", "yields"])
+def test_what_goes_wrong_when_the_episode_is_over_takes_no_score_away(last: list[type[Exception]]) -> None:
+    def strategy(task: Task, protocol: str) -> Moves:
+        try:
+            yield Act("1 2 +")
+            yield Act("submit")
+        finally:
+            for error in last:
+                raise error
+            yield Act("1")
+
+    with pytest.warns(RuntimeWarning, match="strategy raised .*kept"):
+        assert run(strategy).success
 
 
 def test_what_a_strategy_raised_is_chained() -> None:
@@ -304,7 +354,7 @@ def test_what_a_strategy_raised_is_chained() -> None:
 def test_the_strategy_sees_the_query_as_the_environment_words_it() -> None:
     class Wordy(Calculator):
         def reset(self, **how: object) -> tuple[str, dict[str, object]]:  # type: ignore[override]
-            query, info = super().reset(**how)  # type: ignore[arg-type]
+            query, info = super().reset(**how)
             return f"{query}, please", info
 
     seen: list[str] = []

@@ -121,7 +121,7 @@ def test_a_submission_that_is_told_to_be_wrong_was_the_choice_of_its_branch() ->
         assert step.observation == "wrong"
         yield Act("1 2 +")
 
-    with pytest.raises(UsageError, match="branch 0 that is not there"):
+    with pytest.raises(UsageError, match=r"the agent test_forks:.* branch 0 that is not there"):
         run(peeking, env=Twice(TASKS))
 
     def honest(task: Task, protocol: str) -> Moves:
@@ -157,7 +157,7 @@ def test_a_branch_that_is_not_there_is_the_callers_fault(move: Any) -> None:
     def strategy(task: Task, protocol: str) -> Moves:
         yield move
 
-    with pytest.raises(UsageError, match="is not there"):
+    with pytest.raises(UsageError, match=r"is not there|its on is"):
         run(strategy)
 
 
@@ -188,3 +188,21 @@ def test_under_the_papers_protocol_the_best_of_all_branches_counts_and_a_solved_
 
     episode = run(strategy, "paper")
     assert (episode.ended, len(episode.turns), episode.reward) == ("solved", 2, 1.0)
+
+
+def test_a_strategy_that_forks_for_ever_is_stopped_and_named() -> None:
+    def forks(task: Task, protocol: str) -> Moves:
+        while True:
+            yield Fork()
+
+    with pytest.raises(UsageError, match=r"forks has \d+ copies open"):
+        run(forks)
+
+
+def test_a_strategy_that_never_acts_is_stopped_and_named() -> None:
+    def dithers(task: Task, protocol: str) -> Moves:
+        while True:
+            yield Drop((yield Fork()))
+
+    with pytest.raises(UsageError, match=r"dithers made \d+ moves in a row without an action"):
+        run(dithers)

@@ -100,7 +100,7 @@ def _asking(name: str, language: str, turns: int) -> Agent | None:
 def _import(module: str, function: str) -> Strategy:
     try:
         imported = importlib.import_module(module)
-    except Exception as error:  # whatever a module of the user's own does wrong
+    except (Exception, SystemExit, GeneratorExit) as error:  # whatever a module of the user's own does wrong
         hint = "; PYTHONPATH names further folders to look in" if isinstance(error, ModuleNotFoundError) else ""
         raise UsageError(f"the agent's module {module!r} cannot be imported: {type(error).__name__}: {error}{hint}") from error
     try:

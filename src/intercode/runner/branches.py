@@ -31,10 +31,17 @@ class Playable(Protocol):
     def close(self) -> None: ...
 
 
-class Branches:
-    """The places where an episode can go on, each with the position in the episode of the last turn that acted there."""
+COPIES = 256
+"""Open at the same time."""
 
-    def __init__(self, trunk: Playable) -> None:
+
+class Branches:
+    """The places where an episode can go on, each with the position in the episode of the last turn that acted there.
+
+    `agent` is the name that is blamed for a branch that is not there, or for too many."""
+
+    def __init__(self, trunk: Playable, agent: str) -> None:
+        self._agent = agent
         self._places: dict[Branch, Playable] = {TRUNK: trunk}
         self._ends: dict[Branch, int] = {TRUNK: -1}
         self._last = -1
@@ -50,14 +57,20 @@ class Branches:
         try:
             return self._places[branch]
         except (KeyError, TypeError):
-            raise UsageError(f"the agent named a branch {branch!r} that is not there: dropped, or never forked") from None
+            raise UsageError(
+                f"the agent {self._agent} named a branch {branch!r:.50} that is not there: dropped, or never forked"
+            ) from None
 
     def fork(self, of: Branch) -> Branch | ForkError:
         """A new branch, or why there can be none."""
         fork = getattr(self[of], "fork", None)
         if fork is None:
             name = type(self[of]).__name__
-            raise UsageError(f"the agent forks, but {name} has no method fork; unwrap it, or choose another agent")
+            raise UsageError(
+                f"the agent {self._agent} forks, but {name} has no method fork; unwrap it, or choose another agent"
+            )
+        if len(self._places) > COPIES:
+            raise UsageError(f"the agent {self._agent} has {COPIES} copies open and forks again; let it drop some first")
         try:
             copy = fork(replay=True)
         except ForkError as refusal:

@@ -21,7 +21,7 @@ from intercode.errors import UsageError
 from intercode.models.base import Model
 from intercode.runner.branches import Branches, Playable
 from intercode.runner.meter import Meter
-from intercode.runner.moves import Answer, moves
+from intercode.runner.moves import Answer, moves, named
 from intercode.types import Ended, Episode, Reply, Score, Task, Turn, Usage
 
 UNSCORED = Score(0.0, False)
@@ -54,7 +54,7 @@ def play(
     ended: Ended | None = None
     answer: Answer = None
     spent, cut = meter.begin(log), False
-    with Branches(env) as branches, moves(strategy, replace(task, query=query), env.protocol) as advance:
+    with Branches(env, named(strategy)) as branches, moves(strategy, replace(task, query=query), env.protocol) as advance:
         while ended is None:
             move = advance(answer)
             if move is None or (ended := _forbidden(move, log, meter, env.protocol)):

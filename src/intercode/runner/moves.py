@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+import json
+import warnings
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from traceback import extract_tb
+from typing import Any
 
 from intercode.agents.base import Act, Ask, Branch, Drop, Fork, Move, Moves, Step, Strategy
 from intercode.errors import ForkError, IntercodeError, UsageError
@@ -14,23 +17,56 @@ from intercode.types import Reply, Task
 Answer = Reply | Step | Branch | ForkError | None
 Advance = Callable[[Answer], Move | None]
 
+IDLE = 1000
+"""Moves in a row that are no action: a strategy that makes more would never end."""
+
+_FIELDS: dict[type[Move], dict[str, Any]] = {
+    Ask: {"messages": Sequence, "tools": Sequence, "draw": int},
+    Act: {"action": str | None, "thought": str | None, "note": str | None, "on": int, "apart": bool},
+    Fork: {"of": int},
+    Drop: {"branch": int},
+}
+
 
 @contextmanager
 def moves(strategy: Strategy, task: Task, protocol: str) -> Iterator[Advance]:
     """A function from an answer to the strategy's next move, or to None when it has nothing more to do.
 
-    The generator is closed in the end. Errors of our own that it raises (such as a recording's) pass through.
+    The generator is closed in the end; what goes wrong then is a warning if the episode is over, so that its score is kept.
+    Errors of our own that it raises (such as a recording's) pass through.
     """
-    name = f"{getattr(strategy, '__module__', '')}:{getattr(strategy, '__qualname__', strategy)}"
+    name = named(strategy)
     with _blaming(name):
         flow = strategy(task, protocol)
     if not isinstance(flow, Generator):
-        raise UsageError(f"the agent {name} returned {flow!r:.100}; it must be a generator function, which yields Ask or Act")
+        raise UsageError(
+            f"the agent {name} returned {_words(repr, flow):.100}; it must be a generator function, which yields Ask or Act"
+        )
+    idle, over = 0, False
+
+    def advance(answer: Answer) -> Move | None:
+        nonlocal idle
+        move = _advance(name, flow, answer)
+        idle = 0 if isinstance(move, Act) else idle + 1
+        if idle > IDLE:
+            raise UsageError(f"the agent {name} made {IDLE} moves in a row without an action; let it act, or return")
+        return move
+
     try:
-        yield lambda answer: _advance(name, flow, answer)
+        yield advance
+        over = True
     finally:
-        with _blaming(name):
-            flow.close()
+        try:
+            with _blaming(name):
+                flow.close()
+        except UsageError as fault:
+            if not over:
+                raise
+            warnings.warn(f"{fault}; the episode was over, and is kept", RuntimeWarning, stacklevel=3)
+
+
+def named(strategy: Strategy) -> str:
+    return f"{getattr(strategy, '__module__', '')}:{getattr(strategy, '__qualname__', strategy)}"
 
 
 def _advance(name: str, flow: Moves, answer: Answer) -> Move | None:
@@ -39,20 +75,47 @@ def _advance(name: str, flow: Moves, answer: Answer) -> Move | None:
             move: object = flow.throw(answer) if isinstance(answer, ForkError) else flow.send(answer)
         except StopIteration:
             return None
-    if isinstance(move, Ask | Fork | Drop) or (isinstance(move, Act) and isinstance(move.action, str | None)):
+    wrong: str | None = "it may yield Ask(messages), Act(text), Act(None), Fork() or Drop(branch)"
+    if isinstance(move, Ask | Act | Fork | Drop) and (wrong := _wrong(move)) is None:
         return move
-    raise UsageError(
-        f"the agent {name} yielded {move!r:.100}; it may yield Ask(messages), Act(text), Act(None), Fork() or Drop(branch)"
-    )
+    raise UsageError(f"the agent {name} yielded {_words(repr, move):.100}; {wrong}")
+
+
+def _wrong(move: Move) -> str | None:
+    """What is wrong with it, if anything is."""
+    fields = next(fields for kind, fields in _FIELDS.items() if isinstance(move, kind))
+    for field, kind in fields.items():
+        if not isinstance(getattr(move, field), kind):
+            return f"its {field} is of the wrong type"
+    return _unaskable(move) if isinstance(move, Ask) else None
+
+
+def _unaskable(ask: Ask) -> str | None:
+    if not all(isinstance(message, dict) and isinstance(message.get("role"), str) for message in ask.messages):
+        return 'each of its messages is a dict such as {"role": "user", "content": text}'
+    try:
+        json.dumps([*ask.messages, *ask.tools])
+    except (TypeError, ValueError, RecursionError) as error:
+        return f"its messages and tools are sent as JSON ({error})"
+    return None
 
 
 @contextmanager
 def _blaming(name: str) -> Iterator[None]:
+    """`SystemExit` and `GeneratorExit` end no run either."""
     try:
         yield
     except IntercodeError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit, GeneratorExit) as error:
         place = extract_tb(error.__traceback__)[-1]
-        where = f"{Path(place.filename).name}, line {place.lineno}"
-        raise UsageError(f"the agent {name} raised {type(error).__name__}: {error} ({where})") from error
+        where = "" if place.filename == __file__ else f" ({Path(place.filename).name}, line {place.lineno})"
+        raise UsageError(f"the agent {name} raised {type(error).__name__}: {_words(str, error)}{where}") from error
+
+
+def _words(form: Callable[[object], str], value: object) -> str:
+    """What `form`, which may call a method of anybody's, makes of it."""
+    try:
+        return form(value)
+    except Exception as error:
+        return f"({type(value).__name__}, which raises {type(error).__name__} when it is shown)"

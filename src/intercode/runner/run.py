@@ -31,6 +31,7 @@ from intercode.store import RunStore
 from intercode.types import Episode, Task, Turn, Usage
 
 FAULTS_IN_A_ROW = 3
+KEPT = "finished episodes are kept; when it is mended, go on with --resume"
 
 
 class _Faults:
@@ -54,8 +55,7 @@ class _Faults:
 
     def raise_fatal(self) -> None:
         if self.fatal is not None:
-            kept = "finished episodes are kept; when it is mended, go on with --resume"
-            raise type(self.fatal)(f"stopped after {FAULTS_IN_A_ROW} faults in a row: {self.fatal} ({kept})")
+            raise type(self.fatal)(f"stopped after {FAULTS_IN_A_ROW} faults in a row: {self.fatal} ({KEPT})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,8 @@ class _Seat:
             kept = notes(run.folder, task.id, epoch) if run.folder else None
             model = Asking(run.model, epoch, kept) if run.model else None
             place = (self._env, task, run.strategy, model, run.meter)
-            episode = play(*place, epoch=epoch, seed=seed, turns=turns)
+            with _placing(task, run.folder):
+                episode = play(*place, epoch=epoch, seed=seed, turns=turns)
         except UsageError:
             raise
         except IntercodeError as error:
@@ -181,6 +182,15 @@ class _Seat:
         if env is not None:
             with suppress(IntercodeError):
                 env.close()
+
+
+@contextmanager
+def _placing(task: Task, folder: Path | None) -> Iterator[None]:
+    """Wrong use in an episode, told with its task."""
+    try:
+        yield
+    except UsageError as fault:
+        raise UsageError(f"{fault} (task {task.id}{f'; {KEPT}' if folder else ''})") from fault
 
 
 @contextmanager
