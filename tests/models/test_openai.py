@@ -190,6 +190,14 @@ def test_missing_or_odd_usage_counts_as_no_tokens(server: Server, connect: Conne
     assert (reply.text, reply.usage.prompt_tokens, reply.usage.completion_tokens) == ("ls", 0, 0)
 
 
+@pytest.mark.parametrize("count", [10**400, 10**20, 2**53 + 1, -5, True, 2.5, float("nan"), float("inf")])
+def test_what_cannot_be_a_number_of_tokens_counts_as_none(server: Server, connect: Connect, count: float) -> None:
+    server.script = [answer({**GOOD, "usage": {"prompt_tokens": count, "completion_tokens": 10.0}})]
+    usage = connect(price=(1.0, 1.0)).complete(MESSAGES).usage
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.cost) == (0, 10, 1e-5)
+    assert type(usage.completion_tokens) is int
+
+
 def test_the_address_and_key_come_from_the_environment(
     server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,6 +245,7 @@ MENDABLE: dict[str, Behaviour] = {
     "half a body of the announced length": answer(json.dumps(GOOD).encode()[:60]),
     "nothing": nothing,
     "an empty body": answer(b""),
+    "brackets without end": answer(b"[" * 200_000),
     "a page": answer(b"<html>welcome</html>", Content_Type="text/html"),
     "no choices": answer({"choices": []}),
     "an error with status 200": answer({"error": {"message": "overloaded"}}),
