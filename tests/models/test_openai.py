@@ -225,6 +225,20 @@ def test_an_address_without_a_scheme_is_wrong_usage() -> None:
         OpenAIModel("m", base_url="localhost:8000/v1")
 
 
+@pytest.mark.parametrize("address", ["http://[::1", "http://localhost:port/v1", "http://local\nhost/v1"])
+def test_what_is_no_address_is_wrong_usage(address: str) -> None:
+    with pytest.raises(UsageError, match="cannot be the base URL"):
+        OpenAIModel("m", base_url=address)
+
+
+@pytest.mark.parametrize("key", ["schlüssel", "two\nlines", "tab\tkey"])
+def test_a_key_that_cannot_be_sent_is_wrong_usage_and_not_printed(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with pytest.raises(UsageError, match="OPENAI_API_KEY") as caught:
+        OpenAIModel("m")
+    assert key not in str(caught.value)
+
+
 def test_an_empty_text_is_an_answer(server: Server, connect: Connect) -> None:
     server.script = [answer({"choices": [{"message": {"content": ""}}]})]
     assert connect().complete(MESSAGES).text == ""

@@ -93,12 +93,14 @@ class OpenAIModel:
         self.give_up: Callable[[], str | None] = lambda: None
         settings = {"model": model, "temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         self._settings = {key: value for key, value in settings.items() if value is not None}
-        self._client = openai.OpenAI(
-            base_url=base_url or os.environ.get("INTERCODE_BASE_URL") or os.environ.get("OPENAI_BASE_URL") or None,
-            api_key=api_key or os.environ.get("OPENAI_API_KEY", "").strip() or "none-needed",
-            timeout=timeout or PATIENCE,
-            max_retries=0,
-        )
+        address = base_url or os.environ.get("INTERCODE_BASE_URL") or os.environ.get("OPENAI_BASE_URL") or None
+        key = api_key or os.environ.get("OPENAI_API_KEY", "").strip() or "none-needed"
+        if not (key.isascii() and key.isprintable()):
+            raise UsageError("the key (OPENAI_API_KEY) holds what no key can, such as an umlaut or the end of a line")
+        try:
+            self._client = openai.OpenAI(base_url=address, api_key=key, timeout=timeout or PATIENCE, max_retries=0)
+        except Exception as error:  # of the HTTP library, which is another one from version to version of the SDK
+            raise UsageError(f"{address}: cannot be the base URL (INTERCODE_BASE_URL): {error}") from error
         self.url = f"{str(self._client.base_url).rstrip('/')}/chat/completions"
         if not self.url.startswith(("http://", "https://")):
             raise UsageError(f"{self.url}: the base URL (INTERCODE_BASE_URL) must start with http:// or https://")
