@@ -88,6 +88,9 @@ def test_an_empty_folder_may_be_there_and_a_foreign_one_is_left_alone(cli: Any, 
     assert os.listdir(tmp_path / "full") == ["thesis.txt"]
 
 
+NUMBERS = ("--temperature", "--reply-seconds", "--max-cost", "--max-seconds", "--episode-cost", "--episode-seconds")
+
+
 @pytest.mark.parametrize(
     ("words", "blamed"),
     [
@@ -110,6 +113,9 @@ def test_an_empty_folder_may_be_there_and_a_foreign_one_is_left_alone(cli: Any, 
         (["--agent", "gold", "--price", "1"], "--price"),
         (["--agent", "gold", "--price", "1,-2"], "--price"),
         (["--agent", "gold", "--price", "1,nan"], "--price"),
+        *((["--agent", "gold", option, "nan"], option) for option in NUMBERS),
+        (["--agent", "gold", "--temperature", "inf"], "--temperature"),
+        (["--agent", "gold", "--temperature", "-1"], "--temperature"),
         (["--agent", "gold", "--reply-tokens", "0"], "--reply-tokens"),
         (["--agent", "gold", "--reward", "generous"], "--reward"),
         (["--agent", "gold", "--nosuch"], "--nosuch"),

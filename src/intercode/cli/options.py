@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -15,6 +16,14 @@ Command = Callable[..., None]
 
 def stack(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
     return lambda command: functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+
+
+class Finite(click.FloatRange):
+    """A number in a range that is neither infinite nor NaN, which lies in every range for click."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        return number if math.isfinite(number) else self.fail(f"{value} is no finite number.", param, ctx)
 
 
 def in_here(context: click.Context, parameter: click.Parameter, name: str) -> str:
