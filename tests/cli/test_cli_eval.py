@@ -242,6 +242,8 @@ def test_agents_and_environments_of_the_working_folder_are_found(cli: Any, box: 
     lost = cli("eval", "bash", "--data", box, "--agent", "mine:lost")
     assert lost.status == 2
     assert "mine:lost returned 7" in lost.err
+    (tmp_path / "random.py").write_text("1 / 0\n")
+    assert cli("eval", "bash", "--data", box, "--agent", "mine:agent").status == 0, "a module hides none of the same name"
     (tmp_path / "broken.py").write_text("1 / 0\n")
     broken = cli("eval", "bash", "--data", box, "--agent", "broken:agent")
     assert (broken.status, "ZeroDivisionError" in broken.err) == (2, True)

@@ -26,11 +26,17 @@ class Finite(click.FloatRange):
         return number if math.isfinite(number) else self.fail(f"{value} is no finite number.", param, ctx)
 
 
-def in_here(context: click.Context, parameter: click.Parameter, name: str) -> str:
-    """A name that may be of a module in the working folder, where a console script does not look by itself."""
+def find_own_modules() -> None:
+    """Those in the working folder, where a console script does not look by itself; last, so that they hide no others."""
     here = os.getcwd()
-    if ":" in name and name.partition(":")[0] not in ("replay", "static") and here not in sys.path:
-        sys.path.insert(0, here)
+    if here not in sys.path:
+        sys.path.append(here)
+
+
+def in_here(context: click.Context, parameter: click.Parameter, name: str) -> str:
+    """A name that may be of a module in the working folder."""
+    if ":" in name and name.partition(":")[0] not in ("replay", "static"):
+        find_own_modules()
     return name
 
 
