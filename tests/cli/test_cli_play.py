@@ -218,6 +218,17 @@ def test_without_a_terminal_piped_lines_are_played(cli: Any, box: Path, tmp_path
     assert not (tmp_path / "intercode").exists()
 
 
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_bytes_that_are_no_text_cost_no_turn(cli: Any, box: Path, tmp_path: Path, locale: str) -> None:
+    done = subprocess.run(
+        [INTERCODE, "play", "bash", "--data", box, "--limit", "1", "--out", "run"], cwd=tmp_path,
+        env={**os.environ, "XDG_STATE_HOME": str(tmp_path), "LC_ALL": locale}, input=b"\xff\xfe\necho \xc3\xa9\nsubmit\n",
+        capture_output=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, b"that is not UTF-8" in done.stdout) == (0, True), done.stderr
+    assert [turn["action"] for turn in episodes(tmp_path / "run")[0]["turns"]] == ["echo é", "submit"]
+
+
 @pytest.mark.parametrize(
     ("env", "lines", "action"),
     [
