@@ -159,16 +159,21 @@ def test_ctrl_c_during_an_action_waits_for_it_and_twice_leaves_at_once(sit_down:
     terminal.expect("the action goes on")
     terminal.expect("waiting\nslept\n")
     terminal.expect(PROMPT)
+    terminal.press("submit\n")
+    terminal.expect("not solved")
+    terminal.expect(PROMPT)
     spaces = survivors.spaces(terminal.process.pid)
     terminal.press("sleep 8\n")
     terminal.expect("sleep 8\n")
     terminal.press(CTRL_C)
     terminal.expect("the action goes on")
     terminal.press(CTRL_C)
+    terminal.expect("run: run\n")
+    terminal.expect("go on with --resume --out run")
     assert terminal.ends() == 130
     assert "Traceback" not in terminal.shown
     assert survivors.left_in(spaces) == []
-    assert episodes(tmp_path / "run") == []
+    assert [episode["task"] for episode in episodes(tmp_path / "run")] == ["count"]
 
 
 def test_nothing_goes_on_when_the_window_is_closed(sit_down: Any) -> None:
