@@ -88,6 +88,9 @@ def test_an_empty_folder_may_be_there_and_a_foreign_one_is_left_alone(cli: Any, 
     assert os.listdir(tmp_path / "full") == ["thesis.txt"]
 
 
+NUMBERS = ("--temperature", "--reply-seconds", "--max-cost", "--max-seconds", "--episode-cost", "--episode-seconds")
+
+
 @pytest.mark.parametrize(
     ("words", "blamed"),
     [
@@ -97,6 +100,7 @@ def test_an_empty_folder_may_be_there_and_a_foreign_one_is_left_alone(cli: Any, 
         (["--agent", "nosuch:agent"], "'nosuch' cannot be imported"),
         (["--agent", "replay:/nowhere"], "/nowhere cannot be read"),
         (["--agent", "try_again"], "--model"),
+        (["--agent", "try_again", "--model", ""], "name one with --model"),
         (["--agent", "try_again", "--model", "scripted:/nowhere"], "/nowhere"),
         (["--agent", "gold", "--data", "/nowhere"], "/nowhere"),
         (["--agent", "gold", "--tree", "/nowhere"], "--tree"),
@@ -109,6 +113,9 @@ def test_an_empty_folder_may_be_there_and_a_foreign_one_is_left_alone(cli: Any, 
         (["--agent", "gold", "--price", "1"], "--price"),
         (["--agent", "gold", "--price", "1,-2"], "--price"),
         (["--agent", "gold", "--price", "1,nan"], "--price"),
+        *((["--agent", "gold", option, "nan"], option) for option in NUMBERS),
+        (["--agent", "gold", "--temperature", "inf"], "--temperature"),
+        (["--agent", "gold", "--temperature", "-1"], "--temperature"),
         (["--agent", "gold", "--reply-tokens", "0"], "--reply-tokens"),
         (["--agent", "gold", "--reward", "generous"], "--reward"),
         (["--agent", "gold", "--nosuch"], "--nosuch"),
@@ -235,6 +242,8 @@ def test_agents_and_environments_of_the_working_folder_are_found(cli: Any, box: 
     lost = cli("eval", "bash", "--data", box, "--agent", "mine:lost")
     assert lost.status == 2
     assert "mine:lost returned 7" in lost.err
+    (tmp_path / "random.py").write_text("1 / 0\n")
+    assert cli("eval", "bash", "--data", box, "--agent", "mine:agent").status == 0, "a module hides none of the same name"
     (tmp_path / "broken.py").write_text("1 / 0\n")
     broken = cli("eval", "bash", "--data", box, "--agent", "broken:agent")
     assert (broken.status, "ZeroDivisionError" in broken.err) == (2, True)

@@ -159,16 +159,21 @@ def test_ctrl_c_during_an_action_waits_for_it_and_twice_leaves_at_once(sit_down:
     terminal.expect("the action goes on")
     terminal.expect("waiting\nslept\n")
     terminal.expect(PROMPT)
+    terminal.press("submit\n")
+    terminal.expect("not solved")
+    terminal.expect(PROMPT)
     spaces = survivors.spaces(terminal.process.pid)
     terminal.press("sleep 8\n")
     terminal.expect("sleep 8\n")
     terminal.press(CTRL_C)
     terminal.expect("the action goes on")
     terminal.press(CTRL_C)
+    terminal.expect("run: run\n")
+    terminal.expect("go on with --resume --out run")
     assert terminal.ends() == 130
     assert "Traceback" not in terminal.shown
     assert survivors.left_in(spaces) == []
-    assert episodes(tmp_path / "run") == []
+    assert [episode["task"] for episode in episodes(tmp_path / "run")] == ["count"]
 
 
 def test_nothing_goes_on_when_the_window_is_closed(sit_down: Any) -> None:
@@ -216,6 +221,17 @@ def test_without_a_terminal_piped_lines_are_played(cli: Any, box: Path, tmp_path
     assert episode["ended"] == "turns"
     assert 0 < episode["reward"] == max(turn["score"] or 0 for turn in episode["turns"]) < 1
     assert not (tmp_path / "intercode").exists()
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_bytes_that_are_no_text_cost_no_turn(cli: Any, box: Path, tmp_path: Path, locale: str) -> None:
+    done = subprocess.run(
+        [INTERCODE, "play", "bash", "--data", box, "--limit", "1", "--out", "run"], cwd=tmp_path,
+        env={**os.environ, "XDG_STATE_HOME": str(tmp_path), "LC_ALL": locale}, input=b"\xff\xfe\necho \xc3\xa9\nsubmit\n",
+        capture_output=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, b"that is not UTF-8" in done.stdout) == (0, True), done.stderr
+    assert [turn["action"] for turn in episodes(tmp_path / "run")[0]["turns"]] == ["echo é", "submit"]
 
 
 @pytest.mark.parametrize(

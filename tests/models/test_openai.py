@@ -190,6 +190,14 @@ def test_missing_or_odd_usage_counts_as_no_tokens(server: Server, connect: Conne
     assert (reply.text, reply.usage.prompt_tokens, reply.usage.completion_tokens) == ("ls", 0, 0)
 
 
+@pytest.mark.parametrize("count", [10**400, 10**20, 2**53 + 1, -5, True, 2.5, float("nan"), float("inf")])
+def test_what_cannot_be_a_number_of_tokens_counts_as_none(server: Server, connect: Connect, count: float) -> None:
+    server.script = [answer({**GOOD, "usage": {"prompt_tokens": count, "completion_tokens": 10.0}})]
+    usage = connect(price=(1.0, 1.0)).complete(MESSAGES).usage
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.cost) == (0, 10, 1e-5)
+    assert type(usage.completion_tokens) is int
+
+
 def test_the_address_and_key_come_from_the_environment(
     server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,6 +225,20 @@ def test_an_address_without_a_scheme_is_wrong_usage() -> None:
         OpenAIModel("m", base_url="localhost:8000/v1")
 
 
+@pytest.mark.parametrize("address", ["http://[::1", "http://localhost:port/v1", "http://local\nhost/v1"])
+def test_what_is_no_address_is_wrong_usage(address: str) -> None:
+    with pytest.raises(UsageError, match="cannot be the base URL"):
+        OpenAIModel("m", base_url=address)
+
+
+@pytest.mark.parametrize("key", ["schlüssel", "two\nlines", "tab\tkey"])
+def test_a_key_that_cannot_be_sent_is_wrong_usage_and_not_printed(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with pytest.raises(UsageError, match="OPENAI_API_KEY") as caught:
+        OpenAIModel("m")
+    assert key not in str(caught.value)
+
+
 def test_an_empty_text_is_an_answer(server: Server, connect: Connect) -> None:
     server.script = [answer({"choices": [{"message": {"content": ""}}]})]
     assert connect().complete(MESSAGES).text == ""
@@ -237,6 +259,7 @@ MENDABLE: dict[str, Behaviour] = {
     "half a body of the announced length": answer(json.dumps(GOOD).encode()[:60]),
     "nothing": nothing,
     "an empty body": answer(b""),
+    "brackets without end": answer(b"[" * 200_000),
     "a page": answer(b"<html>welcome</html>", Content_Type="text/html"),
     "no choices": answer({"choices": []}),
     "an error with status 200": answer({"error": {"message": "overloaded"}}),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -179,6 +179,28 @@ def test_an_episode_out_of_its_own_budget_is_submitted_and_scored_as_it_stands(b
     assert model.calls == 2
     assert [turn.action for turn in episode.turns] == ["1", "2 +", "submit"]
     assert (episode.reward, episode.success, episode.ended) == (1.0, True, "limit")
+
+
+class Watched(list[Turn]):
+    """Turns that count how often one of them is looked at."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[Turn]:
+        for turn in super().__iter__():
+            self.looks += 1
+            yield turn
+
+    def __getitem__(self, place: Any) -> Any:
+        self.looks += len(range(*place.indices(len(self)))) if isinstance(place, slice) else 1
+        return super().__getitem__(place)
+
+
+def test_limits_are_kept_without_going_through_all_turns_at_each_one() -> None:
+    turns, limits = Watched(), Limits(turns=100, episode=Budget(tokens=10**6))
+    episode = play(Calculator(TASKS), TASKS[0], acts(*["1"] * 101), None, Meter(limits), turns=turns)
+    assert (episode.ended, len(episode.turns)) == ("turns", 100)
+    assert turns.looks <= 10 * 100
 
 
 def test_under_the_papers_protocol_the_best_turn_within_the_budget_counts() -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from intercode.cli.options import in_here, json_flag, out, protocol, scoring, workers, world
+from intercode.cli.options import Finite, in_here, json_flag, out, protocol, scoring, workers, world
 from intercode.cli.show import progress, resumable, show_left_out, show_reasons, show_summaries
 from intercode.errors import UsageError
 
-POSITIVE = click.FloatRange(0, min_open=True)
+POSITIVE = Finite(0, min_open=True)
 
 
 def _price(context: click.Context, option: click.Parameter, text: str | None) -> tuple[float, float] | None:
@@ -44,7 +44,7 @@ def _price(context: click.Context, option: click.Parameter, text: str | None) ->
 @click.option("--turns", type=click.IntRange(1), default=10, show_default=True, help="Actions before the submission.")
 @click.option("--epochs", type=click.IntRange(1), default=1, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--temperature", type=float, default=0.0, show_default=True)
+@click.option("--temperature", type=Finite(0), default=0.0, show_default=True)
 @click.option("--reply-tokens", type=click.IntRange(1), metavar="N", help="Cut each reply at N tokens. [the server's limit]")
 @click.option("--reply-seconds", type=POSITIVE, metavar="S", help="Wait so long for a reply before asking again. [300]")
 @click.option("--price", callback=_price, metavar="IN,OUT", help="US dollars for a million tokens in and out. [prices.toml]")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from intercode.cli.options import json_flag, workers, world
+from intercode.cli.options import find_own_modules, json_flag, workers, world
 
 _FIGURES = (("success", "success_rate", ".1%"), ("mean reward", "mean_reward", ".3f"))
 
@@ -46,7 +46,6 @@ def rescore(run: str, reward: str, workers: int, out: str | None, force: bool, a
 
     Options about data are the run's own unless they are given.
     """
-    import os
     from pathlib import Path
 
     from intercode.cli.show import print_json, progress
@@ -55,8 +54,7 @@ def rescore(run: str, reward: str, workers: int, out: str | None, force: bool, a
     from intercode.runner.rescore import Rescoring
     from intercode.store import RunStore
 
-    if os.getcwd() not in sys.path:  # an environment of the user's own, as `in_here` finds it
-        sys.path.insert(0, os.getcwd())
+    find_own_modules()
     todo = Rescoring(run, reward, force=force, **options)
     folder = out or new_folder(Path("runs"), todo.env, f"{todo.config['agent']}-{reward}")
     with RunStore.create(folder, {**todo.config, "run": str(folder)}) as store:

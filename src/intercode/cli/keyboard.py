@@ -109,11 +109,12 @@ class Keyboard:
         self._reading = True
         try:
             line = input(prompt)
+            line.encode()  # some locales let other bytes through, as halves of surrogate pairs
             self._warned = False
             return line
         except EOFError:
             raise Left from None
-        except UnicodeDecodeError:
+        except UnicodeError:
             note("that is not UTF-8")
         except KeyboardInterrupt:
             self._clear()

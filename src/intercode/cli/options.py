@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -17,11 +18,25 @@ def stack(*options: Callable[[Command], Command]) -> Callable[[Command], Command
     return lambda command: functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
 
 
-def in_here(context: click.Context, parameter: click.Parameter, name: str) -> str:
-    """A name that may be of a module in the working folder, where a console script does not look by itself."""
+class Finite(click.FloatRange):
+    """A number in a range that is neither infinite nor NaN, which lies in every range for click."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        return number if math.isfinite(number) else self.fail(f"{value} is no finite number.", param, ctx)
+
+
+def find_own_modules() -> None:
+    """Those in the working folder, where a console script does not look by itself; last, so that they hide no others."""
     here = os.getcwd()
-    if ":" in name and name.partition(":")[0] not in ("replay", "static") and here not in sys.path:
-        sys.path.insert(0, here)
+    if here not in sys.path:
+        sys.path.append(here)
+
+
+def in_here(context: click.Context, parameter: click.Parameter, name: str) -> str:
+    """A name that may be of a module in the working folder."""
+    if ":" in name and name.partition(":")[0] not in ("replay", "static"):
+        find_own_modules()
     return name
 
 

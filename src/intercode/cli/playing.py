@@ -27,7 +27,7 @@ def play(env: str, live: bool, out: str | None, resume: bool, **options: Any) ->
     """
     from intercode.cli.keyboard import Left, note
     from intercode.cli.player import Player
-    from intercode.cli.show import show_summaries
+    from intercode.cli.show import resumable, show_summaries
     from intercode.report import summary
     from intercode.runner.evaluation import Evaluation
 
@@ -37,13 +37,13 @@ def play(env: str, live: bool, out: str | None, resume: bool, **options: Any) ->
     evaluation.config["live_score"] = live
     with evaluation.open(out, resume=resume, workers=1) as store:
         try:
-            with closing(evaluation.setting()) as table:
+            with resumable(store.path), closing(evaluation.setting()) as table:
                 Player(evaluation, store, table, live=live).play()
         except Left:
             note(f"\nA task that was not ended is not recorded. Go on with --resume --out {store.path}")
-        episodes = store.episodes()
-    if episodes:
-        show_summaries([summary({**evaluation.config, "run": str(store.path)}, episodes)], False)
+        finally:
+            if episodes := store.episodes():
+                show_summaries([summary({**evaluation.config, "run": str(store.path)}, episodes)], False)
 
 
 COMMANDS = (play,)

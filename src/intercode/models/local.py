@@ -54,7 +54,10 @@ class LocalModel(OpenAIModel):
         except ModelError as error:
             if (status := self._process.poll()) is None or not self._ending.alive:
                 raise
-            raise ModelError(f"the local server has died (status {status}): {_tail(self._log)}") from error
+            raise ModelError(
+                f"the local server has died (status {status}): {_tail(self._log)}\n"
+                "was there memory enough? A new run, or --resume, starts it again"
+            ) from error
 
     def close(self) -> None:
         """Ends the server. Optional: it also ends with the model, and with the process."""
@@ -76,6 +79,8 @@ def find_file(name: str) -> Path:
 
 
 def _carried_by(package: str) -> Path:
+    if not package:
+        raise UsageError("local: names no model; give a file as local:PATH.gguf")
     module = package.replace("-", "_")
     spec = find_spec(module) if module.isidentifier() else None
     folders = spec.submodule_search_locations if spec else None
@@ -97,7 +102,10 @@ def _start(file: Path, log: IO[bytes]) -> tuple[subprocess.Popen[bytes], str]:
     if not address:
         status, said = process.wait(), _tail(log)
         _end(process, log)
-        raise ModelError(f"{file}: llama.cpp cannot serve it (status {status}): {said}")
+        raise ModelError(
+            f"{file}: llama.cpp cannot serve it (status {status}): {said}\n"
+            "is the file whole, of a model that llama.cpp knows, and is there memory for it?"
+        )
     return process, address
 
 

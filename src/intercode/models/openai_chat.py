@@ -44,6 +44,9 @@ PATIENCE = 300.0
 _FULL = ("length", "model_context_window_exceeded")
 """Reasons for the end of a reply: as many tokens as were allowed, or as there was room for."""
 
+_MOST_TOKENS = 2**53
+"""No server counts as far; as many can be stored and multiplied everywhere."""
+
 
 class _Broken(Exception):
     """An answer that another try may mend; `wait` is what the server asked for, in seconds."""
@@ -90,12 +93,14 @@ class OpenAIModel:
         self.give_up: Callable[[], str | None] = lambda: None
         settings = {"model": model, "temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         self._settings = {key: value for key, value in settings.items() if value is not None}
-        self._client = openai.OpenAI(
-            base_url=base_url or os.environ.get("INTERCODE_BASE_URL") or os.environ.get("OPENAI_BASE_URL") or None,
-            api_key=api_key or os.environ.get("OPENAI_API_KEY", "").strip() or "none-needed",
-            timeout=timeout or PATIENCE,
-            max_retries=0,
-        )
+        address = base_url or os.environ.get("INTERCODE_BASE_URL") or os.environ.get("OPENAI_BASE_URL") or None
+        key = api_key or os.environ.get("OPENAI_API_KEY", "").strip() or "none-needed"
+        if not (key.isascii() and key.isprintable()):
+            raise UsageError("the key (OPENAI_API_KEY) holds what no key can, such as an umlaut or the end of a line")
+        try:
+            self._client = openai.OpenAI(base_url=address, api_key=key, timeout=timeout or PATIENCE, max_retries=0)
+        except Exception as error:  # of the HTTP library, which is another one from version to version of the SDK
+            raise UsageError(f"{address}: cannot be the base URL (INTERCODE_BASE_URL): {error}") from error
         self.url = f"{str(self._client.base_url).rstrip('/')}/chat/completions"
         if not self.url.startswith(("http://", "https://")):
             raise UsageError(f"{self.url}: the base URL (INTERCODE_BASE_URL) must start with http:// or https://")
@@ -147,7 +152,7 @@ class OpenAIModel:
             message = choice["message"]
             calls = tuple(map(_call, message.get("tool_calls") or ()))
             text = message.get("content") or "" if calls else message["content"]
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise _Broken(f"HTTP 200 without an answer in it, {_excerpt(body)}") from error
         usage = self._usage(answer.get("usage"))
         if not text and not calls and choice.get("finish_reason") in _FULL:
@@ -160,8 +165,7 @@ class OpenAIModel:
 
     def _usage(self, counts: Any) -> Usage:
         known = counts if isinstance(counts, dict) else {}
-        found = (known.get(key) for key in ("prompt_tokens", "completion_tokens"))
-        tokens_in, tokens_out = (count if isinstance(count, int) else 0 for count in found)
+        tokens_in, tokens_out = (_count(known.get(key)) for key in ("prompt_tokens", "completion_tokens"))
         price_in, price_out = self.price or (0.0, 0.0)
         return Usage(tokens_in, tokens_out, (tokens_in * price_in + tokens_out * price_out) / 1e6)
 
@@ -169,6 +173,12 @@ class OpenAIModel:
         if asked is None:
             asked = self.backoff * 2**attempt * random.uniform(0.75, 1.25)  # so that threads do not return in step
         return min(asked, LONGEST_WAIT)
+
+
+def _count(said: Any) -> int:
+    """0 for what cannot be a number of tokens."""
+    is_number = isinstance(said, int | float) and not isinstance(said, bool)
+    return int(said) if is_number and 0 <= said <= _MOST_TOKENS and said == int(said) else 0
 
 
 def _call(record: Any) -> ToolCall:

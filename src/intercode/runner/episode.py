@@ -53,11 +53,11 @@ def play(
     best = UNSCORED
     ended: Ended | None = None
     answer: Answer = None
-    spent, cut = meter.begin(log), False
+    spent, cut, acted = meter.begin(log), False, 0
     with Branches(env, named(strategy)) as branches, moves(strategy, replace(task, query=query), env.protocol) as advance:
         while ended is None:
             move = advance(answer)
-            if move is None or (ended := _forbidden(move, log, meter, env.protocol)):
+            if move is None or (ended := _forbidden(move, acted, meter, env.protocol)):
                 cut = ended == "limit"
                 ended = ended or "turns"
             elif _begins_turn(move, log) and spent():
@@ -68,6 +68,7 @@ def play(
                 answer = _ask(model, move, meter, log)
             elif isinstance(move, Act):
                 answer = step = _act(branches, move, log)
+                acted += log[-1].acted
                 best, ended = _better(best, step), _end(step)
             elif isinstance(move, Fork):
                 answer = branches.fork(move.of)
@@ -80,14 +81,14 @@ def play(
     return Episode(task.id, query, tuple(log), reward, success, ended, score.parts, epoch, seed)
 
 
-def _forbidden(move: Move, log: Sequence[Turn], meter: Meter, protocol: str) -> Ended | None:
+def _forbidden(move: Move, acted: int, meter: Meter, protocol: str) -> Ended | None:
     """Why the episode ends before this move, or None if it may be made."""
     if meter.over():
         return "limit"
     allowed = meter.limits.turns
-    if allowed is None or (used := sum(turn.acted for turn in log)) < allowed:
+    if allowed is None or acted < allowed:
         return None
-    return None if used == allowed and protocol == SUBMIT and _may_come_last(move) else "turns"
+    return None if acted == allowed and protocol == SUBMIT and _may_come_last(move) else "turns"
 
 
 def _begins_turn(move: Move, log: Sequence[Turn]) -> bool:

@@ -73,7 +73,7 @@ class Evaluation:
             agent, tasks=setting.tasks, turns=turns, language=language,
             load=load_recording, predictions=lambda path: load_predictions(path, setting.tasks),
         )  # fmt: skip
-        if chosen.needs_model and model is None:
+        if chosen.needs_model and not model:
             raise UsageError(f"the agent {agent} asks a model; name one with --model{_UNLESS if ':' in agent else ''}")
         asked = None
         if model and chosen.needs_model:

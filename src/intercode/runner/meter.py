@@ -65,8 +65,15 @@ class Meter:
         budget = self.limits.episode
         if budget == Budget():
             return lambda: False
-        began = self._clock()
-        return lambda: budget.spent(sum((turn.usage for turn in turns), Usage()), lambda: self._clock() - began) is not None
+        began, used, counted = self._clock(), Usage(), 0
+
+        def spent() -> bool:
+            nonlocal used, counted
+            used = sum((turn.usage for turn in turns[counted:]), used)
+            counted = len(turns)
+            return budget.spent(used, lambda: self._clock() - began) is not None
+
+        return spent
 
     def over(self) -> str | None:
         """Why the run must stop now, or None."""
