@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_words import EVAL_KEYS, write_tasks
+from cli_words import EVAL_KEYS, INTERCODE, write_tasks
+from families import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -145,6 +148,34 @@ def test_the_same_reward_and_a_folder_in_use_are_refused(cli: Any, box: Path, mi
     assert "by exact already" in cli("rescore", "run", "--reward", "exact", "--data", box).err
     done = cli("rescore", "run", "--reward", "paper", "--data", box, "--out", "run")
     assert (done.status, done.out) == (2, "")
+    (mixed / "run.json").write_text("{}")
+    assert "does not say its agent and env" in cli("rescore", "run", "--reward", "paper").err
+
+
+def test_what_is_interrupted_can_be_gone_on_with(cli: Any, box: Path, mixed: Path) -> None:
+    """The last task waits for ever when it is executed; the others are on disk by then."""
+    records = [record for record in episodes(mixed) if not record["epoch"]]
+    stuck = next(record for record in records if record["task"] == "names")
+    stuck["turns"][0]["action"] = "touch /box/here; sleep 600"
+    write_tasks(mixed / "episodes.jsonl", [*(record for record in records if record is not stuck), stuck])
+    words = ("rescore", "run", "--reward", "paper", "--data", str(box), "--out", "again", "--workers", "1")
+    running = subprocess.Popen([INTERCODE, *words], cwd=mixed.parent, stderr=subprocess.PIPE, text=True)
+    assert wait_until(lambda: (mixed.parent / "again/episodes.jsonl").exists() and len(episodes(mixed.parent / "again")) == 4)
+    running.send_signal(signal.SIGINT)
+    assert "go on with --resume --out again" in running.communicate(timeout=60)[1]
+    stuck["turns"][0]["action"] = "ls /box"
+    write_tasks(mixed / "episodes.jsonl", records)
+    assert "--resume" in cli(*words).err
+    rows = cli(*words, "--resume", "--json").json["rescored"]
+    assert {row["task"]: row["how"] for row in rows} == {
+        **dict.fromkeys(["count", "touch", "first", "last"], "earlier"),
+        "names": "executed",
+    }
+    assert len(episodes(mixed.parent / "again")) == 5
+
+
+def test_resume_without_a_folder_is_wrong_usage(cli: Any, mixed: Path) -> None:
+    assert "--resume needs --out" in cli("rescore", "run", "--reward", "paper", "--resume").err
 
 
 def test_an_episode_without_a_result_stays_without_one(cli: Any, box: Path, mixed: Path) -> None:

@@ -57,7 +57,7 @@ def _price(context: click.Context, option: click.Parameter, text: str | None) ->
 @protocol
 @scoring
 @workers
-@out
+@out("runs/ENV-AGENT-TIME")
 @json_flag
 def evaluate(env: str, **options: Any) -> None:
     """Let an agent act on every task of ENV (bash, sql, python, ctf, or module:Class) and score it."""
@@ -73,7 +73,7 @@ def evaluate(env: str, **options: Any) -> None:
 @protocol
 @scoring
 @workers
-@out
+@out("runs/ENV-AGENT-TIME")
 @json_flag
 def score(predictions: str, env: str, **options: Any) -> None:
     """Score PREDICTIONS that were made beforehand: JSONL {"task", "action"}, or one action a line in the order of the tasks."""
@@ -84,8 +84,6 @@ def _carry_out(env: str, *, out: str | None, resume: bool, workers: int, as_json
     from intercode.report import summary
     from intercode.runner.evaluation import Evaluation
 
-    if resume and out is None:
-        raise UsageError("--resume needs --out with the run's folder")
     evaluation = Evaluation.plan(env, **options)
     if left_out := evaluation.config.get("left_out"):
         click.echo(f"intercode: {len(left_out)} tasks are left out (run.json says why; --all plays them)", err=True)
