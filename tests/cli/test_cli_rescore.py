@@ -91,6 +91,30 @@ def test_scoring_back_gives_what_was_recorded(cli: Any, box: Path, mixed: Path) 
     assert {str([e[k] for k in key]) for e in then} == {str([e[k] for k in key]) for e in now}
 
 
+EVIL = "\x1b]0;owned\x07\u202e"
+SHOWN = r"\x1b]0;owned\x07\u202e"
+
+
+def test_no_task_or_agent_steers_the_terminal(cli: Any, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        f"def raises(task, protocol):\n    raise ValueError({EVIL!r})\n    yield\n\nraises.needs_model = False\n"
+    )
+    write_tasks(tmp_path / "evil.jsonl", [{"id": EVIL, "query": "Fail.", "gold": "exit 3"}])
+    world = ("--data", "evil.jsonl")
+    cli("eval", "bash", *world, "--agent", "noop", "--out", "run")
+    (record,) = episodes(tmp_path / "run")
+    record["turns"][0]["score"] = 0.5
+    write_tasks(tmp_path / "run/episodes.jsonl", [record])
+    commands = (
+        ("rescore", "run", "--reward", "paper", *world), ("check", "bash", *world),
+        ("replay", "run", "--env", "bash", *world), ("eval", "bash", *world, "--agent", "mine:raises"),
+    )  # fmt: skip
+    for words in commands:
+        said = "".join((done := cli(*words)).out + done.err)
+        assert not set(said) & set("\x1b\x07\u202e"), words
+        assert SHOWN in said, words
+
+
 def test_in_words_each_episode_has_its_line(cli: Any, box: Path, mixed: Path) -> None:
     out = cli("rescore", "run", "--reward", "paper", "--data", box).out
     assert "task last: observed, 0.00 then, 0.00 now\n" in out

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from intercode.cli.options import in_here, json_flag, out, protocol, scoring, workers, world
-from intercode.cli.show import progress, resumable, show_left_out, show_reasons, show_summaries
+from intercode.cli.show import progress, resumable, say, show_left_out, show_reasons, show_summaries
 from intercode.errors import UsageError
 
 POSITIVE = click.FloatRange(0, min_open=True)
@@ -96,7 +96,7 @@ def _carry_out(env: str, *, out: str | None, resume: bool, workers: int, as_json
     show_reasons(episodes)
     show_left_out(episodes)
     if evaluation.stopped:
-        click.echo(f"intercode: stopped early: {evaluation.stopped}; go on with --resume --out {found['run']}", err=True)
+        say(f"intercode: stopped early: {evaluation.stopped}; go on with --resume --out {found['run']}", err=True)
     if evaluation.fault:
         raise evaluation.fault
     sys.exit(3 if found["errors"] else 0)

@@ -51,7 +51,7 @@ def rescore(
     import os
     from pathlib import Path
 
-    from intercode.cli.show import print_json, progress, resumable
+    from intercode.cli.show import print_json, progress, resumable, say
     from intercode.report import summary
     from intercode.runner.evaluation import new_folder
     from intercode.runner.rescore import Rescoring
@@ -70,7 +70,7 @@ def rescore(
         print_json({**found, "rescored_from": run, "rescored": rows})
     else:
         for row in rows:
-            click.echo(_line(row))
+            say(_line(row))
         then = summary({}, todo.episodes)
         pairs = (f"{name} {_number(then[key], form)} then, {_number(found[key], form)} now" for name, key, form in _FIGURES)
         click.echo(f"{'; '.join(pairs)}\nrun: {folder}")
