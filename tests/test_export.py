@@ -172,6 +172,14 @@ def test_a_file_is_replaced_only_by_force_and_never_half(tmp_path: Path) -> None
     assert {path.name for path in tmp_path.iterdir()} == {"run", "file"}
 
 
+def test_a_conversation_whose_rows_would_fill_the_disk_is_refused_as_sft(tmp_path: Path) -> None:
+    turns = tuple(Turn(action=f"ls {n}", observation="x") for n in range(50_000))
+    run = a_run(tmp_path / "run", replace(SOLVED, turns=turns))
+    with pytest.raises(UsageError, match="--format chat"):
+        export_run(run, "sft", output=tmp_path / "file")
+    assert export_run(run, "chat", output=tmp_path / "file") == (1, 1)
+
+
 def test_a_link_stays_and_a_pipe_is_written_as_it_is(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run", SOLVED)
     (tmp_path / "far").mkdir()
