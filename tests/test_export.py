@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from intercode.errors import UsageError
+from intercode.errors import StoreError, UsageError
 from intercode.export import FORMATS, export_run
 from intercode.export.conversations import conversations
 from intercode.recordings import load_recording
@@ -170,6 +170,49 @@ def test_a_file_is_replaced_only_by_force_and_never_half(tmp_path: Path) -> None
         export_run(run, "chat", output=tmp_path / "file", force=True)
     assert (tmp_path / "file").read_text() == "mine"
     assert {path.name for path in tmp_path.iterdir()} == {"run", "file"}
+
+
+def test_a_conversation_whose_rows_would_fill_the_disk_is_refused_as_sft(tmp_path: Path) -> None:
+    turns = tuple(Turn(action=f"ls {n}", observation="x") for n in range(50_000))
+    run = a_run(tmp_path / "run", replace(SOLVED, turns=turns))
+    with pytest.raises(UsageError, match="--format chat"):
+        export_run(run, "sft", output=tmp_path / "file")
+    assert export_run(run, "chat", output=tmp_path / "file") == (1, 1)
+
+
+def test_a_link_stays_and_a_pipe_is_written_as_it_is(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run", SOLVED)
+    (tmp_path / "far").mkdir()
+    (tmp_path / "link").symlink_to("far/file")
+    export_run(run, "chat", output=tmp_path / "link")
+    expected = (tmp_path / "far" / "file").read_bytes()
+    export_run(run, "chat", output=tmp_path / "link", force=True)
+    assert (tmp_path / "link").is_symlink()
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        export_run(run, "chat", output=tmp_path / "pipe", force=True)
+        assert (os.read(reader, 100_000), (tmp_path / "pipe").is_fifo()) == (expected, True)
+    finally:
+        os.close(reader)
+
+
+def test_who_is_at_fault_is_the_side_that_failed(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run", SOLVED)
+    with pytest.raises(StoreError, match="/dev/full cannot be written"):
+        export_run(run, "chat", output="/dev/full")
+    (run / "episodes.jsonl").unlink()
+    (run / "episodes.jsonl").mkdir()
+    with pytest.raises(StoreError, match="run cannot be used"):
+        export_run(run, "chat", output=tmp_path / "file")
+
+
+def test_a_full_stdout_is_told_in_a_line(tmp_path: Path) -> None:
+    command = f"from intercode.cli import main; main(['export', {str(a_run(tmp_path / 'run', SOLVED))!r}, '--format', 'sft'])"
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([sys.executable, "-c", command], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+    assert done.stderr.startswith("intercode: stdout cannot be written")
 
 
 def test_a_run_larger_than_memory_is_exported_an_episode_at_a_time(tmp_path: Path) -> None:

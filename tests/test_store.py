@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from ordinary import error_of_an_ordinary_user
 
 from intercode.errors import StoreError, UsageError
-from intercode.store import RunStore, from_json, read_run, to_json
+from intercode.store import RunStore, from_json, read_run, stream_run, to_json
 from intercode.types import Episode, ToolCall, Turn, Usage
 
 CONFIG = {"env": "bash", "agent": "gold", "seed": 0, "workers": 2, "userland": {"bash": "5.2"}, "tasks": ("a", "b")}
@@ -153,7 +154,15 @@ GARBAGE = [
     json.dumps({**to_json(EPISODE), "surprise": 1}).encode(),
     json.dumps({**to_json(EPISODE), "turns": [{}]}).encode(),
     json.dumps({**to_json(EPISODE), "turns": [{"usage": None}]}).encode(),
-]
+    *(json.dumps({**to_json(EPISODE), **damage}).encode() for damage in (
+        {"reward": float("nan")}, {"parts": 5}, {"parts": {"files": "all"}}, {"success": "yes"}, {"turns": 5},
+    )),
+    *(json.dumps({**to_json(EPISODE), "turns": [{**to_json(EPISODE)["turns"][0], **damage}]}).encode() for damage in (
+        {"observation": 5}, {"usage": {"prompt_tokens": "x"}}, {"seconds": None}, {"seconds": float("inf")}, {"action": ["ls"]},
+        {"ask": [5]}, {"ask": [{}]}, {"calls": [{"id": 1, "name": "", "arguments": ""}]}, {"after": 0}, {"after": 99},
+        {"after": -2},
+    )),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("garbage", GARBAGE)
@@ -175,6 +184,15 @@ def test_damaged_settings_are_a_clear_error(tmp_path: Path, content: str) -> Non
     (tmp_path / "run.json").write_text(content)
     with pytest.raises(StoreError, match="damaged"):
         read_run(tmp_path)
+
+
+@pytest.mark.parametrize("read", [read_run, lambda path: list(stream_run(path)[1])])
+def test_a_folder_in_place_of_the_episodes_is_a_store_error(tmp_path: Path, read: Callable[[Path], object]) -> None:
+    a_run(tmp_path)
+    (tmp_path / "episodes.jsonl").unlink()
+    (tmp_path / "episodes.jsonl").mkdir()
+    with pytest.raises(StoreError, match="cannot be used"):
+        read(tmp_path)
 
 
 def test_a_folder_without_a_run_is_the_callers_fault(tmp_path: Path) -> None:

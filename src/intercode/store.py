@@ -18,7 +18,9 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from math import isfinite
 from pathlib import Path
+from types import NoneType
 from typing import Any, Self
 
 from intercode.errors import StoreError, UsageError
@@ -29,6 +31,19 @@ FREE = frozenset({"workers", "out", "run", "created", "git_commit", "versions"})
     "price", "reply_seconds", "max_cost", "max_tokens", "max_seconds"
 }  # fmt: skip
 """Settings that do not decide what an episode's result is: a resumed run may differ in them."""
+
+_NUMBER, _TEXT, _COUNT = (int, float), (str, NoneType), (int, NoneType)
+_EPISODE = {
+    "task": str, "query": str, "turns": list, "reward": (*_NUMBER, NoneType), "success": bool, "ended": _TEXT, "parts": dict,
+    "epoch": int, "seed": int, "error": _TEXT,
+}  # fmt: skip
+_TURN = {
+    "ask": (list, NoneType), "reply": _TEXT, "thought": _TEXT, "action": _TEXT, "observation": str, "exit_code": _COUNT,
+    "timed_out": bool, "truncated_output": bool, "score": (*_NUMBER, NoneType), "usage": dict, "seconds": _NUMBER,
+    "calls": (list, tuple, NoneType), "after": _COUNT, "left_out": _COUNT,
+}  # fmt: skip
+_USAGE = {"prompt_tokens": int, "completion_tokens": int, "cost": _NUMBER}
+_CALL = {"id": str, "name": str, "arguments": str}
 
 Config = Mapping[str, Any]
 Key = tuple[str, int]
@@ -95,20 +110,21 @@ def read_run(path: str | Path) -> tuple[dict[str, Any], list[Episode]]:
     Works while the run goes on: a last line that is still being written is left out. Raises `UsageError` if there is no
     run, `StoreError` naming the line for anything that this program did not write.
     """
+    config, episodes = stream_run(path, once=True)
+    return config, list({_key(episode): episode for episode in episodes}.values())
+
+
+def stream_run(path: str | Path, *, once: bool = False) -> tuple[dict[str, Any], Iterator[Episode]]:
+    """As `read_run`, but the episodes come one at a time, for runs that are larger than memory; the file is read twice.
+
+    Read once, records that others replace later come as well.
+    """
     path = Path(path)
-    if not (path / "run.json").is_file():
-        raise UsageError(f"{path} holds no run; give the folder that `eval --out` made")
     with storage_faults(path):
+        if not (path / "run.json").is_file():
+            raise UsageError(f"{path} holds no run; give the folder that `eval --out` made")
         config = _read_config(path)
-        return {**config, "run": str(path)}, list({_key(episode): episode for episode in _read_episodes(path)}.values())
-
-
-def stream_run(path: str | Path) -> tuple[dict[str, Any], Iterator[Episode]]:
-    """As `read_run`, but the episodes come one at a time, for runs that are larger than memory; the file is read twice."""
-    path = Path(path)
-    if not (path / "run.json").is_file():
-        raise UsageError(f"{path} holds no run; give the folder that `eval --out` made")
-    return {**_read_config(path), "run": str(path)}, _last_records(path)
+    return {**config, "run": str(path)}, _read_episodes(path) if once else _last_records(path)
 
 
 def to_json(episode: Episode) -> dict[str, Any]:
@@ -126,10 +142,19 @@ def from_json(record: Mapping[str, Any]) -> Episode:
     fields = dict(record)
     if (schema := fields.pop("schema")) != SCHEMA:
         raise ValueError(f"schema {schema!r}, but this version reads {SCHEMA}")
-    episode = Episode(turns=tuple(_turn(turn) for turn in fields.pop("turns")), **fields)
-    if not isinstance(episode.task, str) or not isinstance(episode.reward, int | float | None):
-        raise TypeError("`task` must be a text and `reward` a number or null")
-    return episode
+    _require(fields, _EPISODE)
+    _require(fields["parts"], dict.fromkeys(fields["parts"], _NUMBER))
+    turns = tuple(map(_turn, fields.pop("turns")))
+    for place, turn in enumerate(turns):
+        if turn.after is not None and turn.after != -1 and not (0 <= turn.after < place and turns[turn.after].acted):
+            raise ValueError(f"turn {place} cannot come after turn {turn.after}")
+    return Episode(turns=turns, **fields)
+
+
+def _require(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
+    for name, value in record.items():
+        if not isinstance(value, kinds[name]) or (isinstance(value, float) and not isfinite(value)):
+            raise TypeError(f"`{name}` cannot be {value!r:.50}")
 
 
 def _turn_json(turn: Turn) -> dict[str, Any]:
@@ -139,7 +164,13 @@ def _turn_json(turn: Turn) -> dict[str, Any]:
 
 
 def _turn(record: Mapping[str, Any]) -> Turn:
+    _require(record, _TURN)
+    _require(record["usage"], _USAGE)
     ask, calls = record["ask"], record.get("calls")
+    if not all(isinstance(message["role"], str) for message in ask or ()):
+        raise TypeError("each message of `ask` has a role")
+    for call in calls or ():
+        _require(call, _CALL)
     read = {"ask": None if ask is None else tuple(ask), "usage": Usage(**record["usage"])}
     return Turn(**{**record, **read, "calls": None if calls is None else tuple(ToolCall(**call) for call in calls)})
 
@@ -188,9 +219,8 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _whole_lines(file: Path) -> Iterator[bytes]:
-    if file.exists():
-        with file.open("rb") as lines:
-            yield from (line for line in lines if line.endswith(b"\n"))
+    with storage_faults(file.parent), contextlib.suppress(FileNotFoundError), file.open("rb") as lines:
+        yield from (line for line in lines if line.endswith(b"\n"))
 
 
 def _last_records(path: Path) -> Iterator[Episode]:

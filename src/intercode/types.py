@@ -219,6 +219,6 @@ def line_of(turns: Sequence[Turn]) -> list[int]:
             last = place
     line: list[int] = []
     while last >= 0:
-        line.insert(0, last)
+        line.append(last)
         last = before[last]
-    return line
+    return line[::-1]

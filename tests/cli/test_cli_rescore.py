@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_words import EVAL_KEYS, write_tasks
+from cli_words import EVAL_KEYS, INTERCODE, write_tasks
+from families import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -88,6 +91,30 @@ def test_scoring_back_gives_what_was_recorded(cli: Any, box: Path, mixed: Path) 
     assert {str([e[k] for k in key]) for e in then} == {str([e[k] for k in key]) for e in now}
 
 
+EVIL = "\x1b]0;owned\x07\u202e"
+SHOWN = r"\x1b]0;owned\x07\u202e"
+
+
+def test_no_task_or_agent_steers_the_terminal(cli: Any, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        f"def raises(task, protocol):\n    raise ValueError({EVIL!r})\n    yield\n\nraises.needs_model = False\n"
+    )
+    write_tasks(tmp_path / "evil.jsonl", [{"id": EVIL, "query": "Fail.", "gold": "exit 3"}])
+    world = ("--data", "evil.jsonl")
+    cli("eval", "bash", *world, "--agent", "noop", "--out", "run")
+    (record,) = episodes(tmp_path / "run")
+    record["turns"][0]["score"] = 0.5
+    write_tasks(tmp_path / "run/episodes.jsonl", [record])
+    commands = (
+        ("rescore", "run", "--reward", "paper", *world), ("check", "bash", *world),
+        ("replay", "run", "--env", "bash", *world), ("eval", "bash", *world, "--agent", "mine:raises"),
+    )  # fmt: skip
+    for words in commands:
+        said = "".join((done := cli(*words)).out + done.err)
+        assert not set(said) & set("\x1b\x07\u202e"), words
+        assert SHOWN in said, words
+
+
 def test_in_words_each_episode_has_its_line(cli: Any, box: Path, mixed: Path) -> None:
     out = cli("rescore", "run", "--reward", "paper", "--data", box).out
     assert "task last: observed, 0.00 then, 0.00 now\n" in out
@@ -145,6 +172,34 @@ def test_the_same_reward_and_a_folder_in_use_are_refused(cli: Any, box: Path, mi
     assert "by exact already" in cli("rescore", "run", "--reward", "exact", "--data", box).err
     done = cli("rescore", "run", "--reward", "paper", "--data", box, "--out", "run")
     assert (done.status, done.out) == (2, "")
+    (mixed / "run.json").write_text("{}")
+    assert "does not say its agent and env" in cli("rescore", "run", "--reward", "paper").err
+
+
+def test_what_is_interrupted_can_be_gone_on_with(cli: Any, box: Path, mixed: Path) -> None:
+    """The last task waits for ever when it is executed; the others are on disk by then."""
+    records = [record for record in episodes(mixed) if not record["epoch"]]
+    stuck = next(record for record in records if record["task"] == "names")
+    stuck["turns"][0]["action"] = "touch /box/here; sleep 600"
+    write_tasks(mixed / "episodes.jsonl", [*(record for record in records if record is not stuck), stuck])
+    words = ("rescore", "run", "--reward", "paper", "--data", str(box), "--out", "again", "--workers", "1")
+    running = subprocess.Popen([INTERCODE, *words], cwd=mixed.parent, stderr=subprocess.PIPE, text=True)
+    assert wait_until(lambda: (mixed.parent / "again/episodes.jsonl").exists() and len(episodes(mixed.parent / "again")) == 4)
+    running.send_signal(signal.SIGINT)
+    assert "go on with --resume --out again" in running.communicate(timeout=60)[1]
+    stuck["turns"][0]["action"] = "ls /box"
+    write_tasks(mixed / "episodes.jsonl", records)
+    assert "--resume" in cli(*words).err
+    rows = cli(*words, "--resume", "--json").json["rescored"]
+    assert {row["task"]: row["how"] for row in rows} == {
+        **dict.fromkeys(["count", "touch", "first", "last"], "earlier"),
+        "names": "executed",
+    }
+    assert len(episodes(mixed.parent / "again")) == 5
+
+
+def test_resume_without_a_folder_is_wrong_usage(cli: Any, mixed: Path) -> None:
+    assert "--resume needs --out" in cli("rescore", "run", "--reward", "paper", "--resume").err
 
 
 def test_an_episode_without_a_result_stays_without_one(cli: Any, box: Path, mixed: Path) -> None:

@@ -17,12 +17,18 @@ PLAYED = {
     "python": ["def f(x): return x", "submit f"],
     "ctf": ["submit flag"],
 }
+NO_SCORES = [
+    Score(2.0, True),
+    Score(float("nan"), False),
+    Score(1.0, "yes"),  # type: ignore[arg-type]
+    Score(1.0, True, {"why": "so"}),  # type: ignore[dict-item]
+]
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 
 
 @pytest.mark.parametrize("env_name", PLAYED)
-@pytest.mark.parametrize("given", [2, -0.5, float("nan"), None, "1", Score(2.0, True), Score(float("nan"), False)])
+@pytest.mark.parametrize("given", [2, -0.5, float("nan"), None, "1", *NO_SCORES])
 def test_what_is_no_score_is_refused(env_name: str, given: Any) -> None:
     with intercode.make(env_name, limit=1, reward=lambda *asked: given) as env:
         env.reset(seed=0)

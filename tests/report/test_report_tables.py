@@ -10,6 +10,8 @@ from played import CONFIG, error, fine, played, submit
 from rich.console import Console
 
 from intercode.report.compare import side_by_side
+from intercode.report.page import page
+from intercode.report.rows import turns
 from intercode.report.tables import closely, comparison, overview
 
 EVIL = "\x1b[31mred\x1b]0;title\x07 \u202eeman [bold]\r"
@@ -51,6 +53,13 @@ def test_long_names_leave_the_numbers_whole(width: int) -> None:
     assert "…" not in text
     assert text.count("33.4") >= 6
     assert text.count("30.5–36.4") == 2
+
+
+def test_of_many_turns_the_first_are_shown_each_then_ever_fewer() -> None:
+    runs = [({**CONFIG, "run": "a"}, [played("t", *[fine(str(n)) for n in range(300)])])]
+    whole = side_by_side(runs)
+    assert [int(row["turn"]) for row in turns(whole["runs"][0]["analysis"])] == [*range(1, 51), 64, 128, 256, 300]
+    assert "<circle" not in page(whole)
 
 
 def test_tasks_that_changed_sides_are_listed_up_to_ten() -> None:

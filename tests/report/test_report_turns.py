@@ -51,6 +51,11 @@ def test_an_action_is_of_the_kind_that_its_text_says(env: str, expected: str, ac
     assert kind(action, env) == expected
 
 
+def test_repeats_in_a_very_long_episode_are_found_at_once() -> None:
+    turns = [Turn(action=f"ls {n}") for n in range(40_000)]
+    assert sum(repeats([*turns, no_code(), no_code(), turns[0]])) == 1
+
+
 def test_actions_of_an_unknown_language_have_no_kind() -> None:
     assert kind("ls", "mine:Env") is None
     assert "exploring" not in actions([played("a", fine())], "mine:Env")

@@ -19,6 +19,7 @@ from typing import Any
 import click
 
 from intercode.cli import evaluating, examining, giving, machine, playing, reporting
+from intercode.cli.show import say
 from intercode.errors import IntercodeError, UsageError
 
 
@@ -29,10 +30,10 @@ class _Group(click.Group):
         try:
             return super().invoke(context)
         except IntercodeError as error:
-            click.echo(f"intercode: {error}", err=True)
+            say(f"intercode: {error}", err=True)
             sys.exit(2 if isinstance(error, UsageError) else 3)
         except (KeyboardInterrupt, click.exceptions.Abort) as interrupt:
-            click.echo(f"intercode: {str(interrupt) or 'interrupted'}", err=True)
+            say(f"intercode: {str(interrupt) or 'interrupted'}", err=True)
             sys.exit(130)
 
 

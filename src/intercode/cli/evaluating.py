@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from intercode.cli.options import Finite, in_here, json_flag, out, protocol, scoring, workers, world
-from intercode.cli.show import progress, resumable, show_left_out, show_reasons, show_summaries
+from intercode.cli.show import progress, resumable, say, show_left_out, show_reasons, show_summaries
 from intercode.errors import UsageError
 
 POSITIVE = Finite(0, min_open=True)
@@ -57,7 +57,7 @@ def _price(context: click.Context, option: click.Parameter, text: str | None) ->
 @protocol
 @scoring
 @workers
-@out
+@out("runs/ENV-AGENT-TIME")
 @json_flag
 def evaluate(env: str, **options: Any) -> None:
     """Let an agent act on every task of ENV (bash, sql, python, ctf, or module:Class) and score it."""
@@ -73,7 +73,7 @@ def evaluate(env: str, **options: Any) -> None:
 @protocol
 @scoring
 @workers
-@out
+@out("runs/ENV-AGENT-TIME")
 @json_flag
 def score(predictions: str, env: str, **options: Any) -> None:
     """Score PREDICTIONS that were made beforehand: JSONL {"task", "action"}, or one action a line in the order of the tasks."""
@@ -84,8 +84,6 @@ def _carry_out(env: str, *, out: str | None, resume: bool, workers: int, as_json
     from intercode.report import summary
     from intercode.runner.evaluation import Evaluation
 
-    if resume and out is None:
-        raise UsageError("--resume needs --out with the run's folder")
     evaluation = Evaluation.plan(env, **options)
     if left_out := evaluation.config.get("left_out"):
         click.echo(f"intercode: {len(left_out)} tasks are left out (run.json says why; --all plays them)", err=True)
@@ -98,7 +96,7 @@ def _carry_out(env: str, *, out: str | None, resume: bool, workers: int, as_json
     show_reasons(episodes)
     show_left_out(episodes)
     if evaluation.stopped:
-        click.echo(f"intercode: stopped early: {evaluation.stopped}; go on with --resume --out {found['run']}", err=True)
+        say(f"intercode: stopped early: {evaluation.stopped}; go on with --resume --out {found['run']}", err=True)
     if evaluation.fault:
         raise evaluation.fault
     sys.exit(3 if found["errors"] else 0)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from intercode.cli.options import in_here, json_flag, protocol, scoring, workers, world
-from intercode.cli.show import bar, print_json, progress
+from intercode.cli.show import bar, print_json, progress, say
 
 
 @click.command()
@@ -31,7 +31,7 @@ def check(env: str, workers: int, as_json: bool, **options: Any) -> None:
         print_json(found)
     else:
         for finding in found["broken"]:
-            click.echo(f"task {finding['task']}: {finding['why']}")
+            say(f"task {finding['task']}: {finding['why']}")
         click.echo(
             f"{found['tasks']} tasks: gold succeeds on {found['gold_ok']}, {found['nondeterministic']} differ between two "
             f"executions, doing nothing succeeds on {found['noop_paid']}"
@@ -62,7 +62,7 @@ def replay(log: str, env: str, workers: int, as_json: bool, **options: Any) -> N
         print_json(found)
         return
     for row in found["disagreements"]:
-        click.echo(f"task {row['task']} turn {row['turn']}: {row['recorded']} then, {row['replayed']} now: {row['action']!r}")
+        say(f"task {row['task']} turn {row['turn']}: {row['recorded']} then, {row['replayed']} now: {row['action']!r}")
     click.echo(
         f"{found['agree']} of {found['turns']} rewards agree ({found['agreement']:.1%}), "
         f"{found['observations_equal']} observations are equal; success {found['recorded_success_rate']:.1%} then, "

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from intercode.cli.options import find_own_modules, json_flag, workers, world
+from intercode.cli.options import find_own_modules, json_flag, out, workers, world
 
 _FIGURES = (("success", "success_rate", ".1%"), ("mean reward", "mean_reward", ".3f"))
 
@@ -38,17 +38,19 @@ def export(run: str, form: str, only: str, output: str | None, force: bool) -> N
 @click.option("--reward", type=click.Choice(["exact", "paper"]), required=True)
 @world
 @workers
-@click.option("--out", type=click.Path(), help="The new run's folder. [runs/ENV-AGENT-REWARD-TIME]")
+@out("runs/ENV-AGENT-REWARD-TIME")
 @click.option("--force", is_flag=True, help="Score on another userland than the run's all the same.")
 @json_flag
-def rescore(run: str, reward: str, workers: int, out: str | None, force: bool, as_json: bool, **options: Any) -> None:
+def rescore(
+    run: str, reward: str, workers: int, out: str | None, resume: bool, force: bool, as_json: bool, **options: Any
+) -> None:
     """Score RUN by another reward, into a new run: from what was recorded where that decides it, else by executing it again.
 
     Options about data are the run's own unless they are given.
     """
     from pathlib import Path
 
-    from intercode.cli.show import print_json, progress
+    from intercode.cli.show import print_json, progress, resumable, say
     from intercode.report import summary
     from intercode.runner.evaluation import new_folder
     from intercode.runner.rescore import Rescoring
@@ -57,16 +59,16 @@ def rescore(run: str, reward: str, workers: int, out: str | None, force: bool, a
     find_own_modules()
     todo = Rescoring(run, reward, force=force, **options)
     folder = out or new_folder(Path("runs"), todo.env, f"{todo.config['agent']}-{reward}")
-    with RunStore.create(folder, {**todo.config, "run": str(folder)}) as store:
-        with progress(len(todo.episodes), quiet=as_json) as tick:
-            done = sorted(todo.run(store, workers=workers, tick=tick), key=todo.place)
+    with RunStore.create(folder, {**todo.config, "run": str(folder)}, resume=resume) as store:
+        with resumable(store.path), progress(len(todo.episodes), quiet=as_json) as tick:
+            done = todo.run(store, workers=workers, tick=tick)
         found = summary({**todo.config, "run": str(folder)}, [each.episode for each in done])
     rows = [each.row() for each in done]
     if as_json:
         print_json({**found, "rescored_from": run, "rescored": rows})
     else:
         for row in rows:
-            click.echo(_line(row))
+            say(_line(row))
         then = summary({}, todo.episodes)
         pairs = (f"{name} {_number(then[key], form)} then, {_number(found[key], form)} now" for name, key, form in _FIGURES)
         click.echo(f"{'; '.join(pairs)}\nrun: {folder}")

@@ -22,6 +22,7 @@ import click
 
 from intercode.cli.history import History
 from intercode.cli.unfinished import goes_on
+from intercode.report.text import visible
 from intercode.types import Message, Reply, Tool
 
 FENCE = "```"
@@ -134,16 +135,8 @@ class Keyboard:
 def show(text: str, **style: Any) -> None:
     """As it would be read, and nothing that a terminal obeys."""
     if text:
-        click.echo(click.style(harmless(text), **style) if style else harmless(text))
+        click.echo(click.style(visible(text), **style) if style else visible(text))
 
 
 def note(text: str) -> None:
     show(text, dim=True)
-
-
-def harmless(text: str) -> str:
-    return "".join(_visible(letter) for letter in text)
-
-
-def _visible(letter: str) -> str:
-    return letter if letter.isprintable() or letter in "\n\t" else letter.encode("unicode_escape").decode()

@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from intercode.errors import UsageError
+
 Command = Callable[..., None]
 
 
@@ -107,8 +109,20 @@ scoring = stack(
     ),
 )
 workers = click.option("--workers", type=click.IntRange(1), default=2, show_default=True)
-out = stack(
-    click.option("--out", type=click.Path(), help="Run folder. [runs/ENV-AGENT-TIME]"),
-    click.option("--resume", is_flag=True, help="Go on with the run in --out."),
-)
+
+
+def _has_folder(context: click.Context, option: click.Parameter, resume: bool) -> bool:
+    if resume and context.params.get("out") is None:
+        raise UsageError("--resume needs --out with the run's folder")
+    return resume
+
+
+def out(default: str) -> Callable[[Command], Command]:
+    """`--out` is parsed first, wherever it stands, so that `--resume` can ask for it."""
+    return stack(
+        click.option("--out", type=click.Path(), is_eager=True, help=f"Run folder. [{default}]"),
+        click.option("--resume", is_flag=True, callback=_has_folder, help="Go on with the run in --out."),
+    )
+
+
 json_flag = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, nothing else.")

@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from intercode.cli.options import in_here, out, protocol, scoring, world
-from intercode.errors import UsageError
 
 
 @click.command()
@@ -19,7 +18,7 @@ from intercode.errors import UsageError
 @click.option("--seed", type=int, default=0, show_default=True)
 @protocol
 @scoring
-@out
+@out("runs/ENV-AGENT-TIME")
 def play(env: str, live: bool, out: str | None, resume: bool, **options: Any) -> None:
     """Solve the tasks of ENV (bash, sql, python, ctf, or module:Class) yourself, in this terminal.
 
@@ -31,8 +30,6 @@ def play(env: str, live: bool, out: str | None, resume: bool, **options: Any) ->
     from intercode.report import summary
     from intercode.runner.evaluation import Evaluation
 
-    if resume and out is None:
-        raise UsageError("--resume needs --out with the run's folder")
     evaluation = Evaluation.plan(env, agent="human", **options)
     evaluation.config["live_score"] = live
     with evaluation.open(out, resume=resume, workers=1) as store:

@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from intercode.types import Episode
 
 
+def say(text: str, *, err: bool = False) -> None:
+    """A line that may hold words of tasks, agents or programs: nothing in it is obeyed by a terminal."""
+    from intercode.report.text import visible
+
+    click.echo(visible(text), err=err)
+
+
 def print_json(found: object) -> None:
     import json
 
@@ -49,7 +56,7 @@ def show_reasons(episodes: Sequence[Episode], where: str = "") -> None:
     from intercode.report import reasons
 
     if listed := reasons(episodes):
-        click.echo("\n  ".join([f"intercode: errors{where}:", *listed]), err=True)
+        say("\n  ".join([f"intercode: errors{where}:", *listed]), err=True)
 
 
 def show_left_out(episodes: Sequence[Episode]) -> None:

@@ -22,6 +22,11 @@ def reward_name(reward: object) -> str:
 def judged(given: object) -> Score:
     """What a function of the caller's returned; of a number, 1 alone is success. Raises `UsageError` if it is no score."""
     score = Score(float(given), given == 1) if isinstance(given, int | float) else given
-    if not isinstance(score, Score) or not 0 <= score.reward <= 1:
+    if not isinstance(score, Score) or not 0 <= score.reward <= 1 or not _is_plain(score):
         raise UsageError(f"a reward function returns a Score with a reward from 0 to 1, or such a number, not {given!r}")
     return score
+
+
+def _is_plain(score: Score) -> bool:
+    """As a run's record has it."""
+    return isinstance(score.success, bool) and all(isinstance(part, int | float) for part in score.parts.values())

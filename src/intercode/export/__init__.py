@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO, Generic, TypeVar
 
@@ -27,8 +27,9 @@ def export_run(
 ) -> tuple[int, int]:
     """Write the episodes of `run` that have a result to `output`, or to stdout; how many episodes and rows these are.
 
-    A file is there whole or not at all. The first system's form has the first epoch only, as it knew no other. Raises
-    `UsageError` if there is nothing to export, or the file exists and is not to be replaced.
+    A file is there whole or not at all; pipes and devices are written as it goes. The first system's form has the first
+    epoch only, as it knew no other. Raises `UsageError` if there is nothing to export, or the file exists and is not to be
+    replaced; `StoreError` if the run cannot be read or the output not be written.
     """
     config, every = stream_run(run)
     chosen = _Counted(episode for episode in every if _wanted(episode, only, config.get("agent"), form))
@@ -64,21 +65,35 @@ class _Counted(Generic[Item]):
 
 @contextmanager
 def _target(output: str | Path | None, form: str, force: bool) -> Iterator[IO[bytes]]:
-    if output is None:
-        if form == "parquet":
-            raise UsageError("Parquet is no text: name a file with --output")
-        yield sys.stdout.buffer
-        return
-    path = Path(output)
+    if output is None and form == "parquet":
+        raise UsageError("Parquet is no text: name a file with --output")
+    path = Path("stdout" if output is None else output)
+    try:
+        if output is None:
+            opened: AbstractContextManager[IO[bytes]] = open(sys.stdout.fileno(), "wb", closefd=False)
+        elif path.exists() and not path.is_file():
+            opened = path.open("wb")
+        else:
+            opened = _replaced(path, force)
+        with opened as file:
+            yield file
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error}") from error
+
+
+@contextmanager
+def _replaced(path: Path, force: bool) -> Iterator[IO[bytes]]:
+    """A file that comes to be where `path` points once it is whole."""
     if path.exists() and not force:
         raise UsageError(f"{path} exists; add --force to replace it")
+    path = path.resolve()
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with draft.open("wb") as file:
             yield file
         draft.replace(path)
-    except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error}") from error
     finally:
         draft.unlink(missing_ok=True)
 

@@ -23,7 +23,6 @@ class Case:
     episode: Episode
     ran: Sequence[Turn]
     answers: frozenset[str]
-    protocol: str | None
     turns: int | None
 
     @property
@@ -85,7 +84,6 @@ def failures(config: Mapping[str, Any], scored: Sequence[Episode]) -> list[dict[
             episode,
             [turn for turn in tried(episode) if turn.action is not None],
             frozenset(answers.get(episode.task, ())),
-            config.get("protocol"),
             config.get("turns"),
         )
         for episode in sorted(scored, key=lambda episode: (in_order(episode.task), episode.epoch))

@@ -20,6 +20,8 @@ WORDS = frozenset(
     {"", "run", "agent", "model", "env", "data set", "turns that ask for code", "category", "tasks like", "rule", "hardness"}
 )
 """Columns of words; the others are numbers."""
+EACH_TURN = 50
+"""Turns with a row each in the table by turn."""
 SHARES = {"errors": "errors %", "no_code": "no code in the reply %", "timed_out": "out of time %", "repeated": "repeated %"}
 
 
@@ -90,6 +92,8 @@ def chances(summary: Summary) -> list[Row]:
 
 
 def turns(found: Found) -> list[Row]:
+    """The first turns each, then the powers of two and the last."""
+    every = found["by_turn"]
     return [
         {
             "turn": str(row["turn"]),
@@ -97,7 +101,8 @@ def turns(found: Found) -> list[Row]:
             "solved": number(row["solved"], 100),
             "errors": number(row["errors"], 100),
         }
-        for row in found["by_turn"]
+        for at, row in enumerate(every, 1)
+        if at <= EACH_TURN or at & (at - 1) == 0 or at == len(every)
     ]
 
 

@@ -1,6 +1,6 @@
 """A chart as inline SVG, coloured by the page's style sheet (classes s0, s1, …): no scripts, no fonts, no dependency.
 
-lines: one polyline a run over 0 to 100 %, a dot and a tooltip for each point
+lines: one polyline a run over 0 to 100 %, a dot and a tooltip for each point where they are few
 bars:  one row a label, in it one bar a run
 """
 
@@ -14,6 +14,7 @@ from intercode.report.text import visible
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 400, 220, 34, 12, 10, 34
 BAR, GAP, NAMES, FIGURES = 14, 8, 118, 44
+DOTS = 200
 COLOURS = 6
 """Runs that the style sheet tells apart; more begin again."""
 
@@ -38,7 +39,7 @@ def _lines(chart: Chart) -> Iterator[str]:
         places = [(_x(label, labels), _y(value)) for label, value in points]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
         yield f'<g class="s{number % COLOURS}"><polyline points="{path}"/>'
-        for (x, y), (label, value) in zip(places, points, strict=True):
+        for (x, y), (label, value) in zip(places, points, strict=True) if len(points) <= DOTS else ():
             said = f"{_text(run)}, {_text(chart.axis)} {label}: {value:.1f} %"
             yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3"><title>{said}</title></circle>'
         yield "</g>"

@@ -72,7 +72,8 @@ def failed(turn: Turn) -> bool:
 def repeats(turns: Sequence[Turn]) -> list[bool]:
     """For each turn whether its action, blanks aside, was in an earlier one."""
     actions = [None if turn.action is None else " ".join(turn.action.split()) for turn in turns]
-    return [action is not None and action in actions[:at] for at, action in enumerate(actions)]
+    first = {action: at for at, action in reversed(list(enumerate(actions)))}
+    return [action is not None and first[action] < at for at, action in enumerate(actions)]
 
 
 def solved_at(episode: Episode) -> int | None:

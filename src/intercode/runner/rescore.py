@@ -3,6 +3,7 @@
     observed    the agent never submitted, or broke its sandbox: 0 under every reward; a flag that the task itself names
     executed    everything else: a record has what the agent saw, not what it did to files, databases or interpreters
     kept        episodes without a result
+    earlier     what a resumed run holds already
 
 The world must be the run's: its data and userland are compared with what the run recorded before anything is scored. Whether
 an executed episode went as it did then is told by the first turn whose observation differs.
@@ -11,7 +12,7 @@ an executed episode went as it did then is told by the first turn whose observat
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,8 @@ class Rescoring:
 
     def __init__(self, run: str | Path, reward: str, *, force: bool = False, **given: Any) -> None:
         then, self.episodes = read_run(run)
+        if unsaid := sorted({"env", "agent"} - then.keys()):
+            raise UsageError(f"{run} does not say its {' and '.join(unsaid)}: it cannot be scored again")
         if then.get("reward") == reward:
             raise UsageError(f"{run} was scored by {reward} already")
         self.env, self.reward = str(then["env"]), reward
@@ -70,27 +73,30 @@ class Rescoring:
         if missing := sorted({episode.task for episode in self.episodes} - set(self._tasks)):
             raise UsageError(f"the task {missing[0]} of {run} is not among these tasks; give the run's own with --data")
 
-    def place(self, done: Rescored) -> tuple[int, int]:
-        """Where it stands in the order of the data."""
-        return list(self._tasks).index(done.episode.task), done.episode.epoch
-
-    def run(self, store: RunStore, *, workers: int, tick: Callable[[Episode], None]) -> Iterator[Rescored]:
-        """Each episode once it is in `store`, those that need no execution first."""
+    def run(self, store: RunStore, *, workers: int, tick: Callable[[Episode], None]) -> list[Rescored]:
+        """All episodes, in the order of the data; each is put into `store` as soon as it has its score."""
+        done: list[Rescored] = []
         left: list[Episode] = []
+        held = {(episode.task, episode.epoch): episode for episode in store.episodes() if episode.reward is not None}
+
+        def note(each: Rescored) -> None:
+            if each.how != "earlier":
+                store.append(each.episode)
+            done.append(each)
+            tick(each.episode)
+
         for episode in self.episodes:
-            if episode.reward is None:
-                yield self._noted(store, Rescored(episode, episode, "kept"), tick)
+            if again := held.get((episode.task, episode.epoch)):
+                note(Rescored(again, episode, "earlier"))
+            elif episode.reward is None:
+                note(Rescored(episode, episode, "kept"))
             elif (score := self._observed(episode)) is not None:
-                yield self._noted(store, Rescored(_scored(episode, score), episode, "observed"), tick)
+                note(Rescored(_scored(episode, score), episode, "observed"))
             else:
                 left.append(episode)
-        for again, then in self._executed(left, workers):
-            yield self._noted(store, self._compared(again, then), tick)
-
-    def _noted(self, store: RunStore, done: Rescored, tick: Callable[[Episode], None]) -> Rescored:
-        store.append(done.episode)
-        tick(done.episode)
-        return done
+        self._execute(left, workers, note)
+        order = {task: place for place, task in enumerate(self._tasks)}
+        return sorted(done, key=lambda each: (order[each.episode.task], each.episode.epoch))
 
     def _observed(self, episode: Episode) -> Score | None:
         """The score, if what was recorded decides it."""
@@ -112,12 +118,13 @@ class Rescoring:
             return False
         return environment_class(self.env).submission.fullmatch((turn.action or "").strip()) is not None
 
-    def _executed(self, episodes: Sequence[Episode], workers: int) -> Iterator[tuple[Episode, Episode]]:
+    def _execute(self, episodes: Sequence[Episode], workers: int, note: Callable[[Rescored], None]) -> None:
         for epoch in sorted({episode.epoch for episode in episodes}):
             then = {episode.task: episode for episode in episodes if episode.epoch == epoch}
-            tasks = [self._tasks[task] for task in then]
-            for again in evaluate(self.setting, replaying(_Script(then)), tasks=tasks, workers=workers):
-                yield again, then[again.task]
+            evaluate(
+                self.setting, replaying(_Script(then)), tasks=[self._tasks[task] for task in then], workers=workers,
+                on_episode=lambda again, then=then: note(self._compared(again, then[again.task])),  # type: ignore[misc]
+            )  # fmt: skip
 
     def _compared(self, again: Episode, then: Episode) -> Rescored:
         if again.error is not None:
