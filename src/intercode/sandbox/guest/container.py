@@ -89,10 +89,12 @@ def _take_network_files(layer: str) -> None:
 
 
 def _furnish(dev: str) -> None:
+    """Devices can be written to, but their modes, owners and times, which all episodes share, cannot be changed."""
     kernel.mount("tmpfs", dev, "tmpfs", kernel.NOSUID, "mode=755")
     for name in _NODES:
         open(f"{dev}/{name}", "wb").close()
         kernel.mount(f"/dev/{name}", f"{dev}/{name}", flags=kernel.BIND)
+        kernel.mount("none", f"{dev}/{name}", flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | kernel.NOSUID)
     for name, target in _LINKS.items():
         os.symlink(target, f"{dev}/{name}")
     for name in ("pts", "shm"):
