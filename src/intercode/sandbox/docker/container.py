@@ -151,6 +151,7 @@ def command(
     argv += ["--name", name, "--label", leftovers.label(), "--hostname", "intercode", "--network", image.network]
     argv += ["--cap-drop", "ALL", *(word for right in (*_RIGHTS, *more_rights) for word in ("--cap-add", right))]
     argv += ["--security-opt", "no-new-privileges", "--user", "0", "--workdir", "/", "--no-healthcheck"]
+    argv += ["--tmpfs", "/sys/fs/cgroup:ro"]  # else it may be one that root can write to, and no reset looks at
     argv += ["--memory", memory, "--memory-swap", memory, "--pids-limit", processes]
     argv += ["--cpus", str(image.cpus)] if image.cpus else []
     argv += ["--runtime", image.runtime] if image.runtime else []
