@@ -139,7 +139,11 @@ def test_tree_and_setup_become_part_of_the_image(image: DockerImage, tmp_path: P
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("nosuch-image", "docker pull nosuch-image"), ("./nosuch/Dockerfile", "no such Dockerfile"), (None, "needs an image")],
+    [
+        *(("nosuch-image", "docker pull nosuch-image"), ("./nosuch/Dockerfile", "no such Dockerfile")),
+        *((None, "needs an image"), ("", "needs an image")),
+        *(("--help", "is no name of an image"), ("bad name!", "is no name of an image")),
+    ],
 )
 def test_an_image_that_is_not_there_is_the_callers_fault(image: DockerImage, name: str | None, words: str) -> None:
     with pytest.raises(UsageError, match=words):

@@ -27,6 +27,8 @@ from intercode.types import Change
 Progress = Callable[[str], None]
 _SHELF = "intercode/made"
 _NO_BASE = re.compile(r"(Get|Head) \"?http|pull access denied|manifest unknown|failed to resolve source|not found: manifest")
+_REFERENCE = re.compile(r"(?!-)([\w.-]+(:\d+)?/)?[a-z0-9._/-]+(:[\w.-]+)?(@\w+:[0-9a-f]+)?", re.ASCII)
+"""Enough of docker's grammar that no word for an image is read as an option."""
 _LOG = 15
 """Lines of a failed build that are shown."""
 
@@ -54,7 +56,7 @@ class DockerImage:
 
 def make_image(image: str | None, tree: Path | None = None, progress: Progress | None = None) -> DockerImage:
     """`image` is a name or a Dockerfile (or its folder); `tree` (a folder or tar) goes to `/`."""
-    if image is None:
+    if not image:
         raise UsageError("--sandbox docker needs an image: give --image NAME, or --image with the path of a Dockerfile")
     recipe = _recipe(image)
     made = inspect(_build(recipe, progress or _say), str(recipe)) if recipe else inspect(image, image)
@@ -136,6 +138,8 @@ def _known(tag: str) -> bool:
 
 def inspect(reference: str, name: str) -> DockerImage:
     """The image that docker knows by `reference`. `UsageError` names it as `name`."""
+    if not _REFERENCE.fullmatch(reference):
+        raise UsageError(f"{name!r} is no name of an image: docker's are as in docker.io/library/debian:bookworm")
     try:
         found = json.loads(docker("image", "inspect", "--format", "{{json .}}", reference))
     except UsageError:
