@@ -169,8 +169,11 @@ def test_a_daemon_that_is_down_is_named_with_its_mend(kind: Kind, image: DockerI
     with kind(image) as sandbox:
         monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
         for use in (lambda: make_image(image.name), lambda: kind(replace(image, cpus=None)).close()):
-            with pytest.raises(SandboxUnavailable, match="daemon is down; start it"):
+            with pytest.raises(SandboxUnavailable, match="not at DOCKER_HOST=unix:///nowhere"):
                 use()
+        monkeypatch.setenv("DOCKER_HOST", "no://where")
+        with pytest.raises(SandboxUnavailable, match="not at DOCKER_HOST=no://where"):
+            make_image(image.name)
         monkeypatch.delenv("DOCKER_HOST")
         assert sandbox.exec("echo alive").output == "alive\n"
 
