@@ -134,6 +134,15 @@ def test_tree_and_setup_become_part_of_the_image(image: DockerImage, tmp_path: P
         with_script(image, "echo no such thing; exit 3", name="broken")
 
 
+def test_nothing_is_added_to_an_image_whose_volumes_would_lose_it(image: DockerImage, tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text(f"FROM {image.name}\nVOLUME /srv/data\n")
+    made = make_image(str(tmp_path), progress=lambda line: None)
+    with pytest.raises(UsageError, match=r"declares VOLUME /srv/data"):
+        with_script(made, "echo x > /srv/data/x", name="setup")
+    with LoneSandbox(made) as sandbox:
+        assert sandbox.exec("echo x > /srv/data/x; cat /srv/data/x").output == "x\n"
+
+
 # -- faults ------------------------------------------------------------------------------------------------------------
 
 

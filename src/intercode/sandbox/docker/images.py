@@ -110,6 +110,7 @@ def _over(below: DockerImage, content: str, fill: Callable[[str], None], script:
     """An image with one more layer: what `fill` puts into a running container, and the script changes there."""
     from intercode.sandbox.docker.lone import LoneSandbox
 
+    _refuse_volumes(below)
     digest = _hash(below.digest, content)
     tag = f"{_SHELF}:{digest}"
     if not _known(tag):
@@ -120,6 +121,15 @@ def _over(below: DockerImage, content: str, fill: Callable[[str], None], script:
             docker("commit", "--change", "ENTRYPOINT []", sandbox.container, tag, seconds=600)
     made = inspect(tag, below.name)
     return replace(below, id=made.id, digest=digest, environment=made.environment)
+
+
+def _refuse_volumes(below: DockerImage) -> None:
+    volumes = json.loads(docker("image", "inspect", "--format", "{{json .Config.Volumes}}", below.id))
+    if volumes:
+        raise UsageError(
+            f"{below.name} declares VOLUME {' '.join(volumes)}, where docker does not keep what a tree or a script puts; "
+            "make an image without it: docker export CONTAINER | docker import - NAME"
+        )
 
 
 def _place(container: str, tree: Path) -> None:
