@@ -163,7 +163,8 @@ def test_an_image_that_is_not_there_is_the_callers_fault(image: DockerImage, nam
     ("text", "words"),
     [
         ("FROM {0}\nRUN no-such-program", "no-such-program"),
-        ("FORM {0}", "FORM"),
+        ("FORM {0}", "no line begins with FROM"),
+        ("\0FROM {0}", "is no Dockerfile"),
         ("FROM localhost:1/nosuch", "FROM image is not here"),
     ],
 )

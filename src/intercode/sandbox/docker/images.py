@@ -29,6 +29,7 @@ _SHELF = "intercode/made"
 _NO_BASE = re.compile(r"(Get|Head) \"?http|pull access denied|manifest unknown|failed to resolve source|not found: manifest")
 _REFERENCE = re.compile(r"(?!-)([\w.-]+(:\d+)?/)?[a-z0-9._/-]+(:[\w.-]+)?(@\w+:[0-9a-f]+)?", re.ASCII)
 """Enough of docker's grammar that no word for an image is read as an option."""
+_FROM = re.compile(rb"^\s*FROM\s", re.I | re.M)
 _LOG = 15
 """Lines of a failed build that are shown."""
 
@@ -77,10 +78,19 @@ def _recipe(image: str) -> Path | None:
     path = Path(image)
     path = path / "Dockerfile" if path.is_dir() else path
     if path.is_file():
+        _check_recipe(path)
         return path
     if Path(image).is_dir() or image.startswith((".", "/")) or path.name.startswith("Dockerfile"):
         raise UsageError(f"{path}: there is no such Dockerfile; a root file system needs --sandbox local")
     return None
+
+
+def _check_recipe(path: Path) -> None:
+    """Before its whole folder goes to the daemon."""
+    with path.open("rb") as file:
+        text = file.read(1 << 16)
+    if b"\0" in text or not _FROM.search(text):
+        raise UsageError(f"{path} is no Dockerfile: no line begins with FROM; a root file system needs --sandbox local")
 
 
 def _build(recipe: Path, progress: Progress) -> str:
