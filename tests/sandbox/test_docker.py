@@ -23,7 +23,7 @@ from intercode.envs.ground import Ground, Place
 from intercode.errors import DataError, SandboxDied, SandboxUnavailable, UsageError
 from intercode.sandbox.base import MIB, Limits
 from intercode.sandbox.build import with_script
-from intercode.sandbox.docker import leftovers
+from intercode.sandbox.docker import images, leftovers
 from intercode.sandbox.docker.images import DockerImage, make_image
 from intercode.sandbox.docker.lone import LoneSandbox
 from intercode.sandbox.docker.sandbox import DockerSandbox
@@ -49,6 +49,10 @@ def docker(*words: str) -> str:
 
 def containers(*filters: str) -> set[str]:
     return set(docker("ps", "--all", *filters, "--format", "{{.Names}}").split())
+
+
+def running() -> str:
+    return docker("ps", "--no-trunc", "--format", "{{.Command}}")
 
 
 def until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
@@ -102,7 +106,7 @@ def test_an_image_without_a_shell_is_the_callers_fault(kind: Kind) -> None:
         kind(make_image(docker_images.bare()))
 
 
-def test_a_dockerfile_is_built_once_with_its_log_shown(image: DockerImage, tmp_path: Path) -> None:
+def test_a_dockerfile_is_built_with_its_log_shown_and_again_from_dockers_cache(image: DockerImage, tmp_path: Path) -> None:
     recipe = tmp_path / "Dockerfile"
     recipe.write_text(
         f"FROM {image.name}\nENV GREETING='from the image'\nWORKDIR /srv\nCOPY note /srv/note\nRUN echo built > /srv/built\n"
@@ -114,9 +118,42 @@ def test_a_dockerfile_is_built_once_with_its_log_shown(image: DockerImage, tmp_p
     assert any("RUN echo built" in line for line in said)
     with DockerSandbox(made) as sandbox:
         assert sandbox.exec('cat built; echo "$GREETING"; id -u').output == "built\nfrom the image\n0\n"
-    again: list[str] = []
-    assert make_image(str(tmp_path), progress=again.append) == made
-    assert again == []
+    assert make_image(str(tmp_path), progress=said.append) == made
+
+
+def test_a_dockerfile_is_built_anew_when_what_it_is_from_has_moved(image: DockerImage, tmp_path: Path) -> None:
+    moving = f"{docker_images.SHELF}:moving"
+    (tmp_path / "Dockerfile").write_text(f"FROM {moving}\nENV MOVED=no\n")
+    try:
+        docker("tag", image.id, moving)
+        first = make_image(str(tmp_path), progress=lambda line: None)
+        docker("tag", make_image(docker_images.bare()).id, moving)
+        assert make_image(str(tmp_path), progress=lambda line: None).id != first.id
+    finally:
+        docker("rmi", moving)
+
+
+ENDLESS = """
+import sys
+from intercode.sandbox.docker.images import make_image
+make_image(sys.argv[1])
+"""
+
+
+def test_a_build_ends_with_the_process_that_wanted_it(image: DockerImage, tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text(f"FROM {image.name}\nRUN sleep 4447\n")
+    with subprocess.Popen([sys.executable, "-c", ENDLESS, str(tmp_path)], stderr=subprocess.DEVNULL) as owner:
+        assert until(lambda: "sleep 4447" in running())
+        owner.terminate()
+    assert until(lambda: "sleep 4447" not in running())
+
+
+def test_a_build_without_end_is_ended(image: DockerImage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "Dockerfile").write_text(f"FROM {image.name}\nRUN sleep 4448\n")
+    monkeypatch.setattr(images, "_PATIENCE", 1.0)
+    with pytest.raises(UsageError, match="took more than"):
+        make_image(str(tmp_path), progress=lambda line: None)
+    assert until(lambda: "sleep 4448" not in running())
 
 
 def test_tree_and_setup_become_part_of_the_image(image: DockerImage, tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 
     NAME | Dockerfile ──► image ──► + tree at / ──► + setup, run by the guest ──► committed
 
-Each step is kept as `intercode/made:KEY`, where KEY names all that went in, and found again by it. A Dockerfile is built with
-its folder as context; what docker says meanwhile goes to `progress`, and its end into the error.
+A Dockerfile is built with its folder as context, from docker's cache where nothing has changed; what docker says meanwhile
+goes to `progress`, and its end into the error. The other steps are kept as `intercode/made:KEY`, where KEY names all that went
+in, and found again by it.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +33,10 @@ _NO_BASE = re.compile(r"(Get|Head) \"?http|pull access denied|manifest unknown|f
 _REFERENCE = re.compile(r"(?!-)([\w.-]+(:\d+)?/)?[a-z0-9._/-]+(:[\w.-]+)?(@\w+:[0-9a-f]+)?", re.ASCII)
 """Enough of docker's grammar that no word for an image is read as an option."""
 _FROM = re.compile(rb"^\s*FROM\s", re.I | re.M)
+_PATIENCE = 7200.0
+"""Seconds that a build may take."""
+_WITH_PARENT = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
+"""What becomes a program that is killed when its parent ends (PR_SET_PDEATHSIG); `preexec_fn` is not safe with threads."""
 _LOG = 15
 """Lines of a failed build that are shown."""
 
@@ -94,20 +101,36 @@ def _check_recipe(path: Path) -> None:
 
 
 def _build(recipe: Path, progress: Progress) -> str:
-    key = _hash("dockerfile", str(recipe.name), template.folder_digest(recipe.parent))
-    tag = f"{_SHELF}:{key}"
-    if _known(tag):
-        return tag
-    command = [program(), "build", "--force-rm", "--tag", tag, "--file", str(recipe), str(recipe.parent)]
+    """Asks docker each time: its own cache knows what has changed, the FROM image among it."""
+    tag = f"{_SHELF}:{_hash('dockerfile', str(recipe.name), template.folder_digest(recipe.parent))}"
+    status, log = _run(
+        [program(), "build", "--force-rm", "--tag", tag, "--file", str(recipe), "--", str(recipe.parent)], progress
+    )
+    if status == -signal.SIGKILL:
+        raise UsageError(f"{recipe}: its build was ended, since it took more than {_PATIENCE / 3600:g} hours")
+    if status:
+        raise _failed(recipe, log)
+    return tag
+
+
+def _run(command: list[str], progress: Progress) -> tuple[int, str]:
+    """The status and what was printed. It ends with this process, and with our patience."""
+    lines = []
+    command = [sys.executable, "-I", "-S", "-c", _WITH_PARENT, *command]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as build:
         assert build.stdout is not None
-        lines = []
-        for line in build.stdout:
-            lines.append(line.rstrip())
-            progress(lines[-1])
-    if build.returncode:
-        raise _failed(recipe, "\n".join(line for line in lines if line))
-    return tag
+        late = threading.Timer(_PATIENCE, build.kill)
+        late.start()
+        try:
+            for line in build.stdout:
+                lines.append(line.rstrip())
+                progress(lines[-1])
+        except BaseException:
+            build.kill()
+            raise
+        finally:
+            late.cancel()
+    return build.returncode, "\n".join(filter(None, lines))
 
 
 def _failed(recipe: Path, log: str) -> IntercodeError:
