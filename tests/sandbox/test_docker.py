@@ -345,11 +345,16 @@ def test_the_folder_of_a_line_whose_process_was_killed_is_removed_in_time(
 ) -> None:
     docker_images.require_docker()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    for name, age in {"intercode-line-old": 3600, "intercode-line-new": 0, "other": 3600}.items():
+    with subprocess.Popen(["true"]) as gone:
+        pass
+    mine = leftovers.line_prefix()
+    gones = mine.replace(f".{os.getpid()}.", f".{gone.pid}.")
+    strangers = "intercode-line-0.1.1."
+    for name, age in {mine: 3600, gones: 0, f"{strangers}old": 3600, f"{strangers}new": 0, "other": 3600}.items():
         (tmp_path / name).mkdir()
         os.utime(tmp_path / name, (time.time() - age,) * 2)
     leftovers.clear()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["intercode-line-new", "other"]
+    assert {path.name for path in tmp_path.iterdir()} == {mine, f"{strangers}new", "other"}
 
 
 def test_a_forked_child_lets_go_and_may_not_use_the_parents_sandbox(sandbox: DockerSandbox | LoneSandbox) -> None:
