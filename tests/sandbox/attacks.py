@@ -270,6 +270,10 @@ there.close(); client.close()
     Attack("a slower group of processes", "echo 15 > /proc/1/autogroup", after="grep -q 'nice 15' /proc/1/autogroup && echo BREACH"),
     Attack("a file in /dev", "mknod /dev/left p || mkdir /dev/left || touch /dev/left || touch /dev/pts/left; touch /tmp/left",
            after="for f in /tmp/left /dev/left /dev/pts/left; do [ -e $f ] && echo BREACH; done"),
+    Attack("a file among the control groups", "touch /tmp/left /sys/fs/cgroup/left",
+           after="for f in /tmp/left /sys/fs/cgroup/left; do [ -e $f ] && echo BREACH; done"),
+    Attack("the mode and the owner of a device", "touch /tmp/left; chmod 600 /tmp/left /dev/null; chown 33 /dev/full",
+           after="for f in /tmp/left /dev/null; do [ $(stat -c %a $f) = 600 ] && echo BREACH; done; [ $(stat -c %u /dev/full) = 33 ] && echo BREACH"),
     Attack("very deep folders", _python("""
 for depth in range(4000):
     os.mkdir('d'); os.chdir('d')

@@ -23,7 +23,7 @@ from intercode.envs.ground import Ground, Place
 from intercode.errors import DataError, SandboxDied, SandboxUnavailable, UsageError
 from intercode.sandbox.base import MIB, Limits
 from intercode.sandbox.build import with_script
-from intercode.sandbox.docker import leftovers
+from intercode.sandbox.docker import images, leftovers
 from intercode.sandbox.docker.images import DockerImage, make_image
 from intercode.sandbox.docker.lone import LoneSandbox
 from intercode.sandbox.docker.sandbox import DockerSandbox
@@ -49,6 +49,10 @@ def docker(*words: str) -> str:
 
 def containers(*filters: str) -> set[str]:
     return set(docker("ps", "--all", *filters, "--format", "{{.Names}}").split())
+
+
+def running() -> str:
+    return docker("ps", "--no-trunc", "--format", "{{.Command}}")
 
 
 def until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
@@ -102,7 +106,7 @@ def test_an_image_without_a_shell_is_the_callers_fault(kind: Kind) -> None:
         kind(make_image(docker_images.bare()))
 
 
-def test_a_dockerfile_is_built_once_with_its_log_shown(image: DockerImage, tmp_path: Path) -> None:
+def test_a_dockerfile_is_built_with_its_log_shown_and_again_from_dockers_cache(image: DockerImage, tmp_path: Path) -> None:
     recipe = tmp_path / "Dockerfile"
     recipe.write_text(
         f"FROM {image.name}\nENV GREETING='from the image'\nWORKDIR /srv\nCOPY note /srv/note\nRUN echo built > /srv/built\n"
@@ -114,9 +118,42 @@ def test_a_dockerfile_is_built_once_with_its_log_shown(image: DockerImage, tmp_p
     assert any("RUN echo built" in line for line in said)
     with DockerSandbox(made) as sandbox:
         assert sandbox.exec('cat built; echo "$GREETING"; id -u').output == "built\nfrom the image\n0\n"
-    again: list[str] = []
-    assert make_image(str(tmp_path), progress=again.append) == made
-    assert again == []
+    assert make_image(str(tmp_path), progress=said.append) == made
+
+
+def test_a_dockerfile_is_built_anew_when_what_it_is_from_has_moved(image: DockerImage, tmp_path: Path) -> None:
+    moving = f"{docker_images.SHELF}:moving"
+    (tmp_path / "Dockerfile").write_text(f"FROM {moving}\nENV MOVED=no\n")
+    try:
+        docker("tag", image.id, moving)
+        first = make_image(str(tmp_path), progress=lambda line: None)
+        docker("tag", make_image(docker_images.bare()).id, moving)
+        assert make_image(str(tmp_path), progress=lambda line: None).id != first.id
+    finally:
+        docker("rmi", moving)
+
+
+ENDLESS = """
+import sys
+from intercode.sandbox.docker.images import make_image
+make_image(sys.argv[1])
+"""
+
+
+def test_a_build_ends_with_the_process_that_wanted_it(image: DockerImage, tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text(f"FROM {image.name}\nRUN sleep 4447\n")
+    with subprocess.Popen([sys.executable, "-c", ENDLESS, str(tmp_path)], stderr=subprocess.DEVNULL) as owner:
+        assert until(lambda: "sleep 4447" in running())
+        owner.terminate()
+    assert until(lambda: "sleep 4447" not in running())
+
+
+def test_a_build_without_end_is_ended(image: DockerImage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "Dockerfile").write_text(f"FROM {image.name}\nRUN sleep 4448\n")
+    monkeypatch.setattr(images, "_PATIENCE", 1.0)
+    with pytest.raises(UsageError, match="took more than"):
+        make_image(str(tmp_path), progress=lambda line: None)
+    assert until(lambda: "sleep 4448" not in running())
 
 
 def test_tree_and_setup_become_part_of_the_image(image: DockerImage, tmp_path: Path) -> None:
@@ -134,12 +171,25 @@ def test_tree_and_setup_become_part_of_the_image(image: DockerImage, tmp_path: P
         with_script(image, "echo no such thing; exit 3", name="broken")
 
 
+def test_nothing_is_added_to_an_image_whose_volumes_would_lose_it(image: DockerImage, tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text(f"FROM {image.name}\nVOLUME /srv/data\n")
+    made = make_image(str(tmp_path), progress=lambda line: None)
+    with pytest.raises(UsageError, match=r"declares VOLUME /srv/data"):
+        with_script(made, "echo x > /srv/data/x", name="setup")
+    with LoneSandbox(made) as sandbox:
+        assert sandbox.exec("echo x > /srv/data/x; cat /srv/data/x").output == "x\n"
+
+
 # -- faults ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("nosuch-image", "docker pull nosuch-image"), ("./nosuch/Dockerfile", "no such Dockerfile"), (None, "needs an image")],
+    [
+        *(("nosuch-image", "docker pull nosuch-image"), ("./nosuch/Dockerfile", "no such Dockerfile")),
+        *((None, "needs an image"), ("", "needs an image")),
+        *(("--help", "is no name of an image"), ("bad name!", "is no name of an image")),
+    ],
 )
 def test_an_image_that_is_not_there_is_the_callers_fault(image: DockerImage, name: str | None, words: str) -> None:
     with pytest.raises(UsageError, match=words):
@@ -150,7 +200,8 @@ def test_an_image_that_is_not_there_is_the_callers_fault(image: DockerImage, nam
     ("text", "words"),
     [
         ("FROM {0}\nRUN no-such-program", "no-such-program"),
-        ("FORM {0}", "FORM"),
+        ("FORM {0}", "no line begins with FROM"),
+        ("\0FROM {0}", "is no Dockerfile"),
         ("FROM localhost:1/nosuch", "FROM image is not here"),
     ],
 )
@@ -165,8 +216,11 @@ def test_a_daemon_that_is_down_is_named_with_its_mend(kind: Kind, image: DockerI
     with kind(image) as sandbox:
         monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
         for use in (lambda: make_image(image.name), lambda: kind(replace(image, cpus=None)).close()):
-            with pytest.raises(SandboxUnavailable, match="daemon is down; start it"):
+            with pytest.raises(SandboxUnavailable, match="not at DOCKER_HOST=unix:///nowhere"):
                 use()
+        monkeypatch.setenv("DOCKER_HOST", "no://where")
+        with pytest.raises(SandboxUnavailable, match="not at DOCKER_HOST=no://where"):
+            make_image(image.name)
         monkeypatch.delenv("DOCKER_HOST")
         assert sandbox.exec("echo alive").output == "alive\n"
 
@@ -291,11 +345,16 @@ def test_the_folder_of_a_line_whose_process_was_killed_is_removed_in_time(
 ) -> None:
     docker_images.require_docker()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    for name, age in {"intercode-line-old": 3600, "intercode-line-new": 0, "other": 3600}.items():
+    with subprocess.Popen(["true"]) as gone:
+        pass
+    mine = leftovers.line_prefix()
+    gones = mine.replace(f".{os.getpid()}.", f".{gone.pid}.")
+    strangers = "intercode-line-0.1.1."
+    for name, age in {mine: 3600, gones: 0, f"{strangers}old": 3600, f"{strangers}new": 0, "other": 3600}.items():
         (tmp_path / name).mkdir()
         os.utime(tmp_path / name, (time.time() - age,) * 2)
     leftovers.clear()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["intercode-line-new", "other"]
+    assert {path.name for path in tmp_path.iterdir()} == {mine, f"{strangers}new", "other"}
 
 
 def test_a_forked_child_lets_go_and_may_not_use_the_parents_sandbox(sandbox: DockerSandbox | LoneSandbox) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import attacks
 import pytest
@@ -14,7 +15,7 @@ from test_docker import docker
 
 from intercode.errors import ForkError
 from intercode.sandbox.base import MIB, Limits
-from intercode.sandbox.docker.images import DockerImage
+from intercode.sandbox.docker.images import DockerImage, make_image
 from intercode.sandbox.docker.lone import LoneSandbox
 
 pytestmark = pytest.mark.slow
@@ -57,6 +58,15 @@ def test_a_container_has_no_network_few_rights_and_bounds(sandbox: LoneSandbox) 
     assert found["Memory"] == found["MemorySwap"] > 0
     assert found["PidsLimit"] > 0
     assert sandbox.exec("cat /proc/net/dev | grep -c :").output == "1\n"
+
+
+def test_the_images_health_check_gets_no_process_beside_the_agent(image: DockerImage, tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text(f"FROM {image.name}\nHEALTHCHECK --interval=1s CMD touch /tmp/left\n")
+    checked = make_image(str(tmp_path))
+    assert json.loads(docker("image", "inspect", checked.id))[0]["Config"]["Healthcheck"]["Interval"] == 10**9
+    with LoneSandbox(checked) as sandbox:
+        state = json.loads(docker("inspect", sandbox.container))[0]["State"]
+    assert "Health" not in state
 
 
 def test_too_much_on_the_disk_ends_what_wrote_it(image: DockerImage) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import docker_images
@@ -17,6 +20,18 @@ from intercode.sandbox.identity import identity
 from intercode.sandbox.image import list_images
 
 pytestmark = pytest.mark.slow
+
+
+@contextmanager
+def file_size(most: int) -> Iterator[None]:
+    """Python ignores SIGXFSZ, so that writing beyond is an error."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
 
 SHOWN = 'pwd; echo "$GREETING|$HOME|$PATH"; stat -c "%A %U %n" /srv/work/*; cat /etc/hostname'
 
@@ -68,6 +83,17 @@ def test_a_tar_is_a_root_file_system_for_elsewhere(furnished: str, tmp_path: Pat
     start = make_start("local", image=str(tmp_path / "root.tar"))
     with open_sandbox(start, session="persistent", limits=None, environment=None) as sandbox:
         assert sandbox.exec("pwd; cat /srv/work/secret").output == "/\nx\n"
+
+
+@pytest.mark.parametrize("place", ["nosuch/root.tar", "file/root.tar", "small/root.tar"])
+def test_a_tar_that_cannot_be_written_is_the_callers_fault_and_leaves_nothing(
+    furnished: str, tmp_path: Path, place: str
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "small").mkdir()
+    with file_size(1 << 20), pytest.raises(UsageError, match=f"{place} cannot be written"):
+        export_tar(furnished, tmp_path / place)
+    assert list((tmp_path / "small").iterdir()) == []
 
 
 def test_faults_are_the_callers_and_leave_no_image(furnished: str, monkeypatch: pytest.MonkeyPatch) -> None:

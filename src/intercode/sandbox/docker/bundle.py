@@ -9,21 +9,20 @@ from pathlib import Path
 
 from intercode.errors import SandboxUnavailable
 from intercode.sandbox import anchor, cache
+from intercode.sandbox.guest import places
 from intercode.sandbox.wall import guest_python
 
-PLACE = "/dev/.intercode"
-"""Where it is in a container: below a folder that `diff` and most tasks leave out."""
 _MAKER = Path(__file__).with_name("bundling.py")
 
 
 def arguments(module: str) -> list[str]:
     """Of the loader, so that this module of the guest is run."""
-    python = ["--library-path", f"{PLACE}/lib", "--argv0", f"{PLACE}/guest", f"{PLACE}/guest"]
+    python = ["--library-path", f"{places.BUNDLE}/lib", "--argv0", f"{places.BUNDLE}/guest", f"{places.BUNDLE}/guest"]
     return [*python, "-I", "-S", "-B", "-X", "utf8", "-c", f"from guest.{module} import main; main()"]
 
 
 def bundle() -> Path:
-    """The folder to be mounted at `PLACE`."""
+    """The folder to be mounted at `places.BUNDLE`."""
     return _bundle(cache.root())
 
 

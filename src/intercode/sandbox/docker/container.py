@@ -27,7 +27,7 @@ from intercode.sandbox.base import MIB, Limits, Program, Session
 from intercode.sandbox.docker import bundle, leftovers
 from intercode.sandbox.docker.daemon import docker, fault, program
 from intercode.sandbox.docker.images import DockerImage
-from intercode.sandbox.guest import wire
+from intercode.sandbox.guest import places, wire
 from intercode.sandbox.wall import ENVIRONMENT, rlimits
 
 _RIGHTS = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
@@ -98,10 +98,7 @@ class Container:
 
     @property
     def alive(self) -> bool:
-        """While nothing was asked, the line is silent; only its end can be heard."""
-        ready = select.poll()
-        ready.register(self.sock, select.POLLIN)
-        return not ready.poll(0)
+        return silent(self.sock)
 
     def close(self) -> None:
         if os.getpid() != self._pid:
@@ -128,6 +125,13 @@ class Container:
         return fault(said, self.spec.image.name)
 
 
+def silent(line: socket.socket) -> bool:
+    """While nothing was asked, a line is silent; only its end can be heard."""
+    ready = select.poll()
+    ready.register(line, select.POLLIN)
+    return not ready.poll(0)
+
+
 def new_name() -> str:
     return f"intercode-{secrets.token_hex(6)}"
 
@@ -146,12 +150,13 @@ def command(
     argv = [program(), "run", "--rm", "--sig-proxy=false", "--pull", "never", "--log-driver", "none", *options]
     argv += ["--name", name, "--label", leftovers.label(), "--hostname", "intercode", "--network", image.network]
     argv += ["--cap-drop", "ALL", *(word for right in (*_RIGHTS, *more_rights) for word in ("--cap-add", right))]
-    argv += ["--security-opt", "no-new-privileges", "--user", "0", "--workdir", "/"]
+    argv += ["--security-opt", "no-new-privileges", "--user", "0", "--workdir", "/", "--no-healthcheck"]
+    argv += ["--tmpfs", "/sys/fs/cgroup:ro"]  # else it may be one that root can write to, and no reset looks at
     argv += ["--memory", memory, "--memory-swap", memory, "--pids-limit", processes]
     argv += ["--cpus", str(image.cpus)] if image.cpus else []
     argv += ["--runtime", image.runtime] if image.runtime else []
-    argv += ["--mount", f"type=bind,source={bundle.bundle()},target={bundle.PLACE},readonly"]
-    return [*argv, "--entrypoint", f"{bundle.PLACE}/loader", image.id, *bundle.arguments(guest)]
+    argv += ["--mount", f"type=bind,source={bundle.bundle()},target={places.BUNDLE},readonly"]
+    return [*argv, "--entrypoint", f"{places.BUNDLE}/loader", image.id, *bundle.arguments(guest)]
 
 
 def _config(spec: Spec) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -9,7 +10,9 @@ from typing import IO
 
 from intercode.errors import IntercodeError, SandboxError, SandboxUnavailable, UsageError
 
-_DOWN = re.compile(r"Cannot connect to the Docker daemon|error during connect|dial unix|daemon is not running", re.I)
+_DOWN = re.compile(
+    r"Cannot connect to the Docker daemon|error during connect|dial unix|daemon is not running|invalid bind address", re.I
+)
 _FORBIDDEN = re.compile(r"permission denied.*(docker|podman).*sock|connect: permission denied", re.I)
 _NO_IMAGE = re.compile(r"No such image|Unable to find image|pull access denied|invalid reference format|no such object", re.I)
 _FULL = re.compile(r"no space left on device", re.I)
@@ -65,12 +68,16 @@ def machine_fault(said: str) -> SandboxError | None:
             f"this user may not use the docker daemon; mend it with: usermod -aG docker USER\n{_end(said)}"
         )
     if _DOWN.search(said):
-        return SandboxUnavailable(
-            f"the docker daemon is down; start it with: systemctl start docker (or dockerd &)\n{_end(said)}"
-        )
+        return SandboxUnavailable(f"{_down()}\n{_end(said)}")
     if _FULL.search(said):
         return SandboxError(f"docker's disk is full; free some space with: docker system prune\n{_end(said)}")
     return None
+
+
+def _down() -> str:
+    if host := os.environ.get("DOCKER_HOST"):
+        return f"the docker daemon is down, or not at DOCKER_HOST={host}; correct or unset that, or start it there"
+    return "the docker daemon is down; start it with: systemctl start docker (or dockerd &)"
 
 
 def _end(said: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -36,10 +37,18 @@ def export_image(reference: str, name: str | None = None, *, force: bool = False
 
 
 def export_tar(reference: str, target: Path) -> None:
-    """The same files as a tar, for `--image TAR` elsewhere; it has no place for ENV and WORKDIR."""
-    with _exported(inspect(reference, reference)) as archive, open(target, "wb") as file:
-        while block := archive.read(1 << 20):
-            file.write(block)
+    """The same files as a tar, for `--image TAR` elsewhere; it has no place for ENV and WORKDIR. Complete, or not there."""
+    part = target.with_name(f"{target.name}.part")
+    found = inspect(reference, reference)
+    try:
+        with open(part, "wb") as file, _exported(found) as archive:
+            shutil.copyfileobj(archive, file, 1 << 20)
+        part.replace(target)
+    except OSError as error:
+        raise UsageError(f"{target} cannot be written: {error.strerror}") from None
+    finally:
+        with suppress(OSError):
+            part.unlink()
 
 
 def _fill(made: Path, found: DockerImage) -> None:

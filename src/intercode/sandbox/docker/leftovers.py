@@ -10,6 +10,7 @@ while a container was starting, the folder of its line.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 import shutil
@@ -21,8 +22,7 @@ from pathlib import Path
 from intercode.errors import SandboxError
 from intercode.sandbox.docker.daemon import docker
 
-LINES = "intercode-line-"
-"""What the folders of lines are called, in the folder for temporary files; each is needed until its container has started."""
+_LINES = "intercode-line-"
 _OLD = 600.0
 _KEY = "intercode.owner"
 _GOING = re.compile(r"already in progress|No such container", re.I)
@@ -53,11 +53,29 @@ def clear() -> list[str]:
     return found
 
 
+def line_prefix(owner: str | None = None) -> str:
+    """What the folder of a line is called, up to a random end: as containers are labelled, in short."""
+    here, pid, start = (owner or _owner(os.getpid())).rsplit("/", 2)
+    return f"{_LINES}{hashlib.sha256(here.encode()).hexdigest()[:8]}.{pid}.{start}."
+
+
 def _clear_lines() -> None:
-    for folder in Path(tempfile.gettempdir()).glob(f"{LINES}*"):
+    for folder in Path(tempfile.gettempdir()).glob(f"{_LINES}*"):
         with contextlib.suppress(FileNotFoundError):
-            if time.time() - folder.stat().st_mtime > _OLD:
+            if _abandoned(folder):
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _abandoned(folder: Path) -> bool:
+    """Of an owner that cannot be judged from here, by its age."""
+    here, _, rest = folder.name.partition(".")
+    process = rest.partition(".")[0]
+    if not line_prefix().startswith(f"{here}.") or not process.isdigit():
+        return time.time() - folder.stat().st_mtime > _OLD
+    try:
+        return not folder.name.startswith(line_prefix(_owner(int(process))))
+    except OSError:
+        return True
 
 
 @cache

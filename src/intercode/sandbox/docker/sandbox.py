@@ -5,6 +5,7 @@ reset = a new cell        fork = a second cell from a copy of the first        d
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from intercode.sandbox.base import Limits, Program, Sandbox, Session
@@ -15,8 +16,8 @@ from intercode.sandbox.docker.lone import LoneSandbox
 from intercode.sandbox.docker.wall import DockerWall, NoRooms
 from intercode.sandbox.local import CellSandbox, Shared, check_program
 
-_roomless: set[str | None] = set()
-"""The runtimes that were seen to make containers without rooms."""
+_roomless: set[tuple[str | None, str | None]] = set()
+"""The daemons, by DOCKER_HOST, and their runtimes that were seen to make containers without rooms."""
 
 
 class DockerSandbox(CellSandbox):
@@ -61,9 +62,10 @@ def open_sandbox(
     image: DockerImage, *, session: Session, limits: Limits | None, environment: Mapping[str, str] | None
 ) -> Sandbox:
     """A container with rooms; a lone one where there can be none, or where episodes are to have the container's network."""
-    if image.network == "none" and image.runtime not in _roomless:
+    seen = os.environ.get("DOCKER_HOST"), image.runtime
+    if image.network == "none" and seen not in _roomless:
         try:
             return DockerSandbox(image, session=session, limits=limits, environment=environment)
         except NoRooms:
-            _roomless.add(image.runtime)
+            _roomless.add(seen)
     return LoneSandbox(image, session=session, limits=limits, environment=environment)

@@ -21,14 +21,13 @@ from typing import Self
 
 from intercode.errors import IntercodeError, SandboxDied, SandboxError, SandboxUnavailable
 from intercode.sandbox.docker import leftovers
-from intercode.sandbox.docker.container import Spec, command, new_name, no_shell
+from intercode.sandbox.docker.container import Spec, command, new_name, no_shell, silent
 from intercode.sandbox.docker.daemon import docker, fault, machine_fault
 from intercode.sandbox.docker.pool import Pool
-from intercode.sandbox.guest import wire
+from intercode.sandbox.guest import places, wire
 from intercode.sandbox.wall import Wall
 
 Cell = tuple[int, socket.socket]
-_LINE = "/dev/.intercode-line"
 _START, _END = 60.0, 10.0
 """Seconds that a container may take to start, and to end."""
 _SANDBOXES = 4
@@ -79,10 +78,7 @@ class DockerWall(Wall):
 
     @property
     def alive(self) -> bool:
-        """The line is silent; only its end can be heard."""
-        ready = select.poll()
-        ready.register(self._control, select.POLLIN)
-        return not ready.poll(0)
+        return silent(self._control)
 
     def close(self) -> None:
         if self._first:
@@ -93,12 +89,12 @@ class DockerWall(Wall):
             pool.leave()
 
     def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
-        with tempfile.TemporaryDirectory(prefix=leftovers.LINES) as folder, socket.socket(socket.AF_UNIX) as door:
+        with tempfile.TemporaryDirectory(prefix=leftovers.line_prefix()) as folder, socket.socket(socket.AF_UNIX) as door:
             path = Path(folder) / "line"
             door.bind(str(path))
             path.chmod(0o666)  # the folder is closed to others
             door.listen(1)
-            line = ("--mount", f"type=bind,source={path},target={_LINE}")
+            line = ("--mount", f"type=bind,source={path},target={places.LINE}")
             argv = command(self.spec, self.name, "container", (*line, *_UNCONFINED), more_rights=_RIGHTS, sandboxes=_SANDBOXES)
             nothing = subprocess.DEVNULL
             process = subprocess.Popen(

@@ -17,17 +17,13 @@ import socket
 import stat
 from typing import Any
 
-from . import keeper, kernel, lone, rooms, wire
+from . import keeper, kernel, lone, places, rooms, wire
 from .cell import Cell
 from .shell import Job
 
-LINE = "/dev/.intercode-line"
-"""Where the host listens."""
 _ROOM = "/dev/.intercode-room"
-_BUNDLE = "/dev/.intercode"
 _NODES = ("null", "zero", "full", "random", "urandom", "tty")
 _LINKS = {"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
-_LENT_BASH = ("/guest/loader", "--library-path", "/guest/lib", "--argv0", "bash", "/guest/shell")
 _NETWORK_FILES = ("etc/hosts", "etc/hostname")
 _SPACES = kernel.NEWUSER | kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS
 
@@ -35,7 +31,7 @@ _SPACES = kernel.NEWUSER | kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     line = socket.socket(socket.AF_UNIX)
-    line.connect(LINE)
+    line.connect(places.LINE)
     config, filter_program, _ = wire.receive_with_fds(line, 1 << 20)
     if lone.lacks_shell(config["env"].get("PATH", os.defpath)):
         wire.send(line, {"shell": False})
@@ -53,7 +49,7 @@ def _settle(line: socket.socket, config: dict[str, Any], kind: type[Cell], filte
     _build()
     _emigrate()
     made = keeper.Keeper(line, config, kind, filter_program)
-    agents, Job.bash = Job.bash, _LENT_BASH  # outside of the cells there is no other, and no python3
+    agents, Job.bash = Job.bash, places.lent_bash("/guest")  # outside of the cells there is no other, and no python3
     made.learn(Cell)
     Job.bash = agents
     return made
@@ -67,7 +63,7 @@ def _build() -> None:
     kernel.mount("/", image, flags=kernel.BIND)
     kernel.mount("none", image, flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY)
     _take_network_files(_folder(f"layers/1/{rooms.TREE}"))
-    kernel.bind(_BUNDLE, _folder("guest"))
+    kernel.bind(places.BUNDLE, _folder("guest"))
     kernel.mount("proc", _folder("proc"), "proc", kernel.NOSUID | kernel.NODEV | kernel.NOEXEC)
     _furnish(_folder("dev"))
     kernel.enter_root(_ROOM)
@@ -93,17 +89,20 @@ def _take_network_files(layer: str) -> None:
 
 
 def _furnish(dev: str) -> None:
+    """Devices can be written to, but their modes, owners and times, which all episodes share, cannot be changed."""
     kernel.mount("tmpfs", dev, "tmpfs", kernel.NOSUID, "mode=755")
     for name in _NODES:
         open(f"{dev}/{name}", "wb").close()
         kernel.mount(f"/dev/{name}", f"{dev}/{name}", flags=kernel.BIND)
+        kernel.mount("none", f"{dev}/{name}", flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | kernel.NOSUID)
     for name, target in _LINKS.items():
         os.symlink(target, f"{dev}/{name}")
     for name in ("pts", "shm"):
         os.mkdir(f"{dev}/{name}")
     if Job.bash != ("bash",):
-        os.mkdir(f"{dev}/.intercode")
-        kernel.bind(_BUNDLE, f"{dev}/.intercode")
+        lent = f"{dev}/{os.path.basename(places.BUNDLE)}"
+        os.mkdir(lent)
+        kernel.bind(places.BUNDLE, lent)
 
 
 def _emigrate() -> None:

@@ -16,13 +16,11 @@ import signal
 import socket
 from typing import Any, cast
 
-from . import entry, kernel, processes, rooms, walk, wire
+from . import entry, kernel, places, processes, rooms, walk, wire
 from .cell import Cell, Config
 from .output import Output
 from .shell import Job
 
-_LENT = "/dev/.intercode"
-_LENT_BASH = (f"{_LENT}/loader", "--library-path", f"{_LENT}/lib", "--argv0", "bash", f"{_LENT}/shell")
 _FIRST_NUMBER, _MOST_NUMBERS = 40, 4000
 """The runtime's threads use up some process numbers, now more, now fewer; the agent's begin with the same each time."""
 _SHELLS = "bash", "sh"
@@ -177,7 +175,7 @@ def lacks_shell(path: str) -> bool:
     """Whether the image has none at all; one without bash is lent one."""
     found = [name for name in _SHELLS if any(os.access(f"{folder}/{name}", os.X_OK) for folder in path.split(":"))]
     if "bash" not in found:
-        Job.bash = _LENT_BASH
+        Job.bash = places.lent_bash(places.BUNDLE)
     return not found
 
 
