@@ -170,6 +170,15 @@ def test_what_a_probe_shows_must_be_the_golds_and_counts_for_no_change(own: Own,
     assert played(env, "rm -f /dev/shm/held", "submit").parts["probe"] == 0
 
 
+def test_a_probe_that_fails_after_the_gold_is_the_datas_fault(own: Own, made: Callable[..., Any]) -> None:
+    name = own("probe = 'echo what; no-such-tool'", task(gold="echo x"))
+    with pytest.raises(DataError, match=r"after the gold, the probe ended with status 127; it printed:\nwhat"):
+        made(name).reset(seed=0)
+    done = CliRunner().invoke(main, ["check", name, "--json"])
+    assert done.exit_code == 1
+    assert "the probe ended with status 127" in json.loads(done.stdout)["broken"][0]["why"]
+
+
 def test_what_a_probe_prints_reaches_the_reward(own: Own, made: Callable[..., Any]) -> None:
     reward = "def reward(self, agent, gold, task):\n    return float(agent.probe == gold.probe + '!\\n')"
     body = f"probe = 'cat /dev/shm/held'\n{reward}"
