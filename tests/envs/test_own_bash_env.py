@@ -89,6 +89,22 @@ def test_a_path_that_leads_nowhere_is_named_with_the_class(own: Own, name: str) 
         intercode.prepare(own(f"{name} = 'far.jsonl'", task()))
 
 
+@pytest.mark.parametrize(
+    "said",
+    "sandbox = 'dokcer'|sandbox = ['docker']|start = ['a']|start = 5|probe = b'x'|data = 5|tree = True|tree = ''"
+    "|image = ['x']|setup = 7|setup = 'a\\0b'|reward = 0.5|preprocess = {}".split("|"),
+)
+def test_an_attribute_of_the_wrong_kind_is_named_with_the_class(own: Own, said: str) -> None:
+    name = own(said, task())
+    with pytest.raises(UsageError, match=rf"Own says {said.split()[0]} = .*, but {said.split()[0]} is "):
+        intercode.prepare(name)
+
+
+def test_a_sandbox_that_there_is_not_is_refused_with_those_there_are(own: Own) -> None:
+    with pytest.raises(UsageError, match="sandbox 'dokcer': it is 'local', 'docker', 'chroot'"):
+        intercode.prepare(own("", task()), sandbox="dokcer")
+
+
 def test_a_dockerfile_without_docker_is_told_what_it_needs(own: Own) -> None:
     name = own("image = 'Dockerfile'", task(), Dockerfile="FROM scratch")
     with pytest.raises(UsageError, match="theirs/Dockerfile: a Dockerfile needs --sandbox docker"):
