@@ -91,8 +91,21 @@ def test_a_path_that_leads_nowhere_is_named_with_the_class(own: Own, name: str) 
 
 @pytest.mark.parametrize(
     "said",
-    "sandbox = 'dokcer'|sandbox = ['docker']|start = ['a']|start = 5|probe = b'x'|data = 5|tree = True|tree = ''"
-    "|image = ['x']|setup = 7|setup = 'a\\0b'|reward = 0.5|preprocess = {}".split("|"),
+    [
+        "sandbox = 'dokcer'",
+        "sandbox = ['docker']",
+        "start = ['a']",
+        "start = 5",
+        "probe = b'x'",
+        "data = 5",
+        "image = ['x']",
+        "setup = 7",
+        "setup = 'a\\0b'",
+        "tree = True",
+        "tree = ''",
+        "reward = 0.5",
+        "preprocess = {}",
+    ],
 )
 def test_an_attribute_of_the_wrong_kind_is_named_with_the_class(own: Own, said: str) -> None:
     name = own(said, task())
@@ -270,6 +283,15 @@ def test_a_record_may_bring_an_image_of_its_own(own: Own, tmp_path: Path) -> Non
         assert env.step("ls /")[4]["exit_code"] == 127
         env.reset(options={"task": 0})
         assert "No such file" in env.step("cat /who")[0]
+
+
+@pytest.mark.parametrize("image", ["/", "..", "link", "images/../.."])
+def test_a_records_image_stays_within_the_folder_of_the_task_file(own: Own, tmp_path: Path, image: str) -> None:
+    setting = intercode.prepare(own("", task(id="far", image=image)))
+    (tmp_path / "theirs" / "images").mkdir()
+    (tmp_path / "theirs" / "link").symlink_to("/")
+    with pytest.raises(DataError, match=r"task far: field 'image': '.*' leads out of the task file's folder"):
+        setting.facts()
 
 
 def _root(folder: Path, *, who: str) -> None:

@@ -149,8 +149,14 @@ def grounds(
 
 
 def _beside(file: Path | None, image: str) -> str:
-    """An image that a record names: a path from the task file's folder, if there is one of that name, else a name."""
-    path = file.parent / image if file else Path(image)
+    """An image that a record names: a path from the task file's folder, if there is one of that name, else a name.
+
+    Raises `UsageError` for a path that leads out of that folder: records may be a stranger's.
+    """
+    folder = file.parent if file else Path()
+    path = folder / image
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise UsageError(f"{image!r} leads out of the task file's folder; name an image, or put it there")
     return str(path) if path.exists() else image
 
 
