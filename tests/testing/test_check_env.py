@@ -5,13 +5,16 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
-from typing import Any, Self
+from contextlib import closing, suppress
+from typing import Any, ClassVar, Self
 
 import pytest
+from kept import needs_bwrap
 
 from intercode.env import InterCodeEnv, StepResult
 from intercode.errors import SandboxError, UsageError
+from intercode.sandbox import template
+from intercode.sandbox.local import LocalSandbox
 from intercode.testing import ScriptedModel, check_env
 from intercode.types import ExecResult, Score, Task
 
@@ -208,6 +211,40 @@ def test_an_honest_environment_passes(protocol: Any) -> None:
 def test_a_broken_clause_is_named(broken: type[Counter]) -> None:
     with pytest.raises(AssertionError, match=f"(?s)the environment breaks its contract:.*- {BROKEN[broken]}"):
         check_env(broken)
+
+
+class Careless(Counter):
+    """It asks a sandbox, does not mind if that fails, and leaves it open."""
+
+    boxes: ClassVar[list[LocalSandbox]] = []
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.box = self.boxes[0].beside()
+        self.boxes.append(self.box)
+
+    def _act(self, action: str) -> ExecResult:
+        with suppress(Exception):
+            self.box.exec("true")
+        return super()._act(action)
+
+    def _score(self) -> Score:
+        with suppress(Exception):
+            self.box.diff()
+        return super()._score()
+
+
+def test_faults_that_are_swallowed_above_a_sandbox_and_sandboxes_left_open_are_named() -> None:
+    needs_bwrap()
+    Careless.boxes.append(LocalSandbox(template.base(None)))
+    with pytest.raises(AssertionError) as caught:
+        check_env(Careless)
+    for box in Careless.boxes:
+        box.close()
+    told = str(caught.value)
+    assert "did not come out: ['exec under _act', 'diff under _score'] instead of []" in told
+    assert "close: no sandbox of the environment is left. [ends_its_sandboxes]" in told
+    assert told.count("\n  - ") == 2
 
 
 def test_only_what_is_broken_is_named() -> None:
