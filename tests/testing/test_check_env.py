@@ -253,6 +253,17 @@ def test_only_what_is_broken_is_named() -> None:
     assert str(caught.value).count("\n  - ") == 1
 
 
+@pytest.mark.parametrize("given", [None, 5, "m:E", dict, lambda: None])
+def test_what_makes_no_environment_is_one_error_of_the_caller(given: Any) -> None:
+    with pytest.raises(UsageError, match=r"check_env takes a function .* this (is|makes) "):
+        check_env(given)
+
+
+def test_the_first_difference_is_shown_and_no_more() -> None:
+    with pytest.raises(AssertionError, match=r"the gold, played again, at \[0\]\[1\]\[0\]: '[^']*' instead of '[^']*'\n"):
+        check_env(Noisy)
+
+
 def test_all_golds_are_played_where_that_is_asked() -> None:
     late = [*TASKS, Task("late", "Make 9.", "add 8", {"result": 9})]
     check_env(lambda: Counter(late))

@@ -34,11 +34,24 @@ def check_env(make: Make, *, tasks: int | None = 3) -> None:
 
     `make` gives a new environment at each call, with 3 turns or more; a `Setting` (what `intercode.prepare` returns) does.
     Golds are played on the first `tasks` tasks, on all if that is None.
+    Raises `UsageError` if `make` makes none.
     """
+    _require_environments(make)
     broken = [line for clause in _CLAUSES for line in _try(clause, make)]
     broken += [line for clause in _SCORING for line in _try(clause, make, tasks)]
     if broken:
         raise AssertionError("the environment breaks its contract:\n" + "\n".join(f"  - {line}" for line in broken))
+
+
+def _require_environments(make: Make) -> None:
+    env = make() if callable(make) else None
+    if not isinstance(env, InterCodeEnv):
+        made = f"makes {env!r:.60}" if callable(make) else f"is {make!r:.60}"
+        raise UsageError(
+            f"check_env takes a function that makes an InterCodeEnv at each call, or what intercode.prepare gives; this {made}"
+        )
+    with suppress(Exception):  # clauses look at how it closes
+        env.close()
 
 
 def _try(clause: Callable[..., None], make: Make, *more: object) -> Iterator[str]:
