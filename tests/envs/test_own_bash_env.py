@@ -89,6 +89,35 @@ def test_a_path_that_leads_nowhere_is_named_with_the_class(own: Own, name: str) 
         intercode.prepare(own(f"{name} = 'far.jsonl'", task()))
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "sandbox = 'dokcer'",
+        "sandbox = ['docker']",
+        "start = ['a']",
+        "start = 5",
+        "probe = b'x'",
+        "data = 5",
+        "image = ['x']",
+        "setup = 7",
+        "setup = 'a\\0b'",
+        "tree = True",
+        "tree = ''",
+        "reward = 0.5",
+        "preprocess = {}",
+    ],
+)
+def test_an_attribute_of_the_wrong_kind_is_named_with_the_class(own: Own, said: str) -> None:
+    name = own(said, task())
+    with pytest.raises(UsageError, match=rf"Own says {said.split()[0]} = .*, but {said.split()[0]} is "):
+        intercode.prepare(name)
+
+
+def test_a_sandbox_that_there_is_not_is_refused_with_those_there_are(own: Own) -> None:
+    with pytest.raises(UsageError, match="sandbox 'dokcer': it is 'local', 'docker', 'chroot'"):
+        intercode.prepare(own("", task()), sandbox="dokcer")
+
+
 def test_a_dockerfile_without_docker_is_told_what_it_needs(own: Own) -> None:
     name = own("image = 'Dockerfile'", task(), Dockerfile="FROM scratch")
     with pytest.raises(UsageError, match="theirs/Dockerfile: a Dockerfile needs --sandbox docker"):
@@ -170,6 +199,15 @@ def test_what_a_probe_shows_must_be_the_golds_and_counts_for_no_change(own: Own,
     assert played(env, "rm -f /dev/shm/held", "submit").parts["probe"] == 0
 
 
+def test_a_probe_that_fails_after_the_gold_is_the_datas_fault(own: Own, made: Callable[..., Any]) -> None:
+    name = own("probe = 'echo what; no-such-tool'", task(gold="echo x"))
+    with pytest.raises(DataError, match=r"after the gold, the probe ended with status 127; it printed:\nwhat"):
+        made(name).reset(seed=0)
+    done = CliRunner().invoke(main, ["check", name, "--json"])
+    assert done.exit_code == 1
+    assert "the probe ended with status 127" in json.loads(done.stdout)["broken"][0]["why"]
+
+
 def test_what_a_probe_prints_reaches_the_reward(own: Own, made: Callable[..., Any]) -> None:
     reward = "def reward(self, agent, gold, task):\n    return float(agent.probe == gold.probe + '!\\n')"
     body = f"probe = 'cat /dev/shm/held'\n{reward}"
@@ -245,6 +283,15 @@ def test_a_record_may_bring_an_image_of_its_own(own: Own, tmp_path: Path) -> Non
         assert env.step("ls /")[4]["exit_code"] == 127
         env.reset(options={"task": 0})
         assert "No such file" in env.step("cat /who")[0]
+
+
+@pytest.mark.parametrize("image", ["/", "..", "link", "images/../.."])
+def test_a_records_image_stays_within_the_folder_of_the_task_file(own: Own, tmp_path: Path, image: str) -> None:
+    setting = intercode.prepare(own("", task(id="far", image=image)))
+    (tmp_path / "theirs" / "images").mkdir()
+    (tmp_path / "theirs" / "link").symlink_to("/")
+    with pytest.raises(DataError, match=r"task far: field 'image': '.*' leads out of the task file's folder"):
+        setting.facts()
 
 
 def _root(folder: Path, *, who: str) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
-from typing import Any, Self
+from contextlib import closing, suppress
+from typing import Any, ClassVar, Self
 
 import pytest
+from kept import needs_bwrap
 
 from intercode.env import InterCodeEnv, StepResult
 from intercode.errors import SandboxError, UsageError
+from intercode.sandbox import template
+from intercode.sandbox.local import LocalSandbox
 from intercode.testing import ScriptedModel, check_env
 from intercode.types import ExecResult, Score, Task
 
@@ -210,10 +213,55 @@ def test_a_broken_clause_is_named(broken: type[Counter]) -> None:
         check_env(broken)
 
 
+class Careless(Counter):
+    """It asks a sandbox, does not mind if that fails, and leaves it open."""
+
+    boxes: ClassVar[list[LocalSandbox]] = []
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.box = self.boxes[0].beside()
+        self.boxes.append(self.box)
+
+    def _act(self, action: str) -> ExecResult:
+        with suppress(Exception):
+            self.box.exec("true")
+        return super()._act(action)
+
+    def _score(self) -> Score:
+        with suppress(Exception):
+            self.box.diff()
+        return super()._score()
+
+
+def test_faults_that_are_swallowed_above_a_sandbox_and_sandboxes_left_open_are_named() -> None:
+    needs_bwrap()
+    Careless.boxes.append(LocalSandbox(template.base(None)))
+    with pytest.raises(AssertionError) as caught:
+        check_env(Careless)
+    for box in Careless.boxes:
+        box.close()
+    told = str(caught.value)
+    assert "did not come out: ['exec under _act', 'diff under _score'] instead of []" in told
+    assert "close: no sandbox of the environment is left. [ends_its_sandboxes]" in told
+    assert told.count("\n  - ") == 2
+
+
 def test_only_what_is_broken_is_named() -> None:
     with pytest.raises(AssertionError) as caught:
         check_env(Blameless)
     assert str(caught.value).count("\n  - ") == 1
+
+
+@pytest.mark.parametrize("given", [None, 5, "m:E", dict, lambda: None])
+def test_what_makes_no_environment_is_one_error_of_the_caller(given: Any) -> None:
+    with pytest.raises(UsageError, match=r"check_env takes a function .* this (is|makes) "):
+        check_env(given)
+
+
+def test_the_first_difference_is_shown_and_no_more() -> None:
+    with pytest.raises(AssertionError, match=r"the gold, played again, at \[0\]\[1\]\[0\]: '[^']*' instead of '[^']*'\n"):
+        check_env(Noisy)
 
 
 def test_all_golds_are_played_where_that_is_asked() -> None:

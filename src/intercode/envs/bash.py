@@ -17,7 +17,7 @@ from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View
 from intercode.envs.golds import Golds
 from intercode.envs.ground import Ground, Place, execute_gold, execute_gold_again, grounds, missing_paths
 from intercode.envs.judging import judged, require_reward, reward_name
-from intercode.envs.own import bash_record, own_path
+from intercode.envs.own import bash_record, own_path, require_attributes
 from intercode.errors import DataError
 from intercode.rewards import bash_exact, bash_paper
 from intercode.sandbox.base import Limits, Session
@@ -94,6 +94,7 @@ class BashEnv(InterCodeEnv):
 
         These two together give the first system's container, whatever the protocol: ReAct was recorded with `submit`.
         """
+        require_attributes(cls)
         session = session or ("stateless" if protocol == "paper" else "persistent")
         reward, judge = cls._judged_by(reward, protocol)
         records = bash_record(preprocess or cls.preprocess)

@@ -149,8 +149,14 @@ def grounds(
 
 
 def _beside(file: Path | None, image: str) -> str:
-    """An image that a record names: a path from the task file's folder, if there is one of that name, else a name."""
-    path = file.parent / image if file else Path(image)
+    """An image that a record names: a path from the task file's folder, if there is one of that name, else a name.
+
+    Raises `UsageError` for a path that leads out of that folder: records may be a stranger's.
+    """
+    folder = file.parent if file else Path()
+    path = folder / image
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise UsageError(f"{image!r} leads out of the task file's folder; name an image, or put it there")
     return str(path) if path.exists() else image
 
 
@@ -188,8 +194,7 @@ class Place:
         self._clean = False
         done = self._aside(script)
         if done.exit_code != 0:
-            how = "ran out of time" if done.timed_out else f"ended with status {done.exit_code}"
-            raise DataError(f"the start script {how}; it printed:\n{done.output[-2000:]}")
+            raise _failed("the start script", done)
 
     def _aside(self, script: str) -> ExecResult:
         """Bash beside the agent's shell, which does not see it."""
@@ -201,15 +206,20 @@ class Place:
         self.last = self._as_the_paper_did(action) if stateless else self.sandbox.exec(action)
         return self.last
 
-    def outcome(self) -> Outcome:
-        """The answer (what the last action printed), the effect of all actions, and what the probe shows."""
-        return Outcome(self.last.output, self.sandbox.diff(), self.last.overflow, self._probed())
+    def outcome(self, *, of_gold: bool = False) -> Outcome:
+        """The answer (what the last action printed), the effect of all actions, and what the probe shows.
 
-    def _probed(self) -> str:
+        Raises `DataError` if the probe fails after a gold: broken, it would show the same after anything.
+        """
+        return Outcome(self.last.output, self.sandbox.diff(), self.last.overflow, self._probed(of_gold))
+
+    def _probed(self, of_gold: bool) -> str:
         if self.ground.probe is None:
             return ""
         self._clean = False
         shown = self._aside(self.ground.probe)
+        if of_gold and shown.exit_code != 0:
+            raise _failed("after the gold, the probe", shown)
         return shown.output if shown.exit_code == 0 else f"{shown.output}[status {shown.exit_code}]"
 
     def _rebuild(self) -> None:
@@ -244,6 +254,11 @@ class Place:
         return replace(result, cwd=target if target and result.exit_code == 0 else cwd)
 
 
+def _failed(script: str, done: ExecResult) -> DataError:
+    how = "ran out of time" if done.timed_out else f"ended with status {done.exit_code}"
+    return DataError(f"{script} {how}; it printed:\n{done.output[-2000:]}")
+
+
 def _cd_target(cwd: str, action: str) -> str | None:
     """Where the first system believed that an action starting with `cd` leads: by its text, not by looking."""
     if not action.startswith("cd "):
@@ -265,7 +280,7 @@ def execute_gold(place: Place, gold: str) -> Outcome:
 def _execute(place: Place, gold: str) -> Outcome:
     place.begin()
     place.act(gold)
-    return place.outcome()
+    return place.outcome(of_gold=True)
 
 
 def execute_gold_again(place: Place, gold: str) -> Outcome:
@@ -289,7 +304,7 @@ def execute_gold_again(place: Place, gold: str) -> Outcome:
         place.sandbox.write(_ARCHIVE, archive)
         _tar(place, "-Pxf", _ARCHIVE)
     place.act(gold)
-    return place.outcome()
+    return place.outcome(of_gold=True)
 
 
 def _packed(place: Place, paths: Sequence[str]) -> bytes:

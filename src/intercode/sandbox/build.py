@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from intercode.errors import DataError, UsageError
 from intercode.sandbox import cache, template
@@ -35,6 +35,8 @@ _SCRIPT = "/dev/shm/setup.sh"
 
 def make_start(backend: Backend, *, image: str | None = None, tree: Path | None = None, setup: Path | None = None) -> Start:
     """`image`: for docker a name or a Dockerfile, else as `make_template` takes it."""
+    if backend not in get_args(Backend):
+        raise UsageError(f"sandbox {backend!r}: it is {', '.join(map(repr, get_args(Backend)))}")
     if backend == "local":
         return make_template(image=image, tree=tree, setup=setup)
     made: Start

@@ -7,12 +7,13 @@ What is scored well is left to the data: that golds solve and doing nothing does
 
 from __future__ import annotations
 
+import gc
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from gymnasium.utils import env_checker
 
@@ -20,6 +21,7 @@ from intercode.agents import Act, Step, Strategy, gold, noop
 from intercode.env import InterCodeEnv, StepResult
 from intercode.errors import DataError, ForkError, SandboxDied, SandboxError, UsageError
 from intercode.sandbox.contract.words import raises, same
+from intercode.sandbox.line import GuestSandbox
 from intercode.types import Score
 
 Make = Callable[[], InterCodeEnv]
@@ -32,11 +34,24 @@ def check_env(make: Make, *, tasks: int | None = 3) -> None:
 
     `make` gives a new environment at each call, with 3 turns or more; a `Setting` (what `intercode.prepare` returns) does.
     Golds are played on the first `tasks` tasks, on all if that is None.
+    Raises `UsageError` if `make` makes none.
     """
+    _require_environments(make)
     broken = [line for clause in _CLAUSES for line in _try(clause, make)]
     broken += [line for clause in _SCORING for line in _try(clause, make, tasks)]
     if broken:
         raise AssertionError("the environment breaks its contract:\n" + "\n".join(f"  - {line}" for line in broken))
+
+
+def _require_environments(make: Make) -> None:
+    env = make() if callable(make) else None
+    if not isinstance(env, InterCodeEnv):
+        made = f"makes {env!r:.60}" if callable(make) else f"is {make!r:.60}"
+        raise UsageError(
+            f"check_env takes a function that makes an InterCodeEnv at each call, or what intercode.prepare gives; this {made}"
+        )
+    with suppress(Exception):  # clauses look at how it closes
+        env.close()
 
 
 def _try(clause: Callable[..., None], make: Make, *more: object) -> Iterator[str]:
@@ -200,16 +215,50 @@ def _forked(env: InterCodeEnv) -> InterCodeEnv:
 
 def _lets_faults_through(make: Make) -> None:
     """faults: an error of the sandbox or the data comes out of step; it is no observation and no reward."""
-    *before, last = _gold_actions(make)
+    actions = _gold_actions(make)
     for place, fault in (("_act", SandboxError), ("_act", DataError), ("_score", SandboxError), ("_score", DataError)):
-        with closing(make()) as env:
-            env.reset(options={"task": 0})
-            actions = [*before, last] if place == "_score" else [*before, last][:1]
-            for action in actions[:-1]:
-                env.step(action)
+        with _before_the_last(make, actions if place == "_score" else actions[:1]) as (env, last):
             setattr(env, place, partial(_raise, fault("a fault that the check put here")))
             with raises(f"a {fault.__name__} in {place}", fault):
-                env.step(actions[-1])
+                env.step(last)
+
+
+def _lets_faults_below_through(make: Make) -> None:
+    """faults: an error of a sandbox below _act or _score comes out of step as well."""
+    actions, unnoticed = _gold_actions(make), list[str]()
+    for place in ("_act", "_score"):
+        failed: list[str] = []
+        with _before_the_last(make, actions if place == "_score" else actions[:1]) as (env, last):
+            setattr(env, place, partial(_on_broken_sandboxes, failed, getattr(env, place)))
+            with suppress(SandboxError):
+                env.step(last)
+                unnoticed += [f"{request} under {place}" for request in failed]
+    same("what failed in the sandbox and did not come out", unnoticed, [])
+
+
+@contextmanager
+def _before_the_last(make: Make, actions: Sequence[str]) -> Iterator[tuple[InterCodeEnv, str]]:
+    """An environment in which all of `actions` were executed but the last, and that one."""
+    with closing(make()) as env:
+        env.reset(options={"task": 0})
+        for action in actions[:-1]:
+            env.step(action)
+        yield env, actions[-1]
+
+
+def _on_broken_sandboxes(failed: list[str], use: Callable[..., Any], *given: object) -> Any:
+    """Call `use` while no sandbox of this process answers; `failed` gets what was asked of them."""
+
+    def fail(sandbox: GuestSandbox, head: dict[str, Any], *more: object, **options: object) -> NoReturn:
+        failed.append(head["op"])
+        raise SandboxError("a fault that the check put here")
+
+    whole = GuestSandbox._ask
+    setattr(GuestSandbox, "_ask", fail)  # noqa: B010
+    try:
+        return use(*given)
+    finally:
+        setattr(GuestSandbox, "_ask", whole)  # noqa: B010
 
 
 def _blames_the_agent(make: Make) -> None:
@@ -235,6 +284,18 @@ def _closes_twice(make: Make) -> None:
     for what, use in (("reset", env.reset), ("step", partial(env.step, ""))):
         with raises(f"{what} after close", UsageError):
             use()
+
+
+def _ends_its_sandboxes(make: Make) -> None:
+    """close: no sandbox of the environment is left."""
+    before = _open_sandboxes()
+    with closing(make()) as env:
+        _played(env, gold)
+    same("sandboxes that are open after it", len(_open_sandboxes() - before), 0)
+
+
+def _open_sandboxes() -> set[GuestSandbox]:
+    return {each for each in gc.get_objects() if issubclass(type(each), GuestSandbox) and not each._closed}
 
 
 def _gold_solves(make: Make, tasks: int | None) -> None:
@@ -269,7 +330,9 @@ _CLAUSES: Sequence[Callable[[Make], None]] = (
     _counts_its_turns,
     _forks_apart,
     _lets_faults_through,
+    _lets_faults_below_through,
     _blames_the_agent,
     _closes_twice,
+    _ends_its_sandboxes,
 )
 _SCORING = (_gold_solves, _nothing_pays)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from intercode.sandbox.base import Sandbox
 
@@ -13,7 +14,21 @@ Clause = Callable[[Sandbox], None]
 
 def same(what: str, got: object, wanted: object) -> None:
     if got != wanted:
-        raise AssertionError(f"{what}: {got!r} instead of {wanted!r}")
+        where, one, other = _first_difference(got, wanted)
+        raise AssertionError(f"{what}{where and f', at {where}'}: {one!r} instead of {other!r}")
+
+
+def _first_difference(one: Any, other: Any, where: str = "") -> tuple[str, object, object]:
+    """Where in long or nested values, and what differs there; of others, the values themselves."""
+    keys: Iterable[Any] = ()
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        keys = range(min(len(one), len(other)))
+    elif isinstance(one, dict) and isinstance(other, dict):
+        keys = one.keys() & other.keys()
+    for key in keys:
+        if one[key] != other[key]:
+            return _first_difference(one[key], other[key], f"{where}[{key!r}]")
+    return where, one, other
 
 
 def says(sandbox: Sandbox, action: str, wanted: str) -> None:
