@@ -19,8 +19,8 @@ from intercode.types import Episode, Message, Reply, Task, ToolCall
 pytestmark = pytest.mark.slow
 NAMES = [name.partition(":")[0] for name in MODELLED]
 TURNS = 3
-EACH = 8
-"""Every so many tasks are played here; with 1 every agent plays all of them, which takes minutes."""
+EACH = [8, pytest.param(1, marks=pytest.mark.soak)]
+"""Every so many tasks are played; all of them by `make soak`, since that takes minutes."""
 
 
 @pytest.fixture(scope="module", params=["bash", "sql", "python", "ctf"])
@@ -77,11 +77,12 @@ def in_calls(action: str) -> Reply:
     return Reply("So.", calls=(ToolCall("1", "execute", json.dumps({"code": action})),))
 
 
+@pytest.mark.parametrize("each", EACH)
 @pytest.mark.parametrize("name", NAMES)
-def test_a_model_that_behaves_solves_the_tasks_with_every_agent(world: tuple[str, Setting], name: str) -> None:
-    tasks = world[1].tasks[::EACH]
+def test_a_model_that_behaves_solves_the_tasks_with_every_agent(world: tuple[str, Setting], name: str, each: int) -> None:
+    tasks = world[1].tasks[::each]
     episodes = played(world, name, behaving(name, world[1].tasks), tasks)
-    assert [(each.task, each.error, each.turns[-1].observation) for each in episodes if not each.success] == []
+    assert [(one.task, one.error, one.turns[-1].observation) for one in episodes if not one.success] == []
     assert len(episodes) == len(tasks)
 
 
