@@ -85,7 +85,7 @@ class World:
         raise AssertionError(move)
 
     def act(self, action: str | None, note: str | None, on: int) -> Step:
-        if (action or "").startswith("submit"):
+        if action == "submit":
             self.submitted = self.states[on]
             return Step("", terminated=True)
         self.states[on].append(str(action))
@@ -153,6 +153,10 @@ def test_with_its_questions_used_up_the_best_line_is_submitted() -> None:
 def best_of(*replies: str, turns: int, n: int = 3) -> World:
     agent = make_agent(f"best_of:{n}", tasks=[TASK], turns=turns)
     return World(*replies).drive(agent.strategy(TASK, "submit"))
+
+
+def test_a_line_that_submits_with_words_is_submitted_without_them() -> None:
+    assert best_of("a", "submit now", "b", turns=3, n=1).submitted == ["a"]
 
 
 def test_the_answer_that_most_lines_have_is_submitted() -> None:
