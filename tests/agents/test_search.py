@@ -189,9 +189,11 @@ def test_options_that_make_no_sense_are_refused(name: str) -> None:
 
 def from_the_docs() -> dict[str, Any]:
     text = (Path(__file__).parents[2] / "docs" / "agents.md").read_text("utf-8")
-    found: dict[str, Any] = {"Act": Act, "Fork": Fork}
+    found: dict[str, Any] = {}
     for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
-        exec(block, found)
+        alone: dict[str, Any] = {}
+        exec(block, alone)
+        found |= alone
     return found
 
 
@@ -199,6 +201,7 @@ def test_the_strategies_of_the_docs_work() -> None:
     docs = from_the_docs()
     world = World("```bash\nls\n```", "```bash\npwd\n```").drive(docs["twice"](TASK, "submit"))
     assert world.submitted == ["ls", "pwd"]
+    assert not docs["careful"].needs_model
     assert World().drive(docs["careful"](TASK, "submit")).submitted == ["gold"]
     assert World().drive(docs["careful"](Task("t", "q", "bad"), "submit")).submitted == []
 
