@@ -26,6 +26,7 @@ import gymnasium
 from gymnasium.spaces import Text
 
 from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
+from intercode.submission import ALONE, is_submission
 from intercode.types import ExecResult, Score, Task
 
 Protocol = Literal["submit", "paper"]
@@ -99,12 +100,12 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     """`max_turns` steps, then `truncated`; None: no bound. `info` holds no clock, so equal episodes have equal infos."""
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
-    submission = re.compile(r"submit")
+    submission = ALONE
     """A whole action, but for blanks around it, that submits; its group, if it has one, is the word that is submitted."""
     session_noun = "shell"
     """What an observation calls that which keeps the state between actions."""
     language = "bash"
-    """What actions are written in; it chooses a strategy's prompts."""
+    """What actions are written in; it chooses a strategy's prompts, and with `bash` and `sql` a strategy submits no word."""
 
     def __init__(
         self,
@@ -260,7 +261,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             raise UsageError("an action is text that UTF-8 can encode, without NUL characters and of 16 MiB at most")
 
     def _submits(self, action: str) -> bool:
-        return self.protocol == "submit" and self.submission.fullmatch(action.strip()) is not None
+        return self.protocol == "submit" and is_submission(action, self.submission)
 
     def _submit(self, action: str) -> StepResult:
         self._word = submitted_word(self.submission, action)

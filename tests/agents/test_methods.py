@@ -171,7 +171,16 @@ def test_calls_beyond_the_last_turn_are_not_executed() -> None:
     [("", "submit"), ("{}", "submit"), ('{"answer": "flag{a}"}', "submit flag{a}"), ('{"answer": null}', "submit")],
 )
 def test_the_word_of_a_submission_is_an_argument(arguments: str, action: str) -> None:
-    assert drive(named("tools"), [calls(("submit", arguments))])[0] == [action]
+    assert drive(named("tools", language="ctf"), [calls(("submit", arguments))])[0] == [action]
+
+
+@pytest.mark.parametrize(("language", "worded"), [("bash", False), ("sql", False), ("python", True), ("ctf", True)])
+def test_a_word_is_asked_for_only_where_one_is_submitted(language: str, worded: bool) -> None:
+    ask = next(named("tools", language=language))
+    assert isinstance(ask, Ask)
+    assert ("answer" in ask.tools[1]["function"]["parameters"]["properties"]) is worded
+    submitted = drive(named("tools", language=language), [calls(("submit", '{"answer": "18 files"}'))])[0]
+    assert submitted == ["submit 18 files" if worded else "submit"]
 
 
 def test_prompts_are_plain_texts_of_our_own_form() -> None:

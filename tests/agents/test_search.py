@@ -85,7 +85,7 @@ class World:
         raise AssertionError(move)
 
     def act(self, action: str | None, note: str | None, on: int) -> Step:
-        if (action or "").startswith("submit"):
+        if action == "submit":
             self.submitted = self.states[on]
             return Step("", terminated=True)
         self.states[on].append(str(action))
@@ -155,6 +155,10 @@ def best_of(*replies: str, turns: int, n: int = 3) -> World:
     return World(*replies).drive(agent.strategy(TASK, "submit"))
 
 
+def test_a_line_that_submits_with_words_is_submitted_without_them() -> None:
+    assert best_of("a", "submit now", "b", turns=3, n=1).submitted == ["a"]
+
+
 def test_the_answer_that_most_lines_have_is_submitted() -> None:
     assert best_of("odd", "even", "even", turns=3).submitted == ["even"]
     assert best_of("a", "even", "odd", "submit", "b", "even", turns=6).submitted == ["a", "even"]
@@ -185,9 +189,11 @@ def test_options_that_make_no_sense_are_refused(name: str) -> None:
 
 def from_the_docs() -> dict[str, Any]:
     text = (Path(__file__).parents[2] / "docs" / "agents.md").read_text("utf-8")
-    found: dict[str, Any] = {"Act": Act, "Fork": Fork}
+    found: dict[str, Any] = {}
     for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
-        exec(block, found)
+        alone: dict[str, Any] = {}
+        exec(block, alone)
+        found |= alone
     return found
 
 
@@ -195,6 +201,7 @@ def test_the_strategies_of_the_docs_work() -> None:
     docs = from_the_docs()
     world = World("```bash\nls\n```", "```bash\npwd\n```").drive(docs["twice"](TASK, "submit"))
     assert world.submitted == ["ls", "pwd"]
+    assert not docs["careful"].needs_model
     assert World().drive(docs["careful"](TASK, "submit")).submitted == ["gold"]
     assert World().drive(docs["careful"](Task("t", "q", "bad"), "submit")).submitted == []
 

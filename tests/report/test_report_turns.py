@@ -6,7 +6,7 @@ import pytest
 from played import CONFIG, error, fine, no_code, played, submit
 
 from intercode.report.analysis import actions, analysis, by_turn, per_solved, recovery
-from intercode.report.turns import acted, failed, kind, repeats, solved_at
+from intercode.report.turns import acted, failed, is_submission, kind, repeats, solved_at
 from intercode.types import Episode, Turn, Usage
 
 BASH = {
@@ -123,3 +123,8 @@ def test_a_run_with_nothing_in_it_can_be_analysed() -> None:
     nothing: list[Episode] = []
     assert analysis(CONFIG, nothing)["by_turn"] == []
     assert analysis({}, [Episode("a", "q", (), None, False, None, error="model: down")])["failures"] == []
+
+
+def test_what_was_executed_and_failed_is_no_submission() -> None:
+    assert is_submission(Turn(action="submit intercode{a}"))
+    assert not is_submission(error("submit now", "submit: command not found"))

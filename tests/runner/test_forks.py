@@ -12,6 +12,7 @@ from intercode.agents import Act, Drop, Fork, Moves, Strategy
 from intercode.errors import ForkError, IntercodeError, SandboxDied, UsageError
 from intercode.runner.episode import play
 from intercode.runner.meter import Limits, Meter
+from intercode.submission import ALONE
 from intercode.types import Episode, Task
 
 TASKS = make_tasks(3)
@@ -206,3 +207,16 @@ def test_a_strategy_that_never_acts_is_stopped_and_named() -> None:
 
     with pytest.raises(UsageError, match=r"dithers made \d+ moves in a row without an action"):
         run(dithers)
+
+
+def test_what_the_environment_does_not_take_for_a_submission_chooses_no_branch() -> None:
+    class Alone(Copied):
+        submission = ALONE
+
+    def strategy(task: Task, protocol: str) -> Moves:
+        branch = yield Fork()
+        yield Act("submit now", on=branch)
+        yield Act("1 2 +")
+        yield Act("submit")
+
+    assert run(strategy, env=Alone(TASKS)).success

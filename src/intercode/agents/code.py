@@ -6,7 +6,8 @@
                                                         └─ none ──► `code`, `submit`, or text that is no English sentence
 
 One reply is one action: of several blocks the first is taken, since a model that goes on writing has not seen what the
-first one prints. A last line `submit` after other code is dropped for the same reason. A block in another language
+first one prints. A last line `submit` after other code is dropped for the same reason. Where no word is submitted (Bash, SQL),
+`submit` with words after it is `submit`. A block in another language
 (output, a transcript) is no action. What is left out: guessing which of two commands a sentence without fences means.
 """
 
@@ -18,6 +19,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from intercode.agents.wrapping import unbracketed, unwrap
+from intercode.submission import pattern_for
 
 TAGS = {
     "bash": {"bash", "sh", "shell", "zsh", "console", "shell-session", "shellsession", "terminal", "code"},
@@ -44,6 +46,7 @@ _EMPTY = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _SUBMIT = re.compile(r"^[\s\"'`*]*submit[\s\"'`*.!]*$", re.IGNORECASE)
+_SUBMIT_WORD = re.compile(r"^\s*submit[ \t][^\n]*\s*$")
 _LAST = {"python": re.compile(r"submit(?:\s+(?!(?:and|if|in|is|not|or)\b)\w+(?:\(.*\))?)?")}
 """A last line that submits a name or, by mistake, a call; elsewhere `submit` alone, since with a word it may be a command."""
 _SENTENCE = re.compile(r"^(?:I|I'm|I'll|[A-Z][a-z']*),? +\S")
@@ -90,7 +93,7 @@ def _choose(blocks: list[Block], language: str) -> str | None:
 
 
 def _one_action(code: str, language: str) -> str:
-    if _SUBMIT.match(code):
+    if _SUBMIT.match(code) or (_SUBMIT_WORD.match(code) and not pattern_for(language).groups):
         return "submit"
     lines = _without_prompts(code.strip("\n").rstrip().split("\n"), language)
     if len(lines) > 1 and _LAST.get(language, re.compile("submit")).fullmatch(lines[-1].strip()):

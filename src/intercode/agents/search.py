@@ -22,6 +22,7 @@ from intercode.agents.base import SUBMIT, TRUNK, Act, Branch, Drop, Fork, Moves,
 from intercode.agents.dialogue import Dialogue, told
 from intercode.agents.prompts import Prompts
 from intercode.errors import ForkError
+from intercode.submission import is_submission, pattern_for
 from intercode.types import Task
 
 WIDTH = 3
@@ -57,7 +58,7 @@ def _line(talk: Dialogue, draw: int) -> Generator[Any, Any, Line]:
     line = Line((yield Fork()))
     while talk.left:
         act = talk.act((yield talk.ask(draw)), line.branch)
-        if talk.protocol == SUBMIT and _submits(act):
+        if talk.protocol == SUBMIT and _submits(act, talk.prompts):
             return replace(line, submission=act.action or SUBMIT)
         step = yield act
         talk.see(step)
@@ -102,7 +103,7 @@ def tree_search(prompts: Prompts, turns: int = 10) -> Strategy:
             act = talk.act((yield talk.ask()), node.branch)
             if (act.action or "").strip() == UNDO:
                 yield from _undo(node, nodes)
-            elif protocol == SUBMIT and _submits(act):
+            elif protocol == SUBMIT and _submits(act, prompts):
                 talk.see((yield act))
                 nodes = [Node(node.branch, talk)]
             elif act.action is None:
@@ -159,8 +160,8 @@ def _undo(node: Node, nodes: list[Node]) -> Moves:
         yield Drop(branch)
 
 
-def _submits(act: Act) -> bool:
-    return (act.action or "").split()[:1] == [SUBMIT]
+def _submits(act: Act, prompts: Prompts) -> bool:
+    return is_submission(act.action, pattern_for(prompts.language))
 
 
 def failed(step: Step) -> bool:

@@ -16,6 +16,7 @@ from intercode.agents.base import SUBMIT, Act, Ask, Moves, Strategy
 from intercode.agents.dialogue import Dialogue, count, message, told
 from intercode.agents.prompts import Prompts
 from intercode.agents.wrapping import code_of
+from intercode.submission import pattern_for
 from intercode.types import Message, Reply, Task, Tool, ToolCall
 
 
@@ -26,12 +27,13 @@ def _tool(name: str, what: str, **texts: str) -> Tool:
     return {"type": "function", "function": {"name": name, "description": what, "parameters": parameters}}
 
 
-TOOLS = (
-    _tool("execute", "Execute code, and be shown what it prints.", code="The code to run."),
-    _tool(
-        SUBMIT, "Submit the work and end it.", answer="The word to submit, such as a flag or a name; empty if none is wanted."
-    ),
-)
+EXECUTE = _tool("execute", "Execute code, and be shown what it prints.", code="The code to run.")
+ANSWER = {"answer": "The word to submit, such as a flag or a name; empty if none is wanted."}
+
+
+def tools_for(language: str) -> tuple[Tool, Tool]:
+    """A submission has an answer only where it takes a word."""
+    return EXECUTE, _tool(SUBMIT, "Submit the work and end it.", **(ANSWER if pattern_for(language).groups else {}))
 
 
 class Malformed(Exception):
@@ -40,9 +42,9 @@ class Malformed(Exception):
 
 def tools(prompts: Prompts, turns: int = 10) -> Strategy:
     def strategy(task: Task, protocol: str) -> Moves:
-        talk = Dialogue.about(task, protocol, turns, prompts)
+        talk, offered = Dialogue.about(task, protocol, turns, prompts), tools_for(prompts.language)
         while talk.left:
-            reply: Reply = yield Ask(tuple(talk.messages), TOOLS)
+            reply: Reply = yield Ask(tuple(talk.messages), offered)
             talk.messages.append(_said(reply))
             if reply.calls:
                 yield from _carry_out(talk, reply)
@@ -68,12 +70,12 @@ def _carry_out(talk: Dialogue, reply: Reply) -> Moves:
 
 def _act(prompts: Prompts, call: ToolCall, thought: str | None) -> Act:
     try:
-        return Act(action_of(call), thought)
+        return Act(action_of(call, prompts.language), thought)
     except Malformed as error:
         return Act(None, thought, prompts.fill("tools.malformed", why=error))
 
 
-def action_of(call: ToolCall) -> str:
+def action_of(call: ToolCall, language: str) -> str:
     """The action of a call. Arguments that are no JSON object are taken for a slip, never for code."""
     try:
         arguments: Any = json.loads(call.arguments or "{}", strict=False)
@@ -82,7 +84,7 @@ def action_of(call: ToolCall) -> str:
     if not isinstance(arguments, dict):
         raise Malformed("its arguments are not a JSON object")
     if call.name == SUBMIT:
-        return f"{SUBMIT} {arguments.get('answer') or ''}".strip()
+        return f"{SUBMIT} {arguments.get('answer') or ''}".strip() if pattern_for(language).groups else SUBMIT
     if call.name != "execute":
         raise Malformed(f"there is no tool {call.name!r:.50}")
     code = code_of(arguments)

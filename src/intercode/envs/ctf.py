@@ -13,7 +13,6 @@ Under the paper's protocol `submit FLAG` is an action among others, and any numb
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +26,7 @@ from intercode.errors import DataError, UsageError
 from intercode.rewards import flag_exact, flag_paper
 from intercode.sandbox.base import Limits, Session
 from intercode.sandbox.build import Backend, with_script
+from intercode.submission import WORD, is_submission
 from intercode.tasks import Preprocess, open_data
 from intercode.tasks.challenges import Challenge, gold_is, survey
 from intercode.types import ExecResult, Score, Task
@@ -41,7 +41,7 @@ class CtfEnv(InterCodeEnv):
     """`challenges` has the assets of each task, by its id; `golds` may be shared. Other arguments: see `InterCodeEnv`."""
 
     language = "ctf"
-    submission = re.compile(r"submit(?:\s+(.*))?")
+    submission = WORD
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class CtfEnv(InterCodeEnv):
     def _act(self, action: str) -> ExecResult:
         """Under the paper's protocol a submission comes here: it is an action that is scored like any other."""
         self._word = submitted_word(self.submission, action)
-        if self.submission.fullmatch(action.strip()):
+        if is_submission(action, self.submission):
             score = self._score()
             told = "" if score.success else self._wrong(score)
             return ExecResult(told, None, cwd=self._place.last.cwd)

@@ -27,6 +27,7 @@ from intercode.interpreters import SOLUTION, Result, Suite, suite_of, unbound
 from intercode.rewards import python_exact, python_paper
 from intercode.sandbox.base import Limits
 from intercode.sandbox.build import Backend
+from intercode.submission import NAME
 from intercode.tasks import Preprocess, open_data
 from intercode.tasks.python_records import python_record
 from intercode.types import ExecResult, Score, Task
@@ -44,7 +45,7 @@ class PythonEnv(InterCodeEnv):
 
     language = "python"
     session_noun = "interpreter"
-    submission = re.compile(r"""submit(?:[ \t]+(?!(?:and|if|in|is|not|or)\b)([\w"'`].*))?""")
+    submission = NAME
     """What follows the word is told to be no name if it is none; it could not be Python either."""
     preprocess = staticmethod(python_record)
 

@@ -51,7 +51,7 @@ def _episode(recording: Recording, recorded: RecordedEpisode) -> Episode:
         Turn(
             action=action,
             observation=observation,
-            exit_code=None if action is None else int(not valid or bool(_PYTHON_ERROR.match(observation))),
+            exit_code=None if action in (None, "submit") else int(not valid or bool(_PYTHON_ERROR.match(observation))),
             timed_out=observation == _TIMED_OUT,
             score=reward if recording.protocol == "paper" or action == "submit" else None,
         )

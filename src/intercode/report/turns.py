@@ -56,7 +56,8 @@ def acted(episode: Episode) -> list[Turn]:
 
 
 def is_submission(turn: Turn) -> bool:
-    return turn.action is not None and turn.action.split()[:1] == [SUBMIT]
+    """An action `submit …` that failed was executed: the environment did not take it for one."""
+    return turn.action is not None and turn.action.split()[:1] == [SUBMIT] and not turn.exit_code
 
 
 def tried(episode: Episode) -> list[Turn]:

@@ -21,7 +21,8 @@ from intercode.types import Turn
 class Playable(Protocol):
     """What the loop needs of an environment: `InterCodeEnv`, or any Gymnasium environment that behaves like it.
 
-    One that strategies with `Fork` can play has a method `fork(replay=True)` as well.
+    One that strategies with `Fork` can play has a method `fork(replay=True)` as well. Which actions submit, its pattern
+    `submission` says; without one, lines whose first word is `submit`.
     """
 
     @property

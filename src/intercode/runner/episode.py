@@ -22,6 +22,7 @@ from intercode.models.base import Model
 from intercode.runner.branches import Branches, Playable
 from intercode.runner.meter import Meter
 from intercode.runner.moves import Answer, moves, named
+from intercode.submission import WORD, is_submission
 from intercode.types import Ended, Episode, Reply, Score, Task, Turn, Usage
 
 UNSCORED = Score(0.0, False)
@@ -57,10 +58,14 @@ def play(
     with Branches(env, named(strategy)) as branches, moves(strategy, replace(task, query=query), env.protocol) as advance:
         while ended is None:
             move = advance(answer)
+<<<<<<< HEAD
             if move is None or (ended := _forbidden(move, acted, meter, env.protocol)):
+=======
+            if move is None or (ended := _forbidden(move, log, meter, env)):
+>>>>>>> mend1
                 cut = ended == "limit"
                 ended = ended or "turns"
-            elif _begins_turn(move, log) and spent():
+            elif _begins_turn(move, log, env) and spent():
                 step = _act(branches, Act(SUBMIT), log) if env.protocol == SUBMIT else Step("")
                 best, ended = _better(best, step), _end(step)
                 ended = ended if ended == "agent_fault" else "limit"
@@ -81,27 +86,35 @@ def play(
     return Episode(task.id, query, tuple(log), reward, success, ended, score.parts, epoch, seed)
 
 
+<<<<<<< HEAD
 def _forbidden(move: Move, acted: int, meter: Meter, protocol: str) -> Ended | None:
+=======
+def _forbidden(move: Move, log: Sequence[Turn], meter: Meter, env: Playable) -> Ended | None:
+>>>>>>> mend1
     """Why the episode ends before this move, or None if it may be made."""
     if meter.over():
         return "limit"
     allowed = meter.limits.turns
     if allowed is None or acted < allowed:
         return None
+<<<<<<< HEAD
     return None if acted == allowed and protocol == SUBMIT and _may_come_last(move) else "turns"
+=======
+    return None if used == allowed and env.protocol == SUBMIT and _may_come_last(move, env) else "turns"
+>>>>>>> mend1
 
 
-def _begins_turn(move: Move, log: Sequence[Turn]) -> bool:
+def _begins_turn(move: Move, log: Sequence[Turn], env: Playable) -> bool:
     """Whether it is more than the action of a reply that is there already; a submission costs nothing."""
-    return isinstance(move, Ask) or not (_is_submission(move) or (log and not log[-1].acted))
+    return isinstance(move, Ask) or not (_submits(move, env) or (log and not log[-1].acted))
 
 
-def _may_come_last(move: Move) -> bool:
-    return not isinstance(move, Ask | Act) or _is_submission(move)
+def _may_come_last(move: Move, env: Playable) -> bool:
+    return not isinstance(move, Ask | Act) or _submits(move, env)
 
 
-def _is_submission(move: Move) -> bool:
-    return isinstance(move, Act) and move.action is not None and move.action.split()[:1] == [SUBMIT]
+def _submits(move: Move, env: Playable) -> bool:
+    return isinstance(move, Act) and is_submission(move.action, getattr(env, "submission", WORD))
 
 
 def _ask(model: Model | None, ask: Ask, meter: Meter, log: list[Turn]) -> Reply:
@@ -118,7 +131,7 @@ def _ask(model: Model | None, ask: Ask, meter: Meter, log: list[Turn]) -> Reply:
 def _act(branches: Branches, act: Act, log: list[Turn]) -> Step:
     """Make the move and complete the turn that its question opened, or make a turn of its own."""
     env = branches[act.on]
-    if env.protocol == SUBMIT and _is_submission(act):
+    if env.protocol == SUBMIT and _submits(act, env):
         branches.choose(act.on)
     started = time.perf_counter()
     step = _step(env, act)

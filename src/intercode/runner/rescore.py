@@ -25,6 +25,7 @@ from intercode.errors import DataError, UsageError
 from intercode.rewards import flag_exact, flag_paper
 from intercode.runner.run import evaluate
 from intercode.store import RunStore, read_run
+from intercode.submission import is_submission
 from intercode.types import Episode, Score, Task, Turn, line_of
 
 REWARDS = ("exact", "paper")
@@ -116,7 +117,7 @@ class Rescoring:
         """Under the paper's protocol only a flag is submitted, by an action like any other."""
         if self._protocol != SUBMIT and self.env != "ctf":
             return False
-        return environment_class(self.env).submission.fullmatch((turn.action or "").strip()) is not None
+        return is_submission(turn.action, environment_class(self.env).submission)
 
     def _execute(self, episodes: Sequence[Episode], workers: int, note: Callable[[Rescored], None]) -> None:
         for epoch in sorted({episode.epoch for episode in episodes}):
