@@ -58,11 +58,7 @@ def play(
     with Branches(env, named(strategy)) as branches, moves(strategy, replace(task, query=query), env.protocol) as advance:
         while ended is None:
             move = advance(answer)
-<<<<<<< HEAD
-            if move is None or (ended := _forbidden(move, acted, meter, env.protocol)):
-=======
-            if move is None or (ended := _forbidden(move, log, meter, env)):
->>>>>>> mend1
+            if move is None or (ended := _forbidden(move, acted, meter, env)):
                 cut = ended == "limit"
                 ended = ended or "turns"
             elif _begins_turn(move, log, env) and spent():
@@ -86,22 +82,14 @@ def play(
     return Episode(task.id, query, tuple(log), reward, success, ended, score.parts, epoch, seed)
 
 
-<<<<<<< HEAD
-def _forbidden(move: Move, acted: int, meter: Meter, protocol: str) -> Ended | None:
-=======
-def _forbidden(move: Move, log: Sequence[Turn], meter: Meter, env: Playable) -> Ended | None:
->>>>>>> mend1
+def _forbidden(move: Move, acted: int, meter: Meter, env: Playable) -> Ended | None:
     """Why the episode ends before this move, or None if it may be made."""
     if meter.over():
         return "limit"
     allowed = meter.limits.turns
     if allowed is None or acted < allowed:
         return None
-<<<<<<< HEAD
-    return None if acted == allowed and protocol == SUBMIT and _may_come_last(move) else "turns"
-=======
-    return None if used == allowed and env.protocol == SUBMIT and _may_come_last(move, env) else "turns"
->>>>>>> mend1
+    return None if acted == allowed and env.protocol == SUBMIT and _may_come_last(move, env) else "turns"
 
 
 def _begins_turn(move: Move, log: Sequence[Turn], env: Playable) -> bool:
