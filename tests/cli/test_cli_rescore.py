@@ -177,14 +177,16 @@ def test_the_same_reward_and_a_folder_in_use_are_refused(cli: Any, box: Path, mi
 
 
 def test_what_is_interrupted_can_be_gone_on_with(cli: Any, box: Path, mixed: Path) -> None:
-    """The last task waits for ever when it is executed; the others are on disk by then."""
+    """The last task waits long when it is executed; the others are on disk by then."""
     records = [record for record in episodes(mixed) if not record["epoch"]]
     stuck = next(record for record in records if record["task"] == "names")
     stuck["turns"][0]["action"] = "touch /box/here; sleep 600"
     write_tasks(mixed / "episodes.jsonl", [*(record for record in records if record is not stuck), stuck])
     words = ("rescore", "run", "--reward", "paper", "--data", str(box), "--out", "again", "--workers", "1")
     running = subprocess.Popen([INTERCODE, *words], cwd=mixed.parent, stderr=subprocess.PIPE, text=True)
-    assert wait_until(lambda: (mixed.parent / "again/episodes.jsonl").exists() and len(episodes(mixed.parent / "again")) == 4)
+    assert wait_until(
+        lambda: (mixed.parent / "again/episodes.jsonl").exists() and len(episodes(mixed.parent / "again")) == 4, 60
+    )
     running.send_signal(signal.SIGINT)
     assert "go on with --resume --out again" in running.communicate(timeout=60)[1]
     stuck["turns"][0]["action"] = "ls /box"
