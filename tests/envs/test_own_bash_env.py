@@ -148,7 +148,7 @@ def test_a_reward_may_give_a_number_of_which_1_is_success(own: Own, made: Callab
     env = made(name)
     assert played(env, "printf abc", "submit") == Score(0.75, False)
     assert played(env, "printf abcd", "submit") == Score(1.0, True)
-    with pytest.raises(UsageError, match=r"returns a Score .* not 1\.25"):
+    with pytest.raises(UsageError, match=r"the reward Own\.reward, asked about task 0, returned 1\.25; it returns a Score"):
         played(env, "printf abcde", "submit")
 
 

@@ -173,7 +173,7 @@ class PythonEnv(InterCodeEnv):
         hidden = self._unseen(suite, name, text) if self.reward != "paper" and all(_passed(public)) else ()
         self._results = [*public, *hidden]
         if callable(self.reward):
-            return judged(self.reward(self._results, self.task))
+            return judged(self.reward, self._results, self.task)
         if self.reward == "paper":
             return python_paper(_passed(public), _passed(self._gold_results(suite)))
         unseen = _passed(hidden) or [False] * sum(test.hidden for test in suite.tests)
