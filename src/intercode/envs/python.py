@@ -97,6 +97,8 @@ class PythonEnv(InterCodeEnv):
 
         An interpreter lives as long as its episode, whatever `session` says: so it did in the paper.
         """
+        if sandbox == "chroot":
+            raise UsageError("Python is not played with --sandbox chroot; choose local or docker")
         reward, tell = reward or ("paper" if protocol == "paper" else "exact"), tell or "number"
         found = open_data(data, env="python", limit=limit, preprocess=preprocess or cls.preprocess)
         tasks = tuple(map(_submittable, found.tasks))
