@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import intercode
-from intercode.errors import UsageError
-from intercode.types import Score
+from intercode.envs.judging import judged
+from intercode.errors import DataError, UsageError
+from intercode.types import Score, Task
 
 PLAYED = {
     "bash": ["submit"],
@@ -17,26 +18,50 @@ PLAYED = {
     "python": ["def f(x): return x", "submit f"],
     "ctf": ["submit flag"],
 }
-NO_SCORES = [
-    Score(2.0, True),
-    Score(float("nan"), False),
-    Score(1.0, "yes"),  # type: ignore[arg-type]
-    Score(1.0, True, {"why": "so"}),  # type: ignore[dict-item]
+WRONG = [
+    *(2, -0.5, float("nan"), None, "1", 10**400),
+    *(Score(2.0, True), Score(float("nan"), False), Score("x", 1, 3)),  # type: ignore[arg-type]
+    *(Score(0.0, 1), Score(0.0, False, {"n": "x"}), Score(10**400, True)),  # type: ignore[arg-type, dict-item]
 ]
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 
 
 @pytest.mark.parametrize("env_name", PLAYED)
-@pytest.mark.parametrize("given", [2, -0.5, float("nan"), None, "1", *NO_SCORES])
+@pytest.mark.parametrize("given", WRONG)
 def test_what_is_no_score_is_refused(env_name: str, given: Any) -> None:
     with intercode.make(env_name, limit=1, reward=lambda *asked: given) as env:
         env.reset(seed=0)
         *before, last = PLAYED[env_name]
         for action in before:
             env.step(action)
-        with pytest.raises(UsageError, match="a reward function returns a Score"):
+        with pytest.raises(UsageError, match=r"the reward .*<lambda>, asked about task .+, returned .+; it returns a Score"):
             env.step(last)
+
+
+@pytest.mark.parametrize("env_name", PLAYED)
+@pytest.mark.parametrize(("error", "told"), [(KeyError("of"), "KeyError: 'of'"), (SystemExit(7), "SystemExit: 7")])
+def test_a_reward_that_raises_is_named_with_the_task(env_name: str, error: BaseException, told: str) -> None:
+    def failing(*asked: Any) -> float:
+        raise error
+
+    with intercode.make(env_name, limit=1, reward=failing) as env:
+        env.reset(seed=0)
+        *before, last = PLAYED[env_name]
+        for action in before:
+            env.step(action)
+        with pytest.raises(
+            UsageError, match=rf"the reward .*failing, asked about task .+, raised {told} \(test_own_reward.py, "
+        ):
+            env.step(last)
+
+
+def test_an_error_of_ours_that_a_reward_raises_stays_what_it_is() -> None:
+    def failing(task: Task) -> float:
+        raise DataError("no field 'of'")
+
+    with pytest.raises(DataError, match="no field 'of'"):
+        judged(failing, Task("t", "?", "x"))
 
 
 @pytest.mark.parametrize("env_name", PLAYED)

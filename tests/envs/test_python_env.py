@@ -387,3 +387,8 @@ def test_it_is_made_by_gymnasium(folder: Path) -> None:
 def test_wrong_options_are_the_callers_fault(settings: Callable[..., Setting], options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         settings(**options)()
+
+
+def test_a_chroot_is_refused_before_anything_is_looked_at() -> None:
+    with pytest.raises(UsageError, match="Python is not played with --sandbox chroot"):
+        intercode.prepare("python", sandbox="chroot", data="no such data")

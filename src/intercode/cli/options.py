@@ -52,12 +52,6 @@ def _reward(context: click.Context, option: click.Parameter, name: str | None) -
     return load(in_here(context, option, name), "reward")
 
 
-def weak_is_said(context: click.Context, parameter: click.Parameter, backend: str | None) -> str | None:
-    if backend == "chroot":
-        click.echo("intercode: --sandbox chroot is a weak wall: see docs/security.md for what it does not hold", err=True)
-    return backend
-
-
 world = stack(
     click.option("--data", metavar="NAME|FILE|DIR", help="Tasks: a downloaded set, a task file or a folder. [starter set]"),
     click.option("--tree", type=click.Path(exists=True), help="Files that are placed at / (folder or tar)."),
@@ -104,7 +98,6 @@ scoring = stack(
     click.option(
         "--sandbox",
         type=click.Choice(["local", "docker", "chroot"]),
-        callback=weak_is_said,
         help="bash, python, ctf: what the actions run in. chroot is weak: for root where neither other works. [local]",
     ),
 )

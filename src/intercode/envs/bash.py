@@ -172,7 +172,7 @@ class BashEnv(InterCodeEnv):
             return bash_paper(agent, gold, place.ground.tracked)
         if self._asked == "exact":
             return bash_exact(agent, gold, self.task)
-        return judged((self._asked or self.reward)(agent, gold, self.task))
+        return judged(self._asked or self.reward, agent, gold, self.task)
 
     def _gold(self, place: Place, task: Task) -> Outcome:
         """The gold's outcome; executing it uses the place, so ask before the episode begins there."""

@@ -134,7 +134,7 @@ class CtfEnv(InterCodeEnv):
     def _score(self) -> Score:
         flag = self._flag(self.task)
         if callable(self.reward):
-            return judged(self.reward(self._word, flag, self.task))
+            return judged(self.reward, self._word, flag, self.task)
         return flag_paper(self._word, flag) if self.reward == "paper" else flag_exact(self._word, flag)
 
     def _wrong(self, score: Score) -> str:

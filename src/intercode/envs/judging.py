@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from traceback import extract_tb
+from typing import Any, TypeGuard
 
-from intercode.errors import UsageError
+from intercode.errors import IntercodeError, UsageError
 from intercode.types import Score
 
 
@@ -19,14 +23,33 @@ def reward_name(reward: object) -> str:
     return reward if isinstance(reward, str) else getattr(reward, "__qualname__", repr(reward))
 
 
-def judged(given: object) -> Score:
-    """What a function of the caller's returned; of a number, 1 alone is success. Raises `UsageError` if it is no score."""
-    score = Score(float(given), given == 1) if isinstance(given, int | float) else given
-    if not isinstance(score, Score) or not 0 <= score.reward <= 1 or not _is_plain(score):
-        raise UsageError(f"a reward function returns a Score with a reward from 0 to 1, or such a number, not {given!r}")
-    return score
+def judged(reward: Callable[..., object], *asked: Any) -> Score:
+    """What a function of the caller's says of `asked`, the task last; of a number, 1 alone is success.
+
+    Raises `UsageError` if it returns no score, or raises anything but an error of ours.
+    """
+    who = f"the reward {reward_name(reward)}, asked about task {asked[-1].id},"
+    try:
+        given = reward(*asked)
+        if _is_number(given) and 0 <= given <= 1:
+            return Score(float(given), given == 1)
+        if not isinstance(given, Score) or not _is_sound(given):
+            raise UsageError(f"{who} returned {given!r:.200}; it returns a Score with a reward from 0 to 1, or such a number")
+        return given
+    except IntercodeError:
+        raise
+    except (Exception, SystemExit) as error:
+        place = extract_tb(error.__traceback__)[-1]
+        where = f"{Path(place.filename).name}, line {place.lineno}"
+        raise UsageError(f"{who} raised {type(error).__name__}: {error} ({where})") from error
 
 
-def _is_plain(score: Score) -> bool:
-    """As a run's record has it."""
-    return isinstance(score.success, bool) and all(isinstance(part, int | float) for part in score.parts.values())
+def _is_sound(score: Score) -> bool:
+    if not (_is_number(score.reward) and 0 <= score.reward <= 1 and isinstance(score.success, bool)):
+        return False
+    parts = score.parts
+    return isinstance(parts, Mapping) and all(isinstance(name, str) and _is_number(parts[name]) for name in parts)
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and abs(value) <= sys.float_info.max

@@ -98,6 +98,8 @@ class PythonEnv(InterCodeEnv):
 
         An interpreter lives as long as its episode, whatever `session` says: so it did in the paper.
         """
+        if sandbox == "chroot":
+            raise UsageError("Python is not played with --sandbox chroot; choose local or docker")
         reward, tell = reward or ("paper" if protocol == "paper" else "exact"), tell or "number"
         found = open_data(data, env="python", limit=limit, preprocess=preprocess or cls.preprocess)
         tasks = tuple(map(_submittable, found.tasks))
@@ -174,7 +176,7 @@ class PythonEnv(InterCodeEnv):
         hidden = self._unseen(suite, name, text) if self.reward != "paper" and all(_passed(public)) else ()
         self._results = [*public, *hidden]
         if callable(self.reward):
-            return judged(self.reward(self._results, self.task))
+            return judged(self.reward, self._results, self.task)
         if self.reward == "paper":
             return python_paper(_passed(public), _passed(self._gold_results(suite)))
         unseen = _passed(hidden) or [False] * sum(test.hidden for test in suite.tests)

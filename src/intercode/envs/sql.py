@@ -160,7 +160,7 @@ class SqlEnv(InterCodeEnv):
     def _compare(self, engine: Engine, answer: Table | None) -> Score:
         gold = self._gold(engine, self.task)
         if callable(self.reward):
-            return judged(self.reward(answer, gold.table, self.task))
+            return judged(self.reward, answer, gold.table, self.task)
         if self.reward != "exact":
             return sql_paper(answer, gold.table, ordered=self.reward == "paper")
         assert gold.table is not None

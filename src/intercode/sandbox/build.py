@@ -62,9 +62,8 @@ def open_sandbox(start: Start, *, session: Session, limits: Limits | None, envir
 
 
 def open_interpreter(start: Start, *, limits: Limits | None, environment: Mapping[str, str] | None) -> CellSandbox:
-    """A sandbox whose session is a Python interpreter. Raises `UsageError` for a tree: only cells that are cloned have one."""
-    if isinstance(start, Tree):
-        raise UsageError("Python is not played with --sandbox chroot; choose local or docker")
+    """A sandbox whose session is a Python interpreter; a tree's cannot be, only cells that are cloned have one."""
+    assert not isinstance(start, Tree)
     if isinstance(start, Template):
         return LocalSandbox(start, limits=limits, environment=environment, program="python")
     from intercode.sandbox.docker.sandbox import DockerSandbox

@@ -1,7 +1,9 @@
-"""The cell of a container: pid 1 in there, with the agent's processes beside it and nothing above.
+"""The cell of a container that has no rooms: pid 1 in there, with the agent's processes beside it and nothing above.
 
     host ══ attached stdin, stdout ══► this, pid 1 ── snapshot of all files, then serves as any cell
                                         └── bash ── what the agent starts
+
+`Caged` is one too, that of a tree: it says for itself how it is started, what its agent may touch and how it erases.
 
 It builds no rooms and drops no rights: the container is the wall, and what erases is a new one; system calls are filtered as
 behind the other wall. The agent is root beside it, so it sees to it that it cannot be touched. The kernel lets nobody kill
