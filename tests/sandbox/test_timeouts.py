@@ -118,12 +118,6 @@ def test_an_interrupt_that_finds_the_shell_waiting_changes_nothing(sandbox: Loca
     assert sandbox.exec("echo next").output == "next\n"
 
 
-def test_an_empty_action_leaves_the_last_status(sandbox: LocalSandbox) -> None:
-    sandbox.exec("(exit 3)")
-    assert sandbox.exec("").exit_code == 3
-    assert sandbox.exec("echo $?").output == "3\n"
-
-
 def test_after_a_time_out_the_last_status_is_that_of_an_interrupt(sandbox: LocalSandbox) -> None:
     sandbox.exec("sleep 60", timeout=0.05)
     assert sandbox.exec("echo $?").output == "130\n"

@@ -26,6 +26,7 @@ _IDLE_TICK = 0.2
 _INTERRUPTS, _INTERRUPT_EVERY = 5, 0.01
 _KILLS, _PATIENCE, _KILL_EVERY = 40, 8, 0.005
 _LAST_DEATH = 2.0
+_BLANK = b"\n"
 _SETTLING = 1.0
 _DEATH = 0.001  # nothing tells when another's children are gone
 _LOOKS = 10
@@ -129,7 +130,7 @@ class Cell:
             self._job = Program(self._out_in, self._config["env"], head.get("cwd") or self._here(), argv)
         else:
             shell = self._living_shell()
-            shell.begin(payload)
+            shell.begin(payload or _BLANK)
         assert self._job is not None
         return self._job
 
@@ -182,7 +183,7 @@ class Cell:
             self._settle(job)
 
     def _settle(self, shell: Shell) -> None:
-        """An interrupt that came too late must not hit the next action: so it hits this one, which is empty."""
+        """An interrupt that came too late must not hit the next action: so it hits this one, which is none."""
         self._output.drain(self._out)
         kept, self._output = self._output, Output(self._config["output"])
         shell.begin(b"")

@@ -44,7 +44,7 @@ _LOOP = "; ".join(
 """Two loops: an action that follows a success is evaluated in the inner one, whose condition reads it. `$?` must be the last
 status when an action begins, so after a failure the inner loop ends and the outer one sets it first. `[1]` is that status,
 `[2]` the action, `[3]` a status that the outer loop hands to the inner. While `[2]` is empty bash waits, and an interrupt is
-nothing to it; after an empty action `$?` is as before. `$_` is not carried over. An agent that puts functions
+nothing to it; where there was no action `$?` stays. `$_` is not carried over. An agent that puts functions
 in the way of `printf`, `read` or `eval` loses its session, which is said; what it defined goes with it."""
 _LINE, _NOTHING = b"-rrrrrrrrrrr", b"-t0000000000"
 _FIRST = 'IFS= read -r -d "" -u 201 __intercode; eval "$__intercode"'
@@ -137,6 +137,7 @@ class Shell(Job):
         return self.done_fd or 0, self._actions
 
     def begin(self, action: bytes) -> None:
+        """Without an action bash only reports, and `$?` stays."""
         self._token, self._next = self._next, _token()
         self.exit_code = None
         self._pending = memoryview(self._token + _how(action))
