@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,9 @@ def sandbox(tree: Tree) -> Iterator[ChrootSandbox]:
 
 
 def of(uid: int) -> list[int]:
-    """The processes of a user."""
-    return [int(path.name) for path in Path("/proc").glob("[0-9]*") if path.exists() and path.stat().st_uid == uid]
+    """The living processes of a user; orphans stay dead until the machine's first process has looked after them."""
+    listed = subprocess.run(["ps", "-o", "pid=,stat=", "-u", str(uid)], capture_output=True, text=True).stdout.split()
+    return [int(pid) for pid, state in zip(listed[::2], listed[1::2], strict=True) if state[0] != "Z"]
 
 
 def times_too(folder: Path) -> dict[str, Any]:
