@@ -89,6 +89,13 @@ def podman(folder: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     address = f"unix://{folder}/socket"
     with daemon(address, "podman", *options, "system", "service", "--time=0", address):
         yield address
+    assert until(lambda: _emptied(["podman", *options]))
+
+
+def _emptied(podman: list[str]) -> bool:
+    """A container that was starting when its sandbox was closed may still be there, with a mount of its own."""
+    subprocess.run([*podman, "rm", "--all", "--force", "--time", "0"], capture_output=True, check=False)
+    return not subprocess.run([*podman, "ps", "--all", "--quiet"], capture_output=True, check=True).stdout
 
 
 def test_a_full_disk_is_said_as_such(small_daemon: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
