@@ -2,15 +2,15 @@
 
     First ── turns ──► Recording of today ──► replay on docker, replay on the exported root ──► Compared, with causes
 
-Its episodes are dealt to as many pairs of containers as there are workers; a pair plays one after the other, cleaned by git in
-between, as the first system does. Ours starts each anew.
+Both start each episode anew. The first system would play on in the same containers, cleaned by git in between, which makes
+files that were touched new and leaves what git ignores: then an episode's rewards depend on the episodes before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from intercode.env import Setting, View
 from intercode.envs.bash import BashEnv
 from intercode.envs.ground import Ground, Place, grounds
 from intercode.recordings import RecordedEpisode, Recording, load_recording
-from intercode.runner.replay import TOLERANCE, replay
+from intercode.runner.replay import replay
 from intercode.sandbox.build import Backend
 from intercode.tasks import open_data
 from intercode.types import Outcome, Task
@@ -84,15 +84,14 @@ def record(here: World, workers: int, limit: int | None) -> Recording:
     """What the first system answers today."""
     recording = load_recording(here.run.path)
     episodes = recording.episodes[:limit]
-    with ExitStack() as stack, ThreadPoolExecutor(workers) as pool:
-        firsts = [stack.enter_context(here.first()) for _ in range(workers)]
-        hands = [pool.submit(_play, each, episodes[number::workers]) for number, each in enumerate(firsts)]
-        played = {episode.task: episode for hand in hands for episode in hand.result()}
-    return replace(recording, episodes=[played[episode.task] for episode in episodes])
+    with ThreadPoolExecutor(workers) as pool:
+        played = list(pool.map(lambda episode: _today(episode, _play(here, episode)), episodes))
+    return replace(recording, episodes=played)
 
 
-def _play(side: first.First, episodes: Sequence[RecordedEpisode]) -> list[RecordedEpisode]:
-    return [_today(episode, side.play(int(episode.task), episode.actions)) for episode in episodes]
+def _play(here: World, episode: RecordedEpisode) -> list[first.Turn]:
+    with here.first() as alone:
+        return alone.play(int(episode.task), episode.actions)
 
 
 def _today(then: RecordedEpisode, turns: Sequence[first.Turn]) -> RecordedEpisode:
@@ -120,7 +119,7 @@ def compare(here: World, today: Recording, backend: Backend, workers: int) -> Co
 def _cause(stage: Beside, tasks: Sequence[Task], row: dict[str, Any]) -> Cause[Scene]:
     task = next(task for task in tasks if task.id == row["task"])
     scene = Scene(Episode(stage, task, stage.recording.find(task)), row["turn"], cut=False)
-    return Cause(scene, row["replayed"], causes.explain(scene, (by_history, by_reading, causes.by_chance, causes.by_text)))
+    return Cause(scene, row["replayed"], causes.explain(scene, (by_reading, causes.by_chance, causes.by_text)))
 
 
 class Beside(Stage):
@@ -135,18 +134,6 @@ class Beside(Stage):
         fixed: dict[str, Any] = {"tree": None, "setup": None, "limits": None, "paper": True, "start": self.here.start}
         ground, _ = grounds(tasks, "stateless", **(fixed | self.here.options(self._backend)))
         return ground
-
-
-def by_history(scene: Scene) -> Proof | None:
-    """What earlier episodes left in the first system's containers: files written anew by git, whatever git ignores."""
-    stage = scene.episode.stage
-    assert isinstance(stage, Beside)
-    with stage.here.first() as alone:
-        turn = alone.play(int(scene.episode.then.task), scene.episode.then.actions[: scene.index + 1])[-1]
-    ours = stage.reward(scene.agent(), scene.gold())
-    if abs(turn.reward - ours) > TOLERANCE:
-        return None
-    return Proof("history", "the first system, alone in fresh containers, earns what ours does")
 
 
 def by_reading(scene: Scene) -> Proof | None:
