@@ -33,14 +33,14 @@ def file_size(most: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-SHOWN = 'pwd; echo "$GREETING|$HOME|$PATH"; stat -c "%A %U %n" /srv/work/*; cat /etc/hostname'
+SHOWN = 'pwd; echo "$GREETING|$HOME|$PATH"; stat -c "%A %U %n" /srv/desk/*; cat /etc/hostname'
 
 
 @pytest.fixture(scope="module")
 def furnished(image: DockerImage, tmp_path_factory: pytest.TempPathFactory) -> str:
     """An image with ENV, WORKDIR, another owner, a setuid program and a file that others may not read."""
     folder = tmp_path_factory.mktemp("furnished")
-    lines = [f"FROM {image.name}", 'ENV GREETING="hello there" PATH=/srv/bin:/usr/bin:/bin', "WORKDIR /srv/work"]
+    lines = [f"FROM {image.name}", 'ENV GREETING="hello there" PATH=/srv/bin:/usr/bin:/bin', "WORKDIR /srv/desk"]
     lines += ["RUN cp /bin/true own && chmod 4755 own && echo x > secret && chmod 600 secret && chown 33 secret"]
     (folder / "Dockerfile").write_text("\n".join(lines) + "\n")
     tag = f"{docker_images.SHELF}:furnished"
@@ -58,18 +58,18 @@ def test_variables_and_the_folder_of_work_come_along(furnished: str, backend: st
     with open_sandbox(start, session="persistent", limits=None, environment=None) as sandbox:
         first, _, *files, host = sandbox.exec(SHOWN).output.splitlines()
         assert sandbox.exec("echo $GREETING $PATH").output == "hello there /srv/bin:/usr/bin:/bin\n"
-        sandbox.exec("cd /; touch /srv/work/new; unset GREETING")
+        sandbox.exec("cd /; touch /srv/desk/new; unset GREETING")
         sandbox.reset()
-        assert sandbox.exec("pwd; echo $GREETING; ls").output == "/srv/work\nhello there\nown\nsecret\n"
+        assert sandbox.exec("pwd; echo $GREETING; ls").output == "/srv/desk\nhello there\nown\nsecret\n"
     owner = "root" if backend == "local" else "www-data" if backend == "docker" else "UNKNOWN"
-    assert (first, host) == ("/srv/work", "intercode")
-    assert files[1] == f"-rw------- {owner} /srv/work/secret"
+    assert (first, host) == ("/srv/desk", "intercode")
+    assert files[1] == f"-rw------- {owner} /srv/desk/secret"
     assert files[0].startswith("-rwsr-xr-x ")
 
 
 def test_its_files_belong_to_the_sandboxes_user(furnished: str) -> None:
     path = export_image(furnished, "test-furnished", force=True)
-    assert {file.lstat().st_uid for file in (path / "tree/srv/work").iterdir()} == {identity().uid}
+    assert {file.lstat().st_uid for file in (path / "tree/srv/desk").iterdir()} == {identity().uid}
     found = next(each for each in list_images() if each.name == "test-furnished")
     assert (found.suite, "bash" in found.versions) == (furnished, True)
 
@@ -82,7 +82,7 @@ def test_a_tar_is_a_root_file_system_for_elsewhere(furnished: str, tmp_path: Pat
     export_tar(furnished, tmp_path / "root.tar")
     start = make_start("local", image=str(tmp_path / "root.tar"))
     with open_sandbox(start, session="persistent", limits=None, environment=None) as sandbox:
-        assert sandbox.exec("pwd; cat /srv/work/secret").output == "/\nx\n"
+        assert sandbox.exec("pwd; cat /srv/desk/secret").output == "/\nx\n"
 
 
 @pytest.mark.parametrize("place", ["nosuch/root.tar", "file/root.tar", "small/root.tar"])
