@@ -61,6 +61,7 @@ _FORKS = _python("""
 for count in range(200):
     if os.fork() == 0:
         time.sleep(30); os._exit(0)
+time.sleep(1)
 breach(True)
 """)
 _MEMORY_OF_ONE = _python("""
