@@ -17,7 +17,7 @@ import socket
 import time
 from typing import Any
 
-from . import door, entry, files, kernel, layers, processes, wire
+from . import door, entry, files, kernel, layers, lending, processes, wire
 from .output import Output
 from .shell import CAPTURE, Program, Shell, child_signals, once
 
@@ -29,9 +29,7 @@ _LAST_DEATH = 2.0
 _BLANK = b"\n"
 _SETTLING = 1.0
 _DEATH = 0.001  # nothing tells when another's children are gone
-_LOOKS = 10
 _SPARE_PROCESSES = 4
-_SAVED = 10
 _INTERRUPTED = 130
 _INODE = 2048  # what the kernel keeps for each file on a tmpfs below an overlay, about
 
@@ -39,6 +37,9 @@ Config = dict[str, Any]
 
 
 class Cell:
+    lends = True
+    """Whether the host may speak to a shell that lives alone, past this cell."""
+
     def __init__(self, sock: socket.socket, config: Config, room: entry.Room) -> None:
         self._sock, self._config, self._room, self._files, self._anchor = sock, config, room, room.files, room.anchor
         self._root = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -88,15 +89,17 @@ class Cell:
         self._table.close()
 
     def _answer(self, head: dict[str, Any], payload: bytes) -> None:
+        if missed := head.get("missed"):  # while the host spoke to the shell itself
+            self._cwd, self._status = missed["cwd"], missed["exit_code"]
         try:
             getattr(self, "_op_" + head["op"])(head, payload)
         except OSError as error:
             wire.send(self._sock, {"errno": error.errno, "error": error.strerror or str(error)})
 
     def _idle(self) -> None:
-        """Wait for a request, keeping an eye on what the agent left running."""
-        poll = _poll(self._sock.fileno(), self._wake, self._out)
+        """Wait for a request, keeping an eye on what the agent left running. Where nothing is, the output is the host's."""
         while True:
+            poll = _poll(self._sock.fileno(), self._wake, *([self._out] if self._watching else []))
             ready = dict(poll.poll(_IDLE_TICK * 1000 if self._watching else None))
             if self._wake in ready:
                 self._reap()
@@ -128,9 +131,11 @@ class Cell:
             argv = head.get("argv") or once(payload)
             self._keep_shell = self._job
             self._job = Program(self._out_in, self._config["env"], head.get("cwd") or self._here(), argv)
+        elif "begun" in head:
+            assert isinstance(self._job, Shell)
+            self._job.go_on(head["begun"].encode(), head["status"])
         else:
-            shell = self._living_shell()
-            shell.begin(payload or _BLANK)
+            self._living_shell().begin(payload or _BLANK)
         assert self._job is not None
         return self._job
 
@@ -231,7 +236,17 @@ class Cell:
         self._output = Output(self._config["output"])
         lost, self._lost = self._lost, False
         about = {"exit_code": exit_code, "timed_out": timed_out, "lost": lost, "cwd": self._cwd, "overflow": overflow}
-        return about, kept
+        return about | {"alone": self._alone}, kept
+
+    @property
+    def _alone(self) -> bool:
+        """Whether the host may speak to the shell itself: nothing else lives."""
+        return self.lends and isinstance(self._job, Shell) and not self._job.dead and not self._watching
+
+    def _op_lend(self, head: dict[str, Any], payload: bytes) -> None:
+        assert isinstance(self._job, Shell)
+        with lending.lines(self._job, self._out, self._room.proc, self._anchor.pid) as fds:
+            wire.send(self._sock, {}, b"", fds)
 
     def _here(self) -> str:
         """Where the shell is; where it was last, if it died."""
@@ -359,19 +374,8 @@ class Cell:
         running = [f"process {self._table.inner_pid(p.pid)} ({p.name})" for p in self._table.all() if p.pid != mine]
         if not isinstance(self._job, Shell) or self._job.dead:
             return running
-        return running + self._opened(self._job)
-
-    def _opened(self, shell: Shell) -> list[str]:
-        """Descriptors of the agent's. A bash that has just been spawned still has the cell's own for a moment: look again."""
-        own = {self._table.name(fd) for fd in (self._out_in, *shell.lines)} | {"/dev/null"}
-        found: list[str] = []
-        for _ in range(_LOOKS):
-            opened = sorted(self._table.descriptors(shell.pid).items())
-            found = [f"descriptor {fd} ({to})" for fd, to in opened if _foreign(fd, to, own)]
-            if not found:
-                break
-            time.sleep(_DEATH)
-        return found
+        own = {self._table.name(fd) for fd in (self._out_in, *self._job.lines)} | {"/dev/null"}
+        return running + self._table.opened(self._job.pid, own)
 
     def _op_restore(self, head: dict[str, Any], payload: bytes) -> None:
         shell = self._living_shell()
@@ -379,12 +383,6 @@ class Cell:
         self._wait(shell, time.monotonic() + 5.0)
         self._output = Output(self._config["output"])
         wire.send(self._sock, {"ok": not shell.dead})
-
-
-def _foreign(fd: int, target: str, own: set[str]) -> bool:
-    """Whether the agent opened it: not the shell's first three and its lines to the cell, as they are while it waits,
-    nor the copies of these that bash saves from 10 on."""
-    return not (target in own and (fd < 3 or fd >= _SAVED))
 
 
 def _used(path: str) -> int:

@@ -70,6 +70,8 @@ class Everyone(processes.Table):
 
 
 class Lone(Cell):
+    lends = False
+
     def __init__(self, sock: socket.socket, config: Config, room: entry.Room) -> None:
         self._free, self._most, self._standing = _free(), config["disk"], _standing()
         self._known, self._devices = walk.look_at_all(_root()), walk.look_at_devices()

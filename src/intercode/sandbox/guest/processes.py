@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _HELD = (b"RssAnon:", b"RssShmem:", b"VmSwap:", b"VmPTE:")
+_LOOKS, _BRIEF, _SAVED = 10, 0.001, 10
 _SOCKET, _OBJECT = 212_992, 1024  # a socket's default buffer; what the kernel keeps beside an object's content
 _SIZES = {"shm": [(14, 1)], "msg": [(3, 1), (4, 64)], "sem": [(3, 64)]}  # column of /proc/sysvipc/KIND, bytes each
 
@@ -107,6 +108,19 @@ class Table:
             os.close(folder)
         return {fd: to for fd, to in found.items() if to}
 
+    def opened(self, pid: int, own: set[str]) -> list[str]:
+        """Descriptors of the agent's in a shell whose `own` are called so, as words for a message.
+
+        A bash that has just been spawned still has the cell's own for a moment: look again.
+        """
+        found: list[str] = []
+        for _ in range(_LOOKS):
+            found = [f"descriptor {fd} ({to})" for fd, to in sorted(self.descriptors(pid).items()) if _foreign(fd, to, own)]
+            if not found:
+                break
+            time.sleep(_BRIEF)
+        return found
+
     def _look(self, pid: int) -> Process | None:
         text = self._read(f"{pid}/stat")
         if not text:
@@ -147,6 +161,12 @@ def _target(folder: int, name: str) -> str:
         return os.readlink(name, dir_fd=folder)
     except FileNotFoundError:
         return ""
+
+
+def _foreign(fd: int, target: str, own: set[str]) -> bool:
+    """Whether the agent opened it: not the shell's first three and its lines to the cell, as they are while it waits,
+    nor the copies of these that bash saves from 10 on."""
+    return not (target in own and (fd < 3 or fd >= _SAVED))
 
 
 def send(processes: list[Process], number: int) -> None:

@@ -25,7 +25,7 @@ from . import carry, entry, interpreter, processes, start, wire
 from .cell import Cell
 from .output import Output
 from .rehearsal import ACTIONS
-from .shell import _FIONREAD, Job, Shell, _enter, _token
+from .shell import _FIONREAD, Job, Report, Shell, _enter, new_token
 
 _LOADED = ("collections", "functools", "heapq", "itertools", "math", "random", "re", "string", "typing")
 _PATIENCE = 5.0
@@ -43,8 +43,8 @@ class Python(Shell):
         Job.__init__(self, out, config["env"])
         self._line, self._theirs = socket.socketpair()
         self._pending = memoryview(b"")
-        self._token = self._next = _token()
-        self._said = b""
+        self._token = self._next = new_token()
+        self._heard = Report()
         self._start(config, cwd)
         self.done_fd = self._line.fileno()
         self._actions = os.dup(self.done_fd)
@@ -89,7 +89,7 @@ class Python(Shell):
         os.close(self._actions)
 
     def _request(self, kind: bytes, payload: bytes, *fds: int) -> None:
-        self._token, self.exit_code = _token(), None
+        self._token, self._heard, self.exit_code = new_token(), Report(), None
         head = interpreter.FRAME.pack(self._token, kind, len(payload))
         try:
             socket.send_fds(self._line, [head], list(fds))
@@ -101,6 +101,8 @@ class Python(Shell):
 
 
 class PythonCell(Cell):
+    lends = False
+
     _branched: processes.Mark | None = None
     """When the branch that has not been ended yet was made."""
 

@@ -18,7 +18,7 @@ from typing import Any
 
 HEADER = struct.Struct("!II")
 JSON_LIMIT = 64 << 20
-FDS = 4
+FDS = 8
 _AT_ONCE = 1 << 16
 
 
