@@ -188,18 +188,22 @@ def _text(value: Any) -> str | None:
 
 def _own_run(path: Path) -> Recording:
     try:
-        config = json.loads((path / "run.json").read_bytes())
+        how = _how(json.loads((path / "run.json").read_bytes()))
         lines = (path / "episodes.jsonl").read_bytes().split(b"\n")[:-1]
     except OSError as error:
         raise UsageError(f"{path} holds no run: {error.strerror}") from error
-    except ValueError as error:
-        raise DataError(f"{path / 'run.json'} is not JSON: {error}") from error
+    except (ValueError, AttributeError, KeyError, TypeError) as error:
+        raise DataError(f"{path / 'run.json'} does not hold the settings of a run: {error!r}") from error
     read = [_guarded(path, f"on line {number}", _own_episode, line) for number, line in enumerate(lines, 1)]
     last = {episode.task: episode for episode in read if episode is not None}
+    return Recording(str(path), episodes=list(last.values()), shortened=True, **how)
+
+
+def _how(config: Mapping[str, Any]) -> dict[str, Any]:
     how = {key: config[key] for key in ("reward", "session", "engine") if config.get(key)}
     if "server" in config:  # chosen by default
         how.setdefault("engine", config["server"]["engine"])
-    return Recording(str(path), config.get("protocol", "submit"), list(last.values()), shortened=True, **how)
+    return {"protocol": config.get("protocol", "submit"), **how}
 
 
 def _own_episode(line: bytes) -> RecordedEpisode | None:
