@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from intercode.errors import StoreError, UsageError
-from intercode.export import FORMATS, export_run
+from intercode.export import ROWS, export_run
 from intercode.export.conversations import conversations
 from intercode.recordings import load_recording
 from intercode.store import RunStore
@@ -236,7 +236,7 @@ print(json.dumps({"rows": len(made), "last": made[-1]}))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", [form for form in FORMATS if form != "intercode"])
+@pytest.mark.parametrize("form", ROWS)
 def test_the_datasets_library_loads_it(tmp_path: Path, form: str) -> None:
     pytest.importorskip("datasets", reason="the datasets library is not installed")
     run = a_run(tmp_path / "run", SOLVED, FAILED, replace(SOLVED, task="tools", turns=CALLED, query="😀 half \ud83d"))

@@ -262,20 +262,22 @@ def test_two_processes_cannot_use_one_folder(cli: Any, box: Path, tmp_path: Path
 
 
 def test_a_budget_that_is_spent_ends_early_and_says_how_to_go_on(cli: Any, box: Path, tmp_path: Path) -> None:
+    """The first task takes no time, the second more than there is."""
     (tmp_path / "slow.py").write_text(
+        "import os\n"
         "from intercode.agents import Act\n"
         "def agent(task, protocol):\n"
-        "    yield Act('sleep 0.4; ' + task.gold)\n"
+        f"    pause = os.environ['PAUSE'] if task.id == {TASKS[1]['id']!r} else '0'\n"
+        "    yield Act(f'sleep {pause}; {task.gold}')\n"
         "    yield Act('submit')\n"
         "agent.needs_model = False\n"
     )
     go = ("eval", "bash", "--data", box, "--agent", "slow:agent", "--workers", 1, "--out", "run", "--json")
-    early = cli(*go, "--max-seconds", 1.4, PYTHONPATH=str(tmp_path))
-    assert (early.status, early.json["errors"]) == (0, 0)
-    assert 0 < early.json["episodes"] < 5
+    early = cli(*go, "--max-seconds", 3, PYTHONPATH=str(tmp_path), PAUSE="4")
+    assert (early.status, early.json["errors"], early.json["episodes"]) == (0, 0, 1)
     assert "--max-seconds" in early.err
     assert "--resume" in early.err
-    whole = cli(*go, "--max-seconds", 60, "--resume", PYTHONPATH=str(tmp_path))
+    whole = cli(*go, "--max-seconds", 60, "--resume", PYTHONPATH=str(tmp_path), PAUSE="0")
     assert (whole.status, whole.json["episodes"], whole.json["success_rate"]) == (0, 5, 1.0)
 
 

@@ -84,6 +84,8 @@ def test_a_new_run_has_the_new_scores_and_tells_how_each_was_had(cli: Any, box: 
 
 
 def test_scoring_back_gives_what_was_recorded(cli: Any, box: Path, mixed: Path) -> None:
+    first, *others = episodes(mixed)
+    write_tasks(mixed / "episodes.jsonl", [{**first, "ended": "limit"}, *others])
     cli("rescore", "run", "--reward", "paper", "--data", box, "--out", "there")
     cli("rescore", "there", "--reward", "exact", "--data", box, "--out", "back")
     then, now = (episodes(mixed.parent / run) for run in ("run", "back"))

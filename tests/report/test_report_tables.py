@@ -55,6 +55,15 @@ def test_long_names_leave_the_numbers_whole(width: int) -> None:
     assert text.count("30.5–36.4") == 2
 
 
+@pytest.mark.parametrize("folder", ["0", "–", "."])
+def test_a_run_in_a_folder_with_an_odd_name_is_shown(folder: str) -> None:
+    one = ({**CONFIG, "run": folder}, [played("t", fine(), solved=True)])
+    assert "100.0" in shown(side_by_side([one]))
+    both = side_by_side([one, ({**CONFIG, "run": "runs/b"}, one[1])])
+    assert all(f"<h2>{name}: turn by turn</h2>" in page(both) for name in (folder, "b"))
+    assert page(both).count(">success %<") == 1
+
+
 def test_of_many_turns_the_first_are_shown_each_then_ever_fewer() -> None:
     runs = [({**CONFIG, "run": "a"}, [played("t", *[fine(str(n)) for n in range(300)])])]
     whole = side_by_side(runs)

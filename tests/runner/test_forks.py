@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from calculator import Calculator, make_tasks
 
-from intercode.agents import Act, Drop, Fork, Moves, Strategy
+from intercode.agents import Act, Ask, Drop, Fork, Moves, Strategy
 from intercode.errors import ForkError, IntercodeError, SandboxDied, UsageError
 from intercode.runner.episode import play
-from intercode.runner.meter import Limits, Meter
+from intercode.runner.meter import Budget, Limits, Meter
 from intercode.submission import ALONE
-from intercode.types import Episode, Task
+from intercode.types import Episode, Reply, Task, Usage
 
 TASKS = make_tasks(3)
 
@@ -132,6 +132,38 @@ def test_a_submission_that_is_told_to_be_wrong_was_the_choice_of_its_branch() ->
         yield Act("submit", on=branch)
 
     assert run(honest, env=Twice(TASKS)).success
+
+
+class Costly:
+    """Each answer uses up an episode's ten tokens."""
+
+    name = "costly"
+
+    def complete(self, messages: object, **more: object) -> Reply:
+        return Reply("an answer", Usage(9, 1))
+
+
+@pytest.mark.parametrize(("dropped", "submitted"), [([], ["2", "1 +"]), ([1], ["5"]), ([1, 0], []), ([1, 0, 2], None)], ids=str)
+def test_where_the_budget_ends_an_episode_the_branch_that_acted_last_is_submitted(
+    dropped: list[int], submitted: list[str] | None
+) -> None:
+    def strategy(task: Task, protocol: str) -> Moves:
+        yield Fork()
+        yield Fork()
+        yield Act("5")
+        yield Act("2", on=1)
+        yield Act("1 +", on=1)
+        for branch in dropped:
+            yield Drop(branch)
+        yield Ask([{"role": "user", "content": "On?"}])
+        yield Ask([{"role": "user", "content": "And on?"}])
+
+    trunk = Copied(TASKS)
+    episode = play(trunk, TASKS[0], strategy, Costly(), Meter(Limits(episode=Budget(tokens=10))))
+    trunk.close()
+    assert (episode.ended, episode.success) == ("limit", submitted == ["2", "1 +"])
+    assert [turn.action for turn in episode.line] == ([*submitted, "submit"] if submitted is not None else ["2", "1 +"])
+    assert [turn.reply for turn in episode.turns if turn.action is None] == ["an answer"], "a question is a turn of its own"
 
 
 def test_a_copy_that_cannot_be_had_is_told_to_the_strategy() -> None:

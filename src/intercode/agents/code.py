@@ -60,7 +60,7 @@ def split_reply(text: str, language: str = "bash") -> tuple[str | None, str]:
     """The action in `text` (None if there is none), and the words around it."""
     thoughts = "\n".join(_THINK.findall(text))
     said = _unquoted(_TOKENS.sub("", _THINK.sub("", text.replace("\r\n", "\n"))).strip("\ufeff\u200b \t\n"))
-    code = _find(said, language)
+    code = _find(said, language) or None
     if code is None:
         return None, f"{thoughts}\n{said}".strip()
     around = _EMPTY.sub("", said.replace(code, "", 1)) if code in said else ""
@@ -77,7 +77,7 @@ def _unquoted(said: str) -> str:
 def _find(said: str, language: str) -> str | None:
     part, is_code = unwrap(said) or (said, False)
     if is_code and not _FENCE.match(part.strip().split("\n", 1)[0]):
-        return _one_action(part, language) or None
+        return _one_action(part, language)
     blocks = list(islice(_blocks(part), LOOKED_AT))
     return _choose(blocks, language) if blocks else _bare(part, language)
 

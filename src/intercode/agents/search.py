@@ -1,4 +1,4 @@
-"""Strategies that fork: several lines of play from one state, of which one is submitted. None of them sees a score.
+"""Strategies that fork: several lines of play from one state, of which one is submitted. Under `submit` none sees a score.
 
 best_of        the task ──► n lines, each on a copy of its own ──► the answer that most of them have is submitted
 

@@ -70,18 +70,27 @@ def _bracketed(rest: str) -> str:
 
 def code_of_call(text: str) -> str | None:
     """The code of a tool call that was written as text, in JSON, empty if it has none; None for any other text."""
-    if not text.lstrip().startswith("{"):
-        return None
-    try:
-        call = json.loads(text, strict=False)
-    except (ValueError, RecursionError):
+    if (call := _object(text)) is None:
         return None
     name = str(call.get("name") or call.get("tool") or call.get("action") or "")
     arguments = next((call[key] for key in ("arguments", "parameters", "input") if key in call), call)
+    if (inner := _object(arguments)) is not None:  # as the OpenAI protocol has them
+        arguments = inner
     if name == "submit":
         answer = arguments.get("answer") if isinstance(arguments, dict) else None
         return f"submit {answer or ''}".strip()
     return code_of(arguments) or ""
+
+
+def _object(text: object) -> dict[str, Any] | None:
+    """A JSON object that is written as text; None for anything else."""
+    if not isinstance(text, str) or not text.lstrip().startswith("{"):
+        return None
+    try:
+        found: dict[str, Any] = json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return None
+    return found
 
 
 def code_of(arguments: str | Mapping[str, Any]) -> str | None:

@@ -18,8 +18,6 @@ from intercode.types import Episode
 Item = TypeVar("Item")
 
 ROWS = {"sft": sft_rows, "chat": chat_rows, "jsonl": turn_rows, "parquet": turn_rows}
-FORMATS = (*ROWS, "intercode")
-ONLY = ("all", "successful", "human")
 
 
 def export_run(

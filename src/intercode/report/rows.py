@@ -31,7 +31,7 @@ SHARES = {"errors": "errors %", "no_code": "no code in the reply %", "timed_out"
 def overview(summaries: Sequence[Summary]) -> list[Row]:
     """One row a run, best success first; columns that say nothing are left out."""
     rows = [_cells(row, label) for row, label in _best_first(summaries)]
-    said = {name for name in rows[0] if any(row[name] not in ("–", "0") for row in rows)} | {"agent"}
+    said = {name for name in rows[0] if any(row[name] not in ("–", "0") for row in rows)} | {"run", "agent"}
     if len(rows) == 1:
         said.remove("run")
     return [{name: cell for name, cell in row.items() if name in said} for row in rows]
@@ -46,7 +46,7 @@ def levels(summaries: Sequence[Summary]) -> list[Row]:
 def labels(summaries: Sequence[Summary]) -> list[str]:
     """What runs are called: the last part of their path, all of it where that is not enough."""
     paths = [Path(str(row["run"])) for row in summaries]
-    short = [path.stem if path.suffix == ".json" else path.name for path in paths]
+    short = [path.stem if path.suffix == ".json" else path.name or str(path) for path in paths]
     return short if len(set(short)) == len(short) else [f"{at}: {path}" for at, path in enumerate(paths, 1)]
 
 

@@ -62,6 +62,11 @@ class Branches:
                 f"the agent {self._agent} named a branch {branch!r:.50} that is not there: dropped, or never forked"
             ) from None
 
+    @property
+    def latest(self) -> Branch | None:
+        """The branch that acted last, of those that are there; None if all were dropped."""
+        return max(self._places, key=self._ends.__getitem__, default=None)
+
     def fork(self, of: Branch) -> Branch | ForkError:
         """A new branch, or why there can be none."""
         fork = getattr(self[of], "fork", None)

@@ -45,9 +45,9 @@ def play(
 
     `meter.limits.turns` bounds the actions on all branches, with or without code; one more is allowed if it is the submission.
     A run that must stop cuts the episode off: ``ended="limit"`` and no reward. So ends, before its next turn, an episode
-    whose own budget is used up, but scored: under `submit` what there is, is submitted for it. `turns` is filled as they
-    happen, for a caller who wants them after a fault. Raises `DataError`, `SandboxError` and `ModelError`, and `UsageError`
-    for a strategy that fails.
+    whose own budget is used up, but scored: under `submit` the branch that acted last is submitted for it. `turns` is filled
+    as they happen, for a caller who wants them after a fault. Raises `DataError`, `SandboxError` and `ModelError`, and
+    `UsageError` for a strategy that fails.
     """
     log = [] if turns is None else turns
     query, _ = env.reset(seed=seed, options={"task": task.id})
@@ -62,9 +62,8 @@ def play(
                 cut = ended == "limit"
                 ended = ended or "turns"
             elif _begins_turn(move, log, env) and spent():
-                step = _act(branches, Act(SUBMIT), log) if env.protocol == SUBMIT else Step("")
-                best, ended = _better(best, step), _end(step)
-                ended = ended if ended == "agent_fault" else "limit"
+                step = _hand_in(branches, env.protocol, log)
+                best, ended = _better(best, step), "agent_fault" if _end(step) == "agent_fault" else "limit"
             elif isinstance(move, Ask):
                 answer = _ask(model, move, meter, log)
             elif isinstance(move, Act):
@@ -95,6 +94,14 @@ def _forbidden(move: Move, acted: int, meter: Meter, env: Playable) -> Ended | N
 def _begins_turn(move: Move, log: Sequence[Turn], env: Playable) -> bool:
     """Whether it is more than the action of a reply that is there already; a submission costs nothing."""
     return isinstance(move, Ask) or not (_submits(move, env) or (log and not log[-1].acted))
+
+
+def _hand_in(branches: Branches, protocol: str, log: list[Turn]) -> Step:
+    """Submit for the strategy what there is, as a turn of its own."""
+    latest = branches.latest
+    if protocol != SUBMIT or latest is None:
+        return Step("")
+    return _act(branches, Act(SUBMIT, on=latest, apart=True), log)
 
 
 def _may_come_last(move: Move, env: Playable) -> bool:

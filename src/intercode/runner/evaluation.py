@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import platform
 import subprocess
 import time
@@ -78,7 +79,7 @@ class Evaluation:
         asked = None
         if model and chosen.needs_model:
             price = price or listed_price(model)
-            limits = {"max_tokens": reply_tokens, "timeout": min(reply_seconds or PATIENCE, max_seconds or PATIENCE)}
+            limits = {"max_tokens": reply_tokens, "timeout": min(reply_seconds or PATIENCE, max_seconds or math.inf)}
             asked = make_model(model, temperature=temperature, seed=seed, price=price, **limits)
         if chosen.samples and not temperature and isinstance(asked, OpenAIModel):
             raise UsageError(f"the agent {agent} draws several replies to one question: give --temperature, such as 0.7")

@@ -26,7 +26,7 @@ from intercode.rewards import flag_exact, flag_paper
 from intercode.runner.run import evaluate
 from intercode.store import RunStore, read_run
 from intercode.submission import is_submission
-from intercode.types import Episode, Score, Task, Turn, line_of
+from intercode.types import Ended, Episode, Score, Task, Turn, line_of
 
 REWARDS = ("exact", "paper")
 KEPT = ("protocol", "session", "tell", "submits")
@@ -134,9 +134,8 @@ class Rescoring:
         places = line_of(then.turns)
         scores = {place: turn.score for place, turn in zip(places, again.turns, strict=False)}
         turns = tuple(replace(turn, score=scores.get(place)) for place, turn in enumerate(then.turns))
-        ended = again.ended if self._protocol == SUBMIT or again.ended == "agent_fault" else _paper_end(then, again)
         now = Score(again.reward or 0.0, again.success, again.parts)
-        episode = replace(_scored(then, now), turns=turns, ended=ended)
+        episode = replace(_scored(then, now), turns=turns, ended=_end(then, again, self._protocol))
         return Rescored(episode, then, "executed", self._first_difference(then, again))
 
     def _first_difference(self, then: Episode, again: Episode) -> int | None:
@@ -188,8 +187,12 @@ def _scored(episode: Episode, score: Score) -> Episode:
     return replace(episode, reward=score.reward, success=score.success, parts=score.parts)
 
 
-def _paper_end(then: Episode, again: Episode) -> Any:
-    """The episode is over as soon as it is solved; one that was, and is not, ended for want of more turns."""
+def _end(then: Episode, again: Episode, protocol: str) -> Ended | None:
+    """Under `paper` it is over as soon as it is solved; one that was, and is not, ended for want of more turns."""
+    if again.ended == "agent_fault":
+        return again.ended
+    if protocol == SUBMIT:
+        return then.ended if then.ended == "limit" else again.ended
     if again.success:
         return "solved"
     return "turns" if then.ended == "solved" else then.ended
