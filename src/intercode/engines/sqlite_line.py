@@ -119,7 +119,13 @@ def _parsed(text: bytes) -> Any:
 
 def _whole(frame: bytes) -> Answer:
     columns, rows = _parsed(frame)
-    return Answer(Table(tuple(columns), tuple(map(tuple, rows))))
+    return Answer(_table(columns, tuple(map(tuple, rows))))
+
+
+def _table(columns: Any, rows: tuple[tuple[Any, ...], ...], cut: bool = False) -> Table:
+    if not all(isinstance(name, str) for name in columns) or not {*map(len, rows)} <= {len(columns)}:
+        raise TypeError("no table")
+    return Table(tuple(columns), rows, cut)
 
 
 def _ended(frame: bytes, rows: list[tuple[Any, ...]]) -> Answer:
@@ -128,10 +134,16 @@ def _ended(frame: bytes, rows: list[tuple[Any, ...]]) -> Answer:
         return _whole(frame)
     reply = _parsed(frame)
     if "error" in reply:
-        return Answer(error=reply["error"], timed_out=reply["late"])
+        return Answer(error=_told(reply, "error", str), timed_out=_told(reply, "late", bool))
     if "columns" in reply:
-        return Answer(Table(tuple(reply["columns"]), tuple(rows), reply["cut"]))
-    return Answer(affected=reply["affected"])
+        return Answer(_table(reply["columns"], tuple(rows), _told(reply, "cut", bool)))
+    return Answer(affected=_told(reply, "affected", int))
+
+
+def _told(reply: dict[str, Any], name: str, kind: type) -> Any:
+    if not isinstance(reply[name], kind):
+        raise TypeError(name)
+    return reply[name]
 
 
 def _unpacked(frame: bytes) -> Iterator[tuple[Any, ...]]:

@@ -11,16 +11,18 @@ import select
 import socket
 import time
 from abc import abstractmethod
+from types import NoneType
 from typing import Any
 
 from intercode.errors import SandboxDied, UsageError
 from intercode.sandbox.base import Sandbox
 from intercode.sandbox.guest import wire
 from intercode.sandbox.shortcut import MOMENT, Shortcut
-from intercode.types import ExecResult
+from intercode.types import Change, ExecResult
 
 _QUICK = 500e-6
 _PAYLOAD = 1 << 30
+_CHANGE = {"kind": (str,), "type": (str,), "mode": (int,), "digest": (str, NoneType), "target": (str, NoneType)}
 _GRACE = 15.0
 """Seconds that the cell may take over the action's own limit before it counts as dead."""
 
@@ -55,11 +57,11 @@ class GuestSandbox(Sandbox):
         reply, output = self._ask(head, payload, wait=seconds) if argv else self._act(head, payload)
         return ExecResult(
             output=output.decode("utf-8", "backslashreplace"),
-            exit_code=reply["exit_code"],
-            timed_out=reply["timed_out"],
-            session_lost=reply["lost"],
-            overflow=reply["overflow"],
-            cwd=reply["cwd"],
+            exit_code=said(reply, "exit_code", int, NoneType),
+            timed_out=said(reply, "timed_out", bool),
+            session_lost=said(reply, "lost", bool),
+            overflow=said(reply, "overflow", str, NoneType),
+            cwd=said(reply, "cwd", str),
         )
 
     def read(self, path: str, *, limit: int = 8 << 20) -> bytes:
@@ -112,7 +114,7 @@ class GuestSandbox(Sandbox):
     def _ask(
         self, head: dict[str, Any], payload: bytes = b"", wait: float = 0.0, fds: list[int] | None = None
     ) -> tuple[dict[str, Any], bytes]:
-        """The reply's head and payload; descriptors that come with it are added to `fds`."""
+        """The reply's head and payload. Descriptors that come with it are added to `fds`; those of an error are closed."""
         self._open()
         if self._missed is not None:
             head, self._missed = head | {"missed": self._missed}, None
@@ -125,13 +127,11 @@ class GuestSandbox(Sandbox):
             raise SandboxDied(f"the sandbox did not answer {head['op']} in {wait + _GRACE:.0f} s") from None
         except (OSError, EOFError, wire.WireError) as error:
             raise SandboxDied(f"the sandbox died during {head['op']} ({error or 'its end of the line closed'})") from None
-        if "perished" in reply:
-            raise SandboxDied(f"the sandbox's first process ended before {head['op']} did", by_agent=reply["by_agent"])
-        if "errno" in reply and "path" in head:
-            raise OSError(reply["errno"], reply["error"], head["path"])
-        if "errno" in reply:
-            raise SandboxDied(f"the sandbox broke during {head['op']} ({reply['error']})")
-        return reply, content
+        if (trouble := _trouble(head, reply)) is None:
+            return reply, content
+        for fd in fds or ():
+            os.close(fd)
+        raise trouble
 
     def _prompt_answer(self) -> tuple[dict[str, Any], bytes]:
         """Stay awake for a moment: most builtins answer in less time than it takes to put a process to sleep and wake it.
@@ -159,6 +159,38 @@ class GuestSandbox(Sandbox):
         if seconds != self._patience:
             self._sock.settimeout(seconds)
             self._patience = seconds
+
+
+def said(reply: dict[str, Any], name: str, *kinds: type) -> Any:
+    """A field of a guest's reply; a guest that leaves it out, or says something of another kind, is no guest any more."""
+    value = reply.get(name, ...)
+    if not isinstance(value, kinds):
+        raise SandboxDied(f"the sandbox's answer makes no sense: its {name} is {value!r:.50}")
+    return value
+
+
+def changes(reply: dict[str, Any]) -> dict[str, Change]:
+    """What a guest says has changed, sorted by path."""
+    told = said(reply, "changes", dict)
+    return {path: _change(told, path) for path in sorted(told)}
+
+
+def _change(told: dict[str, Any], path: str) -> Change:
+    fields = said(told, path, dict)
+    if not {"kind", "type"} <= fields.keys() <= _CHANGE.keys():
+        raise SandboxDied(f"the sandbox's answer makes no sense: what changed at {path!r:.50} is {fields!r:.50}")
+    return Change(**{name: said(fields, name, *_CHANGE[name]) for name in fields})
+
+
+def _trouble(head: dict[str, Any], reply: dict[str, Any]) -> SandboxDied | OSError | None:
+    if "perished" in reply:
+        by_agent = reply.get("by_agent") is True
+        return SandboxDied(f"the sandbox's first process ended before {head['op']} did", by_agent=by_agent)
+    if "errno" not in reply:
+        return None
+    if "path" in head:
+        return OSError(reply["errno"], reply.get("error"), head["path"])
+    return SandboxDied(f"the sandbox broke during {head['op']} ({reply.get('error')})")
 
 
 def absolute(path: str) -> str:

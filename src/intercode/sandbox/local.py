@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import stat
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
 from intercode.sandbox.base import Limits, Program, Session
-from intercode.sandbox.line import GuestSandbox, absolute
+from intercode.sandbox.line import GuestSandbox, absolute, changes, said
 from intercode.sandbox.template import Template
 from intercode.sandbox.wall import Bubblewrap, Wall, Weakened
 from intercode.types import Change
@@ -42,9 +43,7 @@ class CellSandbox(GuestSandbox):
         return made
 
     def connect(self, path: str) -> socket.socket:
-        fds: list[int] = []
-        self._ask({"op": "connect", "path": absolute(path)}, fds=fds)
-        line = socket.socket(fileno=fds[0])
+        line = self._lent({"op": "connect", "path": absolute(path)})
         line.setblocking(True)
         return line
 
@@ -52,9 +51,7 @@ class CellSandbox(GuestSandbox):
         """A line to a forked copy of the session's interpreter. The last branch ends, with all that it started."""
         if self._wall.wall.program != "python":
             raise UsageError("this sandbox's session is a shell, which has no copies; make it with program='python'")
-        fds: list[int] = []
-        self._ask({"op": "branch"}, fds=fds)
-        return socket.socket(fileno=fds[0])
+        return self._lent({"op": "branch"})
 
     def end_branch(self) -> None:
         self._ask({"op": "branch", "end": True})
@@ -64,8 +61,8 @@ class CellSandbox(GuestSandbox):
         """The session's interpreter stands still meanwhile. Raises `ForkError` for jobs and descriptors: they look on."""
         try:
             reply, _ = self._ask({"op": "hold", "on": True})
-            if reply["blockers"]:
-                raise ForkError("beside a copy may not live on: " + ", ".join(reply["blockers"]) + "; end or close them")
+            if blockers := said(reply, "blockers", list):
+                raise ForkError(f"beside a copy may not live on: {', '.join(map(str, blockers))}; end or close them")
             yield
         finally:
             self._ask({"op": "hold", "on": False})
@@ -78,7 +75,7 @@ class CellSandbox(GuestSandbox):
 
     def diff(self) -> dict[str, Change]:
         reply, _ = self._ask({"op": "diff"}, wait=120)
-        return {path: Change(**change) for path, change in sorted(reply["changes"].items())}
+        return changes(reply)
 
     def reset(self) -> None:
         self._open()
@@ -90,8 +87,10 @@ class CellSandbox(GuestSandbox):
         fds: list[int] = []
         reply, state = self._ask({"op": "snapshot"}, wait=60, fds=fds)
         try:
-            if reply.get("blockers"):
-                raise ForkError("a live copy cannot take along: " + ", ".join(reply["blockers"]) + "; end or close them")
+            if blockers := reply.get("blockers"):
+                raise ForkError(f"a live copy cannot take along: {', '.join(map(str, blockers))}; end or close them")
+            if len(fds) != 1:
+                raise SandboxDied("the sandbox did not hand out its files")
             return self._sibling(reply, state, fds[0])
         finally:
             for fd in fds:
@@ -133,9 +132,21 @@ class CellSandbox(GuestSandbox):
                 self._wall.wall.close()
             raise
 
+    def _lent(self, head: dict[str, Any]) -> socket.socket:
+        """The socket that the guest answers with."""
+        fds: list[int] = []
+        self._ask(head, fds=fds)
+        with contextlib.ExitStack() as unused:
+            for fd in fds:
+                unused.callback(os.close, fd)
+            if len(fds) == 1 and stat.S_ISSOCK(os.fstat(fds[0]).st_mode):
+                unused.pop_all()
+                return socket.socket(fileno=fds[0])
+        raise SandboxDied(f"the sandbox answered {head['op']} without a line")
+
     def _sibling(self, seen: dict[str, Any], state: bytes, upper: int) -> Self:
         twin = object.__new__(type(self))
-        twin._enter(self._wall, self.limits, self.session, cwd=seen["cwd"], upper=upper)
+        twin._enter(self._wall, self.limits, self.session, cwd=said(seen, "cwd", str), upper=upper)
         if self.session == "persistent":
             try:
                 twin._take_on(seen, state)
@@ -145,8 +156,8 @@ class CellSandbox(GuestSandbox):
         return twin
 
     def _take_on(self, seen: dict[str, Any], state: bytes) -> None:
-        done, _ = self._ask({"op": "restore", "status": seen["status"]}, state)
-        if not done["ok"]:
+        done, _ = self._ask({"op": "restore", "status": said(seen, "status", int)}, state)
+        if not said(done, "ok", bool):
             raise ForkError(f"the copy could not take on the session's state: {done.get('said', 'its shell ended')}")
 
 

@@ -31,6 +31,8 @@ class Shortcut:
 
     def __init__(self, fds: Sequence[int], output: int) -> None:
         self._fds, self._most = tuple(fds), output
+        for fd in fds[:3]:
+            os.set_blocking(fd, False)
         self._done, self._actions, self._out, self._folder, *self._children = fds
         self._ready = select.poll()
         self._ready.register(self._done, select.POLLIN)
@@ -59,12 +61,15 @@ class Shortcut:
 
     def answer(self) -> tuple[dict[str, Any], bytes] | None:
         """As the cell's, if bash is done in a moment, and alone."""
-        if not self._is_done() or not self._alone():
+        try:
+            if not self._is_done() or not self._alone():
+                return None
+            cwd = os.readlink("cwd", dir_fd=self._folder).removesuffix(" (deleted)")
+        except OSError:  # bash has died since
             return None
         output = Output(self._most)
         output.drain(self._out)
         kept, overflow = output.take()
-        cwd = os.readlink("cwd", dir_fd=self._folder).removesuffix(" (deleted)")
         return {"exit_code": self._heard.status, "timed_out": False, "lost": False, "overflow": overflow, "cwd": cwd}, kept
 
     def handed_over(self) -> dict[str, Any]:

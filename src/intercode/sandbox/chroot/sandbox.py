@@ -22,7 +22,7 @@ from intercode.sandbox.base import Limits, Session
 from intercode.sandbox.chroot.berth import Berth
 from intercode.sandbox.chroot.tree import Tree, copy
 from intercode.sandbox.guest import wire
-from intercode.sandbox.line import GuestSandbox
+from intercode.sandbox.line import GuestSandbox, changes
 from intercode.sandbox.wall import ENVIRONMENT, rlimits
 from intercode.types import Change
 
@@ -52,7 +52,7 @@ class ChrootSandbox(GuestSandbox):
 
     def diff(self) -> dict[str, Change]:
         reply, _ = self._ask({"op": "diff"}, wait=_WORK)
-        return {path: Change(**change) for path, change in sorted(reply["changes"].items())}
+        return changes(reply)
 
     def reset(self) -> None:
         self._ask({"op": "reset"}, wait=_WORK)

@@ -48,15 +48,20 @@ def receive(sock: socket.socket, limit: int) -> tuple[dict[str, Any], bytes]:
 
 
 def receive_with_fds(sock: socket.socket, limit: int) -> tuple[dict[str, Any], bytes, list[int]]:
-    """One frame and the descriptors that came with it; others may follow at once."""
+    """One frame and the descriptors that came with it; others may follow at once. Those of what is no frame are closed."""
     data, fds, _, _ = socket.recv_fds(sock, HEADER.size, FDS)
     for fd in fds:
         os.set_inheritable(fd, False)  # recv_fds drops its flags, MSG_CMSG_CLOEXEC among them, before Python 3.12
     if not data:
         raise EOFError
-    json_size, payload_size = _sizes(_fill(sock, data, HEADER.size), limit)
-    body = _fill(sock, b"", json_size + payload_size)
-    return _object(body[:json_size]), body[json_size:], fds
+    try:
+        json_size, payload_size = _sizes(_fill(sock, data, HEADER.size), limit)
+        body = _fill(sock, b"", json_size + payload_size)
+        return _object(body[:json_size]), body[json_size:], fds
+    except BaseException:
+        for fd in fds:
+            os.close(fd)
+        raise
 
 
 def _sizes(data: bytes, limit: int) -> tuple[int, int]:
@@ -82,7 +87,7 @@ def _fill(sock: socket.socket, data: bytes, size: int) -> bytes:
 def _object(text: bytes) -> dict[str, Any]:
     try:
         head = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise WireError(f"a frame's head is not JSON: {error}") from None
     if not isinstance(head, dict):
         raise WireError("a frame's head is not an object")

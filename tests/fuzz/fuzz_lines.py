@@ -1,0 +1,129 @@
+"""The host's side of the guest protocol: what a guest that was taken over may answer, with any descriptors beside it.
+
+A real sandbox, whose line leads to a peer that says what it likes. Out comes a result of the right types, or a `SandboxError`
+(`OSError` for a file); and no descriptor is left open.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import NoneType
+from typing import Any
+
+from fuzzing import Attempt, Target
+from hypothesis import strategies as st
+from kept import needs_bwrap
+from shapes import DATA, damaged, records
+
+from intercode.errors import SandboxError
+from intercode.sandbox import template
+from intercode.sandbox.guest.wire import HEADER
+from intercode.sandbox.local import LocalSandbox
+from intercode.types import Change
+
+Said = tuple[list[bytes], int]
+"""The frames, and how many descriptors come with the first."""
+_FILE = records(kind=st.just("added"), type=st.just("file"), mode=st.integers(0, 0o7777), digest=st.text(max_size=4))
+_HEADS = records(
+    "perished", "by_agent", "failed", "said",
+    exit_code=st.one_of(st.none(), st.integers(0, 255)), timed_out=st.booleans(), lost=st.booleans(),
+    overflow=st.one_of(st.none(), st.text(max_size=4)), cwd=st.just("/"), errno=st.integers(-2, 140), error=st.text(max_size=4),
+    changes=st.dictionaries(st.just("/a"), _FILE), blockers=st.lists(st.text(max_size=3), max_size=2), status=st.integers(0, 9),
+    ok=st.booleans(), renewed=st.booleans(),
+)  # fmt: skip
+_RESULT = st.fixed_dictionaries(
+    {
+        "exit_code": st.none() | st.integers(),
+        "timed_out": st.booleans(),
+        "lost": st.booleans(),
+        "overflow": st.none(),
+        "cwd": st.just("/"),
+    }
+)
+
+
+def framed(head: Any, payload: bytes = b"") -> bytes:
+    text = json.dumps(head).encode()
+    return HEADER.pack(len(text), len(payload)) + text + payload
+
+
+FRAMES = st.builds(framed, st.one_of(_HEADS, _HEADS, _RESULT, DATA), st.binary(max_size=20))
+_SAID = st.tuples(st.lists(st.one_of(FRAMES, damaged(FRAMES), st.binary(max_size=20)), max_size=2), st.integers(0, 4))
+
+
+def _exec(sandbox: LocalSandbox) -> None:
+    result = sandbox.exec("true", timeout=1)
+    assert isinstance(result.output, str)
+    assert isinstance(result.exit_code, int | NoneType)
+    assert isinstance(result.timed_out, bool)
+    assert isinstance(result.session_lost, bool)
+    assert isinstance(result.overflow, str | NoneType)
+    assert isinstance(result.cwd, str)
+
+
+def _diff(sandbox: LocalSandbox) -> None:
+    for path, change in sandbox.diff().items():
+        assert isinstance(path, str)
+        assert isinstance(change, Change)
+        assert isinstance(change.kind, str)
+        assert isinstance(change.type, str)
+        assert isinstance(change.mode, int)
+        assert isinstance(change.digest, str | NoneType)
+        assert isinstance(change.target, str | NoneType)
+
+
+def _still(sandbox: LocalSandbox) -> None:
+    with sandbox.still():
+        pass
+
+
+_CALLS: dict[str, Callable[[LocalSandbox], object]] = {
+    "exec": _exec,
+    "read": lambda sandbox: sandbox.read("/a"),
+    "write": lambda sandbox: sandbox.write("/a", b"x"),
+    "diff": _diff,
+    "connect": lambda sandbox: sandbox.connect("/a").close(),
+    "fork": lambda sandbox: sandbox.fork().close(),
+    "still": _still,
+}
+
+
+@contextmanager
+def _host() -> Iterator[Attempt]:
+    needs_bwrap()
+    with LocalSandbox(template.base(None)) as sandbox:
+        own = sandbox._sock
+
+        def attempt(given: tuple[str, Said]) -> None:
+            call, (frames, descriptors) = given
+            before = len(os.listdir("/proc/self/fd"))
+            ours, theirs = socket.socketpair()
+            with ours, theirs:
+                say(theirs, frames, descriptors)
+                sandbox._speak(ours)
+                with suppress(SandboxError, OSError):
+                    _CALLS[call](sandbox)
+                sandbox._speak(own)
+            assert len(os.listdir("/proc/self/fd")) == before
+
+        yield attempt
+        assert sandbox.exec("echo honest").output == "honest\n"
+
+
+def say(line: socket.socket, frames: list[bytes], descriptors: int) -> None:
+    """All of it at once, and then the end."""
+    first, rest = frames[0] if frames else b"", b"".join(frames[1:])
+    with open(os.devnull) as lent:
+        if first:
+            socket.send_fds(line, [first], [lent.fileno()] * descriptors)
+    line.sendall(rest)
+    line.shutdown(socket.SHUT_WR)
+
+
+TARGETS = [
+    Target("what a guest says to the host", st.tuples(st.sampled_from([*_CALLS]), _SAID), _host, quick=300),
+]

@@ -1,0 +1,37 @@
+"""Whatever comes from outside, be it a guest, a file, a model or a database: an answer, or an error that names who is at fault.
+
+Long runs (`make soak`) take $INTERCODE_FUZZ_SECONDS a target, ten minutes by default, and print how many inputs they tried.
+"""
+
+from __future__ import annotations
+
+import os
+
+import fuzz_guests
+import fuzz_lines
+import fuzz_logs
+import fuzz_replies
+import fuzz_tables
+import fuzz_tasks
+import pytest
+from fuzzing import Target
+
+SECONDS = float(os.environ.get("INTERCODE_FUZZ_SECONDS", "600"))
+TARGETS = [
+    target for part in (fuzz_lines, fuzz_guests, fuzz_tasks, fuzz_logs, fuzz_tables, fuzz_replies) for target in part.TARGETS
+]
+each_target = pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name.replace(" ", "-"))
+
+
+@each_target
+def test_nothing_unforeseen_comes_out_of(target: Target) -> None:
+    assert target.briefly() >= min(target.quick, 10)
+
+
+@pytest.mark.soak
+@each_target
+def test_nothing_unforeseen_comes_out_in_minutes_of(target: Target, capsys: pytest.CaptureFixture[str]) -> None:
+    tried = target.thoroughly(SECONDS)
+    with capsys.disabled():
+        print(f"\n{target.name}: {tried} inputs in {SECONDS:.0f} s", flush=True)
+    assert tried > 0
