@@ -15,9 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from attacks import EXHAUSTION, GUEST, KERNEL, LEFT, LIMITS, OUTSIDE, Attack
-from outer import with_targets
-
+from intercode.attacks.outside import with_targets
+from intercode.attacks.walls import EXHAUSTION, GUEST, KERNEL, LEFT, LIMITS, OUTSIDE, Attack
 from intercode.doctor import examine
 from intercode.errors import SandboxDied
 from intercode.sandbox.base import Session

@@ -1,8 +1,8 @@
-"""What a hostile agent tries, by mechanism, and what has to be left off for each to succeed.
+"""What a hostile agent tries against its sandbox, in Bash, by mechanism, and what has to be off for each to succeed.
 
-Every action prints BREACH when it got what it wanted, and nothing like it otherwise. Destructive ones stop by themselves at an
-amount that their outer wall (`outer.py`) can bear, a little beyond what the sandbox grants. This module runs in there too: it
-needs the standard library and `intercode.sandbox` only.
+Every action prints BREACH when it got what it wanted, and nothing like it otherwise. Destructive ones stop by themselves a little
+beyond what `LIMITS` grants, at an amount that an outer wall can bear. The tests run this module inside such walls, to see each
+succeed there: it needs the standard library and `intercode.sandbox` only.
 """
 # ruff: noqa: E501
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from intercode.sandbox.base import MIB, Limits
-from intercode.sandbox.wall import Weakened
 
 LIMITS = Limits(seconds=8, memory=96 * MIB, processes=64, file_size=24 * MIB, disk=32 * MIB, output=1 * MIB, open_files=512)
 WIDE = Limits(
@@ -35,9 +34,6 @@ class Attack:
     def wide(self) -> Limits:
         """The limits of the control."""
         return replace(LIMITS, seconds=20, **{name: getattr(WIDE, name) for name in self.limits})
-
-    def weakened(self) -> Weakened:
-        return Weakened(calls=self.calls, doors=self.doors)
 
 
 def _python(code: str) -> str:
