@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from intercode.attacks.outside import with_targets
+from intercode.attacks.outside import planted
 from intercode.attacks.walls import EXHAUSTION, KERNEL, OUTSIDE, Attack
 from intercode.sandbox import template
 from intercode.sandbox.local import LocalSandbox
@@ -103,12 +103,14 @@ def weak(attack: Attack) -> dict[str, Any]:
 
 def bare(attack: Attack) -> dict[str, Any]:
     """The attack by a plain shell."""
-    return with_targets(lambda fill: _plain(fill(attack.action)))
+    with planted() as there:
+        said = _plain(there.fill(attack.action))
+        return {"output": said + ("BREACH\n" if there.killed() else "")}
 
 
-def _plain(action: str) -> dict[str, Any]:
+def _plain(action: str) -> str:
     done = subprocess.run(["setsid", "bash", "-c", action], capture_output=True, text=True, check=False, timeout=30)
-    return {"output": done.stdout + done.stderr}
+    return done.stdout + done.stderr
 
 
 if __name__ == "__main__":

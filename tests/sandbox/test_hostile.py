@@ -14,7 +14,7 @@ import survivors
 from families import mounts
 
 from intercode.attacks import walls as attacks
-from intercode.attacks.outside import with_targets
+from intercode.attacks.outside import planted
 from intercode.attacks.walls import LIMITS, Attack
 from intercode.errors import SandboxDied
 from intercode.sandbox.identity import identity
@@ -88,8 +88,9 @@ class TestAHostileAction:
 
     @named(attacks.OUTSIDE)
     def test_does_not_reach_what_is_outside(self, sandbox: LocalSandbox, attack: Attack) -> None:
-        answer = with_targets(lambda fill: {"output": suffer(sandbox, fill(attack.action))}, **identity().popen())
-        assert "BREACH" not in answer["output"]
+        with planted(**identity().popen()) as there:
+            assert "BREACH" not in suffer(sandbox, there.fill(attack.action))
+            assert not there.killed()
         assert works(sandbox)
 
     @named(attacks.LEFT)

@@ -6,13 +6,37 @@ import os
 import socket
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 
-def with_targets(run: Callable[[Callable[[str], str]], dict[str, Any]], **user: Any) -> dict[str, Any]:
-    """Plant what an attack from inside wants to reach: a process with a secret, a file, two listening sockets."""
+@dataclass(frozen=True)
+class Planted:
+    """A process with a secret, and the words under which actions know a file and two listening sockets."""
+
+    victim: subprocess.Popen[bytes]
+    words: dict[str, str]
+
+    def fill(self, action: str) -> str:
+        for word, value in self.words.items():
+            action = action.replace(word, value)
+        return action
+
+    def killed(self) -> bool:
+        """Whether the process is dead, or dies within half a second."""
+        try:
+            self.victim.wait(timeout=0.5)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+
+@contextmanager
+def planted(**user: Any) -> Iterator[Planted]:
+    """`user` are arguments of `Popen` by which the process runs as somebody else."""
     with (
         tempfile.TemporaryDirectory() as folder,
         socket.create_server(("127.0.0.1", 0)) as server,
@@ -25,24 +49,7 @@ def with_targets(run: Callable[[Callable[[str], str]], dict[str, Any]], **user: 
         file = Path(folder) / "planted"
         file.write_text("BREACH\n")
         Path(folder).chmod(0o755)
-        words = {"@FILE@": str(file), "@PORT@": str(port)}
-
-        def fill(action: str) -> str:
-            for word, value in words.items():
-                action = action.replace(word, value)
-            return action
-
         try:
-            answer = run(fill)
-            dead = victim.poll() is not None or _ends_soon(victim)
-            return {"output": answer["output"] + ("BREACH\n" if dead else "")}
+            yield Planted(victim, {"@FILE@": str(file), "@PORT@": str(port)})
         finally:
             victim.kill()
-
-
-def _ends_soon(victim: subprocess.Popen[bytes]) -> bool:
-    try:
-        victim.wait(timeout=0.5)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
