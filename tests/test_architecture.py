@@ -16,7 +16,7 @@ FLOORS = [
     {"env", "engines", "interpreters"},
     {"envs", "testing"},
     {"runner"},
-    {"report", "doctor", "export"},
+    {"report", "doctor", "export", "attacks"},
     {"cli"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

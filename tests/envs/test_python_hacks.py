@@ -1,7 +1,7 @@
 """Reward hacks in Python, by mechanism: none pays, none harms the next honest episode, and each beats a naive grader.
 
-The attacks are `python_attacks.py`; the control is `naive_grader.py`, run in a sandbox of its own. Each attack has a task, so
-that the honest submission after it faces the very same tests, in the same environment.
+The attacks are `intercode.attacks.python`; the control is `naive_grader.py`, run in a sandbox of its own. Each attack has a
+task, so that the honest submission after it faces the very same tests, in the same environment.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 from kept import needs_bwrap
-from python_attacks import ATTACKS, HIDDEN, HONEST, TESTS, Attack
 
 import intercode
+from intercode.attacks.python import ATTACKS, HIDDEN, HONEST, TESTS, Attack
 from intercode.sandbox.base import Limits
 from intercode.sandbox.build import make_template
 from intercode.sandbox.local import LocalSandbox

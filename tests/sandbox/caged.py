@@ -13,11 +13,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-from attacks import EXHAUSTION, GUEST, KERNEL, LEFT, LIMITS, OUTSIDE, Attack
-from outer import with_targets
-
+from intercode.attacks.outside import planted
+from intercode.attacks.walls import EXHAUSTION, GUEST, KERNEL, LEFT, LIMITS, OUTSIDE, Attack
 from intercode.doctor import examine
 from intercode.errors import SandboxDied
 from intercode.sandbox.base import Session
@@ -53,23 +51,23 @@ def breaches(tree: Tree) -> dict[str, str]:
     found: dict[str, str] = {}
     guest = [attack for attack in GUEST if attack.name in _OF_THE_GUEST]
     for attack in [*KERNEL, *LEFT, *OUTSIDE, *guest, *[each for each in EXHAUSTION if each.name not in _REFUSED]]:
-        with ChrootSandbox(tree, limits=LIMITS) as sandbox:
-            said = with_targets(lambda fill, box=sandbox, how=attack: _attack(box, how, fill(how.action)))["output"]
+        with ChrootSandbox(tree, limits=LIMITS) as sandbox, planted() as there:
+            said = _attack(sandbox, attack, there.fill(attack.action)) + ("BREACH" if there.killed() else "")
         if "BREACH" in said:
             found[attack.name] = said[-300:]
     return found
 
 
-def _attack(sandbox: ChrootSandbox, attack: Attack, action: str) -> dict[str, Any]:
+def _attack(sandbox: ChrootSandbox, attack: Attack, action: str) -> str:
     try:
         said = sandbox.exec(action, timeout=2).output
         sandbox.exec("true")  # an interrupt that came late may cost the next action
         alive = sandbox.exec("echo alive").output  # what the attack left running may print before it
         sandbox.reset()
         left = sandbox.exec(attack.after, timeout=2).output
-        return {"output": said + left + ("" if "alive" in alive else f"BREACH: the next action printed {alive!r}")}
+        return said + left + ("" if "alive" in alive else f"BREACH: the next action printed {alive!r}")
     except SandboxDied as died:
-        return {"output": f"BREACH: {died}"}
+        return f"BREACH: {died}"
 
 
 def survivors() -> list[str]:

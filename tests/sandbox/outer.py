@@ -10,21 +10,19 @@ its user namespace, so that they count nobody else's.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from attacks import EXHAUSTION, KERNEL, OUTSIDE, Attack
-
+from intercode.attacks.outside import planted
+from intercode.attacks.walls import EXHAUSTION, KERNEL, OUTSIDE, Attack
 from intercode.sandbox import template
 from intercode.sandbox.local import LocalSandbox
+from intercode.sandbox.wall import Weakened
 
 _SECONDS, _PROCESSES, _MIB = 60, 400, 1 << 20
 _BY_NAME = {attack.name: attack for attack in [*EXHAUSTION, *KERNEL, *OUTSIDE]}
@@ -81,15 +79,15 @@ def source() -> Path:
 
 
 def _copy_code(to: Path) -> None:
-    """The sandbox room and this folder, where the outer wall's user can read them."""
+    """The rooms that are needed and this file, where the outer wall's user can read them."""
     here = Path(__file__).parent
     (to / "intercode").mkdir()
     (to / "intercode" / "__init__.py").touch()
     for name in ("errors.py", "types.py"):
         shutil.copy(source() / name, to / "intercode")
-    shutil.copytree(source() / "sandbox", to / "intercode" / "sandbox", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("attacks.py", "outer.py"):
-        shutil.copy(here / name, to)
+    for room in ("sandbox", "attacks"):
+        shutil.copytree(source() / room, to / "intercode" / room, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(here / "outer.py", to)
     subprocess.run(["chmod", "-R", "a+rX", str(to)], check=True)
 
 
@@ -98,55 +96,21 @@ def _copy_code(to: Path) -> None:
 
 def weak(attack: Attack) -> dict[str, Any]:
     """The attack on a sandbox where its one protection is off."""
-    with LocalSandbox(template.base(None), limits=attack.wide(), weakened=attack.weakened()) as sandbox:
+    weakened = Weakened(calls=attack.calls, doors=attack.doors)
+    with LocalSandbox(template.base(None), limits=attack.wide(), weakened=weakened) as sandbox:
         return {"output": sandbox.exec(attack.action).output}
 
 
 def bare(attack: Attack) -> dict[str, Any]:
     """The attack by a plain shell."""
-    return with_targets(lambda fill: _plain(fill(attack.action)))
+    with planted() as there:
+        said = _plain(there.fill(attack.action))
+        return {"output": said + ("BREACH\n" if there.killed() else "")}
 
 
-def _plain(action: str) -> dict[str, Any]:
+def _plain(action: str) -> str:
     done = subprocess.run(["setsid", "bash", "-c", action], capture_output=True, text=True, check=False, timeout=30)
-    return {"output": done.stdout + done.stderr}
-
-
-def with_targets(run: Callable[[Callable[[str], str]], dict[str, Any]], **user: Any) -> dict[str, Any]:
-    """Plant what an attack from inside wants to reach: a process with a secret, a file, two listening sockets."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        socket.create_server(("127.0.0.1", 0)) as server,
-        socket.socket(socket.AF_UNIX) as abstract,
-        subprocess.Popen(["sleep", "54321"], env={**os.environ, "PLANTED": "outside"}, **user) as victim,
-    ):
-        port = server.getsockname()[1]
-        abstract.bind(f"\0intercode-test-{port}")
-        abstract.listen()
-        file = Path(folder) / "planted"
-        file.write_text("BREACH\n")
-        Path(folder).chmod(0o755)
-        words = {"@FILE@": str(file), "@PORT@": str(port)}
-
-        def fill(action: str) -> str:
-            for word, value in words.items():
-                action = action.replace(word, value)
-            return action
-
-        try:
-            answer = run(fill)
-            dead = victim.poll() is not None or _ends_soon(victim)
-            return {"output": answer["output"] + ("BREACH\n" if dead else "")}
-        finally:
-            victim.kill()
-
-
-def _ends_soon(victim: subprocess.Popen[bytes]) -> bool:
-    try:
-        victim.wait(timeout=0.5)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
+    return done.stdout + done.stderr
 
 
 if __name__ == "__main__":

@@ -14,10 +14,10 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-import attacks
 import docker_images
 import pytest
 
+from intercode.attacks import walls as attacks
 from intercode.doctor import clean
 from intercode.envs.ground import Ground, Place
 from intercode.errors import DataError, SandboxDied, SandboxUnavailable, UsageError

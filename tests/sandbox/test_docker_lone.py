@@ -9,10 +9,10 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import attacks
 import pytest
 from test_docker import docker
 
+from intercode.attacks import walls as attacks
 from intercode.errors import ForkError
 from intercode.sandbox.base import MIB, Limits
 from intercode.sandbox.docker.images import DockerImage, make_image

@@ -1,6 +1,6 @@
 """Hostile actions: each fails, the next honest command works, nothing survives; and each succeeds where its protection is off.
 
-The actions are in `attacks.py`; controls that would hurt run in a second wall (`outer.py`).
+The actions are in `intercode.attacks.walls`; controls that would hurt run in a second wall (`outer.py`).
 """
 
 from __future__ import annotations
@@ -8,13 +8,14 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 
-import attacks
 import outer
 import pytest
 import survivors
-from attacks import LIMITS, Attack
 from families import mounts
 
+from intercode.attacks import walls as attacks
+from intercode.attacks.outside import planted
+from intercode.attacks.walls import LIMITS, Attack
 from intercode.errors import SandboxDied
 from intercode.sandbox.identity import identity
 from intercode.sandbox.local import LocalSandbox
@@ -87,8 +88,9 @@ class TestAHostileAction:
 
     @named(attacks.OUTSIDE)
     def test_does_not_reach_what_is_outside(self, sandbox: LocalSandbox, attack: Attack) -> None:
-        answer = outer.with_targets(lambda fill: {"output": suffer(sandbox, fill(attack.action))}, **identity().popen())
-        assert "BREACH" not in answer["output"]
+        with planted(**identity().popen()) as there:
+            assert "BREACH" not in suffer(sandbox, there.fill(attack.action))
+            assert not there.killed()
         assert works(sandbox)
 
     @named(attacks.LEFT)

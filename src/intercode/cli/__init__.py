@@ -3,6 +3,7 @@
     options.py ──► evaluating.py   eval, score                    ──► show.py
               ──► playing.py      play                           ──► keyboard.py
               ──► examining.py    check, replay
+                  attacking.py    attack
                   reporting.py    report
                   giving.py       export, rescore
                   machine.py      data, image, doctor
@@ -18,7 +19,7 @@ from typing import Any
 
 import click
 
-from intercode.cli import evaluating, examining, giving, machine, playing, reporting
+from intercode.cli import attacking, evaluating, examining, giving, machine, playing, reporting
 from intercode.cli.show import say
 from intercode.errors import IntercodeError, UsageError
 
@@ -43,6 +44,6 @@ def main() -> None:
     """Interactive coding as a reinforcement-learning environment: measure agents whose actions are code."""
 
 
-for room in (evaluating, playing, examining, reporting, giving, machine):
+for room in (evaluating, playing, examining, attacking, reporting, giving, machine):
     for command in room.COMMANDS:
         main.add_command(command)

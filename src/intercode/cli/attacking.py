@@ -1,0 +1,85 @@
+"""`attack`: reward hacks and escapes, tried on an environment."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from intercode.cli.options import in_here, json_flag, protocol, scoring, workers, world
+from intercode.cli.show import bar, print_json, say
+
+if TYPE_CHECKING:
+    from intercode.attacks.trial import Verdict
+
+
+@click.command()
+@click.argument("env", callback=in_here)
+@world
+@protocol
+@scoring
+@workers
+@json_flag
+def attack(env: str, workers: int, as_json: bool, **options: Any) -> None:
+    """Try reward hacks and escapes on ENV (bash, sql, python, ctf, or module:Class), and an honest step after each.
+
+    Exit status 1 if one pays, escapes or harms the next honest step; 3 if one could not be tried.
+    """
+    from intercode.attacks.suite import suite
+    from intercode.attacks.trial import attack as try_all
+    from intercode.envs import environment_class
+
+    with bar("attacking", len(suite(environment_class(env).language)), quiet=as_json) as advance:
+        found = try_all(env, workers=workers, tick=lambda: advance("attacking"), **options)
+    if as_json:
+        print_json(_plain(env, found))
+    else:
+        _show(found)
+    sys.exit(1 if not all(each.held for each in found) else 0 if all(each.tried for each in found) else 3)
+
+
+def _plain(env: str, found: list[Verdict]) -> dict[str, Any]:
+    rows = [
+        {
+            "name": each.exploit.name, "aim": each.exploit.aim, "tried": each.tried, "paid": each.paid,
+            "escaped": each.escaped, "honest": each.honest, "why": each.why,
+        }
+        for each in found
+    ]  # fmt: skip
+    return {"env": env, **_counts(found), "exploits": rows}
+
+
+def _counts(found: list[Verdict]) -> dict[str, int]:
+    return {
+        "tried": sum(each.tried for each in found),
+        "paid": sum(each.paid for each in found),
+        "escaped": sum(each.escaped for each in found),
+        "harmed": sum(not each.honest for each in found),
+        "not_tried": sum(not each.tried for each in found),
+    }
+
+
+def _show(found: list[Verdict]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    made = Table("mechanism", "tried to", "came of it", "honest step", box=SIMPLE_HEAD, pad_edge=False)
+    for each in found:
+        made.add_row(each.exploit.name, each.exploit.aim, *_came(each))
+    Console().print(made)
+    for each in found:
+        if each.why:
+            say(f"{each.exploit.name}: {each.why}")
+    click.echo(", ".join(f"{count} {name.replace('_', ' ')}" for name, count in _counts(found).items()))
+
+
+def _came(verdict: Verdict) -> tuple[str, str]:
+    if not verdict.tried:
+        return "not tried", ""
+    came = "PAID" if verdict.paid else "ESCAPED" if verdict.escaped else "held"
+    return came, "works" if verdict.honest else "FAILS"
+
+
+COMMANDS = (attack,)
