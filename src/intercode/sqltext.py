@@ -76,7 +76,7 @@ def literals(sql: str, dialect: str) -> set[str | int | float]:
     """
     from sqlglot import exp
 
-    query = _parsed(sql, dialect)
+    query = parsed(sql, dialect)
     if query is None:
         return set()
     found: set[str | int | float] = set()
@@ -107,7 +107,7 @@ def _values(literal: exp.Literal) -> set[str | int | float]:
     return {-number if isinstance(literal.parent, exp.Neg) else number}
 
 
-def _parsed(sql: str, dialect: str) -> exp.Expr | None:
+def parsed(sql: str, dialect: str) -> exp.Expr | None:
     """The one statement of a text; None if it is not one, or not understood."""
     from sqlglot import parse
     from sqlglot.errors import SqlglotError
@@ -125,7 +125,7 @@ def _query(sql: str, dialect: str) -> exp.Query | None:
     """A SELECT or a set operation, without parentheses around the whole."""
     from sqlglot import exp
 
-    found = _parsed(sql, dialect)
+    found = parsed(sql, dialect)
     while isinstance(found, exp.Subquery) and not any(found.args[part] for part in found.args if part != "this"):
         found = found.this
     return found if isinstance(found, exp.Select | exp.SetOperation) else None

@@ -15,7 +15,7 @@ EVAL_KEYS = {
 REPLAY_KEYS = {
     "turns", "agree", "agreement", "observations_equal", "recorded_success_rate", "replayed_success_rate", "disagreements",
 }  # fmt: skip
-CHECK_KEYS = {"tasks", "gold_ok", "noop_paid", "nondeterministic", "broken"}
+CHECK_KEYS = {"tasks", "gold_ok", "noop_paid", "nondeterministic", "broken", "suspicious", "kinds"}
 TASKS: list[dict[str, Any]] = [
     {"id": "count", "query": "How many entries does /box have?", "gold": "ls /box | wc -l"},
     {"id": "touch", "query": "Make the empty file /box/new.", "gold": "touch /box/new"},

@@ -19,6 +19,7 @@ from intercode.envs.ground import Ground, Place, execute_gold, execute_gold_agai
 from intercode.envs.judging import judged, require_reward, reward_name
 from intercode.envs.own import bash_record, own_path, require_attributes
 from intercode.errors import DataError
+from intercode.findings import Fault
 from intercode.rewards import bash_exact, bash_paper
 from intercode.sandbox.base import Limits, Session
 from intercode.sandbox.build import Backend
@@ -30,6 +31,8 @@ _NOT_FOUND = 127
 _MISSING = re.compile(r"^\S*bash: line \d+: (.+): command not found$", re.MULTILINE)
 _PATH = re.compile(r"(?<![^\s=<>&|;(])(/[\w.+-]+(?:/[\w.+-]+)+)/?(?![\w.+/*?\[{$-])")
 """An absolute path of two names or more that is a word of its own, without quotes and patterns."""
+_QUOTE = re.compile(r"""["'`,;:()]|\.(?=\s|$)""")
+"""What stands around a path in a sentence."""
 
 
 class BashEnv(InterCodeEnv):
@@ -128,7 +131,7 @@ class BashEnv(InterCodeEnv):
         return bash_exact(agent, gold, task)
 
     def try_gold(self, task: Task) -> Trial:
-        named = _PATH.findall(task.gold)
+        named = _PATH.findall(f"{task.gold} {_QUOTE.sub(' ', task.query)}")
         try:
             self._place.move(self._ground.of(task))
             missing = missing_paths(self._place, named, fresh=True)
@@ -227,12 +230,13 @@ def _faults(result: ExecResult) -> Iterator[str]:
         yield f"gold ends with status {result.exit_code}" + (f": {last}" if last else "")
 
 
-def _not_there(path: str) -> str:
-    return f"gold names {path}, which is there neither before nor after it"
+def _not_there(path: str) -> Fault:
+    return Fault(f"query or gold names {path}, which is there neither before nor after the gold", "missing")
 
 
 def _not_general(outcomes: Sequence[Outcome]) -> Iterator[str]:
     if len(outcomes) < 2:
-        yield "is marked general, but the data have no second contents"
+        yield Fault("is marked general, but the data have no second contents", "not_general")
     elif outcomes[0] == outcomes[1]:
-        yield "is marked general, but the gold has the same outcome on both contents: a constant answer passes"
+        why = "is marked general, but the gold has the same outcome on both contents: a constant answer passes"
+        yield Fault(why, "not_general")

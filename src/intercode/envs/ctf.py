@@ -23,6 +23,7 @@ from intercode.envs.golds import Golds, outlived
 from intercode.envs.ground import Ground, Place, grounds
 from intercode.envs.judging import judged, require_reward, reward_name
 from intercode.errors import DataError, UsageError
+from intercode.findings import Fault
 from intercode.rewards import flag_exact, flag_paper
 from intercode.sandbox.base import Limits, Session
 from intercode.sandbox.build import Backend, with_script
@@ -208,4 +209,4 @@ def _digest(tasks: Sequence[Task], challenges: Mapping[str, Challenge]) -> str:
 
 def _in_plain_sight(challenge: Challenge, flag: str) -> Iterator[str]:
     if name := challenge.plain(flag):
-        yield f"the flag stands in plain text in {name}"
+        yield Fault(f"the flag stands in plain text in {name}", "plain_flag")

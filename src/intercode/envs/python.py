@@ -23,6 +23,7 @@ from intercode.envs.ground import grounds
 from intercode.envs.judging import judged, require_reward, reward_name
 from intercode.envs.pyground import PythonGround, Workshop
 from intercode.errors import DataError, ForkError, UsageError
+from intercode.findings import Fault
 from intercode.interpreters import SOLUTION, Result, Suite, suite_of, unbound
 from intercode.rewards import python_exact, python_paper
 from intercode.sandbox.base import Limits
@@ -297,4 +298,5 @@ def _faults(shown: ExecResult, results: Sequence[Result]) -> Iterator[str]:
 
 def _free_points(suite: Suite) -> Iterator[str]:
     for number in unbound(suite):
-        yield f"test {number} uses nothing of the answer, so any passes it: {suite.tests[number - 1].shown[:100]}"
+        shown = suite.tests[number - 1].shown[:100]
+        yield Fault(f"test {number} uses nothing of the answer, so any passes it: {shown}", "empty_test")

@@ -20,6 +20,7 @@ from intercode.envs.golds import Golds
 from intercode.envs.judging import judged, require_reward, reward_name
 from intercode.envs.sqlground import Gold, Worlds, database, execute_gold, worlds
 from intercode.errors import DataError
+from intercode.findings import Fault
 from intercode.rewards import sql_exact, sql_paper
 from intercode.tasks import Preprocess, open_data
 from intercode.types import ExecResult, Score, Table, Task
@@ -214,7 +215,8 @@ def _done(affected: int) -> str:
 
 def _not_general(golds: Sequence[Gold]) -> Iterator[str]:
     if len(golds) < 2:
-        yield "is marked general, but there are no second contents"
+        yield Fault("is marked general, but there are no second contents", "not_general")
     elif golds[0].evidence == golds[1].evidence:
-        yield "is marked general, but the gold has the same outcome on both contents: a constant answer passes"
+        why = "is marked general, but the gold has the same outcome on both contents: a constant answer passes"
+        yield Fault(why, "not_general")
     yield from (f"on the second contents: {fault}" for gold in golds[1:] for fault in gold.faults)

@@ -19,6 +19,7 @@ from intercode.engines import Answer, Databases, Engine, engine_maker, second_da
 from intercode.engines import databases as read_databases
 from intercode.envs.golds import outlived
 from intercode.errors import DataError, UsageError
+from intercode.findings import Fault
 from intercode.rewards.exact_sql import Order, free, order_of
 from intercode.sqltext import literals, ordering
 from intercode.tasks import DataSet
@@ -160,6 +161,8 @@ def _faults(answer: Answer) -> Iterator[str]:
         yield "gold returns no rows: it is not a query"
     elif answer.table.cut:
         yield f"gold returns more rows or bytes than are kept: {len(answer.table.rows)} rows are"
+    elif all(value is None for row in answer.table.rows for value in row):
+        yield Fault("gold returns nothing: any statement that finds nothing is right", "by_luck")
 
 
 def _literals(tasks: Sequence[Task], engine: Engine) -> Mapping[str, set[str | int | float]]:

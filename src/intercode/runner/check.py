@@ -1,10 +1,11 @@
-"""Is this data set sound? Each gold is executed twice, and played, and so is doing nothing.
+"""Is this data set sound? Each gold is executed twice, and played; so are doing nothing, and the most similar task's gold.
 
-    two raw executions differ        → nondeterministic         the gold scores below 1    → its parts
-    the execution itself complains   → missing tool, status …   doing nothing succeeds     → noop
-    it names what is not there, or a general one is constant    two tasks ask the same     → which
+    two raw executions differ        → gold_differs             the gold scores below 1    → gold_fails, with its parts
+    the execution itself complains   → gold_fails, missing …    doing nothing succeeds     → noop_solves
+    two tasks ask the same           → duplicate, near_…        a neighbour's gold does    → retrieval_solves
+    the texts disagree (`doubts/`)   → disagrees, weak_tests …
 
-The two raw executions lie at least `APART` seconds apart, so that a clock in the answer shows.
+The kinds are in `findings.py`. The two raw executions lie at least `APART` seconds apart, so that a clock in the answer shows.
 """
 
 from __future__ import annotations
@@ -12,18 +13,23 @@ from __future__ import annotations
 import difflib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
 from intercode.agents import Strategy, gold, noop
+from intercode.agents.base import Moves
 from intercode.env import InterCodeEnv, Trial
+from intercode.findings import BROKEN, KINDS, Fault
+from intercode.runner.alike import Found, neighbours, repeated
+from intercode.runner.doubts import doubts
 from intercode.runner.run import evaluate
 from intercode.types import Episode, Task
 
 APART = 1.1
-PASSES = 4
+PASSES = 5
 """How often `tick` is called for each task."""
 Finding = dict[str, str]
 Tick = Callable[[], None]
@@ -32,22 +38,61 @@ Tick = Callable[[], None]
 def check(
     make_env: Callable[[], InterCodeEnv], tasks: Sequence[Task], *, workers: int = 1, tick: Tick = lambda: None
 ) -> dict[str, Any]:
-    """The fixed keys of `check --json`: counts, and `broken` with one entry for each complaint about a task."""
+    """The fixed keys of `check --json`: counts, `broken` and `suspicious` with one entry for each complaint about a task."""
     first = _trials(make_env, tasks, workers, tick)
     time.sleep(APART)
     second = _trials(make_env, tasks, workers, tick)
-    golds, noops = (_play(make_env, agent, tasks, workers, tick) for agent in (gold, noop))
-    unstable = [_difference(task, *pair) for task, *pair in zip(tasks, first, second, strict=True)]
-    missed = [finding for task, trial in zip(tasks, first, strict=True) for finding in _plain(task, trial, golds)]
-    paid = [_finding(task, "doing nothing succeeds") for task in tasks if noops[task.id].success]
-    broken = [finding for finding in [*unstable, *missed, *paid, *_repeated(tasks)] if finding]
-    return {
-        "tasks": len(tasks),
-        "gold_ok": sum(golds[task.id].success for task in tasks),
+    nearest = neighbours(tasks)
+    players = {"gold": gold, "noop": noop, "retrieval": _neighbour(nearest)}
+    played = {name: _play(make_env, agent, tasks, workers, tick) for name, agent in players.items()}
+    with closing(make_env()) as env:
+        language = env.language
+    unstable = [found for task, *pair in zip(tasks, first, second, strict=True) for found in _difference(task, *pair)]
+    missed = [found for task, trial in zip(tasks, first, strict=True) for found in _plain(task, trial, played["gold"])]
+    paid = [(task, Fault("doing nothing succeeds", "noop_solves")) for task in tasks if played["noop"][task.id].success]
+    lent = [found for task in tasks for found in _lent(task, played["retrieval"][task.id], nearest)]
+    counts = {
+        "gold_ok": sum(played["gold"][task.id].success for task in tasks),
         "noop_paid": len(paid),
-        "nondeterministic": sum(finding is not None for finding in unstable),
-        "broken": sorted(broken, key=lambda finding: [task.id for task in tasks].index(finding["task"])),
+        "nondeterministic": len(unstable),
     }
+    return {"tasks": len(tasks), **counts, **_sorted(tasks, [*unstable, *missed, *paid, *lent, *_said(tasks, language)])}
+
+
+def look(tasks: Sequence[Task], language: str) -> dict[str, Any]:
+    """What the texts alone say: nothing is executed, so that of the golds nothing is known."""
+    return {"tasks": len(tasks), **_sorted(tasks, _said(tasks, language))}
+
+
+def _said(tasks: Sequence[Task], language: str) -> list[Found]:
+    return [*((task, fault) for task in tasks for fault in doubts(task, language)), *repeated(tasks)]
+
+
+def _sorted(tasks: Sequence[Task], found: Sequence[Found]) -> dict[str, Any]:
+    """In the order of the tasks; `kinds` counts tasks."""
+    place = {task.id: number for number, task in enumerate(tasks)}
+    rows = [_finding(task, fault) for task, fault in sorted(found, key=lambda each: place[each[0].id])]
+    kinds = Counter(kind for _, kind in {(row["task"], row["kind"]) for row in rows})
+    return {
+        "broken": [row for row in rows if row["kind"] in BROKEN],
+        "suspicious": [row for row in rows if row["kind"] not in BROKEN],
+        "kinds": {kind: kinds[kind] for kind in KINDS if kinds[kind]},
+    }
+
+
+def _neighbour(nearest: Mapping[str, Task]) -> Strategy:
+    """Answers as another task's gold would."""
+
+    def strategy(task: Task, protocol: str) -> Moves:
+        if task.id in nearest:
+            yield from gold(nearest[task.id], protocol)
+
+    return strategy
+
+
+def _lent(task: Task, episode: Episode, nearest: Mapping[str, Task]) -> Iterator[Found]:
+    if episode.success:
+        yield task, Fault(f"the gold of task {nearest[task.id].id} succeeds", "retrieval_solves")
 
 
 def _trials(make_env: Callable[[], InterCodeEnv], tasks: Sequence[Task], workers: int, tick: Tick) -> list[Trial]:
@@ -79,34 +124,21 @@ def _play(make_env: Callable[[], Any], agent: Strategy, tasks: Sequence[Task], w
     return {episode.task: episode for episode in episodes}
 
 
-def _plain(task: Task, trial: Trial, golds: dict[str, Episode]) -> list[Finding]:
-    found = [_finding(task, fault) for fault in trial.faults]
+def _plain(task: Task, trial: Trial, golds: dict[str, Episode]) -> Iterator[Found]:
+    yield from ((task, fault if isinstance(fault, Fault) else Fault(fault)) for fault in trial.faults)
     episode = golds[task.id]
-    if not episode.success and not (episode.error and found):
+    if not episode.success and not (episode.error and trial.faults):
         parts = ", ".join(f"{name} {value:g}" for name, value in episode.parts.items())
-        found.append(_finding(task, episode.error or f"the gold itself earns only {episode.reward} ({parts})"))
-    return found
+        yield task, Fault(episode.error or f"the gold itself earns only {episode.reward} ({parts})")
 
 
-def _repeated(tasks: Sequence[Task]) -> list[Finding]:
-    """Tasks that ask what an earlier one asks, but for letter case and blanks."""
-    earlier: dict[str, Task] = {}
-    found = []
-    for task in tasks:
-        first = earlier.setdefault(" ".join(task.query.lower().split()), task)
-        if first is not task:
-            answers = "and has the same gold" if first.gold == task.gold else "but has another gold"
-            found.append(_finding(task, f"asks the same as task {first.id} {answers}"))
-    return found
-
-
-def _difference(task: Task, one: Trial, other: Trial) -> Finding | None:
+def _difference(task: Task, one: Trial, other: Trial) -> Iterator[Found]:
     if one.evidence == other.evidence:
-        return None
+        return
     lines = list(difflib.unified_diff(one.summary.splitlines(), other.summary.splitlines(), lineterm="", n=0))[2:]
     what = "; ".join(line for line in lines[:4] if not line.startswith("@@"))[:200]
-    return _finding(task, f"two executions of the gold differ: {what or 'in the files they leave'}")
+    yield task, Fault(f"two executions of the gold differ: {what or 'in the files they leave'}", "gold_differs")
 
 
-def _finding(task: Task, why: str) -> Finding:
-    return {"task": task.id, "why": why.removeprefix(f"task {task.id}: ")}
+def _finding(task: Task, fault: Fault) -> Finding:
+    return {"task": task.id, "kind": fault.kind, "why": fault.removeprefix(f"task {task.id}: ")}

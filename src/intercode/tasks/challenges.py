@@ -23,6 +23,7 @@ from functools import cached_property
 from pathlib import Path
 
 from intercode.errors import DataError, UsageError
+from intercode.findings import Fault
 from intercode.types import Task
 
 FORMS = ("flag", "script")
@@ -55,8 +56,9 @@ class Challenge:
     gold: str | None = None
 
     @property
-    def faults(self) -> tuple[str, ...]:
-        return tuple(fault for fault in (self.network, self.file, self.gold) if fault)
+    def faults(self) -> tuple[Fault, ...]:
+        found = ((self.network, "needs_network"), (self.file, "needs_files"), (self.gold, "odd_flag"))
+        return tuple(Fault(why, kind) for why, kind in found if why)
 
     @property
     def facts(self) -> dict[str, bool]:

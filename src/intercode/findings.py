@@ -1,0 +1,41 @@
+"""What can be wrong with a task, in a few stable words that programs may rely on.
+
+A kind is broken, so that a score on such a task says nothing, or suspicious: worth a person's look.
+"""
+
+from __future__ import annotations
+
+BROKEN = {
+    "gold_fails": "the gold does not run, or does not earn the full reward",
+    "gold_differs": "two executions of the gold differ",
+    "noop_solves": "doing nothing succeeds",
+    "duplicate": "asks what an earlier task asks, word by word",
+    "missing": "query or gold name what is not there: a path, a variable",
+    "not_general": "marked general, but a constant answer passes",
+    "empty_test": "a test that uses nothing of the answer",
+    "odd_flag": "a flag unlike the others, or damaged",
+    "needs_network": "cannot be played without a network",
+    "needs_files": "speaks of files that are not here",
+}
+SUSPICIOUS = {
+    "retrieval_solves": "the gold of the most similar other task succeeds",
+    "near_duplicate": "the same gold as another task, in almost the same words",
+    "plain_flag": "the flag stands in plain text in the assets",
+    "disagrees": "query and gold name different things",
+    "weak_tests": "a constant or an argument passes all tests, or a test comes twice",
+    "by_luck": "an empty or constant answer is right",
+    "unstable": "the answer depends on the clock, the machine or chance",
+}
+KINDS = {**BROKEN, **SUSPICIOUS}
+
+
+class Fault(str):
+    """A sentence about a task; `kind` is one of `KINDS`."""
+
+    __slots__ = ("kind",)
+    kind: str
+
+    def __new__(cls, why: str, kind: str = "gold_fails") -> Fault:
+        fault = super().__new__(cls, why)
+        fault.kind = kind
+        return fault
