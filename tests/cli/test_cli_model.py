@@ -77,6 +77,7 @@ def test_the_users_table_of_prices_is_looked_up_and_named_where_it_lacks_the_mod
     assert "must be two numbers" in cli(*words, **server_and_table).err
     table.write_text("tiny = [10, 100]")
     assert cli(*words, **server_and_table).json["cost"] == 0.02
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["price"] == [10.0, 100.0]
 
 
 def test_each_epoch_is_drawn_with_a_seed_of_its_own(cli: Any, server: ChatServer, box: Path) -> None:
