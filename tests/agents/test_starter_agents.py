@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import closing
 
 import pytest
 from kept import needs_bwrap
 
 import intercode
-from intercode.agents import MODELLED, make_agent
+from intercode.agents import MODELLED, Strategy, make_agent
 from intercode.env import Setting
 from intercode.models import ScriptedModel
+from intercode.runner.episode import play
 from intercode.runner.meter import Limits, Meter
 from intercode.runner.run import evaluate
-from intercode.types import Episode, Message, Reply, Task, ToolCall
+from intercode.types import Message, Reply, Task, ToolCall
 
 pytestmark = pytest.mark.slow
 NAMES = [name.partition(":")[0] for name in MODELLED]
@@ -29,11 +31,9 @@ def world(request: pytest.FixtureRequest) -> tuple[str, Setting]:
     return request.param, intercode.prepare(request.param, max_turns=None)
 
 
-def played(world: tuple[str, Setting], name: str, model: ScriptedModel, tasks: Sequence[Task]) -> list[Episode]:
-    language, setting = world
+def seated(world: tuple[str, Setting], name: str) -> tuple[Strategy, Meter]:
     turns = TURNS * 2 if name == "best_of" else TURNS
-    agent = make_agent(name, tasks=setting.tasks, turns=turns, language=language)
-    return evaluate(setting, agent.strategy, model, tasks=tasks, workers=2, meter=Meter(Limits(turns)))
+    return make_agent(name, tasks=world[1].tasks, turns=turns, language=world[0]).strategy, Meter(Limits(turns))
 
 
 def behaving(name: str, tasks: Sequence[Task]) -> ScriptedModel:
@@ -81,7 +81,8 @@ def in_calls(action: str) -> Reply:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_model_that_behaves_solves_the_tasks_with_every_agent(world: tuple[str, Setting], name: str, each: int) -> None:
     tasks = world[1].tasks[::each]
-    episodes = played(world, name, behaving(name, world[1].tasks), tasks)
+    strategy, meter = seated(world, name)
+    episodes = evaluate(world[1], strategy, behaving(name, world[1].tasks), tasks=tasks, workers=2, meter=meter)
     assert [(one.task, one.error, one.turns[-1].observation) for one in episodes if not one.success] == []
     assert len(episodes) == len(tasks)
 
@@ -115,10 +116,11 @@ def wild_for(name: str) -> dict[str, object]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_model_that_does_not_behave_earns_nothing_and_breaks_nothing(world: tuple[str, Setting], name: str) -> None:
-    for wild, reply in wild_for(name).items():
-        model = ScriptedModel(lambda messages, reply=reply: reply)
-        (episode,) = played(world, name, model, world[1].tasks[:1])
-        assert (episode.reward, episode.error) == (0.0, None), wild
-        assert episode.ended in ("submit", "turns"), wild
-        assert sum(turn.acted for turn in episode.turns) <= 2 * TURNS + 1, wild
-        assert sum(turn.ask is not None for turn in episode.turns) <= 2 * TURNS + 1, wild
+    strategy, meter = seated(world, name)
+    with closing(world[1]()) as env:
+        for wild, reply in wild_for(name).items():
+            episode = play(env, world[1].tasks[0], strategy, ScriptedModel(lambda messages, reply=reply: reply), meter)
+            assert episode.reward == 0.0, wild
+            assert episode.ended in ("submit", "turns"), wild
+            assert sum(turn.acted for turn in episode.turns) <= 2 * TURNS + 1, wild
+            assert sum(turn.ask is not None for turn in episode.turns) <= 2 * TURNS + 1, wild

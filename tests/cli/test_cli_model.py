@@ -77,6 +77,7 @@ def test_the_users_table_of_prices_is_looked_up_and_named_where_it_lacks_the_mod
     assert "must be two numbers" in cli(*words, **server_and_table).err
     table.write_text("tiny = [10, 100]")
     assert cli(*words, **server_and_table).json["cost"] == 0.02
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["price"] == [10.0, 100.0]
 
 
 def test_each_epoch_is_drawn_with_a_seed_of_its_own(cli: Any, server: ChatServer, box: Path) -> None:
@@ -85,10 +86,11 @@ def test_each_epoch_is_drawn_with_a_seed_of_its_own(cli: Any, server: ChatServer
 
 
 def test_an_impatient_user_asks_a_slow_server_again(cli: Any, server: ChatServer, box: Path) -> None:
-    slow = iter([2.0])
-    server.before_answer = lambda request: time.sleep(next(slow, 0.0))
-    assert go(cli, server, box, "--reply-seconds", 0.5, "--limit", 1).json["success_rate"] == 1.0
-    assert len(server.requests) == 3
+    slow = iter([60.0])
+    server.before_answer = lambda request: server.stopping.wait(next(slow, 0.0))
+    assert go(cli, server, box, "--reply-seconds", 1.5, "--limit", 1).json["success_rate"] == 1.0
+    first, again, _ = server.requests
+    assert first == again
 
 
 def test_an_episode_out_of_budget_is_scored_and_the_run_goes_on(cli: Any, box: Path, tmp_path: Path) -> None:

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
+from chromium import browser, needs_chromium
+from cli_words import INTERCODE
+from kept import needs_bwrap
 
 pytestmark = pytest.mark.slow
 
 
+@pytest.fixture(scope="module")
+def runs(box: Path, module_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run over two epochs that solves all, `gold`, and of one that solves two tasks of five."""
+    needs_bwrap()
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "answers").write_text("ls /box | wc -l\ncat /nowhere\ncat /nowhere\nls /box\ncat /box/a\n")
+    guess, gold = "score answers --env bash --out guess", "eval bash --agent gold --epochs 2 --out gold"
+    for words in (guess, gold):
+        subprocess.run([INTERCODE, *words.split(), "--data", box], cwd=folder, capture_output=True, check=True)
+    return folder
+
+
 @pytest.fixture
-def guessed(cli: Any, box: Path, tmp_path: Path) -> None:
-    """A run over two epochs that solves two tasks of five, and one with golds."""
-    (tmp_path / "answers").write_text("ls /box | wc -l\ncat /nowhere\ncat /nowhere\nls /box\ncat /box/a\n")
-    words = ("--data", box, "--json")
-    assert cli("score", "answers", "--env", "bash", "--out", "guess", *words).status == 0
-    assert cli("eval", "bash", "--agent", "gold", "--epochs", 2, "--out", "gold", *words).status == 0
+def guessed(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs, tmp_path, dirs_exist_ok=True)
 
 
 @pytest.mark.usefixtures("guessed")
@@ -57,6 +71,17 @@ def test_the_page_and_the_plots_are_written_beside_what_is_printed(cli: Any, tmp
     assert {path.name for path in (tmp_path / "plots").iterdir()} >= {"success-by-turn.png", "failures.svg"}
     lost = cli("report", "guess", "--html", tmp_path / "nowhere" / "p.html")
     assert (lost.status, "nowhere/p.html cannot be written" in lost.err) == (2, True)
+
+
+@needs_chromium
+@pytest.mark.usefixtures("guessed")
+def test_the_page_of_a_real_run_is_quiet_in_a_browser_and_no_wider_than_a_phone(cli: Any, tmp_path: Path) -> None:
+    assert cli("report", "guess", "gold", "--html", "p.html").status == 0
+    with browser() as tab:
+        for width, dark in product((1280, 400), (False, True)):
+            tab.open(tmp_path / "p.html", width=width, dark=dark)
+            assert (tab.complaints, tab.requests) == ([], [(tmp_path / "p.html").as_uri()])
+            assert tab.ask("document.documentElement.scrollWidth <= document.documentElement.clientWidth") is True
 
 
 def test_a_log_of_the_first_system_is_a_run_as_well(cli: Any, tmp_path: Path) -> None:

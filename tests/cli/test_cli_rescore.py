@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from cli_words import EVAL_KEYS, INTERCODE, write_tasks
 from families import wait_until
+from kept import needs_bwrap
 
 pytestmark = pytest.mark.slow
 
@@ -43,11 +45,19 @@ FLAGS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def played(box: Path, module_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    needs_bwrap()
+    folder = tmp_path_factory.mktemp("played")
+    (folder / "mine.py").write_text(AGENTS)
+    words = "eval bash --agent mine:mixed --epochs 2 --out run"
+    subprocess.run([INTERCODE, *words.split(), "--data", box], cwd=folder, capture_output=True, check=True)
+    return folder / "run"
+
+
 @pytest.fixture
-def mixed(cli: Any, box: Path, tmp_path: Path) -> Path:
-    (tmp_path / "mine.py").write_text(AGENTS)
-    assert cli("eval", "bash", "--data", box, "--agent", "mine:mixed", "--out", "run", "--epochs", 2).status == 0
-    return tmp_path / "run"
+def mixed(played: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(played, tmp_path / "run"))
 
 
 def contents(folder: Path) -> dict[str, bytes]:

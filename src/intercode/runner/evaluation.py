@@ -74,20 +74,12 @@ class Evaluation:
             agent, tasks=setting.tasks, turns=turns, language=language,
             load=load_recording, predictions=lambda path: load_predictions(path, setting.tasks),
         )  # fmt: skip
-        if chosen.needs_model and not model:
-            raise UsageError(f"the agent {agent} asks a model; name one with --model{_UNLESS if ':' in agent else ''}")
-        asked = None
         if model and chosen.needs_model:
             price = price or listed_price(model)
-            limits = {"max_tokens": reply_tokens, "timeout": min(reply_seconds or PATIENCE, max_seconds or math.inf)}
-            asked = make_model(model, temperature=temperature, seed=seed, price=price, **limits)
-        if chosen.samples and not temperature and isinstance(asked, OpenAIModel):
-            raise UsageError(f"the agent {agent} draws several replies to one question: give --temperature, such as 0.7")
-        if (max_cost or episode_cost) and isinstance(asked, OpenAIModel) and asked.price is None:
-            raise UsageError(
-                f"a limit on cost needs the price of {model}: give --price IN,OUT, or write a line "
-                f'"{model}" = [IN, OUT] into {table_path()}, in US dollars per million tokens'
-            )
+        asked = _model(
+            chosen, model, price, priced=bool(max_cost or episode_cost), temperature=temperature, seed=seed,
+            max_tokens=reply_tokens, timeout=min(reply_seconds or PATIENCE, max_seconds or math.inf),
+        )  # fmt: skip
         config = {
             "env": env, "agent": agent, "model": asked.name if asked else None, "turns": turns,
             "epochs": epochs, "seed": seed, "temperature": temperature, "sandbox": sandbox or "local",
@@ -131,6 +123,25 @@ class Evaluation:
             self.fault = fault
         self.stopped = None if self.fault else meter.over()
         return {**self.config, "run": str(store.path)}, store.episodes()
+
+
+def _model(agent: Agent, name: str | None, price: Price | None, *, priced: bool, **options: Any) -> Model | None:
+    """What the agent asks, if it asks. `priced`: there is a limit on cost."""
+    if not agent.needs_model:
+        return None
+    if not name:
+        raise UsageError(f"the agent {agent.name} asks a model; name one with --model{_UNLESS if ':' in agent.name else ''}")
+    model = make_model(name, price=price, **options)
+    if not isinstance(model, OpenAIModel):
+        return model
+    if agent.samples and not options["temperature"]:
+        raise UsageError(f"the agent {agent.name} draws several replies to one question: give --temperature, such as 0.7")
+    if priced and model.price is None:
+        raise UsageError(
+            f"a limit on cost needs the price of {name}: give --price IN,OUT, or write a line "
+            f'"{name}" = [IN, OUT] into {table_path()}, in US dollars per million tokens'
+        )
+    return model
 
 
 def _labels(tasks: Sequence[Task]) -> dict[str, dict[str, str]]:
