@@ -122,7 +122,7 @@ def _packed(root: Path, *names: str, options: Collection[str] = ()) -> Iterator[
 def _own_folders(root: Path) -> None:
     for name in _OURS:
         folder = root / name
-        folder.mkdir(exist_ok=True)
+        template.true_folder(folder)
         os.chown(folder, 0, 0)
         folder.chmod(0o755)
     (root / "dev/shm").mkdir(exist_ok=True)
