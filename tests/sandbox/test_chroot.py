@@ -124,6 +124,25 @@ def test_a_run_says_that_its_wall_is_weak(image: DockerImage, exported: str, tre
     assert "wall" not in prepare("bash", image=exported, limit=1).facts()
 
 
+def is_open_in_a_child(number: int) -> bool:
+    """Once it leads to /dev/null, as a number does that is used again."""
+    with open(os.devnull) as nothing:
+        again = number if nothing.fileno() == number else os.dup2(nothing.fileno(), number)
+        pid = os.fork()
+        if pid == 0:
+            os._exit(os.path.exists(f"/proc/self/fd/{again}"))
+        return os.waitpid(pid, 0)[1] != 0
+
+
+def test_a_forked_child_closes_no_number_that_is_used_again(tree: Tree) -> None:
+    with ChrootSandbox(tree) as sandbox:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(is_open_in_a_child(sandbox._berth._lock))
+        assert os.waitpid(pid, 0)[1] != 0, "in the child of a child"
+    assert is_open_in_a_child(sandbox._berth._lock), "after the sandbox was closed"
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user")
 def test_an_ordinary_user_is_told_of_the_other_backends(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     pid = os.fork()

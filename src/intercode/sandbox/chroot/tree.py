@@ -117,6 +117,8 @@ def _packed(root: Path, *names: str, options: Collection[str] = ()) -> Iterator[
     with subprocess.Popen(command, stdout=subprocess.PIPE) as pack:
         assert pack.stdout is not None
         yield pack.stdout
+    if pack.returncode > 1:  # of 1 tar says that a file has changed meanwhile
+        raise SandboxError(f"not all files of {root} can be read; see the lines of tar above")
 
 
 def _own_folders(root: Path) -> None:
