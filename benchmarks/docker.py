@@ -21,6 +21,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
+from fidelity.first import no_docker
 from measuring.clock import timed
 from measuring.docker_peers import REX_INTERPRETER, peer_rows
 from measuring.rows import Row, absent, command, finish
@@ -28,7 +29,6 @@ from measuring.rows import Row, absent, command, finish
 from intercode.agents import gold
 from intercode.env import Setting
 from intercode.envs import prepare
-from intercode.errors import SandboxUnavailable
 from intercode.runner.run import evaluate
 from intercode.sandbox.base import Sandbox
 from intercode.sandbox.docker.daemon import docker
@@ -151,13 +151,11 @@ def main() -> int:
     parser.add_argument("--first", help="a Python with intercode-bench ($INTERCODE_BENCH_PYTHON)")
     parser.add_argument("--swe-rex", help=f"a Python with swe-rex (${REX_INTERPRETER})")
     options = parser.parse_args()
-    try:
-        image = options.image or debian()
-        rows = [*measure(make_image(image), options.runs), throughput(image, max(1, options.runs // 10))]
-        rows += peer_rows(debian(), options.first, options.swe_rex)
-    except SandboxUnavailable as error:
-        absent(options, why=str(error))
+    if absent(options, why=no_docker()):
         return 0
+    image = options.image or debian()
+    rows = [*measure(make_image(image), options.runs), throughput(image, max(1, options.runs // 10))]
+    rows += peer_rows(debian(), options.first, options.swe_rex)
     return finish(options, rows)
 
 

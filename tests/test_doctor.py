@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -235,28 +236,50 @@ def test_a_model_endpoint_is_asked_for_its_models(address: str, path: str, key: 
 def test_a_model_endpoint_that_is_down_or_not_named_is_found() -> None:
     down = endpoint({"INTERCODE_BASE_URL": "http://127.0.0.1:9/v1"})
     assert (down.ok, "start the server" in down.mend) == (False, True)
-    assert endpoint({"INTERCODE_BASE_URL": "nonsense"}).ok is False
+    for nonsense in ("nonsense", "http://HOST:PORT/v1", "http://a b/v1"):
+        assert endpoint({"INTERCODE_BASE_URL": nonsense}).ok is False
     none = endpoint({})
     assert (none.ok, "INTERCODE_BASE_URL" in none.mend) == (None, True)
+
+
+def test_what_answers_in_another_protocol_is_no_model_endpoint() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        Thread(target=_greet, args=[server], daemon=True).start()
+        found = endpoint({"INTERCODE_BASE_URL": f"http://127.0.0.1:{server.getsockname()[1]}/v1"})
+    assert (found.ok, "does not answer as a model endpoint does" in found.detail) == (False, True)
+
+
+def _greet(server: socket.socket) -> None:
+    line, _ = server.accept()
+    with line:
+        line.recv(1 << 16)
+        line.sendall(b"SSH-2.0-none\r\n")
+
+
+def test_a_podman_without_the_docker_command_is_told_what_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if (program := shutil.which("podman")) is None:
+        pytest.skip("podman is not installed")
+    (tmp_path / "podman").symlink_to(program)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = podman(tmp_path / "podman.sock")
+    assert (found.ok, found.mend) == (None, "apt-get install docker.io")
 
 
 def test_podmans_socket_is_tried(tmp_path: Path) -> None:
     if shutil.which("podman") is None or shutil.which("docker") is None:
         pytest.skip("podman and the docker command are not installed")
-    socket = tmp_path / "podman.sock"
-    silent = podman(socket)
-    assert (silent.ok, f"DOCKER_HOST=unix://{socket}" in silent.mend) == (None, True)
-    with subprocess.Popen(
-        ["podman", "system", "service", "--time=0", f"unix://{socket}"], stderr=subprocess.DEVNULL
-    ) as service:
+    path = tmp_path / "podman.sock"
+    silent = podman(path)
+    assert (silent.ok, f"DOCKER_HOST=unix://{path}" in silent.mend) == (None, True)
+    with subprocess.Popen(["podman", "system", "service", "--time=0", f"unix://{path}"], stderr=subprocess.DEVNULL) as service:
         try:
             until = time.monotonic() + 30
-            while not socket.exists() and service.poll() is None and time.monotonic() < until:
+            while not path.exists() and service.poll() is None and time.monotonic() < until:
                 time.sleep(0.05)
-            found = podman(socket)
+            found = podman(path)
         finally:
             service.terminate()
-    assert (found.ok, f"DOCKER_HOST=unix://{socket}" in found.detail) == (True, True)
+    assert (found.ok, f"DOCKER_HOST=unix://{path}" in found.detail) == (True, True)
 
 
 def test_backends_are_named_by_what_was_found() -> None:

@@ -7,6 +7,7 @@ bare       a file, and no program at all
 
 from __future__ import annotations
 
+import hashlib
 import io
 import shutil
 import subprocess
@@ -51,7 +52,7 @@ def busybox() -> str:
             _add(archive, folder, type=tarfile.DIRTYPE, mode=0o755)
         _add(archive, "etc/passwd", b"root:x:0:0:root:/root:/bin/sh\n")
         _add(archive, "bin/busybox", Path(program).read_bytes(), mode=0o755)
-        for name in set(names) - {"busybox"}:
+        for name in sorted({*names} - {"busybox"}):
             _add(archive, f"bin/{name}", type=tarfile.SYMTYPE, linkname="busybox")
     return _imported(tag, archive)
 
@@ -76,6 +77,9 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes = b"", **fields: An
 def _imported(tag: str, archive: tarfile.TarFile) -> str:
     packed = archive.fileobj
     assert isinstance(packed, io.BytesIO)
+    tag += f"-{hashlib.sha256(packed.getvalue()).hexdigest()[:12]}"
+    if _known(tag):
+        return tag
     subprocess.run(["docker", "import", "--change", 'CMD ["sh"]', "-", tag], input=packed.getvalue(), check=True)
     return tag
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from intercode.sandbox import cache
 from intercode.sandbox.build import with_script
 from intercode.sandbox.chroot import berth
 from intercode.sandbox.chroot.sandbox import ChrootSandbox
-from intercode.sandbox.chroot.tree import Tree
+from intercode.sandbox.chroot.tree import Tree, copy
 from intercode.sandbox.docker.images import DockerImage
 from intercode.sandbox.guest import walk
 
@@ -123,6 +124,25 @@ def test_a_run_says_that_its_wall_is_weak(image: DockerImage, exported: str, tre
     assert "wall" not in prepare("bash", image=exported, limit=1).facts()
 
 
+def is_open_in_a_child(number: int) -> bool:
+    """Once it leads to /dev/null, as a number does that is used again."""
+    with open(os.devnull) as nothing:
+        again = number if nothing.fileno() == number else os.dup2(nothing.fileno(), number)
+        pid = os.fork()
+        if pid == 0:
+            os._exit(os.path.exists(f"/proc/self/fd/{again}"))
+        return os.waitpid(pid, 0)[1] != 0
+
+
+def test_a_forked_child_closes_no_number_that_is_used_again(tree: Tree) -> None:
+    with ChrootSandbox(tree) as sandbox:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(is_open_in_a_child(sandbox._berth._lock))
+        assert os.waitpid(pid, 0)[1] != 0, "in the child of a child"
+    assert is_open_in_a_child(sandbox._berth._lock), "after the sandbox was closed"
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user")
 def test_an_ordinary_user_is_told_of_the_other_backends(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     pid = os.fork()
@@ -134,3 +154,16 @@ def test_an_ordinary_user_is_told_of_the_other_backends(tree: Tree, monkeypatch:
             os._exit(0 if "--sandbox local" in str(error) else 1)
         os._exit(2)
     assert os.waitpid(pid, 0)[1] == 0
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root makes chroot sandboxes")
+@pytest.mark.parametrize("place", ["dev", "proc", "sys"])
+def test_a_link_out_of_the_template_is_not_followed_by_the_copy(tmp_path: Path, place: str) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir(mode=0o700)
+    (tmp_path / "layer" / "tree").mkdir(parents=True)
+    (tmp_path / "layer" / "tree" / place).symlink_to(victim)
+    copy(Tree(tmp_path / "layer", "a link"), tmp_path / "copied", 61001)
+    assert (list(victim.iterdir()), stat.S_IMODE(victim.stat().st_mode)) == ([], 0o700)
+    assert (tmp_path / "copied" / place).is_dir()
+    assert not (tmp_path / "copied" / place).is_symlink()

@@ -104,9 +104,21 @@ def test_what_fails_behind_the_local_wall_fails_here(small: LoneSandbox, attack:
 
 def test_a_copy_that_comes_out_otherwise_is_refused(sandbox: LoneSandbox) -> None:
     sandbox.exec("cat /proc/sys/kernel/random/uuid")
-    with pytest.raises(ForkError, match="action 1 printed something else"):
+    with pytest.raises(ForkError, match="action 1 came out otherwise"):
         sandbox.fork()
     assert sandbox.exec("echo alive").output == "alive\n"
+
+
+ALL_BUT_ONE = "r=$((SRANDOM % 2000)); for i in {0..1999}; do [ $i = $r ] || : > /tmp/f$i; done"
+
+
+def test_a_copy_in_which_a_file_cannot_be_written_again_is_refused_and_closed(sandbox: LoneSandbox) -> None:
+    sandbox.exec(ALL_BUT_ONE)
+    (free,) = {f"/tmp/f{number}" for number in range(2000)} - sandbox.diff().keys()
+    sandbox.write(f"{free}/file", b"x")
+    with pytest.raises(ForkError, match="action 2 "):
+        sandbox.fork()
+    assert sandbox._pool.users == 1
 
 
 # -- reset -------------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from ordinary import error_of_an_ordinary_user
 
 from intercode.errors import DataError, SandboxUnavailable, UsageError
 from intercode.sandbox.build import make_template
+from intercode.sandbox.image import name_machine
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import unpack
 
@@ -193,3 +194,20 @@ class TestTheCache:
 
 def build(setup: Path) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", BUILDER, str(setup)], stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("place", ["dev", "proc", "etc"])
+def test_a_link_out_of_a_root_file_system_is_never_followed(space: Path, place: str) -> None:
+    victim = space / "victim"
+    victim.mkdir()
+    (victim / "hosts").write_text("theirs")
+    before = victim.stat()
+    root = space / "root"
+    (root / "bin").mkdir(parents=True)
+    (root / "bin" / "bash").touch()
+    (root / place).symlink_to(victim)
+    layer = unpack(root)
+    name_machine(layer / "tree")
+    assert (victim.stat().st_uid, victim.stat().st_mtime_ns) == (before.st_uid, before.st_mtime_ns)
+    assert (victim / "hosts").read_text() == "theirs"
+    assert (layer / "tree" / place).is_symlink() == (place == "etc")

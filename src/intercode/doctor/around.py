@@ -53,7 +53,10 @@ def _cut_short() -> list[Path]:
 
 
 def _stale(path: Path) -> bool:
-    info = path.lstat()
+    try:
+        info = path.lstat()
+    except FileNotFoundError:  # its build has just ended
+        return False
     return stat.S_ISDIR(info.st_mode) and time.time() - info.st_mtime > _STALE
 
 
@@ -93,6 +96,8 @@ def podman(socket: Path) -> Finding:
     """Another way to `--sandbox docker`."""
     if shutil.which("podman") is None:
         return Finding("podman", None, "not installed; it can serve --sandbox docker as well", "apt-get install podman")
+    if shutil.which("docker") is None:
+        return Finding("podman", None, "installed, but not the docker command that speaks to it", "apt-get install docker.io")
     host = f"unix://{socket}"
     start = f"podman system service --time=0 {host} &" if os.getuid() == 0 else "systemctl --user start podman.socket;"
     try:

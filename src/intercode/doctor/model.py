@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from http.client import HTTPException
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -31,7 +32,7 @@ def endpoint(environment: Mapping[str, str]) -> Finding:
             return Finding(_WHAT, False, f"{base} refuses the key (status {error.code})", "export OPENAI_API_KEY=its key")
         mend = "check INTERCODE_BASE_URL, which usually ends in /v1"
         return Finding(_WHAT, None, f"{base} answers, but lists no models (status {error.code})", mend)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, HTTPException) as error:
         mend = "start the server, or check INTERCODE_BASE_URL"
         return Finding(_WHAT, False, f"{base} does not answer as a model endpoint does: {error}", mend)
 

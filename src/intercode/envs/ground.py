@@ -182,8 +182,7 @@ class Place:
     def move(self, ground: Ground) -> None:
         """To another ground, in a sandbox of it; nothing happens if it is the same."""
         if ground is not self.ground:
-            self.ground = ground
-            self._rebuild()
+            self._rebuild(ground)
 
     def begin(self) -> None:
         """Nothing has been done, but for the start script. A sandbox that does not live any more is replaced."""
@@ -191,7 +190,7 @@ class Place:
             try:
                 self.sandbox.reset()
             except SandboxDied:
-                self._rebuild()
+                self._rebuild(self.ground)
         self._clean, self.last = True, _NOTHING
         if self.ground.start:
             self._start(self.ground.start)
@@ -228,9 +227,11 @@ class Place:
             raise _failed("after the gold, the probe", shown)
         return shown.output if shown.exit_code == 0 else f"{shown.output}[status {shown.exit_code}]"
 
-    def _rebuild(self) -> None:
+    def _rebuild(self, ground: Ground) -> None:
+        """Close the old sandbox last: where there is no new one, the place stays as it was."""
+        fresh = ground.make()
         self.sandbox.close()
-        self.sandbox, self._clean = self.ground.make(), True
+        self.sandbox, self.ground, self._clean = fresh, ground, True
 
     def twin(self, *, live: bool) -> Self:
         """The same place again: a live copy, or an untouched one."""

@@ -136,9 +136,10 @@ def _fill(made: Path, packages: Sequence[str], suite: str, mirror: str | None, p
 
 
 def name_machine(root: Path) -> None:
-    """What whoever starts a system writes into its root."""
-    for name, text in _WRITTEN.items() if (root / "etc").is_dir() else ():
-        _write(root / "etc" / name, text)
+    """What whoever starts a system writes into its root; nothing where /etc is a link, which may lead out of it."""
+    etc = root / "etc"
+    for name, text in _WRITTEN.items() if etc.is_dir() and not etc.is_symlink() else ():
+        _write(etc / name, text)
     template.mount_points(root)
 
 

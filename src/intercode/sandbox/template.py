@@ -255,8 +255,15 @@ def _extract(source: Path, made: Path) -> None:
 
 def mount_points(root: Path) -> None:
     for name in ("proc", "dev"):
-        (root / name).mkdir(exist_ok=True)
+        true_folder(root / name)
         identity().own(root / name)
+
+
+def true_folder(path: Path) -> None:
+    """A link there, which may lead out of the tree, is replaced."""
+    if path.is_symlink():
+        path.unlink()
+    path.mkdir(exist_ok=True)
 
 
 def untar(source: Path, made: Path, archive: IO[bytes] | None) -> None:

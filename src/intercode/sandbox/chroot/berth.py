@@ -59,11 +59,13 @@ class Berth:
 
     def leave(self, *, untouched: bool) -> None:
         """Nobody is there any more; an untouched tree stays for the next sandbox."""
-        if untouched:
-            (self._folder / _CONTENT).write_text(self._digest)
-        else:
-            self._clear()
-        os.close(self._lock)
+        try:
+            if untouched:
+                (self._folder / _CONTENT).write_text(self._digest)
+            else:
+                self._clear()
+        finally:
+            os.close(self._lock)
 
     def forget(self) -> None:
         """In a forked child: it is the parent's."""

@@ -118,6 +118,7 @@ class ChrootSandbox(GuestSandbox):
             self._speak(self._start(heritage))
         except BaseException:
             self._gone = True
+            self._errors.close()
             self._berth.leave(untouched=False)
             raise
 
@@ -181,10 +182,11 @@ class ChrootSandbox(GuestSandbox):
 
 def _after_fork() -> None:
     """In a forked child: let go of the parent's sandboxes, so that they end with the parent."""
-    for sandbox in list(_sandboxes):
+    for sandbox in [each for each in _sandboxes if not each._gone]:
         with contextlib.suppress(AttributeError, OSError):
-            sandbox._sock.close()
             sandbox._berth.forget()
+            sandbox._sock.close()
+    _sandboxes.clear()  # a child of this one must not close the numbers again, which may be others' by then
 
 
 os.register_at_fork(after_in_child=_after_fork)

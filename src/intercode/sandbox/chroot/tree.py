@@ -117,12 +117,14 @@ def _packed(root: Path, *names: str, options: Collection[str] = ()) -> Iterator[
     with subprocess.Popen(command, stdout=subprocess.PIPE) as pack:
         assert pack.stdout is not None
         yield pack.stdout
+    if pack.returncode > 1:  # of 1 tar says that a file has changed meanwhile
+        raise SandboxError(f"not all files of {root} can be read; see the lines of tar above")
 
 
 def _own_folders(root: Path) -> None:
     for name in _OURS:
         folder = root / name
-        folder.mkdir(exist_ok=True)
+        template.true_folder(folder)
         os.chown(folder, 0, 0)
         folder.chmod(0o755)
     (root / "dev/shm").mkdir(exist_ok=True)

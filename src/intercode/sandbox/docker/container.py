@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Self
 
-from intercode.errors import SandboxDied, SandboxError, SandboxUnavailable, UsageError
+from intercode.errors import IntercodeError, SandboxDied, SandboxError, SandboxUnavailable, UsageError
 from intercode.sandbox import seccomp
 from intercode.sandbox.base import MIB, Limits, Program, Session
 from intercode.sandbox.docker import bundle, leftovers
@@ -113,9 +113,9 @@ class Container:
             self._attached.wait()
         self._errors.close()
 
-    def _stillborn(self) -> Exception:
+    def _stillborn(self) -> IntercodeError:
         try:
-            self._attached.wait(1)
+            self._attached.wait(_END)
         except subprocess.TimeoutExpired:
             self.close()
             return SandboxUnavailable(f"a container of {self.spec.image.name!r} was not ready in {_START:.0f} s")

@@ -19,6 +19,7 @@ from typing import IO
 from intercode.errors import SandboxError, UsageError
 from intercode.sandbox import image as images
 from intercode.sandbox import template
+from intercode.sandbox.docker import leftovers
 from intercode.sandbox.docker.daemon import docker, fault, program
 from intercode.sandbox.docker.images import DockerImage, inspect
 
@@ -65,7 +66,7 @@ def _fill(made: Path, found: DockerImage) -> None:
 @contextmanager
 def _exported(found: DockerImage) -> Iterator[IO[bytes]]:
     """Its tar, from a container that never runs."""
-    container = docker("create", "--pull", "never", "--network", "none", found.id, "true")
+    container = docker("create", "--pull", "never", "--network", "none", "--label", leftovers.label(), found.id, "true")
     try:
         with subprocess.Popen([program(), "export", container], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as export:
             assert export.stdout is not None

@@ -24,6 +24,7 @@ from pathlib import Path
 from intercode.errors import IntercodeError, UsageError
 from intercode.sandbox import template
 from intercode.sandbox.build import SETUP_LIMITS, run_setup
+from intercode.sandbox.docker import leftovers
 from intercode.sandbox.docker.daemon import docker, fault, machine_fault, program
 from intercode.types import Change
 
@@ -151,7 +152,8 @@ def _over(below: DockerImage, content: str, fill: Callable[[str], None], script:
             fill(sandbox.container)
             if script:
                 run_setup(sandbox, *script)
-            docker("commit", "--change", "ENTRYPOINT []", sandbox.container, tag, seconds=600)
+            changes = [word for change in ("ENTRYPOINT []", leftovers.NOBODYS) for word in ("--change", change)]
+            docker("commit", *changes, sandbox.container, tag, seconds=600)
     made = inspect(tag, below.name)
     return replace(below, id=made.id, digest=digest, environment=made.environment)
 

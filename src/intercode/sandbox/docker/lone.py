@@ -89,12 +89,13 @@ class LoneSandbox(GuestSandbox):
             raise ForkError("a copy cannot take along: " + ", ".join(reply["blockers"]) + "; end or close them")
         twin = object.__new__(type(self))
         twin._enter(pool.join(Container, self._pool.spec), self.limits, self.session)
-        twin._renewed(self._number)
-        for number, deed in enumerate(self._deeds, 1):
-            result = getattr(twin, deed.call)(*deed.words, **deed.how)
-            if _digest(result) != deed.result:
-                twin.close()
-                raise ForkError(f"a copy is made by doing everything again, and action {number} printed something else")
+        try:
+            twin._renewed(self._number)
+            for number, deed in enumerate(self._deeds, 1):
+                twin._do_again(number, deed)
+        except BaseException:
+            twin.close()
+            raise
         return twin
 
     def close(self) -> None:
@@ -119,6 +120,14 @@ class LoneSandbox(GuestSandbox):
     @property
     def _closed(self) -> bool:
         return self._gone
+
+    def _do_again(self, number: int, deed: _Deed) -> None:
+        try:
+            same = _digest(getattr(self, deed.call)(*deed.words, **deed.how)) == deed.result
+        except OSError:
+            same = False
+        if not same:
+            raise ForkError(f"a copy is made by doing everything again, and action {number} came out otherwise")
 
     def _renewed(self, number: int = 0) -> bool:
         """Whether the guest found everything untouched and began anew, with process numbers above `number`."""
