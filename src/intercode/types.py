@@ -108,11 +108,13 @@ class Score:
     """`reward`, whether that counts as solved, and the named numbers that it was made of.
 
     `reward` is in [0, 1]; only the paper's SQL reward goes down to −1, where rows come in reversed order.
+    `unsure`: not solved, and only because the answer reads otherwise; most of what the gold says is in it.
     """
 
     reward: float
     success: bool
     parts: Mapping[str, float] = field(default_factory=dict)
+    unsure: bool = False
 
 
 @dataclass(frozen=True, slots=True)

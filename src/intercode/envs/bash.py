@@ -155,7 +155,9 @@ class BashEnv(InterCodeEnv):
         if not (score.success and self.task.general and self._second):
             return score
         again = self._compare(self._play_elsewhere(self._second.of(self.task)))
-        return Score(min(score.reward, again.reward), again.success, {**score.parts, "robust": float(again.success)})
+        return Score(
+            min(score.reward, again.reward), again.success, {**score.parts, "robust": float(again.success)}, again.unsure
+        )
 
     def _branch(self, twin: Self, live: bool) -> None:
         twin._place, twin._elsewhere, twin._aside = self._place.twin(live=live), None, None

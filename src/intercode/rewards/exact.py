@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from intercode.rewards.answers import same_answer
+from intercode.rewards.likeness import mostly_in
 from intercode.rewards.ordering import named, printing
 from intercode.types import Change, Outcome, Score, Task
 
@@ -41,12 +42,16 @@ _SHOWING = re.compile(
 
 
 def bash_exact(agent: Outcome, gold: Outcome, task: Task) -> Score:
-    """Score an agent's outcome against the gold's: 1 if effect, answer and what a probe shows are the same, else 0."""
+    """Score an agent's outcome against the gold's: 1 if effect, answer and what a probe shows are the same, else 0.
+
+    Unsure if nothing but the answer differs, and most of the gold's words are in it.
+    """
     effects = same_effects(agent.changes, gold.changes, task)
     told = _answer_is_free(gold, task) or _same_output(agent, gold, task)
     shown = {"probe": float(agent.probe == gold.probe)} if agent.probe or gold.probe else {}
     parts = {"effects": float(effects), "answer": float(told), **shown}
-    return Score(min(parts.values()), all(parts.values()), parts)
+    only_told = effects and not told and all(shown.values())
+    return Score(min(parts.values()), all(parts.values()), parts, only_told and mostly_in(_words(gold), _words(agent)))
 
 
 def same_effects(ours: Mapping[str, Change], theirs: Mapping[str, Change], task: Task) -> bool:
@@ -101,6 +106,10 @@ def _tools(words: list[str]) -> set[str]:
     if words[0] == "find":
         return {after for word, after in pairwise(words) if word in ("-exec", "-execdir", "-ok")}
     return set(words) if words[0] == "xargs" else {words[0]}
+
+
+def _words(side: Outcome) -> list[str]:
+    return re.findall(r"\w+", side.output)
 
 
 def _same_output(agent: Outcome, gold: Outcome, task: Task) -> bool:

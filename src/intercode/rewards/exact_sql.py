@@ -23,6 +23,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from intercode.rewards.likeness import mostly_in
 from intercode.rewards.sql_values import Row, comparable
 from intercode.sqltext import Ordering
 from intercode.types import Score, Table
@@ -82,15 +83,21 @@ def sql_exact(agent: Table | None, gold: Table | None, order: Order) -> Score:
     """Score an agent's rows against the gold's.
 
     1 if solved; else 0.99 times the share of common rows (intersection over union), half of that if their order is wrong.
+    Unsure if not solved, but most of the gold's values are among the agent's.
     """
     places = None if agent is None or gold is None else alignment(agent.columns, gold.columns)
     if agent is None or gold is None or places is None:
-        return Score(0.0, False, {"rows": 0.0, "order": 0.0, "columns": 0.0})
+        return Score(0.0, False, {"rows": 0.0, "order": 0.0, "columns": 0.0}, mostly_in(_values(gold), _values(agent)))
     aligned = [tuple(row[place] for place in places) for row in agent.rows]
     rows, in_order = _compared(aligned, len(gold.rows), order)
     solved = rows == 1 and in_order and not (agent.cut or gold.cut)
     reward = 1.0 if solved else _BELOW_ONE * rows * (1.0 if in_order else _DISORDER)
-    return Score(reward, solved, {"rows": rows, "order": float(in_order), "columns": 1.0})
+    unsure = not solved and mostly_in(_values(gold), _values(agent))
+    return Score(reward, solved, {"rows": rows, "order": float(in_order), "columns": 1.0}, unsure)
+
+
+def _values(table: Table | None) -> list[str]:
+    return [str(value) for row in table.rows for value in row] if table else []
 
 
 def alignment(ours: Sequence[str], theirs: Sequence[str]) -> list[int] | None:

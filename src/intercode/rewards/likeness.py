@@ -1,0 +1,12 @@
+"""Whether one answer has most of what another says: where `exact` refuses such a one it is unsure, and a judge may be asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable
+
+
+def mostly_in(theirs: Iterable[Hashable], ours: Iterable[Hashable]) -> bool:
+    """Whether more than half of their things, each as often as they have it, are among ours."""
+    wanted = Counter(theirs)
+    return 2 * (wanted & Counter(ours)).total() > wanted.total()
