@@ -3,7 +3,7 @@ PYTHON ?= $(firstword $(wildcard /usr/bin/python3.13 /usr/bin/python3.12 /usr/bi
 BIN := .venv/bin
 STAMP := .venv/.ready
 
-.PHONY: setup demo test fidelity soak check bench format clean
+.PHONY: setup demo test fidelity soak check bench bench-all format clean
 
 setup: $(STAMP)
 
@@ -34,6 +34,9 @@ format: setup
 	$(BIN)/ruff check --fix src tests benchmarks examples
 
 bench: setup
+	$(BIN)/python benchmarks/peers.py
+
+bench-all: setup
 	failed=0; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || failed=1; done; exit $$failed
 
 clean:

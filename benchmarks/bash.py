@@ -1,6 +1,6 @@
 """What the Bash environment costs, as ratios to the plainest way there is: `subprocess.run(["bash", "-c", CMD])`.
 
-    .venv/bin/python benchmarks/bash.py [--json] [--mini PYTHON] [--first PYTHON]
+    .venv/bin/python benchmarks/bash.py [--json]
 
 **Operations.** A round times each operation nine times in a row (with the untimed step that begins a round, the ten turns of
 a default episode), the operations in an order that is shuffled anew; a block is five rounds. Of eight blocks the one that took
@@ -16,11 +16,8 @@ threads, which tear namespaces down. Where others use the processors, two worker
 read the wall times from a quiet machine. What the machine itself gains from a second processor, where each command is a new
 process, is told by the yardstick in one thread and in two, from the same pair.
 
-**Peers** stand in the table where they are installed, each in a virtual environment of its own, whose interpreter `--mini`
-(or `$MINI_SWE_AGENT_PYTHON`) and `--first` (or `$INTERCODE_BENCH_PYTHON`; needs Docker and the image `intercode-bash`) name.
-They are measured in the same rounds, each by a process of its own that times itself.
-
-Exit status 1 if a bound is missed. `--json` prints a list of {what, ours, against, ratio}, times in seconds.
+Other systems are in benchmarks/peers.py. Exit status 1 if a bound is missed. `--json` prints a list of {what, ours, against,
+ratio}, times in seconds.
 """
 
 from __future__ import annotations
@@ -30,13 +27,12 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import partial
 
 from measuring.clock import Measure, in_turns, timed
-from measuring.peer import Candidate, Peer, installed
 from measuring.rows import Row, command, finish, skip
 
 from intercode.agents.baselines import gold
@@ -102,12 +98,10 @@ def ours(env: InterCodeEnv, answer: str) -> dict[str, Measure]:
     }
 
 
-def measure_operations(setting: Setting, peers: Sequence[Peer]) -> dict[str, float]:
+def measure_operations(setting: Setting) -> dict[str, float]:
     answer = next(task.gold for task in setting.tasks if task.id == TASK)
     with closing(setting()) as env:
         table: dict[str, Measure] = {f"raw {each}": partial(timed, partial(raw, each)) for each in ("ls /", "x=1")}
-        for peer in peers:
-            table |= {f"{peer.name} {name}": partial(peer.measure, name) for name in peer.operations}
         return in_turns(table | ours(env, answer), partial(begin, env, "x=1"), BLOCKS)
 
 
@@ -148,46 +142,12 @@ def measure_workers(setting: Setting) -> list[Row]:
     ]
 
 
-# -- peers --------------------------------------------------------------------------------------------------------------
-
-MINI = """
-os.environ["MSWEA_SILENT_STARTUP"] = "1"
-from minisweagent.environments.{module} import {kind}
-env = {kind}()
-def step():
-    said = env.execute({{"command": "ls /"}})
-    assert said["returncode"] == 0, said
-operations = {{"ls": step}}
-step()
-"""
-FIRST = """
-from intercode.assets import bash_image_name, bash_test_data
-from intercode.envs import BashEnv
-env = BashEnv(bash_image_name, data_path=bash_test_data)
-def episode():
-    env.reset(0)
-    env.step(env.gold)
-    env.step("submit")
-operations = {"ls": lambda: env.step("ls /"), "reset": lambda: env.reset(0), "episode": episode}
-episode()
-"""
-
-
-def candidates(mini: str | None, first: str | None) -> list[Candidate]:
-    bubblewrap = MINI.format(module="extra.bubblewrap", kind="BubblewrapEnvironment")
-    return [
-        Candidate("mini-swe-agent local", mini, MINI.format(module="local", kind="LocalEnvironment"), ("ls",)),
-        Candidate("mini-swe-agent bubblewrap", mini, bubblewrap, ("ls",)),
-        Candidate("intercode-bench docker", first, FIRST, ("ls", "reset", "episode")),
-    ]
-
-
 # -- the table ----------------------------------------------------------------------------------------------------------
 
 
-def rows(at: dict[str, float], peers: Sequence[Peer]) -> list[Row]:
+def rows(at: dict[str, float]) -> list[Row]:
     yardstick = at["raw ls /"]
-    table = [
+    return [
         Row("step `ls /`, against raw", at["ls"], yardstick, 1.0),
         Row("step `x=1`, against raw", at["x=1"], yardstick, 0.1),
         Row("step `x=1`, against `bash -c x=1`", at["x=1"], at["raw x=1"], 0.1),
@@ -197,21 +157,12 @@ def rows(at: dict[str, float], peers: Sequence[Peer]) -> list[Row]:
         Row("fork after three actions, against raw", at["fork"], yardstick, 8.0),
         Row("fork and close, against raw", at["fork, close"], yardstick, 8.0),
     ]
-    words = {"ls": "step `ls /`", "reset": "reset", "episode": "gold episode"}
-    for peer in peers:
-        table += [Row(f"{words[name]}, against {peer.name}", at[name], at[f"{peer.name} {name}"]) for name in peer.operations]
-    return table
 
 
 def main() -> int:
-    parser = command(__doc__)
-    parser.add_argument("--mini", default=os.environ.get("MINI_SWE_AGENT_PYTHON"), help="a Python with mini-swe-agent")
-    parser.add_argument("--first", default=os.environ.get("INTERCODE_BENCH_PYTHON"), help="a Python with intercode-bench")
-    options = parser.parse_args()
+    options = command(__doc__).parse_args()
     setting = prepare("bash")
-    with installed(candidates(options.mini, options.first)) as peers:
-        table = rows(measure_operations(setting, peers), peers)
-    return finish(options, [*table, *measure_workers(setting)])
+    return finish(options, [*rows(measure_operations(setting)), *measure_workers(setting)])
 
 
 if __name__ == "__main__":

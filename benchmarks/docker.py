@@ -1,30 +1,27 @@
 """The docker backend against the docker command, with the local backend beside it.
 
-    python benchmarks/docker.py [--runs 40] [--image NAME] [--first PYTHON] [--swe-rex PYTHON] [--json]
+    python benchmarks/docker.py [--runs 40] [--image NAME] [--json]
 
 Each row's two sides take turns, so that they meet the same noise; times are medians. Targets: a step at most
 0.2 × `docker exec`, a fresh sandbox from a warm pool at most 20 ms. Without --image, a small Debian is made by mmdebstrap,
 once. Where there is no docker daemon the script says so and ends. Exit status 1 if a target is missed.
 
-Other systems on Docker stand beside where they are installed (measuring/docker_peers.py), with targets of their own: a step at
-most 0.5 × SWE-ReX's, and with two workers three times the first system's episodes.
+The other systems on Docker follow, as in benchmarks/peers.py.
 """
 
 from __future__ import annotations
 
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from statistics import median
 
+import peers
 from fidelity.first import no_docker
 from measuring.clock import timed
-from measuring.docker_peers import REX_INTERPRETER, peer_rows
 from measuring.rows import Row, absent, command, finish
+from measuring.systems import debian
 
 from intercode.agents import gold
 from intercode.env import Setting
@@ -38,7 +35,6 @@ from intercode.sandbox.docker.sandbox import DockerSandbox
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import base
 
-IMAGE = "intercode-bench:procps"
 STEP, TOUCH = "ls /", "echo x > /tmp/x"
 
 
@@ -134,28 +130,17 @@ def episode(setting: Setting, rounds: int) -> float:
     return timed(lambda: evaluate(setting, gold, tasks=tasks, workers=2)) / len(tasks)
 
 
-def debian() -> str:
-    if not docker("image", "ls", "--quiet", IMAGE):
-        with tempfile.TemporaryDirectory() as folder:
-            root = Path(folder) / "root.tar"
-            made = ["mmdebstrap", "--quiet", "--variant=minbase", "--include=procps", "bookworm", str(root)]
-            subprocess.run(made, check=True, stderr=subprocess.DEVNULL)
-            docker("import", "--change", 'CMD ["bash"]', str(root), IMAGE, seconds=600)
-    return IMAGE
-
-
 def main() -> int:
     parser = command(__doc__)
     parser.add_argument("--runs", type=int, default=40)
     parser.add_argument("--image", help="a docker image or a Dockerfile")
-    parser.add_argument("--first", help="a Python with intercode-bench ($INTERCODE_BENCH_PYTHON)")
-    parser.add_argument("--swe-rex", help=f"a Python with swe-rex (${REX_INTERPRETER})")
+    peers.add_options(parser)
     options = parser.parse_args()
     if absent(options, why=no_docker()):
         return 0
     image = options.image or debian()
     rows = [*measure(make_image(image), options.runs), throughput(image, max(1, options.runs // 10))]
-    rows += peer_rows(debian(), options.first, options.swe_rex)
+    rows += peers.rows(peers.on_docker(options, max(2, options.runs // 3)))
     return finish(options, rows)
 
 

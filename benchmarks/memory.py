@@ -10,12 +10,11 @@ as their number grows.
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from contextlib import ExitStack
-from pathlib import Path
 
+from measuring.memory import family, pss, pss_of
 from measuring.rows import Row, command, finish
 
 from intercode.sandbox.local import LocalSandbox
@@ -38,37 +37,7 @@ def weigh(count: int, template: Template | None = None) -> float:
 def idle_bash() -> float:
     """MiB of PSS of a shell that waits."""
     done = subprocess.run(["bash"], input="cat /proc/$$/smaps_rollup", capture_output=True, text=True, check=True)
-    return _pss(done.stdout) / _MIB
-
-
-def family(pid: int) -> set[int]:
-    """A process and all its descendants."""
-    children: dict[int, list[int]] = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            parent = int(Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-        children.setdefault(parent, []).append(int(name))
-    found, ahead = {pid}, [pid]
-    while ahead:
-        below = children.get(ahead.pop(), [])
-        found.update(below)
-        ahead.extend(below)
-    return found
-
-
-def pss(pid: int) -> int:
-    """Bytes; 0 for a process that is gone."""
-    try:
-        return _pss(Path(f"/proc/{pid}/smaps_rollup").read_text())
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
-
-
-def _pss(text: str) -> int:
-    found = re.search(r"^Pss: +(\d+) kB", text, re.MULTILINE)
-    return int(found[1]) << 10 if found else 0
+    return pss_of(done.stdout) / _MIB
 
 
 def main() -> int:

@@ -19,6 +19,12 @@ def timed(act: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
+def medians(table: Mapping[str, Measure], runs: int) -> dict[str, float]:
+    """All operations in turns, so that they meet the same noise."""
+    rounds = [{name: measure() for name, measure in table.items()} for _ in range(runs)]
+    return {name: statistics.median(times[name] for times in rounds) for name in table}
+
+
 def in_turns(table: Mapping[str, Measure], restart: Callable[[], object], blocks: int) -> dict[str, float]:
     """The median of each operation in the quietest of so many blocks of five rounds.
 

@@ -14,15 +14,21 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from intercode.sandbox.docker.daemon import docker
+from measuring.memory import family, parent, pss
 from measuring.rows import skip
 
 SERVE = """
 import os, sys, time
 replies = os.fdopen(os.dup(1), "w", buffering=1)
 os.dup2(2, 1)
+containers = list
 {setup}
 replies.write("ready\\n")
 for line in sys.stdin:
+    if line.strip() == "containers":
+        replies.write(" ".join(containers()) + "\\n")
+        continue
     act = operations[line.strip()]
     started = time.perf_counter()
     act()
@@ -35,7 +41,8 @@ for line in sys.stdin:
 class Candidate:
     """A system that may be installed: `python` is its interpreter, None if nobody named one.
 
-    `setup` is code that defines `operations`, functions by name; `ending` is executed at the end.
+    `setup` is code that defines `operations`, functions by name, and `containers`, one that names those of docker's that it
+    uses, if there are any; `ending` is executed at the end.
     """
 
     name: str
@@ -59,13 +66,23 @@ class Peer:
             raise OSError((faults or ["it did not start"])[-1][:200])
 
     def measure(self, operation: str) -> float:
-        assert self._process.stdin is not None
-        self._process.stdin.write(operation + "\n")
-        self._process.stdin.flush()
-        return float(self._hear())
+        return float(self._ask(operation))
+
+    def memory(self) -> int:
+        """Bytes of PSS of its process and of all that it started, containers with their shims among it."""
+        containers = self._ask("containers").split()
+        inside = [docker("inspect", "--format", "{{.State.Pid}}", each) for each in containers]
+        roots = [self._process.pid, *[parent(int(pid)) for pid in inside]]
+        return sum(map(pss, set().union(*map(family, roots))))
 
     def close(self) -> None:
         self._process.communicate()
+
+    def _ask(self, line: str) -> str:
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+        return self._hear()
 
     def _hear(self) -> str:
         assert self._process.stdout is not None

@@ -35,7 +35,7 @@ FREE = frozenset({"workers", "out", "run", "created", "git_commit", "versions"})
 _NUMBER, _TEXT, _COUNT = (int, float), (str, NoneType), (int, NoneType)
 _EPISODE = {
     "task": str, "query": str, "turns": list, "reward": (*_NUMBER, NoneType), "success": bool, "ended": _TEXT, "parts": dict,
-    "epoch": int, "seed": int, "error": _TEXT,
+    "epoch": int, "seed": int, "error": _TEXT, "unsure": bool,
 }  # fmt: skip
 _TURN = {
     "ask": (list, NoneType), "reply": _TEXT, "thought": _TEXT, "action": _TEXT, "observation": str, "exit_code": _COUNT,
@@ -133,7 +133,7 @@ def to_json(episode: Episode) -> dict[str, Any]:
     return {
         "schema": SCHEMA, "task": episode.task, "epoch": episode.epoch, "seed": episode.seed, "query": episode.query,
         "turns": turns, "reward": episode.reward, "success": episode.success, "parts": dict(episode.parts),
-        "ended": episode.ended, "error": episode.error,
+        "ended": episode.ended, "error": episode.error, **({"unsure": True} if episode.unsure else {}),
     }  # fmt: skip
 
 

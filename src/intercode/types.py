@@ -189,7 +189,10 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """What happened on one task. `error` names an infrastructure fault; such an episode has no reward."""
+    """What happened on one task. `error` names an infrastructure fault; such an episode has no reward.
+
+    `unsure` is that of its score.
+    """
 
     task: str
     query: str
@@ -201,6 +204,7 @@ class Episode:
     epoch: int = 0
     seed: int = 0
     error: str | None = None
+    unsure: bool = False
 
     @property
     def usage(self) -> Usage:

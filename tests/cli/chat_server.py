@@ -16,7 +16,8 @@ class ChatServer(ThreadingHTTPServer):
     """`answers` maps a query to the code that is sent for it, or the codes, one after the other; afterwards comes `submit`.
 
     `healthy` False, or `good_for` requests that were answered, makes it send 500 from then on. More
-    than `longest` characters in a conversation are refused as too many. `before_answer` is called with the request."""
+    than `longest` characters in a conversation are refused as too many. `before_answer` is called with the request. `says`
+    makes the whole reply of a request, in place of the table."""
 
     daemon_threads = True
 
@@ -27,6 +28,7 @@ class ChatServer(ThreadingHTTPServer):
         self.good_for: int | None = None
         self.longest: int | None = None
         self.before_answer: Callable[[dict[str, Any]], object] = lambda request: None
+        self.says: Callable[[dict[str, Any]], str] | None = None
         self.requests: list[dict[str, Any]] = []
         self.lock = threading.Lock()
         self.stopping = threading.Event()
@@ -58,11 +60,15 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(400, {"error": {"message": "too long", "code": "context_length_exceeded"}})
             return
         self.server.before_answer(request)
+        text = self.server.says(request) if self.server.says else self._from_table(messages)
+        message = {"role": "assistant", "content": text}
+        self._send(200, {"id": "1", "object": "chat.completion", "choices": [{"index": 0, "message": message}], "usage": USAGE})
+
+    def _from_table(self, messages: Sequence[Mapping[str, Any]]) -> str:
         answer = self.server.answers[messages[1]["content"]]
         codes = [answer] if isinstance(answer, str) else answer
         code = [*codes, "submit"][min(len(messages) // 2 - 1, len(codes))]
-        message = {"role": "assistant", "content": f"Let me see.\n\n```bash\n{code}\n```\n"}
-        self._send(200, {"id": "1", "object": "chat.completion", "choices": [{"index": 0, "message": message}], "usage": USAGE})
+        return f"Let me see.\n\n```bash\n{code}\n```\n"
 
     def _send(self, status: int, body: Any) -> None:
         data = json.dumps(body).encode()

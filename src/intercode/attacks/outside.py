@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import select
+import shutil
 import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,12 +28,21 @@ class Planted:
         return action
 
     def killed(self) -> bool:
-        """Whether the process is dead, or dies within half a second."""
-        try:
-            self.victim.wait(timeout=0.5)
-        except subprocess.TimeoutExpired:
-            return False
+        """Whether the process no longer answers. A signal that it was sent comes before the question."""
+        assert self.victim.stdin is not None
+        assert self.victim.stdout is not None
+        with suppress(BrokenPipeError):
+            self.victim.stdin.write(b"?")
+            ready, _, _ = select.select([self.victim.stdout], [], [], 5)
+            return not (ready and self.victim.stdout.read(1))
         return True
+
+
+def _victim(**user: Any) -> subprocess.Popen[bytes]:
+    """It looks like a `sleep`, and says everything again."""
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "bufsize": 0}
+    environment = {**os.environ, "PLANTED": "outside"}
+    return subprocess.Popen(["sleep 54321"], executable=shutil.which("cat"), env=environment, **pipes, **user)
 
 
 @contextmanager
@@ -41,7 +52,7 @@ def planted(**user: Any) -> Iterator[Planted]:
         tempfile.TemporaryDirectory() as folder,
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.socket(socket.AF_UNIX) as abstract,
-        subprocess.Popen(["sleep", "54321"], env={**os.environ, "PLANTED": "outside"}, **user) as victim,
+        _victim(**user) as victim,
     ):
         port = server.getsockname()[1]
         abstract.bind(f"\0intercode-test-{port}")

@@ -35,19 +35,35 @@ def export(run: str, form: str, only: str, output: str | None, force: bool) -> N
 
 @click.command()
 @click.argument("run", type=click.Path(exists=True, file_okay=False))
-@click.option("--reward", type=click.Choice(["exact", "paper"]), required=True)
+@click.option("--reward", type=click.Choice(["exact", "paper"]), help="Into a new run.")
+@click.option("--judge", metavar="MODEL", help="Ask MODEL where `exact` was unsure; what it says goes into RUN/judged/.")
 @world
 @workers
 @out("runs/ENV-AGENT-REWARD-TIME")
 @click.option("--force", is_flag=True, help="Score on another userland than the run's all the same.")
 @json_flag
 def rescore(
-    run: str, reward: str, workers: int, out: str | None, resume: bool, force: bool, as_json: bool, **options: Any
+    run: str,
+    reward: str | None,
+    judge: str | None,
+    workers: int,
+    out: str | None,
+    resume: bool,
+    force: bool,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Score RUN by another reward, into a new run: from what was recorded where that decides it, else by executing it again.
 
-    Options about data are the run's own unless they are given.
+    Or have a model judge the answers that `exact` was unsure of: no reward is changed by it. Options about data are the run's
+    own unless they are given.
     """
+    find_own_modules()
+    if (reward is None) == (judge is None):
+        raise click.UsageError("give --reward or --judge")
+    if reward is None:
+        _judge(run, str(judge), force, as_json, options)
+        return
     from pathlib import Path
 
     from intercode.cli.show import print_json, progress, resumable, say
@@ -56,7 +72,6 @@ def rescore(
     from intercode.runner.rescore import Rescoring
     from intercode.store import RunStore
 
-    find_own_modules()
     todo = Rescoring(run, reward, force=force, **options)
     folder = out or new_folder(Path("runs"), todo.env, f"{todo.config['agent']}-{reward}")
     with RunStore.create(folder, {**todo.config, "run": str(folder)}, resume=resume) as store:
@@ -73,6 +88,26 @@ def rescore(
         pairs = (f"{name} {_number(then[key], form)} then, {_number(found[key], form)} now" for name, key, form in _FIGURES)
         click.echo(f"{'; '.join(pairs)}\nrun: {folder}")
     sys.exit(3 if found["errors"] else 0)
+
+
+def _judge(run: str, name: str, force: bool, as_json: bool, options: dict[str, Any]) -> None:
+    from intercode.cli.show import print_json, say
+    from intercode.models import make_model
+    from intercode.runner.judge import judge_run, summary
+    from intercode.store import read_run
+
+    model = make_model(name)
+    verdicts = judge_run(run, model, force=force, **options)
+    found = summary(run, model, read_run(run)[1], verdicts)
+    if as_json:
+        print_json(found)
+        return
+    for each in verdicts:
+        say(f"task {each.task}{f' epoch {each.epoch}' if each.epoch else ''}: {each.says or 'no verdict'}")
+    words = f"{found['same']} the same, {found['different']} different, {found['none']} without a verdict"
+    click.echo(
+        f"solved: {found['solved']} of {found['episodes']}, which no judge changes\njudged: {found['unsure']} unsure: {words}"
+    )
 
 
 def _line(row: dict[str, Any]) -> str:

@@ -78,7 +78,7 @@ def play(
     score = UNSCORED if ended == "agent_fault" else best
     reward = None if cut else score.reward
     success = reward is not None and score.success
-    return Episode(task.id, query, tuple(log), reward, success, ended, score.parts, epoch, seed)
+    return Episode(task.id, query, tuple(log), reward, success, ended, score.parts, epoch, seed, unsure=score.unsure)
 
 
 def _forbidden(move: Move, acted: int, meter: Meter, env: Playable) -> Ended | None:

@@ -64,10 +64,10 @@ class Rescoring:
         if then.get("reward") == reward:
             raise UsageError(f"{run} was scored by {reward} already")
         self.env, self.reward = str(then["env"]), reward
-        options = _options(then, given)
+        options = options_of(then, given)
         own = then["reward"] if then.get("reward") in (*REWARDS, "overlap") else reward
-        _require_same(then, _rebuilt(run, self.env, options, own).facts(), force)
-        self.setting = _rebuilt(run, self.env, options, reward)
+        require_same(then, rebuilt(run, self.env, options, own).facts(), force)
+        self.setting = rebuilt(run, self.env, options, reward)
         self.config = {**then, **self.setting.facts(), "rescored_from": str(run)}
         self._protocol = then.get("protocol", SUBMIT)
         self._tasks = {task.id: task for task in self.setting.tasks}
@@ -134,7 +134,7 @@ class Rescoring:
         places = line_of(then.turns)
         scores = {place: turn.score for place, turn in zip(places, again.turns, strict=False)}
         turns = tuple(replace(turn, score=scores.get(place)) for place, turn in enumerate(then.turns))
-        now = Score(again.reward or 0.0, again.success, again.parts)
+        now = Score(again.reward or 0.0, again.success, again.parts, again.unsure)
         episode = replace(_scored(then, now), turns=turns, ended=_end(then, again, self._protocol))
         return Rescored(episode, then, "executed", self._first_difference(then, again))
 
@@ -155,7 +155,7 @@ class _Script:
         return [turn.action for turn in self._episodes[task.id].line]
 
 
-def _options(then: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def options_of(then: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """As the run was made, but for what is given."""
     options = {key: given.get(key) or then.get(key) for key in given} | {key: then.get(key) for key in KEPT}
     if not given.get("data") and then.get("data") == f"{then['env']}-starter":
@@ -165,7 +165,7 @@ def _options(then: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any
     return options
 
 
-def _rebuilt(run: str | Path, env: str, options: Mapping[str, Any], reward: str) -> Setting:
+def rebuilt(run: str | Path, env: str, options: Mapping[str, Any], reward: str) -> Setting:
     try:
         return prepare(env, reward=reward, max_turns=None, keep_going=True, **options)
     except (UsageError, DataError) as error:
@@ -173,7 +173,7 @@ def _rebuilt(run: str | Path, env: str, options: Mapping[str, Any], reward: str)
         raise UsageError(f"the world of {run} cannot be rebuilt here: {error} ({where})") from error
 
 
-def _require_same(then: Mapping[str, Any], now: Mapping[str, Any], force: bool) -> None:
+def require_same(then: Mapping[str, Any], now: Mapping[str, Any], force: bool) -> None:
     facts = {key: value for key, value in json.loads(json.dumps(now)).items() if key != "data"}
     other = sorted(key for key, value in facts.items() if then.get(key) != value)
     shown = "; ".join(f"{key}: {then.get(key)!r:.200} then, {facts[key]!r:.200} now" for key in other)
@@ -184,7 +184,7 @@ def _require_same(then: Mapping[str, Any], now: Mapping[str, Any], force: bool) 
 
 
 def _scored(episode: Episode, score: Score) -> Episode:
-    return replace(episode, reward=score.reward, success=score.success, parts=score.parts)
+    return replace(episode, reward=score.reward, success=score.success, parts=score.parts, unsure=score.unsure)
 
 
 def _end(then: Episode, again: Episode, protocol: str) -> Ended | None:

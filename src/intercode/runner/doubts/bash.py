@@ -25,7 +25,35 @@ _MOMENT = re.compile(
 )
 _VARIABLE = re.compile(r"\$\{?([A-Z][A-Z_]+)\b")
 _KNOWN = set(
-    ["HOME", "PATH", "PWD", "OLDPWD", "USER", "SHELL", "HOSTNAME", "RANDOM", "IFS", "UID", "EUID", "PPID", "BASHPID", "SECONDS", "LINENO", "TERM", "LANG", "TMPDIR", "OSTYPE", "HOSTTYPE", "NR", "NF", "FS", "OFS", "RS", "ORS", "BASH"]
+    [
+        "HOME",
+        "PATH",
+        "PWD",
+        "OLDPWD",
+        "USER",
+        "SHELL",
+        "HOSTNAME",
+        "RANDOM",
+        "IFS",
+        "UID",
+        "EUID",
+        "PPID",
+        "BASHPID",
+        "SECONDS",
+        "LINENO",
+        "TERM",
+        "LANG",
+        "TMPDIR",
+        "OSTYPE",
+        "HOSTTYPE",
+        "NR",
+        "NF",
+        "FS",
+        "OFS",
+        "RS",
+        "ORS",
+        "BASH",
+    ]
 )
 _WRITES = re.compile(r"(?:\btee\s+(?:-a\s+)?|(?<![0-9&>=-])>>?\s*)([\w./+-]*\w)")
 _CUES = (

@@ -1,0 +1,127 @@
+"""One table of the systems beside which this one stands: step, reset, episode, throughput, memory, each with its ratio to ours.
+
+    .venv/bin/python benchmarks/peers.py [--runs 15] [--write] [--json] [--first PYTHON] [--swe-rex PYTHON] [--mini PYTHON]
+
+Each system is a process of its own that times itself (measuring/systems.py says what is timed). Steps, resets and episodes are
+medians, all systems in turns; throughput is that of two such processes at the same time, starting them left out; memory is
+the PSS of a process with one environment and of all that it started, containers with their shims and those kept ready among it.
+A number in brackets is that system's figure divided by ours of the same kind, local or on Docker.
+
+The systems are found by variables that `benchmarks/peers.sh` prints; what is not installed is left out, in words. Exit status 1
+if a bound is missed: a step on Docker at most half of SWE-ReX's, an episode there a third of intercode-bench's. `--write`
+puts the table into docs/performance.md.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from fidelity import first
+from measuring import systems
+from measuring.clock import Measure, medians, timed
+from measuring.peer import Peer, installed
+from measuring.rows import Row, command, finish, skip
+
+FIGURES = ("step", "reset", "episode", "throughput", "memory")
+FEW = 4
+"""How much rarer what may start containers is measured than a step."""
+BOUNDS = {("SWE-ReX, docker", "step"): 0.5, ("intercode-bench, docker", "throughput"): 1 / 3}
+PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+TABLE = re.compile(r"(?s)(?<=<!-- peers -->\n).*(?=<!-- /peers -->)")
+
+Figures = dict[str, float]
+"""Seconds (for throughput those of an episode), and bytes of memory."""
+
+
+def measure(pairs: Sequence[systems.Pair], runs: int) -> dict[str, Figures]:
+    with installed([one for one, _ in pairs]) as peers:
+        found: dict[str, Figures] = {peer.name: {} for peer in peers}
+        for figure in ("step", "reset", "episode"):
+            table: dict[str, Measure] = {
+                peer.name: partial(peer.measure, figure) for peer in peers if figure in peer.operations
+            }
+            for name, seconds in medians(table, runs if figure == "step" else max(2, runs // FEW)).items():
+                found[name][figure] = seconds
+        for peer in peers:
+            found[peer.name]["memory"] = peer.memory()
+        with installed([other for _, other in pairs if other.name in found]) as others:
+            for pair in zip(peers, others, strict=True):
+                found[pair[0].name]["throughput"] = together(pair, max(2, runs // FEW))
+    return found
+
+
+def together(pair: Sequence[Peer], times: int) -> float:
+    """Seconds for each episode of two systems at the same time."""
+
+    def play(peer: Peer) -> None:
+        for _ in range(times):
+            peer.measure("episode")
+
+    with ThreadPoolExecutor(len(pair)) as pool:
+        return timed(lambda: list(pool.map(play, pair))) / times / len(pair)
+
+
+def on_docker(options: Namespace, runs: int) -> dict[str, Figures]:
+    with ExitStack() as stack:
+        return measure([*systems.on_docker(stack, options.first, options.swe_rex, options.mini)], runs)
+
+
+def rows(found: dict[str, Figures]) -> Iterator[Row]:
+    ours, *theirs = found
+    for name in theirs:
+        for figure in (each for each in FIGURES if each in found[name]):
+            words = "an episode, two at a time" if figure == "throughput" else figure
+            bound = BOUNDS.get((name, figure))
+            yield Row(f"{words}: {ours}, against {name}", found[ours][figure], found[name][figure], bound)
+
+
+def markdown(groups: Sequence[dict[str, Figures]]) -> str:
+    lines = ["| | step | reset | episode | two at a time | memory |", "|---|---|---|---|---|---|"]
+    for found in groups:
+        ours = next(iter(found.values()))
+        lines += [f"| {name} | {' | '.join(cell(at, ours, figure) for figure in FIGURES)} |" for name, at in found.items()]
+    return "\n".join(lines) + "\n"
+
+
+def cell(at: Figures, ours: Figures, figure: str) -> str:
+    if figure not in at:
+        return "–"
+    value = at[figure]
+    shown = {"memory": f"{value / 2**20:.0f} MiB", "throughput": f"{1 / value:.3g}/s"}.get(figure, f"{value * 1e3:.3g} ms")
+    ratio = ours[figure] / value if figure == "throughput" else value / ours[figure]
+    return shown if at is ours else f"{shown} ({ratio:.2g})"
+
+
+def add_options(parser: ArgumentParser) -> None:
+    for option, name in (("first", "INTERCODE_BENCH"), ("swe-rex", "SWE_REX"), ("mini", "MINI_SWE_AGENT")):
+        variable = f"{name}_PYTHON"
+        parser.add_argument(f"--{option}", default=os.environ.get(variable), help=f"a Python that has it (${variable})")
+
+
+def main() -> int:
+    parser = command(__doc__)
+    parser.add_argument("--runs", type=int, default=15)
+    parser.add_argument("--write", action="store_true", help="renew the table in docs/performance.md")
+    add_options(parser)
+    options = parser.parse_args()
+    groups = [measure([*systems.local(options.mini)], options.runs)]
+    if why := first.no_docker():
+        skip("the systems on docker", why)
+    else:
+        groups.append(on_docker(options, options.runs))
+    shown = markdown(groups)
+    if options.write:
+        PAGE.write_text(TABLE.sub(lambda _: shown, PAGE.read_text()))
+    return finish(options, [row for found in groups for row in rows(found)], show=lambda: print(shown))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
