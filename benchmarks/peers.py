@@ -89,7 +89,8 @@ def cell(at: Figures, ours: Figures, figure: str) -> str:
     if figure not in at:
         return "–"
     value = at[figure]
-    shown = {"memory": f"{value / 2**20:.0f} MiB", "throughput": f"{1 / value:.3g}/s"}.get(figure, f"{value * 1e3:.3g} ms")
+    seconds = f"{value:.3g} s" if value >= 1 else f"{value * 1e3:.3g} ms"
+    shown = {"memory": f"{value / 2**20:.0f} MiB", "throughput": f"{1 / value:.3g}/s"}.get(figure, seconds)
     ratio = ours[figure] / value if figure == "throughput" else value / ours[figure]
     return shown if at is ours else f"{shown} ({ratio:.2g})"
 

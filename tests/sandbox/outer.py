@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import shutil
 import signal
 import socket
@@ -19,7 +18,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +118,7 @@ def with_targets(run: Callable[[Callable[[str], str]], dict[str, Any]], **user: 
         tempfile.TemporaryDirectory() as folder,
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.socket(socket.AF_UNIX) as abstract,
-        _planted(**user) as victim,
+        subprocess.Popen(["sleep", "54321"], env={**os.environ, "PLANTED": "outside"}, **user) as victim,
     ):
         port = server.getsockname()[1]
         abstract.bind(f"\0intercode-test-{port}")
@@ -137,27 +135,18 @@ def with_targets(run: Callable[[Callable[[str], str]], dict[str, Any]], **user: 
 
         try:
             answer = run(fill)
-            return {"output": answer["output"] + ("" if _answers(victim) else "BREACH\n")}
+            dead = victim.poll() is not None or _ends_soon(victim)
+            return {"output": answer["output"] + ("BREACH\n" if dead else "")}
         finally:
             victim.kill()
 
 
-def _planted(**user: Any) -> subprocess.Popen[bytes]:
-    """It looks like a `sleep`, and says everything again."""
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "bufsize": 0}
-    environment = {**os.environ, "PLANTED": "outside"}
-    return subprocess.Popen(["sleep 54321"], executable=shutil.which("cat"), env=environment, **pipes, **user)
-
-
-def _answers(victim: subprocess.Popen[bytes]) -> bool:
-    """A signal that it was sent comes before the question."""
-    assert victim.stdin is not None
-    assert victim.stdout is not None
-    with suppress(BrokenPipeError):
-        victim.stdin.write(b"?")
-        ready, _, _ = select.select([victim.stdout], [], [], 5)
-        return bool(ready and victim.stdout.read(1))
-    return False
+def _ends_soon(victim: subprocess.Popen[bytes]) -> bool:
+    try:
+        victim.wait(timeout=0.5)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 if __name__ == "__main__":
