@@ -3,7 +3,7 @@
     .venv/bin/python benchmarks/peers.py [--runs 15] [--write] [--json] [--first PYTHON] [--swe-rex PYTHON] [--mini PYTHON]
 
 Each system is a process of its own that times itself (measuring/systems.py says what is timed). Steps, resets and episodes are
-medians, all systems in turns; throughput is that of two such processes at the same time, starting them left out; memory is
+lower quartiles, all systems in turns; throughput is that of two such processes at the same time, starting them left out; memory is
 the PSS of a process with one environment and of all that it started, containers with their shims and those kept ready among it.
 A number in brackets is that system's figure divided by ours of the same kind, local or on Docker.
 
@@ -25,7 +25,7 @@ from pathlib import Path
 
 from fidelity import first
 from measuring import systems
-from measuring.clock import Measure, medians, timed
+from measuring.clock import Measure, lower_quartiles, timed
 from measuring.peer import Peer, installed
 from measuring.rows import Row, command, finish, skip
 
@@ -47,7 +47,7 @@ def measure(pairs: Sequence[systems.Pair], runs: int) -> dict[str, Figures]:
             table: dict[str, Measure] = {
                 peer.name: partial(peer.measure, figure) for peer in peers if figure in peer.operations
             }
-            for name, seconds in medians(table, runs if figure == "step" else max(2, runs // FEW)).items():
+            for name, seconds in lower_quartiles(table, runs if figure == "step" else max(2, runs // FEW)).items():
                 found[name][figure] = seconds
         for peer in peers:
             found[peer.name]["memory"] = peer.memory()
