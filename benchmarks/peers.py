@@ -3,8 +3,8 @@
     .venv/bin/python benchmarks/peers.py [--runs 15] [--write] [--json] [--first PYTHON] [--swe-rex PYTHON] [--mini PYTHON]
 
 Each system is a process of its own that times itself (measuring/systems.py says what is timed). Steps, resets and episodes are
-lower quartiles, all systems in turns; throughput is that of two such processes at the same time, starting them left out; memory is
-the PSS of a process with one environment and of all that it started, containers with their shims and those kept ready among it.
+lower quartiles, all systems in turns; throughput is that of two such processes at the same time, starting them left out; memory
+is the PSS of a process with one environment and of all that it started, containers with their shims and those kept ready among it.
 A number in brackets is that system's figure divided by ours of the same kind, local or on Docker.
 
 The systems are found by variables that `benchmarks/peers.sh` prints; what is not installed is left out, in words. Exit status 1
