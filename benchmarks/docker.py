@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from statistics import median
 
+from fidelity.first import no_docker
 from measuring.clock import timed
 from measuring.rows import Row, absent, command, finish
 from measuring.systems import debian
@@ -24,7 +25,6 @@ from measuring.systems import debian
 from intercode.agents import gold
 from intercode.env import Setting
 from intercode.envs import prepare
-from intercode.errors import SandboxUnavailable
 from intercode.runner.run import evaluate
 from intercode.sandbox.base import Sandbox
 from intercode.sandbox.docker.daemon import docker
@@ -134,12 +134,10 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=40)
     parser.add_argument("--image", help="a docker image or a Dockerfile")
     options = parser.parse_args()
-    try:
-        image = options.image or debian()
-        rows = [*measure(make_image(image), options.runs), throughput(image, max(1, options.runs // 10))]
-    except SandboxUnavailable as error:
-        absent(options, why=str(error))
+    if absent(options, why=no_docker()):
         return 0
+    image = options.image or debian()
+    rows = [*measure(make_image(image), options.runs), throughput(image, max(1, options.runs // 10))]
     return finish(options, rows)
 
 

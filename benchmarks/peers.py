@@ -4,8 +4,8 @@
 
 Each system is a process of its own that times itself (measuring/systems.py says what is timed). Steps, resets and episodes are
 lower quartiles, all systems in turns; throughput is that of two such processes at the same time, starting them left out; memory
-is the PSS of a process with one environment and of all that it started, containers with their shims and those kept ready among it.
-A number in brackets is that system's figure divided by ours of the same kind, local or on Docker.
+is the PSS of a process with one environment and of all that it started, containers with their shims and spare ones among it. A
+number in brackets is that system's figure divided by ours of the same kind, local or on Docker.
 
 The systems are found by variables that `benchmarks/peers.sh` prints; what is not installed is left out, in words. Exit status 1
 if a bound is missed: a step on Docker at most half of SWE-ReX's, an episode there a third of intercode-bench's. `--write`

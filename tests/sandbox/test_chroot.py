@@ -18,6 +18,7 @@ from intercode.sandbox.build import with_script
 from intercode.sandbox.chroot import berth
 from intercode.sandbox.chroot.sandbox import ChrootSandbox
 from intercode.sandbox.chroot.tree import Tree
+from intercode.sandbox.docker.images import DockerImage
 from intercode.sandbox.guest import walk
 
 pytestmark = pytest.mark.slow
@@ -117,7 +118,7 @@ def test_copies_that_nobody_has_are_cleared(tree: Tree) -> None:
         assert first.exec("echo alive").output == "alive\n"
 
 
-def test_a_run_says_that_its_wall_is_weak(exported: str, tree: Tree, tmp_path: Path) -> None:
+def test_a_run_says_that_its_wall_is_weak(image: DockerImage, exported: str, tree: Tree, tmp_path: Path) -> None:
     """On a task without files of its own: nothing has to be copied."""
     data = tmp_path / "tasks.jsonl"
     data.write_text('{"query": "Where are you?", "gold": "pwd"}\n')
