@@ -36,7 +36,7 @@ operations = {"step": step, "episode": step}
 """
 _OURS = """
 from intercode.envs import prepare
-env = prepare("bash", {options})()
+env = prepare("bash", max_turns=None, {options})()
 {containers}
 def episode():
     env.reset()
