@@ -3,9 +3,9 @@
     .venv/bin/python benchmarks/peers.py [--runs 15] [--write] [--json] [--first PYTHON] [--swe-rex PYTHON] [--mini PYTHON]
 
 Each system is a process of its own that times itself (measuring/systems.py says what is timed). Steps, resets and episodes are
-medians, all systems in turns; throughput is that of two such processes at the same time, starting them left out; memory is
-the PSS of a process with one environment and of all that it started, containers with their shims and those kept ready among it.
-A number in brackets is that system's figure divided by ours of the same kind, local or on Docker.
+lower quartiles, all systems in turns; throughput is that of two such processes at the same time, starting them left out; memory
+is the PSS of a process with one environment and of all that it started, containers with their shims and spare ones among it. A
+number in brackets is that system's figure divided by ours of the same kind, local or on Docker.
 
 The systems are found by variables that `benchmarks/peers.sh` prints; what is not installed is left out, in words. Exit status 1
 if a bound is missed: a step on Docker at most half of SWE-ReX's, an episode there a third of intercode-bench's. `--write`
@@ -26,7 +26,7 @@ from pathlib import Path
 
 from fidelity import first
 from measuring import systems
-from measuring.clock import Measure, medians, timed
+from measuring.clock import Measure, lower_quartiles, timed
 from measuring.peer import Peer, installed
 from measuring.rows import Row, command, finish, skip
 
@@ -46,9 +46,9 @@ def measure(pairs: Sequence[systems.Pair], runs: int) -> dict[str, Figures]:
         found: dict[str, Figures] = {peer.name: {} for peer in peers}
         for figure in ("step", "reset", "episode"):
             table: dict[str, Measure] = {
-                peer.name: partial(peer.measure, figure) for peer in peers if figure in peer.operations
+                peer.name: partial(after_a_step, peer, figure) for peer in peers if figure in peer.operations
             }
-            for name, seconds in medians(table, runs if figure == "step" else max(2, runs // FEW)).items():
+            for name, seconds in lower_quartiles(table, runs if figure == "step" else max(2, runs // FEW)).items():
                 found[name][figure] = seconds
         for peer in peers:
             found[peer.name]["memory"] = peer.memory()
@@ -56,6 +56,13 @@ def measure(pairs: Sequence[systems.Pair], runs: int) -> dict[str, Figures]:
             for pair in zip(peers, others, strict=True):
                 found[pair[0].name]["throughput"] = together(pair, max(2, runs // FEW))
     return found
+
+
+def after_a_step(peer: Peer, figure: str) -> float:
+    """A reset of what nobody has used would cost nothing."""
+    if figure == "reset":
+        peer.measure("step")
+    return peer.measure(figure)
 
 
 def together(pair: Sequence[Peer], times: int) -> float:
@@ -95,7 +102,8 @@ def cell(at: Figures, ours: Figures, figure: str) -> str:
     if figure not in at:
         return "–"
     value = at[figure]
-    shown = {"memory": f"{value / 2**20:.0f} MiB", "throughput": f"{1 / value:.3g}/s"}.get(figure, f"{value * 1e3:.3g} ms")
+    seconds = f"{value:.3g} s" if value >= 1 else f"{value * 1e3:.3g} ms"
+    shown = {"memory": f"{value / 2**20:.0f} MiB", "throughput": f"{1 / value:.3g}/s"}.get(figure, seconds)
     ratio = ours[figure] / value if figure == "throughput" else value / ours[figure]
     return shown if at is ours else f"{shown} ({ratio:.2g})"
 

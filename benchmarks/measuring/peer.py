@@ -53,17 +53,14 @@ class Candidate:
 
 
 class Peer:
-    """One that has started. Raises `OSError` with its last words if it does not."""
+    """One that has started. Raises `OSError` with its last words where it ends."""
 
     def __init__(self, candidate: Candidate, python: str) -> None:
         self.name, self.operations = candidate.name, candidate.operations
         code = SERVE.format(setup=candidate.setup, ending=candidate.ending)
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         self._process = subprocess.Popen([python, "-I", "-c", code], **pipes)
-        if self._hear() != "ready":
-            _, words = self._process.communicate()
-            faults = [line for line in words.splitlines() if "Error" in line or "Exception" in line]
-            raise OSError((faults or ["it did not start"])[-1][:200])
+        self._hear()
 
     def measure(self, operation: str) -> float:
         return float(self._ask(operation))
@@ -86,7 +83,11 @@ class Peer:
 
     def _hear(self) -> str:
         assert self._process.stdout is not None
-        return str(self._process.stdout.readline()).strip()
+        if line := self._process.stdout.readline():
+            return str(line).strip()
+        _, words = self._process.communicate()
+        faults = [line for line in words.splitlines() if "Error" in line or "Exception" in line]
+        raise OSError(f"{self.name} ended: {(faults or ['without a word'])[-1][:200]}")
 
 
 @contextmanager

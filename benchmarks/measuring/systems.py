@@ -36,15 +36,18 @@ operations = {"step": step, "episode": step}
 """
 _OURS = """
 from intercode.envs import prepare
-env = prepare("bash", {options})()
+setting = prepare("bash", max_turns=None, {options})
+env = setting()
 {containers}
+def reset():
+    env.reset(options={{"task": setting.tasks[0].id}})
 def episode():
-    env.reset()
+    reset()
     env.step("ls /")
     env.step("submit")
-operations = {{"step": lambda: env.step("ls /"), "reset": env.reset, "episode": episode}}
+operations = {{"step": lambda: env.step("ls /"), "reset": reset, "episode": episode}}
 episode()
-env.reset()
+reset()
 """
 _OUR_CONTAINERS = """
 from intercode.sandbox.docker import daemon, leftovers
