@@ -19,7 +19,7 @@ from intercode.sandbox.docker.images import DockerImage
 from intercode.sandbox.identity import identity
 from intercode.sandbox.image import list_images
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("module_cache")]
 
 
 @contextmanager
