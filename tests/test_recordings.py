@@ -131,22 +131,6 @@ def test_files_that_cannot_be_read_are_told_apart(tmp_path: Path) -> None:
         load_recording(tmp_path / "text.json")
 
 
-@pytest.mark.parametrize(
-    ("settings", "after", "told"),
-    [
-        ([], [None], "run.json is not a run's"),
-        ({}, [1, 0], "on line 1 .*comes after"),
-        ({}, [0], "on line 1 .*comes after"),
-    ],
-)
-def test_a_damaged_run_is_a_fault_of_the_data(tmp_path: Path, settings: Any, after: list[int | None], told: str) -> None:
-    with RunStore.create(tmp_path, {}) as store:
-        store.append(Episode("0", "q", tuple(Turn(action="ls", after=place) for place in after), 1.0, True, "submit"))
-    (tmp_path / "run.json").write_text(json.dumps(settings))
-    with pytest.raises(DataError, match=told):
-        load_recording(tmp_path)
-
-
 FIGURES = {
     "ic_bash_multiturn_gpt-3.5_10_turns_fs_1.json": 45.0,
     "ic_bash_multiturn_gpt-3.5_10_turns_fs_3.json": 45.0,

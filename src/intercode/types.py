@@ -217,13 +217,11 @@ class Episode:
 
 
 def line_of(turns: Sequence[Turn]) -> list[int]:
-    """The positions of the turns that `Episode.line` has. Raises ValueError where one comes after itself or a later one."""
+    """The positions of the turns that `Episode.line` has."""
     before, last = dict[int, int](), -1
     for place, turn in enumerate(turns):
         if turn.acted:
             before[place] = last if turn.after is None else turn.after
-            if before[place] >= place:
-                raise ValueError(f"turn {place} comes after turn {before[place]}")
             last = place
     line: list[int] = []
     while last >= 0:
