@@ -12,6 +12,7 @@ stand closes its copies of their sockets and cannot use them.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import shutil
@@ -23,7 +24,7 @@ import tempfile
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,8 +77,9 @@ class Wall(ABC):
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._number = 0
-        self._errors: IO[bytes] = tempfile.TemporaryFile()
-        self._control, self._process = self._start()
+        with _room():
+            self._errors: IO[bytes] = tempfile.TemporaryFile()
+            self._control, self._process = self._start()
         _walls.add(self)
 
     @abstractmethod
@@ -88,7 +90,8 @@ class Wall(ABC):
         self, *, cwd: str | None = None, replaces: int | None = None, upper: int | None = None
     ) -> tuple[int, socket.socket]:
         """A new cell in place of another; its number and the socket to talk to it, once it is ready."""
-        ours, theirs = socket.socketpair()
+        with _room():
+            ours, theirs = socket.socketpair()
         with theirs, self._lock:
             self._number += 1
             number = self._number
@@ -193,6 +196,17 @@ class Wall(ABC):
         if words:
             return SandboxUnavailable(f"the sandbox could not start: {words}; run `intercode doctor`")
         return SandboxDied(f"the sandbox's wall ended (status {self._process.returncode})")
+
+
+@contextlib.contextmanager
+def _room() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        advice = "see `ulimit -a`, or take fewer --workers"
+        raise SandboxUnavailable(
+            f"this machine has no room for another sandbox: {error.strerror or error}; {advice}"
+        ) from error
 
 
 def _texts() -> list[tuple[str, str]]:
