@@ -1,13 +1,14 @@
 """An evaluation with all that it depends on, each part of which can be broken.
 
 ChatServer ◄── intercode eval sql, MariaDB, two workers ──► a run folder on a disk of 8 MiB (a mount namespace of its own)
-                    └── the clock of a file (libfaketime), where that is what is broken
+                    └── the clock of a file (`jumping_clock.c`), where that is what is broken
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from lines import episodes
 from orchard import TASKS, write
 
 EPOCHS = 12
-CLOCKS = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
+COMPILER = shutil.which("cc")
 _HOLD = 'mount -t tmpfs -o size=8m intercode-scene "$0" && echo held && exec sleep infinity'
 _ACTIONS = ("CREATE TABLE mine (id INTEGER)", "INSERT INTO mine VALUES (1)")
 _OPTIONS = ("--engine", "mariadb", "--agent", "try_again", "--model", "tiny", "--workers", "2", "--epochs", str(EPOCHS))
@@ -37,19 +38,25 @@ class Scene:
         self._disk = place / "disk"
         self.seen = Path(f"/proc/{holder}/root{self._disk}")
         self.clock = place / "clock"
-        self.clock.write_text("+0")
+        self.clock.write_text("0")
         self.process: subprocess.Popen[str]  # the last that was started
 
     def start(self, *, own_clock: bool = False) -> None:
         variables = {**os.environ, **self.server.variables}
         if own_clock:
-            faked = {"FAKETIME_TIMESTAMP_FILE": str(self.clock), "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
-            variables |= {"LD_PRELOAD": str(CLOCKS[0]), "DONT_FAKE_MONOTONIC": "1", **faked}
+            variables |= {"LD_PRELOAD": self._clockwork(), "CLOCK": str(self.clock)}
         words = ["nsenter", "--mount", "--target", str(self._holder), "--", INTERCODE, "eval", "sql", "--data", str(self._data)]
         self.process = subprocess.Popen(
             [*words, *_OPTIONS, "--out", str(self._disk / "run"), "--resume", "--json"],
             env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
+
+    def _clockwork(self) -> str:
+        made = str(self.clock.with_suffix(".so"))
+        subprocess.run(
+            [COMPILER or "cc", "-shared", "-fPIC", "-o", made, str(Path(__file__).with_name("jumping_clock.c"))], check=True
+        )
+        return made
 
     def end(self, seconds: float = 300) -> tuple[int, str, str]:
         """How it ended, and what it said, once it ended by itself."""
