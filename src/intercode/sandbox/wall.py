@@ -24,13 +24,13 @@ import tempfile
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from intercode.errors import SandboxDied, SandboxUnavailable, UsageError
+from intercode.errors import SandboxDied, SandboxUnavailable, UsageError, room_left
 from intercode.sandbox import seccomp
 from intercode.sandbox.base import Limits, Program, Session
 from intercode.sandbox.cache import GUEST, guest_folder
@@ -77,9 +77,10 @@ class Wall(ABC):
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._number = 0
-        with _room():
-            self._errors: IO[bytes] = tempfile.TemporaryFile()
+        with room_left(), contextlib.ExitStack() as begun:
+            self._errors: IO[bytes] = begun.enter_context(tempfile.TemporaryFile())
             self._control, self._process = self._start()
+            begun.pop_all()
         _walls.add(self)
 
     @abstractmethod
@@ -90,7 +91,7 @@ class Wall(ABC):
         self, *, cwd: str | None = None, replaces: int | None = None, upper: int | None = None
     ) -> tuple[int, socket.socket]:
         """A new cell in place of another; its number and the socket to talk to it, once it is ready."""
-        with _room():
+        with room_left():
             ours, theirs = socket.socketpair()
         with theirs, self._lock:
             self._number += 1
@@ -198,17 +199,6 @@ class Wall(ABC):
         return SandboxDied(f"the sandbox's wall ended (status {self._process.returncode})")
 
 
-@contextlib.contextmanager
-def _room() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        advice = "see `ulimit -a`, or take fewer --workers"
-        raise SandboxUnavailable(
-            f"this machine has no room for another sandbox: {error.strerror or error}; {advice}"
-        ) from error
-
-
 def _texts() -> list[tuple[str, str]]:
     """What an image's own python3 is sent to become a session."""
     from intercode.sandbox.guest.start import MODULES  # and with it all that an interpreter needs
@@ -230,7 +220,8 @@ class Bubblewrap(Wall):
         weakened: Weakened | None = None,
         program: Program = "bash",
     ) -> None:
-        self._command, self.cwd = _command(template), template.cwd
+        with room_left():
+            self._command, self.cwd = _command(template), template.cwd
         super().__init__(program)
         plan = (len(template.layers), template.lent, template.covered, limits.disk, False)
         env = {**ENVIRONMENT, **template.environment} if environment is None else environment
@@ -243,8 +234,11 @@ class Bubblewrap(Wall):
 
     def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
         control, inside = socket.socketpair()
-        with inside:
-            return control, _spawner().run(lambda: _start(self._command, inside, self._errors))
+        with inside, contextlib.ExitStack() as begun:
+            begun.enter_context(control)
+            process = _spawner().run(lambda: _start(self._command, inside, self._errors))
+            begun.pop_all()
+        return control, process
 
 
 def rlimits(limits: Limits) -> dict[str, int]:
