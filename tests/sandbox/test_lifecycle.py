@@ -216,7 +216,7 @@ def pss(pid: int) -> int:
 
 def test_a_machine_without_descriptors_is_told_and_nothing_is_lost(template: Template) -> None:
     with LocalSandbox(template) as sandbox, no_descriptors():
-        for act in (lambda: LocalSandbox(template), sandbox.reset):
+        for act in (lambda: LocalSandbox(template), sandbox.fork, sandbox.reset):
             with pytest.raises(SandboxUnavailable, match="no room for a sandbox: Too many open files"):
                 act()
     with LocalSandbox(template) as sandbox:
