@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from families import alive, family, mounts, wait_until
@@ -50,11 +50,6 @@ class Footprint:
             processes=len(children),
             tmpfs=sum(used.values()),
         )
-
-    def beyond(self, other: Footprint, share: float) -> dict[str, tuple[int, int]]:
-        """Where `other` holds more by more than this share: both figures."""
-        before, after = asdict(self), asdict(other)
-        return {name: (before[name], after[name]) for name in before if after[name] > (1 + share) * before[name]}
 
 
 def processor_seconds() -> float:
