@@ -16,6 +16,12 @@ None of these is ever turned into a reward. The command line maps UsageError to 
 
 from __future__ import annotations
 
+import contextlib
+import errno
+from collections.abc import Iterator
+
+_FULL = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC}
+
 
 class IntercodeError(Exception):
     """Root of all errors raised on purpose. `fault` names the side that has to mend it."""
@@ -61,3 +67,15 @@ class ContextOverflow(ModelError):
 
 class StoreError(IntercodeError):
     fault = "store"
+
+
+@contextlib.contextmanager
+def room_left() -> Iterator[None]:
+    """If the machine runs out of descriptors, processes, memory or disk in the block, that is its fault."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        advice = "see `ulimit -a` and `df`, or take fewer --workers"
+        raise SandboxUnavailable(f"this machine has no room for a sandbox: {error.strerror}; {advice}") from error

@@ -114,7 +114,7 @@ def load_recording(path: str | Path) -> Recording:
         content = json.loads(path.read_text("utf-8"))
     except OSError as error:
         raise UsageError(f"the recording {path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not JSON: {error}") from error
     logs = content.get("logs", content) if isinstance(content, dict) else None
     if not isinstance(logs, dict):
@@ -140,9 +140,18 @@ def _facts(entries: Sequence[Mapping[str, Any]], react: bool) -> dict[str, Any]:
 def _guarded(path: Path, key: str, read: Any, entry: Any) -> RecordedEpisode:
     try:
         episode: RecordedEpisode = read(entry)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        _require_texts(episode)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise DataError(f"{path}, episode {key} is not a recorded episode: {error!r}") from error
     return episode
+
+
+def _require_texts(episode: RecordedEpisode | None) -> None:
+    if episode is not None:
+        done = (action for action in episode.actions if action is not None)
+        for text in (episode.task, episode.query, *episode.observations, *done):
+            if not isinstance(text, str):
+                raise TypeError(f"{text!r:.50} is no text")
 
 
 def _is_react(entry: Any) -> bool:
@@ -192,8 +201,8 @@ def _own_run(path: Path) -> Recording:
         lines = (path / "episodes.jsonl").read_bytes().split(b"\n")[:-1]
     except OSError as error:
         raise UsageError(f"{path} holds no run: {error.strerror}") from error
-    except ValueError as error:
-        raise DataError(f"{path / 'run.json'} is not JSON: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path / 'run.json'} is not a run's: {error}") from error
     read = [_guarded(path, f"on line {number}", _own_episode, line) for number, line in enumerate(lines, 1)]
     last = {episode.task: episode for episode in read if episode is not None}
     how = {key: config[key] for key in ("reward", "session", "engine") if config.get(key)}
@@ -209,14 +218,16 @@ def _own_episode(line: bytes) -> RecordedEpisode | None:
         return None
     every = record["turns"]
     moves = [Turn(action=turn["action"], observation=turn["observation"], after=turn.get("after")) for turn in every]
+    if any(move.after is not None and move.after >= place for place, move in enumerate(moves)):
+        raise ValueError("a turn cannot come after one that comes later")
     turns = [every[place] for place in line_of(moves)]
     return RecordedEpisode(
         task=record["task"],
         query=record["query"],
         actions=[turn["action"] for turn in turns],
         observations=[turn["observation"] for turn in turns],
-        rewards=[turn["score"] or 0.0 for turn in turns],
+        rewards=[float(turn["score"] or 0) for turn in turns],
         valid=[turn["action"] is not None and turn["exit_code"] in (0, None) for turn in turns],
-        max_reward=record["reward"],
+        max_reward=float(record["reward"]),
         turns_max=len(turns),
     )

@@ -15,16 +15,17 @@ USAGE = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
 class ChatServer(ThreadingHTTPServer):
     """`answers` maps a query to the code that is sent for it, or the codes, one after the other; afterwards comes `submit`.
 
-    `healthy` False, or `good_for` requests that were answered, makes it send 500 from then on. More
+    `healthy` False, or `good_for` requests that were answered, makes it send 500 from then on; `dropping` True, hang up. More
     than `longest` characters in a conversation are refused as too many. `before_answer` is called with the request. `says`
     makes the whole reply of a request, in place of the table."""
 
     daemon_threads = True
+    language = "bash"
 
     def __init__(self, answers: Mapping[str, str | Sequence[str]]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answers = answers
-        self.healthy = True
+        self.healthy, self.dropping = True, False
         self.good_for: int | None = None
         self.longest: int | None = None
         self.before_answer: Callable[[dict[str, Any]], object] = lambda request: None
@@ -52,6 +53,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.server.dropping:
+            self.close_connection = True
+            return
         if not self.server.admit(request):
             self._send(500, {"error": {"message": "out of memory"}})
             return
@@ -68,7 +72,7 @@ class _Handler(BaseHTTPRequestHandler):
         answer = self.server.answers[messages[1]["content"]]
         codes = [answer] if isinstance(answer, str) else answer
         code = [*codes, "submit"][min(len(messages) // 2 - 1, len(codes))]
-        return f"Let me see.\n\n```bash\n{code}\n```\n"
+        return f"Let me see.\n\n```{self.server.language}\n{code}\n```\n"
 
     def _send(self, status: int, body: Any) -> None:
         data = json.dumps(body).encode()

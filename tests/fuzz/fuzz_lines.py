@@ -17,7 +17,7 @@ from typing import Any
 from fuzzing import Attempt, Target
 from hypothesis import strategies as st
 from kept import needs_bwrap
-from shapes import DATA, damaged, records
+from shapes import DATA, damaged, spoilt
 
 from intercode.errors import SandboxError
 from intercode.sandbox import template
@@ -27,23 +27,22 @@ from intercode.types import Change
 
 Said = tuple[list[bytes], int]
 """The frames, and how many descriptors come with the first."""
-_FILE = records(kind=st.just("added"), type=st.just("file"), mode=st.integers(0, 0o7777), digest=st.text(max_size=4))
-_HEADS = records(
-    "perished", "by_agent", "failed", "said",
-    exit_code=st.one_of(st.none(), st.integers(0, 255)), timed_out=st.booleans(), lost=st.booleans(),
-    overflow=st.one_of(st.none(), st.text(max_size=4)), cwd=st.just("/"), errno=st.integers(-2, 140), error=st.text(max_size=4),
-    changes=st.dictionaries(st.just("/a"), _FILE), blockers=st.lists(st.text(max_size=3), max_size=2), status=st.integers(0, 9),
-    ok=st.booleans(), renewed=st.booleans(),
-)  # fmt: skip
-_RESULT = st.fixed_dictionaries(
-    {
-        "exit_code": st.none() | st.integers(),
-        "timed_out": st.booleans(),
-        "lost": st.booleans(),
-        "overflow": st.none(),
-        "cwd": st.just("/"),
-    }
+_FILE = st.fixed_dictionaries(
+    {"kind": st.just("added"), "type": st.just("file"), "mode": st.just(0o644), "digest": st.just("ab")}
 )
+_ANSWERS = {
+    "exec": {
+        "exit_code": st.none() | st.integers(0, 255), "timed_out": st.booleans(), "lost": st.booleans(), "overflow": st.none(),
+        "cwd": st.just("/"),
+    },
+    "diff": {"changes": st.dictionaries(st.sampled_from(["/a", "/b"]), _FILE)},
+    "fork": {"cwd": st.just("/"), "status": st.just(0)},
+    "still": {"blockers": st.lists(st.text(max_size=3), max_size=1)},
+    "gone": {"perished": st.just(True), "by_agent": st.booleans()},
+    "broken": {"errno": st.integers(-2, 140), "error": st.text(max_size=4)},
+    "done": {"ok": st.booleans()},
+}  # fmt: skip
+_HEADS = spoilt(st.one_of(*map(st.fixed_dictionaries, _ANSWERS.values())))
 
 
 def framed(head: Any, payload: bytes = b"") -> bytes:
@@ -51,8 +50,11 @@ def framed(head: Any, payload: bytes = b"") -> bytes:
     return HEADER.pack(len(text), len(payload)) + text + payload
 
 
-FRAMES = st.builds(framed, st.one_of(_HEADS, _HEADS, _RESULT, DATA), st.binary(max_size=20))
-_SAID = st.tuples(st.lists(st.one_of(FRAMES, damaged(FRAMES), st.binary(max_size=20)), max_size=2), st.integers(0, 4))
+FRAMES = st.builds(framed, st.one_of(_HEADS, _HEADS, _HEADS, DATA), st.binary(max_size=20))
+_SAID = st.tuples(
+    st.lists(st.one_of(FRAMES, FRAMES, damaged(FRAMES), st.binary(max_size=20)), max_size=2),
+    st.sampled_from([0, 0, 1, 1, 2, 4]),
+)
 
 
 def _exec(sandbox: LocalSandbox) -> None:
@@ -124,6 +126,20 @@ def say(line: socket.socket, frames: list[bytes], descriptors: int) -> None:
     line.shutdown(socket.SHUT_WR)
 
 
+_DEEP = b"[" * 100_000
 TARGETS = [
-    Target("what a guest says to the host", st.tuples(st.sampled_from([*_CALLS]), _SAID), _host, quick=300),
+    Target(
+        "what a guest says to the host",
+        st.tuples(st.sampled_from([*_CALLS]), _SAID),
+        _host,
+        found=(
+            ("connect", ([b"\0"], 1)),
+            ("connect", ([framed({})], 2)),
+            ("exec", ([framed({})], 0)),
+            ("exec", ([HEADER.pack(len(_DEEP), 0) + _DEEP], 0)),
+            ("diff", ([framed({"changes": {"/a": {}}})], 0)),
+            ("fork", ([framed({"cwd": "/", "status": 0})], 0)),
+        ),
+        quick=300,
+    ),
 ]

@@ -11,7 +11,7 @@ from typing import Any
 
 from fuzzing import Attempt, Target
 from hypothesis import strategies as st
-from shapes import DATA, damaged, records
+from shapes import DATA, damaged, spoilt
 
 from intercode.errors import DataError, UsageError
 from intercode.recordings import load_recording
@@ -19,22 +19,38 @@ from intercode.types import Task
 
 _WORD = st.text(max_size=8)
 _ACTION = st.sampled_from(["ls", "submit", "execute[ls]", "skip", ""])
-_HISTORY = records(
-    "steps", "thoughts", actions=st.lists(_ACTION, max_size=3), observations=st.lists(_WORD, max_size=3),
-    rewards=st.lists(st.floats(0, 1), max_size=3), valid_action=st.lists(st.booleans(), max_size=3),
-)  # fmt: skip
-_ENTRY = records(
-    "hardness", "data_set", "info", environment=st.sampled_from(["ic_bash", "ic_sql"]), task_id=st.integers(0, 3), query=_WORD,
-    turn_history=_HISTORY, summary=records(max_reward=st.floats(0, 1), turns_max=st.integers(0, 10)),
-)  # fmt: skip
-_LOGS = st.dictionaries(st.sampled_from("0123"), st.one_of(_ENTRY, _ENTRY, DATA), max_size=3)
-_LOG = st.one_of(_LOGS, _LOGS, records("meta", logs=_LOGS), DATA)
-_TURN = records(
-    "thought", "ask", action=_ACTION, observation=_WORD, score=st.floats(0, 1), exit_code=st.integers(0, 2),
-    after=st.integers(-2, 3),
-)  # fmt: skip
-_EPISODE = records(task=_WORD, query=_WORD, epoch=st.just(0), reward=st.floats(0, 1), turns=st.lists(_TURN, max_size=3))
-_CONFIG = records("server", "session", "reward", "engine", protocol=st.sampled_from(["submit", "paper"]))
+
+
+@st.composite
+def _entries(draw: st.DrawFn) -> dict[str, Any]:
+    """One episode of a log."""
+    turns = draw(st.integers(0, 3))
+    kinds = {"actions": _ACTION, "observations": _WORD, "rewards": st.floats(0, 1), "valid_action": st.booleans()}
+    kinds |= draw(st.sampled_from([{}, {}, {"thoughts": _WORD}, {"steps": _WORD}]))
+    return {
+        "environment": draw(st.sampled_from(["ic_bash", "ic_sql"])),
+        "task_id": draw(st.integers(0, 3)),
+        "query": draw(_WORD),
+        "turn_history": {name: draw(st.lists(kind, min_size=turns, max_size=turns)) for name, kind in kinds.items()},
+        "summary": {"max_reward": draw(st.floats(0, 1)), "turns_max": draw(st.integers(0, 10))},
+        "info": draw(st.sampled_from([{}, {"eval_obs": "3"}, None])),
+        "hardness": "easy",
+    }
+
+
+_LOGS = st.dictionaries(st.sampled_from("0123"), _entries(), min_size=1, max_size=3)
+_LOG = st.one_of(spoilt(_LOGS), spoilt(_LOGS), spoilt(st.fixed_dictionaries({"meta": DATA, "logs": _LOGS})), DATA)
+_TURN = st.fixed_dictionaries(
+    {"action": _ACTION, "observation": _WORD, "score": st.floats(0, 1), "exit_code": st.integers(0, 2)},
+    optional={"after": st.integers(-2, 3)},
+)
+_EPISODE = st.fixed_dictionaries(
+    {"task": _WORD, "query": _WORD, "epoch": st.just(0), "reward": st.floats(0, 1), "turns": st.lists(_TURN, max_size=3)}
+)
+_CONFIG = st.fixed_dictionaries(
+    {"protocol": st.sampled_from(["submit", "paper"]), "reward": st.just("exact"), "session": st.just("persistent")},
+    optional={"engine": st.just("sqlite"), "server": st.just({"engine": "sqlite"})},
+)
 
 
 def _use(path: Path) -> None:
@@ -84,12 +100,37 @@ def _json(data: Any) -> bytes:
     return json.dumps(data).encode()
 
 
-def _lines(episodes: list[Any]) -> bytes:
-    return b"".join(_json(episode) + b"\n" for episode in episodes)
+def _lines(episodes: Any) -> bytes:
+    return b"".join(_json(episode) + b"\n" for episode in (episodes if isinstance(episodes, list) else [episodes]))
 
 
-_RUNS = st.tuples(damaged(_CONFIG.map(_json)), damaged(st.lists(st.one_of(_EPISODE, _EPISODE, DATA), max_size=3).map(_lines)))
+_RUNS = st.tuples(
+    damaged(spoilt(_CONFIG).map(_json)) | spoilt(_CONFIG).map(_json),
+    spoilt(st.lists(_EPISODE, min_size=1, max_size=3)).map(_lines) | damaged(st.lists(_EPISODE, max_size=3).map(_lines)),
+)
+_SOUND: dict[str, Any] = {"task": "0", "query": "q", "epoch": 0, "reward": 1.0, "turns": []}
+_HUNG = {"action": "ls", "observation": "", "score": None, "exit_code": 0, "after": 0}
 TARGETS = [
-    Target("the importer of logs", damaged(_LOG.map(_json)), _importer, quick=200),
-    Target("the reader of run folders", _RUNS, _reader, quick=200),
+    Target(
+        "the importer of logs",
+        _LOG.map(_json) | damaged(_LOG.map(_json)),
+        _importer,
+        found=(b"[" * 100_000,),
+        quick=200,
+    ),
+    Target(
+        "the reader of run folders",
+        _RUNS,
+        _reader,
+        found=(
+            (b"[]", b""),
+            (b'{"protocol": null}', b""),
+            (b'{"engine": null, "server": null}', b""),
+            (b"{}", _lines([{**_SOUND, "task": []}])),
+            (b"{}", _lines([{**_SOUND, "query": None}])),
+            (b"{}", _lines([{**_SOUND, "reward": []}])),
+            (b"{}", _lines([{**_SOUND, "turns": [_HUNG]}])),
+        ),
+        quick=200,
+    ),
 ]

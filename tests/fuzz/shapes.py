@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from hypothesis import strategies as st
@@ -26,6 +27,29 @@ def records(
     """Objects with these fields: mostly as they should be (`fields`), at times something else, or missing."""
     often = {name: st.one_of(kind, kind, kind, rest) for name, kind in fields.items()}
     return st.fixed_dictionaries({}, optional={**often, **dict.fromkeys(names, rest)})
+
+
+@st.composite
+def spoilt(draw: st.DrawFn, whole: st.SearchStrategy[Any]) -> Any:
+    """Sound data with up to two parts of it left out, or something else in their place."""
+    top = [copy.deepcopy(draw(whole))]
+    for _ in range(draw(st.integers(0, 2))):
+        _spoil(draw, top)
+    return top[0] if top else None
+
+
+def _spoil(draw: st.DrawFn, part: Any) -> None:
+    """One part of a list or an object, or something within it."""
+    keys = sorted(part, key=str) if isinstance(part, dict) else range(len(part))
+    if not keys:
+        return
+    key = draw(st.sampled_from(keys))
+    if isinstance(part[key], dict | list) and draw(st.integers(0, 3)):
+        _spoil(draw, part[key])
+    elif draw(st.booleans()):
+        part[key] = draw(DATA)
+    else:
+        del part[key]
 
 
 @st.composite

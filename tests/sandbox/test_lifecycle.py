@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 import survivors
 from families import mounts
 
-from intercode.errors import ForkError, SandboxDied, UsageError
+from intercode.errors import ForkError, SandboxDied, SandboxUnavailable, UsageError
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
 
@@ -211,6 +212,28 @@ def pss(pid: int) -> int:
     text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     found = re.search(r"^Pss: +(\d+) kB", text, re.MULTILINE)
     return int(found[1]) << 10 if found else 0
+
+
+def test_a_machine_without_descriptors_is_told_and_nothing_is_lost(template: Template) -> None:
+    with LocalSandbox(template) as sandbox, no_descriptors():
+        for act in (lambda: LocalSandbox(template), sandbox.fork, sandbox.reset):
+            with pytest.raises(SandboxUnavailable, match="no room for a sandbox: Too many open files"):
+                act()
+    with LocalSandbox(template) as sandbox:
+        assert sandbox.exec("echo honest").output == "honest\n"
+
+
+@contextmanager
+def no_descriptors() -> Iterator[None]:
+    """Nothing more can be opened by this process."""
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as taken:
+        taken.callback(resource.setrlimit, resource.RLIMIT_NOFILE, allowed)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, allowed[1]))
+        with suppress(OSError):
+            while True:
+                taken.enter_context(open(os.devnull))
+        yield
 
 
 def test_an_interpreter_is_asked_for_as_what_it_is(template: Template) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from families import alive, family, wait_until
+from families import alive, family, mounts, wait_until
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class Footprint:
 
     @classmethod
     def settled(cls) -> Footprint:
-        """When no process ends any more while it is looked at."""
+        """When no process ends any more while it is looked at; memory that is free for the next episode is given back first."""
+        ctypes.CDLL(None).malloc_trim(0)
         seen: list[Footprint] = []
 
         def look() -> bool:
@@ -38,21 +40,29 @@ class Footprint:
     def _now(cls) -> Footprint:
         children = sorted(pid for pid, _ in alive(family(os.getpid())))
         spaces = {_namespace(pid): pid for pid in (*children, os.getpid())}
-        here = spaces.pop(_namespace(os.getpid()))
+        spaces.pop(_namespace(os.getpid()))
         used = dict(volume for pid in spaces.values() for volume in _volumes(pid))
         return cls(
             own_memory=_resident(os.getpid()),
             children_memory=sum(map(_resident, children)),
             descriptors=sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in (os.getpid(), *children)),
-            mounts=sum(len(_mounts(pid)) for pid in (here, *spaces.values())),
+            mounts=len(mounts()) + sum(len(_mounts(pid)) for pid in spaces.values()),
             processes=len(children),
             tmpfs=sum(used.values()),
         )
 
-    def beyond(self, other: Footprint, share: float) -> dict[str, tuple[int, int]]:
-        """Where `other` holds more by more than this share: both figures."""
-        before, after = asdict(self), asdict(other)
-        return {name: (before[name], after[name]) for name in before if after[name] > (1 + share) * before[name]}
+
+def processor_seconds() -> float:
+    """What this process and all that it started, the dead ones too, have used so far, whoever else was busy meanwhile."""
+    fields = [_stat(pid) for pid in (os.getpid(), *(pid for pid, _ in family(os.getpid())))]
+    return sum(sum(map(int, each[11:15])) for each in fields) / os.sysconf("SC_CLK_TCK")
+
+
+def _stat(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
 
 
 def _namespace(pid: int) -> str:
@@ -71,7 +81,8 @@ def _volumes(pid: int) -> list[tuple[str, int]]:
     """The tmpfs that this process sees, also as the upper folder of an overlay, by device, and the bytes in use there."""
     found = []
     for fields in _mounts(pid):
-        if fields[fields.index("-") + 1] in ("tmpfs", "overlay"):
+        kind, options = fields[fields.index("-") + 1], fields[-1]
+        if kind == "tmpfs" or (kind == "overlay" and "upperdir=" in options):
             info = os.statvfs(f"/proc/{pid}/root{fields[4]}")
             found.append((fields[2], (info.f_blocks - info.f_bfree) * info.f_frsize))
     return found

@@ -28,6 +28,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d")
 _MOSTLY = 0.9
 _FEW = 12
 _EPOCH = datetime.datetime(1, 1, 1)
+_STEP = datetime.timedelta(seconds=1)
 _STEPS_OF_FLOATS = 4
 _TRIES = 60
 _SEARCHED = 5000
@@ -216,7 +217,7 @@ def _day(value: object) -> int | None:
 
 
 def _second(value: object) -> int | None:
-    return int((value - _EPOCH).total_seconds()) if isinstance(value, datetime.datetime) else None
+    return (value - _EPOCH) // _STEP if isinstance(value, datetime.datetime) else None
 
 
 def _written_day(value: object) -> int | None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from intercode.agents.base import Strategy
-from intercode.errors import DataError, IntercodeError, UsageError
+from intercode.errors import DataError, IntercodeError, UsageError, room_left
 from intercode.models.base import Model
 from intercode.runner.asking import Asking
 from intercode.runner.branches import Playable
@@ -161,12 +161,13 @@ class _Seat:
         run, turns, fault = self._run, list[Turn](), None
         seed = episode_seed(run.seed, task.id, epoch)
         try:
-            self._env = self._env or run.make_env()
             kept = notes(run.folder, task.id, epoch) if run.folder else None
             model = Asking(run.model, epoch, kept) if run.model else None
-            place = (self._env, task, run.strategy, model, run.meter)
-            with _placing(task, run.folder):
-                episode = play(*place, epoch=epoch, seed=seed, turns=turns)
+            with room_left():
+                self._env = self._env or run.make_env()
+                place = (self._env, task, run.strategy, model, run.meter)
+                with _placing(task, run.folder):
+                    episode = play(*place, epoch=epoch, seed=seed, turns=turns)
         except UsageError:
             raise
         except IntercodeError as error:

@@ -14,7 +14,7 @@ from abc import abstractmethod
 from types import NoneType
 from typing import Any
 
-from intercode.errors import SandboxDied, UsageError
+from intercode.errors import SandboxDied, UsageError, room_left
 from intercode.sandbox.base import Sandbox
 from intercode.sandbox.guest import wire
 from intercode.sandbox.shortcut import MOMENT, Shortcut
@@ -151,7 +151,8 @@ class GuestSandbox(Sandbox):
     def _answer(self, fds: list[int] | None) -> tuple[dict[str, Any], bytes]:
         if fds is None:
             return wire.receive(self._sock, _PAYLOAD)
-        reply, content, came = wire.receive_with_fds(self._sock, _PAYLOAD)
+        with room_left():
+            reply, content, came = wire.receive_with_fds(self._sock, _PAYLOAD)
         fds += came
         return reply, content
 

@@ -12,6 +12,7 @@ stand closes its copies of their sockets and cannot use them.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import shutil
@@ -29,7 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from intercode.errors import SandboxDied, SandboxUnavailable, UsageError
+from intercode.errors import SandboxDied, SandboxUnavailable, UsageError, room_left
 from intercode.sandbox import seccomp
 from intercode.sandbox.base import Limits, Program, Session
 from intercode.sandbox.cache import GUEST, guest_folder
@@ -76,8 +77,10 @@ class Wall(ABC):
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._number = 0
-        self._errors: IO[bytes] = tempfile.TemporaryFile()
-        self._control, self._process = self._start()
+        with room_left(), contextlib.ExitStack() as begun:
+            self._errors: IO[bytes] = begun.enter_context(tempfile.TemporaryFile())
+            self._control, self._process = self._start()
+            begun.pop_all()
         _walls.add(self)
 
     @abstractmethod
@@ -88,7 +91,8 @@ class Wall(ABC):
         self, *, cwd: str | None = None, replaces: int | None = None, upper: int | None = None
     ) -> tuple[int, socket.socket]:
         """A new cell in place of another; its number and the socket to talk to it, once it is ready."""
-        ours, theirs = socket.socketpair()
+        with room_left():
+            ours, theirs = socket.socketpair()
         with theirs, self._lock:
             self._number += 1
             number = self._number
@@ -216,7 +220,8 @@ class Bubblewrap(Wall):
         weakened: Weakened | None = None,
         program: Program = "bash",
     ) -> None:
-        self._command, self.cwd = _command(template), template.cwd
+        with room_left():
+            self._command, self.cwd = _command(template), template.cwd
         super().__init__(program)
         plan = (len(template.layers), template.lent, template.covered, limits.disk, False)
         env = {**ENVIRONMENT, **template.environment} if environment is None else environment
@@ -229,8 +234,11 @@ class Bubblewrap(Wall):
 
     def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
         control, inside = socket.socketpair()
-        with inside:
-            return control, _spawner().run(lambda: _start(self._command, inside, self._errors))
+        with inside, contextlib.ExitStack() as begun:
+            begun.enter_context(control)
+            process = _spawner().run(lambda: _start(self._command, inside, self._errors))
+            begun.pop_all()
+        return control, process
 
 
 def rlimits(limits: Limits) -> dict[str, int]:

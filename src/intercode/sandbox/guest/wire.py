@@ -10,6 +10,7 @@ A clean end between two frames raises `EOFError`.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -49,12 +50,14 @@ def receive(sock: socket.socket, limit: int) -> tuple[dict[str, Any], bytes]:
 
 def receive_with_fds(sock: socket.socket, limit: int) -> tuple[dict[str, Any], bytes, list[int]]:
     """One frame and the descriptors that came with it; others may follow at once. Those of what is no frame are closed."""
-    data, fds, _, _ = socket.recv_fds(sock, HEADER.size, FDS)
-    for fd in fds:
-        os.set_inheritable(fd, False)  # recv_fds drops its flags, MSG_CMSG_CLOEXEC among them, before Python 3.12
-    if not data:
-        raise EOFError
+    data, fds, flags, _ = socket.recv_fds(sock, HEADER.size, FDS)
     try:
+        for fd in fds:
+            os.set_inheritable(fd, False)  # recv_fds drops its flags, MSG_CMSG_CLOEXEC among them, before Python 3.12
+        if not data:
+            raise EOFError
+        if flags & socket.MSG_CTRUNC and len(fds) < FDS:  # this process may hold no more of them
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         json_size, payload_size = _sizes(_fill(sock, data, HEADER.size), limit)
         body = _fill(sock, b"", json_size + payload_size)
         return _object(body[:json_size]), body[json_size:], fds

@@ -1,0 +1,159 @@
+"""What an evaluation depends on breaks, part by part and in pairs: no finished episode is lost, doubled or wrong.
+
+Each fault strikes a real `intercode eval` of two workers in its midst. It ends by itself, saying who is at fault where a fault
+cost something; with the fault mended, `--resume` comes to what an undisturbed run comes to.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import resource
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import pytest
+from families import Traces, family, wait_until
+from orchard import servers_below, skip_unless_there
+from scene import COMPILER, Results, Scene, staged
+
+_NAMED = re.compile(r"(model|sandbox|store): ")
+_BLOCK = b"\0" * 4096
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`said`: what the run must say of it; None where it may go on as if nothing had happened."""
+
+    name: str
+    strike: Callable[[Scene], object]
+    mend: Callable[[Scene], object] = lambda scene: None
+    said: str | None = None
+
+
+def _drop(scene: Scene) -> None:
+    scene.server.dropping = True
+
+
+def _answer(scene: Scene) -> None:
+    scene.server.dropping = False
+
+
+def _fill(scene: Scene) -> None:
+    """To the last byte, while the run writes as well."""
+    with (scene.seen / "filler").open("ab", buffering=0) as filler:
+        try:
+            while filler.write(_BLOCK):
+                pass
+        except OSError:
+            pass
+
+
+def _kill(pids: list[int]) -> None:
+    assert pids
+    os.kill(Random(len(pids)).choice(sorted(pids)), signal.SIGKILL)
+
+
+def _stop(scene: Scene) -> None:
+    """All of one sandbox: keeper, cell, and what is in it."""
+    for pid, _ in family(sorted(scene.walls())[0]):
+        os.kill(pid, signal.SIGSTOP)
+
+
+def _exhaust(scene: Scene) -> None:
+    """From now on it can open nothing more."""
+    pid = scene.process.pid
+    _, most = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (len(os.listdir(f"/proc/{pid}/fd")), most))
+
+
+FAULTS = [
+    Fault("the model's server drops", _drop, _answer, "model"),
+    Fault(
+        "the disk is full", _fill, lambda scene: (scene.seen / "filler").unlink(missing_ok=True), "No space left|disk is full"
+    ),
+    Fault("a sandbox is killed", lambda scene: _kill(scene.walls())),
+    Fault("a MariaDB is killed", lambda scene: _kill(servers_below(scene.process.pid))),
+    Fault("the clock jumps", lambda scene: scene.clock.write_text(str(-400 * 86_400))),
+    Fault("no descriptors are left", _exhaust, said="Too many open files"),
+    Fault("a sandbox is stopped", _stop),
+]
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    _need_parts()
+    with staged(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object], Results]:
+    _need_parts()
+    with staged(tmp_path_factory.mktemp("calm")) as calm:
+        figures = calm.finish()
+        return figures, calm.results()[0]
+
+
+def _need_parts() -> None:
+    skip_unless_there("mariadb")
+    if os.getuid() != 0:
+        pytest.skip("a disk of its own needs root")
+
+
+def suffer(scene: Scene, faults: tuple[Fault, ...]) -> str:
+    """A run in whose midst the faults strike; all that it said when it had ended."""
+    if any(fault.name == "the clock jumps" for fault in faults) and COMPILER is None:
+        pytest.skip("a clock that jumps needs a C compiler")
+    scene.start(own_clock=any(fault.name == "the clock jumps" for fault in faults))
+    assert wait_until(lambda: scene.finished >= 6, 60)
+    for fault in faults:
+        fault.strike(scene)
+    traces = Traces.of(scene.process.pid)
+    status, _, err = scene.end()
+    assert wait_until(lambda: not traces.left(), 20), "processes outlive the evaluation"
+    assert status in (0, 3), err
+    assert "Traceback" not in err, err
+    assert status == 0 or "intercode: " in err or scene.results()[1], err
+    return err
+
+
+def _check(scene: Scene, faults: tuple[Fault, ...], undisturbed: tuple[dict[str, object], Results]) -> None:
+    figures, expected = undisturbed
+    said = suffer(scene, faults)
+    kept, errors = scene.results()
+    print(f"{len(kept)} of {len(expected)} episodes kept; {said} {set(errors)}")
+    assert [key for key in kept if kept[key] != expected[key]] == []
+    assert [error for error in errors if not _NAMED.match(error)] == []
+    for fault in faults[: len(faults) == 1]:
+        assert fault.said is None or re.search(fault.said, "\n".join([said, *errors])), said
+    for fault in faults:
+        fault.mend(scene)
+    assert scene.finish() == figures
+    found, _ = scene.results()
+    assert found == expected
+    assert [key for key in kept if found[key] != kept[key]] == []
+
+
+def _one(fault: Fault) -> str:
+    return fault.name.replace(" ", "-")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("fault", FAULTS, ids=_one)
+def test_one_fault_costs_no_finished_episode(
+    scene: Scene, fault: Fault, undisturbed: tuple[dict[str, object], Results]
+) -> None:
+    _check(scene, (fault,), undisturbed)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("pair", [*itertools.combinations(FAULTS, 2)], ids=lambda pair: "-and-".join(map(_one, pair)))
+def test_two_faults_cost_no_finished_episode(
+    scene: Scene, pair: tuple[Fault, Fault], undisturbed: tuple[dict[str, object], Results]
+) -> None:
+    _check(scene, pair, undisturbed)
