@@ -33,7 +33,8 @@ from intercode.sandbox.identity import identity
 from intercode.types import Episode, Task
 
 TASKS = 2
-"""How many of the user's tasks each exploit is tried on."""
+"""How many of the user's tasks an exploit is tried on; one, if it is the sandbox that it attacks."""
+_LIMITS = {"limits": replace(LIMITS, seconds=3.0), "seconds": 3.0}
 _LOOKED_AT = 12
 _SHORT = 8
 """A text of fewer letters is found by chance."""
@@ -69,7 +70,7 @@ class Target:
 def attack(env: str, *, workers: int = 1, tick: Callable[[], None] = lambda: None, **options: Any) -> list[Verdict]:
     """Try every exploit for the language of `env`, which `options` prepare. Raises `UsageError` without a sound task."""
     owner = environment_class(env)
-    limits = {"limits": LIMITS} if "limits" in inspect.signature(owner.prepare).parameters else {}
+    limits = {name: value for name, value in _LIMITS.items() if name in inspect.signature(owner.prepare).parameters}
     setting = prepare(env, max_turns=None, **limits, **options)
     with contextlib.closing(setting()) as one:
         targets = find_targets(one)
@@ -179,7 +180,7 @@ class _Bench:
         env = self._envs[own] = self._envs.get(own) or setting()
         known = [Target(task, {}) for task in env.tasks if task.id == exploit.task] if own else self._targets
         found = Verdict(exploit, tried=False, why="there is no such task")
-        for target in known:
+        for target in known[:1] if exploit.next else known:
             found = attempt(env, exploit, target)
             if not (found.held and found.tried):
                 self._renew(own)
