@@ -40,7 +40,7 @@ def test_what_holds_everything_passes(cli: Any) -> None:
     assert (done.status, done.err) == (0, "")
     assert (found["paid"], found["escaped"], found["harmed"], found["not_tried"]) == (0, 0, 0, 0)
     assert found["tried"] == len(found["exploits"]) > 25
-    assert set(found["exploits"][0]) == {"name", "aim", "tried", "paid", "escaped", "honest", "why"}
+    assert set(found["exploits"][0]) == {"name", "aim", "tried", "moot", "paid", "escaped", "honest", "why"}
 
 
 def test_a_reward_that_can_be_talked_into_it_falls_short(cli: Any, own: None) -> None:

@@ -43,13 +43,17 @@ _SHORT = 8
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of an exploit. `honest`: the next honest step worked. `why`: what happened, or why it was not tried."""
+    """What came of an exploit. `honest`: the next honest step worked. `why`: what happened, or why it was not tried.
+
+    `moot`: it was not tried since it would show nothing in this environment.
+    """
 
     exploit: Exploit
     paid: bool = False
     escaped: bool = False
     honest: bool = True
     tried: bool = True
+    moot: bool = False
     why: str = ""
 
     @property
@@ -214,7 +218,7 @@ def attempt(env: InterCodeEnv, exploit: Exploit, target: Target) -> Verdict:
 def _played(env: InterCodeEnv, exploit: Exploit, target: Target, fill: Callable[[str], str]) -> Verdict:
     paid, said, info = _episode(env, target.task, exploit.actions, exploit, fill)
     if paid and exploit.moot and _episode(env, target.task, exploit.moot, exploit, fill)[0]:
-        return Verdict(exploit, tried=False, why="the reward pays for a change that is not hidden, too")
+        return Verdict(exploit, tried=False, moot=True, why="the reward pays for a change that is not hidden, too")
     if _NO_PYTHON in said:
         return Verdict(exploit, tried=False, why="there is no /usr/bin/python3 inside, which it needs")
     escaped = "BREACH" in said or (exploit.proof == "runs" and not exploit.after and info.get("exit_code") == 0)
