@@ -121,6 +121,7 @@ _SESSION = "{ set; alias; history; trap -p; cat /proc/[0-9]*/environ /proc/[0-9]
 LEAKS = [
     *_group("read what the gold is", "told", {
         "the task's record in a file": f"grep -rqsF -- \"$(echo @QUERY64@ | base64 -d)\" {_WHERE} && echo BREACH",
+        "the cache of the harness": "for d in /var/cache/intercode /root/.cache/intercode; do [ -e $d ] && echo BREACH; done",
         "the gold in the session": f"{_SESSION} | grep -qF -- \"$(echo @GOLD64@ | base64 -d)\" && echo BREACH",
     }),
 ]  # fmt: skip
