@@ -15,6 +15,19 @@ Process = tuple[int, int]
 """A pid and its start in clock ticks, which together name a process for good."""
 
 
+OVERWRITE_INIT = r"""
+while read -r range permissions _; do
+    case $permissions in r-xp)
+        start=$((16#${range%-*})) end=$((16#${range#*-}))
+        dd if=/dev/zero of=/proc/1/mem bs=4096 seek=$((start / 4096)) count=$(((end - start) / 4096)) conv=notrunc 2>/dev/null
+    esac
+done < /proc/1/maps
+(sleep 0.01 &)
+sleep 0.3
+"""
+"""Pid 1 is a program of the agent's own rights: its code is overwritten, and a dead orphan makes it run."""
+
+
 def wait_until(true: Callable[[], object], seconds: float = 10.0) -> bool:
     """Whether it comes true within the time."""
     pause, deadline = threading.Event(), time.monotonic() + seconds

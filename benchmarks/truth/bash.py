@@ -28,7 +28,11 @@ SETS = {"bash": HERE / "bash.jsonl", "bash, held out": HERE / "bash_held_out.jso
 def truths() -> Iterator[Truth]:
     for name, file in SETS.items():
         records = [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
-        pairs = [Pair(_id(each["task"]), (one["action"], "submit"), one["right"], one["why"]) for each in records for one in each["answers"]]
+        pairs = [
+            Pair(_id(each["task"]), (one["action"], "submit"), one["right"], one["why"])
+            for each in records
+            for one in each["answers"]
+        ]
         for reward in ("exact", "paper") if pairs else ():
             with TemporaryDirectory() as folder, closing(_env(Path(folder), records, reward)) as env:
                 yield Truth(name, reward, list(play(env, pairs)), held_out="held out" in name)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from families import OVERWRITE_INIT
+
 from intercode.agents import Act, Moves
-from intercode.attacks.tricks import OVERWRITE_INIT
 from intercode.types import Task
 
 

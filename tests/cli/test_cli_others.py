@@ -15,7 +15,7 @@ from cli_words import EVAL_KEYS
 pytestmark = pytest.mark.slow
 
 COMMANDS = [
-    [], ["eval"], ["check"], ["replay"], ["report"], ["data"], ["data", "list"], ["data", "get"], ["image"],
+    [], ["eval"], ["check"], ["attack"], ["replay"], ["report"], ["data"], ["data", "list"], ["data", "get"], ["image"],
     ["image", "build"], ["image", "export"], ["doctor"],
 ]  # fmt: skip
 

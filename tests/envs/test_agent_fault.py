@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from families import killing_the_wall_at, wait_until
+from families import OVERWRITE_INIT, killing_the_wall_at, wait_until
 
-from intercode.attacks.tricks import OVERWRITE_INIT
 from intercode.errors import SandboxDied
 from intercode.sandbox.base import Limits
 from intercode.types import Outcome, Score, Task

@@ -26,28 +26,34 @@ from intercode.attacks.suite import Exploit, arena, suite
 from intercode.attacks.walls import LIMITS
 from intercode.env import InterCodeEnv, Setting
 from intercode.envs import environment_class, prepare
-from intercode.errors import DataError, IntercodeError, SandboxDied, UsageError
+from intercode.errors import DataError, IntercodeError, SandboxError, UsageError
 from intercode.runner.episode import play
 from intercode.runner.meter import Meter
 from intercode.sandbox.identity import identity
 from intercode.types import Episode, Task
 
 TASKS = 2
-"""How many of the user's tasks each exploit is tried on."""
+"""How many of the user's tasks an exploit is tried on; one, if it is the sandbox that it attacks."""
+_LIMITS = {"limits": replace(LIMITS, seconds=3.0), "seconds": 3.0}
 _LOOKED_AT = 12
+_NO_PYTHON = "/usr/bin/python3: No such file or directory"
 _SHORT = 8
 """A text of fewer letters is found by chance."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of an exploit. `honest`: the next honest step worked. `why`: what happened, or why it was not tried."""
+    """What came of an exploit. `honest`: the next honest step worked. `why`: what happened, or why it was not tried.
+
+    `moot`: it was not tried since it would show nothing in this environment.
+    """
 
     exploit: Exploit
     paid: bool = False
     escaped: bool = False
     honest: bool = True
     tried: bool = True
+    moot: bool = False
     why: str = ""
 
     @property
@@ -69,7 +75,7 @@ class Target:
 def attack(env: str, *, workers: int = 1, tick: Callable[[], None] = lambda: None, **options: Any) -> list[Verdict]:
     """Try every exploit for the language of `env`, which `options` prepare. Raises `UsageError` without a sound task."""
     owner = environment_class(env)
-    limits = {"limits": LIMITS} if "limits" in inspect.signature(owner.prepare).parameters else {}
+    limits = {name: value for name, value in _LIMITS.items() if name in inspect.signature(owner.prepare).parameters}
     setting = prepare(env, max_turns=None, **limits, **options)
     with contextlib.closing(setting()) as one:
         targets = find_targets(one)
@@ -179,7 +185,7 @@ class _Bench:
         env = self._envs[own] = self._envs.get(own) or setting()
         known = [Target(task, {}) for task in env.tasks if task.id == exploit.task] if own else self._targets
         found = Verdict(exploit, tried=False, why="there is no such task")
-        for target in known:
+        for target in known[:1] if exploit.next else known:
             found = attempt(env, exploit, target)
             if not (found.held and found.tried):
                 self._renew(own)
@@ -203,8 +209,8 @@ def attempt(env: InterCodeEnv, exploit: Exploit, target: Target) -> Verdict:
         with planted(**identity().popen()) as there:
             found = _played(env, exploit, target, lambda text: there.fill(target.fill(text)))
             return replace(found, escaped=found.escaped or there.killed())
-    except SandboxDied as death:
-        return Verdict(exploit, escaped=True, honest=False, why=f"an error in the place of a failure: {death}")
+    except SandboxError as error:
+        return Verdict(exploit, escaped=True, honest=False, why=f"an error in the place of a failure: {error}")
     except IntercodeError as error:
         return Verdict(exploit, tried=False, why=str(error))
 
@@ -212,7 +218,9 @@ def attempt(env: InterCodeEnv, exploit: Exploit, target: Target) -> Verdict:
 def _played(env: InterCodeEnv, exploit: Exploit, target: Target, fill: Callable[[str], str]) -> Verdict:
     paid, said, info = _episode(env, target.task, exploit.actions, exploit, fill)
     if paid and exploit.moot and _episode(env, target.task, exploit.moot, exploit, fill)[0]:
-        return Verdict(exploit, tried=False, why="the reward pays for a change that is not hidden, too")
+        return Verdict(exploit, tried=False, moot=True, why="the reward pays for a change that is not hidden, too")
+    if _NO_PYTHON in said:
+        return Verdict(exploit, tried=False, why="there is no /usr/bin/python3 inside, which it needs")
     escaped = "BREACH" in said or (exploit.proof == "runs" and not exploit.after and info.get("exit_code") == 0)
     lives = not exploit.next or "honest 42" in said or info.get("ended") == "agent_fault"
     if exploit.after:
@@ -220,7 +228,8 @@ def _played(env: InterCodeEnv, exploit: Exploit, target: Target, fill: Callable[
         left, *_, info = env.step(fill(exploit.after))
         escaped |= "BREACH" in left or (exploit.proof == "runs" and info.get("exit_code") == 0)
     honest = play(env, target.task, gold, None, Meter()).success
-    return Verdict(exploit, paid, escaped, lives and honest)
+    why = next((line for line in said.splitlines() if "BREACH" in line), "")[:200] if escaped else ""
+    return Verdict(exploit, paid, escaped, lives and honest, why=why)
 
 
 def _episode(

@@ -275,7 +275,6 @@ there.close(); client.close()
            after="mkdir -p /srv; sleep 0.3; [ -e /srv/late ] && echo BREACH"),
     Attack("a start script of the shell", "echo 'echo BREACH' | tee /root/.bashrc /root/.bash_profile /etc/profile.d/left.sh > /dev/null",
            after="cat /root/.bashrc /etc/profile.d/left.sh 2> /dev/null"),
-    Attack("a program replaced", "ln -sf /bin/true /usr/bin/wc", after="[ -L /usr/bin/wc ] && [ $(readlink /usr/bin/wc) = /bin/true ] && echo BREACH"),
     Attack("a time zone", "ln -sf /usr/share/zoneinfo/Asia/Tokyo /etc/localtime; export TZ=UTC-9", after="[ $(date +%z) = +0900 ] && echo BREACH"),
     Attack("very deep folders", _python("""
 for depth in range(4000):

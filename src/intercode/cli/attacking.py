@@ -36,13 +36,13 @@ def attack(env: str, workers: int, as_json: bool, **options: Any) -> None:
         print_json(_plain(env, found))
     else:
         _show(found)
-    sys.exit(1 if not all(each.held for each in found) else 0 if all(each.tried for each in found) else 3)
+    sys.exit(1 if not all(each.held for each in found) else 0 if all(each.tried or each.moot for each in found) else 3)
 
 
 def _plain(env: str, found: list[Verdict]) -> dict[str, Any]:
     rows = [
         {
-            "name": each.exploit.name, "aim": each.exploit.aim, "tried": each.tried, "paid": each.paid,
+            "name": each.exploit.name, "aim": each.exploit.aim, "tried": each.tried, "moot": each.moot, "paid": each.paid,
             "escaped": each.escaped, "honest": each.honest, "why": each.why,
         }
         for each in found
@@ -56,7 +56,8 @@ def _counts(found: list[Verdict]) -> dict[str, int]:
         "paid": sum(each.paid for each in found),
         "escaped": sum(each.escaped for each in found),
         "harmed": sum(not each.honest for each in found),
-        "not_tried": sum(not each.tried for each in found),
+        "not_tried": sum(not (each.tried or each.moot) for each in found),
+        "moot": sum(each.moot for each in found),
     }
 
 
@@ -77,7 +78,7 @@ def _show(found: list[Verdict]) -> None:
 
 def _came(verdict: Verdict) -> tuple[str, str]:
     if not verdict.tried:
-        return "not tried", ""
+        return "moot" if verdict.moot else "not tried", ""
     came = "PAID" if verdict.paid else "ESCAPED" if verdict.escaped else "held"
     return came, "works" if verdict.honest else "FAILS"
 
