@@ -61,7 +61,8 @@ def check(
 
 def look(tasks: Sequence[Task], language: str) -> dict[str, Any]:
     """What the texts alone say: nothing is executed, so that of the golds nothing is known."""
-    return {"tasks": len(tasks), **_sorted(tasks, _said(tasks, language))}
+    unknown = dict.fromkeys(("gold_ok", "noop_paid", "nondeterministic"))
+    return {"tasks": len(tasks), **unknown, **_sorted(tasks, _said(tasks, language))}
 
 
 def _said(tasks: Sequence[Task], language: str) -> list[Found]:
