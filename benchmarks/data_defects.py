@@ -6,8 +6,8 @@
                  from both shares: true findings / (true findings + what was missed among the clean)
 
 `python benchmarks/data_defects.py [--sets NAME,…] [--json] [--out FILE] [--workers N]`; `--sample N` lists N findings and N
-clean tasks of each set instead, to be looked at. Sets whose data or parts are absent are left out. BIRD comes without databases:
-its texts alone are looked at.
+clean tasks of each set instead, to be looked at. Sets whose data or parts are absent are left out. BIRD has no
+databases here: its texts alone are looked at.
 """
 
 from __future__ import annotations

@@ -31,6 +31,10 @@ _NOT_FOUND = 127
 _MISSING = re.compile(r"^\S*bash: line \d+: (.+): command not found$", re.MULTILINE)
 _PATH = re.compile(r"(?<![^\s=<>&|;(])(/[\w.+-]+(?:/[\w.+-]+)+)/?(?![\w.+/*?\[{$-])")
 """An absolute path of two names or more that is a word of its own, without quotes and patterns."""
+_COMPLAINT = re.compile(
+    r"^([\w.+-]+): .*(?:(?:missing|extra) operand|No such file|cannot |invalid |unrecognized |denied).*$", re.MULTILINE
+)
+"""What a tool says on its standard error, under its name."""
 _TELLS = re.compile(r"(?:^|[|;&]\s*)(?:diff|cmp|e?grep|test|\[)\s[^|;&]*$")
 """A last command whose status 1 is an answer: they differ, or nothing was found."""
 _QUOTE = re.compile(r"""["'`,;:()]|\.(?=\s|$)""")
@@ -138,7 +142,9 @@ class BashEnv(InterCodeEnv):
             self._place.move(self._ground.of(task))
             missing = missing_paths(self._place, named, fresh=True)
             outcomes = [execute_gold(self._place, task.gold)]
-            faults = [*_faults(self._place.last, task.gold), *_not_there(missing_paths(self._place, missing), task.gold)]
+            last = self._place.last
+            faults = [*_faults(last, task.gold), *_complaints(last, task.gold)]
+            faults += _not_there(missing_paths(self._place, missing), task.gold)
             if task.general and self._second:
                 outcomes.append(execute_gold(self._elsewhere_on(self._second.of(task)), task.gold))
         except DataError as error:
@@ -228,6 +234,13 @@ def _faults(result: ExecResult, gold: str) -> Iterator[str]:
     if result.exit_code and not _MISSING.search(result.output) and not (result.exit_code == 1 and _TELLS.search(gold)):
         last = result.output.strip().rpartition("\n")[2][:200]
         yield f"gold ends with status {result.exit_code}" + (f": {last}" if last else "")
+
+
+def _complaints(result: ExecResult, gold: str) -> Iterator[Fault]:
+    """Errors that the status does not tell, since the tool stands inside a pipe or a substitution."""
+    said = _COMPLAINT.search(result.output)
+    if said and result.exit_code == 0 and said[1] in gold:
+        yield Fault(f"gold ends well, but prints an error: {said[0]:.150}", "gold_complains")
 
 
 def _not_there(paths: Sequence[str], gold: str) -> Iterator[Fault]:

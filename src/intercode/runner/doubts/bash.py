@@ -137,7 +137,7 @@ def _unasked(query: str, gold: str) -> Iterator[Fault]:
 
 def _types(query: str, gold: str) -> Iterator[Fault]:
     """Files or folders: what is searched for against what is asked for."""
-    files, folders = (re.search(words, query) for words in (r"\bfiles?\b(?! path)", r"director|folder|\bdirs?\b|path|entries"))
+    files = re.search(r"\bfiles?\b(?! path)", query)
     search = re.search(r"\bfind\b[^|]*", gold)
     if search is None:
         return
@@ -149,5 +149,5 @@ def _types(query: str, gold: str) -> Iterator[Fault]:
     if "-type d" in search[0] and files and not asks_folders and "name" not in search[0]:
         yield disagrees("query asks for files, the gold searches folders")
     narrow = re.search(r"-type|-x?type|name|-path|-regex|\bgrep\b|-prune|-exec (?!ls)", gold)
-    if files and folders is not None and not asks_folders and not narrow and "printf" not in gold:
+    if files and not asks_folders and not narrow and "printf" not in gold:
         yield disagrees("query asks for files, the gold takes folders too")
