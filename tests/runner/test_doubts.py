@@ -14,7 +14,7 @@ from intercode.types import Task
 
 BASH = [
     ("Count the files in /den/cave.", "find /den/cave -type f | wc -l", "ls -A /den/cave", "disagrees"),
-    ("List /den/cave by name.", "ls /den/cave", "ls /den/burrow", "disagrees"),
+    ("List /den/cave by name.", "ls /den/cave", "ls /den", "disagrees"),
     ("Compare /den/cave with /den/lair.", "diff -r /den/cave /den/lair", "diff -r /den/cave /den/cave", "disagrees"),
     ("Print the lines with 'otter' in /den/log.", "grep otter /den/log", "grep beaver /den/log", "disagrees"),
     ("Print the first 4 lines of /den/log.", "head -n 4 /den/log", "head -n 7 /den/log", "disagrees"),
@@ -34,7 +34,6 @@ SQL = [
     ("Age of the youngest?", "SELECT MIN(age) FROM pet", "SELECT MAX(age) FROM pet", "disagrees"),
     ("Pets called 'Rex'?", "SELECT id FROM pet WHERE name = 'Rex'", "SELECT id FROM pet WHERE name LIKE 'R%x'", "disagrees"),
     ("Pets older than 12?", "SELECT id FROM pet WHERE age >= 13", "SELECT id FROM pet WHERE age > 21", "disagrees"),
-    ("Ids of dogs?", "SELECT id FROM pet WHERE kind = 'dogs'", "SELECT id FROM pet WHERE kind = 'parrot'", "disagrees"),
     ("Any pet?", "SELECT id FROM pet ORDER BY id LIMIT 1", "SELECT id FROM pet LIMIT 1", "unstable"),
     ("The pets' names?", "SELECT name FROM pet", "SELECT Pet Name FROM WHERE Kind = Big Dog", "gold_fails"),
 ]  # fmt: skip
