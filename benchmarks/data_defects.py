@@ -23,7 +23,7 @@ from typing import Any
 from fidelity import data
 from measuring.rows import Row, command, finish, skip, table
 
-from intercode.envs import environment_class, prepare
+from intercode.envs import prepare
 from intercode.findings import BROKEN, KINDS
 from intercode.runner.check import check, look
 
@@ -65,11 +65,11 @@ def _tasks(name: str) -> str:
 def examine(name: str, workers: int) -> tuple[list[str], Findings]:
     """The ids of a set's tasks, and what is found."""
     env, options = world(name)
-    setting = prepare(env, max_turns=None, **options)
-    ids = [task.id for task in setting.tasks]
     if name == "bird":
-        return ids, look(setting.tasks, environment_class(env).language)
-    return ids, check(setting, setting.tasks, workers=workers)
+        found = look(env, **options)
+        return [str(number) for number in range(found["tasks"])], found
+    setting = prepare(env, max_turns=None, **options)
+    return [task.id for task in setting.tasks], check(setting, setting.tasks, workers=workers)
 
 
 def blamed(found: Findings, kinds: tuple[str, ...] = tuple(KINDS)) -> set[str]:

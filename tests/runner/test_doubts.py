@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,8 +79,9 @@ def test_the_same_gold_in_almost_the_same_words_is_found_and_another_database_is
     assert neighbours([first, near, other, away])["a"] is near
 
 
-def test_without_executing_the_counts_of_executions_are_unknown() -> None:
-    found = look([Task(str(number), query, gold) for number, (query, _, gold, _) in enumerate(SQL)], "sql")
+def test_without_executing_the_counts_of_executions_are_unknown(tmp_path: Path) -> None:
+    (tmp_path / "tasks.json").write_text(json.dumps([{"query": query, "gold": gold} for query, _, gold, _ in SQL]))
+    found = look("sql", data=str(tmp_path / "tasks.json"))
     assert (found["tasks"], found["gold_ok"], found["noop_paid"], found["nondeterministic"]) == (len(SQL), None, None, None)
     assert {row["kind"] for row in found["broken"]} == {"gold_fails"}
     assert set(found["kinds"]) <= set(KINDS)

@@ -23,15 +23,15 @@ from intercode.cli.show import bar, print_json, progress, say, written
 def check(env: str, static: bool, out: str | None, workers: int, as_json: bool, **options: Any) -> None:
     """Find broken tasks: golds that fail, differ between executions or do not score, tasks that doing nothing solves; and
     suspicious ones, which a person should look at. The findings are kept for `eval --exclude-broken`."""
-    from intercode.envs import environment_class, prepare
+    from intercode.envs import prepare
     from intercode.runner.check import PASSES, look
     from intercode.runner.check import check as examine
     from intercode.runner.exclusion import remember
 
-    setting = prepare(env, max_turns=None, **options)
     if static:
-        found = look(setting.tasks, environment_class(env).language)
+        found = look(env, data=options["data"], limit=options["limit"])
     else:
+        setting = prepare(env, max_turns=None, **options)
         with bar("checking", PASSES * len(setting.tasks), quiet=as_json) as advance:
             found = examine(setting, setting.tasks, workers=workers, tick=lambda: advance("checking"))
         remember(env, setting, found)
