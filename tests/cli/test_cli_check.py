@@ -69,7 +69,15 @@ def test_a_gold_that_runs_out_of_time_is_found(box: Path, tmp_path: Path, module
 def test_a_sound_set_passes(cli: Any, box: Path, how: list[str]) -> None:
     done = cli("check", "bash", "--data", box, "--json", *how)
     assert (done.status, done.err) == (0, "")
-    assert done.json == {"tasks": 5, "gold_ok": 5, "noop_paid": 0, "nondeterministic": 0, "broken": []}
+    assert done.json == {
+        "tasks": 5,
+        "gold_ok": 5,
+        "noop_paid": 0,
+        "nondeterministic": 0,
+        "broken": [],
+        "suspicious": [],
+        "kinds": {},
+    }
 
 
 def test_without_json_it_is_said_in_words(cli: Any, box: Path) -> None:
