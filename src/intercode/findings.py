@@ -18,6 +18,7 @@ BROKEN = {
     "needs_files": "speaks of files that are not here",
 }
 SUSPICIOUS = {
+    "gold_complains": "the gold prints an error, though it ends well",
     "retrieval_solves": "the gold of the most similar other task succeeds",
     "near_duplicate": "the same gold as another task, in almost the same words",
     "plain_flag": "the flag stands in plain text in the assets",

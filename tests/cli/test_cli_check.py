@@ -50,7 +50,7 @@ def test_every_plant_is_found_and_the_sound_task_is_not_blamed(cli: Any, planted
     assert set(found) == CHECK_KEYS
     whys: dict[str, str] = {}
     for finding in found["broken"]:
-        assert set(finding) == {"task", "why"}
+        assert set(finding) == {"task", "kind", "why"}
         whys[finding["task"]] = whys.get(finding["task"], "") + finding["why"] + "\n"
     assert set(whys) == set(PLANTED)
     for name, why in whys.items():
@@ -62,14 +62,22 @@ def test_a_gold_that_runs_out_of_time_is_found(box: Path, tmp_path: Path, module
     late = write_tasks(tmp_path / "late.jsonl", [{"id": "late", "query": "Wait.", "gold": "echo begun; sleep 60"}])
     setting = intercode.prepare("bash", data=str(late), tree=box / "tree", limits=Limits(seconds=0.3))
     found = check(setting, setting.tasks)
-    assert found["broken"] == [{"task": "late", "why": "gold runs out of time"}]
+    assert found["broken"] == [{"task": "late", "kind": "gold_fails", "why": "gold runs out of time"}]
 
 
 @pytest.mark.parametrize("how", [[], ["--protocol", "paper"], ["--reward", "paper"], ["--session", "stateless"]])
 def test_a_sound_set_passes(cli: Any, box: Path, how: list[str]) -> None:
     done = cli("check", "bash", "--data", box, "--json", *how)
     assert (done.status, done.err) == (0, "")
-    assert done.json == {"tasks": 5, "gold_ok": 5, "noop_paid": 0, "nondeterministic": 0, "broken": []}
+    assert done.json == {
+        "tasks": 5,
+        "gold_ok": 5,
+        "noop_paid": 0,
+        "nondeterministic": 0,
+        "broken": [],
+        "suspicious": [],
+        "kinds": {},
+    }
 
 
 def test_without_json_it_is_said_in_words(cli: Any, box: Path) -> None:
@@ -127,8 +135,8 @@ def test_tasks_that_ask_the_same_are_found(cli: Any, box: Path, tmp_path: Path) 
     ]
     found = cli("check", "bash", "--data", write_tasks(tmp_path / "t.jsonl", tasks), "--tree", box / "tree", "--json").json
     assert found["broken"] == [
-        {"task": "again", "why": "asks the same as task sound and has the same gold"},
-        {"task": "other", "why": "asks the same as task sound but has another gold"},
+        {"task": "again", "kind": "duplicate", "why": "asks the same as task sound and has the same gold"},
+        {"task": "other", "kind": "duplicate", "why": "asks the same as task sound but has another gold"},
     ]
 
 
@@ -136,7 +144,7 @@ def test_a_gold_that_the_papers_quoting_breaks_is_found_under_that_protocol(cli:
     broken = write_tasks(tmp_path / "t.jsonl", [{"id": "quotes", "query": "Print.", "gold": 'cat "/box/a'}])
     words = ("check", "bash", "--data", broken, "--tree", box / "tree", "--json")
     (finding,) = cli(*words, "--protocol", "paper").json["broken"]
-    assert finding == {"task": "quotes", "why": "gold does not run to an end: Malformed command"}
+    assert finding == {"task": "quotes", "kind": "gold_fails", "why": "gold does not run to an end: Malformed command"}
 
 
 def test_an_interrupted_check_ends_within_one_gold(box: Path, tmp_path: Path, module_cache: Path) -> None:

@@ -316,7 +316,7 @@ def test_the_data_check_names_every_fault(vault: Path, tmp_path: Path) -> None:
     (folder / "assets" / "box" / "a" / "letter").write_text("so it is tag{Wide Open}\n")
     setting = intercode.prepare("ctf", data=str(folder), everything=True)
     found = check(setting, setting.tasks)
-    assert {finding["task"]: finding["why"].split("(")[0].strip() for finding in found["broken"]} == {
+    assert {finding["task"]: finding["why"].split("(")[0].strip() for finding in found["broken"] + found["suspicious"]} == {
         "box": "the flag stands in plain text in a/letter",
         "far": "needs the network",
         "got": "needs the network",

@@ -315,7 +315,7 @@ def test_the_data_check_finds_tests_that_any_answer_passes(folder: Path, tmp_pat
     setting = intercode.prepare("python", data=str(tmp_path / "tasks.json"), max_turns=None)
     found = check(setting, setting.tasks)
     why = "test 2 uses nothing of the answer, so any passes it: assert True"
-    assert (found["gold_ok"], found["broken"]) == (2, [{"task": "1", "why": why}])
+    assert (found["gold_ok"], found["broken"]) == (2, [{"task": "1", "kind": "empty_test", "why": why}])
 
 
 def test_the_papers_protocol_scores_the_first_function_of_each_action(make: Make) -> None:

@@ -38,7 +38,8 @@ def everything(world: dict[str, Any]) -> Setting:
 def broken(everything: Setting) -> dict[int, str]:
     """Which task the data check complains of, and how."""
     found: dict[int, str] = {}
-    for finding in check(everything, everything.tasks, workers=2)["broken"]:
+    said = check(everything, everything.tasks, workers=2)
+    for finding in said["broken"] + said["suspicious"]:
         found[int(finding["task"])] = f"{found.get(int(finding['task']), '')}; {finding['why']}"
     return found
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from intercode.cli.options import Finite, in_here, json_flag, out, protocol, scoring, workers, world
+from intercode.cli.options import Finite, exclude, in_here, json_flag, out, protocol, scoring, workers, world
 from intercode.cli.show import progress, resumable, say, show_left_out, show_reasons, show_summaries
 from intercode.errors import UsageError
 
@@ -29,6 +29,7 @@ def _price(context: click.Context, option: click.Parameter, text: str | None) ->
 @click.command("eval")
 @click.argument("env", callback=in_here)
 @world
+@exclude
 @click.option(
     "--agent",
     callback=in_here,
@@ -70,6 +71,7 @@ def evaluate(env: str, **options: Any) -> None:
 @click.argument("predictions", type=click.Path(exists=True, dir_okay=False))
 @click.option("--env", callback=in_here, required=True, metavar="ENV", help="bash, sql, python, ctf, or module:Class.")
 @world
+@exclude
 @protocol
 @scoring
 @workers
@@ -80,11 +82,15 @@ def score(predictions: str, env: str, **options: Any) -> None:
     _carry_out(env, agent=f"static:{predictions}", turns=1, **options)
 
 
-def _carry_out(env: str, *, out: str | None, resume: bool, workers: int, as_json: bool, **options: Any) -> None:
+def _carry_out(
+    env: str, *, out: str | None, resume: bool, workers: int, as_json: bool, exclude_broken: bool, **options: Any
+) -> None:
     from intercode.report import summary
     from intercode.runner.evaluation import Evaluation
 
     evaluation = Evaluation.plan(env, **options)
+    if exclude_broken:
+        evaluation.exclude_broken(workers=workers)
     if left_out := evaluation.config.get("left_out"):
         click.echo(f"intercode: {len(left_out)} tasks are left out (run.json says why; --all plays them)", err=True)
     with evaluation.open(out, resume=resume, workers=workers) as store:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from intercode.cli.options import in_here, json_flag, protocol, scoring, workers, world
-from intercode.cli.show import bar, print_json, progress, say
+from intercode.cli.show import bar, print_json, progress, say, written
 
 
 @click.command()
@@ -16,27 +16,54 @@ from intercode.cli.show import bar, print_json, progress, say
 @world
 @protocol
 @scoring
+@click.option("--static", is_flag=True, help="Look at the texts alone: execute nothing, so that no databases are needed.")
+@click.option("--out", type=click.Path(dir_okay=False, writable=True), metavar="FILE", help="Also write a report (Markdown).")
 @workers
 @json_flag
-def check(env: str, workers: int, as_json: bool, **options: Any) -> None:
-    """Find broken tasks: golds that fail, differ between executions or do not score, and tasks that doing nothing solves."""
+def check(env: str, static: bool, out: str | None, workers: int, as_json: bool, **options: Any) -> None:
+    """Find broken tasks: golds that fail, differ between executions or do not score, tasks that doing nothing solves; and
+    suspicious ones, which a person should look at. The findings are kept for `eval --exclude-broken`."""
     from intercode.envs import prepare
-    from intercode.runner.check import PASSES
+    from intercode.runner.check import PASSES, look
     from intercode.runner.check import check as examine
+    from intercode.runner.exclusion import remember
 
-    setting = prepare(env, max_turns=None, **options)
-    with bar("checking", PASSES * len(setting.tasks), quiet=as_json) as advance:
-        found = examine(setting, setting.tasks, workers=workers, tick=lambda: advance("checking"))
+    if static:
+        found = look(env, data=options["data"], limit=options["limit"])
+    else:
+        setting = prepare(env, max_turns=None, **options)
+        with bar("checking", PASSES * len(setting.tasks), quiet=as_json) as advance:
+            found = examine(setting, setting.tasks, workers=workers, tick=lambda: advance("checking"))
+        remember(env, setting, found)
+    if out:
+        _write_report(out, found, f"{env}: {options['data'] or 'starter set'}")
     if as_json:
         print_json(found)
     else:
-        for finding in found["broken"]:
-            say(f"task {finding['task']}: {finding['why']}")
-        click.echo(
-            f"{found['tasks']} tasks: gold succeeds on {found['gold_ok']}, {found['nondeterministic']} differ between two "
-            f"executions, doing nothing succeeds on {found['noop_paid']}"
-        )
+        _show_findings(found)
     sys.exit(1 if found["broken"] else 0)
+
+
+def _write_report(file: str, found: dict[str, Any], title: str) -> None:
+    from pathlib import Path
+
+    from intercode.report.findings import markdown
+
+    with written(file):
+        Path(file).write_text(markdown(found, title), "utf-8")
+
+
+def _show_findings(found: dict[str, Any]) -> None:
+    for severity in ("broken", "suspicious"):
+        for finding in found[severity]:
+            say(f"task {finding['task']}: {severity}, {finding['kind']}: {finding['why']}")
+    if found["gold_ok"] is None:
+        click.echo(f"{found['tasks']} tasks: their texts alone were looked at")
+        return
+    click.echo(
+        f"{found['tasks']} tasks: gold succeeds on {found['gold_ok']}, {found['nondeterministic']} differ between two "
+        f"executions, doing nothing succeeds on {found['noop_paid']}"
+    )
 
 
 @click.command()

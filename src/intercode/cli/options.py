@@ -118,4 +118,9 @@ def out(default: str) -> Callable[[Command], Command]:
     )
 
 
+exclude = click.option(
+    "--exclude-broken",
+    is_flag=True,
+    help="Leave out the tasks that `check` calls broken: by its findings in the cache, else it is run first.",
+)
 json_flag = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, nothing else.")

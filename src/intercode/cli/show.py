@@ -39,6 +39,8 @@ def show_summaries(summaries: list[dict[str, Any]], as_json: bool) -> None:
     Console().print(*overview(summaries), sep="\n")
     for summary in summaries:
         click.echo(f"run: {summary['run']}")
+        if "excluded" in summary:
+            say(f"left out as broken: {len(summary['excluded'])} tasks (run.json says why): {', '.join(summary['excluded'])}")
 
 
 @contextmanager

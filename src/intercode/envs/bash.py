@@ -31,6 +31,12 @@ _NOT_FOUND = 127
 _MISSING = re.compile(r"^\S*bash: line \d+: (.+): command not found$", re.MULTILINE)
 _PATH = re.compile(r"(?<![^\s=<>&|;(])(/[\w.+-]+(?:/[\w.+-]+)+)/?(?![\w.+/*?\[{$-])")
 """An absolute path of two names or more that is a word of its own, without quotes and patterns."""
+_COMPLAINT = re.compile(
+    r"^([\w.+-]+): .*(?:(?:missing|extra) operand|No such file|cannot |invalid |unrecognized |denied).*$", re.MULTILINE
+)
+"""What a tool says on its standard error, under its name."""
+_TELLS = re.compile(r"(?:^|[|;&]\s*)(?:diff|cmp|e?grep|test|\[)\s[^|;&]*$")
+"""A last command whose status 1 is an answer: they differ, or nothing was found."""
 _QUOTE = re.compile(r"""["'`,;:()]|\.(?=\s|$)""")
 """What stands around a path in a sentence."""
 
@@ -131,12 +137,14 @@ class BashEnv(InterCodeEnv):
         return bash_exact(agent, gold, task)
 
     def try_gold(self, task: Task) -> Trial:
-        named = _PATH.findall(f"{task.gold} {_QUOTE.sub(' ', task.query)}")
+        named = [*_PATH.findall(task.gold), *_PATH.findall(_QUOTE.sub(" ", task.query))]
         try:
             self._place.move(self._ground.of(task))
             missing = missing_paths(self._place, named, fresh=True)
             outcomes = [execute_gold(self._place, task.gold)]
-            faults = [*_faults(self._place.last), *map(_not_there, missing_paths(self._place, missing))]
+            last = self._place.last
+            faults = [*_faults(last, task.gold), *_complaints(last, task.gold)]
+            faults += _not_there(missing_paths(self._place, missing), task.gold)
             if task.general and self._second:
                 outcomes.append(execute_gold(self._elsewhere_on(self._second.of(task)), task.gold))
         except DataError as error:
@@ -188,7 +196,7 @@ class BashEnv(InterCodeEnv):
         """Under `exact`, a gold that cannot run is no yardstick; the paper's reward compares with whatever it printed."""
         outcome = execute_gold(place, task.gold)
         if self._asked in ("exact", None) and (place.last.timed_out or place.last.exit_code == _NOT_FOUND):
-            raise DataError(f"task {task.id}: {'; '.join(_faults(place.last))}; see `intercode check`")
+            raise DataError(f"task {task.id}: {'; '.join(_faults(place.last, task.gold))}; see `intercode check`")
         return outcome
 
     def _gold_again(self, ground: Ground) -> Outcome:
@@ -217,7 +225,7 @@ class BashEnv(InterCodeEnv):
         return place
 
 
-def _faults(result: ExecResult) -> Iterator[str]:
+def _faults(result: ExecResult, gold: str) -> Iterator[str]:
     """What is wrong with a gold by the look of its execution alone."""
     if result.timed_out:
         yield "gold runs out of time"
@@ -225,13 +233,23 @@ def _faults(result: ExecResult) -> Iterator[str]:
         yield f"gold does not run to an end: {result.output[:200]}"
     for tool in sorted(set(_MISSING.findall(result.output))):
         yield f"gold calls {tool}, which is not installed here"
-    if result.exit_code and not _MISSING.search(result.output):
+    if result.exit_code and not _MISSING.search(result.output) and not (result.exit_code == 1 and _TELLS.search(gold)):
         last = result.output.strip().rpartition("\n")[2][:200]
         yield f"gold ends with status {result.exit_code}" + (f": {last}" if last else "")
 
 
-def _not_there(path: str) -> Fault:
-    return Fault(f"query or gold names {path}, which is there neither before nor after the gold", "missing")
+def _complaints(result: ExecResult, gold: str) -> Iterator[Fault]:
+    """Errors that the status does not tell, since the tool stands inside a pipe or a substitution."""
+    said = _COMPLAINT.search(result.output)
+    if said and result.exit_code == 0 and said[1] in gold:
+        yield Fault(f"gold ends well, but prints an error: {said[0]:.150}", "gold_complains")
+
+
+def _not_there(paths: Sequence[str], gold: str) -> Iterator[Fault]:
+    """A gold needs what it names; a query may speak of what should not be there."""
+    for path in paths:
+        who, kind = ("gold", "missing") if path in gold else ("query", "disagrees")
+        yield Fault(f"{who} names {path}, which is there neither before nor after it", kind)
 
 
 def _not_general(outcomes: Sequence[Outcome]) -> Iterator[str]:

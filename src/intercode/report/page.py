@@ -67,7 +67,9 @@ def _figures(run: Found) -> str:
     cells = rows.overview([run])[0]
     names = {"n": "episodes", "95 %": "interval, %", "mean": "mean reward", "turns": "mean turns", "s": "seconds"}
     cards = "".join(f"<div><dt>{_text(names.get(key, key))}</dt><dd>{_text(cell)}</dd></div>" for key, cell in cells.items())
-    return f'<dl class="figures">{cards}</dl>'
+    excluded = run.get("excluded")
+    note = f"<p>Left out as broken: {len(excluded)} tasks: {_text(', '.join(excluded))}</p>" if excluded is not None else ""
+    return f'<dl class="figures">{cards}</dl>{note}'
 
 
 def _charts(whole: Found, named: Sequence[str]) -> Iterator[str]:

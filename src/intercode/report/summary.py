@@ -49,6 +49,7 @@ def summary(config: Mapping[str, Any], episodes: Sequence[Episode]) -> Summary:
         **({"wall": config["wall"]} if "wall" in config else {}),
         **({"pass_at_k": pass_at_k(scored)} if any(episode.epoch for episode in scored) else {}),
         **({"by_hardness": levels} if (levels := groups(config.get("hardness") or {}, scored)) else {}),
+        **({"excluded": list(config["excluded"])} if "excluded" in config else {}),
         **(_robust(scored) if config.get("robust") else {}),
     }
 

@@ -22,10 +22,13 @@ from typing import Any
 from intercode.agents import Strategy, gold, noop
 from intercode.agents.base import Moves
 from intercode.env import InterCodeEnv, Trial
+from intercode.envs import environment_class
+from intercode.envs.own import own_path
 from intercode.findings import BROKEN, KINDS, Fault
 from intercode.runner.alike import Found, neighbours, repeated
 from intercode.runner.doubts import doubts
 from intercode.runner.run import evaluate
+from intercode.tasks import open_data
 from intercode.types import Episode, Task
 
 APART = 1.1
@@ -56,12 +59,17 @@ def check(
         "noop_paid": len(paid),
         "nondeterministic": len(unstable),
     }
-    return {"tasks": len(tasks), **counts, **_sorted(tasks, [*unstable, *missed, *paid, *lent, *_said(tasks, language)])}
+    said = [(task, fault) for task, fault in _said(tasks, language) if fault.kind != "gold_fails"]  # executing it knows better
+    return {"tasks": len(tasks), **counts, **_sorted(tasks, [*unstable, *missed, *paid, *lent, *said])}
 
 
-def look(tasks: Sequence[Task], language: str) -> dict[str, Any]:
-    """What the texts alone say: nothing is executed, so that of the golds nothing is known."""
-    return {"tasks": len(tasks), **_sorted(tasks, _said(tasks, language))}
+def look(env: str, *, data: str | None = None, limit: int | None = None) -> dict[str, Any]:
+    """What the texts alone say: nothing is executed or built, so that of the golds nothing is known (None)."""
+    made = environment_class(env)
+    source = data or (own_path(made, "data") if hasattr(made, "data") else None)
+    tasks, language = open_data(source, env=made.language, limit=limit, preprocess=made.preprocess).tasks, made.language
+    unknown = dict.fromkeys(("gold_ok", "noop_paid", "nondeterministic"))
+    return {"tasks": len(tasks), **unknown, **_sorted(tasks, _said(tasks, language))}
 
 
 def _said(tasks: Sequence[Task], language: str) -> list[Found]:

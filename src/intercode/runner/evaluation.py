@@ -8,7 +8,7 @@ import platform
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from intercode.models.openai_chat import PATIENCE
 from intercode.models.prices import Price, listed_price, table_path
 from intercode.predictions import load_predictions
 from intercode.recordings import load_recording
+from intercode.runner.exclusion import broken, findings
 from intercode.runner.meter import Budget, Limits, Meter
 from intercode.runner.run import evaluate
 from intercode.store import RunStore
@@ -91,6 +92,15 @@ class Evaluation:
         }  # fmt: skip
         whole, each = Budget(max_tokens, max_cost, max_seconds), Budget(episode_tokens, episode_cost, episode_seconds)
         return cls(setting, chosen, asked, config, Limits(turns, whole, each), epochs, seed)
+
+    def exclude_broken(self, *, workers: int) -> None:
+        """Leave out the tasks that `check` calls broken; `excluded` in the settings says why each. Call it before `open`."""
+        excluded = broken(findings(self.config["env"], self.setting, workers=workers))
+        kept = [task for task in self.tasks if task.id not in excluded]
+        if not kept:
+            raise UsageError("every task is broken; `intercode check` says why")
+        self.setting = replace(self.setting, tasks=kept)
+        self.config["excluded"] = dict(excluded)
 
     @property
     def tasks(self) -> Sequence[Task]:

@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterator
 
 from intercode.findings import Fault
-from intercode.runner.doubts.words import Cue, disagrees, named, numbers, quoted, unheeded
+from intercode.runner.doubts.words import Cue, disagrees, named, quoted, unheeded
 from intercode.types import Task
 
 _START = r"(?:^|[|;&(`]|\bxargs(?:\s+-\S+)*)\s*"
 """Where a command's name stands."""
 _PATH = re.compile(r"(?<![\w.*?\]}\\$~)/-])/[\w+-][\w.+-]*(?:/[\w.+-]+)*")
+_EXAMPLE = re.compile(r"/[A-Z]+(?=/|$)|/[a-z](?=/|$)")
+"""A part that stands for others."""
 _PROGRAM = re.compile(r"""'[^']*[$^{}\\*\[|;@#()!][^']*'|"s[/@#,|][^"]*"|\bs([/@#,|])[^\s]*?\1[^\s]*?\1""")
 """What looks like a program of sed, awk or grep: paths in it are none."""
 _SYSTEM = re.compile(r"/(dev|proc|sys|bin|sbin|usr|etc|var|tmp|root|home|opt|run)\b")
@@ -24,41 +26,16 @@ _MOMENT = re.compile(
     r"|\s(-(?:daystart|[acm](?:time|min)))\b|(\$RANDOM|\$\$)|(?<![&>])(&)\s*$"
 )
 _VARIABLE = re.compile(r"\$\{?([A-Z][A-Z_]+)\b")
-_KNOWN = set(
-    [
-        "HOME",
-        "PATH",
-        "PWD",
-        "OLDPWD",
-        "USER",
-        "SHELL",
-        "HOSTNAME",
-        "RANDOM",
-        "IFS",
-        "UID",
-        "EUID",
-        "PPID",
-        "BASHPID",
-        "SECONDS",
-        "LINENO",
-        "TERM",
-        "LANG",
-        "TMPDIR",
-        "OSTYPE",
-        "HOSTTYPE",
-        "NR",
-        "NF",
-        "FS",
-        "OFS",
-        "RS",
-        "ORS",
-        "BASH",
-    ]
+_KNOWN = re.compile(
+    r"(HOME|PATH|(OLD)?PWD|USER|SHELL|HOST(NAME|TYPE)|RANDOM|IFS|E?UID|P?PID|BASH.*|SECONDS|TERM|LANG|O?[FR]S|N[RF]|TMPDIR)$"
 )
+"""Variables that a shell has, or awk."""
+_AMOUNT = re.compile(r"\b(?:first|last|top|than|biggest|largest|smallest|oldest|newest) (\d+)\b(?![.,:/-]\d)", re.IGNORECASE)
+"""Other numbers may be what the command looks for in a roundabout way."""
 _WRITES = re.compile(r"(?:\btee\s+(?:-a\s+)?|(?<![0-9&>=-])>>?\s*)([\w./+-]*\w)")
 _CUES = (
     Cue(
-        r"\bcounts? |(?<!build )\bnumber of \w*s\b",
+        r"(^|and )counts? |^(print|display|show|find|get) the number of \w*s\b",
         r"\bwc\b|\s-\w*[cn]\b|\bNR\b|\+\+|\+=|count|length|\bnl\b|\$\d - |-links|seq",
         "no counting",
     ),
@@ -74,7 +51,11 @@ _CUES = (
         "no symbolic link",
     ),
     Cue(r"\bmd5", r"md5", "no md5"),
-    Cue(r"\bcopy\b|\bcopies\b", r"\bcp\b|cpio|rsync|\binstall\b|\btar\b|mkdir|\bdd\b|\bcat\b", "nothing that copies"),
+    Cue(
+        r"\bcopy (all|the|every|each|files?)\b|^copies\b",
+        r"\bcp\b|cpio|rsync|\binstall\b|\btar\b|mkdir|\bdd\b|\bcat\b",
+        "nothing that copies",
+    ),
     Cue(r"\bmove (all |the )?(files|dir)", r"\bmv\b|rsync|rename", "nothing that moves"),
     Cue(
         r"\b(delete|remove) (all |the |empty )*(files|director|folders)",
@@ -103,35 +84,43 @@ def _environment(gold: str) -> Iterator[Fault]:
         what = next(filter(None, moment.groups()))
         yield Fault(f"the answer depends on the moment or the machine ({what})", "unstable")
     assigned = set(re.findall(r"\b([A-Z][A-Z_]+)=|\bread (?:-\w+ )*([A-Z][A-Z_]+)|\bfor ([A-Z][A-Z_]+) in", gold))
-    bound = {name for names in assigned for name in names} | _KNOWN
+    bound = {name for names in assigned for name in names}
     for name in sorted({*_VARIABLE.findall(gold)} - bound):
+        if _KNOWN.match(name):
+            continue
         yield Fault(f"gold uses ${name}, which nothing sets", "missing")
     if re.search(r"^\s*(echo|printf)\s[^$`|;&<>]*$", gold):
         yield Fault("the gold prints a constant", "by_luck")
 
 
 def _paths(query: str, gold: str) -> Iterator[Fault]:
-    asked = {path.rstrip(".") for path in _PATH.findall(query.replace('"', " ").replace("'", " ").replace("`", " "))}
+    """What the query names the gold does not pass over, nor act on what lies around it; it acts on no place of its own."""
+    asked = _places(query)
+    used = _places(_PROGRAM.sub(" ", gold))
     for path in sorted(asked):
-        name = path.strip("/")
-        if not _stands(name, gold) and not any(_in_parts(name.rpartition(sign), gold) for sign in "/."):
+        wider = any(path.startswith(f"{place}/") for place in used)
+        if not _used(path, gold) and (wider or used <= asked) and not _EXAMPLE.search(path):
             yield disagrees(f"query names {path}, which the gold does not")
-    touched = {path.rstrip(".") for path in _PATH.findall(_PROGRAM.sub(" ", gold).replace('"', " ").replace("'", " "))}
-    for path in sorted(touched):
-        words = path.strip("/").split("/")
-        if not _SYSTEM.match(path) and not all(_stands(word, query) for word in words):
+    for path in sorted(used):
+        if not _SYSTEM.match(path) and not _stands(path.split("/")[1], query):
             yield disagrees(f"gold names {path}, which the query does not")
     if asked and re.search(r"\bfind(\s+[\w/]+)*\s+/\s", gold) and not re.search(r"\broot\b|system|machine", query):
         yield disagrees("gold searches all of /, which the query does not ask")
 
 
-def _in_parts(parts: tuple[str, str, str], text: str) -> bool:
-    """A folder and a name, or a name and a suffix, that stand apart."""
-    return bool(parts[0]) and all(_stands(part, text) for part in (parts[0], parts[2]))
+def _places(text: str) -> set[str]:
+    return {path.rstrip(".") for path in _PATH.findall(re.sub(r"[\"'`]", " ", text))}
+
+
+def _used(path: str, gold: str) -> bool:
+    """As a whole; or as a folder and a name, or a name and a suffix, that stand apart; or relative to the folder."""
+    parts = [path.strip("/").rpartition(sign) for sign in "/."]
+    apart = any(part[0] and _stands(part[0], gold) and (_stands(part[2], gold) or part[1] == ".") for part in parts)
+    return apart or _stands(path.strip("/"), gold)
 
 
 def _stands(name: str, text: str) -> bool:
-    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) is not None
+    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text, re.IGNORECASE) is not None
 
 
 def _words(query: str, gold: str) -> Iterator[Fault]:
@@ -140,10 +129,9 @@ def _words(query: str, gold: str) -> Iterator[Fault]:
         plain = re.sub(r"[\\*\s]", "", word).lower().strip("/.")
         if plain and plain not in bare and "/" not in plain:
             yield disagrees(f"query quotes {word!r}, which the gold does not have")
-    without = _PATH.sub(" ", re.sub(r"""(["']).*?\1|[\w*-]+\.\w+""", " ", query))
-    for number in numbers(without):
-        usual = number < 2 or (number == 10 and re.search(r"\bhead\b|\btail\b", gold))
-        if not usual and not named(number, gold):
+    for number in map(float, _AMOUNT.findall(query)):
+        usual = number == 10 and re.search(r"\bhead\b|\btail\b", gold)
+        if number > 1 and not usual and not named(number, gold):
             yield disagrees(f"query names the number {number:g}, which the gold does not have")
 
 
@@ -151,8 +139,10 @@ def _unasked(query: str, gold: str) -> Iterator[Fault]:
     """What the command does that the query does not ask for."""
     low = query.lower()
     for name in _WRITES.findall(_PROGRAM.sub(" ", gold)):
-        if not name.startswith("/dev/") and not name.isdigit() and name.rpartition("/")[2].lower() not in low:
+        if "/" not in name and not name.isdigit() and name.lower() not in low:
             yield disagrees(f"gold writes the file {name}, which the query does not name")
+    if re.search(r"(largest|smallest|biggest)\s(\w+\s)?files?", low) and re.search(r"\bls -\w*s\b|\bdu (?!.*-\w*b)", gold):
+        yield disagrees("query asks for the size of files, the gold takes what they occupy on the disk")
     if "-maxdepth 1" in gold and not re.search(r"sub|depth|level|only|direct(ly)?\b|immediate|current|recurs|do not", low):
         yield disagrees("gold looks at one level only (-maxdepth 1), the query does not say so")
     if re.search(r"\bgrep -\w*i|-iname|-iregex", gold) and not re.search(r"case", low):
@@ -162,7 +152,7 @@ def _unasked(query: str, gold: str) -> Iterator[Fault]:
 
 def _types(query: str, gold: str) -> Iterator[Fault]:
     """Files or folders: what is searched for against what is asked for."""
-    files, folders = (re.search(words, query) for words in (r"\bfiles?\b(?! path)", r"director|folder|\bdirs?\b|path|entries"))
+    files = re.search(r"\bfiles?\b(?! path)", query)
     search = re.search(r"\bfind\b[^|]*", gold)
     if search is None:
         return
@@ -174,5 +164,5 @@ def _types(query: str, gold: str) -> Iterator[Fault]:
     if "-type d" in search[0] and files and not asks_folders and "name" not in search[0]:
         yield disagrees("query asks for files, the gold searches folders")
     narrow = re.search(r"-type|-x?type|name|-path|-regex|\bgrep\b|-prune|-exec (?!ls)", gold)
-    if files and folders is not None and not asks_folders and not narrow and "printf" not in gold:
+    if files and not asks_folders and not narrow and "printf" not in gold:
         yield disagrees("query asks for files, the gold takes folders too")

@@ -1,0 +1,55 @@
+"""Findings that outlive the check: kept in the cache under what they depend on, so that an evaluation need not check again.
+
+    ROOT/findings/KEY.json      KEY: tasks, the setting's facts (digests of data and template, userland, reward), version
+
+Left out: changes of an environment of the user's own that its facts do not show; remove the file, or check again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from intercode.env import Setting
+from intercode.runner.check import Tick, check
+from intercode.sandbox import cache
+
+Findings = dict[str, Any]
+
+
+def findings(env: str, setting: Setting, *, workers: int, tick: Tick = lambda: None) -> Findings:
+    """Those of an earlier check of the same; else the check is run, and they are kept."""
+    file = _file(env, setting)
+    if file.exists():
+        found: Findings = json.loads(file.read_text())
+        return found
+    return remember(env, setting, check(setting, setting.tasks, workers=workers, tick=tick))
+
+
+def remember(env: str, setting: Setting, found: Findings) -> Findings:
+    file = _file(env, setting)
+    file.parent.mkdir(exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False) as beside:
+        json.dump(found, beside)
+    os.replace(beside.name, file)
+    return found
+
+
+def broken(found: Findings) -> Mapping[str, str]:
+    """Of each broken task the first reason: its kind, and why."""
+    reasons: dict[str, str] = {}
+    for row in found["broken"]:
+        reasons.setdefault(row["task"], f"{row['kind']}: {row['why']}")
+    return reasons
+
+
+def _file(env: str, setting: Setting) -> Path:
+    what = [metadata.version("intercode"), env, [task.id for task in setting.tasks], setting.facts()]
+    key = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()
+    return cache.root() / "findings" / f"{key[:32]}.json"

@@ -1,0 +1,87 @@
+"""Rules over texts: each finds the disagreement that is planted, and nothing in the sound twin beside it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from intercode.findings import KINDS
+from intercode.runner.alike import neighbours, repeated
+from intercode.runner.check import look
+from intercode.runner.doubts import doubts
+from intercode.types import Task
+
+BASH = [
+    ("Count the files in /den/cave.", "find /den/cave -type f | wc -l", "ls -A /den/cave", "disagrees"),
+    ("List /den/cave by name.", "ls /den/cave", "ls /den", "disagrees"),
+    ("Compare /den/cave with /den/lair.", "diff -r /den/cave /den/lair", "diff -r /den/cave /den/cave", "disagrees"),
+    ("Print the lines with 'otter' in /den/log.", "grep otter /den/log", "grep beaver /den/log", "disagrees"),
+    ("Print the first 4 lines of /den/log.", "head -n 4 /den/log", "head -n 7 /den/log", "disagrees"),
+    ("Make a symbolic link /den/way to /den/log.", "ln -s /den/log /den/way", "ln /den/log /den/way", "disagrees"),
+    ("Remove all *.tmp files in /den.", "find /den -name '*.tmp' -delete", "find /den -maxdepth 1 -name '*.tmp'", "disagrees"),
+    ("List all files in /den that are empty.", "find /den -type f -empty", "find /den -empty", "disagrees"),
+    ("Print the sizes of /den's entries.", "du /den", "du /den | tee sizes.txt", "disagrees"),
+    ("Search /den/log for otter.", "grep otter /den/log", "grep -i otter /den/log", "disagrees"),
+    ("Print the word count of the log in /den.", "wc -w /den/log", "wc -w $LOGFILE", "missing"),
+    ("Get the page.", "curl http://localhost/", "curl http://den.example/", "needs_network"),
+    ("Find what changed in /den in the last day.", "find /den -newer /den", "find /den -mtime -1", "unstable"),
+    ("Print the greeting of /den/log.", "echo $(head -n 1 /den/log)", "echo hello", "by_luck"),
+]  # fmt: skip
+SQL = [
+    ("What is the average age?", "SELECT AVG(age) FROM pet", "SELECT age FROM pet", "disagrees"),
+    ("How many pets are there?", "SELECT COUNT(*) FROM pet", "SELECT name FROM pet", "disagrees"),
+    ("Age of the youngest?", "SELECT MIN(age) FROM pet", "SELECT MAX(age) FROM pet", "disagrees"),
+    ("Pets called 'Rex'?", "SELECT id FROM pet WHERE name = 'Rex'", "SELECT id FROM pet WHERE name LIKE 'R%x'", "disagrees"),
+    ("Pets older than 12?", "SELECT id FROM pet WHERE age >= 13", "SELECT id FROM pet WHERE age > 21", "disagrees"),
+    ("Any pet?", "SELECT id FROM pet ORDER BY id LIMIT 1", "SELECT id FROM pet LIMIT 1", "unstable"),
+    ("The pets' names?", "SELECT name FROM pet", "SELECT Pet Name FROM WHERE Kind = Big Dog", "gold_fails"),
+]  # fmt: skip
+PYTHON = [
+    (["assert f(1) == 1", "assert f(2) == 3"], ["assert f(1) == 1", "assert f(2) == 2"]),
+    (["assert f(1) == 2", "assert f(2) == 3"], ["assert f(1) == 2", "assert f(5) == 2"]),
+    (["assert f(1)", "assert not f(2)"], ["assert f(1)", "assert f(2) is True"]),
+    (["assert f(1) == 2", "assert f(3) == 4"], ["assert f(1) == 2", "assert f(1)==2", "assert f(3) == 4"]),
+]
+
+
+def kinds(language: str, query: str, gold: str, **extra: Any) -> set[str]:
+    return {fault.kind for fault in doubts(Task("t", query, gold, extra), language)}
+
+
+@pytest.mark.parametrize(("query", "sound", "planted", "kind"), BASH)
+def test_a_command_that_differs_from_its_query_is_found(query: str, sound: str, planted: str, kind: str) -> None:
+    assert kind in kinds("bash", query, planted)
+    assert kinds("bash", query, sound) == set()
+
+
+@pytest.mark.parametrize(("query", "sound", "planted", "kind"), SQL)
+def test_a_statement_that_differs_from_its_question_is_found(query: str, sound: str, planted: str, kind: str) -> None:
+    assert kind in kinds("sql", query, planted)
+    assert kinds("sql", query, sound) == set()
+
+
+@pytest.mark.parametrize(("sound", "weak"), PYTHON)
+def test_tests_that_a_constant_or_an_argument_passes_are_found(sound: list[str], weak: list[str]) -> None:
+    assert kinds("python", "Write f.", "def f(x): ...", tests=weak) == {"weak_tests"}
+    assert kinds("python", "Write f.", "def f(x): ...", tests=sound) == set()
+
+
+def test_the_same_gold_in_almost_the_same_words_is_found_and_another_database_is_not() -> None:
+    first = Task("a", "What are the names of all singers of the club, ordered by age?", "SELECT 1", {"db": "club"})
+    near = Task("b", "What are the names of all the singers of the club, ordered by age?", "SELECT  1", {"db": "club"})
+    away = Task("c", near.query, "SELECT 1", {"db": "choir"})
+    other = Task("d", "How many concerts were there?", "SELECT 1", {"db": "club"})
+    assert [(task.id, fault.kind) for task, fault in repeated([first, near, other])] == [("b", "near_duplicate")]
+    assert [task.id for task, _ in repeated([first, away])] == []
+    assert neighbours([first, near, other, away])["a"] is near
+
+
+def test_without_executing_the_counts_of_executions_are_unknown(tmp_path: Path) -> None:
+    (tmp_path / "tasks.json").write_text(json.dumps([{"query": query, "gold": gold} for query, _, gold, _ in SQL]))
+    found = look("sql", data=str(tmp_path / "tasks.json"))
+    assert (found["tasks"], found["gold_ok"], found["noop_paid"], found["nondeterministic"]) == (len(SQL), None, None, None)
+    assert {row["kind"] for row in found["broken"]} == {"gold_fails"}
+    assert set(found["kinds"]) <= set(KINDS)
