@@ -1,6 +1,6 @@
 """Bash: answers that people wrote and labelled, to starter tasks and to new ones on the same files.
 
-    bash.jsonl, bash_held_out.jsonl    {"task": id or {"id", "query", "gold", "general"}, "answers": [{"action", "right", "why"}]}
+    bash.jsonl, bash_held_out.jsonl   {"task": id or {"id", "query", "gold", "general"}, "answers": [{"action", "right", "why"}]}
 
 The rewards are tuned on the first file only.
 """
@@ -15,10 +15,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from truth.pairs import Pair, Truth, play
-
 import intercode
 from intercode.env import View
+from truth.pairs import Pair, Truth, play
 
 HERE = Path(__file__).parent
 STARTER = Path(intercode.__file__).parent / "tasks" / "starter" / "bash"

@@ -197,7 +197,7 @@ def _text(value: Any) -> str | None:
 
 def _own_run(path: Path) -> Recording:
     try:
-        config = json.loads((path / "run.json").read_bytes())
+        config = _settings(json.loads((path / "run.json").read_bytes()))
         lines = (path / "episodes.jsonl").read_bytes().split(b"\n")[:-1]
     except OSError as error:
         raise UsageError(f"{path} holds no run: {error.strerror}") from error
@@ -206,9 +206,18 @@ def _own_run(path: Path) -> Recording:
     read = [_guarded(path, f"on line {number}", _own_episode, line) for number, line in enumerate(lines, 1)]
     last = {episode.task: episode for episode in read if episode is not None}
     how = {key: config[key] for key in ("reward", "session", "engine") if config.get(key)}
-    if "server" in config:  # chosen by default
-        how.setdefault("engine", config["server"]["engine"])
-    return Recording(str(path), config.get("protocol", "submit"), list(last.values()), shortened=True, **how)
+    if isinstance(server := config.get("server"), dict):  # chosen by default
+        how.setdefault("engine", server.get("engine"))
+    return Recording(str(path), config["protocol"], list(last.values()), shortened=True, **how)
+
+
+def _settings(content: Any) -> dict[str, Any]:
+    texts = ("protocol", "reward", "session", "engine")
+    if not isinstance(content, dict) or not all(isinstance(content.get(key) or "", str) for key in texts):
+        raise ValueError("no settings")
+    if content.setdefault("protocol", "submit") not in ("submit", "paper"):
+        raise ValueError(f"the protocol {content['protocol']!r} is unknown")
+    return content
 
 
 def _own_episode(line: bytes) -> RecordedEpisode | None:
