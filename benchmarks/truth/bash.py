@@ -1,6 +1,6 @@
 """Bash: answers that people wrote and labelled, to starter tasks and to new ones on the same files.
 
-    bash.jsonl, bash_held_out.jsonl    {"task": id or {"id", "query", "gold", "general"}, "answers": [{"action", "right", "why"}]}
+    *.jsonl    {"task": id or {"id", "query", "gold", "general"}, "answers": [{"action", "right", "why"}, …]}
 
 The rewards are tuned on the first file only.
 """
@@ -15,10 +15,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from truth.pairs import Pair, Truth, play
-
 import intercode
 from intercode.env import View
+from truth.pairs import Pair, Truth, play
 
 HERE = Path(__file__).parent
 STARTER = Path(intercode.__file__).parent / "tasks" / "starter" / "bash"
@@ -28,7 +27,11 @@ SETS = {"bash": HERE / "bash.jsonl", "bash, held out": HERE / "bash_held_out.jso
 def truths() -> Iterator[Truth]:
     for name, file in SETS.items():
         records = [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
-        pairs = [Pair(_id(each["task"]), (one["action"], "submit"), one["right"], one["why"]) for each in records for one in each["answers"]]
+        pairs = [
+            Pair(_id(each["task"]), (one["action"], "submit"), one["right"], one["why"])
+            for each in records
+            for one in each["answers"]
+        ]
         for reward in ("exact", "paper") if pairs else ():
             with TemporaryDirectory() as folder, closing(_env(Path(folder), records, reward)) as env:
                 yield Truth(name, reward, list(play(env, pairs)), held_out="held out" in name)

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
-from truth.pairs import Pair, Truth, play
-
 import intercode
 from intercode.env import InterCodeEnv, View
+from truth.pairs import Pair, Truth, play
 
 
 def truths() -> Iterator[Truth]:

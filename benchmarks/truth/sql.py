@@ -15,15 +15,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from decimal import Decimal
 
-from truth.pairs import Pair, Truth, play
-from truth.sql_mutants import limited, mutants, ordered, rewritings
-
 import intercode
 from intercode.engines import Engine, databases, engine_maker, second_databases
 from intercode.env import View
 from intercode.sqltext import literals
 from intercode.tasks import open_data
 from intercode.types import Table, Task
+from truth.pairs import Pair, Truth, play
+from truth.sql_mutants import limited, mutants, ordered, rewritings
 
 ENGINE, SEEDS = "sqlite", range(101, 105)
 _ABOUT_ORDER = ("no order", "the other direction")

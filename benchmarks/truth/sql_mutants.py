@@ -16,7 +16,13 @@ Statement = tuple[str, str]
 _EACH = 1
 """How many mutants of one kind a gold has at most."""
 _EDGES: dict[type[exp.Expr], type[exp.Binary]] = {exp.LT: exp.LTE, exp.LTE: exp.LT, exp.GT: exp.GTE, exp.GTE: exp.GT}
-_TURNED: dict[type[exp.Expr], type[exp.Binary]] = {exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE, exp.EQ: exp.EQ}
+_TURNED: dict[type[exp.Expr], type[exp.Binary]] = {
+    exp.LT: exp.GT,
+    exp.LTE: exp.GTE,
+    exp.GT: exp.LT,
+    exp.GTE: exp.LTE,
+    exp.EQ: exp.EQ,
+}
 _AGGREGATES: dict[type[exp.Expr], type[exp.AggFunc]] = {exp.Max: exp.Min, exp.Min: exp.Max, exp.Sum: exp.Avg, exp.Avg: exp.Sum}
 
 
@@ -94,7 +100,8 @@ def _limit(node: exp.Expr) -> exp.Expr | None:
     if not isinstance(node, exp.Select) or node.parent is not None:
         return None
     limit = node.args.get("limit")
-    return node.limit(int(limit.expression.this) + 1 if limit else 1)
+    found: exp.Select = node.limit(int(limit.expression.this) + 1 if limit else 1)
+    return found
 
 
 def _null(node: exp.Expr) -> exp.Expr | None:
