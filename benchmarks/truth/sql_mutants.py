@@ -106,7 +106,8 @@ def _limit(node: exp.Expr) -> exp.Expr | None:
 
 def _null(node: exp.Expr) -> exp.Expr | None:
     if isinstance(node, exp.Coalesce):
-        return node.this
+        bare: exp.Expr = node.this
+        return bare
     if isinstance(node, exp.Is) or (isinstance(node, exp.Not) and isinstance(node.this, exp.Is)):
         return exp.true() if not isinstance(node.parent, exp.Select) else None
     return None
