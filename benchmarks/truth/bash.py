@@ -1,6 +1,6 @@
 """Bash: answers that people wrote and labelled, to starter tasks and to new ones on the same files.
 
-    bash.jsonl, bash_held_out.jsonl   {"task": id or {"id", "query", "gold", "general"}, "answers": [{"action", "right", "why"}]}
+    *.jsonl    {"task": id or {"id", "query", "gold", "general"}, "answers": [{"action", "right", "why"}, …]}
 
 The rewards are tuned on the first file only.
 """

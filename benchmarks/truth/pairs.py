@@ -81,5 +81,4 @@ def play(env: InterCodeEnv, pairs: Sequence[Pair], part: str | None = None) -> I
             if over:
                 break
         score = info.get("score")
-        accepted = score is not None and score.success and (part is None or score.parts.get(part, 1.0) == 1)
-        yield Verdict(pair, accepted)
+        yield Verdict(pair, score is not None and score.success and (part is None or score.parts.get(part, 1.0) == 1))

@@ -100,13 +100,14 @@ def _limit(node: exp.Expr) -> exp.Expr | None:
     if not isinstance(node, exp.Select) or node.parent is not None:
         return None
     limit = node.args.get("limit")
-    return node.limit(int(limit.expression.this) + 1 if limit else 1)
+    found: exp.Select = node.limit(int(limit.expression.this) + 1 if limit else 1)
+    return found
 
 
 def _null(node: exp.Expr) -> exp.Expr | None:
     if isinstance(node, exp.Coalesce):
-        inner: exp.Expr = node.this
-        return inner
+        bare: exp.Expr = node.this
+        return bare
     if isinstance(node, exp.Is) or (isinstance(node, exp.Not) and isinstance(node.this, exp.Is)):
         return exp.true() if not isinstance(node.parent, exp.Select) else None
     return None

@@ -6,6 +6,7 @@ that they may not read.
 
 Noise unless the query is about it: one side's `total` lines; the character after a line number; a folder that the
 task names, in front of every path; a value's file name; what the largest or newest were ranked by; a list on one line.
+So is a sentence, a title or a column more around what the gold says (`phrases`), unless the query wants that alone.
 Where the query or the gold is about blanks or empty lines, only colour and last newlines are noise.
 
 Never noise: letters, digits, case, the number of equal lines, and (where the gold orders) the order.
@@ -17,6 +18,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from intercode.rewards.ordering import FREE, STRICT, Key, order_key
+from intercode.rewards.phrases import without_extras
 from intercode.types import Task
 
 Lines = list[str]
@@ -69,7 +71,9 @@ def same_answer(ours: str, theirs: str, task: Task) -> bool:
     for ours_now, theirs_now in ((a, b), *_rebased(a, b, task)):
         if _match(ours_now, theirs_now, key) or _same_names(ours_now, theirs_now, task):
             return True
-    return not exact and (_same_value(a, b, task) or _same_list(a, b, key, task))
+    if exact and any(line != " ".join(line.split()) for line in (*a, *b)):
+        return False
+    return _same_amid(a, b, key, task) or (not exact and (_same_value(a, b, task) or _same_list(a, b, key, task)))
 
 
 def _match(a: Lines, b: Lines, key: Key) -> bool:
@@ -162,9 +166,16 @@ def _same_names(a: Lines, b: Lines, task: Task) -> bool:
     return bool(parts) and [part and part["name"] for part in parts] == short
 
 
+def _same_amid(a: Lines, b: Lines, key: Key, task: Task) -> bool:
+    """The same, once a sentence, a title or more columns are taken away from the agent's."""
+    ours = without_extras(a, b, task.query)
+    return ours is not None and _match(ours, [" ".join(line.split()) for line in b], key)
+
+
 def _value(line: str) -> tuple[str, str]:
     """A line's value and the name with it: `3 notes.txt` and `notes.txt:3` are 3 of notes.txt; empty if it is not that."""
-    for pattern in (rf"(?P<value>{_VALUE.pattern})( (?P<name>\S+))?", rf"(?P<name>\S+?): ?(?P<value>{_VALUE.pattern})"):
+    name = r"(?P<name>(?=\S*[^\W\d])\S+?)"
+    for pattern in (rf"(?P<value>{_VALUE.pattern})( {name})?", rf"{name}: ?(?P<value>{_VALUE.pattern})"):
         found = re.fullmatch(pattern, line)
         if found:
             return found["value"], found["name"] or ""

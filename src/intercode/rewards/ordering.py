@@ -39,6 +39,9 @@ _ASKED = re.compile(
 )
 """Words of a query that ask for an order; without them a plain `sort`, `ls` or wildcard is taken for the gold's habit."""
 
+_ANY = re.compile(r"\bin any order\b|\border (does not|doesn't) (matter|count)\b", re.IGNORECASE)
+"""Words of a query that leave the order free, whatever the gold does."""
+
 _FREE = named(
     "find locate du df ps env printenv set export declare alias which whereis type wc md5sum sha1sum sha224sum sha256sum "
     "sha384sum sha512sum cksum sum stat file basename dirname realpath readlink mount lsblk lsof netstat ss ip getent "
@@ -66,6 +69,8 @@ def STRICT(line: str) -> object:
 
 def order_key(gold: str, query: str) -> Key:
     """The key of the order in which `gold`, asked for by `query`, prints its lines."""
+    if _ANY.search(query):
+        return FREE
     asked = bool(_ASKED.search(query))
     script = _LOOP.sub(lambda loop: _loop_name(loop, asked), gold)
     keys = [_pipeline_key(pipeline, asked) for pipeline in printing(script)]

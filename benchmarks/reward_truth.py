@@ -1,0 +1,75 @@
+"""Precision and recall of the rewards on labelled answers, and which answers they judge wrongly.
+
+    precision    of the answers that a reward calls solved, the share that is right
+    recall       of the right answers, the share that it calls solved
+
+`python benchmarks/reward_truth.py [--env bash …] [--json] [--write]`; `--write` renews the table in docs/rewards.md. Answers
+that are held out are counted, never listed. Exit status 1 if `exact` misses its bound on the Bash answers that it was tuned on.
+Left out: Python.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from measuring.rows import Row, absent, command, finish
+from truth import bash, ctf, sql
+from truth.pairs import Truth
+
+DOC = Path(__file__).parents[1] / "docs" / "rewards.md"
+BEGIN, END = "<!-- table: benchmarks/reward_truth.py --write -->", "<!-- end of table -->"
+PARTS: dict[str, Callable[[], Iterable[Truth]]] = {"bash": bash.truths, "sql": sql.truths, "ctf": ctf.truths}
+PRECISION, RECALL, SHOWN = 0.99, 0.95, 40
+
+
+def rows(truths: Sequence[Truth]) -> Iterator[Row]:
+    for one in truths:
+        bound = 1 if (one.env, one.reward) == ("bash", "exact") else None
+        what = f"{one.env}, {one.reward}, {len(one.verdicts)} answers"
+        yield Row(f"{what}: precision", one.precision.value, PRECISION, bound, floor=True, unit="")
+        yield Row(f"{what}: recall", one.recall.value, RECALL, bound, floor=True, unit="")
+
+
+def table(truths: Sequence[Truth]) -> str:
+    head = ["| answers | reward | right | wrong | precision | recall |", "|---|---|---|---|---|---|"]
+    return "\n".join([*head, *map(_line, truths)])
+
+
+def _line(one: Truth) -> str:
+    right = sum(verdict.pair.right for verdict in one.verdicts)
+    return f"| {one.env} | {one.reward} | {right} | {len(one.verdicts) - right} | {one.precision} | {one.recall} |"
+
+
+def show(truths: Sequence[Truth]) -> None:
+    print(table(truths))
+    for one in truths:
+        missed = [] if one.held_out or one.reward == "paper" else [verdict for verdict in one.verdicts if verdict.wrong]
+        if missed:
+            print(f"\n{one.env}, {one.reward}: {len(missed)} judged wrongly")
+            print("\n".join(f"  {verdict}"[:300] for verdict in missed[:SHOWN]))
+
+
+def write(truths: Sequence[Truth]) -> None:
+    before, _, rest = DOC.read_text("utf-8").partition(BEGIN)
+    after = rest.partition(END)[2]
+    DOC.write_text(f"{before}{BEGIN}\n{table(truths)}\n{END}{after}", "utf-8")
+
+
+def main() -> int:
+    parser = command(__doc__)
+    parser.add_argument("--env", action="append", choices=PARTS, help="only this one; may be given again")
+    parser.add_argument("--write", action="store_true", help="renew the table in docs/rewards.md")
+    options = parser.parse_args()
+    if absent(options, why=None if shutil.which("bwrap") else "bubblewrap is not installed"):
+        return 0
+    truths = [one for name in options.env or PARTS for one in PARTS[name]()]
+    if options.write:
+        write(truths)
+    return finish(options, list(rows(truths)), show=lambda: show(truths))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
