@@ -165,11 +165,13 @@ def test_a_setup_script_that_fails_is_named_with_what_it_printed(cli: Any, box: 
 
 def test_a_setup_script_is_the_starting_point(cli: Any, box: Path, tmp_path: Path) -> None:
     (tmp_path / "setup.sh").write_text("rm /box/a; touch /box/{d,e}\n")
-    (tmp_path / "tasks.jsonl").write_text('{"query": "How many?", "gold": "ls /box | wc -l | grep 4"}\n')
+    (tmp_path / "tasks.jsonl").write_text(
+        '{"query": "How many?", "gold": "n=$(ls /box | wc -l); echo $n; [ $n = 4 ] || (exit 3)"}\n'
+    )
     go = ("eval", "bash", "--agent", "gold", "--data", "tasks.jsonl", "--tree", box / "tree", "--json")
     assert cli(*go, "--setup", "setup.sh", "--out", "with").json["success_rate"] == 1.0
     found = cli("check", "bash", "--data", "tasks.jsonl", "--tree", box / "tree")
-    assert "status 1" in found.out, "three without it"
+    assert "status 3" in found.out, "three without it"
 
 
 def test_the_order_of_output_streams_on_a_terminal(box: Path, tmp_path: Path, module_cache: Path) -> None:
