@@ -163,7 +163,9 @@ class Wall(ABC):
         try:
             wire.send(self._control, config, seccomp.program(leave_out=weakened.calls), fds)
         except OSError:
-            raise self._broken() from None
+            fault = self._broken()
+            self.close()
+            raise fault from None
 
     def _send(self, head: dict[str, Any], fds: tuple[int, ...]) -> None:
         if os.getpid() != self._pid:
