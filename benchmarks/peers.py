@@ -21,6 +21,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -87,7 +88,8 @@ def rows(found: dict[str, Figures]) -> Iterator[Row]:
         for figure in (each for each in FIGURES if each in found[name]):
             words = "an episode, two at a time" if figure == "throughput" else figure
             bound = BOUNDS.get((name, figure))
-            yield Row(f"{words}: {ours}, against {name}", found[ours][figure], found[name][figure], bound)
+            row = Row(f"{words}: {ours}, against {name}", found[ours][figure], found[name][figure], bound)
+            yield replace(row, unit="") if figure == "memory" else row
 
 
 def markdown(groups: Sequence[dict[str, Figures]]) -> str:
