@@ -1,6 +1,6 @@
 """What hostile agents do amid honest ones, by environment, and the strategy that mixes it in.
 
-For Bash and CTF these are the attacks of `attacks.py`, but for those that last until a time limit ends them.
+For Bash and CTF these are the attacks of `intercode.attacks.walls`, but for those that last until a time limit ends them.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-import attacks
 from families import OVERWRITE_INIT
 
 from intercode.agents import Act, Moves, Strategy
 from intercode.agents.baselines import gold
+from intercode.attacks import walls
 from intercode.types import Task
 
 _LASTING = {
@@ -29,7 +29,7 @@ _LASTING = {
     "a fork bomb of short lives",
     "endless output",
 }
-_TABLES = (attacks.KERNEL, attacks.LEFT, attacks.SHELL, attacks.GUEST, attacks.FATAL)
+_TABLES = (walls.KERNEL, walls.LEFT, walls.SHELL, walls.GUEST, walls.FATAL)
 _SHELL = [attack.action for table in _TABLES for attack in table if attack.name not in _LASTING] + [OVERWRITE_INIT]
 _PYTHON = [
     "import os; os._exit(1)",
