@@ -14,7 +14,7 @@ from abc import abstractmethod
 from types import NoneType
 from typing import Any
 
-from intercode.errors import SandboxDied, UsageError, room_left
+from intercode.errors import ForkError, SandboxDied, UsageError, room_left
 from intercode.sandbox.base import Sandbox
 from intercode.sandbox.guest import wire
 from intercode.sandbox.shortcut import MOMENT, Shortcut
@@ -168,6 +168,12 @@ def said(reply: dict[str, Any], name: str, *kinds: type) -> Any:
     if not isinstance(value, kinds):
         raise SandboxDied(f"the sandbox's answer makes no sense: its {name} is {value!r:.50}")
     return value
+
+
+def unhindered(reply: dict[str, Any], what: str) -> None:
+    """Raises `ForkError` if a guest names what is in the way; `what` begins the sentence."""
+    if blockers := said({"blockers": [], **reply}, "blockers", list):
+        raise ForkError(f"{what}: {', '.join(map(str, blockers))}; end or close them")
 
 
 def changes(reply: dict[str, Any]) -> dict[str, Change]:

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
 from intercode.sandbox.base import Limits, Program, Session
-from intercode.sandbox.line import GuestSandbox, absolute, changes, said
+from intercode.sandbox.line import GuestSandbox, absolute, changes, said, unhindered
 from intercode.sandbox.template import Template
 from intercode.sandbox.wall import Bubblewrap, Wall, Weakened
 from intercode.types import Change
@@ -61,8 +61,7 @@ class CellSandbox(GuestSandbox):
         """The session's interpreter stands still meanwhile. Raises `ForkError` for jobs and descriptors: they look on."""
         try:
             reply, _ = self._ask({"op": "hold", "on": True})
-            if blockers := said(reply, "blockers", list):
-                raise ForkError(f"beside a copy may not live on: {', '.join(map(str, blockers))}; end or close them")
+            unhindered(reply, "beside a copy may not live on")
             yield
         finally:
             self._ask({"op": "hold", "on": False})
@@ -87,8 +86,7 @@ class CellSandbox(GuestSandbox):
         fds: list[int] = []
         reply, state = self._ask({"op": "snapshot"}, wait=60, fds=fds)
         try:
-            if blockers := reply.get("blockers"):
-                raise ForkError(f"a live copy cannot take along: {', '.join(map(str, blockers))}; end or close them")
+            unhindered(reply, "a live copy cannot take along")
             if len(fds) != 1:
                 raise SandboxDied("the sandbox did not hand out its files")
             return self._sibling(reply, state, fds[0])

@@ -22,7 +22,7 @@ from intercode.sandbox.base import Limits, Session
 from intercode.sandbox.chroot.berth import Berth
 from intercode.sandbox.chroot.tree import Tree, copy
 from intercode.sandbox.guest import wire
-from intercode.sandbox.line import GuestSandbox, changes
+from intercode.sandbox.line import GuestSandbox, changes, unhindered
 from intercode.sandbox.wall import ENVIRONMENT, rlimits
 from intercode.types import Change
 
@@ -61,8 +61,7 @@ class ChrootSandbox(GuestSandbox):
         fds: list[int] = []
         reply, state = self._ask({"op": "snapshot"}, wait=_WORK, fds=fds)
         try:
-            if reply.get("blockers"):
-                raise ForkError("a live copy cannot take along: " + ", ".join(reply["blockers"]) + "; end or close them")
+            unhindered(reply, "a live copy cannot take along")
             return self._twin(reply, state, fds[0])
         finally:
             for fd in fds:

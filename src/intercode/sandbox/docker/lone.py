@@ -17,7 +17,7 @@ from intercode.sandbox.base import Limits, Session
 from intercode.sandbox.docker import pool
 from intercode.sandbox.docker.container import Container, make_spec
 from intercode.sandbox.docker.images import DockerImage
-from intercode.sandbox.line import GuestSandbox
+from intercode.sandbox.line import GuestSandbox, unhindered
 from intercode.types import Change, ExecResult
 
 
@@ -85,8 +85,7 @@ class LoneSandbox(GuestSandbox):
 
     def fork(self) -> Self:
         reply, _ = self._ask({"op": "snapshot"}, wait=60)
-        if reply["blockers"]:
-            raise ForkError("a copy cannot take along: " + ", ".join(reply["blockers"]) + "; end or close them")
+        unhindered(reply, "a copy cannot take along")
         twin = object.__new__(type(self))
         twin._enter(pool.join(Container, self._pool.spec), self.limits, self.session)
         try:
