@@ -15,10 +15,10 @@ demo: setup
 	scripts/demo
 
 test: setup
-	$(BIN)/python -m pytest -m "not fidelity and not soak" --durations=10
+	$(BIN)/python -m pytest -n 2 -m "not fidelity and not soak" --durations=10
 
 fidelity: setup
-	$(BIN)/python -m pytest -m fidelity
+	$(BIN)/python -m pytest -n 2 -m fidelity
 
 soak: setup
 	$(BIN)/python -m pytest -m soak

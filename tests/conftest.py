@@ -1,4 +1,5 @@
-"""A cache of its own for tests that fill or break one; and the promise of CI, where every part is there, that nothing skips."""
+"""A cache of its own for tests that fill or break one; how tests are shared out among processes; and the promise of CI, where
+every part is there, that nothing skips."""
 
 from __future__ import annotations
 
@@ -8,8 +9,12 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+ALONE = ("tests/sandbox/", "tests/soak/", "tests/examples/", "tests/docs/", "tests/test_doctor.py")
+"""Tests that look at the whole machine, or at docker with what others put there: one after another, in one process."""
 
 
 @pytest.fixture
@@ -24,6 +29,18 @@ def module_cache() -> Iterator[Path]:
         yield folder
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A file goes to one process, since its tests share what its fixtures make."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "alone" if nodeid.startswith(ALONE) else nodeid.partition("::")[0]
+
+    return ByFile(config, log)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """$INTERCODE_NOTHING_SKIPS makes a skipped test a failure of the whole."""
     skipped = terminalreporter.stats.get("skipped", [])
@@ -34,8 +51,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if os.environ.get("INTERCODE_NOTHING_SKIPS") and reporter.stats.get("skipped") and exitstatus == 0:
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")  # None in a process that another one shares out to
+    if reporter and os.environ.get("INTERCODE_NOTHING_SKIPS") and reporter.stats.get("skipped") and exitstatus == 0:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 

@@ -114,8 +114,12 @@ def test_closing_leaves_no_process(victim: tuple[Engine, int]) -> None:
 
 
 @pytest.mark.slow
-def test_a_mariadb_that_cannot_start_leaves_no_process(sources: Databases) -> None:
-    """With a process more each time, so that its start breaks off in one place after another, `df` beside it among them."""
+def test_a_mariadb_that_cannot_start_leaves_no_process(sources: Databases, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a process more each time, so that its start breaks off in one place after another, `df` beside it among them.
+
+    At first it does not end either, so that only our patience does.
+    """
+    monkeypatch.setattr(mariadbd, "_PATIENCE", 2.0)
     if why := mariadbd.missing():
         pytest.skip(why)
     prepared, others = mariadbd.prepare(sources), set(servers_below(os.getpid()))

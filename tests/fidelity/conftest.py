@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from intercode.sandbox import cache
 from intercode.sandbox.image import build_image, list_images
 
 PROJECT = Path(__file__).parents[2]
@@ -29,11 +31,13 @@ def public_data() -> Path:
 
 @pytest.fixture(scope="session")
 def image() -> str:
-    """The built root; made once, in half a minute, where the cache has none."""
-    if all(found.name != IMAGE for found in list_images()):
-        if shutil.which("mmdebstrap") is None:
-            pytest.skip("no image nl2bash, and no mmdebstrap to build it: apt-get install mmdebstrap")
-        build_image(IMAGE)
+    """The built root; made once, in half a minute, where the cache has none. Another process may want it as well."""
+    with open(cache.root() / "tests.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if all(found.name != IMAGE for found in list_images()):
+            if shutil.which("mmdebstrap") is None:
+                pytest.skip("no image nl2bash, and no mmdebstrap to build it: apt-get install mmdebstrap")
+            build_image(IMAGE)
     return IMAGE
 
 

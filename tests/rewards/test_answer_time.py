@@ -27,3 +27,22 @@ def test_hostile_answers_are_compared_in_no_time(output: str) -> None:
     score = bash_exact(Outcome(output), Outcome("/srv/big.bin\n"), TASK)
     assert not score.success
     assert time.process_time() - started < 2
+
+
+LONG = [f"/srv/{number}.txt {number}" for number in range(5_000)]
+NEARLY = {
+    "one line is another": [*LONG[:-1], "/srv/x.txt 7"],
+    "another word on each line": [f"{line} and {number}" for number, line in enumerate(LONG)],
+    "turned around": LONG[::-1],
+    "each line twice": sorted(LONG * 2),
+    "on one line": [" ".join(LONG)],
+}
+
+
+@pytest.mark.parametrize("lines", NEARLY.values(), ids=NEARLY)
+def test_a_long_gold_and_what_is_nearly_it_are_compared_in_no_time(lines: list[str]) -> None:
+    task = Task("0", "Print the files and their numbers in order.", "sort -n /srv/list")
+    started = time.process_time()
+    score = bash_exact(Outcome("\n".join(lines)), Outcome("\n".join(LONG)), task)
+    assert not score.success
+    assert time.process_time() - started < 2

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 
 import docker_images
 import pytest
 
 from intercode.sandbox import template as templates
 from intercode.sandbox.chroot.tree import Tree, make_tree
+from intercode.sandbox.docker import images
 from intercode.sandbox.docker.export import export_image
 from intercode.sandbox.docker.images import DockerImage, make_image
 from intercode.sandbox.image import list_images
@@ -20,6 +22,16 @@ def template() -> templates.Template:
     if shutil.which("bwrap") is None:
         pytest.skip("bubblewrap is not installed")
     return templates.base(None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _shelf() -> Iterator[None]:
+    """What this process makes of images goes to a shelf of its own, which is empty in the end."""
+    shelf = f"{docker_images.SHELF}/made-{os.getpid()}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(images, "_SHELF", shelf)
+        yield
+    docker_images.remove(shelf)
 
 
 @pytest.fixture(scope="session")

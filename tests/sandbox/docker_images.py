@@ -28,6 +28,12 @@ def require_docker() -> None:
         pytest.skip("the docker daemon does not answer")
 
 
+def remove(shelf: str) -> None:
+    """All images with a tag of that name."""
+    if shutil.which("docker") and (names := _ask("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", shelf).stdout.split()):
+        subprocess.run(["docker", "image", "rm", "--force", *names], check=True, stdout=subprocess.DEVNULL)
+
+
 def debian() -> str:
     tag = f"{SHELF}:debian-slim-procps-python3-redis"
     if _known(tag):

@@ -69,7 +69,7 @@ def test_a_sandbox_without_bash_cannot_tell(sandbox: LocalSandbox) -> None:
 
 
 def test_it_takes_less_than_60_ms(sandbox: LocalSandbox) -> None:
-    assert min(_seconds(sandbox) for _ in range(5)) < 0.060
+    assert min(_seconds(sandbox) for _ in range(20)) < 0.060
 
 
 def _seconds(sandbox: LocalSandbox) -> float:

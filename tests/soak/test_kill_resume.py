@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,9 @@ def results(folder: Path) -> Results:
 
 def kill_and_resume(tmp_path: Path, agent: str, epochs: int, kills: int, seed: int) -> tuple[list[int], int]:
     """Runs that are killed until there were so many kills: how many processes each of them met; the number of runs."""
+    began = time.monotonic()
     undisturbed = finish(start(tmp_path / "undisturbed", agent, epochs))
+    whole = time.monotonic() - began
     expected = results(tmp_path / "undisturbed")
     before = mounts()
     moments, met, runs = random.Random(seed), list[int](), 0
@@ -76,7 +79,7 @@ def kill_and_resume(tmp_path: Path, agent: str, epochs: int, kills: int, seed: i
         runs += 1
         folder = tmp_path / f"run{runs}"
         while len(met) < kills:
-            alive = kill_after(start(folder, agent, epochs), moments.uniform(0.05, 2.0))
+            alive = kill_after(start(folder, agent, epochs), moments.uniform(0.05, max(2.0, whole)))
             if alive is None:
                 break
             met.append(alive)

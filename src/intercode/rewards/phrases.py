@@ -35,7 +35,8 @@ def without_extras(ours: Sequence[str], theirs: Sequence[str], query: str) -> li
     if len(lines) != len(theirs):
         return None
     wanted = {word for line in theirs for word in line.split()}
-    kept = [_kept(line, wanted, known) for line in lines]
+    kinds = {_kind(word) for word in wanted}
+    kept = [_kept(line, wanted, kinds, known) for line in lines]
     return None if None in kept else [line for line in kept if line is not None]
 
 
@@ -45,8 +46,7 @@ def _is_title(line: str, theirs: Sequence[str], known: frozenset[str]) -> bool:
     return line.endswith(":") or all(_bare(word).lower() in known for word in line.split())
 
 
-def _kept(line: str, wanted: Collection[str], known: frozenset[str]) -> str | None:
-    kinds = {_kind(word) for word in wanted}
+def _kept(line: str, wanted: Collection[str], kinds: Collection[str], known: frozenset[str]) -> str | None:
     words = [word if word in wanted else _bare(word) for word in line.split()]
     others = [word for word in words if word not in wanted]
     if any(word.lower() in _LIMITS - known for word in others):
