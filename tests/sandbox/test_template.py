@@ -93,6 +93,13 @@ class TestATree:
             }  # fmt: skip
         assert (tree / "data" / "run.sh").read_text() == "echo ran\n"
 
+    def test_comes_without_what_this_machine_compiled_of_it(self, tree: Path) -> None:
+        kept = tree / "data" / "deep" / "__pycache__"
+        kept.mkdir()
+        (kept / "tool.pyc").write_bytes(os.fsencode(tree))
+        with LocalSandbox(make_template(tree=tree)) as sandbox:
+            assert sandbox.exec("ls -d /data/deep; find / -name '*.pyc' -not -path '/usr/*'").output == "/data/deep\n"
+
     def test_that_changed_makes_another_template(self, tree: Path) -> None:
         first = make_template(tree=tree)
         assert make_template(tree=tree) == first

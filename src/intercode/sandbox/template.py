@@ -27,6 +27,8 @@ from intercode.sandbox.identity import identity
 from intercode.types import Change
 
 TREE = "tree"
+LEFT_OUT = "__pycache__"
+"""Folders that are not taken along with a folder: they name the places where their sources were compiled."""
 _SETTINGS = "settings.json"
 """Beside the files of an image's layer: `environment` and `cwd`, for the sessions that start from it."""
 _FOLDERS = (
@@ -241,7 +243,7 @@ def _roots() -> list[str]:
 
 def _extract(source: Path, made: Path) -> None:
     if source.is_dir():
-        command = ["tar", "-C", str(source), "--one-file-system", "-cf", "-", "."]
+        command = ["tar", "-C", str(source), "--one-file-system", f"--exclude={LEFT_OUT}", "-cf", "-", "."]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as pack:
             untar(source, made, pack.stdout)
         if pack.returncode:
@@ -308,9 +310,9 @@ def _file_digest(path: Path) -> str:
 
 
 def folder_digest(folder: Path) -> str:
-    """Names, kinds, modes, times, links and contents, in sorted order."""
+    """Names, kinds, modes, times, links and contents, in sorted order; without what Python keeps of imports (`LEFT_OUT`)."""
     state = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
+    for path in sorted(path for path in folder.rglob("*") if LEFT_OUT not in path.relative_to(folder).parts):
         info = path.lstat()
         state.update(f"{path.relative_to(folder)}\0{info.st_mode:o}\0{info.st_mtime_ns}\0".encode(errors="surrogateescape"))
         if stat.S_ISREG(info.st_mode):
