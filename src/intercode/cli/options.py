@@ -54,7 +54,9 @@ def _reward(context: click.Context, option: click.Parameter, name: str | None) -
 
 world = stack(
     click.option("--data", metavar="NAME|FILE|DIR", help="Tasks: a downloaded set, a task file or a folder. [starter set]"),
-    click.option("--tree", type=click.Path(exists=True), help="Files that are placed at / (folder, without any __pycache__, or tar)."),
+    click.option(
+        "--tree", type=click.Path(exists=True), help="Files that are placed at / (tar, or folder less any __pycache__)."
+    ),
     click.option("--setup", type=click.Path(exists=True), help="Bash script that runs once inside, after the tree is placed."),
     click.option(
         "--image",
