@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 
+from intercode.rewards.asides import hides, without_colour, without_complaints, without_totals
 from intercode.rewards.ordering import FREE, STRICT, Key, order_key
 from intercode.rewards.phrases import without_extras
 from intercode.types import Task
@@ -26,10 +28,6 @@ Lines = list[str]
 _TIMES, _ROOM = 4, 1 << 18
 """No noise makes an answer longer than this many times the gold's, and so many characters; it need not be looked at."""
 
-_COLOUR = re.compile(r"\x1b\[[0-9;]*[mK]")
-_COMPLAINT = re.compile(
-    r"[\w./-]+: .*(: Permission denied|: Is a directory|: Broken pipe|[Ww]arning: .*)|tar: Removing leading .*"
-)
 _SPACES = re.compile(
     r"white ?space|\bblanks?\b|(?<!disk )(?<!free )\bspaces?\b(?! (used|left|available|usage))|\btabs?\b|indent|\btrim|\bstrip"
     r"|\bpad|\balign|squeeze|\bempty lines?|new ?lines?|line breaks?|\bfold(ed|ing)?\b|\bwrap|width|leading|trailing|justif",
@@ -38,8 +36,6 @@ _SPACES = re.compile(
 _SPACE_TOOLS = re.compile(
     r"\b(un)?expand\b|\bfold\b|\bfmt\b|\btr +-[a-z]*[sd][a-z]* +\S*( |\\t|\\n|:space:|:blank:)|\bcat +-\w*[sAvtTeE]"
 )
-_TOTAL = re.compile(r"\b(total\w*|sum|overall|altogether|all together|combined)\b", re.IGNORECASE)
-_IS_TOTAL = re.compile(r"total [\d.,]+[KMGTP]?|[\d.,]+[KMGTP]? total")
 _FORMAT = re.compile(r":|colon|format|separat|delimit|comma", re.IGNORECASE)
 _LINE = re.compile(r"\blines?\b|separat|delimit|\bjoin|comma|column|space", re.IGNORECASE)
 _SLASH = re.compile(r"slash|classif|indicator|\bmark|\btypes?\b", re.IGNORECASE)
@@ -53,6 +49,8 @@ _PATHS = re.compile(
 _STRIPS = re.compile(r"\bbasename\b|%f|##\*/|\.\*/|\$NF\b|%P")
 _AVERAGE = re.compile(r"\b(average|mean|median|ratio|percent\w*|quotient|divided?)\b", re.IGNORECASE)
 _PRECISION = re.compile(r"decimal|digits?|places?|precision|round", re.IGNORECASE)
+_CUTS = re.compile(r"\b[bd]c\b")
+_EXACTLY = Context(prec=100)
 _SUPERLATIVE = re.compile(r"\b(larg|bigg|small|long|short|old|new|lat)est\b", re.IGNORECASE)
 _MEASURE = re.compile(
     r"\b(sizes?|count|numbers?|how|usage|bytes|length|dates?|times?|with|lines|words|frequen\w+|often)\b", re.IGNORECASE
@@ -64,10 +62,13 @@ def same_answer(ours: str, theirs: str, task: Task) -> bool:
     """Whether the agent's output says what the gold's says; `task` tells what the question was and how gold orders."""
     if len(ours) > _TIMES * len(theirs) + _ROOM:
         return False
+    ours, theirs = without_colour(ours), without_colour(theirs)
+    if hides(ours, theirs):
+        return False
     key = order_key(task.gold, task.query)
     exact = bool(_SPACES.search(task.query) or _SPACE_TOOLS.search(task.gold))
-    a, b = (_lines(text, task, key, exact) for text in _without_complaints(ours, theirs))
-    a, b = _without_totals(a, b, task)
+    a, b = (_lines(text, task, key, exact) for text in without_complaints(ours, theirs))
+    a, b = without_totals(a, b, task.query)
     for ours_now, theirs_now in ((a, b), *_rebased(a, b, task)):
         if _match(ours_now, theirs_now, key) or _same_names(ours_now, theirs_now, task):
             return True
@@ -78,15 +79,6 @@ def same_answer(ours: str, theirs: str, task: Task) -> bool:
 
 def _match(a: Lines, b: Lines, key: Key) -> bool:
     return sorted(a) == sorted(b) and [key(line) for line in a] == [key(line) for line in b]
-
-
-def _without_complaints(ours: str, theirs: str) -> tuple[str, str]:
-    """Both texts without lines about unreadable files, unless those are all that the gold has to say."""
-    a, b = (_COLOUR.sub("", text).split("\n") for text in (ours, theirs))
-    kept = [line for line in b if not _COMPLAINT.fullmatch(line)]
-    if not any(kept) and any(b):
-        return "\n".join(a), "\n".join(b)
-    return "\n".join(line for line in a if not _COMPLAINT.fullmatch(line)), "\n".join(kept)
 
 
 def _lines(text: str, task: Task, key: Key, exact: bool) -> Lines:
@@ -107,13 +99,6 @@ def _plain(line: str, task: Task) -> str:
     return line if _FORMAT.search(task.query) else re.sub(r"^(\d+)[:.)] ?(?=\D)", r"\1 ", re.sub(r"^(\d+): ", r"\1:", line))
 
 
-def _without_totals(a: Lines, b: Lines, task: Task) -> tuple[Lines, Lines]:
-    """Both without `total 12` of ls and `7 total` of wc, if only one side has such lines and the query is not about totals."""
-    ours, theirs = ([line for line in lines if not _IS_TOTAL.fullmatch(line)] for lines in (a, b))
-    one_sided = (ours == a) != (theirs == b)
-    return (ours, theirs) if one_sided and not _TOTAL.search(task.query) else (a, b)
-
-
 def _trimmed(lines: Lines) -> Lines:
     """Without blank lines at either end."""
     full = [index for index, line in enumerate(lines) if line]
@@ -125,7 +110,8 @@ def _rebased(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
     if len(a) != len(b) or _PATHS.search(task.query) or _STRIPS.search(task.gold):
         return
     for folder in sorted(_folders(f"{task.gold} {task.query}")):
-        ours, theirs = _relative(a, folder), _relative(b, folder)
+        dot = _is_listed(folder, (*a, *b), task.gold)
+        ours, theirs = _relative(a, folder, dot), _relative(b, folder, dot)
         if len(set(ours)) == len(set(a)) and len(set(theirs)) == len(set(b)):
             yield ours, theirs
 
@@ -139,12 +125,19 @@ def _folders(text: str) -> set[str]:
     return found
 
 
-def _relative(lines: Lines, folder: str) -> Lines:
-    """Paths at or below the folder as seen from there; those elsewhere stay as they are."""
+def _is_listed(folder: str, lines: Sequence[str], gold: str) -> bool:
+    """Whether it is a folder, so that `.` may stand for it: something below it is printed too, or the gold measures it."""
+    below = re.compile(rf"(?<![^ :='\"(,])/?{re.escape(folder.strip('/'))}/?(?<=/)[^ /]")
+    return any(map(below.search, lines)) or bool(re.search(rf"\bdu\b[^|;&]* {re.escape(folder)}/?( |$)", gold))
+
+
+def _relative(lines: Lines, folder: str, dot: bool) -> Lines:
+    """Paths below the folder as seen from there, itself as `.` if `dot`; those elsewhere stay as they are."""
     start, end = r"(?<![^ :='\"(,])", r"(?=[ :,'\")]|$)"
     here = "/" if folder == "/" else rf"/?{re.escape(folder[1:])}"
     below = here if folder == "/" else f"{here}/"
-    return [re.sub(f"{start}{below}(?=[^ /])", "", re.sub(f"{start}{here}{end}", ".", line)) for line in lines]
+    lines = [re.sub(f"{start}{here}{end}", ".", line) for line in lines] if dot else lines
+    return [re.sub(f"{start}{below}(?=[^ /])", "", line) for line in lines]
 
 
 def _same_value(a: Lines, b: Lines, task: Task) -> bool:
@@ -154,7 +147,8 @@ def _same_value(a: Lines, b: Lines, task: Task) -> bool:
     (ours, named), (theirs, other) = _value(a[0]), _value(b[0])
     if not ours or not theirs or (named and other and named != other):
         return False
-    return ours == theirs or bool(_AVERAGE.search(task.query) and not _PRECISION.search(task.query) and _close(ours, theirs))
+    rounded = _AVERAGE.search(task.query) and not _PRECISION.search(task.query)
+    return ours == theirs or bool(rounded and _close(ours, theirs, task.gold))
 
 
 def _same_names(a: Lines, b: Lines, task: Task) -> bool:
@@ -182,14 +176,20 @@ def _value(line: str) -> tuple[str, str]:
     return "", ""
 
 
-def _close(ours: str, theirs: str) -> bool:
-    """Whether two decimal numbers agree as far as both are written out, rounded or cut (`3`, `3.0`; `0.67`, `0.6666`)."""
-    if not all(re.fullmatch(r"\d+(\.\d+)?", text) for text in (ours, theirs)):
+def _close(ours: str, theirs: str, gold: str) -> bool:
+    """Whether two decimal numbers agree as far as both are written out (`3`, `3.0`; `0.67`, `0.6666`).
+
+    The shorter one is rounded or, if it is ours or of a gold that does so, cut.
+    """
+    if not all(re.fullmatch(r"\d{1,40}(\.\d{1,40})?", text) for text in (ours, theirs)):
         return False
-    digits = [len(text.partition(".")[2]) for text in (ours, theirs)]
-    if 0 in digits:
-        return float(ours) == float(theirs)
-    return min(digits) > 1 and abs(float(ours) - float(theirs)) < 10.0 ** -min(digits)
+    a, b = Decimal(ours), Decimal(theirs)
+    places = min(len(text.partition(".")[2]) for text in (ours, theirs))
+    if a == b or places < 2:
+        return a == b
+    ways = [ROUND_HALF_UP, ROUND_HALF_EVEN] + [ROUND_DOWN] * (len(ours) < len(theirs) or bool(_CUTS.search(gold)))
+    step = Decimal(1).scaleb(-places)
+    return any(a.quantize(step, way, _EXACTLY) == b.quantize(step, way, _EXACTLY) for way in ways)
 
 
 def _same_list(a: Lines, b: Lines, key: Key, task: Task) -> bool:
