@@ -23,18 +23,19 @@ _INVISIBLE = re.compile(r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f-\x9f\xad\u200b-\u20
 
 _TOOL = re.compile(r"(?:/(?:usr/)?bin/)?(?P<name>[a-z][a-z0-9]*): ")
 _TOOLS = named(
-    "bash sh dash find ls dir grep egrep fgrep rg du df cat tac head tail sort uniq wc cut paste tr nl comm join cmp diff tar gzip "
-    "gunzip zcat cp mv rm mkdir rmdir ln touch chmod chown chgrp stat file tee awk gawk mawk sed perl python3 xargs rsync tree "
-    "md5sum sha1sum sha256sum sha512sum cksum sum base64 od xxd strings split readlink realpath"
+    "bash sh dash find ls dir grep egrep fgrep rg du df cat tac head tail sort uniq wc cut paste tr nl comm join cmp diff tar "
+    "gzip gunzip zcat cp mv rm mkdir rmdir ln touch chmod chown chgrp stat file tee awk gawk mawk sed perl python3 xargs rsync "
+    "tree md5sum sha1sum sha256sum sha512sum cksum sum base64 od xxd strings split readlink realpath"
 )
 _PATH = r"(?:'[^']+'|‘[^’]+’|\"[^\"]+\"|`[^`']+'|[.~]{0,2}/[^:]*|(?=[^:\s]*[^\W\d])[^:\s]+)"
 _SAID = re.compile(
-    rf"(?:line \d+: |\d+: )?(?:\w+: )?(?:[a-z][a-z' ]{{3,28}} )?(?:{_PATH}|\(standard (?:in|out)put\)|(?:write|read) (?:error|failed)(?:: {_PATH})?)"
+    rf"(?:line \d+: |\d+: )?(?:\w+: )?(?:[a-z][a-z' ]{{3,28}} )?"
+    rf"(?:{_PATH}|\(standard (?:in|out)put\)|(?:write|read) (?:error|failed)(?:: {_PATH})?)"
     r": (?:Permission denied|Is a directory|Broken pipe)"
 )
 _WARNED = re.compile(
-    r"(?:[^:]*: )?warning: (?:you have specified the (?:global )?option -\w+ after \D*|recursive search of stdin|stray \\ before \S+"
-    r"|command substitution: ignored null byte in input|setlocale: \w+: cannot change locale \(\S+\)"
+    r"(?:[^:]*: )?warning: (?:you have specified the (?:global )?option -\w+ after \D*|recursive search of stdin"
+    r"|stray \\ before \S+|command substitution: ignored null byte in input|setlocale: \w+: cannot change locale \(\S+\)"
     r"|here-document at line \d+ delimited by end-of-file \(wanted `\w+'\)|\w+ is obsolescent; using grep -\w"
     r"|(?:regexp )?escape sequence \S+ treated as plain \S+|command line argument `[^']+' is a directory.*)"
     r"|Removing leading `[^']+' from (?:member names|hard link targets)"
@@ -96,4 +97,4 @@ def _adds_up(lines: Sequence[str], total: str) -> bool:
         return False
     *parts, whole = known
     exact = not any(size and size["unit"] for size in sizes)
-    return sum(parts) == whole if exact else 0.8 * sum(parts) <= whole <= sum(parts)
+    return bool(sum(parts) == whole if exact else 0.8 * sum(parts) <= whole <= sum(parts))

@@ -4,9 +4,9 @@
     answer    the same lines, in the gold's order if it orders, apart from formatting noise (`answers`, `ordering`)
 
 Times and owners do not count. New files in /tmp and other places for scratch count only where the gold makes them too. So do
-new histories and caches in a home, `.pyc` files, and a tool's marked cache, unless a file had to go: it could be hidden there. Contents are compared byte by byte, a missing last newline included: a file is what it holds,
-while a terminal shows no difference. Links are the same if they lead to the same place, written relative or not,
-unless the query says which.
+new histories and caches in a home, `.pyc` files, and a tool's marked cache, unless a file had to go: it could be hidden there.
+Contents are compared byte by byte, a missing last newline included: a file is what it holds, while a terminal shows no
+difference. Links are the same if they lead to the same place, written relative or not, unless the query says which.
 
 If the gold changes files and prints nothing, or only chatters (`tar -v`) where the query asks for nothing to be shown,
 the answer does not count. Left out, since outcomes do not tell it: the directory and variables that a shell is left with, and
