@@ -5,9 +5,10 @@ of a path, doubled slashes, the ` -` that checksum tools print for standard inpu
 that they may not read.
 
 Noise unless the query is about it: one side's `total` lines; the character after a line number; a folder that the
-task names, in front of every path; a value's file name; what the largest or newest were ranked by; a list on one line.
-So is a sentence, a title or a column more around what the gold says (`phrases`), unless the query wants that alone.
-Where the query or the gold is about blanks or empty lines, only colour and last newlines are noise.
+task names, in front of every path; a value's file name; what the largest or newest were ranked by; a list on one line;
+zeros that end a fraction; other signs than blanks between words. So is a sentence, a title or a column more around what the
+gold says (`phrases`), unless the query wants that alone or gives a form.
+Where the query or the gold is about blanks or empty lines, only colour and what no eye sees at the end of a line are noise.
 
 Never noise: letters, digits, case, the number of equal lines, and (where the gold orders) the order.
 """
@@ -73,7 +74,7 @@ def same_answer(ours: str, theirs: str, task: Task) -> bool:
     exact = bool(_SPACES.search(task.query) or _SPACE_TOOLS.search(task.gold))
     a, b = (_lines(text, task, key, exact) for text in _without_complaints(ours, theirs))
     a, b = _without_totals(a, b, task)
-    spaced = exact and any(line != " ".join(line.split()) for line in (*a, *b))
+    spaced = exact and any(not line or line != " ".join(line.split()) for line in (*a, *b))
     for ours_now, theirs_now in ((a, b), *_rebased(a, b, task), *_evened(a, b, task)):
         if _match(ours_now, theirs_now, key) or _same_names(ours_now, theirs_now, task):
             return True
@@ -98,7 +99,8 @@ def _without_complaints(ours: str, theirs: str) -> tuple[str, str]:
 def _lines(text: str, task: Task, key: Key, exact: bool) -> Lines:
     """The lines in their plainest form."""
     if exact:
-        return text.rstrip("\n" if _TRAILING.search(task.query) else None).split("\n")
+        lines = text.rstrip("\n").split("\n")
+        return lines if _TRAILING.search(task.query) else [line.rstrip() for line in lines]
     lines = [_plain(line, task) for line in text.strip("\n").split("\n")]
     return _trimmed(lines) if key is STRICT else [line for line in lines if line]
 

@@ -65,8 +65,8 @@ def without_extras(ours: Sequence[str], theirs: Sequence[str], query: str) -> li
     if _ALONE.search(query) or not any(theirs) or _words(ours) > _words(theirs) + _LONG:
         return None
     reader = _Reader.of(theirs, query)
-    lines = [line for line in ours if not _RULE.fullmatch(line) or line in theirs]
-    if len(lines) == len(theirs) + 1 and reader.is_title(lines[0]) and not _UNTITLED.search(query):
+    lines = [line for line in ours if line in theirs or not (line == "" or _RULE.fullmatch(line))]
+    if len(lines) == len(theirs) + 1 and reader.is_title(lines[0], len(theirs)) and not _UNTITLED.search(query):
         lines = lines[1:]
     if len(lines) != len(theirs):
         return None
@@ -126,9 +126,10 @@ class _Reader:
             wanted, frozenset(kinds | ({"integer"} if "decimal" in kinds else set())), said, asked, frozenset(names), limits
         )
 
-    def is_title(self, line: str) -> bool:
+    def is_title(self, line: str, count: int) -> bool:
+        """Whether a line stands above others; it may say how many there are."""
         words = list(map(_bare, line.split()))
-        strange = [word for word in words if word.lower() not in self.said]
+        strange = [word for word in words if word.lower() not in self.said and word != str(count)]
         if line.endswith(":"):
             return not any(re.search(r"[\d/]", word) for word in strange)
         return not strange and not re.search(r"[\d/]", line) and not self.wanted & set(words)
@@ -150,7 +151,8 @@ class _Reader:
 
     def _word(self, raw: str) -> str:
         """The word without the marks around it, and a number without the unit that the query names."""
-        word = raw if raw in self.wanted else _bare(raw)
+        ways = (raw, raw.rstrip(".,;:"), raw.strip("\"'`.,;:"))
+        word = next((way for way in ways if way in self.wanted), _bare(raw))
         value = re.fullmatch(r"(?P<number>[\d.,]+)(?P<unit>\D+)", word)
         return value["number"] if value and value["number"] in self.wanted and value["unit"].lower() in self.asked else word
 
@@ -182,6 +184,8 @@ def is_file(word: str) -> bool:
 
 def _bare(word: str) -> str:
     """Without the marks of a sentence around it."""
+    if word == ".":  # the folder from which paths are seen
+        return word
     bare = word.strip("\"'`()<>[]{}*#|→").rstrip(".,;:!?\"'`)>]}")
     return bare if re.search(r"[\w%]", bare) else ""
 
@@ -195,7 +199,7 @@ def _kind(word: str) -> str:
         return "decimal" if "." in word else "integer"
     if "@" in word:
         return "mail"
-    if "/" in word or re.search(r"[^.]\.[A-Za-z]\w{0,4}$", word):
+    if word == "." or "/" in word or re.search(r"[^.]\.[A-Za-z]\w{0,4}$", word):
         return "file"
     if word.isalpha():
         return "date" if word.lower() in _DATES else "code" if word.isupper() and len(word) > 1 else "word"
