@@ -62,7 +62,7 @@ _FEW = 2
 
 def without_extras(ours: Sequence[str], theirs: Sequence[str], query: str) -> list[str] | None:
     """Our lines with nothing but what may be the answer; None if the query wants that alone, or they cannot be so read."""
-    if _ALONE.search(query) or not any(theirs) or _words(ours) > _words(theirs) + _LONG:
+    if _ALONE.search(query) or not any(theirs) or "." in theirs or _words(ours) > _words(theirs) + _LONG:
         return None
     reader = _Reader.of(theirs, query)
     lines = [line for line in ours if line in theirs or not (line == "" or _RULE.fullmatch(line))]
