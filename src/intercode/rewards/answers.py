@@ -5,9 +5,10 @@ of a path, doubled slashes, the ` -` that checksum tools print for standard inpu
 that they may not read.
 
 Noise unless the query is about it: one side's `total` lines; the character after a line number; a folder that the
-task names, in front of every path; a value's file name; what the largest or newest were ranked by; a list on one line.
-So is a sentence, a title or a column more around what the gold says (`phrases`), unless the query wants that alone.
-Where the query or the gold is about blanks or empty lines, only colour and last newlines are noise.
+task names, in front of every path; a value's file name; what the largest or newest were ranked by; a list on one line;
+zeros that end a fraction; other signs than blanks between words. So is a sentence, a title or a column more around what the
+gold says (`phrases`), unless the query wants that alone or gives a form.
+Where the query or the gold is about blanks or empty lines, only colour and what no eye sees at the end of a line are noise.
 
 Never noise: letters, digits, case, the number of equal lines, and (where the gold orders) the order.
 """
@@ -20,7 +21,7 @@ from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 
 from intercode.rewards.asides import hides, without_colour, without_complaints, without_totals
 from intercode.rewards.ordering import FREE, STRICT, Key, order_key
-from intercode.rewards.phrases import without_extras
+from intercode.rewards.phrases import FORM, is_file, without_extras, without_listing
 from intercode.types import Task
 
 Lines = list[str]
@@ -36,8 +37,8 @@ _SPACES = re.compile(
 _SPACE_TOOLS = re.compile(
     r"\b(un)?expand\b|\bfold\b|\bfmt\b|\btr +-[a-z]*[sd][a-z]* +\S*( |\\t|\\n|:space:|:blank:)|\bcat +-\w*[sAvtTeE]"
 )
-_FORMAT = re.compile(r":|colon|format|separat|delimit|comma", re.IGNORECASE)
-_LINE = re.compile(r"\blines?\b|separat|delimit|\bjoin|comma|column|space", re.IGNORECASE)
+_FORMAT = re.compile(r":|colon|\bformat|separat|delimit|\bcommas?\b", re.IGNORECASE)
+_LINE = re.compile(r"\blines?\b|separat|delimit|\bjoin|\bcommas?\b|column|space", re.IGNORECASE)
 _SLASH = re.compile(r"slash|classif|indicator|\bmark|\btypes?\b", re.IGNORECASE)
 _ONLY = re.compile(r"\b(only|just|nothing (but|else)|without)\b", re.IGNORECASE)
 _PATHS = re.compile(
@@ -55,6 +56,11 @@ _SUPERLATIVE = re.compile(r"\b(larg|bigg|small|long|short|old|new|lat)est\b", re
 _MEASURE = re.compile(
     r"\b(sizes?|count|numbers?|how|usage|bytes|length|dates?|times?|with|lines|words|frequen\w+|often)\b", re.IGNORECASE
 )
+_TRAILING = re.compile(r"trailing|\btrim|\bstrip|\bpad|\balign|justif|\bends? of|\bwidth", re.IGNORECASE)
+_EXACT_NUMBER = re.compile(r"decimal|digits?|precision|round|zero|version|release|format", re.IGNORECASE)
+_ZEROS = re.compile(r"(?<![\w.,:/-])(-?\d+)(?:\.0+|(\.\d*[1-9])0+)(?![\w.,:/-])")
+_THOUSANDS = re.compile(r"(?<![\w.,])\d{1,3}(,\d{3})+(?![\w,])")
+_SEPARATOR = re.compile(r" *(?:[,;|=]|->|(?<!\d):|:(?!\d)) *")
 _VALUE = re.compile(r"\d+(\.\d+)?[KMGTP]?i?B?|[0-9a-f]{32,128}")
 
 
@@ -69,12 +75,13 @@ def same_answer(ours: str, theirs: str, task: Task) -> bool:
     exact = bool(_SPACES.search(task.query) or _SPACE_TOOLS.search(task.gold))
     a, b = (_lines(text, task, key, exact) for text in without_complaints(ours, theirs))
     a, b = without_totals(a, b, task.query)
-    for ours_now, theirs_now in ((a, b), *_rebased(a, b, task)):
+    spaced = exact and any(not line or line != " ".join(line.split()) for line in (*a, *b))
+    for ours_now, theirs_now in ((a, b), *_rebased(a, b, task), *_evened(a, b, task)):
         if _match(ours_now, theirs_now, key) or _same_names(ours_now, theirs_now, task):
             return True
-    if exact and any(line != " ".join(line.split()) for line in (*a, *b)):
-        return False
-    return _same_amid(a, b, key, task) or (not exact and (_same_value(a, b, task) or _same_list(a, b, key, task)))
+        if not spaced and any(_same_amid(read, theirs_now, key, task) for read in _readings(ours_now, theirs_now, task)):
+            return True
+    return not exact and (_same_value(a, b, task) or _same_list(a, b, key, task))
 
 
 def _match(a: Lines, b: Lines, key: Key) -> bool:
@@ -84,7 +91,8 @@ def _match(a: Lines, b: Lines, key: Key) -> bool:
 def _lines(text: str, task: Task, key: Key, exact: bool) -> Lines:
     """The lines in their plainest form."""
     if exact:
-        return text.rstrip("\n").split("\n")
+        lines = text.rstrip("\n").split("\n")
+        return lines if _TRAILING.search(task.query) else [line.rstrip() for line in lines]
     lines = [_plain(line, task) for line in text.strip("\n").split("\n")]
     return _trimmed(lines) if key is STRICT else [line for line in lines if line]
 
@@ -114,6 +122,12 @@ def _rebased(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
         ours, theirs = _relative(a, folder, dot), _relative(b, folder, dot)
         if len(set(ours)) == len(set(a)) and len(set(theirs)) == len(set(b)):
             yield ours, theirs
+
+
+def _evened(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
+    """Both answers without zeros at the end of a fraction, unless the query is about digits."""
+    if not _EXACT_NUMBER.search(task.query):
+        yield [_ZEROS.sub(r"\1\2", line) for line in a], [_ZEROS.sub(r"\1\2", line) for line in b]
 
 
 def _folders(text: str) -> set[str]:
@@ -147,6 +161,8 @@ def _same_value(a: Lines, b: Lines, task: Task) -> bool:
     (ours, named), (theirs, other) = _value(a[0]), _value(b[0])
     if not ours or not theirs or (named and other and named != other):
         return False
+    if not all(not name or is_file(name) or name in f"{task.query} {task.gold}" for name in (named, other)):
+        return False
     rounded = _AVERAGE.search(task.query) and not _PRECISION.search(task.query)
     return ours == theirs or bool(rounded and _close(ours, theirs, task.gold))
 
@@ -158,6 +174,25 @@ def _same_names(a: Lines, b: Lines, task: Task) -> bool:
     long, short = (a, b) if len("".join(a)) > len("".join(b)) else (b, a)
     parts = [re.fullmatch(r"[\d.]+[KMGTP]? (?P<name>(?=\S*[^\W\d])\S+)", line) for line in long]
     return bool(parts) and [part and part["name"] for part in parts] == short
+
+
+def _readings(a: Lines, b: Lines, task: Task) -> Iterator[Lines]:
+    """Ways to read the agent's lines: as they are; without what `ls -l` says; with blanks for other signs between words."""
+    yield a
+    if FORM.search(task.query):
+        return
+    bare = without_listing(a, b)
+    if bare != a:
+        yield bare
+    if not _FORMAT.search(task.query):
+        wanted = {word for line in b for word in line.split()}
+        yield [_SEPARATOR.sub(" ", _THOUSANDS.sub(lambda number: _joined(number[0], wanted), line)).strip() for line in a]
+
+
+def _joined(number: str, wanted: set[str]) -> str:
+    """1,234 as 1234, if that is what the gold says."""
+    plain = number.replace(",", "")
+    return plain if plain in wanted else number
 
 
 def _same_amid(a: Lines, b: Lines, key: Key, task: Task) -> bool:

@@ -6,11 +6,11 @@
 Times and owners do not count. New files in /tmp and other places for scratch count only where the gold makes them too. So do
 new histories and caches in a home, `.pyc` files, and a tool's marked cache, unless a file had to go: it could be hidden there.
 Contents are compared byte by byte, a missing last newline included: a file is what it holds, while a terminal shows no
-difference. Links are the same if they lead to the same place, written relative or not, unless the query says which.
+difference. Archives are the same if they hold the same under the same names (`archives`), unless the query says how to
+pack. Links are the same if they lead to the same place, written relative or not, unless the query says which.
 
 If the gold changes files and prints nothing, or only chatters (`tar -v`) where the query asks for nothing to be shown,
-the answer does not count. Left out, since outcomes do not tell it: the directory and variables that a shell is left with, and
-archives that hold the same files in another order.
+the answer does not count. Left out, since outcomes do not tell it: the directory and variables that a shell is left with.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ _CHATTY = named(
     "tar cp mv rm mkdir rmdir ln chmod chown chgrp zip unzip gzip gunzip bzip2 bunzip2 xz unxz dd patch install rename "
     "rsync split csplit tee touch cpio git curl wget"
 )
+_LEVEL = re.compile(r"\blevels?\b|\b(best|fastest|maximum|smallest|highest|strongest)\b", re.IGNORECASE)
+"""Words of a query that say how an archive is to be packed."""
 _SHOWING = re.compile(
     r"\b(print|show|display|list|output|echo|report|count|tell|view|console|stdout|terminal|screen|summar|log|write out)"
     r"|\bverbos|\bhow (many|much)\b|\b(which|what|see)\b",
@@ -103,7 +105,7 @@ def _state(path: str, change: Change | None, task: Task) -> object:
         return "link", change.target
     if change.type == "link":
         return "link", posixpath.normpath(posixpath.join(posixpath.dirname(path), change.target or ""))
-    return change.type, change.mode, change.digest
+    return change.type, change.mode, (not _LEVEL.search(task.query) and change.held) or change.digest
 
 
 def _answer_is_free(gold: Outcome, task: Task) -> bool:
