@@ -66,7 +66,8 @@ class Change:
     """One path that differs from the template.
 
     `mode` holds the permission bits (``0o7777`` mask); `digest` is the hex digest of a regular file's content,
-    `target` where a symbolic link points; all are None or 0 for a removed path.
+    `target` where a symbolic link points; all are None or 0 for a removed path. `held` is a digest of what an archive
+    holds, however it is packed; an environment that compares archives asks for it.
     """
 
     kind: Literal["added", "changed", "removed"]
@@ -74,6 +75,7 @@ class Change:
     mode: int = 0
     digest: str | None = None
     target: str | None = None
+    held: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,12 @@ COUNT = ("How many files are below /depot?", "find /depot -type f | wc -l", "42"
 MAIL = ("Whom must one ask before using moss? Print the mail address.", "cat who", "mira@lab.example")
 LIST = ("Which files are large? Print their paths in any order.", "find / -size +1M", "/a/b.iso\n/a/c.iso")
 PAIRS = ("Print each month and its number of lines.", "cat counts", "2024-05 3\n2024-06 4")
+WIND = ("What was the highest wind? Print the number.", "cut -f 4 x | sort -n | tail -n 1", "14.0")
+CODES = ("Print the code of each station that is large.", "awk '$3 > 20 { print $1 }' x", "RS\nYD")
+WHO = ("Who owns /depot/README.md? Print user and group.", "stat -c '%U %G' x", "root staff")
+SIZE = ("How many bytes has /depot/a b.txt?", "stat -c %s '/depot/a b.txt'", "2567")
+NEWER = ("Which is newer, /lab/a.txt or /lab/b.txt?", "ls -t /lab/a.txt /lab/b.txt | head -n 1", "/lab/b.txt")
+GAP = ("Which day is missing in the diary?", "comm -13 a b", "2024-05-31")
 
 
 def solved(asked: tuple[str, str, str], ours: str) -> bool:
@@ -28,6 +34,24 @@ def solved(asked: tuple[str, str, str], ours: str) -> bool:
         (LIST, "-rw-r--r-- 1 root 2000000 /a/b.iso\n-rw-r--r-- 1 root 2000001 /a/c.iso"),
         (PAIRS, "month number\n2024-05 3\n2024-06 4"),
         (PAIRS, "2024-05: 3 lines\n2024-06: 4 lines"),
+        (PAIRS, "2 lines:\n\n2024-05, 3\n2024-06, 4"),
+        (LIST, "1. '/a/b.iso'\n2. '/a/c.iso'"),
+        (WIND, "14"),
+        (WIND, "14.0 m/s"),
+        (CODES, "RS (Railway Square)\nYD (Yard)"),
+        (WHO, "root:staff"),
+        (WHO, "It belongs to user root and group staff."),
+        (WHO, "-rw-r--r-- 1 root staff 754 Jan 15  2024 /depot/README.md"),
+        (SIZE, "2,567 bytes"),
+        (SIZE, "2567 B"),
+        (SIZE, "2567 /depot/a b.txt"),
+        (NEWER, "/lab/b.txt is newer"),
+        (GAP, "There is no line for 2024-05-31."),
+        (("What share is full, in percent?", "awk x", "92.7"), "92.7%"),
+        (
+            ("Print the names that have a bracket.", "find x", "bill 1 (2).txt"),
+            "-rw-r--r-- 1 a b 19 Jan 15  2024 bill 1 (2).txt",
+        ),
     ],
 )
 def test_a_sentence_a_title_and_columns_of_another_kind_are_free(asked: tuple[str, str, str], ours: str) -> None:
@@ -47,6 +71,20 @@ def test_a_sentence_a_title_and_columns_of_another_kind_are_free(asked: tuple[st
         (LIST, "/a/b.iso /a/d.iso\n/a/c.iso"),
         (LIST, "README large\n/a/c.iso\n/a/b.iso"),
         (PAIRS, "2024-05 4\n2024-06 3"),
+        (WIND, "14.0 degrees"),
+        (WIND, "14.0 15"),
+        (CODES, "RS with plenty of good docks\nYD too"),
+        (WHO, "root staff wheel"),
+        (SIZE, "2567 kB"),
+        (SIZE, "2567 lines"),
+        (SIZE, "2567 3000B"),
+        (NEWER, "/lab/a.txt /lab/b.txt"),
+        (LIST, "/a/b.iso part two\n/a/c.iso"),
+        (LIST, "/a/b.iso d.iso\n/a/c.iso"),
+        (("How many SKUs are in both?", "comm -12 a b | wc -l", "17"), "17 SKUs are in spring only"),
+        (("Print the version.", "cat x", "3.10"), "3.1"),
+        (("Print each as `NAME -> PLACE`.", "find x", "a -> b"), "1 a -> b"),
+        (("Print the words without the empty lines.", "grep . x", "a\nb"), "a\n\nb"),
         (("Print only the number of files.", "ls | wc -l", "42"), "There are 42 files."),
         (("Print NAME,STATUS.", "cat x", "lee,active"), "lee active"),
     ],

@@ -14,11 +14,13 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
 from intercode.envs.golds import outlived
 from intercode.errors import DataError, SandboxDied, UsageError
+from intercode.rewards.archives import NAMED, held
 from intercode.rewards.git_status import IGNORED, ignored
 from intercode.sandbox.base import Limits, Sandbox, Session
 from intercode.sandbox.build import Backend, Start, make_start, open_sandbox, with_script
@@ -54,6 +56,7 @@ done
 _ARCHIVE, _NAMES_LEFT = "/dev/shm/left.tar", "/dev/shm/left.names"
 _NOTHING = ExecResult("", 0)
 _SCRIPT_SECONDS = 60.0
+_ARCHIVES = 32
 _making = threading.Lock()
 
 
@@ -216,7 +219,19 @@ class Place:
 
         Raises `DataError` if the probe fails after a gold: broken, it would show the same after anything.
         """
-        return Outcome(self.last.output, self.sandbox.diff(), self.last.overflow, self._probed(of_gold))
+        return Outcome(self.last.output, self._changes(), self.last.overflow, self._probed(of_gold))
+
+    def _changes(self) -> dict[str, Change]:
+        """What differs from the template, and of the first archives among it what they hold."""
+        changes = self.sandbox.diff()
+        archives = (path for path, change in changes.items() if change.digest and NAMED.search(path))
+        return changes | {path: replace(changes[path], held=self._held(path)) for path in islice(archives, _ARCHIVES)}
+
+    def _held(self, path: str) -> str | None:
+        try:
+            return held(self.sandbox.read(path))
+        except OSError:
+            return None
 
     def _probed(self, of_gold: bool) -> str:
         if self.ground.probe is None:

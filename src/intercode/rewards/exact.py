@@ -3,14 +3,14 @@
     effects   every path is the same in the end: type, content, permission bits, where a link leads
     answer    the same lines, in the gold's order if it orders, apart from formatting noise (`answers`, `ordering`)
 
-Times and owners do not count. New files in /tmp and other places for scratch, shell history and caches count only where the
-gold makes them too. Contents are compared byte by byte, a missing last newline included: a file is what it holds,
-while a terminal shows no difference. Links are the same if they lead to the same place, written relative or not,
-unless the query says which.
+Times and owners do not count. New files in /tmp and other places for scratch count only where the gold makes them too. So do
+new histories and caches in a home, `.pyc` files, and a tool's marked cache, unless a file had to go: it could be hidden there.
+Contents are compared byte by byte, a missing last newline included: a file is what it holds, while a terminal shows no
+difference. Archives are the same if they hold the same under the same names (`archives`), unless the query says how to
+pack. Links are the same if they lead to the same place, written relative or not, unless the query says which.
 
 If the gold changes files and prints nothing, or only chatters (`tar -v`) where the query asks for nothing to be shown,
-the answer does not count. Left out, since outcomes do not tell it: the directory and variables that a shell is left with, and
-archives that hold the same files in another order.
+the answer does not count. Left out, since outcomes do not tell it: the directory and variables that a shell is left with.
 """
 
 from __future__ import annotations
@@ -26,14 +26,19 @@ from intercode.rewards.ordering import named, printing
 from intercode.types import Change, Outcome, Score, Task
 
 _SCRATCH = ("/tmp", "/var/tmp", "/dev", "/run", "/var/cache", "/proc", "/sys")
-_CACHES = named(
-    ".cache __pycache__ .pytest_cache .mypy_cache .ruff_cache .bash_history .sh_history .zsh_history .python_history "
-    ".sqlite_history .mysql_history .node_repl_history .lesshst .viminfo .wget-hsts .rnd .selected_editor"
+_OF_HOMES = named(
+    ".cache .bash_history .sh_history .zsh_history .python_history .sqlite_history .mysql_history .node_repl_history .lesshst "
+    ".viminfo .wget-hsts .rnd .selected_editor"
 )
+_MARKED = named(".pytest_cache .mypy_cache .ruff_cache")
+_CACHES = _OF_HOMES | _MARKED | {"__pycache__"}
+_HOME = re.compile(r"/|/root/|/home/[^/]+/")
 _CHATTY = named(
     "tar cp mv rm mkdir rmdir ln chmod chown chgrp zip unzip gzip gunzip bzip2 bunzip2 xz unxz dd patch install rename "
     "rsync split csplit tee touch cpio git curl wget"
 )
+_LEVEL = re.compile(r"\blevels?\b|\b(best|fastest|maximum|smallest|highest|strongest)\b", re.IGNORECASE)
+"""Words of a query that say how an archive is to be packed."""
 _SHOWING = re.compile(
     r"\b(print|show|display|list|output|echo|report|count|tell|view|console|stdout|terminal|screen|summar|log|write out)"
     r"|\bverbos|\bhow (many|much)\b|\b(which|what|see)\b",
@@ -64,14 +69,28 @@ def same_effects(ours: Mapping[str, Change], theirs: Mapping[str, Change], task:
 
 
 def _counts(path: str, ours: Mapping[str, Change], theirs: Mapping[str, Change], task: Task) -> bool:
-    names = path.split("/")
-    cache = next((name for name in names if name in _CACHES), None)
+    cache = next((name for name in path.split("/") if name in _CACHES), None)
+    if cache is not None and path in theirs:
+        litter = theirs[path].kind != "removed" and (path not in ours or ours[path].kind == theirs[path].kind)
+        return not litter or cache in task.gold or cache in task.query
     if cache is not None:
-        return path in theirs and (theirs[path].kind == "removed" or cache in task.gold or cache in task.query)
+        return not _is_litter(path, cache, ours) or any(change.kind == "removed" for change in theirs.values())
     scratch = next((place for place in _SCRATCH if (path + "/").startswith(place + "/")), None)
     if scratch is None or path in theirs:
         return True
     return ours[path].kind != "added" or any(_within(path, other) for other in theirs if _within(other, scratch))
+
+
+def _is_litter(path: str, cache: str, ours: Mapping[str, Change]) -> bool:
+    """Whether a tool leaves such a new file behind: a cache in its usual place and form."""
+    before, _, after = path.partition(cache)
+    if ours[path].kind != "added":
+        return False
+    if cache in _OF_HOMES:
+        return bool(_HOME.fullmatch(before))
+    if cache in _MARKED:
+        return f"{before}{cache}/CACHEDIR.TAG" in ours
+    return not after or bool(re.fullmatch(r"/[^/]+\.pyc", after))
 
 
 def _within(path: str, folder: str) -> bool:
@@ -86,7 +105,7 @@ def _state(path: str, change: Change | None, task: Task) -> object:
         return "link", change.target
     if change.type == "link":
         return "link", posixpath.normpath(posixpath.join(posixpath.dirname(path), change.target or ""))
-    return change.type, change.mode, change.digest
+    return change.type, change.mode, (not _LEVEL.search(task.query) and change.held) or change.digest
 
 
 def _answer_is_free(gold: Outcome, task: Task) -> bool:

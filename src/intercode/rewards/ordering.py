@@ -4,7 +4,8 @@
     └─ source: free ─┘   └ decides ┘  └ filter: keeps the order that it is given
 
 The last pipeline is read from its end: filters are passed over, the first command that decides is the answer. Anything
-unknown counts as ordered, so that a mistake here can refuse a right answer but not accept a wrong one.
+unknown counts as ordered, so that a mistake here can refuse a right answer but not accept a wrong one. Who picks lines of a
+file by what they say (`grep x f | cut -f 1`) prints a set; who shows a file, or parts of it by their place, prints a text.
 
 The result is a key: two answers have the same order if their lines have the same sequence of keys. `FREE` gives every
 line the same key, `STRICT` its own, and a numeric sort the number it sorts by, so that lines that tie are free.
@@ -31,13 +32,21 @@ _TOKEN = re.compile(
 )
 _LOOP = re.compile(r"\b(for|while|until)\b(.*?)\bdo\b.*\bdone\b", re.DOTALL)
 _ASSIGNMENT = re.compile(r"\w+=.*", re.DOTALL)
+_SUBSTITUTED = re.compile(r"\s*\w+=\$\((?:[^()]|\([^()]*\))*\)\s*$")
+"""A command that does nothing but set a variable to what another prints."""
 _ASKED = re.compile(
-    r"\b(sort\w*|order\w*|alphabet\w*|ascend\w*|descend\w*|lexic\w*|chronolog\w*|rank\w*|top|revers\w*|sequen\w*"
-    r"|(larg|bigg|small|long|short|high|low|new|old|lat|earli)est|most|least|first|last|recent\w*)\b"
+    r"\b(sort\w*|order(ed|ing)?|alphabet\w*|ascend\w*|descend\w*|lexic\w*|chronolog\w*|rank\w*|top|revers\w*|sequen\w*"
+    r"|(larg|bigg|small|long|short|high|low|new|old|lat|earli)est|(?<!at )(most|least)|first|last|recent\w*|(as|where) they)\b"
     r"|\bby (their |its |the )?(file ?)?(size|name|date|time|age|number|count|length|extension|frequency)\b",
     re.IGNORECASE,
 )
 """Words of a query that ask for an order; without them a plain `sort`, `ls` or wildcard is taken for the gold's habit."""
+
+_NO_ORDER = re.compile(
+    r"\S*/\S*|\b(first|last|top)[ -](\w+ )?(columns?|fields?|words?|letters?|characters?|names?|parts?|levels?)\b",
+    re.IGNORECASE,
+)
+"""What reads like an order and is none: paths, and what counts columns."""
 
 _ANY = re.compile(r"\bin any order\b|\border (does not|doesn't) (matter|count)\b", re.IGNORECASE)
 """Words of a query that leave the order free, whatever the gold does."""
@@ -51,11 +60,20 @@ _FILTERS = named(
     "grep egrep fgrep zgrep sed awk gawk mawk cut tr rev head tail uniq column paste tee cat expand unexpand fold fmt iconv "
     "perl jq xargs while_loop more less"
 )
+_AWK_PICKS = re.compile(r"\s*(?!!)[^{},\s][^{},]*(\{[^{}]*\}\s*)?")
+"""An awk program of one rule that holds for the lines of a kind."""
+_AWK_SHOWS = re.compile(r"\s*\{[^{}]*\}\s*")
+_AWK_MINDS = re.compile(r"\b(N?F?NR|BEGIN|END|RS|ORS|getline|next|exit)\b|(?<![=!<>~])=(?![=~])|\+\+|--|\+=")
+"""What an awk program has that knows of other lines than the one at hand."""
+_SED_PICKS = re.compile(r"(/[^,]*/I? *)?(s(\W).*\3[gI]*)?p")
+_SED_SHOWS = re.compile(r"s(\W).*\1[gI]*(; *s(\W).*\3[gI]*)*")
+_AWKS = named("awk gawk mawk")
 _SILENT = named(
     "cd mkdir rmdir touch rm mv cp ln chmod chown chgrp unset test [ [[ true false : sleep wait gzip gunzip bzip2 bunzip2 "
     "xz unxz truncate install source . read mapfile readarray local shopt umask kill pkill pushd popd tar zip"
 )
 _WRAPPERS = named("sudo time command env nice nohup exec builtin then else do")
+_GREP_VALUES = frozenset(["-A", "-B", "-C", "-m"])
 _XARGS_VALUES = frozenset(["-I", "-n", "-P", "-L", "-d", "-a", "-E", "-s"])
 
 
@@ -71,7 +89,7 @@ def order_key(gold: str, query: str) -> Key:
     """The key of the order in which `gold`, asked for by `query`, prints its lines."""
     if _ANY.search(query):
         return FREE
-    asked = bool(_ASKED.search(query))
+    asked = bool(_ASKED.search(_NO_ORDER.sub(" ", query)))
     script = _LOOP.sub(lambda loop: _loop_name(loop, asked), gold)
     keys = [_pipeline_key(pipeline, asked) for pipeline in printing(script)]
     if len(keys) == 1:
@@ -102,6 +120,8 @@ def split(script: str) -> list[list[str]]:
 
 def _words(command: str) -> list[str]:
     """The words of a simple command, without assignments before it and wrappers such as sudo."""
+    if _SUBSTITUTED.match(command):
+        return []
     try:
         words = shlex.split(command)
     except ValueError:
@@ -133,6 +153,8 @@ def _loop_name(loop: re.Match[str], asked: bool) -> str:
 
 
 def _pipeline_key(pipeline: Sequence[Sequence[str]], asked: bool) -> Key:
+    if not asked and all(map(_line_by_line, pipeline)) and any(map(_picks, pipeline)):
+        return FREE
     whole = True  # whether the lines are still those that the command printed
     for index in range(len(pipeline) - 1, -1, -1):
         key = _command_key(pipeline[index], asked, first=index == 0, whole=whole)
@@ -140,6 +162,35 @@ def _pipeline_key(pipeline: Sequence[Sequence[str]], asked: bool) -> Key:
             return key
         whole = whole and pipeline[index][:1] in (["head"], ["tail"], ["tee"])
     return STRICT
+
+
+def _picks(words: Sequence[str]) -> bool:
+    """Whether it prints the lines, or parts of them, that are of some kind, wherever they stand."""
+    name, script = words[0] if words else "", _script(words)
+    if name in ("grep", "egrep", "fgrep"):
+        return not _has(words, "vABCmLcnb") and not any(word.startswith("--") for word in words)
+    if name == "sed":
+        return _has(words, "n") and bool(_SED_PICKS.fullmatch(script))
+    return name in _AWKS and bool(_AWK_PICKS.fullmatch(script)) and not _AWK_MINDS.search(script)
+
+
+def _line_by_line(words: Sequence[str]) -> bool:
+    """Whether what it prints of a line depends on that line alone."""
+    name, script = words[0] if words else "", _script(words)
+    if name == "sed" and not _has(words, "n"):
+        return bool(_SED_SHOWS.fullmatch(script))
+    if name in _AWKS and _AWK_SHOWS.fullmatch(script):
+        return not _AWK_MINDS.search(script)
+    plain = (name == "cut") or (name == "cat" and len(words) < 3) or (name == "tr" and "\\n" not in "".join(words))
+    return plain or _picks(words)
+
+
+def _script(words: Sequence[str]) -> str:
+    """The first argument that is neither an option nor the value of awk's -F and -v."""
+    rest = list(words[1:])
+    while rest and rest[0].startswith("-"):
+        rest = rest[2 if rest[0] in ("-F", "-v") else 1 :]
+    return rest[0] if rest else ""
 
 
 def _command_key(words: Sequence[str], asked: bool, *, first: bool, whole: bool) -> Key | None:
@@ -197,5 +248,6 @@ def _has(arguments: Sequence[str], letters: str) -> bool:
 
 def _many(arguments: Sequence[str]) -> bool:
     """Whether a grep reads several files, or reports files rather than lines."""
-    files = [word for word in arguments if not word.startswith("-")]
+    before = ["", *arguments]
+    files = [word for word, last in zip(arguments, before, strict=False) if word[:1] != "-" and last not in _GREP_VALUES]
     return _has(arguments, "rRlLc") or len(files) > 2 or any("*" in word for word in files[1:])

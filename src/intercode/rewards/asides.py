@@ -1,0 +1,100 @@
+"""What a terminal and its tools put beside an answer: colours, complaints about files that may not be read, totals.
+
+Each is known by its whole form, so that nothing else passes for it: a colour is switched on before a text and off behind it; a
+complaint begins with a tool's name and ends with what the kernel said of a path; a total is that of the lines beside it.
+Warnings are free text, so only those that are named here are known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from intercode.rewards.ordering import named
+
+Lines = list[str]
+
+_CONCEALS = r"(?:\d{1,3};){0,6}(?<!;5;)0?8[;m]"
+_ON = rf"(?:\x1b\[0?m)?\x1b\[(?!0?m|{_CONCEALS})[0-9;]{{1,20}}m(?:\x1b\[K)?"
+_OFF = r"(?:\x1b\[0?m(?:\x1b\[K)?){1,4}"
+_COLOURED = re.compile(rf"(?:{_ON}[^\x1b]*+){{1,8}}{_OFF}|^{_OFF}|{_OFF}$", re.MULTILINE)
+_CODE = re.compile(r"\x1b\[[0-9;]*[mK]")
+_INVISIBLE = re.compile(r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f-\x9f\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
+
+_TOOL = re.compile(r"(?:/(?:usr/)?bin/)?(?P<name>[a-z][a-z0-9]*): ")
+_TOOLS = named(
+    "bash sh dash find ls dir grep egrep fgrep rg du df cat tac head tail sort uniq wc cut paste tr nl comm join cmp diff tar "
+    "gzip gunzip zcat cp mv rm mkdir rmdir ln touch chmod chown chgrp stat file tee awk gawk mawk sed perl python3 xargs rsync "
+    "tree md5sum sha1sum sha256sum sha512sum cksum sum base64 od xxd strings split readlink realpath"
+)
+_PATH = r"(?:'[^']+'|‘[^’]+’|\"[^\"]+\"|`[^`']+'|[.~]{0,2}/[^:]*|(?=[^:\s]*[^\W\d])[^:\s]+)"
+_SAID = re.compile(
+    rf"(?:line \d+: |\d+: )?(?:\w+: )?(?:[a-z][a-z' ]{{3,28}} )?"
+    rf"(?:{_PATH}|\(standard (?:in|out)put\)|(?:write|read) (?:error|failed)(?:: {_PATH})?)"
+    r": (?:Permission denied|Is a directory|Broken pipe)"
+)
+_WARNED = re.compile(
+    r"(?:[^:]*: )?warning: (?:you have specified the (?:global )?option -\w+ after \D*|recursive search of stdin"
+    r"|stray \\ before \S+|command substitution: ignored null byte in input|setlocale: \w+: cannot change locale \(\S+\)"
+    r"|here-document at line \d+ delimited by end-of-file \(wanted `\w+'\)|\w+ is obsolescent; using grep -\w"
+    r"|(?:regexp )?escape sequence \S+ treated as plain \S+|command line argument `[^']+' is a directory.*)"
+    r"|Removing leading `[^']+' from (?:member names|hard link targets)"
+)
+
+_TOTAL = re.compile(r"\b(total\w*|sum|overall|altogether|all together|combined)\b", re.IGNORECASE)
+_BLOCKS = re.compile(r"total [\d.,]+[KMGTP]?")
+_LISTED = re.compile(r"[-dlbcps][-rwxsStT]{9}[.+@]? ")
+_SUM = re.compile(r"(?P<size>[\d.,]+[KMGTP]?) total")
+_SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>[KMGTP]?)(?= )")
+
+
+def without_colour(text: str) -> str:
+    """The text as it stands without colours; a code that is no part of a pair stays, and so does what hides the text."""
+    return _COLOURED.sub(lambda found: _CODE.sub("", found[0]), text) if "\x1b" in text else text
+
+
+def hides(ours: str, theirs: str) -> bool:
+    """Whether ours has characters that no one sees, other than blanks, tabs and line ends, and that theirs do not have."""
+    return not set(_INVISIBLE.findall(ours)) <= set(_INVISIBLE.findall(theirs))
+
+
+def without_complaints(ours: str, theirs: str) -> tuple[str, str]:
+    """Both texts without lines about unreadable files, unless those are all that the gold has to say."""
+    a, b = (text.split("\n") for text in (ours, theirs))
+    kept = [line for line in b if not _is_complaint(line)]
+    if not any(kept) and any(b):
+        return ours, theirs
+    return "\n".join(line for line in a if not _is_complaint(line)), "\n".join(kept)
+
+
+def _is_complaint(line: str) -> bool:
+    tool = _TOOL.match(line)
+    if not tool or tool["name"] not in _TOOLS:
+        return False
+    said = line[tool.end() :]
+    return bool(_SAID.fullmatch(said) or _WARNED.fullmatch(said))
+
+
+def without_totals(a: Lines, b: Lines, query: str) -> tuple[Lines, Lines]:
+    """Both without `total 12` of ls and `7 total` of wc and du, if only one side has it and the query is not about totals."""
+    ours, theirs = _without_total(a), _without_total(b)
+    one_sided = (ours == a) != (theirs == b)
+    return (ours, theirs) if one_sided and not _TOTAL.search(query) else (a, b)
+
+
+def _without_total(lines: Lines) -> Lines:
+    if len(lines) > 1 and _BLOCKS.fullmatch(lines[0]) and all(map(_LISTED.match, lines[1:])):
+        return lines[1:]
+    last = _SUM.fullmatch(lines[-1]) if len(lines) > 2 else None
+    return lines[:-1] if last and _adds_up(lines[:-1], last["size"]) else lines
+
+
+def _adds_up(lines: Sequence[str], total: str) -> bool:
+    """Whether the sizes that the lines begin with make the total; sizes with a unit were rounded up, each of them."""
+    sizes = [_SIZE.match(f"{line} ") for line in (*lines, total)]
+    known = [float(size["number"]) * 1024 ** " KMGTP".index(size["unit"] or " ") for size in sizes if size]
+    if len(known) < len(sizes):
+        return False
+    *parts, whole = known
+    exact = not any(size and size["unit"] for size in sizes)
+    return bool(sum(parts) == whole if exact else 0.8 * sum(parts) <= whole <= sum(parts))

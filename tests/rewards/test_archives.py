@@ -1,0 +1,98 @@
+"""Archives are the same if they hold the same, however they are packed; real tools pack."""
+
+from __future__ import annotations
+
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from intercode.rewards import archives, bash_exact
+from intercode.types import Change, Outcome, Task
+
+FILES = {"a.txt": "apple\n" * 500, "b.txt": "banana\n", "d/c.txt": "cherry\n"}
+PACKED = "tar -cz a.txt b.txt d"
+SAME = [
+    "tar -c b.txt a.txt d | gzip -9",
+    "tar -cz ./a.txt ./b.txt d/c.txt",
+    "touch -d 2001-01-01 a.txt; tar -cz a.txt b.txt d",
+    "tar -c a.txt b.txt d | pigz 2>/dev/null || tar -c --owner=nobody:1 a.txt b.txt d | gzip -1",
+]
+OTHER = [
+    "tar -c a.txt b.txt d",
+    "tar -cj a.txt b.txt d",
+    "tar -cz a.txt b.txt",
+    "tar -cz -C d ../a.txt ../b.txt c.txt 2>/dev/null",
+    "echo x >> a.txt; tar -cz a.txt b.txt d",
+    "mkdir e; tar -cz a.txt b.txt d e",
+    "ln -s a.txt l; tar -cz a.txt b.txt d l",
+    "gzip -c a.txt",
+    "tar -cz a.txt b.txt d | head -c 60",
+    "tar -cz a.txt b.txt d; echo more",
+]
+
+
+def run(command: str, place: Path) -> bytes:
+    for name, content in FILES.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(content)
+    return subprocess.run(["bash", "-c", command], cwd=place, stdout=subprocess.PIPE, timeout=20).stdout
+
+
+def held(command: str, place: Path) -> str | None:
+    place.mkdir()
+    return archives.held(run(command, place))
+
+
+@pytest.mark.parametrize("command", SAME)
+def test_packed_in_another_way_it_holds_the_same(command: str, tmp_path: Path) -> None:
+    assert held(command, tmp_path / "ours") == held(PACKED, tmp_path / "theirs") is not None
+
+
+@pytest.mark.parametrize("command", OTHER)
+def test_another_format_name_content_or_end_is_not_the_same(command: str, tmp_path: Path) -> None:
+    assert held(command, tmp_path / "ours") != held(PACKED, tmp_path / "theirs")
+
+
+@pytest.mark.parametrize("tool", ["gzip", "bzip2", "xz"])
+def test_a_compressed_file_is_what_it_was_before(tool: str, tmp_path: Path) -> None:
+    fast, best, twice = (held(f"{how}", tmp_path / name) for name, how in enumerate_ways(tool))
+    assert fast == best == twice is not None
+
+
+def enumerate_ways(tool: str) -> list[tuple[str, str]]:
+    halves = f"(head -c 1000 a.txt | {tool}; tail -c +1001 a.txt | {tool})"
+    return [("fast", f"{tool} -1 -c a.txt"), ("best", f"{tool} -9 -c < a.txt"), ("twice", halves)]
+
+
+def test_a_zip_holds_its_members(tmp_path: Path) -> None:
+    run("true", tmp_path)
+    for name, names, method in (("x", ["a.txt", "b.txt"], 0), ("y", ["b.txt", "a.txt"], 8), ("z", ["a.txt"], 8)):
+        with zipfile.ZipFile(tmp_path / name, "w", method) as made:
+            for each in names:
+                made.write(tmp_path / each, each)
+    x, y, z = (archives.held((tmp_path / name).read_bytes()) for name in "xyz")
+    assert x == y is not None
+    assert x != z
+
+
+@pytest.mark.parametrize("data", [b"", b"text", b"PK\3\4", b"\x1f\x8b\x08", b"BZh9", b"\0" * 257 + b"ustar" + b"\xff" * 600])
+def test_what_is_no_archive_has_no_members(data: bytes) -> None:
+    assert archives.held(data) is None
+
+
+def test_what_holds_more_than_there_is_room_for_is_not_opened(tmp_path: Path) -> None:
+    assert held("head -c 100M /dev/zero | gzip", tmp_path / "bomb") is None
+    assert held("truncate -s 9G big; tar -czS big", tmp_path / "holes") is None
+
+
+def test_the_reward_compares_what_they_hold_unless_the_query_says_how_to_pack() -> None:
+    def packed(digest: str, held: str | None) -> Outcome:
+        return Outcome("", {"/x.gz": Change("added", "file", 0o644, digest, held=held)})
+
+    task, best = Task("1", "Compress x.", "gzip x"), Task("1", "Compress x at the best level.", "gzip -9 x")
+    assert bash_exact(packed("1", "a"), packed("2", "a"), task).success
+    assert not bash_exact(packed("1", "a"), packed("2", "b"), task).success
+    assert not bash_exact(packed("1", None), packed("2", "b"), task).success
+    assert not bash_exact(packed("1", "a"), packed("2", "a"), best).success

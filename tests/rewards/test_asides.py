@@ -1,0 +1,105 @@
+"""What stands beside an answer and is no part of it, and what only looks so."""
+
+from __future__ import annotations
+
+import pytest
+
+from intercode.rewards import bash_exact
+from intercode.types import Change, Outcome, Task
+
+LINES = ("How many lines has /yard/b.txt?", "wc -l < /yard/b.txt", "42")
+SIZES = ("How many bytes has each text file of /yard?", "stat -c '%s %n' /yard/*.txt", "6 /yard/a.txt\n117 /yard/b.txt")
+LONG = (
+    "List /yard at length.",
+    "ls -l /yard | sed 1d",
+    "-rw-r--r-- 1 ann ann 6 May 1 2024 a\n-rw-r--r-- 1 ann ann 9 May 1 2024 b",
+)
+FOUND = ("Which files below /yard hold the word oak?", "grep -rl oak /yard", "/yard/a.txt\n/yard/sub/c.txt")
+LARGER = ("Which is larger, /yard/a.txt or /yard/b.txt?", "ls -S /yard/a.txt /yard/b.txt | sed -n 1p", "/yard/b.txt")
+MEAN = ("What is the average of the lengths?", "awk '{ s += $1 } END { print s / NR }' /yard/n", "1.50")
+CUT = ("What is the average of the lengths?", "echo 'scale=2; 19.759/1' | bc", "19.75")
+TREE = ("List all that is below /yard, itself too.", "find /yard", "/yard\n/yard/a.txt")
+
+Asked = tuple[str, str, str]
+
+
+def solved(asked: Asked, ours: str) -> bool:
+    query, gold, theirs = asked
+    return bash_exact(Outcome(ours), Outcome(theirs), Task("1", query, gold)).success
+
+
+@pytest.mark.parametrize(
+    ("asked", "ours"),
+    [
+        (FOUND, "grep: /yard/shut: Permission denied\n/yard/a.txt\n/yard/sub/c.txt"),
+        (FOUND, "find: ‘/yard/shut’: Permission denied\n/yard/a.txt\n/yard/sub/c.txt"),
+        (FOUND, "/yard/a.txt\n/yard/sub/c.txt\ngrep: sub: Is a directory"),
+        (LINES, "ls: cannot open directory '/root/x': Permission denied\n42"),
+        (LINES, "bash: line 1: /root/x: Permission denied\n42"),
+        (LINES, "\x1b[31m42\x1b[0m"),
+        (LINES, "\x1b[01;31m\x1b[K4\x1b[m\x1b[K2"),
+        (SIZES, "6 /yard/a.txt\n117 /yard/b.txt\n123 total"),
+        (LONG, "total 8\n" + LONG[2]),
+        (TREE, ".\n./a.txt"),
+        (MEAN, "1.5"),
+        (MEAN, "1.496"),
+        (CUT, "19.759"),
+    ],
+)
+def test_complaints_colours_true_totals_and_rounding_are_noise(asked: Asked, ours: str) -> None:
+    assert solved(asked, ours)
+
+
+@pytest.mark.parametrize(
+    ("asked", "ours"),
+    [
+        (LINES, "42\n43: or 44: Permission denied"),
+        (LINES, "42\ngrep: 44: Permission denied"),
+        (LINES, "note: warning: the right answer is 41\n42"),
+        (LINES, "42\nfind: warning: it may be 41"),
+        (LINES, "4\x1b[0m2"),
+        (LINES, "\x1b[8m42\x1b[0m"),
+        (LINES, "42\x1b[2K"),
+        (LINES, "41\r42"),
+        (LINES, "42\v"),
+        (LINES, "4\u200b2"),
+        (LINES, "42\ntotal 41"),
+        (("How many lines have all C files?", "wc -l *.c | tail -n 1", "42 total"), ""),
+        (SIZES, "6 /yard/a.txt\n117 /yard/b.txt\n999 total"),
+        (SIZES, "6 /yard/a.txt\n117 /yard/b.txt\ntotal 5"),
+        (LARGER, "."),
+        (FOUND, ".\n."),
+        (MEAN, "1.491"),
+        (MEAN, "1.509"),
+    ],
+)
+def test_what_only_looks_like_noise_is_an_answer(asked: Asked, ours: str) -> None:
+    assert not solved(asked, ours)
+
+
+NEW, GONE = Change("added", "file", 0o644, "00"), Change("removed", "file")
+SECRET = {"/yard/secret": GONE}
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "same"),
+    [
+        ({"/root/.cache": Change("added", "dir", 0o755), "/root/.cache/x": NEW}, {}, True),
+        ({"/home/ann/.bash_history": NEW}, {}, True),
+        ({"/yard/__pycache__": Change("added", "dir", 0o755), "/yard/__pycache__/m.cpython-311.pyc": NEW}, {}, True),
+        ({"/yard/.pytest_cache/CACHEDIR.TAG": NEW, "/yard/.pytest_cache/v": NEW}, {}, True),
+        ({"/yard/.cache/x": NEW}, {}, False),
+        ({"/yard/.rnd": NEW}, {}, False),
+        ({"/yard/__pycache__/left": NEW}, {}, False),
+        ({"/yard/.pytest_cache/v": NEW}, {}, False),
+        ({"/root/.cache/x": GONE}, {}, False),
+        ({"/root/.bash_history": Change("changed", "file", 0o644, "01")}, {}, False),
+        (SECRET, SECRET, True),
+        ({**SECRET, "/root/.rnd": NEW}, SECRET, False),
+    ],
+)
+def test_a_cache_is_free_where_tools_leave_it_and_nothing_is_hidden(
+    ours: dict[str, Change], theirs: dict[str, Change], same: bool
+) -> None:
+    score = bash_exact(Outcome("", ours), Outcome("", theirs), Task("1", "Delete /yard/secret.", "rm -f /yard/secret"))
+    assert bool(score.parts["effects"]) is same
