@@ -54,7 +54,7 @@ def _check(result: int, what: str) -> int:
 
 def rest(fd: int) -> bytes:
     """All that is still to be read there. Without Python's file objects: each would cost a new cell pages to copy."""
-    return b"".join(iter(lambda: os.read(fd, 1 << 16), b""))
+    return b"".join(iter(lambda: os.read(fd, 1 << 12), b""))
 
 
 def clone(flags: int) -> int:
