@@ -1,4 +1,4 @@
-"""How a cell comes to life, right after `clone`: it moves in, starts the agent's first processes, and serves.
+"""How a cell comes to life, right after `clone`: it moves in, starts the agent's session, and serves.
 
 The agent's shell is born on the cell's processor, since the kernel would move the new program to the idlest one, and a pair
 that wakes each other across processors is slow until it finds together again: the first steps of an episode took twice as
@@ -33,6 +33,6 @@ def _begin(kind: type[Cell], sock: socket.socket, config: Config, filter_program
     everywhere = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {kernel.processor()})
     cell = kind(sock, config, room)
-    for pid in (0, *cell.first_processes):
+    for pid in (0, *cell.session):
         os.sched_setaffinity(pid, everywhere)
     return cell

@@ -59,11 +59,11 @@ class Room(NamedTuple):
 def namespaces(config: Config) -> int:
     """What a cell is cloned into; its network namespace the keeper lends, and its processes' is made later."""
     network = kernel.NEWNET if "network" in config["left_open"] else 0
-    return _NAMESPACES | network | (0 if rooms.Plan(*config["plan"]).contained else kernel.NEWUSER)
+    return _NAMESPACES | network | (0 if config["plan"].contained else kernel.NEWUSER)
 
 
 def move_in(config: Config, filter_program: bytes, inherited: int | None) -> Room:
-    plan = rooms.Plan(*config["plan"])
+    plan: rooms.Plan = config["plan"]
     if not plan.contained:
         for name, line in (("setgroups", "deny"), ("uid_map", "0 0 1"), ("gid_map", "0 0 1")):
             _write(f"/proc/self/{name}", line)
@@ -92,7 +92,7 @@ def _weigh_anchor(config: Config, filter_program: bytes, line: int) -> None:
     """In the new pid namespace. What it mounts, this cell sees as well."""
     kernel.die_with_parent()
     os.setsid()  # the scheduler's group is the session's, and the agent may slow the one that it sees here
-    plan = rooms.Plan(*config["plan"])
+    plan: rooms.Plan = config["plan"]
     rooms.own_proc(plan)
     if not plan.contained and "settings" not in config["left_open"]:
         rooms.freeze_settings()
@@ -103,7 +103,7 @@ def _weigh_anchor(config: Config, filter_program: bytes, line: int) -> None:
 
 
 def _rights(config: Config) -> frozenset[int]:
-    return _ROOTS if rooms.Plan(*config["plan"]).contained else frozenset()
+    return _ROOTS if config["plan"].contained else frozenset()
 
 
 def _bound(config: Config) -> None:

@@ -21,11 +21,12 @@ from .networks import Networks
 
 class Keeper:
     def __init__(self, control: socket.socket, config: dict[str, Any], kind: type[Cell], filter_program: bytes) -> None:
-        self._control, self._config, self._kind, self._filter = control, config, kind, filter_program
+        self._control, self._kind, self._filter = control, kind, filter_program
+        self._config = {**config, "plan": rooms.Plan.read(*config["plan"])}
         self._networks = Networks()
         self._children = os.open("/proc/self/task/1/children", os.O_RDONLY | os.O_CLOEXEC)
         self._cells: dict[int, tuple[int, int]] = {}
-        rooms.prepare(rooms.Plan(*self._config["plan"]))
+        rooms.prepare(self._config["plan"])
 
     def learn(self, kind: type[Cell]) -> None:
         """By rehearsing as a cell of this kind."""

@@ -54,7 +54,10 @@ def _check(result: int, what: str) -> int:
 
 def rest(fd: int) -> bytes:
     """All that is still to be read there. Without Python's file objects: each would cost a new cell pages to copy."""
-    return b"".join(iter(lambda: os.read(fd, 1 << 12), b""))
+    text = b""
+    while piece := os.read(fd, 1 << 12):
+        text += piece
+    return text
 
 
 def clone(flags: int) -> int:
