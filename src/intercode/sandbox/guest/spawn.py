@@ -94,13 +94,14 @@ def sharing(prepare: Callable[[], bool], program: str, name: str, failed: int) -
     return pid
 
 
+def get_ready() -> None:
+    """Make ahead what this process spawns with, and every one that is cloned from it."""
+    _chain()
+
+
 @cache
 def _chain() -> _Chain:
     return _Chain()
-
-
-get_ready: Callable[[], object] = _chain
-"""Makes ahead what all processes cloned from this one can spawn with."""
 
 
 class _Chain:
