@@ -125,7 +125,7 @@ class _Chain:
     def aim(self, prepare: Callable[[], bool], program: str, name: str, failed: int) -> None:
         """A step is set up anew each time: its stack was used."""
         self._prepare, self._path.value, self._argv[0] = prepare, program.encode(), name.encode()
-        self._words = words = f"{program} was not executed".encode()
+        self._words = words = f"{program} was not executed".encode()  # kept: a step points there
         steps: tuple[tuple[Any, ...], ...] = (
             (self._act,),
             (_libc.execve, self._path, self._argv, self._environment),
