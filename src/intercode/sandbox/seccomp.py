@@ -77,14 +77,18 @@ def program(*, machine: str | None = None, leave_out: frozenset[str] = frozenset
     column, audit = _ARCHITECTURES[machine]
     code = [(_LOAD, 0, 0, _ARCH), (_JEQ, 1, 0, audit), _refuse(ENOSYS), (_LOAD, 0, 0, _NR)]
     code += [(_JGE, 0, 1, _X32), _refuse(ENOSYS)]
+    answers = _with_arguments(_FAMILIES if own_namespaces else ())
     for table, errno in ((_REFUSED, EPERM), ({**_ABSENT, **({} if own_namespaces else _SHARED)}, ENOSYS)):
-        numbers = [row[column] for name, row in table.items() if name not in leave_out]
-        code += [step for number in numbers if number is not None for step in _when(number, [_refuse(errno)])]
-    code += _with_arguments(column, leave_out, _FAMILIES if own_namespaces else ())
-    return b"".join(struct.pack("HBBI", *step) for step in [*code, (_RET, 0, 0, _ALLOW)])
+        answers |= {name: (numbers, [_refuse(errno)]) for name, numbers in table.items()}
+    kept = [(numbers[column], block) for name, (numbers, block) in answers.items() if name not in leave_out]
+    code += _choice(sorted((number, block) for number, block in kept if number is not None))
+    return b"".join(struct.pack("HBBI", *step) for step in code)
 
 
 _Step = tuple[int, int, int, int]
+_LET: _Step = (_RET, 0, 0, _ALLOW)
+_AT_ONCE = 8
+"""Numbers that are compared one after the other, where halving the list further would bring nothing."""
 
 
 def _refuse(errno: int) -> _Step:
@@ -95,20 +99,26 @@ def _when(number: int, then: list[_Step]) -> list[_Step]:
     return [(_JEQ, 0, len(then), number), *then]
 
 
-def _with_arguments(column: int, leave_out: frozenset[str], allowed: tuple[int, ...]) -> list[_Step]:
+def _choice(answers: list[tuple[int, list[_Step]]]) -> list[_Step]:
+    """Blocks by number, found by halves: for each filter the kernel tries out every number, which a long list makes dear."""
+    if len(answers) <= _AT_ONCE:
+        return [*(step for number, block in answers for step in _when(number, block)), _LET]
+    middle = len(answers) // 2
+    below, above = _choice(answers[:middle]), _choice(answers[middle:])
+    return [(_JGE, len(below), 0, answers[middle][0]), *below, *above]
+
+
+def _with_arguments(allowed: tuple[int, ...]) -> dict[str, tuple[tuple[int | None, int | None], list[_Step]]]:
     """Calls that depend on an argument; each block ends the program."""
-    allow: _Step = (_RET, 0, 0, _ALLOW)
-    clone = [(_LOAD, 0, 0, _ARG0), (_JSET, 0, 1, _NEW_NAMESPACES), _refuse(EPERM), allow]
+    clone = [(_LOAD, 0, 0, _ARG0), (_JSET, 0, 1, _NEW_NAMESPACES), _refuse(EPERM), _LET]
     families = [(_JEQ, len(allowed) - index, 0, family) for index, family in enumerate(allowed)]
-    socket = [(_LOAD, 0, 0, _ARG0), *families, _refuse(EAFNOSUPPORT), allow]
+    socket = [(_LOAD, 0, 0, _ARG0), *families, _refuse(EAFNOSUPPORT), _LET]
     requests = [step for request in _TERMINAL_INJECTION for step in _when(request, [_refuse(EPERM)])]
-    ioctl = [(_LOAD, 0, 0, _ARG1), *requests, allow]
-    prlimit = [(_LOAD, 0, 0, _ARG0), (_JEQ, 1, 0, 0), _refuse(EPERM), allow]  # one's own limits alone
+    ioctl = [(_LOAD, 0, 0, _ARG1), *requests, _LET]
+    prlimit = [(_LOAD, 0, 0, _ARG0), (_JEQ, 1, 0, 0), _refuse(EPERM), _LET]  # one's own limits alone
     wishes = [step for option in _BUFFERS for step in _when(option, [_refuse(0)])]
-    setsockopt = [(_LOAD, 0, 0, _ARG1), (_JEQ, 1, 0, _SOL_SOCKET), allow, (_LOAD, 0, 0, _ARG2), *wishes, allow]
-    blocks = {
+    setsockopt = [(_LOAD, 0, 0, _ARG1), (_JEQ, 1, 0, _SOL_SOCKET), _LET, (_LOAD, 0, 0, _ARG2), *wishes, _LET]
+    return {
         "clone": (_CLONE, clone), "socket": (_SOCKET, socket), "ioctl": (_IOCTL, ioctl), "prlimit64": (_PRLIMIT, prlimit),
         "setsockopt": (_SETSOCKOPT, setsockopt),
     }  # fmt: skip
-    kept = [(numbers[column], block) for name, (numbers, block) in blocks.items() if name not in leave_out]
-    return [step for number, block in kept for step in _when(number, block)]

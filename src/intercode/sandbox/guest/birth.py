@@ -1,8 +1,8 @@
-"""How a cell comes to life, right after `clone`: it moves in, starts the agent's first processes, and serves.
+"""How a cell comes to life, right after `clone`: it moves in, starts the agent's session, and serves.
 
-All are born on one processor, since the kernel would move each new program to the idlest one, and a pair that wakes each other
-across processors is slow until it finds together again: the first steps of an episode took twice as long. Then all may go
-wherever the keeper may.
+The agent's shell is born on the cell's processor, since the kernel would move the new program to the idlest one, and a pair
+that wakes each other across processors is slow until it finds together again: the first steps of an episode took twice as
+long. Before and after, all may go wherever the keeper may: held to one for the whole birth, two cells waited for each other.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ def live(kind: type[Cell], sock: socket.socket, config: Config, filter_program: 
 
 
 def _begin(kind: type[Cell], sock: socket.socket, config: Config, filter_program: bytes, inherited: int | None) -> Cell:
+    room = entry.move_in(config, filter_program, inherited)
     everywhere = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {kernel.processor()})
-    cell = kind(sock, config, entry.move_in(config, filter_program, inherited))
-    for pid in (0, *cell.first_processes):
+    cell = kind(sock, config, room)
+    for pid in (0, *cell.session):
         os.sched_setaffinity(pid, everywhere)
     return cell

@@ -215,7 +215,7 @@ def main() -> None:
     config, filter_program, fds = wire.receive_with_fds(sock, 1 << 20)
     home, template, *heritage = fds
     proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    hangman = Hangman(os.getpid(), sock)
+    hangman = Hangman(os.getpid(), sock.fileno())
     hangman.uid = config["uid"]
     hangman.kill_all()
     _settle_down(home)

@@ -58,8 +58,9 @@ class Cell:
             self._job = self._shell()
 
     @property
-    def first_processes(self) -> list[int]:
-        return [self._anchor.pid, *([self._job.pid] if self._job and not self._job.dead else [])]
+    def session(self) -> list[int]:
+        """The pid of the session's process, if one lives."""
+        return [self._job.pid] if self._job and not self._job.dead else []
 
     def serve(self) -> None:
         while True:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
-import socket
+from _socket import socketpair
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
@@ -38,12 +38,12 @@ class Anchor(NamedTuple):
     """Pid 1 of the agent's processes. It does as its socket says, which the agent cannot open."""
 
     pid: int
-    line: socket.socket
+    line: int
 
     def kill_all(self) -> None:
         """End every process in there but the anchor, at one stroke."""
         try:
-            self.line.send(b".")
+            os.write(self.line, b".")
         except OSError:
             pass
 
@@ -59,11 +59,11 @@ class Room(NamedTuple):
 def namespaces(config: Config) -> int:
     """What a cell is cloned into; its network namespace the keeper lends, and its processes' is made later."""
     network = kernel.NEWNET if "network" in config["left_open"] else 0
-    return _NAMESPACES | network | (0 if rooms.Plan(*config["plan"]).contained else kernel.NEWUSER)
+    return _NAMESPACES | network | (0 if config["plan"].contained else kernel.NEWUSER)
 
 
 def move_in(config: Config, filter_program: bytes, inherited: int | None) -> Room:
-    plan = rooms.Plan(*config["plan"])
+    plan: rooms.Plan = config["plan"]
     if not plan.contained:
         for name, line in (("setgroups", "deny"), ("uid_map", "0 0 1"), ("gid_map", "0 0 1")):
             _write(f"/proc/self/{name}", line)
@@ -81,27 +81,29 @@ def move_in(config: Config, filter_program: bytes, inherited: int | None) -> Roo
 
 
 def _drop_anchor(config: Config, filter_program: bytes) -> Anchor:
-    ours, theirs = socket.socketpair()
-    with theirs:
+    ours, theirs = (end.detach() for end in socketpair())
+    try:
         return Anchor(spawn.spawn(lambda: _weigh_anchor(config, filter_program, theirs), _ANCHOR, _CALLED), ours)
+    finally:
+        os.close(theirs)
 
 
-def _weigh_anchor(config: Config, filter_program: bytes, line: socket.socket) -> None:
+def _weigh_anchor(config: Config, filter_program: bytes, line: int) -> None:
     """In the new pid namespace. What it mounts, this cell sees as well."""
     kernel.die_with_parent()
     os.setsid()  # the scheduler's group is the session's, and the agent may slow the one that it sees here
-    plan = rooms.Plan(*config["plan"])
+    plan: rooms.Plan = config["plan"]
     rooms.own_proc(plan)
     if not plan.contained and "settings" not in config["left_open"]:
         rooms.freeze_settings()
-    os.dup2(line.fileno(), 0)
+    os.dup2(line, 0)
     os.closerange(1, 3)
     kernel.ignore(signal.SIGCHLD)  # then nobody needs to wait for orphans
     _lock(config, filter_program, _rights(config))
 
 
 def _rights(config: Config) -> frozenset[int]:
-    return _ROOTS if rooms.Plan(*config["plan"]).contained else frozenset()
+    return _ROOTS if config["plan"].contained else frozenset()
 
 
 def _bound(config: Config) -> None:

@@ -14,22 +14,25 @@ import socket
 import sys
 from typing import Any
 
-from . import birth, entry, kernel, rehearsal, rooms, wire
+from . import birth, entry, kernel, rehearsal, rooms, spawn, wire
 from .cell import Cell
 from .networks import Networks
 
 
 class Keeper:
     def __init__(self, control: socket.socket, config: dict[str, Any], kind: type[Cell], filter_program: bytes) -> None:
-        self._control, self._config, self._kind, self._filter = control, config, kind, filter_program
+        self._control, self._kind, self._filter = control, kind, filter_program
+        self._config = {**config, "plan": rooms.Plan.read(*config["plan"])}
         self._networks = Networks()
+        self._children = os.open("/proc/self/task/1/children", os.O_RDONLY | os.O_CLOEXEC)
         self._cells: dict[int, tuple[int, int]] = {}
-        rooms.prepare(rooms.Plan(*self._config["plan"]))
+        rooms.prepare(self._config["plan"])
 
     def learn(self, kind: type[Cell]) -> None:
         """By rehearsing as a cell of this kind."""
         if self._config["persistent"]:
             rehearsal.rehearse(self._config, kind)
+        spawn.get_ready()
         _forget_imports()
 
     def serve(self) -> None:
@@ -51,17 +54,15 @@ class Keeper:
         self._end(old, wait=True)
 
     def _make(self, head: dict[str, Any], fds: list[int]) -> None:
-        sock = socket.socket(fileno=fds[0])
-        inherited: int | None = fds[1] if len(fds) > 1 else None
+        line, inherited = fds[0], fds[1] if len(fds) > 1 else None
         network = self._networks.take()
         pid = kernel.clone(entry.namespaces(self._config))
         if pid == 0:
-            self._control.close()
-            birth.live(self._kind, sock, {**self._config, "cwd": head["cwd"]}, self._filter, inherited)
+            os.close(self._control.fileno())
+            birth.live(self._kind, socket.socket(fileno=line), {**self._config, "cwd": head["cwd"]}, self._filter, inherited)
         self._cells[head["cell"]] = pid, network
-        sock.close()
-        if inherited is not None:
-            os.close(inherited)
+        for fd in fds:
+            os.close(fd)
 
     def _end(self, number: int | None, *, wait: bool) -> None:
         if number not in self._cells:
@@ -77,12 +78,18 @@ class Keeper:
         An anchor ends only when all below it are reaped.
         """
         networks = self._forget(pid)
-        while orphans := _children() - {cell for cell, _ in self._cells.values()}:
+        while orphans := self._orphans():
             for orphan in orphans:
                 os.kill(orphan, signal.SIGKILL)
-            networks += self._forget(os.waitpid(-1, 0)[0])
+            for _ in orphans:
+                networks += self._forget(os.waitpid(-1, 0)[0])
         for network in networks:
             self._networks.give_back(network)
+
+    def _orphans(self) -> set[int]:
+        """Children that are no cells."""
+        os.lseek(self._children, 0, os.SEEK_SET)
+        return set(map(int, kernel.rest(self._children).split())) - {cell for cell, _ in self._cells.values()}
 
     def _forget(self, pid: int) -> list[int]:
         """The network of a cell; none if it was another process."""
@@ -96,11 +103,6 @@ def equip(config: dict[str, Any]) -> tuple[dict[str, Any], type[Cell]]:
     from . import pycell
 
     return pycell.prepare(config), pycell.PythonCell
-
-
-def _children() -> set[int]:
-    with open("/proc/self/task/1/children") as file:
-        return {int(pid) for pid in file.read().split()}
 
 
 def _forget_imports() -> None:

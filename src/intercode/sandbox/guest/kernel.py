@@ -31,8 +31,18 @@ _SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
 _NO_MAGICLINKS, _IN_ROOT = 0x02, 0x10
 _IPC_RMID = 0
 
-_libc = ctypes.PyDLL(None, use_errno=True)
 _long = ctypes.c_long
+
+
+def library(*functions: str) -> ctypes.PyDLL:
+    """The C library. These are looked up now: a cell would do it anew each time, for 10 to 100 µs each."""
+    found = ctypes.PyDLL(None, use_errno=True)
+    for function in functions:
+        getattr(found, function)
+    return found
+
+
+_libc = library("mount", "umount2", "pivot_root", "setns", "unshare", "signal", "sched_getcpu", "prctl", "syscall")
 
 
 def _check(result: int, what: str) -> int:
@@ -40,6 +50,14 @@ def _check(result: int, what: str) -> int:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), what)
     return result
+
+
+def rest(fd: int) -> bytes:
+    """All that is still to be read there. Without Python's file objects: each would cost a new cell pages to copy."""
+    text = b""
+    while piece := os.read(fd, 1 << 12):
+        text += piece
+    return text
 
 
 def clone(flags: int) -> int:

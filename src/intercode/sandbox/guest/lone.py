@@ -219,7 +219,7 @@ def main() -> None:
     _use_up(_FIRST_NUMBER)
     proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     line, _ = socket.socketpair()
-    cell = Lone(sock, config, entry.Room(rooms.Handles(-1, -1), proc, Itself(os.getpid(), line)))
+    cell = Lone(sock, config, entry.Room(rooms.Handles(-1, -1), proc, Itself(os.getpid(), line.fileno())))
     wire.send(sock, {"ready": True})
     try:
         cell.serve()

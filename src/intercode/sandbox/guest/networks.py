@@ -53,7 +53,10 @@ def _traces() -> bytes:
 
 def _read(path: str) -> bytes:
     try:
-        with open(path, "rb", buffering=0) as file:
-            return file.read()
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:  # a kernel without IPv6
         return b""
+    try:
+        return kernel.rest(fd)
+    finally:
+        os.close(fd)

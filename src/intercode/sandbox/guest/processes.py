@@ -13,6 +13,8 @@ import signal
 import time
 from typing import NamedTuple
 
+from . import kernel
+
 _TICKS = os.sysconf("SC_CLK_TCK")
 _HELD = (b"RssAnon:", b"RssShmem:", b"VmSwap:", b"VmPTE:")
 _LOOKS, _BRIEF, _SAVED = 10, 0.001, 10
@@ -148,7 +150,7 @@ class Table:
         except OSError:
             return b""
         try:
-            return b"".join(iter(lambda: os.read(fd, 1 << 16), b""))
+            return kernel.rest(fd)
         except OSError:
             return b""
         finally:

@@ -20,7 +20,7 @@ def rehearse(config: Config, kind: type[Cell]) -> None:
     host, sock = socket.socketpair()
     with host, sock:
         proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        room = entry.Room(rooms.Handles(-1, -1), proc, entry.Anchor(os.getpid(), sock))
+        room = entry.Room(rooms.Handles(-1, -1), proc, entry.Anchor(os.getpid(), sock.fileno()))
         cell = kind(sock, {**config, "cwd": "/"}, room)
         for _ in range(ACTIONS):
             wire.send(host, {"op": "exec", "seconds": 10.0}, b"x=1")

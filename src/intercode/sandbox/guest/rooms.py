@@ -12,6 +12,7 @@ The keeper calls `prepare` once; a cell calls `build` in its new namespaces and 
 from __future__ import annotations
 
 import os
+from functools import cache
 from typing import NamedTuple
 
 from . import kernel, layers
@@ -31,11 +32,16 @@ class Plan(NamedTuple):
     """What the host asked for: how many layers, which host folders are lent and covered again, sizes in bytes."""
 
     layers: int
-    lent: list[str]
-    covered: list[str]
+    lent: tuple[str, ...]
+    covered: tuple[str, ...]
     disk: int
     contained: bool
     """Whether the wall is a container: the image's tree is a mount then, and root in there owns files of the machine."""
+
+    @classmethod
+    def read(cls, layers: int, lent: list[str], covered: list[str], disk: int, contained: bool) -> Plan:
+        """As it came over the line."""
+        return cls(layers, tuple(lent), tuple(covered), disk, contained)
 
     @property
     def top(self) -> str:
@@ -56,10 +62,11 @@ def prepare(plan: Plan) -> None:
     kernel.mount("none", "/dev", flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | kernel.NOSUID)
     os.mkdir("/cell")
     os.makedirs(MERGED + plan.top)
+    lower = _lower(plan)  # here, so that each cell is born with it
     if plan.layers == 1:
         kernel.mount("/layers/0", MERGED, flags=kernel.BIND)
     else:
-        kernel.mount("overlay", MERGED + plan.top, "overlay", kernel.RDONLY, f"lowerdir={_lower(plan)},userxattr")
+        kernel.mount("overlay", MERGED + plan.top, "overlay", kernel.RDONLY, f"lowerdir={lower},userxattr")
 
 
 def build(plan: Plan, inherited: int | None) -> Handles:
@@ -89,6 +96,7 @@ def _own_tmpfs(plan: Plan) -> None:
         layers.stamp(f"/cell/up/{TREE}", os.stat(f"{MERGED}/{TREE}"))
 
 
+@cache
 def _lower(plan: Plan) -> str:
     return ":".join(f"/layers/{number}{plan.top}" for number in reversed(range(plan.layers)))
 

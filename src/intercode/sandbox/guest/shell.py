@@ -32,7 +32,7 @@ _LOOP = "; ".join(
         "trap '{ return 130; } 2>/dev/null; [[ -z ${__intercode[2]} ]] || { __intercode[3]=130; continue 99; }' INT",
         "while { __intercode[3]=${__intercode[3]:-$?}; } 2>&200",
         "do while { __intercode[1]=${__intercode[3]:-$?} __intercode[2]= __intercode[3]=",
-        r"""printf ' %d %s\n' "${__intercode[1]}" "${__intercode[0]::12}" || exit""",
+        r"""[[ -z ${__intercode[0]} ]] || printf ' %d %s\n' "${__intercode[1]}" "${__intercode[0]::12}" || exit""",
         "IFS= read -r -N 24 -u 201 '__intercode[0]'",
         """IFS= read -r -d '' "${__intercode[0]:12}" -u 201 '__intercode[2]'""",
         "(( ! __intercode[1] )); } >&200 2>&200",
@@ -44,8 +44,9 @@ _LOOP = "; ".join(
 """Two loops: an action that follows a success is evaluated in the inner one, whose condition reads it. `$?` must be the last
 status when an action begins, so after a failure the inner loop ends and the outer one sets it first. `[1]` is that status,
 `[2]` the action, `[3]` a status that the outer loop hands to the inner. While `[2]` is empty bash waits, and an interrupt is
-nothing to it; where there was no action `$?` stays. `$_` is not carried over. An agent that puts functions
-in the way of `printf`, `read` or `eval` loses its session, which is said; what it defined goes with it."""
+nothing to it; where there was no action `$?` stays. Before the first one it reports nothing, which would wake the cell. `$_`
+is not carried over. An agent that puts functions in the way of `printf`, `read` or `eval` loses its session, which is said;
+what it defined goes with it."""
 _LINE, _NOTHING = b"-rrrrrrrrrrr", b"-t0000000000"
 _FIRST = 'IFS= read -r -d "" -u 201 __intercode; eval "$__intercode"'
 """All that `ps` shows of the loop, which comes as the first message."""

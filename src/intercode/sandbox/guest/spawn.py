@@ -19,13 +19,16 @@ import mmap
 import os
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
+from . import kernel
+
 _VM, _VFORK, _SIGCHLD = 0x100, 0x4000, 17
-_SHARE = 1 << 17
-"""Bytes for a context and its stack; what is not touched costs nothing."""
-_FAILED = 127
-_libc = ctypes.PyDLL(None, use_errno=True)
+_STEPS, _SHARE, _ROOM = 4, 1 << 17, 6144
+"""Bytes for a stack with its context above; what is not touched costs nothing, and they meet in the middle of a page."""
+_FAILED, _LONGEST = 127, 4096
+_libc = kernel.library("makecontext", "getcontext", "setcontext", "clone", "execve", "write", "_exit")
 _libc.makecontext.restype = None
 _Act = ctypes.PYFUNCTYPE(None)
 
@@ -37,7 +40,7 @@ class _Stack(ctypes.Structure):
 class _Context(ctypes.Structure):
     """The beginning of glibc's `ucontext_t`, and room for the rest."""
 
-    _fields_ = (("flags", ctypes.c_ulong), ("next", ctypes.c_void_p), ("stack", _Stack), ("rest", ctypes.c_char * 8000))
+    _fields_ = (("flags", ctypes.c_ulong), ("next", ctypes.c_void_p), ("stack", _Stack), ("rest", ctypes.c_char * 5000))
 
 
 def spawn(prepare: Callable[[], object], program: str, name: str) -> int:
@@ -51,12 +54,17 @@ def spawn(prepare: Callable[[], object], program: str, name: str) -> int:
         pid = start(lambda: _attempt(prepare, failed), program, name, failed)
     finally:
         os.close(failed)
-    with open(trouble, "rb") as words:
-        said = words.read()
-    if said:
+    if said := _all(trouble):
         os.waitpid(pid, 0)
         raise OSError(said.decode())
     return pid
+
+
+def _all(fd: int) -> bytes:
+    try:
+        return kernel.rest(fd)
+    finally:
+        os.close(fd)
 
 
 def _attempt(act: Callable[[], object], failed: int) -> bool:
@@ -78,32 +86,55 @@ def forking(prepare: Callable[[], bool], program: str, name: str, failed: int) -
 
 
 def sharing(prepare: Callable[[], bool], program: str, name: str, failed: int) -> int:
-    path, words = ctypes.create_string_buffer(program.encode()), f"{program} was not executed".encode()
-    argv, environment = (ctypes.c_char_p * 2)(name.encode()), (ctypes.c_char_p * 1)()
-
-    def act() -> None:
-        if not prepare():
-            path[0] = b"\0"  # a name that execve refuses
-
-    execute, complain = (_libc.execve, path, argv, environment), (_libc.write, failed, words, len(words))
-    steps: tuple[tuple[Any, ...], ...] = ((_Act(act),), execute, complain, (_libc._exit, _FAILED))
-    memory = mmap.mmap(-1, (len(steps) + 1) * _SHARE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    contexts = _chain(memory, steps)
-    top = ctypes.c_void_p(ctypes.addressof(contexts[-1]) + 2 * _SHARE)
-    pid: int = _libc.clone(_libc.setcontext, top, _VM | _VFORK | _SIGCHLD, ctypes.byref(contexts[0]))
+    chain = _chain()
+    chain.aim(prepare, program, name, failed)
+    pid: int = _libc.clone(_libc.setcontext, chain.stack, _VM | _VFORK | _SIGCHLD, ctypes.byref(chain.first))
     if pid < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), "clone")
     return pid
 
 
-def _chain(memory: mmap.mmap, steps: tuple[tuple[Any, ...], ...]) -> list[_Context]:
-    """One context for each call; when it returns, the next one goes on."""
-    contexts = [_Context.from_buffer(memory, number * _SHARE) for number in range(len(steps))]
-    for number, (function, *arguments) in enumerate(steps):
-        context = contexts[number]
-        _libc.getcontext(ctypes.byref(context))
-        context.next = ctypes.addressof(contexts[number + 1]) if number + 1 < len(steps) else None
-        context.stack.start = ctypes.addressof(context) + ctypes.sizeof(_Context)
-        context.stack.size = _SHARE - ctypes.sizeof(_Context)
-        _libc.makecontext(ctypes.byref(context), function, len(arguments), *arguments)
-    return contexts
+def get_ready() -> None:
+    """Make ahead what this process spawns with, and every one that is cloned from it."""
+    _chain()
+
+
+@cache
+def _chain() -> _Chain:
+    return _Chain()
+
+
+class _Chain:
+    """One context for each call, on a stack of its own; when the call returns, the next one goes on."""
+
+    def __init__(self) -> None:
+        self._prepare: Callable[[], bool] = lambda: False
+        self._act = _Act(self._run)
+        self._path = ctypes.create_string_buffer(_LONGEST)
+        self._argv, self._environment = (ctypes.c_char_p * 2)(), (ctypes.c_char_p * 1)()
+        memory = mmap.mmap(-1, (_STEPS + 1) * _SHARE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self._contexts = [_Context.from_buffer(memory, _SHARE * number - _ROOM) for number in range(1, _STEPS + 1)]
+        self.first = self._contexts[0]
+        self.stack = ctypes.c_void_p(ctypes.addressof(self._contexts[-1]) + _ROOM + _SHARE)
+        for context, following in zip(self._contexts, [*self._contexts[1:], None], strict=True):
+            _libc.getcontext(ctypes.byref(context))
+            context.next = ctypes.addressof(following) if following is not None else None
+            context.stack.start = ctypes.addressof(context) + _ROOM - _SHARE
+            context.stack.size = _SHARE - _ROOM
+
+    def aim(self, prepare: Callable[[], bool], program: str, name: str, failed: int) -> None:
+        """A step is set up anew each time: its stack was used."""
+        self._prepare, self._path.value, self._argv[0] = prepare, program.encode(), name.encode()
+        self._words = words = f"{program} was not executed".encode()  # kept: a step points there
+        steps: tuple[tuple[Any, ...], ...] = (
+            (self._act,),
+            (_libc.execve, self._path, self._argv, self._environment),
+            (_libc.write, failed, words, len(words)),
+            (_libc._exit, _FAILED),
+        )
+        for context, (function, *arguments) in zip(self._contexts, steps, strict=True):
+            _libc.makecontext(ctypes.byref(context), function, len(arguments), *arguments)
+
+    def _run(self) -> None:
+        if not self._prepare():
+            self._path.value = b""  # a name that execve refuses
