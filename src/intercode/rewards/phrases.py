@@ -5,12 +5,12 @@
                                                                                 2024-05 3
 Each line must have the gold's words, and beside them nothing but what is harmless:
 
-    grammar          a closed list of words that only bind others; no denial, no comparison, no "about"
-    the query's      words it was asked with; not those that could be the answer: where the gold's word is one that the query
-                     offers, the others offered are guesses, and `not` or `more than` only before the word it stands before there
-    other facts      a number, a time, a mode or a file's name, where the gold has nothing of that kind
+    grammar        words of a closed list, that only bind others: no denial, no comparison, no "about"
+    the query's    words that it was asked with, but for those that it offers as answers, if the gold's is one of them;
+                   `not`, `more` and their like only before the word that follows them there
+    other facts    a number, a time, a mode or a file's name, where the gold has nothing of that kind
 
-Any other word spoils the line, for it could say anything. A title is a first line, one more than the gold has, of harmless words.
+Any other word spoils the line, for it could say anything. A title is one line more at the top, of harmless words.
 
 Left out: additions that are of a kind with the answer (a name beside a name); whether they are true.
 """
@@ -24,7 +24,9 @@ from itertools import pairwise
 
 from intercode.rewards.ordering import named
 
-_ALONE = re.compile(r"\b(only|just|alone|exactly|without|nothing (but|else|more))\b", re.IGNORECASE)
+_ALONE = re.compile(
+    r"\b(only|just|alone|exactly|without(?! (needless|leading|trailing))|nothing (but|else|more))\b", re.IGNORECASE
+)
 FORM = re.compile(r"[`'\"][^`'\"]*[A-Z]{2,}[^\w`'\"/.]+[A-Z]{2,}[^`'\"]*[`'\"]")
 """A form that a query gives, such as `NAME: STATUS`."""
 _GRAMMAR = named(
@@ -38,9 +40,9 @@ _TURNS = named(
 )
 """Words that turn or limit what the next one says."""
 _UNITS = {
-    "%": "%|percent|share", "b": "byte", "kb": "kb|kilobyte", "kib": "kib", "mb": "mb|megabyte", "mib": "mib", "s": "second",
-    "min": "minute", "h": "hour", "m": "met(re|er)", "km": "km|kilomet", "g": "gram", "kg": "kg|kilogram", "c": "degree|celsius",
-    "°c": "degree|celsius", "€": "euro", "euro": "€|eur",
+    "%": "%|percent|share", "b": "byte", "kb": "kb|kilobyte", "kib": "kib", "mb": "mb|megabyte", "mib": "mib",
+    "s": "second", "min": "minute", "h": "hour", "m": "met(re|er)", "km": "km|kilomet", "g": "gram", "kg": "kg|kilogram",
+    "c": "degree|celsius", "°c": "degree|celsius", "€": "euro", "euro": "€|eur",
 }  # fmt: skip
 """Signs of units, and how a query's word for each begins."""
 _CHOICE = named("or and else either whether")
@@ -101,7 +103,7 @@ def _items(lines: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class _Reader:
-    """`wanted`: the gold's words, `kinds`: of what kinds; `known`: harmless words; `follows`: what stands after each in the query."""
+    """`wanted`: the gold's words; `kinds`: of what kinds they are; `known`: harmless words; `follows`: pairs of the query's."""
 
     wanted: frozenset[str]
     kinds: frozenset[str]
@@ -112,7 +114,7 @@ class _Reader:
     def of(cls, theirs: Sequence[str], query: str) -> _Reader:
         wanted = frozenset(word for line in theirs for word in line.split())
         asked = [_bare(word) for word in query.split()]
-        named = wanted & {*asked}
+        named = {word for word in wanted if any(one == word or one.endswith(f"/{word}") for one in asked)}
         rivals = _offered(query) if named else frozenset()
         kinds = {_kind(word) for word in named} - {"word"}
         parts = {part for word in asked for part in (word, *re.split(r"[/.]", word)) if _kind(word) not in kinds}
@@ -124,7 +126,8 @@ class _Reader:
     def is_title(self, line: str) -> bool:
         """A line that reads as one of the gold's own does is none, unless it ends with a colon."""
         kinds = {_kind(_bare(word)) for word in line.split()}
-        return self.read(line) == "" and (line.endswith(":") or not kinds >= self.kinds)
+        unlike = not kinds >= self.kinds and not kinds & self.kinds - {"word"}
+        return self.read(line) == "" and (line.endswith(":") or unlike)
 
     def read(self, line: str) -> str | None:
         """The gold's words in a line; None if something else in it is not harmless."""
@@ -152,7 +155,7 @@ def _offered(query: str) -> frozenset[str]:
     words = ["", *query.split(), ""]
     return frozenset(
         _bare(word)
-        for before, word, after in zip(words, words[1:], words[2:])
+        for before, word, after in zip(words, words[1:], words[2:], strict=False)
         if {before.lower(), after.lower()} & _CHOICE or before.endswith(",") or word.endswith(",") or word[0] in "\"'`("
     )
 
@@ -164,7 +167,7 @@ def _bare(word: str) -> str:
 
 
 def _stem(word: str) -> str:
-    return re.sub(r"(?<=\w{2})s$", "", word.lower())
+    return re.sub(r"(?<=\w{2})('s|s)$", "", word.lower())
 
 
 def _kind(word: str) -> str:
