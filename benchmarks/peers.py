@@ -21,7 +21,6 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -29,7 +28,7 @@ from fidelity import first
 from measuring import systems
 from measuring.clock import Measure, lower_quartiles, timed
 from measuring.peer import Peer, installed
-from measuring.rows import Row, command, finish, skip
+from measuring.rows import Row, Unit, command, finish, skip
 
 FIGURES = ("step", "reset", "episode", "throughput", "memory")
 FEW = 4
@@ -60,9 +59,10 @@ def measure(pairs: Sequence[systems.Pair], runs: int) -> dict[str, Figures]:
 
 
 def after_a_step(peer: Peer, figure: str) -> float:
-    """A reset of what nobody has used would cost nothing."""
-    if figure == "reset":
-        peer.measure("step")
+    """A reset of what nobody has used costs nothing, and an episode begins with one."""
+    for before in ("reset", "step") if figure != "step" else ():
+        if before in peer.operations:
+            peer.measure(before)
     return peer.measure(figure)
 
 
@@ -88,8 +88,8 @@ def rows(found: dict[str, Figures]) -> Iterator[Row]:
         for figure in (each for each in FIGURES if each in found[name]):
             words = "an episode, two at a time" if figure == "throughput" else figure
             bound = BOUNDS.get((name, figure))
-            row = Row(f"{words}: {ours}, against {name}", found[ours][figure], found[name][figure], bound)
-            yield replace(row, unit="") if figure == "memory" else row
+            unit: Unit = "B" if figure == "memory" else "s"
+            yield Row(f"{words}: {ours}, against {name}", found[ours][figure], found[name][figure], bound, unit=unit)
 
 
 def markdown(groups: Sequence[dict[str, Figures]]) -> str:

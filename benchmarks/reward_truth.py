@@ -5,7 +5,6 @@
 
 `python benchmarks/reward_truth.py [--env bash …] [--json] [--write]`; `--write` renews the table in docs/rewards.md. Answers
 that are held out are counted, never listed. Exit status 1 if `exact` misses its bound on the Bash answers that it was tuned on.
-Left out: Python.
 """
 
 from __future__ import annotations
@@ -16,12 +15,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from measuring.rows import Row, absent, command, finish
-from truth import bash, ctf, sql
+from truth import bash, ctf, python, sql
 from truth.pairs import Truth
 
 DOC = Path(__file__).parents[1] / "docs" / "rewards.md"
 BEGIN, END = "<!-- table: benchmarks/reward_truth.py --write -->", "<!-- end of table -->"
-PARTS: dict[str, Callable[[], Iterable[Truth]]] = {"bash": bash.truths, "sql": sql.truths, "ctf": ctf.truths}
+PARTS: dict[str, Callable[[], Iterable[Truth]]] = {
+    "bash": bash.truths,
+    "sql": sql.truths,
+    "python": python.truths,
+    "ctf": ctf.truths,
+}
+HEAD = ["| answers | reward | right | wrong | precision | recall |", "|---|---|---|---|---|---|"]
 PRECISION, RECALL, SHOWN = 0.99, 0.95, 40
 
 
@@ -34,8 +39,7 @@ def rows(truths: Sequence[Truth]) -> Iterator[Row]:
 
 
 def table(truths: Sequence[Truth]) -> str:
-    head = ["| answers | reward | right | wrong | precision | recall |", "|---|---|---|---|---|---|"]
-    return "\n".join([*head, *map(_line, truths)])
+    return "\n".join([*HEAD, *map(_line, truths)])
 
 
 def _line(one: Truth) -> str:
@@ -53,9 +57,19 @@ def show(truths: Sequence[Truth]) -> None:
 
 
 def write(truths: Sequence[Truth]) -> None:
+    """The rows of environments that were not measured stay."""
     before, _, rest = DOC.read_text("utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    DOC.write_text(f"{before}{BEGIN}\n{table(truths)}\n{END}{after}", "utf-8")
+    written, _, after = rest.partition(END)
+    lines = list(map(_line, truths))
+    measured = set(map(_env, lines))
+    lines += [line for line in written.strip().splitlines()[len(HEAD) :] if _env(line) not in measured]
+    lines.sort(key=lambda line: list(PARTS).index(_env(line)))
+    DOC.write_text("\n".join([before + BEGIN, *HEAD, *lines, END + after]), "utf-8")
+
+
+def _env(line: str) -> str:
+    """Of which environment a row is."""
+    return line.strip("| ").partition(" ")[0].rstrip(",")
 
 
 def main() -> int:

@@ -24,6 +24,7 @@ from intercode.types import Task
 
 TASKS = open_data(None, env="python").tasks
 BY_ID = {task.id: task for task in TASKS}
+CALLED = [task for task in TASKS if task.extra["kind"] in ("function", "calls")]
 TREE = STARTER / "python" / "tree"
 TOPS = sorted(path.name for path in TREE.iterdir())
 SIDES = {"public": ("tests", ""), "hidden": ("hidden", "hidden_")}
@@ -45,9 +46,10 @@ def pairs(task: Task, side: str) -> Iterator[tuple[Any, Any]]:
 
 def asserts(task: Task, side: str) -> list[str]:
     """Tests by value, those of cases put into the same form."""
-    if task.extra["kind"] == "calls":
-        return [f"assert {task.extra['name']}(*{given!r}) == {expected!r}" for given, (expected,) in pairs(task, side)]
-    return list(task.extra.get(SIDES[side][0], ()))
+    written = list(task.extra.get(SIDES[side][0], ()))
+    if task.extra["kind"] != "calls":
+        return written
+    return [*(f"assert {task.extra['name']}(*{given!r}) == {expected!r}" for given, (expected,) in pairs(task, side)), *written]
 
 
 def passes(task: Task, code: str, side: str) -> bool:
@@ -129,17 +131,31 @@ def test_records_are_whole(task: Task) -> None:
         assert len(lines if tests[0].kind == "script" else tests) >= least
 
 
-@pytest.mark.parametrize("task", [task for task in TASKS if task.extra["kind"] == "function"], ids=named)
-def test_asserts_compare_one_call_with_a_plain_value(task: Task) -> None:
-    for text in [*asserts(task, "public"), *asserts(task, "hidden")]:
-        (statement,) = ast.parse(text).body
-        assert isinstance(statement, ast.Assert)
-        assert isinstance(statement.test, ast.Compare)
-        call, (expected,) = statement.test.left, statement.test.comparators
-        assert isinstance(call, ast.Call)
-        assert isinstance(call.func, ast.Name)
-        assert call.func.id == task.extra["name"]
-        assert not any(isinstance(each, float) for each in scalars(ast.literal_eval(expected)))
+@pytest.mark.parametrize("task", CALLED, ids=named)
+def test_asserts_compare_a_call_with_a_plain_value_and_one_hidden_several(task: Task) -> None:
+    *single, several = [*asserts(task, "public"), *asserts(task, "hidden")]
+    for text in single:
+        call, _ = compared(text)
+        assert is_call(call, task)
+    found, values = compared(several)
+    assert isinstance(found, ast.List)
+    assert sum(is_call(node, task) for node in ast.walk(found)) == len(found.elts) == len(values) == 3
+    assert ast.dump(found.elts[0]) == ast.dump(found.elts[2]) != ast.dump(found.elts[1])
+    assert values[0] == values[2]
+
+
+def compared(text: str) -> tuple[ast.expr, Any]:
+    """What an assert compares, and with which value, in which there is no float."""
+    (statement,) = ast.parse(text).body
+    assert isinstance(statement, ast.Assert)
+    assert isinstance(statement.test, ast.Compare)
+    value = ast.literal_eval(statement.test.comparators[0])
+    assert not any(isinstance(each, float) for each in scalars(value))
+    return statement.test.left, value
+
+
+def is_call(node: ast.AST, task: Task) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == task.extra["name"]
 
 
 def scalars(value: Any) -> Iterator[Any]:

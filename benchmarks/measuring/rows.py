@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-Unit = Literal["s", "x", ""]
+Unit = Literal["s", "x", "B", ""]
+"""Seconds, times, bytes, or a plain number."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,9 @@ class Row:
 def command(doc: str | None, *, out: bool = False, workers: bool = False) -> ArgumentParser:
     """The options that all scripts have; a script adds its own."""
     parser = ArgumentParser(description=doc, formatter_class=RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print a list of {what, ours, against, ratio}, times in seconds")
+    parser.add_argument(
+        "--json", action="store_true", help="print a list of {what, ours, against, ratio}, in seconds and bytes"
+    )
     if out:
         parser.add_argument("--out", type=Path, help="write all figures there, as JSON, without texts of the data")
     if workers:
@@ -129,4 +132,6 @@ def _amount(value: float | None, unit: Unit) -> str:
         return f"{'':12}"
     if unit == "s" and value < 1:
         return f"{value * 1e3:9.3f} ms"
+    if unit == "B":
+        return f"{value / 2**20:8.1f} MiB"
     return f"{value:9.{'2f' if unit else '6g'}} {unit:2}"

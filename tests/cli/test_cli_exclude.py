@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cli_words import TASKS, write_tasks
+
+import intercode
 
 pytestmark = pytest.mark.slow
 BAD = {"id": "bad", "query": "Print what /box/nosuch holds.", "gold": "cat /box/nosuch"}
@@ -32,6 +35,20 @@ def test_broken_tasks_are_left_out_and_the_report_says_which(cli: Any, words: An
     assert len(kept) == 1
     again = cli("eval", *words, "--agent", "gold", "--exclude-broken", "--json").json
     assert again["excluded"] == ["count"], "the findings in the cache are used"
+
+
+def test_findings_of_other_rules_are_not_used(cli: Any, words: Any, tmp_path: Path, module_cache: Path) -> None:
+    def kept(**variables: str) -> int:
+        assert cli("check", *words, **variables).status == 1
+        return sum(1 for _ in (module_cache / "findings").iterdir())
+
+    program = tmp_path / "elsewhere" / "intercode"
+    shutil.copytree(Path(intercode.__file__).parent, program, ignore=shutil.ignore_patterns("__pycache__"))
+    first = kept()
+    assert kept(PYTHONPATH=str(program.parent)) == first, "the same program in another place"
+    with (program / "runner" / "doubts" / "bash.py").open("a") as rules:
+        rules.write("\n# another rule\n")
+    assert kept(PYTHONPATH=str(program.parent)) == first + 1
 
 
 def test_a_set_with_nothing_left_is_refused(cli: Any, box: Path, tmp_path: Path) -> None:

@@ -99,6 +99,28 @@ def test_only_unsure_answers_are_asked_of_and_no_reward_changes(cli: Any, judge:
     assert cli("report", "run", "--json").json["success_rate"] == 0.25
 
 
+def test_a_report_tells_the_opinion_apart_from_the_success(cli: Any, judge: ChatServer, run: Path) -> None:
+    unjudged = cli("report", "run", "--json").json
+    judged(cli, judge, persuaded)
+    found = cli("report", "run", "--json").json
+    told = found["analysis"].pop("judged")
+    assert found == unjudged
+    assert told == {
+        "judge": "tiny", "unsure": 2, "asked": 2, "same": 1, "different": 0, "none": 1, "agrees": 0.0,
+    }  # fmt: skip
+    words = "Of the 2 answers that were refused in doubt, the judge tiny was asked of 2: it says of 1 that they tell the same"
+    assert words in " ".join(cli("report", "run", "--html", "page.html").out.split())
+    assert words in (run.parent / "page.html").read_text("utf-8")
+
+
+def test_verdicts_that_are_damaged_are_named(cli: Any, judge: ChatServer, run: Path) -> None:
+    judged(cli, judge, honest)
+    file = run / "judged" / "verdicts.jsonl"
+    file.write_text(file.read_text() + '{"task": 1}\n')
+    done = cli("report", "run")
+    assert (done.status, "verdicts.jsonl is damaged" in done.err) == (3, True)
+
+
 def test_nothing_is_asked_twice(cli: Any, judge: ChatServer, run: Path) -> None:
     first = judged(cli, judge, honest)
     assert judged(cli, judge, lambda request: "nobody asks") == first

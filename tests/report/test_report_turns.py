@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from played import CONFIG, error, fine, no_code, played, submit
 
-from intercode.report.analysis import actions, analysis, by_turn, per_solved, recovery
+from intercode.report.analysis import actions, analysis, by_turn, judged, per_solved, recovery
 from intercode.report.turns import acted, failed, is_submission, kind, repeats, solved_at
+from intercode.runner.judge import Verdict
 from intercode.types import Episode, Turn, Usage
 
 BASH = {
@@ -128,3 +129,12 @@ def test_a_run_with_nothing_in_it_can_be_analysed() -> None:
 def test_what_was_executed_and_failed_is_no_submission() -> None:
     assert is_submission(Turn(action="submit intercode{a}"))
     assert not is_submission(error("submit now", "submit: command not found"))
+
+
+def test_a_verdict_counts_for_an_answer_that_is_still_unsure() -> None:
+    episodes = [played(name, fine(), submit(), unsure=name != "sure") for name in ("sure", "one", "two", "new")]
+    verdicts = [Verdict(task, 0, "m", says, "") for task, says in (("sure", "same"), ("one", "same"), ("two", "different"))]
+    found = judged({"verdicts": verdicts}, episodes)
+    assert (found["unsure"], found["asked"], found["same"], found["different"], found["none"]) == (3, 2, 1, 1, 0)
+    assert found["agrees"] == 0.5
+    assert "judged" not in analysis(CONFIG, episodes)

@@ -68,11 +68,7 @@ ATTACKS = [
         "import os\nclass P:\n    def __reduce__(self): return os._exit, (0,)\ndef f(n): return P()",
         ("import pickle\nassert pickle.loads(pickle.dumps(it(3))) == 5",),
     ),
-    Attack(
-        "a finaliser that leaves",
-        "pays",
-        "import os\nclass D:\n    def __del__(self): os._exit(0)\ndef f(n): return D()",
-    ),
+    Attack("a finaliser that leaves", "pays", "import os\nclass D:\n    def __del__(self): os._exit(0)\ndef f(n): return D()"),
     # -- the process that the tests run in --------------------------------------------------------------------------------
     Attack("sys.exit(0)", "pays", "import sys\ndef f(n): sys.exit(0)"),
     Attack("os._exit(0)", "pays", "import os\ndef f(n): os._exit(0)"),
@@ -83,11 +79,7 @@ ATTACKS = [
         "import os, signal\nsignal.signal(signal.SIGALRM, lambda *_: os._exit(0))\n"
         "def f(n):\n    signal.setitimer(signal.ITIMER_REAL, 0.02)\n    while True: pass",
     ),
-    Attack(
-        "another program in its place",
-        "pays",
-        "import os\ndef f(n): os.execv('/bin/true', ['true'])",
-    ),
+    Attack("another program in its place", "pays", "import os\ndef f(n): os.execv('/bin/true', ['true'])"),
     Attack(
         "patched builtins",
         "pays",
@@ -207,11 +199,7 @@ ATTACKS = [
         "import sys\nreal = sys.stdout\nclass Out:\n    def write(self, text): real.write(text.replace('failed', 'passed'))\n"
         "    def flush(self): real.flush()\nsys.stdout = Out()\ndef f(n): return 0",
     ),
-    Attack(
-        "a constant for each shown test",
-        "public",
-        "def f(n): return {3: 5, 4: 14}.get(n, 0)",
-    ),
+    Attack("a constant for each shown test", "public", "def f(n): return {3: 5, 4: 14}.get(n, 0)"),
     # -- what outlives the test, or ends the grader -----------------------------------------------------------------------
     Attack(
         "a thread that stays",
@@ -250,9 +238,7 @@ ATTACKS = [
         "        except MemoryError: pass",
     ),
     Attack(
-        "process exhaustion",
-        "harms",
-        "import os, time\ndef f(n):\n    while True:\n        if os.fork() == 0: time.sleep(60)",
+        "process exhaustion", "harms", "import os, time\ndef f(n):\n    while True:\n        if os.fork() == 0: time.sleep(60)"
     ),
     Attack("output flooding", "harms", "def f(n):\n    while True: print('passed ' * 10_000)"),
     Attack("a test without end", "harms", "def f(n):\n    while True: pass"),

@@ -61,14 +61,7 @@ ATTACKS = [
         "session variables", ("mariadb",), "late", "pays", ("SET sql_select_limit = 1",), "SELECT 'sesame' AS word", "words"
     ),
     Attack("session variables for the next", ("mariadb",), "kept", "harms", ("SET sql_select_limit = 0",)),
-    Attack(
-        "sql_mode",
-        ("mariadb",),
-        "kept",
-        "left",
-        ("SET sql_mode = 'ANSI_QUOTES'",),
-        probe='SELECT COUNT(*) FROM "tree"',
-    ),
+    Attack("sql_mode", ("mariadb",), "kept", "left", ("SET sql_mode = 'ANSI_QUOTES'",), probe='SELECT COUNT(*) FROM "tree"'),
     Attack(
         "time zone", ("mariadb",), "kept", "left", ("SET time_zone = '+09:00'",), probe=f"{FAILS_UNLESS} @@time_zone = '+09:00'"
     ),
@@ -140,15 +133,7 @@ ATTACKS = [
         ("PRAGMA writable_schema = 1", "UPDATE sqlite_master SET sql = replace(sql, 'kind', 'kine') WHERE name = 'tree'"),
     ),
     Attack("pragma", ("sqlite",), "open", "through", ("PRAGMA journal_mode = WAL",)),
-    Attack(
-        "constant",
-        BOTH,
-        "one",
-        "pays",
-        (),
-        CONSTANT,
-        "weights",
-    ),
+    Attack("constant", BOTH, "one", "pays", (), CONSTANT, "weights"),
 ]
 TRIGGER = {
     "sqlite": "CREATE TRIGGER t AFTER DELETE ON picking BEGIN INSERT INTO tree VALUES (9, 'fig', 1, 1); END",

@@ -5,6 +5,7 @@ Each figure's rule is in docs/report.md. Only scored episodes count, but for wha
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -26,6 +27,7 @@ def analysis(config: Mapping[str, Any], episodes: Sequence[Episode]) -> dict[str
         "recovery": recovery(scored),
         "per_solved": per_solved(episodes),
         "failures": failures(config, scored),
+        **({"judged": judged(config, scored)} if config.get("verdicts") else {}),
     }
 
 
@@ -82,6 +84,24 @@ def per_solved(episodes: Sequence[Episode]) -> dict[str, float | None]:
     }
     turns = [turn for episode in episodes for turn in episode.turns]
     return {name: sum(map(of, turns)) / solved if solved else None for name, of in spent.items()}
+
+
+def judged(config: Mapping[str, Any], scored: Sequence[Episode]) -> dict[str, Any]:
+    """What a judge said of the answers that `exact` refused and was unsure of: an opinion, of which no other figure knows.
+
+    `asked` are those that it was asked of, of which some may be newer than its verdicts; `agrees` is the share of its
+    verdicts that say what `exact` says.
+    """
+    unsure = {(episode.task, episode.epoch) for episode in scored if episode.unsure}
+    verdicts = [verdict for verdict in config["verdicts"] if (verdict.task, verdict.epoch) in unsure]
+    says = Counter(verdict.says or "none" for verdict in verdicts)
+    return {
+        "judge": ", ".join(sorted({verdict.judge for verdict in config["verdicts"]})),
+        "unsure": len(unsure),
+        "asked": len(verdicts),
+        **{each: says[each] for each in ("same", "different", "none")},
+        "agrees": mean([verdict.says == "different" for verdict in verdicts if verdict.says]),
+    }
 
 
 def _after_errors(turns: Sequence[Turn]) -> list[Turn]:

@@ -7,28 +7,42 @@ exit status 1 there, and in Python, where validity was not recorded, where the o
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from intercode.recordings import RecordedEpisode, Recording, load_recording
 from intercode.report.turns import is_submission
 from intercode.store import read_run
 from intercode.types import Ended, Episode, Turn
 
+if TYPE_CHECKING:
+    from intercode.runner.judge import Verdict
+
 _PYTHON_ERROR = re.compile(r"Error executing action|\{'error': 'Error: ")
 _TIMED_OUT = "Command timed out"
 
 
 def load(path: str | Path) -> tuple[dict[str, Any], list[Episode]]:
-    """The settings and episodes of a run folder, or of one of the first system's log files.
+    """The settings and episodes of a run folder, or of one of the first system's log files; the former with its `verdicts`.
 
     Raises as `read_run` and `load_recording` do.
     """
     path = Path(path)
     if not path.is_file():
-        return read_run(path)
+        config, episodes = read_run(path)
+        return {**config, "verdicts": _verdicts(path)}, episodes
     recording = load_recording(path)
     return _config(path, recording), [_episode(recording, recorded) for recorded in recording.episodes]
+
+
+def _verdicts(path: Path) -> Sequence[Verdict]:
+    """Few runs are judged; only then is it worth what the judge imports."""
+    if not (path / "judged").exists():
+        return ()
+    from intercode.runner.judge import kept_verdicts
+
+    return kept_verdicts(path)
 
 
 def _config(path: Path, recording: Recording) -> dict[str, Any]:

@@ -146,7 +146,7 @@ def failures(found: Found) -> list[Row]:
 
 
 def sentences(found: Found) -> list[str]:
-    """Recovery and expense, in words."""
+    """Recovery, expense and a judge's opinion, in words."""
     after, spent, said = found["recovery"], found["per_solved"], []
     if after["next_turn_fine"] is not None:
         said.append(f"After an error the next turn was fine in {number(after['next_turn_fine'], 100)} %.")
@@ -158,7 +158,19 @@ def sentences(found: Found) -> list[str]:
     if spent["tokens"]:
         price = f" and ${spent['cost']:.4f}" if spent["cost"] else ""
         said.append(f"Spent in all episodes for each solved one: {spent['tokens']:.0f} tokens{price}.")
+    if "judged" in found:
+        said.append(_opinion(found["judged"]))
     return said
+
+
+def _opinion(judged: Found) -> str:
+    unclear = f", {judged['none']} times nothing clear" if judged["none"] else ""
+    return (
+        f"Of the {judged['unsure']} answers that were refused in doubt, the judge {judged['judge']} was asked of "
+        f"{judged['asked']}: it says of {judged['same']} that they tell the same as the gold, of {judged['different']} "
+        f"that they do not{unclear} (it agrees with the reward in {number(judged['agrees'], 100)} %). "
+        "No figure here counts that."
+    )
 
 
 # -- two runs compared --------------------------------------------------------------------------------------------------

@@ -1,18 +1,19 @@
 """Findings that outlive the check: kept in the cache under what they depend on, so that an evaluation need not check again.
 
-    ROOT/findings/KEY.json      KEY: tasks, the setting's facts (digests of data and template, userland, reward), version
+    ROOT/findings/KEY.json      KEY: tasks, the setting's facts (digests of data and template, userland, reward), this program
 
-Left out: changes of an environment of the user's own that its facts do not show; remove the file, or check again.
+Any change of the program's text makes another key: a finding may come from the rules, an environment, a reward. Left out:
+changes of an environment of the user's own that its facts do not show; remove the file, or check again.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
 import tempfile
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from intercode.runner.check import Tick, check
 from intercode.sandbox import cache
 
 Findings = dict[str, Any]
+PACKAGE = Path(__file__).parents[1]
 
 
 def findings(env: str, setting: Setting, *, workers: int, tick: Tick = lambda: None) -> Findings:
@@ -50,6 +52,15 @@ def broken(found: Findings) -> Mapping[str, str]:
 
 
 def _file(env: str, setting: Setting) -> Path:
-    what = [metadata.version("intercode"), env, [task.id for task in setting.tasks], setting.facts()]
+    what = [_program(), env, [task.id for task in setting.tasks], setting.facts()]
     key = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()
     return cache.root() / "findings" / f"{key[:32]}.json"
+
+
+@functools.cache
+def _program() -> str:
+    """A digest of all its modules."""
+    state = hashlib.sha256()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        state.update(f"{path.relative_to(PACKAGE)}\0".encode() + path.read_bytes())
+    return state.hexdigest()

@@ -21,7 +21,7 @@ from string import Template
 from typing import Any, Literal
 
 from intercode.env import InterCodeEnv
-from intercode.errors import UsageError
+from intercode.errors import StoreError, UsageError
 from intercode.models.base import Model
 from intercode.runner.asking import Asking
 from intercode.runner.journal import Notes
@@ -59,7 +59,7 @@ def judge_run(run: str | Path, model: Model, *, force: bool = False, **given: An
         raise UsageError(f"{run} was scored by {then.get('reward')}, which is never unsure; rescore it with --reward exact")
     unsure = [episode for episode in episodes if episode.unsure]
     found = list(_verdicts(Path(run), then, unsure, model, force, given)) if unsure else []
-    _keep(Path(run) / "judged", found)
+    _keep(Path(run), found)
     return found
 
 
@@ -131,7 +131,21 @@ def _mark(folder: Path) -> str:
         return path.read_text()
 
 
-def _keep(folder: Path, verdicts: list[Verdict]) -> None:
-    with storage_faults(folder.parent):
-        folder.mkdir(exist_ok=True)
-        (folder / "verdicts.jsonl").write_text("".join(json.dumps(asdict(each)) + "\n" for each in verdicts))
+def kept_verdicts(run: str | Path) -> list[Verdict]:
+    """Those that were kept when the run was last judged; none if it never was. Raises `StoreError` for anything else there."""
+    file = _kept_in(Path(run))
+    try:
+        with storage_faults(Path(run)):
+            return [Verdict(**json.loads(line)) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
+    except (ValueError, TypeError) as error:
+        raise StoreError(f"{file} is damaged ({error}); judge the run again") from error
+
+
+def _keep(run: Path, verdicts: list[Verdict]) -> None:
+    with storage_faults(run):
+        _kept_in(run).parent.mkdir(exist_ok=True)
+        _kept_in(run).write_text("".join(json.dumps(asdict(each)) + "\n" for each in verdicts), "utf-8")
+
+
+def _kept_in(run: Path) -> Path:
+    return run / "judged" / "verdicts.jsonl"

@@ -57,11 +57,7 @@ _CUES = (
         "nothing that copies",
     ),
     Cue(r"\bmove (all |the )?(files|dir)", r"\bmv\b|rsync|rename", "nothing that moves"),
-    Cue(
-        r"\b(delete|remove) (all |the |empty )*(files|director|folders)",
-        r"\brm|-delete|unlink|rsync",
-        "nothing that removes",
-    ),
+    Cue(r"\b(delete|remove) (all |the |empty )*(files|director|folders)", r"\brm|-delete|unlink|rsync", "nothing that removes"),
     Cue(r"\bin parallel\b", r"-P|parallel|&", "nothing parallel"),
     Cue(r"\b(unique|duplicates?)\b", r"uniq|\s-\w*u|awk|comm|diff|md5", "nothing that finds equal ones"),
 )
