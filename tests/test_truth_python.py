@@ -80,7 +80,6 @@ def env() -> Iterator[InterCodeEnv]:
 def test_golds_show_something_on_each_draw(env: InterCodeEnv, task: Task) -> None:
     seen = python._seen(env, task, (task.gold,), "" if task.extra["kind"] == "program" else task.extra["name"])
     assert seen is not None
-    assert len(seen) == python.DRAWS
     assert not [line for line in seen if "ends with" in line]
     assert len(set(seen)) >= 10
 
@@ -101,13 +100,20 @@ def test_what_differs_on_a_draw_is_wrong_and_what_differs_on_none_is_right(env: 
     assert all(python._seen(env, task, (code,), "free_slots") in (golds, None) for code in same)
 
 
+@pytest.mark.slow
+def test_an_answer_that_does_not_end_has_no_label(env: InterCodeEnv) -> None:
+    task = next(task for task in env.tasks if task.id == "free-slots")
+    assert python._seen(env, task, ("def mine(*given):\n    while True: pass",), "mine") is None
+    assert python._seen(env, task, ("import os\ndef mine(*given): os._exit(0)",), "mine") is None
+    assert python._seen(env, task, ("def mine(*given): return given",), "mine") is not None
+
+
 @pytest.mark.parametrize(
     ("mine", "gold", "apart"),
     [
         (["[1]", "[2]"], ["[1]", "[2]"], False),
         (["[1]", "[True]"], ["[1]", "[1.0]"], False),
         (["[1]", "[(2,)]"], ["[1]", "[[2]]"], True),
-        (["[1]"], ["[1]", "[2]"], True),
         (["[<a>]"], ["[<b>]"], True),
     ],
 )

@@ -24,7 +24,7 @@ from truth.pairs import Pair, Truth, play
 from truth.python_mutants import mutants
 from truth.python_rewritings import local_names, renamed, rewritings
 
-DRAWS, SECONDS = 200, 3.0
+DRAWS, PATIENCE = 200, 120.0
 BESIDE = [Path(__file__).with_name(f"python_{name}.py").read_text("utf-8") for name in ("inputs", "uses", "trial")]
 Actions = tuple[str, ...]
 
@@ -38,7 +38,7 @@ def truths() -> Iterator[Truth]:
 
 
 def labelled(*, held_out: bool = False) -> Iterator[Pair]:
-    limits = Limits(seconds=SECONDS)
+    limits = Limits(seconds=PATIENCE)
     with closing(intercode.make("python", max_turns=None, view=View(head=None), limits=limits)) as env:
         for task in env.tasks:
             yield from _pairs(env, task, held_out)
@@ -47,6 +47,7 @@ def labelled(*, held_out: bool = False) -> Iterator[Pair]:
 def _pairs(env: InterCodeEnv, task: Task, held_out: bool) -> Iterator[Pair]:
     name = task.extra.get("submit", "")
     gold = _seen(env, task, (task.gold,), name)
+    assert gold is not None, f"the gold of {task.id} does not end"
     for what, code in mutants(task.gold, held_out=held_out):
         seen = _seen(env, task, (code,), name)
         if seen is not None and _apart(seen, gold):
@@ -75,8 +76,9 @@ def _seen(env: InterCodeEnv, task: Task, actions: Actions, name: str) -> list[st
     env.reset(options={"task": task.id})
     for action in actions if name else ():
         env.step(action)
-    text, _, _, _, info = env.step(_TRIAL.format(beside=BESIDE, answer=name or repr(actions[-1]), task=task.id, draws=DRAWS))
-    return None if info["timed_out"] else text.splitlines()
+    text, *_ = env.step(_TRIAL.format(beside=BESIDE, answer=name or repr(actions[-1]), task=task.id, draws=DRAWS))
+    lines = text.splitlines()
+    return lines if len(lines) == DRAWS else None
 
 
 _TRIAL = """
@@ -93,9 +95,7 @@ _on_all_draws({answer})
 """Binds nothing that an answer may use."""
 
 
-def _apart(mine: list[str], gold: list[str] | None) -> bool:
-    if gold is None or len(mine) != len(gold):
-        return gold is not None
+def _apart(mine: list[str], gold: list[str]) -> bool:
     return any(_value(one) != _value(other) for one, other in zip(mine, gold, strict=True) if one != other)
 
 
