@@ -54,6 +54,7 @@ def test_challenges_that_cannot_be_played_are_counted_and_told(cli: Any, ctf: An
     assert (done.status, done.json["tasks"], done.json["gold_ok"]) == (1, 5, 2)
     assert rows(done.json, "broken") == UNPLAYABLE
     assert rows(done.json, "suspicious") == {("plain", "plain_flag")}
+    assert "5 tasks, 3 of which cannot be played (--all tries): gold succeeds on 2" in cli("check", *ctf[:-1]).out
     assert rows(cli("check", *ctf, "--all").json, "broken") == UNPLAYABLE
     played = cli("eval", *ctf, "--agent", "gold", "--exclude-broken").json
     assert (played["episodes"], played["excluded"]) == (2, [])
@@ -68,5 +69,5 @@ def test_their_texts_alone_tell_it_as_well(cli: Any, ctf: Any) -> None:
 def test_options_that_texts_do_not_heed_are_named(cli: Any, box: Path) -> None:
     done = cli("check", "bash", "--data", box, "--static", "--image", "nosuch", "--sandbox", "docker", "--reward", "paper")
     assert done.status == 0
-    assert "--static executes nothing, so --image, --reward, --sandbox changes nothing" in done.err
+    assert "--static executes nothing, so it does not heed --image, --reward, --sandbox" in done.err
     assert cli("check", "bash", "--data", box, "--static", "--limit", 2).err == ""

@@ -49,7 +49,7 @@ def _say_unheeded(env: str, options: dict[str, Any]) -> None:
     heeded = {"data", "limit", *files}
     given = [f"--{name}" for name, value in options.items() if value and name not in heeded and value != "submit"]
     if given:
-        say(f"intercode: --static executes nothing, so {', '.join(given)} changes nothing", err=True)
+        say(f"intercode: --static executes nothing, so it does not heed {', '.join(sorted(given))}", err=True)
 
 
 def _examined(env: str, options: dict[str, Any], workers: int, as_json: bool) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def _examined(env: str, options: dict[str, Any], workers: int, as_json: bool) ->
     setting = prepare(env, max_turns=None, **options)
     with bar("checking", PASSES * len(setting.tasks), quiet=as_json) as advance:
         found = check(setting, setting.tasks, left_out=setting.left_out, workers=workers, tick=lambda: advance("checking"))
-    _show_findings(found, as_json)
+    _show_findings(found, as_json, unplayed=len({task.id for task, _ in setting.left_out}))
     try:
         remember(env, setting, found)
     except OSError as error:
@@ -89,7 +89,7 @@ def _write_report(file: str, found: dict[str, Any], title: str) -> None:
         Path(file).write_text(markdown(found, title), "utf-8")
 
 
-def _show_findings(found: dict[str, Any], as_json: bool) -> None:
+def _show_findings(found: dict[str, Any], as_json: bool, unplayed: int = 0) -> None:
     if as_json:
         print_json(found)
         return
@@ -99,9 +99,10 @@ def _show_findings(found: dict[str, Any], as_json: bool) -> None:
     if found["gold_ok"] is None:
         click.echo(f"{found['tasks']} tasks: their texts alone were looked at")
         return
+    left_out = f", {unplayed} of which cannot be played (--all tries)" if unplayed else ""
     click.echo(
-        f"{found['tasks']} tasks: gold succeeds on {found['gold_ok']}, {found['nondeterministic']} differ between two "
-        f"executions, doing nothing succeeds on {found['noop_paid']}"
+        f"{found['tasks']} tasks{left_out}: gold succeeds on {found['gold_ok']}, {found['nondeterministic']} differ between "
+        f"two executions, doing nothing succeeds on {found['noop_paid']}"
     )
 
 
