@@ -309,3 +309,12 @@ def test_the_line_of_a_forked_episode_leaves_out_what_was_given_up() -> None:
     assert [turn.action for turn in Episode("t", "q", turns, 1.0, True, "submit").line] == ["a", "b", "d"]
     assert [turn.action for turn in Episode("t", "q", turns[:2], 1.0, True, "submit").line] == ["a", "wrong"]
     assert Episode("t", "q", (question,), None, False, "limit").line == []
+
+
+def test_a_disk_that_is_full_leaves_what_was_there(tmp_path: Path) -> None:
+    (tmp_path / "mark").write_text("old")
+    full = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (2, 2)); "
+    write = "from pathlib import Path; from intercode.store import write_whole; write_whole(Path(sys.argv[1]), 'newer')"
+    done = subprocess.run([sys.executable, "-c", full + write, tmp_path / "mark"], capture_output=True, text=True, check=False)
+    assert (done.returncode, "File too large" in done.stderr) == (1, True)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("mark", "old")]

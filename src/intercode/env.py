@@ -26,6 +26,7 @@ import gymnasium
 from gymnasium.spaces import Text
 
 from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
+from intercode.findings import Fault
 from intercode.submission import ALONE, is_submission
 from intercode.types import ExecResult, Score, Task
 
@@ -85,12 +86,14 @@ class View:
 class Setting:
     """What environments for one purpose share, made once; each call gives a new environment.
 
-    `facts` says what decides results beyond the options: digests of data and template, the userland.
+    `facts` says what decides results beyond the options: digests of data and template, the userland. `left_out` are tasks
+    that cannot be played as they are, and why.
     """
 
     tasks: Sequence[Task]
     make: Callable[[], InterCodeEnv]
     facts: Callable[[], dict[str, Any]] = dict
+    left_out: Sequence[tuple[Task, Fault]] = ()
 
     def __call__(self) -> InterCodeEnv:
         return self.make()

@@ -28,7 +28,7 @@ from intercode.types import Episode, ToolCall, Turn, Usage
 
 SCHEMA = 1
 FREE = frozenset({"workers", "out", "run", "created", "git_commit", "versions"}) | {
-    "price", "reply_seconds", "max_cost", "max_tokens", "max_seconds"
+    "price", "reply_seconds", "max_cost", "max_tokens", "max_seconds", "data_from"
 }  # fmt: skip
 """Settings that do not decide what an episode's result is: a resumed run may differ in them."""
 
@@ -42,8 +42,8 @@ _TURN = {
     "timed_out": bool, "truncated_output": bool, "score": (*_NUMBER, NoneType), "usage": dict, "seconds": _NUMBER,
     "calls": (list, tuple, NoneType), "after": _COUNT, "left_out": _COUNT,
 }  # fmt: skip
-_USAGE = {"prompt_tokens": int, "completion_tokens": int, "cost": _NUMBER}
-_CALL = {"id": str, "name": str, "arguments": str}
+USAGE = {"prompt_tokens": int, "completion_tokens": int, "cost": _NUMBER}
+CALL = {"id": str, "name": str, "arguments": str}
 
 Config = Mapping[str, Any]
 Key = tuple[str, int]
@@ -104,6 +104,15 @@ class RunStore:
         self.close()
 
 
+@contextlib.contextmanager
+def alone_in(path: Path) -> Iterator[None]:
+    """Nobody else plays or judges the run in the meantime. Raises `StoreError` if another process does."""
+    with contextlib.ExitStack() as held:
+        with storage_faults(path):
+            _lock(path, _opened(held, path, os.O_RDONLY | os.O_DIRECTORY))
+        yield
+
+
 def read_run(path: str | Path) -> tuple[dict[str, Any], list[Episode]]:
     """The settings of a run, with its path as `run`, and the last record of every task and epoch.
 
@@ -142,8 +151,8 @@ def from_json(record: Mapping[str, Any]) -> Episode:
     fields = dict(record)
     if (schema := fields.pop("schema")) != SCHEMA:
         raise ValueError(f"schema {schema!r}, but this version reads {SCHEMA}")
-    _require(fields, _EPISODE)
-    _require(fields["parts"], dict.fromkeys(fields["parts"], _NUMBER))
+    require(fields, _EPISODE)
+    require(fields["parts"], dict.fromkeys(fields["parts"], _NUMBER))
     turns = tuple(map(_turn, fields.pop("turns")))
     for place, turn in enumerate(turns):
         if turn.after is not None and turn.after != -1 and not (0 <= turn.after < place and turns[turn.after].acted):
@@ -151,7 +160,8 @@ def from_json(record: Mapping[str, Any]) -> Episode:
     return Episode(turns=turns, **fields)
 
 
-def _require(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
+def require(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
+    """Raises KeyError or TypeError for a field that is not known, or not of its kind."""
     for name, value in record.items():
         if not isinstance(value, kinds[name]) or (isinstance(value, float) and not isfinite(value)):
             raise TypeError(f"`{name}` cannot be {value!r:.50}")
@@ -164,13 +174,13 @@ def _turn_json(turn: Turn) -> dict[str, Any]:
 
 
 def _turn(record: Mapping[str, Any]) -> Turn:
-    _require(record, _TURN)
-    _require(record["usage"], _USAGE)
+    require(record, _TURN)
+    require(record["usage"], USAGE)
     ask, calls = record["ask"], record.get("calls")
     if not all(isinstance(message["role"], str) for message in ask or ()):
         raise TypeError("each message of `ask` has a role")
     for call in calls or ():
-        _require(call, _CALL)
+        require(call, CALL)
     read = {"ask": None if ask is None else tuple(ask), "usage": Usage(**record["usage"])}
     return Turn(**{**record, **read, "calls": None if calls is None else tuple(ToolCall(**call) for call in calls)})
 
@@ -188,24 +198,38 @@ def _settle(path: Path, config: dict[str, Any], resume: bool) -> None:
         raise UsageError(f"{path} is not empty and holds no run; choose another folder with --out")
     elif not resume:
         raise UsageError(f"{path} holds a run; add --resume to go on with it, or choose another folder with --out")
-    elif differing := _differing(_read_config(path), config):
+    elif "excluded" in (old := _read_config(path)) and "excluded" not in config:
+        raise UsageError(f"{path} holds a run without its broken tasks; add --exclude-broken to go on with it")
+    elif differing := _differing(old, config):
         raise UsageError(f"{path} holds a run with other settings ({', '.join(differing)}); start a new one with --out")
 
 
 def _differing(old: Config, new: Config) -> list[str]:
     """What differs and decides results, as `key: old → new`."""
     keys = sorted((old.keys() | new.keys()) - FREE)
-    return [f"{key}: {old.get(key)!r} → {new.get(key)!r}" for key in keys if old.get(key) != new.get(key)]
+    return [f"{key}: {old.get(key)!r:.200} → {new.get(key)!r:.200}" for key in keys if old.get(key) != new.get(key)]
 
 
 def _write_config(path: Path, config: Config) -> None:
-    draft = path / "run.json.new"
-    with draft.open("w", encoding="utf-8") as file:
-        json.dump(config, file, indent=2, sort_keys=True)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path / "run.json")
+    write_whole(path / "run.json", json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+
+def write_whole(path: Path, text: str, *, mine: str = "") -> None:
+    """All of `text`, or what was there before: written beside, forced to disk, renamed.
+
+    `mine` goes into the name of what lies beside, where several processes may write at once.
+    """
+    draft = path.with_name(f"{path.name}{mine}.new")
+    try:
+        with draft.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
 
 
 def _read_config(path: Path) -> dict[str, Any]:

@@ -166,7 +166,7 @@ def test_other_environments_execute_again(cli: Any, env: str) -> None:
 def test_a_world_that_cannot_be_rebuilt_or_is_another_one_is_refused(cli: Any, box: Path, mixed: Path) -> None:
     words = ("rescore", "run", "--reward", "paper", "--out")
     for settings, more, says in (
-        ({}, (), "--data"),
+        ({"data_from": None}, (), "does not say where its data"),
         ({"tree": "gone"}, ("--data", box), "cannot be rebuilt"),
         ({"tree": None, "userland": {"bash": "4"}}, ("--data", box), "--force"),
     ):

@@ -302,7 +302,9 @@ def test_the_data_check_finds_golds_that_fail(folder: Path, tmp_path: Path) -> N
     setting = intercode.prepare("python", data=str(tmp_path / "tasks.json"), max_turns=None)
     found = check(setting, setting.tasks)
     assert found["gold_ok"] == 0
-    assert {each["task"] for each in found["broken"]} == {"wrong", "no python", "no tests", "clock"}
+    assert [(each["task"], each["kind"]) for each in found["broken"]] == [
+        (each, "gold_fails") for each in ("wrong", "no python", "no tests", "clock")
+    ], "one cause gives one finding"
     assert any("fails test 1" in each["why"] for each in found["broken"])
     with closing(setting()) as env, pytest.raises(DataError, match="has no tests"):
         env.reset(options={"task": "no tests"})

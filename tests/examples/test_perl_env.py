@@ -110,7 +110,7 @@ def test_the_data_check_finds_a_gold_that_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "tasks.jsonl").write_text(bad + (FOLDER / "tasks.jsonl").read_text())
     setting = intercode.prepare(**{**WHERE, "data": str(tmp_path)}, max_turns=None)
     found = check(setting, setting.tasks)
-    assert [each["task"] for each in found["broken"]] == ["bad", "bad"]
+    assert [(each["task"], each["kind"]) for each in found["broken"]] == [("bad", "gold_fails")]
     assert "the gold fails" in found["broken"][0]["why"]
     assert found["gold_ok"] == len(setting.tasks) - 1
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 import fuzz_guests
+import fuzz_kept
 import fuzz_lines
 import fuzz_logs
 import fuzz_replies
@@ -18,7 +19,9 @@ from fuzzing import Target
 
 SECONDS = float(os.environ.get("INTERCODE_FUZZ_SECONDS", "600"))
 TARGETS = [
-    target for part in (fuzz_lines, fuzz_guests, fuzz_tasks, fuzz_logs, fuzz_tables, fuzz_replies) for target in part.TARGETS
+    target
+    for part in (fuzz_lines, fuzz_guests, fuzz_tasks, fuzz_logs, fuzz_kept, fuzz_tables, fuzz_replies)
+    for target in part.TARGETS
 ]
 each_target = pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name.replace(" ", "-"))
 

@@ -134,7 +134,9 @@ def test_what_was_executed_and_failed_is_no_submission() -> None:
 def test_a_verdict_counts_for_an_answer_that_is_still_unsure() -> None:
     episodes = [played(name, fine(), submit(), unsure=name != "sure") for name in ("sure", "one", "two", "new")]
     verdicts = [Verdict(task, 0, "m", says, "") for task, says in (("sure", "same"), ("one", "same"), ("two", "different"))]
-    found = judged({"verdicts": verdicts}, episodes)
+    other = [Verdict("one", 0, "n", "different", ""), Verdict("two", 0, "n", None, None)]
+    found, second = judged({"verdicts": [*verdicts, *other]}, episodes)
+    assert (second["judge"], second["asked"], second["different"], second["none"]) == ("n", 1, 1, 0), "two is not asked of"
     assert (found["unsure"], found["asked"], found["same"], found["different"], found["none"]) == (3, 2, 1, 1, 0)
     assert found["agrees"] == 0.5
     assert "judged" not in analysis(CONFIG, episodes)

@@ -29,6 +29,11 @@ BASH = [
     ("Get the page.", "curl http://localhost/", "curl http://den.example/", "needs_network"),
     ("Find what changed in /den in the last day.", "find /den -newer /den", "find /den -mtime -1", "unstable"),
     ("Print the greeting of /den/log.", "echo $(head -n 1 /den/log)", "echo hello", "by_luck"),
+    ("Print the lines of /den/q.txt.", "cat /den/q.txt", "cat /den/list.txt", "disagrees"),
+    ("Print the number of processors in /den/machine.", "grep -c cpu /den/machine", "nproc", "unstable"),
+    ("Print the first line of /den/memory.", "cat /den/memory", "head -n 1 /proc/meminfo", "unstable"),
+    ("Print the number of the file /den/log.", "stat -c %s /den/log", "stat -c %i /den/log", "unstable"),
+    ("Print when /den/log was read.", "stat -c %Y /den/log", "stat -c %X /den/log", "unstable"),
 ]  # fmt: skip
 SQL = [
     ("What is the average age?", "SELECT AVG(age) FROM pet", "SELECT age FROM pet", "disagrees"),
@@ -37,6 +42,7 @@ SQL = [
     ("Pets called 'Rex'?", "SELECT id FROM pet WHERE name = 'Rex'", "SELECT id FROM pet WHERE name LIKE 'R%x'", "disagrees"),
     ("Pets older than 12?", "SELECT id FROM pet WHERE age >= 13", "SELECT id FROM pet WHERE age > 21", "disagrees"),
     ("Any pet?", "SELECT id FROM pet ORDER BY id LIMIT 1", "SELECT id FROM pet LIMIT 1", "unstable"),
+    ("Any number?", "SELECT id FROM pet ORDER BY id LIMIT 1", "SELECT 1", "by_luck"),
     ("The pets' names?", "SELECT name FROM pet", "SELECT Pet Name FROM WHERE Kind = Big Dog", "gold_fails"),
 ]  # fmt: skip
 PYTHON = [
@@ -44,6 +50,16 @@ PYTHON = [
     (["assert f(1) == 2", "assert f(2) == 3"], ["assert f(1) == 2", "assert f(5) == 2"]),
     (["assert f(1)", "assert not f(2)"], ["assert f(1)", "assert f(2) is True"]),
     (["assert f(1) == 2", "assert f(3) == 4"], ["assert f(1) == 2", "assert f(1)==2", "assert f(3) == 4"]),
+]
+
+
+PYTHON_TEXTS = [
+    ("def f(x) return x", ["assert f(1) == 2", "assert f(2) == 3"], "gold_fails"),
+    ("def f(x): return x + 1", ["assert f(1) = 2", "assert f(2) == 3"], "gold_fails"),
+    ("def f(x): return x + 1", [], "gold_fails"),
+    ("def f(x): return x + 1", ["assert True", "assert f(1) == 2", "assert f(2) == 3"], "empty_test"),
+    ("import random\ndef f(x): return x + random.random()", ["assert f(1) > 1", "assert f(2) > 2"], "unstable"),
+    ("import time\ndef f(x): return x + time.time()", ["assert f(1) > 1", "assert f(2) > 2"], "unstable"),
 ]
 
 
@@ -62,6 +78,17 @@ def test_a_gold_that_differs_from_its_query_is_found(language: str, row: tuple[s
 def test_tests_that_a_constant_or_an_argument_passes_are_found(sound: list[str], weak: list[str]) -> None:
     assert kinds("python", "Write f.", "def f(x): ...", tests=weak) == {"weak_tests"}
     assert kinds("python", "Write f.", "def f(x): ...", tests=sound) == set()
+
+
+@pytest.mark.parametrize(("gold", "tests", "kind"), PYTHON_TEXTS)
+def test_python_that_cannot_be_read_or_depends_on_chance_is_found_in_its_text(gold: str, tests: list[str], kind: str) -> None:
+    assert kinds("python", "Write f.", gold, tests=tests) == {kind}
+    sound = "import random\nrandom.seed(7)\ndef f(x): return x + random.random()"
+    assert kinds("python", "Write f.", sound, tests=["assert f(1) > 1", "assert f(2) > 2"]) == set()
+
+
+def test_what_asks_for_the_processors_is_not_blamed_for_not_counting() -> None:
+    assert kinds("bash", "Print the number of processors.", "nproc") == {"unstable"}
 
 
 def test_the_same_gold_in_almost_the_same_words_is_found_and_another_database_is_not() -> None:

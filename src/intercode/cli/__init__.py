@@ -9,7 +9,7 @@
                   machine.py      data, image, doctor
 
 Imports stay inside the commands, pathlib's and json's too, so that `intercode --help` costs little more than click itself.
-Exit status: 0 done, 1 the checked thing fell short, 2 wrong usage, 3 an infrastructure fault, 130 interrupted.
+Exit status: 0 done, 1 the checked thing fell short, 2 wrong usage, 3 a fault of data, machine, server or disk, 130 interrupted.
 """
 
 from __future__ import annotations

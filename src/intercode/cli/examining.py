@@ -23,25 +23,61 @@ from intercode.cli.show import bar, print_json, progress, say, written
 def check(env: str, static: bool, out: str | None, workers: int, as_json: bool, **options: Any) -> None:
     """Find broken tasks: golds that fail, differ between executions or do not score, tasks that doing nothing solves; and
     suspicious ones, which a person should look at. The findings are kept for `eval --exclude-broken`."""
-    from intercode.envs import prepare
-    from intercode.runner.check import PASSES, look
-    from intercode.runner.check import check as examine
-    from intercode.runner.exclusion import remember
-
-    if static:
-        found = look(env, data=options["data"], limit=options["limit"])
-    else:
-        setting = prepare(env, max_turns=None, **options)
-        with bar("checking", PASSES * len(setting.tasks), quiet=as_json) as advance:
-            found = examine(setting, setting.tasks, workers=workers, tick=lambda: advance("checking"))
-        remember(env, setting, found)
+    if out:
+        _require_place(out)
+    found = _read(env, options, as_json) if static else _examined(env, options, workers, as_json)
     if out:
         _write_report(out, found, f"{env}: {options['data'] or 'starter set'}")
-    if as_json:
-        print_json(found)
-    else:
-        _show_findings(found)
     sys.exit(1 if found["broken"] else 0)
+
+
+def _read(env: str, options: dict[str, Any], as_json: bool) -> dict[str, Any]:
+    from intercode.runner.check import look
+
+    _say_unheeded(env, options)
+    furnished = bool(options["tree"] or options["image"])
+    found = look(env, furnished=furnished, **{name: options[name] for name in ("data", "limit", "assets")})
+    _show_findings(found, as_json)
+    return found
+
+
+def _say_unheeded(env: str, options: dict[str, Any]) -> None:
+    """What decides how golds are executed says nothing of texts; of files, that there are some."""
+    from intercode.envs import environment_class
+
+    files = {"assets", "tree", "image", "everything"} if environment_class(env).language == "ctf" else set()
+    heeded = {"data", "limit", *files}
+    given = [f"--{name}" for name, value in options.items() if value and name not in heeded and value != "submit"]
+    if given:
+        say(f"intercode: --static executes nothing, so it does not heed {', '.join(sorted(given))}", err=True)
+
+
+def _examined(env: str, options: dict[str, Any], workers: int, as_json: bool) -> dict[str, Any]:
+    """What is found is shown before it is kept: a cache that takes nothing costs the next `eval` a check, no more."""
+    from intercode.envs import prepare
+    from intercode.runner.check import PASSES, check
+    from intercode.runner.exclusion import remember
+
+    setting = prepare(env, max_turns=None, **options)
+    with bar("checking", PASSES * len(setting.tasks), quiet=as_json) as advance:
+        found = check(setting, setting.tasks, left_out=setting.left_out, workers=workers, tick=lambda: advance("checking"))
+    _show_findings(found, as_json, unplayed=len({task.id for task, _ in setting.left_out}))
+    try:
+        remember(env, setting, found)
+    except OSError as error:
+        say(f"intercode: the findings cannot be kept for --exclude-broken ({error})", err=True)
+    return found
+
+
+def _require_place(file: str) -> None:
+    """Before the work, not after it."""
+    import os
+
+    from intercode.errors import UsageError
+
+    folder = os.path.dirname(os.path.abspath(file))
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(f"{file} cannot be written: {folder} is no folder that can be written to")
 
 
 def _write_report(file: str, found: dict[str, Any], title: str) -> None:
@@ -53,16 +89,20 @@ def _write_report(file: str, found: dict[str, Any], title: str) -> None:
         Path(file).write_text(markdown(found, title), "utf-8")
 
 
-def _show_findings(found: dict[str, Any]) -> None:
+def _show_findings(found: dict[str, Any], as_json: bool, unplayed: int = 0) -> None:
+    if as_json:
+        print_json(found)
+        return
     for severity in ("broken", "suspicious"):
         for finding in found[severity]:
             say(f"task {finding['task']}: {severity}, {finding['kind']}: {finding['why']}")
     if found["gold_ok"] is None:
         click.echo(f"{found['tasks']} tasks: their texts alone were looked at")
         return
+    left_out = f", {unplayed} of which cannot be played (--all tries)" if unplayed else ""
     click.echo(
-        f"{found['tasks']} tasks: gold succeeds on {found['gold_ok']}, {found['nondeterministic']} differ between two "
-        f"executions, doing nothing succeeds on {found['noop_paid']}"
+        f"{found['tasks']} tasks{left_out}: gold succeeds on {found['gold_ok']}, {found['nondeterministic']} differ between "
+        f"two executions, doing nothing succeeds on {found['noop_paid']}"
     )
 
 

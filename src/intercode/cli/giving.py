@@ -103,11 +103,14 @@ def _judge(run: str, name: str, force: bool, as_json: bool, options: dict[str, A
         print_json(found)
         return
     for each in verdicts:
-        say(f"task {each.task}{f' epoch {each.epoch}' if each.epoch else ''}: {each.says or 'no verdict'}")
+        none = "no verdict" if each.reply is not None else "no verdict: too long to be shown whole, so not asked"
+        say(f"task {each.task}{f' epoch {each.epoch}' if each.epoch else ''}: {each.says or none}")
     words = f"{found['same']} the same, {found['different']} different, {found['none']} without a verdict"
     click.echo(
         f"solved: {found['solved']} of {found['episodes']}, which no judge changes\njudged: {found['unsure']} unsure: {words}"
     )
+    if any(each.reply is not None and each.says is None for each in verdicts):
+        click.echo(f"a reply in another form is kept as well: to have it asked again, remove {run}/judged/replies.jsonl")
 
 
 def _line(row: dict[str, Any]) -> str:

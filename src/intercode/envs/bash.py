@@ -35,6 +35,7 @@ _COMPLAINT = re.compile(
     r"^([\w.+-]+): .*(?:(?:missing|extra) operand|No such file|cannot |invalid |unrecognized |denied).*$", re.MULTILINE
 )
 """What a tool says on its standard error, under its name."""
+_GIVES_AWAY = re.compile(r"^ch(?:own|grp): changing .*(?:not permitted|Invalid argument)")
 _TELLS = re.compile(r"(?:^|[|;&]\s*)(?:diff|cmp|e?grep|test|\[)\s[^|;&]*$")
 """A last command whose status 1 is an answer: they differ, or nothing was found."""
 _QUOTE = re.compile(r"""["'`,;:()]|\.(?=\s|$)""")
@@ -143,7 +144,7 @@ class BashEnv(InterCodeEnv):
             missing = missing_paths(self._place, named, fresh=True)
             outcomes = [execute_gold(self._place, task.gold)]
             last = self._place.last
-            faults = [*_faults(last, task.gold), *_complaints(last, task.gold)]
+            faults = [*_faults(last, task.gold), *_complaints(last, task.gold), *_found_nothing(outcomes[0])]
             faults += _not_there(missing_paths(self._place, missing), task.gold)
             if task.general and self._second:
                 outcomes.append(execute_gold(self._elsewhere_on(self._second.of(task)), task.gold))
@@ -235,7 +236,8 @@ def _faults(result: ExecResult, gold: str) -> Iterator[str]:
         yield f"gold calls {tool}, which is not installed here"
     if result.exit_code and not _MISSING.search(result.output) and not (result.exit_code == 1 and _TELLS.search(gold)):
         last = result.output.strip().rpartition("\n")[2][:200]
-        yield f"gold ends with status {result.exit_code}" + (f": {last}" if last else "")
+        alone = "; the sandbox has one user, so no file can be given to another" if _GIVES_AWAY.search(last) else ""
+        yield f"gold ends with status {result.exit_code}" + (f": {last}" if last else "") + alone
 
 
 def _complaints(result: ExecResult, gold: str) -> Iterator[Fault]:
@@ -243,6 +245,11 @@ def _complaints(result: ExecResult, gold: str) -> Iterator[Fault]:
     said = _COMPLAINT.search(result.output)
     if said and result.exit_code == 0 and said[1] in gold:
         yield Fault(f"gold ends well, but prints an error: {said[0]:.150}", "gold_complains")
+
+
+def _found_nothing(outcome: Outcome) -> Iterator[Fault]:
+    if outcome.output.strip() == "0" and not outcome.changes:
+        yield Fault("gold finds nothing: it prints 0 and changes nothing", "by_luck")
 
 
 def _not_there(paths: Sequence[str], gold: str) -> Iterator[Fault]:

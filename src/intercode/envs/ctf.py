@@ -102,13 +102,14 @@ class CtfEnv(InterCodeEnv):
             "data": found.name,
             "data_digest": found.digest,
             "assets_digest": _digest(tasks, challenges),
-            "left_out": left_out,
+            "left_out": {task.id: "; ".join(challenges[task.id].faults) for task, _ in left_out},
             "reward": reward_name(reward),
         }
         return Setting(
             tasks,
             lambda: cls(tasks, ground, challenges, reward=reward, golds=golds, **how),
             lambda: {**facts, **ground.facts()},
+            left_out,
         )
 
     def try_gold(self, task: Task) -> Trial:
@@ -187,12 +188,12 @@ def last_line(output: str) -> str:
 
 def _playable(
     tasks: Sequence[Task], challenges: Mapping[str, Challenge], everything: bool
-) -> tuple[list[Task], dict[str, str]]:
-    """The tasks to play, with what is known of them; and of the others, why not."""
-    left_out = {task.id: "; ".join(faults) for task in tasks if (faults := challenges[task.id].faults) and not everything}
-    kept = [_described(task, challenges[task.id]) for task in tasks if task.id not in left_out]
+) -> tuple[list[Task], list[tuple[Task, Fault]]]:
+    """The tasks to play, with what is known of them; and each reason why others are not."""
+    left_out = [(task, fault) for task in tasks if not everything for fault in challenges[task.id].faults]
+    kept = [_described(task, challenges[task.id]) for task in tasks if everything or not challenges[task.id].faults]
     if not kept:
-        first, why = next(iter(left_out.items()))
+        first, why = left_out[0][0].id, left_out[0][1]
         raise UsageError(
             f"no task can be played as it is (task {first} {why}); give their files with --assets, or play all with --all"
         )

@@ -23,8 +23,7 @@ from intercode.envs.ground import grounds
 from intercode.envs.judging import judged, require_reward, reward_name
 from intercode.envs.pyground import PythonGround, Workshop
 from intercode.errors import DataError, ForkError, UsageError
-from intercode.findings import Fault
-from intercode.interpreters import SOLUTION, Result, Suite, suite_of, unbound
+from intercode.interpreters import SOLUTION, Result, Suite, suite_of
 from intercode.rewards import python_exact, python_paper
 from intercode.sandbox.base import Limits
 from intercode.sandbox.build import Backend
@@ -126,8 +125,7 @@ class PythonEnv(InterCodeEnv):
         except DataError as error:
             return Trial(None, "", (str(error),))
         summary = "\n".join(f"{result.test.shown}: {result.why or 'passed'}" for result in results)
-        faults = (*_faults(shown, results), *_free_points(suite))
-        return Trial([result.passed for result in results], summary, faults)
+        return Trial([result.passed for result in results], summary, tuple(_faults(shown, results)))
 
     # -- the world ----------------------------------------------------------------------------------------------------
 
@@ -287,16 +285,11 @@ def _count(least: int, most: int) -> str:
 
 def _faults(shown: ExecResult, results: Sequence[Result]) -> Iterator[str]:
     """What is wrong with a gold by its own execution and its tests."""
+    failed = [(number, result) for number, result in enumerate(results, start=1) if not result.passed]
     if shown.timed_out:
         yield "gold runs out of time"
     elif shown.exit_code:
         yield f"gold fails: {shown.output.strip().rpartition(chr(10))[2][:200]}"
-    for number, result in enumerate(results, start=1):
-        if not result.passed:
-            yield f"gold fails test {number}: {result.test.shown[:100]}: {result.why[:200]}"
-
-
-def _free_points(suite: Suite) -> Iterator[str]:
-    for number in unbound(suite):
-        shown = suite.tests[number - 1].shown[:100]
-        yield Fault(f"test {number} uses nothing of the answer, so any passes it: {shown}", "empty_test")
+    elif failed:
+        (number, first), more = failed[0], f" and {len(failed) - 1} more" if failed[1:] else ""
+        yield f"gold fails test {number}{more}: {first.test.shown[:100]}: {first.why[:200]}"

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from intercode.report.failures import failures
 from intercode.report.summary import groups, mean
 from intercode.report.turns import KINDS, acted, failed, is_submission, kind, repeats, solved_at, tried
 from intercode.types import Episode, Turn
+
+if TYPE_CHECKING:
+    from intercode.runner.judge import Verdict
 
 
 def analysis(config: Mapping[str, Any], episodes: Sequence[Episode]) -> dict[str, Any]:
@@ -86,17 +89,23 @@ def per_solved(episodes: Sequence[Episode]) -> dict[str, float | None]:
     return {name: sum(map(of, turns)) / solved if solved else None for name, of in spent.items()}
 
 
-def judged(config: Mapping[str, Any], scored: Sequence[Episode]) -> dict[str, Any]:
-    """What a judge said of the answers that `exact` refused and was unsure of: an opinion, of which no other figure knows.
+def judged(config: Mapping[str, Any], scored: Sequence[Episode]) -> list[dict[str, Any]]:
+    """What each judge said of the answers that `exact` refused and was unsure of: opinions, of which no other figure knows.
 
     `asked` are those that it was asked of, of which some may be newer than its verdicts; `agrees` is the share of its
     verdicts that say what `exact` says.
     """
     unsure = {(episode.task, episode.epoch) for episode in scored if episode.unsure}
-    verdicts = [verdict for verdict in config["verdicts"] if (verdict.task, verdict.epoch) in unsure]
+    judges = dict.fromkeys(verdict.judge for verdict in config["verdicts"])
+    return [_opinion(judge, config["verdicts"], unsure) for judge in judges]
+
+
+def _opinion(judge: str, verdicts: Sequence[Verdict], unsure: set[tuple[str, int]]) -> dict[str, Any]:
+    asked = (each for each in verdicts if each.judge == judge and each.reply is not None)
+    verdicts = [each for each in asked if (each.task, each.epoch) in unsure]
     says = Counter(verdict.says or "none" for verdict in verdicts)
     return {
-        "judge": ", ".join(sorted({verdict.judge for verdict in config["verdicts"]})),
+        "judge": judge,
         "unsure": len(unsure),
         "asked": len(verdicts),
         **{each: says[each] for each in ("same", "different", "none")},

@@ -158,9 +158,7 @@ def sentences(found: Found) -> list[str]:
     if spent["tokens"]:
         price = f" and ${spent['cost']:.4f}" if spent["cost"] else ""
         said.append(f"Spent in all episodes for each solved one: {spent['tokens']:.0f} tokens{price}.")
-    if "judged" in found:
-        said.append(_opinion(found["judged"]))
-    return said
+    return [*said, *map(_opinion, found.get("judged", ()))]
 
 
 def _opinion(judged: Found) -> str:

@@ -1,6 +1,6 @@
 """Is this data set sound? Each gold is executed twice, and played; so are doing nothing, and the most similar task's gold.
 
-    two raw executions differ        → gold_differs             the gold scores below 1    → gold_fails, with its parts
+    two raw executions differ        → gold_differs             else it scores below 1     → gold_fails, with its parts
     the execution itself complains   → gold_fails, missing …    doing nothing succeeds     → noop_solves
     two tasks ask the same           → duplicate, near_…        a neighbour's gold does    → retrieval_solves
     the texts disagree (`doubts/`)   → disagrees, weak_tests …
@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 from intercode.agents import Strategy, gold, noop
@@ -29,6 +30,7 @@ from intercode.runner.alike import Found, neighbours, repeated
 from intercode.runner.doubts import doubts
 from intercode.runner.run import evaluate
 from intercode.tasks import open_data
+from intercode.tasks.challenges import survey
 from intercode.types import Episode, Task
 
 APART = 1.1
@@ -39,9 +41,17 @@ Tick = Callable[[], None]
 
 
 def check(
-    make_env: Callable[[], InterCodeEnv], tasks: Sequence[Task], *, workers: int = 1, tick: Tick = lambda: None
+    make_env: Callable[[], InterCodeEnv],
+    tasks: Sequence[Task],
+    *,
+    left_out: Sequence[Found] = (),
+    workers: int = 1,
+    tick: Tick = lambda: None,
 ) -> dict[str, Any]:
-    """The fixed keys of `check --json`: counts, `broken` and `suspicious` with one entry for each complaint about a task."""
+    """The fixed keys of `check --json`: counts, `broken` and `suspicious` with one entry for each complaint about a task.
+
+    Tasks that are `left_out`, since they cannot be played, are counted and told, and their texts looked at.
+    """
     first = _trials(make_env, tasks, workers, tick)
     time.sleep(APART)
     second = _trials(make_env, tasks, workers, tick)
@@ -51,7 +61,13 @@ def check(
     with closing(make_env()) as env:
         language = env.language
     unstable = [found for task, *pair in zip(tasks, first, second, strict=True) for found in _difference(task, *pair)]
-    missed = [found for task, trial in zip(tasks, first, strict=True) for found in _plain(task, trial, played["gold"])]
+    differing = {task.id for task, _ in unstable}
+    missed = [
+        found
+        for task, trial in zip(tasks, first, strict=True)
+        for found in _plain(task, trial, played["gold"])
+        if found[1].kind != "gold_fails" or task.id not in differing
+    ]
     paid = [(task, Fault("doing nothing succeeds", "noop_solves")) for task in tasks if played["noop"][task.id].success]
     lent = [found for task in tasks for found in _lent(task, played["retrieval"][task.id], nearest)]
     counts = {
@@ -59,17 +75,27 @@ def check(
         "noop_paid": len(paid),
         "nondeterministic": len(unstable),
     }
-    said = [(task, fault) for task, fault in _said(tasks, language) if fault.kind != "gold_fails"]  # executing it knows better
-    return {"tasks": len(tasks), **counts, **_sorted(tasks, [*unstable, *missed, *paid, *lent, *said])}
+    every = [*tasks, *{task.id: task for task, _ in left_out}.values()]
+    said = [(task, fault) for task, fault in _said(every, language) if fault.kind != "gold_fails"]  # executing it knows better
+    return {"tasks": len(every), **counts, **_sorted(every, [*left_out, *unstable, *missed, *paid, *lent, *said])}
 
 
-def look(env: str, *, data: str | None = None, limit: int | None = None) -> dict[str, Any]:
-    """What the texts alone say: nothing is executed or built, so that of the golds nothing is known (None)."""
+def look(
+    env: str, *, data: str | None = None, limit: int | None = None, assets: str | None = None, furnished: bool = False
+) -> dict[str, Any]:
+    """What the texts alone say: nothing is executed or built, so that of the golds nothing is known (None).
+
+    `assets` and `furnished` say what files there are, as for `survey`.
+    """
     made = environment_class(env)
     source = data or (own_path(made, "data") if hasattr(made, "data") else None)
-    tasks, language = open_data(source, env=made.language, limit=limit, preprocess=made.preprocess).tasks, made.language
+    found, language = open_data(source, env=made.language, limit=limit, preprocess=made.preprocess), made.language
+    said = _said(found.tasks, language)
+    if language == "ctf":
+        surveyed = survey(found.tasks, Path(assets) if assets else found.assets, found.file, furnished=furnished)
+        said += [(task, fault) for task in found.tasks for fault in surveyed[task.id].faults]
     unknown = dict.fromkeys(("gold_ok", "noop_paid", "nondeterministic"))
-    return {"tasks": len(tasks), **unknown, **_sorted(tasks, _said(tasks, language))}
+    return {"tasks": len(found.tasks), **unknown, **_sorted(found.tasks, said)}
 
 
 def _said(tasks: Sequence[Task], language: str) -> list[Found]:
@@ -133,9 +159,11 @@ def _play(make_env: Callable[[], Any], agent: Strategy, tasks: Sequence[Task], w
 
 
 def _plain(task: Task, trial: Trial, golds: dict[str, Episode]) -> Iterator[Found]:
-    yield from ((task, fault if isinstance(fault, Fault) else Fault(fault)) for fault in trial.faults)
+    """What its execution shows; what it earns only where that does not show why."""
+    faults = [fault if isinstance(fault, Fault) else Fault(fault) for fault in trial.faults]
+    yield from ((task, fault) for fault in faults)
     episode = golds[task.id]
-    if not episode.success and not (episode.error and trial.faults):
+    if not episode.success and not any(fault.kind == "gold_fails" or episode.error for fault in faults):
         parts = ", ".join(f"{name} {value:g}" for name, value in episode.parts.items())
         yield task, Fault(episode.error or f"the gold itself earns only {episode.reward} ({parts})")
 

@@ -88,19 +88,20 @@ class Evaluation:
             "reply_seconds": reply_seconds,
             "max_cost": max_cost, "max_tokens": max_tokens, "max_seconds": max_seconds,
             "episode_cost": episode_cost, "episode_tokens": episode_tokens, "episode_seconds": episode_seconds,
-            **world, **setting.facts(), **_labels(setting.tasks),
+            **world, **setting.facts(), **_labels(setting.tasks), "data_from": _place_of(world.get("data")),
         }  # fmt: skip
         whole, each = Budget(max_tokens, max_cost, max_seconds), Budget(episode_tokens, episode_cost, episode_seconds)
         return cls(setting, chosen, asked, config, Limits(turns, whole, each), epochs, seed)
 
     def exclude_broken(self, *, workers: int) -> None:
         """Leave out the tasks that `check` calls broken; `excluded` in the settings says why each. Call it before `open`."""
-        excluded = broken(findings(self.config["env"], self.setting, workers=workers))
+        found = broken(findings(self.config["env"], self.setting, workers=workers))
+        excluded = {task.id: found[task.id] for task in self.tasks if task.id in found}
         kept = [task for task in self.tasks if task.id not in excluded]
         if not kept:
             raise UsageError("every task is broken; `intercode check` says why")
         self.setting = replace(self.setting, tasks=kept)
-        self.config["excluded"] = dict(excluded)
+        self.config["excluded"] = excluded
 
     @property
     def tasks(self) -> Sequence[Task]:
@@ -152,6 +153,11 @@ def _model(agent: Agent, name: str | None, price: Price | None, *, priced: bool,
             f'"{name}" = [IN, OUT] into {table_path()}, in US dollars per million tokens'
         )
     return model
+
+
+def _place_of(data: str | None) -> str | None:
+    """The file or folder that was named; `data` in a run is but the name of the set."""
+    return data if data and Path(data).exists() else None
 
 
 def _labels(tasks: Sequence[Task]) -> dict[str, dict[str, str]]:

@@ -8,11 +8,11 @@ changes of an environment of the user's own that its facts do not show; remove t
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,27 +20,38 @@ from typing import Any
 from intercode.env import Setting
 from intercode.runner.check import Tick, check
 from intercode.sandbox import cache
+from intercode.store import write_whole
 
 Findings = dict[str, Any]
+_ROW = ("task", "kind", "why")
 PACKAGE = Path(__file__).parents[1]
 
 
 def findings(env: str, setting: Setting, *, workers: int, tick: Tick = lambda: None) -> Findings:
-    """Those of an earlier check of the same; else the check is run, and they are kept."""
-    file = _file(env, setting)
-    if file.exists():
-        found: Findings = json.loads(file.read_text())
-        return found
-    return remember(env, setting, check(setting, setting.tasks, workers=workers, tick=tick))
+    """Those of an earlier check of the same; else the check is run, and they are kept if they can be."""
+    known = kept(_file(env, setting))
+    if known is not None:
+        return known
+    found = check(setting, setting.tasks, left_out=setting.left_out, workers=workers, tick=tick)
+    with contextlib.suppress(OSError):
+        remember(env, setting, found)
+    return found
 
 
-def remember(env: str, setting: Setting, found: Findings) -> Findings:
+def remember(env: str, setting: Setting, found: Findings) -> None:
+    """Raises `OSError` if the cache does not take them; everyone who shares it may read them."""
     file = _file(env, setting)
     file.parent.mkdir(exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False) as beside:
-        json.dump(found, beside)
-    os.replace(beside.name, file)
-    return found
+    write_whole(file, json.dumps(found), mine=f".{os.getpid()}")
+
+
+def kept(file: Path) -> Findings | None:
+    """None also for a file that is damaged or may not be read."""
+    try:
+        found = json.loads(file.read_bytes())
+        return found if all(isinstance(row[field], str) for row in found["broken"] for field in _ROW) else None
+    except (OSError, ValueError, TypeError, LookupError, RecursionError):
+        return None
 
 
 def broken(found: Findings) -> Mapping[str, str]:

@@ -23,8 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from intercode.errors import StoreError
-from intercode.store import append_line, cut_torn_line, storage_faults
+from intercode.store import CALL, USAGE, append_line, cut_torn_line, require, storage_faults
 from intercode.types import Reply, ToolCall, Usage
+
+_REPLY = {"question": str, "text": str, "usage": dict, "calls": list, "left_out": int}
 
 
 class Notes:
@@ -84,8 +86,12 @@ def _read(path: Path) -> Iterator[tuple[str, Reply]]:
     for number, line in enumerate(lines, 1):
         try:
             record = json.loads(line)
+            require(record, _REPLY)
+            require(record["usage"], USAGE)
+            for call in record["calls"]:
+                require(call, CALL)
             digest, usage = record.pop("question"), Usage(**record.pop("usage"))
             calls = tuple(ToolCall(**call) for call in record.pop("calls"))
             yield digest, Reply(usage=usage, calls=calls, counted=True, **record)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise StoreError(f"{path}, line {number} is not a reply: {error!r}; delete the file to ask again") from error

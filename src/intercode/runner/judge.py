@@ -4,17 +4,20 @@
                                                                         └── RUN/judged/replies.jsonl: nothing is asked twice
 
 `reward` and `success` stay what they are. What an agent printed is data to the judge: it lies between lines with a word that is
-drawn when the run is first judged (RUN/judged/mark), is cut to `LONGEST`, and a reply counts only if it is that word and a
-verdict, nothing else. A model can be talked over all the same: a verdict is an opinion and no score.
+drawn when the run is first judged (RUN/judged/mark), and a reply counts only if it is another word, which stands in the
+instructions alone, and a verdict, nothing else. Of a text that cannot be shown whole nothing is asked. A model can be talked
+over all the same: a verdict is an opinion and no score.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import secrets
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from string import Template
@@ -26,12 +29,12 @@ from intercode.models.base import Model
 from intercode.runner.asking import Asking
 from intercode.runner.journal import Notes
 from intercode.runner.rescore import options_of, rebuilt, require_same
-from intercode.store import read_run, storage_faults
+from intercode.store import alone_in, read_run, storage_faults, write_whole
 from intercode.submission import is_submission
-from intercode.types import Episode, Task
+from intercode.types import Episode, Message, Task
 
-LONGEST = 6000
-"""Characters of each text that a judge is shown."""
+LONGEST = 8000
+"""Of a text with more characters no judge is asked; nor of one that the agent did not see whole."""
 _INSTRUCTIONS = Template(Path(__file__).with_suffix(".txt").read_text("utf-8"))
 
 Opinion = Literal["same", "different"]
@@ -39,27 +42,32 @@ Opinion = Literal["same", "different"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`says` is None where the reply had not the form that counts; `reply` is what the model wrote."""
+    """`says` is None where the reply had not the form that counts. `reply` is what the model wrote; None: it was not asked."""
 
     task: str
     epoch: int
     judge: str
     says: Opinion | None
-    reply: str
+    reply: str | None
 
 
 def judge_run(run: str | Path, model: Model, *, force: bool = False, **given: Any) -> list[Verdict]:
-    """A verdict on each unsure episode of a run, kept in RUN/judged/verdicts.jsonl.
+    """A verdict on each unsure episode of a run, kept in RUN/judged/verdicts.jsonl beside those of other judges.
 
     `given` are options that say where its data are now. Raises `UsageError` if nothing says what it is unsure of, or its
-    world cannot be rebuilt; `force` allows another userland.
+    world cannot be rebuilt; `StoreError` if another process plays or judges it. `force` allows another userland.
     """
     then, episodes = read_run(run)
     if then.get("reward") != "exact":
         raise UsageError(f"{run} was scored by {then.get('reward')}, which is never unsure; rescore it with --reward exact")
+    if not episodes:
+        raise UsageError(f"{run} holds no episodes, so there is nothing to judge")
     unsure = [episode for episode in episodes if episode.unsure]
-    found = list(_verdicts(Path(run), then, unsure, model, force, given)) if unsure else []
-    _keep(Path(run), found)
+    if not unsure:
+        return []
+    with alone_in(Path(run)):
+        found = list(_verdicts(Path(run), then, unsure, model, force, given))
+        _keep(Path(run), found)
     return found
 
 
@@ -80,55 +88,70 @@ def _verdicts(
     setting = rebuilt(run, str(then["env"]), options_of(then, given), "exact")
     require_same(then, setting.facts(), force)
     tasks = {task.id: task for task in setting.tasks}
-    mark, replies, said = _mark(run / "judged"), Notes(run / "judged" / "replies.jsonl"), dict[str, str]()
+    mark, replies, said = kept_mark(run / "judged"), Notes(run / "judged" / "replies.jsonl"), dict[str, str]()
     with closing(setting()) as env:
         for episode in unsure:
-            question = _question(tasks[episode.task], _printed(env, tasks[episode.task]), _answer(episode, env), mark)
-            if question not in said:
-                messages = [
-                    {"role": "system", "content": _INSTRUCTIONS.substitute(mark=mark)},
-                    {"role": "user", "content": question},
-                ]
-                said[question] = Asking(model, notes=replies).complete(messages).text
-            yield Verdict(episode.task, episode.epoch, model.name, read_verdict(said[question], mark), said[question])
+            task = tasks[episode.task]
+            question = _question(task, _printed(env, task), _answer(episode, env), mark)
+            if question and question not in said:
+                said[question] = Asking(model, notes=replies).complete(_messages(question, mark)).text
+            reply = said[question] if question else None
+            yield Verdict(episode.task, episode.epoch, model.name, read_verdict(reply or "", word_of(mark)), reply)
 
 
-def _printed(env: InterCodeEnv, task: Task) -> str:
-    """What the agent would have seen, had it answered as the gold."""
+def _printed(env: InterCodeEnv, task: Task) -> str | None:
+    """What the agent would have seen, had it answered as the gold; None if that is not all of it."""
     env.reset(options={"task": task.id})
-    return env.step(task.gold)[0]
+    observation, *_, info = env.step(task.gold)
+    return _whole(observation, info["truncated_output"])
 
 
-def _answer(episode: Episode, env: InterCodeEnv) -> str:
-    """What was printed last before it was handed in."""
-    seen = [turn.observation for turn in episode.line if not is_submission(turn.action, env.submission)]
-    return seen[-1] if seen else ""
+def _answer(episode: Episode, env: InterCodeEnv) -> str | None:
+    """What was printed last before it was handed in; None if not all of it was recorded."""
+    seen = [turn for turn in episode.line if not is_submission(turn.action, env.submission)]
+    return _whole(seen[-1].observation, seen[-1].truncated_output) if seen else ""
 
 
-def _question(task: Task, right: str, answer: str, mark: str) -> str:
+def _whole(text: str, cut: bool) -> str | None:
+    return None if cut or len(text) > LONGEST else text
+
+
+def _question(task: Task, right: str | None, answer: str | None, mark: str) -> str | None:
+    if right is None or answer is None:
+        return None
     parts = {"The task": task.query, "The right answer": right, "The answer to judge": answer}
-    return "\n\n".join(f"{name}:\n{mark}\n{_data(text, mark)}\n{mark}" for name, text in parts.items())
+    return "\n\n".join(f"{name}:\n{mark}\n{text.replace(mark, '')}\n{mark}" for name, text in parts.items())
 
 
-def _data(text: str, mark: str) -> str:
-    text = text.replace(mark, "")
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}\n[{len(text) - LONGEST} more characters are not shown]"
+def _messages(question: str, mark: str) -> list[Message]:
+    instructions = _INSTRUCTIONS.substitute(mark=mark, word=word_of(mark))
+    return [{"role": "system", "content": instructions}, {"role": "user", "content": question}]
 
 
-def read_verdict(reply: str, mark: str) -> Opinion | None:
-    """None for anything but the mark and one word."""
-    forms: dict[str, Opinion] = {f"{mark} same": "same", f"{mark} different": "different"}
+def word_of(mark: str) -> str:
+    """What a reply begins with. It is not what stands around the data, which they could ask the model to repeat."""
+    return hashlib.sha256(mark.encode()).hexdigest()[: len(mark)]
+
+
+def read_verdict(reply: str, word: str) -> Opinion | None:
+    """None for anything but the word and a verdict."""
+    forms: dict[str, Opinion] = {f"{word} same": "same", f"{word} different": "different"}
     return forms.get(reply.strip())
 
 
-def _mark(folder: Path) -> str:
-    """Drawn once the agents are done, and kept, so that a question stays the same and its reply is found again."""
+def kept_mark(folder: Path) -> str:
+    """Drawn once the agents are done, and kept, so that a question stays the same and its reply is found again.
+
+    One that is no mark, which a full disk may have left, is drawn anew.
+    """
     path = folder / "mark"
     with storage_faults(folder.parent):
         folder.mkdir(exist_ok=True)
-        if not path.exists():
-            path.write_text(secrets.token_hex(16))
-        return path.read_text()
+        known = path.read_bytes().decode("ascii", "replace") if path.exists() else ""
+        if not re.fullmatch("[0-9a-f]{32}", known):
+            known = secrets.token_hex(16)
+            write_whole(path, known)
+    return known
 
 
 def kept_verdicts(run: str | Path) -> list[Verdict]:
@@ -136,15 +159,28 @@ def kept_verdicts(run: str | Path) -> list[Verdict]:
     file = _kept_in(Path(run))
     try:
         with storage_faults(Path(run)):
-            return [Verdict(**json.loads(line)) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
-    except (ValueError, TypeError) as error:
+            return [_verdict(json.loads(line)) for line in file.read_bytes().splitlines()] if file.exists() else []
+    except (ValueError, TypeError, RecursionError) as error:
         raise StoreError(f"{file} is damaged ({error}); judge the run again") from error
 
 
-def _keep(run: Path, verdicts: list[Verdict]) -> None:
+def _verdict(record: dict[str, Any]) -> Verdict:
+    verdict = Verdict(**record)
+    texts = verdict.task, verdict.judge, verdict.reply or ""
+    if not all(isinstance(text, str) for text in texts) or verdict.says not in (None, "same", "different"):
+        raise ValueError("a line is no verdict")
+    if type(verdict.epoch) is not int:
+        raise ValueError(f"{verdict.epoch!r:.50} is no epoch")
+    return verdict
+
+
+def _keep(run: Path, verdicts: Sequence[Verdict]) -> None:
+    """What this judge said before is replaced; what others said stays, unless the file is damaged."""
+    others: list[Verdict] = []
+    with suppress(StoreError):
+        others = [each for each in kept_verdicts(run) if each.judge != verdicts[0].judge]
     with storage_faults(run):
-        _kept_in(run).parent.mkdir(exist_ok=True)
-        _kept_in(run).write_text("".join(json.dumps(asdict(each)) + "\n" for each in verdicts), "utf-8")
+        write_whole(_kept_in(run), "".join(json.dumps(asdict(each)) + "\n" for each in [*others, *verdicts]))
 
 
 def _kept_in(run: Path) -> Path:

@@ -26,6 +26,7 @@ from intercode.rewards import flag_exact, flag_paper
 from intercode.runner.run import evaluate
 from intercode.store import RunStore, read_run
 from intercode.submission import is_submission
+from intercode.tasks.catalog import list_entries
 from intercode.types import Ended, Episode, Score, Task, Turn, line_of
 
 REWARDS = ("exact", "paper")
@@ -68,7 +69,7 @@ class Rescoring:
         own = then["reward"] if then.get("reward") in (*REWARDS, "overlap") else reward
         require_same(then, rebuilt(run, self.env, options, own).facts(), force)
         self.setting = rebuilt(run, self.env, options, reward)
-        self.config = {**then, **self.setting.facts(), "rescored_from": str(run)}
+        self.config = {**then, **self.setting.facts(), "data_from": options["data"], "rescored_from": str(run)}
         self._protocol = then.get("protocol", SUBMIT)
         self._tasks = {task.id: task for task in self.setting.tasks}
         if missing := sorted({episode.task for episode in self.episodes} - set(self._tasks)):
@@ -158,11 +159,20 @@ class _Script:
 def options_of(then: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """As the run was made, but for what is given."""
     options = {key: given.get(key) or then.get(key) for key in given} | {key: then.get(key) for key in KEPT}
-    if not given.get("data") and then.get("data") == f"{then['env']}-starter":
-        options["data"] = None
+    options["data"] = given.get("data") or then.get("data_from") or _fetched(then)
     options["engine"] = options.get("engine") or (then.get("server") or {}).get("engine")
     options["sandbox"] = None if then.get("sandbox") == "local" else then.get("sandbox")
     return options
+
+
+def _fetched(then: Mapping[str, Any]) -> str | None:
+    """The name of its data set, if it is one that is found by its name; None for those that the environment brings."""
+    name, env = str(then.get("data") or ""), str(then["env"])
+    if name in {entry.name for entry in list_entries()}:
+        return name
+    if name and name != f"{env}-starter" and ":" not in env:
+        raise UsageError(f"{then['run']} does not say where its data ({name}) lie; name their file or folder with --data")
+    return None
 
 
 def rebuilt(run: str | Path, env: str, options: Mapping[str, Any], reward: str) -> Setting:

@@ -2,7 +2,7 @@
 
     bash.py     paths, names, numbers and actions that only one of the two names; network; clock
     sql.py      values, superlatives and aggregates that only one of the two names; parsing
-    python.py   tests that a constant or an argument passes
+    python.py   tests that a constant, an argument or anything passes; what is no Python; clock and chance
 
 Rules see surface only: a query that means something else than its gold in the same words is not found.
 """

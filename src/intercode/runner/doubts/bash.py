@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from intercode.findings import Fault
 from intercode.runner.doubts.words import Cue, disagrees, named, quoted, unheeded
@@ -22,8 +23,10 @@ _NETWORK = re.compile(
 )
 _LOCAL = re.compile(r"localhost|127\.0\.0\.1|::1\b")
 _MOMENT = re.compile(
-    _START + r"(date|w|who|users|uptime|last|ps|pstree|top|free|df|uname|mktemp|shuf|cal(?!.*\d{4}))(?=\s|$|[|;)`])"
-    r"|\s(-(?:daystart|[acm](?:time|min)))\b|(\$RANDOM|\$\$)|(?<![&>])(&)\s*$"
+    _START + r"(date|w|who|users|uptime|last|ps|pstree|top|free|df|uname|mktemp|shuf|cal(?!.*\d{4})"
+    r"|nproc|lscpu|lsblk|hostid|arch|getconf)(?=\s|$|[|;)`])"
+    r"|\s(-(?:daystart|[acm](?:time|min)))\b|(\$RANDOM|\$\$)|(?<![&>])(&)\s*$|(/proc/\w+)"
+    r"|(\bstat\s[^|;]*%[iXxZzWwdD]|\bls\s+-\w*i|-printf[^|;]*%[iAC])"
 )
 _VARIABLE = re.compile(r"\$\{?([A-Z][A-Z_]+)\b")
 _KNOWN = re.compile(
@@ -36,7 +39,7 @@ _WRITES = re.compile(r"(?:\btee\s+(?:-a\s+)?|(?<![0-9&>=-])>>?\s*)([\w./+-]*\w)"
 _CUES = (
     Cue(
         r"(^|and )counts? |^(print|display|show|find|get) the number of \w*s\b",
-        r"\bwc\b|\s-\w*[cn]\b|\bNR\b|\+\+|\+=|count|length|\bnl\b|\$\d - |-links|seq",
+        r"\bwc\b|\s-\w*[cn]\b|\bNR\b|\+\+|\+=|count|length|\bnl\b|\$\d - |-links|seq|\bnproc\b|lscpu|getconf|/proc/",
         "no counting",
     ),
     Cue(
@@ -97,11 +100,20 @@ def _paths(query: str, gold: str) -> Iterator[Fault]:
         wider = any(path.startswith(f"{place}/") for place in used)
         if not _used(path, gold) and (wider or used <= asked) and not _EXAMPLE.search(path):
             yield disagrees(f"query names {path}, which the gold does not")
+        elif not _used(path, gold) and (other := _beside(path, used, query)):
+            yield disagrees(f"query names the file {path}, the gold takes {other} beside it")
     for path in sorted(used):
         if not _SYSTEM.match(path) and not _stands(path.split("/")[1], query):
             yield disagrees(f"gold names {path}, which the query does not")
     if asked and re.search(r"\bfind(\s+[\w/]+)*\s+/\s", gold) and not re.search(r"\broot\b|system|machine", query):
         yield disagrees("gold searches all of /, which the query does not ask")
+
+
+def _beside(path: str, used: set[str], query: str) -> str | None:
+    """What the gold takes from the folder of a file, in its place: of the same suffix, and not named by the query."""
+    folder, suffix = path.rpartition("/")[0], PurePosixPath(path).suffix
+    others = (other for other in sorted(used) if other.rpartition("/")[0] == folder and PurePosixPath(other).suffix == suffix)
+    return next((other for other in others if not _stands(other.rpartition("/")[2], query)), None) if suffix else None
 
 
 def _places(text: str) -> set[str]:

@@ -6,9 +6,13 @@ assert f(1, 2) == 3        a call with literal arguments against a literal; othe
 from __future__ import annotations
 
 import ast
+import re
+import warnings
 from collections.abc import Iterator, Sequence
 
+from intercode.errors import DataError
 from intercode.findings import Fault
+from intercode.interpreters import suite_of, unbound
 from intercode.runner.doubts.words import Cue, unheeded
 from intercode.types import Task
 
@@ -21,8 +25,17 @@ _CUES = (
 )
 
 
+_CHANCE = re.compile(
+    r"\b((?:random|secrets)\.(?!seed|Random\()\w+|from (?:random|secrets) import .*|os\.(?:urandom|getpid)|uuid\.uuid[14]"
+    r"|time\.(?:time|time_ns|ctime|localtime|gmtime|monotonic|perf_counter)\(|(?:datetime|date)\.(?:now|today|utcnow)\()"
+)
+
+
 def doubts(task: Task) -> Iterator[Fault]:
+    yield from _unreadable(task)
     yield from unheeded(_CUES, task.query, task.gold)
+    if (drawn := _CHANCE.search(task.gold)) and "seed(" not in task.gold:
+        yield Fault(f"the answer depends on the moment or on chance ({drawn[1].rstrip('(')})", "unstable")
     tests = [test for field in ("tests", "hidden") for test in task.extra.get(field) or () if isinstance(test, str)]
     plain = ["".join(test.split()) for test in tests]
     if len(set(plain)) < len(plain):
@@ -31,6 +44,23 @@ def doubts(task: Task) -> Iterator[Fault]:
     known = [case for case in cases if case is not None]
     if known and len(known) == len(cases):
         yield from _trivial(known)
+
+
+def _unreadable(task: Task) -> Iterator[Fault]:
+    """A gold or tests that are no Python; tests that are absent, or use nothing of the answer."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            compile(task.gold, "gold", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        yield Fault(f"gold is no Python ({error})")
+    try:
+        suite = suite_of(task)
+    except DataError as error:
+        yield Fault(str(error))
+        return
+    for number in unbound(suite):
+        shown = suite.tests[number - 1].shown[:100]
+        yield Fault(f"test {number} uses nothing of the answer, so any passes it: {shown}", "empty_test")
 
 
 def _trivial(cases: Sequence[Case]) -> Iterator[Fault]:

@@ -39,6 +39,7 @@ _OPPOSITES = (
 )
 _HINT = re.compile(r"\((?:use|in) (?:the )?table [^)]*\)", re.IGNORECASE)
 """Where to look, as data sets say it: no value of the gold's."""
+_CONSTANT = re.compile(r"\s*select\b(?!.*\bfrom\b)", re.IGNORECASE | re.DOTALL)
 _LIMIT = re.compile(r"\blimit\b", re.IGNORECASE)
 
 
@@ -83,5 +84,7 @@ def _asked(query: str, gold: str, explained: str) -> Iterator[Fault]:
 def _statement(task: Task) -> Iterator[Fault]:
     if parsed(task.gold, "mysql") is None and parsed(task.gold, "sqlite") is None:
         yield Fault("gold is no SQL that can be read")
+    elif _CONSTANT.match(task.gold):
+        yield Fault("the gold takes nothing from any table: it is a constant", "by_luck")
     elif _LIMIT.search(task.gold) and (meant := ordering(task.gold, "mysql")).limited and not meant.ordered:
         yield Fault("LIMIT without ORDER BY takes any rows", "unstable")
