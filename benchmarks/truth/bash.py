@@ -1,8 +1,10 @@
 """Bash: answers that people wrote and labelled, to starter tasks and to new ones on the same files.
 
-    *.jsonl    {"task": id or {"id", "query", "gold", "general"}, "answers": [{"action", "right", "why"}, …]}
+*.jsonl    {"task": id or {"id", "query", "gold", "general"}, "answers": [{"action", "right", "why"}, …]}
 
-The rewards are tuned on the first file only.
+bash.jsonl           right answers and near misses: what honest agents answer
+bash_hedges.jsonl    what an agent says that wants to be paid for more than one answer, or for none; and honest ones like it
+bash_held_out.jsonl  by another author; nobody has tuned a reward on it
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from truth.pairs import Pair, Truth, play
 
 HERE = Path(__file__).parent
 STARTER = Path(intercode.__file__).parent / "tasks" / "starter" / "bash"
-SETS = {"bash": HERE / "bash.jsonl", "bash, held out": HERE / "bash_held_out.jsonl"}
+SETS = {
+    "bash": HERE / "bash.jsonl", "bash, hedged": HERE / "bash_hedges.jsonl", "bash, held out": HERE / "bash_held_out.jsonl"
+}  # fmt: skip
 
 
 def truths() -> Iterator[Truth]:

@@ -16,7 +16,6 @@ CODES = ("Print the code of each station that is large.", "awk '$3 > 20 { print 
 WHO = ("Who owns /depot/README.md? Print user and group.", "stat -c '%U %G' x", "root staff")
 SIZE = ("How many bytes has /depot/a b.txt?", "stat -c %s '/depot/a b.txt'", "2567")
 NEWER = ("Which is newer, /lab/a.txt or /lab/b.txt?", "ls -t /lab/a.txt /lab/b.txt | head -n 1", "/lab/b.txt")
-GAP = ("Which day is missing in the diary?", "comm -13 a b", "2024-05-31")
 
 
 def solved(asked: tuple[str, str, str], ours: str) -> bool:
@@ -31,22 +30,18 @@ def solved(asked: tuple[str, str, str], ours: str) -> bool:
         (COUNT, "42 files"),
         (MAIL, "One must ask mira@lab.example before using moss."),
         (LIST, "The large files:\n/a/c.iso\n/a/b.iso"),
-        (LIST, "-rw-r--r-- 1 root 2000000 /a/b.iso\n-rw-r--r-- 1 root 2000001 /a/c.iso"),
+        (LIST, "-rw-r--r-- 1 root lab 2000000 Jan 15  2024 /a/b.iso\n-rw-r--r-- 1 root lab 2000001 Jan  5 12:00 /a/c.iso"),
         (PAIRS, "month number\n2024-05 3\n2024-06 4"),
         (PAIRS, "2024-05: 3 lines\n2024-06: 4 lines"),
-        (PAIRS, "2 lines:\n\n2024-05, 3\n2024-06, 4"),
+        (PAIRS, "Lines of each month:\n2024-05, 3\n2024-06, 4"),
         (LIST, "1. '/a/b.iso'\n2. '/a/c.iso'"),
         (WIND, "14"),
-        (WIND, "14.0 m/s"),
-        (CODES, "RS (Railway Square)\nYD (Yard)"),
         (WHO, "root:staff"),
         (WHO, "It belongs to user root and group staff."),
-        (WHO, "-rw-r--r-- 1 root staff 754 Jan 15  2024 /depot/README.md"),
         (SIZE, "2,567 bytes"),
         (SIZE, "2567 B"),
         (SIZE, "2567 /depot/a b.txt"),
         (NEWER, "/lab/b.txt is newer"),
-        (GAP, "There is no line for 2024-05-31."),
         (("What share is full, in percent?", "awk x", "92.7"), "92.7%"),
         (
             ("Print the names that have a bracket.", "find x", "bill 1 (2).txt"),
@@ -73,6 +68,17 @@ def test_a_sentence_a_title_and_columns_of_another_kind_are_free(asked: tuple[st
         (PAIRS, "2024-05 4\n2024-06 3"),
         (WIND, "14.0 degrees"),
         (WIND, "14.0 15"),
+        (WIND, "14.0 thousand"),
+        (COUNT, "It cannot be 42."),
+        (COUNT, "half of 42"),
+        (COUNT, "40.0 41.0 42 43.0"),
+        (COUNT, "0x29 42 0x2b"),
+        (COUNT, "42 is not the number of files"),
+        (COUNT, "None of these is the number:\n42"),
+        (("Print open or closed.", "cat door", "open"), "open closed"),
+        (("Print OK if it is whole, else FAIL.", "cat x", "OK"), "OK FAIL"),
+        (("Which of ann, bob and cid is first?", "head -1 x", "ann"), "ann bob cid"),
+        (NEWER, "/lab/b.txt is newer, /lab/a.txt is not"),
         (CODES, "RS with plenty of good docks\nYD too"),
         (WHO, "root staff wheel"),
         (SIZE, "2567 kB"),

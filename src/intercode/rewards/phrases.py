@@ -6,8 +6,8 @@
 Each line must have the gold's words, and beside them nothing but what is harmless:
 
     grammar        words of a closed list, that only bind others: no denial, no comparison, no "about"
-    the query's    words that it was asked with, but for those that it offers as answers, if the gold's is one of them;
-                   `not`, `more` and their like only before the word that follows them there
+    the query's    words that it was asked with, but for those that it offers as answers, if the gold's is one of them, and
+                   for `not`, `more` and their like; `below` only before what it stands before there
     other facts    a number, a time, a mode or a file's name, where the gold has nothing of that kind
 
 Any other word spoils the line, for it could say anything. A title is one line more at the top, of harmless words.
@@ -32,13 +32,15 @@ FORM = re.compile(r"[`'\"][^`'\"]*[A-Z]{2,}[^\w`'\"/.]+[A-Z]{2,}[^`'\"]*[`'\"]")
 _GRAMMAR = named(
     "a an the and are as at be been belong belongs by called contains do does each for from has have here his her holds i in "
     "is it its me my of on s so that their there these they them this those to was were which who with "
-    "altogether answer equals found line lines lies name named number output owner result size stands together total value"
+    "altogether answer equals found lies name named number output owner result size stands together total value"
 )
 _TURNS = named(
-    "not no never none neither nor or but except without less more fewer than over under above below about around most least "
+    "not no never none neither nor or but except without less more fewer than about around most least "
     "nearly almost only other another wrong false half twice"
 )
-"""Words that turn or limit what the next one says."""
+"""Words that turn or limit what is said."""
+_BOUNDS = named("over under above below")
+"""Words that limit what they stand before."""
 _UNITS = {
     "%": "%|percent|share", "b": "byte", "kb": "kb|kilobyte", "kib": "kib", "mb": "mb|megabyte", "mib": "mib",
     "s": "second", "min": "minute", "h": "hour", "m": "met(re|er)", "km": "km|kilomet", "g": "gram", "kg": "kg|kilogram",
@@ -103,25 +105,24 @@ def _items(lines: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class _Reader:
-    """`wanted`: the gold's words; `kinds`: of what kinds they are; `known`: harmless words; `follows`: pairs of the query's."""
+    """`wanted`: the gold's words; `kinds`: of what kinds they are; `known`: harmless words; `pairs`: of the query's."""
 
     wanted: frozenset[str]
     kinds: frozenset[str]
     known: frozenset[str]
-    follows: frozenset[tuple[str, str]]
+    pairs: frozenset[tuple[str, str]]
 
     @classmethod
     def of(cls, theirs: Sequence[str], query: str) -> _Reader:
         wanted = frozenset(word for line in theirs for word in line.split())
         asked = [_bare(word) for word in query.split()]
-        named = {word for word in wanted if any(one == word or one.endswith(f"/{word}") for one in asked)}
-        rivals = _offered(query) if named else frozenset()
-        kinds = {_kind(word) for word in named} - {"word"}
-        parts = {part for word in asked for part in (word, *re.split(r"[/.]", word)) if _kind(word) not in kinds}
-        plain = {_stem(part) for part in parts - rivals}
+        kinds = {_kind(word) for word in asked if wanted & _endings(word)}
+        offered = _offered(query)
+        free = [word for word in asked if _kind(word) not in kinds or (_kind(word) == "word" and word not in offered)]
+        plain = {_stem(part) for word in free for part in (word, *re.split(r"[/.]", word))}
         units = {sign for sign, start in _UNITS.items() if any(map(re.compile(start).match, plain))}
-        known = (plain | units | _GRAMMAR) - {word.lower() for word in wanted}
-        return cls(wanted, frozenset(map(_kind, wanted)), known, frozenset(pairwise(map(_stem, asked))))
+        known = frozenset((plain | units | _GRAMMAR) - _TURNS - {word.lower() for word in wanted})
+        return cls(wanted, frozenset(map(_kind, wanted)), known, frozenset(pairwise(asked)))
 
     def is_title(self, line: str) -> bool:
         """A line that reads as one of the gold's own does is none, unless it ends with a colon."""
@@ -132,9 +133,8 @@ class _Reader:
     def read(self, line: str) -> str | None:
         """The gold's words in a line; None if something else in it is not harmless."""
         words = [word for word in map(self._word, line.split()) if word]
-        for word, after in pairwise([*words, ""]):
-            if word not in self.wanted and not self._harmless(word, after):
-                return None
+        if not all(word in self.wanted or self._harmless(word, after) for word, after in pairwise([*words, ""])):
+            return None
         return " ".join(word for word in words if word in self.wanted)
 
     def _word(self, raw: str) -> str:
@@ -144,10 +144,9 @@ class _Reader:
         return value["number"] if value and value["number"] in self.wanted and value["unit"].lower() in self.known else word
 
     def _harmless(self, word: str, after: str) -> bool:
-        low = _stem(word)
-        if low in _TURNS:
-            return (low, _stem(after)) in self.follows
-        return low in self.known or word.lower() in self.known or (_kind(word) not in self.kinds | {"word"})
+        if word.lower() in _BOUNDS:
+            return (word.lower(), after) in self.pairs
+        return bool({word.lower(), _stem(word)} & self.known) or _kind(word) not in self.kinds | {"word"}
 
 
 def _offered(query: str) -> frozenset[str]:
@@ -158,6 +157,12 @@ def _offered(query: str) -> frozenset[str]:
         for before, word, after in zip(words, words[1:], words[2:], strict=False)
         if {before.lower(), after.lower()} & _CHOICE or before.endswith(",") or word.endswith(",") or word[0] in "\"'`("
     )
+
+
+def _endings(path: str) -> set[str]:
+    """The path as seen from each folder above it."""
+    names = path.split("/")
+    return {"/".join(names[start:]) for start in range(len(names))}
 
 
 def _bare(word: str) -> str:
