@@ -36,7 +36,7 @@ _SUBSTITUTED = re.compile(r"\s*\w+=\$\((?:[^()]|\([^()]*\))*\)\s*$")
 """A command that does nothing but set a variable to what another prints."""
 _ASKED = re.compile(
     r"\b(sort\w*|order(ed|ing)?|alphabet\w*|ascend\w*|descend\w*|lexic\w*|chronolog\w*|rank\w*|top|revers\w*|sequen\w*"
-    r"|(larg|bigg|small|long|short|high|low|new|old|lat|earli)est|(?<!at )(most|least)|first|last|recent\w*|(as|where) they)\b"
+    r"|(larg|bigg|small|long|short|high|low|new|old|lat|earli)est|(?<!at )(most|least)|first|last|recent\w*|(as|where) they|a to z)\b"
     r"|\bby (their |its |the )?(file ?)?(size|name|date|time|age|number|count|length|extension|frequency)\b",
     re.IGNORECASE,
 )
@@ -54,8 +54,10 @@ _ANY = re.compile(r"\bin any order\b|\border (does not|doesn't) (matter|count)\b
 _FREE = named(
     "find locate du df ps env printenv set export declare alias which whereis type wc md5sum sha1sum sha224sum sha256sum "
     "sha384sum sha512sum cksum sum stat file basename dirname realpath readlink mount lsblk lsof netstat ss ip getent "
-    "compgen who users w id groups lsmod dpkg jobs comm pgrep pidof test_free tar zipinfo unzip lsattr getfacl"
+    "compgen who users w id groups lsmod dpkg jobs pgrep pidof test_free tar zipinfo unzip lsattr getfacl"
 )
+_SORTED = named("comm join")
+"""These keep the order of sorted files."""
 _FILTERS = named(
     "grep egrep fgrep zgrep sed awk gawk mawk cut tr rev head tail uniq column paste tee cat expand unexpand fold fmt iconv "
     "perl jq xargs while_loop more less"
@@ -206,6 +208,8 @@ def _command_key(words: Sequence[str], asked: bool, *, first: bool, whole: bool)
         return STRICT
     if name == "xargs" and not first:
         return _xargs_key(arguments, asked)
+    if name in _SORTED:
+        return STRICT if asked else FREE
     if name in _FREE or ("grep" in name and first and _many(arguments)):
         return FREE
     return None if name in _FILTERS and not first else STRICT
