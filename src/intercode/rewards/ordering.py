@@ -36,8 +36,8 @@ _SUBSTITUTED = re.compile(r"\s*\w+=\$\((?:[^()]|\([^()]*\))*\)\s*$")
 """A command that does nothing but set a variable to what another prints."""
 _ASKED = re.compile(
     r"\b(sort\w*|order(ed|ing)?|alphabet\w*|ascend\w*|descend\w*|lexic\w*|chronolog\w*|rank\w*|top|revers\w*|sequen\w*"
-    r"|(larg|bigg|small|long|short|high|low|new|old|lat|earli)est|(?<!at )(most|least)|first|last|recent\w*|(as|where) they|a to z)\b"
-    r"|\bby (their |its |the )?(file ?)?(size|name|date|time|age|number|count|length|extension|frequency)\b",
+    r"|(larg|bigg|small|long|short|high|low|new|old|lat|earli)est|(?<!at )(most|least)|first|last|recent\w*|(as|where) they)\b"
+    r"|\ba to z\b|\bby (their |its |the )?(file ?)?(size|name|date|time|age|number|count|length|extension|frequency)\b",
     re.IGNORECASE,
 )
 """Words of a query that ask for an order; without them a plain `sort`, `ls` or wildcard is taken for the gold's habit."""
