@@ -71,6 +71,7 @@ def test_a_sentence_a_title_and_columns_of_another_kind_are_free(asked: tuple[st
         (WIND, "14.0 thousand"),
         (COUNT, "It cannot be 42."),
         (COUNT, "half of 42"),
+        (LIST, "17\n/a/b.iso\n/a/c.iso"),
         (COUNT, "40.0 41.0 42 43.0"),
         (COUNT, "0x29 42 0x2b"),
         (COUNT, "42 is not the number of files"),

@@ -125,10 +125,10 @@ class _Reader:
         return cls(wanted, frozenset(map(_kind, wanted)), known, frozenset(pairwise(asked)))
 
     def is_title(self, line: str) -> bool:
-        """A line that reads as one of the gold's own does is none, unless it ends with a colon."""
+        """A line that reads as one of the gold's own does is none, unless it ends with a colon; nor is one of numbers alone."""
         kinds = {_kind(_bare(word)) for word in line.split()}
         unlike = not kinds >= self.kinds and not kinds & self.kinds - {"word"}
-        return self.read(line) == "" and (line.endswith(":") or unlike)
+        return self.read(line) == "" and "word" in kinds and (line.endswith(":") or unlike)
 
     def read(self, line: str) -> str | None:
         """The gold's words in a line; None if something else in it is not harmless."""
