@@ -125,7 +125,7 @@ class _Reader:
         return cls(wanted, frozenset(map(_kind, wanted)), known, frozenset(pairwise(asked)))
 
     def is_title(self, line: str) -> bool:
-        """A line that reads as one of the gold's own does is none, unless it ends with a colon; nor is one of numbers alone."""
+        """Nothing that reads as a line of the gold's does, unless it ends with a colon; nor numbers alone."""
         kinds = {_kind(_bare(word)) for word in line.split()}
         unlike = not kinds >= self.kinds and not kinds & self.kinds - {"word"}
         return self.read(line) == "" and "word" in kinds and (line.endswith(":") or unlike)
