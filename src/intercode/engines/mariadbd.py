@@ -278,9 +278,11 @@ def load(session: Session, databases: Databases, name: str) -> None:
     from pymysql.err import MySQLError
 
     session.query(_FRESH)
+    loaded = 0
     for statement in script(databases, name):
+        loaded += len(statement)
         try:
-            session.query(statement, seconds=600)
+            session.query(statement, seconds=_AT_LEAST + loaded / _SLOWEST)
         except MySQLError as error:
             raise DataError(f"database {name}: {error.args[-1]}; in the statement {statement[:200]!r}") from error
         except SessionLost as error:
@@ -297,6 +299,8 @@ def _weigh(session: Session, name: str) -> None:
         session.query("ANALYZE TABLE " + ", ".join(f"{named}.{quoted(table, 'mysql')}" for table, _ in tables))
 
 
+_AT_LEAST, _SLOWEST = 60.0, 50_000
+"""Seconds that a statement of a load has, and characters a second beside: an index may be over all that came before."""
 _FRESH = "SET foreign_key_checks = 0, unique_checks = 0"
 
 
