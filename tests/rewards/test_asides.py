@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from asking import Asked, solved
 
 from intercode.rewards import bash_exact
 from intercode.types import Change, Outcome, Task
@@ -19,13 +20,6 @@ LARGER = ("Which is larger, /yard/a.txt or /yard/b.txt?", "ls -S /yard/a.txt /ya
 MEAN = ("What is the average of the lengths?", "awk '{ s += $1 } END { print s / NR }' /yard/n", "1.50")
 CUT = ("What is the average of the lengths?", "echo 'scale=2; 19.759/1' | bc", "19.75")
 TREE = ("List all that is below /yard, itself too.", "find /yard", "/yard\n/yard/a.txt")
-
-Asked = tuple[str, str, str]
-
-
-def solved(asked: Asked, ours: str) -> bool:
-    query, gold, theirs = asked
-    return bash_exact(Outcome(ours), Outcome(theirs), Task("1", query, gold)).success
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from intercode.rewards import bash_exact
-from intercode.types import Outcome, Task
+from asking import Asked, solved
 
 COUNT = ("How many files are below /depot?", "find /depot -type f | wc -l", "42")
 MAIL = ("Whom must one ask before using moss? Print the mail address.", "cat who", "mira@lab.example")
@@ -16,11 +14,6 @@ CODES = ("Print the code of each station that is large.", "awk '$3 > 20 { print 
 WHO = ("Who owns /depot/README.md? Print user and group.", "stat -c '%U %G' x", "root staff")
 SIZE = ("How many bytes has /depot/a b.txt?", "stat -c %s '/depot/a b.txt'", "2567")
 NEWER = ("Which is newer, /lab/a.txt or /lab/b.txt?", "ls -t /lab/a.txt /lab/b.txt | head -n 1", "/lab/b.txt")
-
-
-def solved(asked: tuple[str, str, str], ours: str) -> bool:
-    query, gold, theirs = asked
-    return bash_exact(Outcome(ours), Outcome(theirs), Task("1", query, gold)).success
 
 
 @pytest.mark.parametrize(
@@ -49,7 +42,7 @@ def solved(asked: tuple[str, str, str], ours: str) -> bool:
         ),
     ],
 )
-def test_a_sentence_a_title_and_columns_of_another_kind_are_free(asked: tuple[str, str, str], ours: str) -> None:
+def test_a_sentence_a_title_and_columns_of_another_kind_are_free(asked: Asked, ours: str) -> None:
     assert solved(asked, ours)
 
 
@@ -96,7 +89,7 @@ def test_a_sentence_a_title_and_columns_of_another_kind_are_free(asked: tuple[st
         (("Print NAME,STATUS.", "cat x", "lee,active"), "lee active"),
     ],
 )
-def test_a_second_guess_a_limit_and_what_the_query_forbids_are_not(asked: tuple[str, str, str], ours: str) -> None:
+def test_a_second_guess_a_limit_and_what_the_query_forbids_are_not(asked: Asked, ours: str) -> None:
     assert not solved(asked, ours)
 
 

@@ -68,7 +68,10 @@ def results(folder: Path) -> Results:
 
 
 def kill_and_resume(tmp_path: Path, agent: str, epochs: int, kills: int, seed: int) -> tuple[list[int], int]:
-    """Runs that are killed until there were so many kills: how many processes each of them met; the number of runs."""
+    """Runs that are killed until there were so many kills: how many processes each of them met; the number of runs.
+
+    Kills come within half of what an undisturbed run takes, so that most runs are killed more than once.
+    """
     began = time.monotonic()
     undisturbed = finish(start(tmp_path / "undisturbed", agent, epochs))
     whole = time.monotonic() - began
@@ -79,7 +82,7 @@ def kill_and_resume(tmp_path: Path, agent: str, epochs: int, kills: int, seed: i
         runs += 1
         folder = tmp_path / f"run{runs}"
         while len(met) < kills:
-            alive = kill_after(start(folder, agent, epochs), moments.uniform(0.05, max(2.0, whole)))
+            alive = kill_after(start(folder, agent, epochs), moments.uniform(0.05, max(2.0, whole / 2)))
             if alive is None:
                 break
             met.append(alive)

@@ -51,14 +51,14 @@ _CHOICE = named("or and else either whether")
 """Words between those that a query offers."""
 _RULE = re.compile(r"[-=_+| ]{3,}")
 _ITEM = re.compile(r"(?:[-*•]|(?P<number>\d+)[.)]) (?=\S)")
+_MODE = re.compile(r"[-dlbcps][-rwxsStT]{9}[.+@]?")
 _LONG_LISTING = re.compile(
-    r"[-dlbcps][-rwxsStT]{9}[.+@]? \d+ \S+ \S+ [\d.,]+[KMGT]? ([A-Z][a-z]{2} +\d+ [\d:]+|\d{4}-\d\d-\d\d [\d:]+) (?=\S)"
+    rf"{_MODE.pattern} \d+ \S+ \S+ [\d.,]+[KMGT]? ([A-Z][a-z]{{2}} +\d+ [\d:]+|\d{{4}}-\d\d-\d\d [\d:]+) (?=\S)"
 )
 _LONG = 60
 """No sentence has as many words more than the gold."""
 _NUMBER = re.compile(r"[-+]?[\d.,:]*\d[KMGTP]?%?", re.ASCII)
 _TIME = re.compile(r"\d{4}-\d\d(-\d\d)?(T[\d:+.]+)?|\d\d:\d\d(:[\d.]+)?", re.ASCII)
-_MODE = re.compile(r"[-dlbcps][-rwxsStT]{9}[.+@]?")
 
 
 def without_extras(ours: Sequence[str], theirs: Sequence[str], query: str) -> list[str] | None:
