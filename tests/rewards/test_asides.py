@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from asking import Asked, solved
+from asked import Asked, solved
 
 from intercode.rewards import bash_exact
 from intercode.types import Change, Outcome, Task

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from asking import Asked, solved
+from asked import Asked, solved
 
 COUNT = ("How many files are below /depot?", "find /depot -type f | wc -l", "42")
 MAIL = ("Whom must one ask before using moss? Print the mail address.", "cat who", "mira@lab.example")

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from intercode.errors import DataError
+from intercode.pythontext import UNREADABLE, parsed
 from intercode.types import Task
 
 Kind = Literal["assert", "script", "program"]
@@ -172,8 +173,8 @@ def _fn_name(record: Mapping[str, Any], task: Task) -> str:
 def _parsed(text: str) -> ast.Module:
     """A gold that is no Python has nothing to say here; executing it tells why."""
     try:
-        return ast.parse(text.replace("\r\n", "\n"))
-    except (SyntaxError, ValueError, RecursionError):
+        return parsed(text)
+    except UNREADABLE:
         return ast.Module([], [])
 
 
@@ -201,8 +202,8 @@ def _imports(gold: ast.Module) -> str:
 def _free(text: str, task: Task) -> set[str]:
     """Names that the tests use and neither bind nor find among the builtins."""
     try:
-        tree = ast.parse(text.replace("\r\n", "\n"))
-    except (SyntaxError, ValueError, RecursionError) as error:
+        tree = parsed(text)
+    except UNREADABLE as error:
         raise DataError(f"task {task.id}: its tests are no Python ({error})") from error
     used, bound = _names(tree)
     return used - bound - set(dir(builtins))

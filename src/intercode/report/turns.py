@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from intercode.agents.base import SUBMIT
+from intercode.pythontext import UNREADABLE, parsed
 from intercode.types import Episode, Turn
 
 KINDS = ("exploring", "querying", "editing")
@@ -105,8 +106,8 @@ def _sql(action: str) -> str:
 
 def _python(action: str) -> str:
     try:
-        changes = any(isinstance(node, _CHANGES) for node in ast.parse(action).body)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        changes = any(isinstance(node, _CHANGES) for node in parsed(action).body)
+    except UNREADABLE:
         changes = bool(_DEFINES.search(action))
     return "editing" if changes else "exploring"
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from intercode.errors import DataError
 from intercode.findings import Fault
 from intercode.interpreters import suite_of, unbound
+from intercode.pythontext import UNREADABLE, parsed
 from intercode.runner.doubts.words import Cue, unheeded
 from intercode.types import Task
 
@@ -80,8 +81,8 @@ def _same(one: object, other: object) -> bool:
 def _case(test: str) -> Case | None:
     """The arguments and the expected value of an assert; None where it is not that plain."""
     try:
-        (statement,) = ast.parse(test.strip()).body
-    except (SyntaxError, ValueError):
+        (statement,) = parsed(test.strip()).body
+    except UNREADABLE:
         return None
     if not isinstance(statement, ast.Assert):
         return None
