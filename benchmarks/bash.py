@@ -8,13 +8,14 @@ least time in all counts (the quietest moment, judged by both sides together), a
 is `bash -c 'ls /'`, the yardstick unless the row names another. A fork is timed alone, and together with closing the twin;
 closing tells the wall to end the twin's cell and does not wait for it.
 
-**Workers.** Five pairs of real runs (`evaluate`, agent `gold`, every starter task four times), one worker and two in turns.
-The pair in which two workers were fastest against one counts, for both rows. CPU seconds are those of this process and of all
-children that were waited for: the kernel adds the times of a reaped process to its parent's, up to bwrap, for which `close`
-waits. Missing are the last cell of each wall (it dies with its pid namespace, unreaped: about 1 % of a run) and kernel
-threads, which tear namespaces down. Where others use the processors, two workers also get a larger share of them than one:
-read the wall times from a quiet machine. What the machine itself gains from a second processor, where each command is a new
-process, is told by the yardstick in one thread and in two, from the same pair.
+**Workers.** Five pairs of real runs (`evaluate`, agent `gold`), one worker and two in turns. Every starter task is
+played sixteen times, some 800 episodes, so that the start of the walls, which two workers pay twice, is a hundredth of
+a run. The pair in which two workers were fastest against one counts, for both rows. CPU seconds are those of this
+process and of all children that were waited for: the kernel adds the times of a reaped process to its parent's, up to
+bwrap, for which `close` waits. Missing are the last cell of each wall (it dies with its pid namespace, unreaped: about
+1 % of a run) and kernel threads, which tear namespaces down. Where others use the processors, two workers also get a
+larger share of them than one: read the wall times from a quiet machine. What the machine itself gains from a second
+processor, where each command is a new process, is told by the yardstick in one thread and in two, from the same pair.
 
 Other systems are in benchmarks/peers.py. Exit status 1 if a bound is missed. `--json` prints a list of {what, ours, against,
 ratio}, times in seconds.
@@ -41,7 +42,7 @@ from intercode.envs import prepare
 from intercode.runner.run import evaluate
 
 BLOCKS = 8
-PAIRS, EPOCHS, YARDSTICKS = 5, 4, 200
+PAIRS, EPOCHS, YARDSTICKS = 5, 16, 200
 TASK = "effective-port"
 THREE = ("x=1", "mkdir /tmp/made", "cd /tmp/made && echo kept > file")
 
