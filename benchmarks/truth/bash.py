@@ -4,6 +4,7 @@
 
 bash.jsonl           right answers and near misses: what honest agents answer
 bash_hedges.jsonl    what an agent says that wants to be paid for more than one answer, or for none; and honest ones like it
+bash_chatty.jsonl    what agents answer that talk a lot, with labels that forgive all that a person would
 bash_held_out.jsonl  by another author; nobody has tuned a reward on it
 """
 
@@ -24,8 +25,11 @@ from truth.pairs import Pair, Truth, play
 HERE = Path(__file__).parent
 STARTER = Path(intercode.__file__).parent / "tasks" / "starter" / "bash"
 SETS = {
-    "bash": HERE / "bash.jsonl", "bash, hedged": HERE / "bash_hedges.jsonl", "bash, held out": HERE / "bash_held_out.jsonl"
-}  # fmt: skip
+    "bash": HERE / "bash.jsonl",
+    "bash, chatty": HERE / "bash_chatty.jsonl",
+    "bash, hedged": HERE / "bash_hedges.jsonl",
+    "bash, held out": HERE / "bash_held_out.jsonl",
+}
 
 
 def truths() -> Iterator[Truth]:

@@ -29,13 +29,19 @@ def test_hostile_answers_are_compared_in_no_time(output: str) -> None:
     assert time.process_time() - started < 2
 
 
+def test_a_long_gold_of_digits_is_looked_at_in_no_time() -> None:
+    started = time.process_time()
+    assert not bash_exact(Outcome("1"), Outcome("1" * 120_000 + "x"), TASK).success
+    assert time.process_time() - started < 2
+
+
 LONG = [f"/srv/{number}.txt {number}" for number in range(5_000)]
 NEARLY = {
     "one line is another": [*LONG[:-1], "/srv/x.txt 7"],
     "another word on each line": [f"{line} and {number}" for number, line in enumerate(LONG)],
     "turned around": LONG[::-1],
     "each line twice": sorted(LONG * 2),
-    "on one line": [" ".join(LONG)],
+    "on one line": [" ".join(LONG[::-1])],
 }
 
 

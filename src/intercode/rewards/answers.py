@@ -19,8 +19,10 @@ import re
 from collections.abc import Iterator, Sequence
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 
+from intercode.rewards.arrangements import on_other_lines, turned
 from intercode.rewards.asides import hides, without_colour, without_complaints, without_totals
-from intercode.rewards.ordering import FREE, STRICT, Key, order_key
+from intercode.rewards.demands import demanded, of_the_answer
+from intercode.rewards.ordering import STRICT, Key, order_key
 from intercode.rewards.phrases import FORM, is_file, without_extras, without_listing
 from intercode.types import Task
 
@@ -29,6 +31,8 @@ Lines = list[str]
 _TIMES, _ROOM = 4, 1 << 18
 """No noise makes an answer longer than this many times the gold's, and so many characters; it need not be looked at."""
 
+_NOTES = 4
+"""All lines but blank ones, titles and notes have a word of the gold's."""
 _SPACES = re.compile(
     r"white ?space|\bblanks?\b|(?<!disk )(?<!free )\bspaces?\b(?! (used|left|available|usage))|\btabs?\b|indent|\btrim|\bstrip"
     r"|\bpad|\balign|squeeze|\bempty lines?|new ?lines?|line breaks?|\bfold(ed|ing)?\b|\bwrap|width|leading|trailing|justif",
@@ -37,17 +41,20 @@ _SPACES = re.compile(
 _SPACE_TOOLS = re.compile(
     r"\b(un)?expand\b|\bfold\b|\bfmt\b|\btr +-[a-z]*[sd][a-z]* +\S*( |\\t|\\n|:space:|:blank:)|\bcat +-\w*[sAvtTeE]"
 )
+_NUMBERS = re.compile(r"[\d.,\n]+")
+_PARTED = re.compile(
+    r"(?-i:\b[A-Z]{2,}[^\w\s`'\"/.]+[A-Z]{2,}\b)|colon|\bformat|separat|delimit|\bcommas?\b|\bparted\b",
+    re.IGNORECASE,
+)
 _FORMAT = re.compile(r":|colon|\bformat|separat|delimit|\bcommas?\b", re.IGNORECASE)
-_LINE = re.compile(r"\blines?\b|separat|delimit|\bjoin|\bcommas?\b|column|space", re.IGNORECASE)
 _SLASH = re.compile(r"slash|classif|indicator|\bmark|\btypes?\b", re.IGNORECASE)
 _ONLY = re.compile(r"\b(only|just|nothing (but|else)|without)\b", re.IGNORECASE)
 _PATHS = re.compile(
-    r"absolute|(full|complete|entire) ?(file ?)?(path|name)|relative|base ?name|\bwhere\b|locat"
+    r"absolute|\bslash|(full|complete|entire) ?(file ?)?(path|name)|relative|base ?name|\bwhere\b|locat"
     r"|(only|just) (the |their )?(file ?)?names?|names? only"
     r"|(without|not) (the |their |its )?(leading |full )?(dir|path|folder)",
     re.IGNORECASE,
 )
-_STRIPS = re.compile(r"\bbasename\b|%f|##\*/|\.\*/|\$NF\b|%P")
 _AVERAGE = re.compile(r"\b(average|mean|median|ratio|percent\w*|quotient|divided?)\b", re.IGNORECASE)
 _PRECISION = re.compile(r"decimal|digits?|places?|precision|round", re.IGNORECASE)
 _CUTS = re.compile(r"\b[bd]c\b")
@@ -72,16 +79,20 @@ def same_answer(ours: str, theirs: str, task: Task) -> bool:
     if hides(ours, theirs):
         return False
     key = order_key(task.gold, task.query)
-    exact = bool(_SPACES.search(task.query) or _SPACE_TOOLS.search(task.gold))
+    exact = bool(_SPACES.search(demanded(task.query)) or _SPACE_TOOLS.search(task.gold)) and not _NUMBERS.fullmatch(theirs)
     a, b = (_lines(text, task, key, exact) for text in without_complaints(ours, theirs))
     a, b = without_totals(a, b, task.query)
+    if len(a) > 2 * len(theirs.split()) + _NOTES:
+        return False
     spaced = exact and any(not line or line != " ".join(line.split()) for line in (*a, *b))
     for ours_now, theirs_now in ((a, b), *_rebased(a, b, task), *_evened(a, b, task)):
         if _match(ours_now, theirs_now, key) or _same_names(ours_now, theirs_now, task):
             return True
-        if not spaced and any(_same_amid(read, theirs_now, key, task) for read in _readings(ours_now, theirs_now, task)):
+        if not spaced and any(_same_amid(*read, key, task) for read in _readings(ours_now, theirs_now, task)):
             return True
-    return not exact and (_same_value(a, b, task) or _same_list(a, b, key, task))
+        if not exact and on_other_lines(ours_now, theirs_now, key, task.query):
+            return True
+    return not exact and _same_value(a, b, task)
 
 
 def _match(a: Lines, b: Lines, key: Key) -> bool:
@@ -104,7 +115,11 @@ def _plain(line: str, task: Task) -> str:
     line = line if _SLASH.search(task.query) else re.sub(r"(?<=[\w.-])/(?= |:|$)", "", line)
     line = re.sub(r"^([0-9a-f]{32,128}) \*?-$", r"\1", line)
     line = re.sub(r"^(/bin/|/usr/bin/)?bash: line \d+: ", "bash: ", line)
-    return line if _FORMAT.search(task.query) else re.sub(r"^(\d+)[:.)] ?(?=\D)", r"\1 ", re.sub(r"^(\d+): ", r"\1:", line))
+    return (
+        line
+        if _FORMAT.search(of_the_answer(task.query))
+        else re.sub(r"^(\d+)[:.)] ?(?=\D)", r"\1 ", re.sub(r"^(\d+): ", r"\1:", line))
+    )
 
 
 def _trimmed(lines: Lines) -> Lines:
@@ -115,7 +130,7 @@ def _trimmed(lines: Lines) -> Lines:
 
 def _rebased(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
     """Both answers with paths relative to each folder that the task names, as long as no two lines become one."""
-    if len(a) != len(b) or _PATHS.search(task.query) or _STRIPS.search(task.gold):
+    if _PATHS.search(task.query):
         return
     for folder in sorted(_folders(f"{task.gold} {task.query}")):
         dot = _is_listed(folder, (*a, *b), task.gold)
@@ -176,17 +191,23 @@ def _same_names(a: Lines, b: Lines, task: Task) -> bool:
     return bool(parts) and [part and part["name"] for part in parts] == short
 
 
-def _readings(a: Lines, b: Lines, task: Task) -> Iterator[Lines]:
-    """Ways to read the agent's lines: as they are; without what `ls -l` says; with blanks for other signs between words."""
-    yield a
-    if FORM.search(task.query):
+def _readings(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
+    """Ways to read both: as they are; ours without what `ls -l` says; with blanks for other signs between words."""
+    yield a, b
+    if FORM.search(of_the_answer(task.query)):
         return
     bare = without_listing(a, b)
     if bare != a:
-        yield bare
-    if not _FORMAT.search(task.query):
-        wanted = {word for line in b for word in line.split()}
-        yield [_SEPARATOR.sub(" ", _THOUSANDS.sub(lambda number: _joined(number[0], wanted), line)).strip() for line in a]
+        yield bare, b
+    if _PARTED.search(of_the_answer(task.query)):
+        return
+    wanted = {word for line in b for word in line.split()}
+    plain = [_SEPARATOR.sub(" ", _THOUSANDS.sub(lambda number: _joined(number[0], wanted), line)).strip() for line in a]
+    plain = [line if line.split(" ")[0] in wanted else re.sub(r"^(\d+):(?=\S)", r"\1 ", line) for line in plain]
+    yield plain, b
+    even = [_SEPARATOR.sub(" ", line).strip() for line in b]
+    if even != b:
+        yield plain, even
 
 
 def _joined(number: str, wanted: set[str]) -> str:
@@ -197,8 +218,11 @@ def _joined(number: str, wanted: set[str]) -> str:
 
 def _same_amid(a: Lines, b: Lines, key: Key, task: Task) -> bool:
     """The same, once a sentence, a title or more columns are taken away from the agent's."""
-    ours = without_extras(a, b, task.query)
-    return ours is not None and _match(ours, [" ".join(line.split()) for line in b], key)
+    ours, theirs = without_extras(a, b, task.query), [" ".join(line.split()) for line in b]
+    if ours is None:
+        return False
+    arranged = (ours, *turned(ours, theirs, task.query))
+    return any(_match(each, theirs, key) for each in arranged) or on_other_lines(ours, theirs, key, task.query)
 
 
 def _value(line: str) -> tuple[str, str]:
@@ -225,14 +249,3 @@ def _close(ours: str, theirs: str, gold: str) -> bool:
     ways = [ROUND_HALF_UP, ROUND_HALF_EVEN] + [ROUND_DOWN] * (len(ours) < len(theirs) or bool(_CUTS.search(gold)))
     step = Decimal(1).scaleb(-places)
     return any(a.quantize(step, way, _EXACTLY) == b.quantize(step, way, _EXACTLY) for way in ways)
-
-
-def _same_list(a: Lines, b: Lines, key: Key, task: Task) -> bool:
-    """One word a line on one side, all on one line on the other."""
-    if (len(a) == 1) == (len(b) == 1) or _LINE.search(task.query):
-        return False
-    one, many = (a, b) if len(a) == 1 else (b, a)
-    if any(" " in line for line in many):
-        return False
-    words: Sequence[str] = one[0].split(" ")
-    return sorted(words) == sorted(many) if key is FREE else list(words) == many

@@ -41,6 +41,13 @@ _WARNED = re.compile(
     r"|Removing leading `[^']+' from (?:member names|hard link targets)"
 )
 
+_NAMED = r"(?:'[^']+'|\"[^\"]+\")"
+_REPORTED = re.compile(
+    rf"(?:renamed )?{_NAMED} -> {_NAMED}|(?:mkdir: )?created directory {_NAMED}|removed (?:directory )?{_NAMED}"
+    rf"|mode of {_NAMED} (?:changed from|retained as) \d+ \([-rwxsStT]+\)(?: to \d+ \([-rwxsStT]+\))?"
+)
+"""What `-v` makes a tool say of each file that it changes."""
+
 _TOTAL = re.compile(r"\b(total\w*|sum|overall|altogether|all together|combined)\b", re.IGNORECASE)
 _BLOCKS = re.compile(r"total [\d.,]+[KMGTP]?")
 _LISTED = re.compile(r"[-dlbcps][-rwxsStT]{9}[.+@]? ")
@@ -59,12 +66,17 @@ def hides(ours: str, theirs: str) -> bool:
 
 
 def without_complaints(ours: str, theirs: str) -> tuple[str, str]:
-    """Both texts without lines about unreadable files, unless those are all that the gold has to say."""
+    """Both texts without lines about unreadable files, unless those are all that the gold has to say.
+
+    Ours also without what tools report of each file that they change, unless the gold has such lines.
+    """
     a, b = (text.split("\n") for text in (ours, theirs))
     kept = [line for line in b if not _is_complaint(line)]
     if not any(kept) and any(b):
         return ours, theirs
-    return "\n".join(line for line in a if not _is_complaint(line)), "\n".join(kept)
+    reports = not any(map(_REPORTED.fullmatch, b))
+    ours = "\n".join(line for line in a if not (_is_complaint(line) or (reports and _REPORTED.fullmatch(line))))
+    return ours, "\n".join(kept)
 
 
 def _is_complaint(line: str) -> bool:

@@ -7,10 +7,11 @@ Each line must have the gold's words, and beside them nothing but what is harmle
 
     grammar        words of a closed list, that only bind others: no denial, no comparison, no "about"
     the query's    words that it was asked with, but for those that it offers as answers, if the gold's is one of them, and
-                   for `not`, `more` and their like; `below` only before what it stands before there
+                   for `not`, `below` and their like, which only stand before what they stand before there
     other facts    a number, a time, a mode or a file's name, where the gold has nothing of that kind
 
-Any other word spoils the line, for it could say anything. A title is one line more at the top, of harmless words.
+Any other word spoils the line, for it could say anything. A title is one line more at the top, of harmless
+words; a note is one at the bottom.
 
 Left out: additions that are of a kind with the answer (a name beside a name); whether they are true.
 """
@@ -22,35 +23,50 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from intercode.rewards.demands import of_the_answer
 from intercode.rewards.ordering import named
 
 _ALONE = re.compile(
-    r"\b(only|just|alone|exactly|without(?! (needless|leading|trailing))|nothing (but|else|more))\b", re.IGNORECASE
+    r"\b(only|just|alone|exactly|nothing (but|else|more))\b"
+    r"|\b(print|show|list|give|tell|write|output|display)\b[^.]*\bwithout\b(?! (needless|leading|trailing|\w+ing\b))",
+    re.IGNORECASE,
 )
 FORM = re.compile(r"[`'\"][^`'\"]*[A-Z]{2,}[^\w`'\"/.]+[A-Z]{2,}[^`'\"]*[`'\"]")
 """A form that a query gives, such as `NAME: STATUS`."""
 _GRAMMAR = named(
     "a an the and are as at be been belong belongs by called contains do does each for from has have here his her holds i in "
     "is it its me my of on s so that their there these they them this those to was were which who with "
-    "altogether answer equals found lies name named number output owner result size stands together total value"
+    "all per n altogether answer equals found lies name named number output owner result size stands together total value "
+    "avg average mean count max maximum min minimum sum worth amounts comes different distinct frequent "
+    "appear appears appeared got occur occurs occurred now reads new "
+    "content contents time entry entries hit item match matches occurrence result results "
+    "added changed copied created deleted done made moved removed renamed replaced saved set updated written wrote"
 )
+_DONE = named("complete completed done finished ok okay ready success successful successfully")
+"""Words that may stand alone below an answer."""
 _TURNS = named(
     "not no never none neither nor or but except without less more fewer than about around most least "
     "nearly almost only other another wrong false half twice"
 )
 """Words that turn or limit what is said."""
+_EXTREMES = named("most least")
+"""They turn nothing where the query asks for them, but behind `at`."""
 _BOUNDS = named("over under above below")
 """Words that limit what they stand before."""
 _UNITS = {
     "%": "%|percent|share", "b": "byte", "kb": "kb|kilobyte", "kib": "kib", "mb": "mb|megabyte", "mib": "mib",
     "s": "second", "min": "minute", "h": "hour", "m": "met(re|er)", "km": "km|kilomet", "g": "gram", "kg": "kg|kilogram",
-    "c": "degree|celsius", "°c": "degree|celsius", "€": "euro", "euro": "€|eur",
+    "c": "degree|celsius|temp", "°c": "degree|celsius|temp",
+    **dict.fromkeys(("€", "eur", "euro"), "€|eur|price|cost|worth|paid|pay|amount"),
 }  # fmt: skip
 """Signs of units, and how a query's word for each begins."""
 _CHOICE = named("or and else either whether")
 """Words between those that a query offers."""
 _RULE = re.compile(r"[-=_+| ]{3,}")
-_ITEM = re.compile(r"(?:[-*•]|(?P<number>\d+)[.)]) (?=\S)")
+_ITEM = re.compile(r"(?:[-*•]|(?P<number>\d+)[.):]?) (?=\S)")
+_ASIDE = re.compile(r"\([^()]+\)")
+_MEASURED = re.compile(r" \(\d[\d.,]*[ -]?[a-zA-Z]+\)")
+_LISTED = re.compile(r"[,;] (?:and )?| and ")
 _MODE = re.compile(r"[-dlbcps][-rwxsStT]{9}[.+@]?")
 _LONG_LISTING = re.compile(
     rf"{_MODE.pattern} \d+ \S+ \S+ [\d.,]+[KMGT]? ([A-Z][a-z]{{2}} +\d+ [\d:]+|\d{{4}}-\d\d-\d\d [\d:]+) (?=\S)"
@@ -63,20 +79,15 @@ _TIME = re.compile(r"\d{4}-\d\d(-\d\d)?(T[\d:+.]+)?|\d\d:\d\d(:[\d.]+)?", re.ASC
 
 def without_extras(ours: Sequence[str], theirs: Sequence[str], query: str) -> list[str] | None:
     """Our lines with nothing but what may be the answer; None if the query wants that alone, or they cannot be so read."""
-    if _ALONE.search(query) or not any(theirs) or _longest(ours) > _longest(theirs) + _LONG:
-        return None
-    lines = [line for line in ours if not _RULE.fullmatch(line)]
-    more = len(lines) - len(theirs)
-    if more not in (0, 1):
+    if _ALONE.search(of_the_answer(query)) or not any(theirs) or _longest(ours) > _longest(theirs) + _LONG:
         return None
     reader = _Reader.of(theirs, query)
-    if more and not reader.is_title(lines[0]):
-        return None
-    lines = lines[more:]
-    if FORM.search(query):
+    lines = [line for line in ours if not _RULE.fullmatch(line) and (line or "" in theirs)]
+    lines = reader.body(lines)
+    if FORM.search(of_the_answer(query)):
         return lines
-    read = [reader.read(line) for line in _items(lines)]
-    return None if None in read else [line for line in read if line is not None]
+    read = [reader.read(line) for line in _items(lines, len(theirs))]
+    return [line for line in read if line] if all(read) else None
 
 
 def without_listing(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
@@ -95,8 +106,11 @@ def _longest(lines: Sequence[str]) -> int:
     return max((line.count(" ") for line in lines), default=0)
 
 
-def _items(lines: Sequence[str]) -> list[str]:
-    """Without the marks or numbers of a list before all of them."""
+def _items(lines: Sequence[str], count: int) -> list[str]:
+    """Without the marks or numbers of a list before all of them; a line that lists so many as that many lines."""
+    if len(lines) == 1 < count:
+        parts = _LISTED.split(lines[0].rstrip(" ,;."))
+        return parts if len(parts) == count else list(lines)
     marks = [_ITEM.match(line) for line in lines]
     numbers = [mark["number"] for mark in marks if mark]
     counted = numbers == [str(place + 1) for place in range(len(lines))] and len(lines) > 1
@@ -105,12 +119,15 @@ def _items(lines: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class _Reader:
-    """`wanted`: the gold's words; `kinds`: of what kinds they are; `known`: harmless words; `pairs`: of the query's."""
+    """`wanted`: the gold's words; `kinds`: of what kinds they are; `known`: stems of harmless words; `turns`: words that turn
+    what is said, but in `pairs` that the query has.
+    """
 
     wanted: frozenset[str]
     kinds: frozenset[str]
     known: frozenset[str]
     pairs: frozenset[tuple[str, str]]
+    turns: frozenset[str]
 
     @classmethod
     def of(cls, theirs: Sequence[str], query: str) -> _Reader:
@@ -119,10 +136,11 @@ class _Reader:
         kinds = {_kind(word) for word in asked if wanted & _endings(word)}
         offered = _offered(query)
         free = [word for word in asked if _kind(word) not in kinds or (_kind(word) == "word" and word not in offered)]
-        plain = {_stem(part) for word in free for part in (word, *re.split(r"[/.]", word))}
+        plain = {part.lower() for word in free for part in (word, *word.split("/"), *re.split(r"[/.]", word))}
         units = {sign for sign, start in _UNITS.items() if any(map(re.compile(start).match, plain))}
-        known = frozenset((plain | units | _GRAMMAR) - _TURNS - {word.lower() for word in wanted})
-        return cls(wanted, frozenset(map(_kind, wanted)), known, frozenset(pairwise(asked)))
+        known = set(map(_stem, plain | units | _GRAMMAR)) - {_stem(word) for word in wanted}
+        turns = (_TURNS | _BOUNDS) - (_EXTREMES & set(plain))
+        return cls(wanted, frozenset(map(_kind, wanted)), frozenset(known), frozenset(pairwise(asked)), turns)
 
     def is_title(self, line: str) -> bool:
         """Nothing that reads as a line of the gold's does, unless it ends with a colon; nor numbers alone."""
@@ -130,8 +148,20 @@ class _Reader:
         unlike = not kinds >= self.kinds and not kinds & self.kinds - {"word"}
         return self.read(line) == "" and "word" in kinds and (line.endswith(":") or unlike)
 
+    def is_note(self, line: str) -> bool:
+        """Words alone that say that all is done, or a line as a title may be one."""
+        said = all(_bare(word).lower() in _DONE for word in line.split())
+        return said or self.is_title(line) or bool(_ASIDE.fullmatch(line) and self.read(line) == "")
+
+    def body(self, lines: list[str]) -> list[str]:
+        """The lines without a title above them or any part of them, and without a note below."""
+        lines = lines[1:] if len(lines) > 1 and self.is_title(lines[0]) else lines
+        lines = [line for line in lines if not (line.endswith(":") and self.is_title(line))]
+        return lines[:-1] if len(lines) > 1 and self.is_note(lines[-1]) else lines
+
     def read(self, line: str) -> str | None:
         """The gold's words in a line; None if something else in it is not harmless."""
+        line = line if "number" in self.kinds else _MEASURED.sub("", line)
         words = [word for word in map(self._word, line.split()) if word]
         if not all(word in self.wanted or self._harmless(word, after) for word, after in pairwise([*words, ""])):
             return None
@@ -141,12 +171,12 @@ class _Reader:
         """Without the marks around it, and a number without the unit that the query names."""
         word = raw if raw in self.wanted else _bare(raw)
         value = re.fullmatch(r"(?P<number>[\d.,]+)(?P<unit>\D+)", word)
-        return value["number"] if value and value["number"] in self.wanted and value["unit"].lower() in self.known else word
+        return value["number"] if value and value["number"] in self.wanted and _stem(value["unit"]) in self.known else word
 
     def _harmless(self, word: str, after: str) -> bool:
-        if word.lower() in _BOUNDS:
-            return (word.lower(), after) in self.pairs
-        return bool({word.lower(), _stem(word)} & self.known) or _kind(word) not in self.kinds | {"word"}
+        if word.lower() in self.turns or (word.lower() == "at" and after.lower() in _EXTREMES):
+            return (word.lower(), after) in self.pairs and after.lower() not in _GRAMMAR
+        return _stem(word) in self.known or _kind(word) not in self.kinds | {"word"}
 
 
 def _offered(query: str) -> frozenset[str]:
@@ -167,12 +197,12 @@ def _endings(path: str) -> set[str]:
 
 def _bare(word: str) -> str:
     """Without the marks of a sentence around it."""
-    bare = word.strip("\"'`()<>[]{}*#|→=").rstrip(".,;:!?\"'`)>]}")
+    bare = word.removesuffix("(s)").strip("\"'`()<>[]{}*#|→=").rstrip(".,;:!?\"'`)>]}")
     return bare if re.search(r"[\w%€]", bare) else word.strip("\"'`()<>[]{}*#|→=:-–,;!?•")
 
 
 def _stem(word: str) -> str:
-    return re.sub(r"(?<=\w{2})('s|s)$", "", word.lower())
+    return re.sub(r"(?<=\w{2})('s|ing|ed|es|s|e)$", "", word.lower())
 
 
 def _kind(word: str) -> str:
