@@ -44,3 +44,24 @@ def test_other_arrangements_say_the_same(asked: Asked, ours: str) -> None:
 )
 def test_other_words_and_arrangements_that_the_query_fixes_do_not(asked: Asked, ours: str) -> None:
     assert not solved(asked, ours)
+
+
+@pytest.mark.parametrize(
+    ("asked", "ours"),
+    [
+        (("Convert /a.tsv to CSV and print it.", "tr '\\t' , < /a.tsv", "a,b\nd,e"), "a\tb\nd\te"),
+        (("Print /a with = instead of : in it.", "sed s/:/=/ /a", "a=1\nb=2"), "a:1\nb:2"),
+        (("Turn the colons of PATH into line ends.", "tr : '\\n' <<< $PATH", "/bin\n/sbin"), "/bin:/sbin"),
+        (("Print the table of /a turned around.", "rs -T < /a", "1 2\n3 4"), "1 2 3 4"),
+        (("Show /etc/hosts.", "cat /etc/hosts", "a: 1, 2"), "a 1 2"),
+        (("Print the sums as month=sum.", "sums", "01=5\n02=6"), "01 5\n02 6"),
+    ],
+)
+def test_signs_and_lines_count_where_they_are_what_is_asked_for(asked: Asked, ours: str) -> None:
+    assert not solved(asked, ours)
+
+
+def test_what_tools_report_of_changes_is_nothing_but_where_a_change_was_wanted() -> None:
+    said = "'a' -> 'b'\nc"
+    assert solved(("Move a to b, and print the newest file.", "mv a b; ls -t | head -1", "c"), said)
+    assert not solved(("Print the newest file.", "ls -t | head -1", "c"), said)

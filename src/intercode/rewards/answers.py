@@ -21,7 +21,7 @@ from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 
 from intercode.rewards.arrangements import on_other_lines, turned
 from intercode.rewards.asides import hides, without_colour, without_complaints, without_totals
-from intercode.rewards.demands import demanded, of_the_answer
+from intercode.rewards.demands import demanded, of_the_answer, reshapes
 from intercode.rewards.ordering import STRICT, Key, order_key
 from intercode.rewards.phrases import FORM, is_file, without_extras, without_listing
 from intercode.types import Task
@@ -42,13 +42,15 @@ _SPACE_TOOLS = re.compile(
     r"\b(un)?expand\b|\bfold\b|\bfmt\b|\btr +-[a-z]*[sd][a-z]* +\S*( |\\t|\\n|:space:|:blank:)|\bcat +-\w*[sAvtTeE]"
 )
 _NUMBERS = re.compile(r"[\d.,\n]+")
+_COUNTED = re.compile(r"^([^:\s]+):(\d+)$")
+"""What grep -c prints for a file."""
 _PARTED = re.compile(
     r"(?-i:\b[A-Z]{2,}[^\w\s`'\"/.]+[A-Z]{2,}\b)|colon|\bformat|separat|delimit|\bcommas?\b|\bparted\b",
     re.IGNORECASE,
 )
 _FORMAT = re.compile(r":|colon|\bformat|separat|delimit|\bcommas?\b", re.IGNORECASE)
 _SLASH = re.compile(r"slash|classif|indicator|\bmark|\btypes?\b", re.IGNORECASE)
-_ONLY = re.compile(r"\b(only|just|nothing (but|else)|without)\b", re.IGNORECASE)
+_ONLY = re.compile(r"\b(only|just|alone|bare|nothing (but|else)|without)\b", re.IGNORECASE)
 _PATHS = re.compile(
     r"absolute|\bslash|(full|complete|entire) ?(file ?)?(path|name)|relative|base ?name|\bwhere\b|locat"
     r"|(only|just) (the |their )?(file ?)?names?|names? only"
@@ -80,7 +82,7 @@ def same_answer(ours: str, theirs: str, task: Task) -> bool:
         return False
     key = order_key(task.gold, task.query)
     exact = bool(_SPACES.search(demanded(task.query)) or _SPACE_TOOLS.search(task.gold)) and not _NUMBERS.fullmatch(theirs)
-    a, b = (_lines(text, task, key, exact) for text in without_complaints(ours, theirs))
+    a, b = (_lines(text, task, key, exact) for text in without_complaints(ours, theirs, task.query))
     a, b = without_totals(a, b, task.query)
     if len(a) > 2 * len(theirs.split()) + _NOTES:
         return False
@@ -199,15 +201,14 @@ def _readings(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
     bare = without_listing(a, b)
     if bare != a:
         yield bare, b
-    if _PARTED.search(of_the_answer(task.query)):
+    if reshapes(task.query) or _PARTED.search(of_the_answer(task.query)):
         return
     wanted = {word for line in b for word in line.split()}
     plain = [_SEPARATOR.sub(" ", _THOUSANDS.sub(lambda number: _joined(number[0], wanted), line)).strip() for line in a]
     plain = [line if line.split(" ")[0] in wanted else re.sub(r"^(\d+):(?=\S)", r"\1 ", line) for line in plain]
     yield plain, b
-    even = [_SEPARATOR.sub(" ", line).strip() for line in b]
-    if even != b:
-        yield plain, even
+    if "grep" in task.gold:
+        yield plain, [_COUNTED.sub(r"\1 \2", line) for line in b]
 
 
 def _joined(number: str, wanted: set[str]) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from intercode.rewards.demands import of_the_answer
+from intercode.rewards.demands import of_the_answer, reshapes
 from intercode.rewards.ordering import FREE, Key
 
 _ONE_A_LINE = re.compile(
@@ -36,17 +36,22 @@ _FIRST, _LAST = re.compile(f"{_NUMBER} {_REST}"), re.compile(f"{_REST} {_NUMBER}
 
 
 def on_other_lines(a: Sequence[str], b: Sequence[str], key: Key, query: str) -> bool:
-    """The same words in the same order on more or fewer lines; in any, where one line of ours lists theirs, which are free."""
-    if len(a) == len(b) or "" in b or _ONE_A_LINE.search(of_the_answer(query)):
+    """The same words on more or fewer lines, where theirs has one line, or one word on each.
+
+    In the same order, but where one line of ours lists all of theirs, and those are free.
+    """
+    if len(a) == len(b) or "" in b or reshapes(query) or _ONE_A_LINE.search(of_the_answer(query)):
         return False
     ours, theirs = " ".join(a).split(), " ".join(b).split()
-    listed = len(a) == 1 and len(b) == len(theirs)
-    return ours == theirs or (key is FREE and listed and sorted(ours) == sorted(theirs))
+    one_each = len(b) == len(theirs)
+    if key is FREE and one_each and len(a) == 1:
+        return sorted(ours) == sorted(theirs)
+    return ours == theirs and (one_each or len(b) == 1)
 
 
 def turned(a: Sequence[str], b: Sequence[str], query: str) -> Iterator[list[str]]:
     """Ours with the number of each line at its other end, if theirs has it there."""
-    if _PLACED.search(_PATH.sub("", of_the_answer(query))):
+    if reshapes(query) or _PLACED.search(_PATH.sub("", of_the_answer(query))):
         return
     for here, there, form in ((_LAST, _FIRST, "{number} {rest}"), (_FIRST, _LAST, "{rest} {number}")):
         if any(map(there.fullmatch, b)):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from intercode.rewards.demands import wants_change
 from intercode.rewards.ordering import named
 
 Lines = list[str]
@@ -65,16 +66,16 @@ def hides(ours: str, theirs: str) -> bool:
     return not set(_INVISIBLE.findall(ours)) <= set(_INVISIBLE.findall(theirs))
 
 
-def without_complaints(ours: str, theirs: str) -> tuple[str, str]:
+def without_complaints(ours: str, theirs: str, query: str) -> tuple[str, str]:
     """Both texts without lines about unreadable files, unless those are all that the gold has to say.
 
-    Ours also without what tools report of each file that they change, unless the gold has such lines.
+    Where the query wants a change, ours also without what tools report of each file, unless the gold has such lines.
     """
     a, b = (text.split("\n") for text in (ours, theirs))
     kept = [line for line in b if not _is_complaint(line)]
     if not any(kept) and any(b):
         return ours, theirs
-    reports = not any(map(_REPORTED.fullmatch, b))
+    reports = wants_change(query) and not any(map(_REPORTED.fullmatch, b))
     ours = "\n".join(line for line in a if not (_is_complaint(line) or (reports and _REPORTED.fullmatch(line))))
     return ours, "\n".join(kept)
 

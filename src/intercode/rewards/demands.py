@@ -26,9 +26,24 @@ _ASKS = re.compile(
     re.IGNORECASE,
 )
 _CHANGES = re.compile(
-    r"\b(write|create|make|set|change|move|copy|delete|remove|rename|replace|append|add|save|put|store|touch|leave|keep)\b",
+    r"\b(write|create|make|set|change|move|copy|delete|remove|rename|replace|append|add|save|put|store|touch|leave|keep|link|pack|extract)\b",
     re.IGNORECASE,
 )
+
+
+_RESHAPES = re.compile(
+    r"\b(convert|replac|translat|turn|transpos|exchang|swap|split|join|merg|reformat|substitut|instead|into)\w*\b",
+    re.IGNORECASE,
+)
+
+
+def wants_change(query: str) -> bool:
+    return bool(_CHANGES.search(query))
+
+
+def reshapes(query: str) -> bool:
+    """Whether it is about the form of a text, so that signs and lines are the answer itself."""
+    return bool(_RESHAPES.search(query))
 
 
 @lru_cache(maxsize=256)

@@ -27,7 +27,7 @@ from intercode.rewards.demands import of_the_answer
 from intercode.rewards.ordering import named
 
 _ALONE = re.compile(
-    r"\b(only|just|alone|exactly|nothing (but|else|more))\b"
+    r"\b(only|just|alone|bare|exactly|nothing (but|else|more))\b"
     r"|\b(print|show|list|give|tell|write|output|display)\b[^.]*\bwithout\b(?! (needless|leading|trailing|\w+ing\b))",
     re.IGNORECASE,
 )
