@@ -35,7 +35,8 @@ _NOTES = 4
 """All lines but blank ones, titles and notes have a word of the gold's."""
 _SPACES = re.compile(
     r"white ?space|\bblanks?\b|(?<!disk )(?<!free )\bspaces?\b(?! (used|left|available|usage))|\btabs?\b|indent|\btrim|\bstrip"
-    r"|\bpad|\balign|squeeze|\bempty lines?|new ?lines?|line breaks?|\bfold(ed|ing)?\b|\bwrap|width|leading|trailing|justif",
+    r"|\bpad|\balign|squeeze|\bempty lines?|new ?lines?|line breaks?|\bfold(ed|ing)?\b|\bwrap|width|leading|trailing|justif"
+    r"|\bcent(er|re)|pyramid",
     re.IGNORECASE,
 )
 _SPACE_TOOLS = re.compile(
@@ -52,7 +53,8 @@ _FORMAT = re.compile(r":|colon|\bformat|separat|delimit|\bcommas?\b", re.IGNOREC
 _SLASH = re.compile(r"slash|classif|indicator|\bmark|\btypes?\b", re.IGNORECASE)
 _ONLY = re.compile(r"\b(only|just|alone|bare|nothing (but|else)|without)\b", re.IGNORECASE)
 _PATHS = re.compile(
-    r"absolute|\bslash|(full|complete|entire) ?(file ?)?(path|name)|relative|base ?name|\bwhere\b|locat"
+    r"absolute|\bslash|\bno (folder|dir|path)|(begin|start)\w* with /"
+    r"|(full|complete|entire) ?(file ?)?(path|name)|relative|base ?name|\bwhere\b|locat"
     r"|(only|just) (the |their )?(file ?)?names?|names? only"
     r"|(without|not) (the |their |its )?(leading |full )?(dir|path|folder)",
     re.IGNORECASE,
@@ -66,10 +68,12 @@ _MEASURE = re.compile(
     r"\b(sizes?|count|numbers?|how|usage|bytes|length|dates?|times?|with|lines|words|frequen\w+|often)\b", re.IGNORECASE
 )
 _TRAILING = re.compile(r"trailing|\btrim|\bstrip|\bpad|\balign|justif|\bends? of|\bwidth", re.IGNORECASE)
-_EXACT_NUMBER = re.compile(r"decimal|digits?|precision|round|zero|version|release|format", re.IGNORECASE)
+_EXACT_NUMBER = re.compile(
+    r"\bwritten|\btag|\bsection|decimal|digits?|precision|round|zero|version|release|format", re.IGNORECASE
+)
 _ZEROS = re.compile(r"(?<![\w.,:/-])(-?\d+)(?:\.0+|(\.\d*[1-9])0+)(?![\w.,:/-])")
 _THOUSANDS = re.compile(r"(?<![\w.,])\d{1,3}(,\d{3})+(?![\w,])")
-_SEPARATOR = re.compile(r" *(?:[,;|=]|->|(?<!\d):|:(?!\d)) *")
+_SEPARATOR = re.compile(r" *(?:[,;|]|(?<![!<>=~])=(?![=~])|->|(?<!\d):|:(?!\d)) *")
 _VALUE = re.compile(r"\d+(\.\d+)?[KMGTP]?i?B?|[0-9a-f]{32,128}")
 
 
@@ -132,7 +136,7 @@ def _trimmed(lines: Lines) -> Lines:
 
 def _rebased(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
     """Both answers with paths relative to each folder that the task names, as long as no two lines become one."""
-    if _PATHS.search(task.query):
+    if _PATHS.search(task.query) or "readlink" in task.gold or any("/" in line and line in task.query.split() for line in b):
         return
     for folder in sorted(_folders(f"{task.gold} {task.query}")):
         dot = _is_listed(folder, (*a, *b), task.gold)
@@ -178,7 +182,7 @@ def _same_value(a: Lines, b: Lines, task: Task) -> bool:
     (ours, named), (theirs, other) = _value(a[0]), _value(b[0])
     if not ours or not theirs or (named and other and named != other):
         return False
-    if not all(not name or is_file(name) or name in f"{task.query} {task.gold}" for name in (named, other)):
+    if not all(not name or is_file(name) or name in task.gold for name in (named, other)):
         return False
     rounded = _AVERAGE.search(task.query) and not _PRECISION.search(task.query)
     return ours == theirs or bool(rounded and _close(ours, theirs, task.gold))

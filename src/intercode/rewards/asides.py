@@ -45,7 +45,6 @@ _WARNED = re.compile(
 _NAMED = r"(?:'[^']+'|\"[^\"]+\")"
 _REPORTED = re.compile(
     rf"(?:renamed )?{_NAMED} -> {_NAMED}|(?:mkdir: )?created directory {_NAMED}|removed (?:directory )?{_NAMED}"
-    rf"|mode of {_NAMED} (?:changed from|retained as) \d+ \([-rwxsStT]+\)(?: to \d+ \([-rwxsStT]+\))?"
 )
 """What `-v` makes a tool say of each file that it changes."""
 

@@ -22,7 +22,8 @@ _TELLS = re.compile(
 )
 _ASKS = re.compile(
     r"\?|\b(print|show|list|output|display|say|tell|give|report|answer|find|count|how|which|what|who|when|where|want|like"
-    r"|name (?=the|all|each|every)|stays?|keeps?|remains?|must|should)\b",
+    r"|name (?=the|all|each|every)|stays?|keeps?|kept|preserved|remains?|must|should|only|just|alone"
+    r"|nothing|no|own|wanted|needed)\b",
     re.IGNORECASE,
 )
 _CHANGES = re.compile(
@@ -31,6 +32,9 @@ _CHANGES = re.compile(
 )
 
 
+_PRINTS = re.compile(
+    r"\?|\b(print|show|list|output|display|say|tell|give|report|answer|count|how|which|what|who)\b", re.IGNORECASE
+)
 _RESHAPES = re.compile(
     r"\b(convert|replac|translat|turn|transpos|exchang|swap|split|join|merg|reformat|substitut|instead|into)\w*\b",
     re.IGNORECASE,
@@ -55,7 +59,11 @@ def demanded(query: str) -> str:
 @lru_cache(maxsize=256)
 def of_the_answer(query: str) -> str:
     """The query without what it tells of its files, and without the changes that it wants."""
-    return " ".join(each for each in _demands(query) if not _CHANGES.search(each) or _ASKS.search(each)) or query
+    return " ".join(each for each in _demands(query) if not _is_change(each)) or query
+
+
+def _is_change(sentence: str) -> bool:
+    return bool("/" in sentence and _CHANGES.search(sentence) and not _PRINTS.search(sentence))
 
 
 def _demands(query: str) -> list[str]:

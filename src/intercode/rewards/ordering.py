@@ -18,6 +18,8 @@ import re
 import shlex
 from collections.abc import Callable, Sequence
 
+from intercode.rewards.demands import demanded
+
 Key = Callable[[str], object]
 
 
@@ -35,7 +37,7 @@ _ASSIGNMENT = re.compile(r"\w+=.*", re.DOTALL)
 _SUBSTITUTED = re.compile(r"\s*\w+=\$\((?:[^()]|\([^()]*\))*\)\s*$")
 """A command that does nothing but set a variable to what another prints."""
 _ASKED = re.compile(
-    r"\b(sort\w*|order(ed|ing)?|alphabet\w*|ascend\w*|descend\w*|lexic\w*|chronolog\w*|rank\w*|top|revers\w*|sequen\w*"
+    r"\b(sort\w*|order(ed|ing)?|alphabet\w*|ascend\w*|increas\w*|decreas\w*|descend\w*|lexic\w*|chronolog\w*|rank\w*|top|revers\w*|sequen\w*"
     r"|(larg|bigg|small|long|short|high|low|new|old|lat|earli)est|(?<!at )(most|least)|first|last|recent\w*|(as|where) they)\b"
     r"|\ba to z\b|\bby (their |its |the )?(file ?)?(size|name|date|time|age|number|count|length|extension|frequency)\b",
     re.IGNORECASE,
@@ -89,7 +91,7 @@ def STRICT(line: str) -> object:
 
 def order_key(gold: str, query: str) -> Key:
     """The key of the order in which `gold`, asked for by `query`, prints its lines."""
-    if _ANY.search(query):
+    if _ANY.search(demanded(query)):
         return FREE
     asked = bool(_ASKED.search(_NO_ORDER.sub(" ", query)))
     script = _LOOP.sub(lambda loop: _loop_name(loop, asked), gold)

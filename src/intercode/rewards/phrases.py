@@ -21,23 +21,25 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
-from intercode.rewards.demands import of_the_answer
+from intercode.rewards.arrangements import fixes_lines
+from intercode.rewards.demands import of_the_answer, wants_change
 from intercode.rewards.ordering import named
 
 _ALONE = re.compile(
-    r"\b(only|just|alone|bare|exactly|nothing (but|else|more))\b"
-    r"|\b(print|show|list|give|tell|write|output|display)\b[^.]*\bwithout\b(?! (needless|leading|trailing|\w+ing\b))",
+    r"\b(only|just|alone|bare|exactly|no other|nothing (but|else|more)|(no|not|any|other) (words?|text))\b"
+    r"|\b(print|show|list|give|tell|write|output|display)\b([^.]|\.\w)*\bwithout\b(?! (needless|leading|trailing|\w+ing\b))",
     re.IGNORECASE,
 )
 FORM = re.compile(r"[`'\"][^`'\"]*[A-Z]{2,}[^\w`'\"/.]+[A-Z]{2,}[^`'\"]*[`'\"]")
 """A form that a query gives, such as `NAME: STATUS`."""
 _GRAMMAR = named(
     "a an the and are as at be been belong belongs by called contains do does each for from has have here his her holds i in "
-    "is it its me my of on s so that their there these they them this those to was were which who with "
+    "is it its me my of on so that their there these they them this those to was were which who with "
     "all per n altogether answer equals found lies name named number output owner result size stands together total value "
-    "avg average mean count max maximum min minimum sum worth amounts comes different distinct frequent "
+    "avg average mean count sum worth amounts comes different distinct frequent "
     "appear appears appeared got occur occurs occurred now reads new "
     "content contents time entry entries hit item match matches occurrence result results "
     "added changed copied created deleted done made moved removed renamed replaced saved set updated written wrote"
@@ -60,34 +62,52 @@ _UNITS = {
     **dict.fromkeys(("€", "eur", "euro"), "€|eur|price|cost|worth|paid|pay|amount"),
 }  # fmt: skip
 """Signs of units, and how a query's word for each begins."""
+_OR = named("or either whether than")
+_ARTICLES = named("a an the it is was were has have did does")
+_QUOTED = re.compile(r"\b(?:print|say|answer|write|output|reply|or|with) [`'\"]([a-zA-Z ]+)[`'\"]", re.IGNORECASE)
+_SERIES = re.compile(r"\w+(?:, \w+)+,? or \w+")
+_NAMES = re.compile(r"\b(files?|folders?|director\w+|scripts?|hosts?|names?)\b", re.IGNORECASE)
+_COUNTED = re.compile(r"\bhow (many|much)\b|\bnumber of\b", re.IGNORECASE)
 _CHOICE = named("or and else either whether")
 """Words between those that a query offers."""
 _RULE = re.compile(r"[-=_+| ]{3,}")
 _ITEM = re.compile(r"(?:[-*•]|(?P<number>\d+)[.):]?) (?=\S)")
 _ASIDE = re.compile(r"\([^()]+\)")
-_MEASURED = re.compile(r" \(\d[\d.,]*[ -]?[a-zA-Z]+\)")
+_MEASURED = re.compile(
+    r" \(\d[\d.,]* ?([kKMG]?i?[bB]|(byte|hit|time|entr(y|ie)|item|line|character|char|word|request|file|row)s?)\)"
+)
+_MEASURE = re.compile(r"(?P<number>\d[\d.,]*)(?P<unit>[^\d.,]\D*)")
 _LISTED = re.compile(r"[,;] (?:and )?| and ")
 _MODE = re.compile(r"[-dlbcps][-rwxsStT]{9}[.+@]?")
 _LONG_LISTING = re.compile(
     rf"{_MODE.pattern} \d+ \S+ \S+ [\d.,]+[KMGT]? ([A-Z][a-z]{{2}} +\d+ [\d:]+|\d{{4}}-\d\d-\d\d [\d:]+) (?=\S)"
 )
+_WORDS = 1 << 14
+"""So many are remembered, since an answer is read in many ways."""
 _LONG = 60
 """No sentence has as many words more than the gold."""
-_NUMBER = re.compile(r"[-+]?[\d.,:]*\d[KMGTP]?%?", re.ASCII)
-_TIME = re.compile(r"\d{4}-\d\d(-\d\d)?(T[\d:+.]+)?|\d\d:\d\d(:[\d.]+)?", re.ASCII)
+_NUMBER = re.compile(r"[-+]?v?[\d.,:]*\d([KMGTP]|[a-z]{1,2})?%?", re.ASCII)
+_TIME = re.compile(
+    r"\d{4}-\d\d(-\d\d)?(T[\d:+.]+)?|\d{1,2}:\d\d(:[\d.]+)?|\d{1,2}([./])\d{1,2}\4(\d\d){1,2}|(19|20)\d{6}", re.ASCII
+)
 
 
 def without_extras(ours: Sequence[str], theirs: Sequence[str], query: str) -> list[str] | None:
     """Our lines with nothing but what may be the answer; None if the query wants that alone, or they cannot be so read."""
     if _ALONE.search(of_the_answer(query)) or not any(theirs) or _longest(ours) > _longest(theirs) + _LONG:
         return None
-    reader = _Reader.of(theirs, query)
+    reader = _Reader.of(tuple(theirs), query)
     lines = [line for line in ours if not _RULE.fullmatch(line) and (line or "" in theirs)]
     lines = reader.body(lines)
     if FORM.search(of_the_answer(query)):
         return lines
-    read = [reader.read(line) for line in _items(lines, len(theirs))]
-    return [line for line in read if line] if all(read) else None
+    if len(lines) > len(theirs) > 1 and any(" " in line for line in theirs):
+        return None
+    lines = _items(lines, 1 if fixes_lines(query) else len(theirs))
+    read = [reader.read(line) for line in lines]
+    if not all(read) or reader.swaps(lines):
+        return None
+    return [line for line in read if line]
 
 
 def without_listing(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
@@ -119,38 +139,54 @@ def _items(lines: Sequence[str], count: int) -> list[str]:
 
 @dataclass(frozen=True)
 class _Reader:
-    """`wanted`: the gold's words; `kinds`: of what kinds they are; `known`: stems of harmless words; `turns`: words that turn
-    what is said, but in `pairs` that the query has.
+    """`wanted`: the gold's words; `kinds`: of what kinds an answer's are; `known`: stems of harmless words of the query's, and
+    `grammar`: others; `turns`: words that turn what is said, but in pairs of the query's, `asked`; `done`: words that say so.
     """
 
     wanted: frozenset[str]
     kinds: frozenset[str]
     known: frozenset[str]
-    pairs: frozenset[tuple[str, str]]
+    grammar: frozenset[str]
+    asked: tuple[tuple[str, str], ...]
     turns: frozenset[str]
+    done: frozenset[str]
 
     @classmethod
-    def of(cls, theirs: Sequence[str], query: str) -> _Reader:
+    @lru_cache(maxsize=16)
+    def of(cls, theirs: tuple[str, ...], query: str) -> _Reader:
         wanted = frozenset(word for line in theirs for word in line.split())
         asked = [_bare(word) for word in query.split()]
         kinds = {_kind(word) for word in asked if wanted & _endings(word)}
         offered = _offered(query)
         free = [word for word in asked if _kind(word) not in kinds or (_kind(word) == "word" and word not in offered)]
+        either = _either(query)
+        free = [word for word in free if word.lower() not in either]
         plain = {part.lower() for word in free for part in (word, *word.split("/"), *re.split(r"[/.]", word))}
         units = {sign for sign, start in _UNITS.items() if any(map(re.compile(start).match, plain))}
-        known = set(map(_stem, plain | units | _GRAMMAR)) - {_stem(word) for word in wanted}
-        turns = (_TURNS | _BOUNDS) - (_EXTREMES & set(plain))
-        return cls(wanted, frozenset(map(_kind, wanted)), frozenset(known), frozenset(pairwise(asked)), turns)
+        known = {_stem(word) for word in plain | units} - {_stem(word) for word in wanted | either}
+        grammar = _GRAMMAR - either - {word.lower() for word in wanted}
+        turns = (_TURNS | _BOUNDS | (_OR & either)) - (_EXTREMES & set(plain))
+        done = _DONE if wants_change(query) else frozenset[str]()
+        return cls(
+            wanted,
+            _kinds(wanted, query, either),
+            frozenset(known),
+            grammar,
+            tuple(pairwise([*asked, ""])),
+            turns,
+            done - either,
+        )
 
     def is_title(self, line: str) -> bool:
         """Nothing that reads as a line of the gold's does, unless it ends with a colon; nor numbers alone."""
         kinds = {_kind(_bare(word)) for word in line.split()}
-        unlike = not kinds >= self.kinds and not kinds & self.kinds - {"word"}
+        theirs = set(map(_kind, self.wanted))
+        unlike = not kinds >= theirs and not kinds & theirs - {"word"}
         return self.read(line) == "" and "word" in kinds and (line.endswith(":") or unlike)
 
     def is_note(self, line: str) -> bool:
         """Words alone that say that all is done, or a line as a title may be one."""
-        said = all(_bare(word).lower() in _DONE for word in line.split())
+        said = all(_bare(word).lower() in self.done for word in line.split())
         return said or self.is_title(line) or bool(_ASIDE.fullmatch(line) and self.read(line) == "")
 
     def body(self, lines: list[str]) -> list[str]:
@@ -167,16 +203,53 @@ class _Reader:
             return None
         return " ".join(word for word in words if word in self.wanted)
 
+    def swaps(self, lines: Sequence[str]) -> bool:
+        """Whether each value stands beside a word of the query's, and these come in another order there."""
+        parts = [list(map(self._word, part.split())) for line in lines for part in re.split(r"[,;|] ", line)]
+        if len(parts) < 2 or any(sum(word in self.wanted for word in part) != 1 for part in parts):
+            return False
+        order = list(dict.fromkeys(_stem(word) for pair in self.asked for word in pair[:1]))
+        places = [[order.index(_stem(word)) for word in part if self._is_label(word, order)] for part in parts]
+        first = [place[0] for place in places if place]
+        return len(set(first)) == len(parts) and first != sorted(first)
+
+    def _is_label(self, word: str, order: list[str]) -> bool:
+        return word not in self.wanted and word.lower() not in _GRAMMAR and _stem(word) in order
+
     def _word(self, raw: str) -> str:
         """Without the marks around it, and a number without the unit that the query names."""
         word = raw if raw in self.wanted else _bare(raw)
-        value = re.fullmatch(r"(?P<number>[\d.,]+)(?P<unit>\D+)", word)
-        return value["number"] if value and value["number"] in self.wanted and _stem(value["unit"]) in self.known else word
+        value = _MEASURE.fullmatch(word)
+        return value["number"] if value and value["number"] in self.wanted and self._is_known(value["unit"]) else word
 
     def _harmless(self, word: str, after: str) -> bool:
         if word.lower() in self.turns or (word.lower() == "at" and after.lower() in _EXTREMES):
-            return (word.lower(), after) in self.pairs and after.lower() not in _GRAMMAR
-        return _stem(word) in self.known or _kind(word) not in self.kinds | {"word"}
+            so_asked = bool(after) and (word.lower(), after) in self.asked and word.lower() not in _OR
+            return so_asked and after.lower() not in _GRAMMAR | _OR and after not in self.wanted
+        return self._is_known(word) or _kind(word) not in self.kinds | {"word"}
+
+    def _is_known(self, word: str) -> bool:
+        return word.lower() in self.grammar or _stem(word) in self.known
+
+
+def _kinds(wanted: frozenset[str], query: str, either: frozenset[str]) -> frozenset[str]:
+    """Those of the answer, and of what the query asks for, if the gold says that in a word; all, if it offers that word."""
+    kinds = set(map(_kind, wanted))
+    if either & {word.lower() for word in wanted}:
+        return frozenset(kinds | {"file", "number", "time"})
+    also = {"file"} if _NAMES.search(query) else set()
+    also |= {"number"} if _COUNTED.search(query) else set()
+    return frozenset(kinds | also if "word" in kinds else kinds)
+
+
+def _either(query: str) -> frozenset[str]:
+    """Words that a query offers as answers, in small letters: on both sides of `or`, in capitals, behind `print` in quotes."""
+    words = ["", *(word for word in query.split() if word.lower() not in _ARTICLES), ""]
+    sides = {word for pair in pairwise(words) for word in pair if {each.lower() for each in pair} & _OR}
+    quoted = {word for part in _QUOTED.findall(query) for word in part.split()}
+    capitals = {word for word in words if re.fullmatch(r"[A-Z]{2,}[.,;:]?", word)}
+    lists = {word for part in _SERIES.findall(query) for word in part.split()}
+    return frozenset(_bare(word).lower() for word in sides | quoted | capitals | lists) - _OR
 
 
 def _offered(query: str) -> frozenset[str]:
@@ -195,16 +268,22 @@ def _endings(path: str) -> set[str]:
     return {"/".join(names[start:]) for start in range(len(names))}
 
 
+@lru_cache(maxsize=_WORDS)
 def _bare(word: str) -> str:
-    """Without the marks of a sentence around it."""
-    bare = word.removesuffix("(s)").strip("\"'`()<>[]{}*#|→=").rstrip(".,;:!?\"'`)>]}")
+    """Without the marks of a sentence around it, but with those that compare."""
+    if re.fullmatch(r"(?!\W*[-=]>)\W*[<>~≈±≠≤≥]\W*|!=+", word):
+        return word
+    bare = word.removesuffix("(s)").strip("\"'`()[]{}*|→=").rstrip(".,;:?\"'`)]}")
+    bare = bare[1:-1] if re.fullmatch(r"<.*>", bare) else bare
     return bare if re.search(r"[\w%€]", bare) else word.strip("\"'`()<>[]{}*#|→=:-–,;!?•")
 
 
+@lru_cache(maxsize=_WORDS)
 def _stem(word: str) -> str:
     return re.sub(r"(?<=\w{2})('s|ing|ed|es|s|e)$", "", word.lower())
 
 
+@lru_cache(maxsize=_WORDS)
 def _kind(word: str) -> str:
     """`word` is whatever is nothing else."""
     for kind, form in (("time", _TIME), ("number", _NUMBER), ("mode", _MODE)):
