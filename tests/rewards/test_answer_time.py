@@ -41,6 +41,7 @@ NEARLY = {
     "another word on each line": [f"{line} and {number}" for number, line in enumerate(LONG)],
     "turned around": LONG[::-1],
     "each line twice": sorted(LONG * 2),
+    "turned around, a colon behind each line": [f"{line}:" for line in LONG[::-1]],
     "on one line": [" ".join(LONG[::-1])],
 }
 

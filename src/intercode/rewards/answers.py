@@ -36,7 +36,7 @@ _NOTES = 4
 _SPACES = re.compile(
     r"white ?space|\bblanks?\b|(?<!disk )(?<!free )\bspaces?\b(?! (used|left|available|usage))|\btabs?\b|indent|\btrim|\bstrip"
     r"|\bpad|\balign|squeeze|\bempty lines?|new ?lines?|line breaks?|\bfold(ed|ing)?\b|\bwrap|width|leading|trailing|justif"
-    r"|\bcent(er|re)|pyramid",
+    r"|\bcent(er|re)",
     re.IGNORECASE,
 )
 _SPACE_TOOLS = re.compile(
@@ -121,11 +121,9 @@ def _plain(line: str, task: Task) -> str:
     line = line if _SLASH.search(task.query) else re.sub(r"(?<=[\w.-])/(?= |:|$)", "", line)
     line = re.sub(r"^([0-9a-f]{32,128}) \*?-$", r"\1", line)
     line = re.sub(r"^(/bin/|/usr/bin/)?bash: line \d+: ", "bash: ", line)
-    return (
-        line
-        if _FORMAT.search(of_the_answer(task.query))
-        else re.sub(r"^(\d+)[:.)] ?(?=\D)", r"\1 ", re.sub(r"^(\d+): ", r"\1:", line))
-    )
+    if _FORMAT.search(of_the_answer(task.query)):
+        return line
+    return re.sub(r"^(\d+)[:.)] ?(?=\D)", r"\1 ", re.sub(r"^(\d+): ", r"\1:", line))
 
 
 def _trimmed(lines: Lines) -> Lines:

@@ -35,7 +35,7 @@ _PLACED = re.compile(
 _FIGURE = re.compile(r"-?\d[\d.,]*")
 _MEASURES = re.compile(
     r"\b(how (many|often|much|large|long|big)|counts?|numbers?|sums?|totals?|sizes?|prices?|amounts?|times|per|averages?|means?"
-    r"|most|least|lines|bytes|values?|docks|kilomet\w+|km|areas?|mode)\b",
+    r"|most|least|lines|bytes|values?)\b",
     re.IGNORECASE,
 )
 """Words of a query that ask for a number of each."""

@@ -30,8 +30,6 @@ _CHANGES = re.compile(
     r"\b(write|create|make|set|change|move|copy|delete|remove|rename|replace|append|add|save|put|store|touch|leave|keep|link|pack|extract)\b",
     re.IGNORECASE,
 )
-
-
 _PRINTS = re.compile(
     r"\?|\b(print|show|list|output|display|say|tell|give|report|answer|count|how|which|what|who)\b", re.IGNORECASE
 )

@@ -139,15 +139,17 @@ def _items(lines: Sequence[str], count: int) -> list[str]:
 
 @dataclass(frozen=True)
 class _Reader:
-    """`wanted`: the gold's words; `kinds`: of what kinds an answer's are; `known`: stems of harmless words of the query's, and
-    `grammar`: others; `turns`: words that turn what is said, but in pairs of the query's, `asked`; `done`: words that say so.
+    """`wanted`: the gold's words, `own`: their kinds; `kinds`: those that count as answers; `known`: stems of harmless words of
+    the query's, `grammar`: others; `turns`: words that turn what is said, but in pairs of the query's words, `asked`;
+    `done`: words that say that all is done.
     """
 
     wanted: frozenset[str]
+    own: frozenset[str]
     kinds: frozenset[str]
     known: frozenset[str]
     grammar: frozenset[str]
-    asked: tuple[tuple[str, str], ...]
+    asked: tuple[str, ...]
     turns: frozenset[str]
     done: frozenset[str]
 
@@ -156,32 +158,21 @@ class _Reader:
     def of(cls, theirs: tuple[str, ...], query: str) -> _Reader:
         wanted = frozenset(word for line in theirs for word in line.split())
         asked = [_bare(word) for word in query.split()]
-        kinds = {_kind(word) for word in asked if wanted & _endings(word)}
-        offered = _offered(query)
-        free = [word for word in asked if _kind(word) not in kinds or (_kind(word) == "word" and word not in offered)]
         either = _either(query)
-        free = [word for word in free if word.lower() not in either]
+        free = [word for word in _free(asked, wanted, _offered(query)) if word.lower() not in either]
         plain = {part.lower() for word in free for part in (word, *word.split("/"), *re.split(r"[/.]", word))}
         units = {sign for sign, start in _UNITS.items() if any(map(re.compile(start).match, plain))}
         known = {_stem(word) for word in plain | units} - {_stem(word) for word in wanted | either}
         grammar = _GRAMMAR - either - {word.lower() for word in wanted}
-        turns = (_TURNS | _BOUNDS | (_OR & either)) - (_EXTREMES & set(plain))
-        done = _DONE if wants_change(query) else frozenset[str]()
-        return cls(
-            wanted,
-            _kinds(wanted, query, either),
-            frozenset(known),
-            grammar,
-            tuple(pairwise([*asked, ""])),
-            turns,
-            done - either,
-        )
+        turns = (_TURNS | _BOUNDS) - (_EXTREMES & plain)
+        done = _DONE - either if wants_change(query) else frozenset[str]()
+        own = frozenset(map(_kind, wanted))
+        return cls(wanted, own, _kinds(own, wanted, query, either), frozenset(known), grammar, tuple(asked), turns, done)
 
     def is_title(self, line: str) -> bool:
         """Nothing that reads as a line of the gold's does, unless it ends with a colon; nor numbers alone."""
         kinds = {_kind(_bare(word)) for word in line.split()}
-        theirs = set(map(_kind, self.wanted))
-        unlike = not kinds >= theirs and not kinds & theirs - {"word"}
+        unlike = not kinds >= self.own and not kinds & self.own - {"word"}
         return self.read(line) == "" and "word" in kinds and (line.endswith(":") or unlike)
 
     def is_note(self, line: str) -> bool:
@@ -208,7 +199,7 @@ class _Reader:
         parts = [list(map(self._word, part.split())) for line in lines for part in re.split(r"[,;|] ", line)]
         if len(parts) < 2 or any(sum(word in self.wanted for word in part) != 1 for part in parts):
             return False
-        order = list(dict.fromkeys(_stem(word) for pair in self.asked for word in pair[:1]))
+        order = list(map(_stem, self.asked))
         places = [[order.index(_stem(word)) for word in part if self._is_label(word, order)] for part in parts]
         first = [place[0] for place in places if place]
         return len(set(first)) == len(parts) and first != sorted(first)
@@ -224,7 +215,7 @@ class _Reader:
 
     def _harmless(self, word: str, after: str) -> bool:
         if word.lower() in self.turns or (word.lower() == "at" and after.lower() in _EXTREMES):
-            so_asked = bool(after) and (word.lower(), after) in self.asked and word.lower() not in _OR
+            so_asked = (word.lower(), after) in pairwise(self.asked) and word.lower() not in _OR
             return so_asked and after.lower() not in _GRAMMAR | _OR and after not in self.wanted
         return self._is_known(word) or _kind(word) not in self.kinds | {"word"}
 
@@ -232,14 +223,19 @@ class _Reader:
         return word.lower() in self.grammar or _stem(word) in self.known
 
 
-def _kinds(wanted: frozenset[str], query: str, either: frozenset[str]) -> frozenset[str]:
+def _free(asked: Sequence[str], wanted: frozenset[str], offered: frozenset[str]) -> list[str]:
+    """Words of the query's that are no answers to it: if the gold's is one of them, none of its kind that it offers."""
+    kinds = {_kind(word) for word in asked if wanted & _endings(word)}
+    return [word for word in asked if _kind(word) not in kinds or (_kind(word) == "word" and word not in offered)]
+
+
+def _kinds(own: frozenset[str], wanted: frozenset[str], query: str, either: frozenset[str]) -> frozenset[str]:
     """Those of the answer, and of what the query asks for, if the gold says that in a word; all, if it offers that word."""
-    kinds = set(map(_kind, wanted))
     if either & {word.lower() for word in wanted}:
-        return frozenset(kinds | {"file", "number", "time"})
+        return own | {"file", "number", "time"}
     also = {"file"} if _NAMES.search(query) else set()
     also |= {"number"} if _COUNTED.search(query) else set()
-    return frozenset(kinds | also if "word" in kinds else kinds)
+    return own | also if "word" in own else own
 
 
 def _either(query: str) -> frozenset[str]:
