@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -54,6 +55,8 @@ _SEEDED = {"PYTHONHASHSEED": "0"}
 _START = "import sys; sys.path.insert(0, '/'); from guest.keeper import main; main()"
 _END = 5.0
 """Seconds that a wall may take to fall."""
+_PAUSES = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28)
+"""Seconds to wait for too many processes to become fewer."""
 _walls: weakref.WeakSet[Wall] = weakref.WeakSet()
 
 
@@ -91,18 +94,26 @@ class Wall(ABC):
         self, *, cwd: str | None = None, replaces: int | None = None, upper: int | None = None
     ) -> tuple[int, socket.socket]:
         """A new cell in place of another; its number and the socket to talk to it, once it is ready."""
+        for pause in _PAUSES:
+            number, sock = self._ask_for_cell({"cwd": cwd or self.cwd, "replaces": replaces}, upper)
+            if self._ready(sock):
+                return number, sock
+            replaces = number
+            time.sleep(pause)
+        raise SandboxUnavailable("there are too many processes for another sandbox; end some, or raise the limit (ulimit -u)")
+
+    def _ask_for_cell(self, about: dict[str, Any], upper: int | None) -> tuple[int, socket.socket]:
         with room_left():
             ours, theirs = socket.socketpair()
         with theirs, self._lock:
             self._number += 1
-            number = self._number
             fds = (theirs.fileno(),) if upper is None else (theirs.fileno(), upper)
             try:
-                self._send({"op": "cell", "cell": number, "cwd": cwd or self.cwd, "replaces": replaces}, fds)
+                self._send({"op": "cell", "cell": self._number, **about}, fds)
             except BaseException:
                 ours.close()
                 raise
-        return number, self._ready(ours)
+            return self._number, ours
 
     def end(self, number: int) -> None:
         with self._lock:
@@ -177,17 +188,19 @@ class Wall(ABC):
         except OSError:
             raise self._broken() from None
 
-    def _ready(self, sock: socket.socket) -> socket.socket:
+    def _ready(self, sock: socket.socket) -> bool:
+        """Wait for a new cell. False: there are too many processes for it now, and `sock` is closed."""
         try:
             sock.settimeout(30)
             head, _ = wire.receive(sock, 0)
         except (OSError, EOFError, wire.WireError):
             sock.close()
             raise self._broken() from None
-        if "failed" in head:
+        if "ready" not in head:
             sock.close()
+        if "failed" in head:
             raise SandboxUnavailable(f"a sandbox could not be set up: {head['failed']}; run `intercode doctor`")
-        return sock
+        return "ready" in head
 
     def _broken(self) -> SandboxUnavailable | SandboxDied:
         """The wall fell: at once (this machine cannot hold one) or later."""

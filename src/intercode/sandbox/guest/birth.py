@@ -19,6 +19,9 @@ def live(kind: type[Cell], sock: socket.socket, config: Config, filter_program: 
     try:
         cell = _begin(kind, sock, config, filter_program, inherited)
         wire.send(sock, {"ready": True})
+    except BlockingIOError:
+        put_off(sock)
+        os._exit(1)
     except Exception as error:
         wire.send(sock, {"failed": f"{type(error).__name__}: {error}"})
         os._exit(1)
@@ -26,6 +29,11 @@ def live(kind: type[Cell], sock: socket.socket, config: Config, filter_program: 
         cell.serve()
     finally:
         os._exit(0)
+
+
+def put_off(sock: socket.socket) -> None:
+    """Say that there are too many processes for a cell now: the old one's are not all dead yet, or another has too many."""
+    wire.send(sock, {"later": True})
 
 
 def _begin(kind: type[Cell], sock: socket.socket, config: Config, filter_program: bytes, inherited: int | None) -> Cell:

@@ -1,8 +1,9 @@
 """Pid 1 of the wall: makes a cell for each episode and ends it; knows nothing of what happens in one.
 
 Requests arrive as frames on descriptor 0: `cell` (with the cell's end of a socket, and for a copy the other cell's upper
-folder), `end`. There are no replies: a new cell answers on its own socket, a failed one closes it. When descriptor 0 ends,
-the keeper exits and the kernel ends the whole wall.
+folder), `end`. There are no replies: a new cell answers on its own socket, a failed one closes it. For one that cannot be
+cloned yet, since there are too many processes, the keeper answers. When descriptor 0 ends, the keeper exits and the kernel
+ends the whole wall.
 """
 
 from __future__ import annotations
@@ -54,15 +55,22 @@ class Keeper:
         self._end(old, wait=True)
 
     def _make(self, head: dict[str, Any], fds: list[int]) -> None:
-        line, inherited = fds[0], fds[1] if len(fds) > 1 else None
         network = self._networks.take()
+        try:
+            self._cells[head["cell"]] = self._clone(head, *fds), network
+        except BlockingIOError:
+            self._networks.give_back(network)
+            with socket.socket(fileno=os.dup(fds[0])) as line:
+                birth.put_off(line)
+        for fd in fds:
+            os.close(fd)
+
+    def _clone(self, head: dict[str, Any], line: int, inherited: int | None = None) -> int:
         pid = kernel.clone(entry.namespaces(self._config))
         if pid == 0:
             os.close(self._control.fileno())
             birth.live(self._kind, socket.socket(fileno=line), {**self._config, "cwd": head["cwd"]}, self._filter, inherited)
-        self._cells[head["cell"]] = pid, network
-        for fd in fds:
-            os.close(fd)
+        return pid
 
     def _end(self, number: int | None, *, wait: bool) -> None:
         if number not in self._cells:
