@@ -14,6 +14,8 @@ Exit status: 0 done, 1 the checked thing fell short, 2 wrong usage, 3 a fault of
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from typing import Any
 
@@ -36,12 +38,32 @@ class _Group(click.Group):
         except (KeyboardInterrupt, click.exceptions.Abort) as interrupt:
             say(f"intercode: {str(interrupt) or 'interrupted'}", err=True)
             sys.exit(130)
+        except OSError as error:
+            if error.filename is not None or error.errno not in _UNWRITABLE:
+                raise
+            _forget_stdout()
+            say(f"intercode: stdout cannot be written: {error.strerror}", err=True)
+            sys.exit(3)
+
+
+_UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+
+
+def _forget_stdout() -> None:
+    """Else the interpreter would try again at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="intercode")
 def main() -> None:
-    """Interactive coding as a reinforcement-learning environment: measure agents whose actions are code."""
+    """Interactive coding as a reinforcement-learning environment: measure agents whose actions are code.
+
+    Exit status: 0 done, 1 what was checked fell short, 2 wrong usage, 3 a fault of data, machine, server or disk, 130
+    interrupted.
+    """
 
 
 for room in (evaluating, playing, examining, attacking, reporting, giving, machine):

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from intercode.cli.options import Finite, exclude, in_here, json_flag, out, protocol, scoring, workers, world
-from intercode.cli.show import progress, resumable, say, show_left_out, show_reasons, show_summaries
+from intercode.cli.show import progress, resumable, say, show_failing_golds, show_left_out, show_reasons, show_summaries
 from intercode.errors import UsageError
 
 POSITIVE = Finite(0, min_open=True)
@@ -85,6 +85,7 @@ def score(predictions: str, env: str, **options: Any) -> None:
 def _carry_out(
     env: str, *, out: str | None, resume: bool, workers: int, as_json: bool, exclude_broken: bool, **options: Any
 ) -> None:
+    from intercode.envs import environment_class
     from intercode.report import summary
     from intercode.runner.evaluation import Evaluation
 
@@ -94,13 +95,16 @@ def _carry_out(
     if left_out := evaluation.config.get("left_out"):
         click.echo(f"intercode: {len(left_out)} tasks are left out (run.json says why; --all plays them)", err=True)
     with evaluation.open(out, resume=resume, workers=workers) as store:
-        click.echo(f"run: {store.path}", err=True)
+        begun = " (it held no run: a new one begins)" if resume and not store.episodes() else ""
+        say(f"run: {store.path}{begun}", err=True)
         with resumable(store.path), progress(len(evaluation.tasks) * evaluation.epochs, quiet=as_json) as tick:
             config, episodes = evaluation.run(store, workers=workers, on_episode=tick)
     found = summary(config, episodes)
     show_summaries([found], as_json)
     show_reasons(episodes)
     show_left_out(episodes)
+    if evaluation.agent.name == "gold" and environment_class(env).language == "bash":
+        show_failing_golds(episodes)
     if evaluation.stopped:
         say(f"intercode: stopped early: {evaluation.stopped}; go on with --resume --out {found['run']}", err=True)
     if evaluation.fault:

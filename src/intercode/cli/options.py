@@ -116,7 +116,9 @@ def out(default: str) -> Callable[[Command], Command]:
     """`--out` is parsed first, wherever it stands, so that `--resume` can ask for it."""
     return stack(
         click.option("--out", type=click.Path(), is_eager=True, help=f"Run folder. [{default}]"),
-        click.option("--resume", is_flag=True, callback=_has_folder, help="Go on with the run in --out."),
+        click.option(
+            "--resume", is_flag=True, callback=_has_folder, help="Go on with the run in --out; begin it if there is none."
+        ),
     )
 
 

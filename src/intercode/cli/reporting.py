@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from intercode.cli.options import json_flag
-from intercode.cli.show import print_json, show_reasons, show_summaries, written
+from intercode.cli.show import print_json, show_reasons, show_summaries, show_tables, written
 
 
 @click.command()
@@ -44,15 +44,13 @@ def report(runs: tuple[str, ...], force: bool, html: str | None, plots: str | No
 
 
 def _show(whole: dict[str, Any]) -> None:
-    from rich.console import Console
-
     from intercode.report.tables import closely, comparison
 
     show_summaries(whole["runs"], as_json=False)
     if len(whole["runs"]) == 1:
-        Console().print(*closely(whole["runs"][0]["analysis"]), sep="\n")
+        show_tables(closely(whole["runs"][0]["analysis"]))
     elif "comparison" in whole:
-        Console().print(*comparison(whole["comparison"]), sep="\n")
+        show_tables(comparison(whole["comparison"]))
 
 
 def _write_page(file: str, whole: dict[str, Any]) -> None:

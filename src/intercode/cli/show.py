@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,11 @@ import click
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rich.console import RenderableType
+
     from intercode.types import Episode
+
+_WIDEST, _NAMED = 10_000, 5
 
 
 def say(text: str, *, err: bool = False) -> None:
@@ -32,15 +36,25 @@ def show_summaries(summaries: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         print_json(summaries[0] if len(summaries) == 1 else {"runs": summaries})
         return
-    from rich.console import Console
-
     from intercode.report.tables import overview
 
-    Console().print(*overview(summaries), sep="\n")
+    show_tables(overview(summaries))
     for summary in summaries:
         click.echo(f"run: {summary['run']}")
         if "excluded" in summary:
             say(f"left out as broken: {len(summary['excluded'])} tasks (run.json says why): {', '.join(summary['excluded'])}")
+
+
+def show_tables(parts: Iterable[RenderableType]) -> None:
+    """Tables and lines, as wide as the terminal, or wider where a number would be cut; in a file as wide as they like."""
+    from rich.console import Console
+    from rich.measure import Measurement
+
+    parts, console = list(parts), Console()
+    widths = [Measurement.get(console, console.options.update(max_width=_WIDEST), part) for part in parts]
+    needed = (width.minimum if console.is_terminal else width.maximum for width in widths)
+    console.width = max(console.width, *needed)
+    console.print(*parts, sep="\n")
 
 
 @contextmanager
@@ -65,6 +79,14 @@ def show_left_out(episodes: Sequence[Episode]) -> None:
     if shortened := sum(any(turn.left_out for turn in episode.turns) for episode in episodes):
         plural = "1 conversation was" if shortened == 1 else f"{shortened} conversations were"
         click.echo(f"intercode: {plural} too long for the model; the oldest parts were left out (see left_out)", err=True)
+
+
+def show_failing_golds(episodes: Sequence[Episode]) -> None:
+    """A gold that fails earns the full reward from itself: where its world is missing, so does whatever fails alike."""
+    failing = [episode.task for episode in episodes if episode.success and any(turn.exit_code for turn in episode.turns)]
+    if failing:
+        named = ", ".join(failing[:_NAMED]) + (", …" if len(failing) > _NAMED else "")
+        say(f"intercode: golds that end with a failure: {len(failing)} ({named}); `intercode check` says why", err=True)
 
 
 @contextmanager

@@ -23,13 +23,14 @@ def table(found: Sequence[rows.Row]) -> Table:
     made = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name in found[0]:
         words = name in rows.WORDS
-        shortest = max(len(word) for row in (*found, {name: name}) for word in (row[name].split() or [""]))
+        cells = [name, *(row[name] for row in found)]
+        longest = max(len(word) for cell in cells for word in (cell.split() or [""])) if words else max(map(len, cells))
         made.add_column(
             Text(visible(name)),
             justify="left" if words else "right",
             no_wrap=not words,
-            min_width=min(shortest, 6),
-            overflow="fold" if words else "ellipsis",
+            min_width=min(longest, 6) if words else longest,
+            overflow="fold",
         )
     for row in found:
         made.add_row(*(Text(visible(cell)) for cell in row.values()))  # as they are: brackets in a name are no markup

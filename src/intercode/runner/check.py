@@ -70,8 +70,9 @@ def check(
     ]
     paid = [(task, Fault("doing nothing succeeds", "noop_solves")) for task in tasks if played["noop"][task.id].success]
     lent = [found for task in tasks for found in _lent(task, played["retrieval"][task.id], nearest)]
+    failing = {task.id for task, fault in missed if fault.kind == "gold_fails"}
     counts = {
-        "gold_ok": sum(played["gold"][task.id].success for task in tasks),
+        "gold_ok": sum(played["gold"][task.id].success and task.id not in failing for task in tasks),
         "noop_paid": len(paid),
         "nondeterministic": len(unstable),
     }
