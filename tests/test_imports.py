@@ -1,4 +1,4 @@
-"""No module of the package warns or prints when it is imported."""
+"""No module of the package warns or prints when it is imported, and the help imports little."""
 
 from __future__ import annotations
 
@@ -19,3 +19,16 @@ def test_no_module_warns_when_it_is_imported() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert {"intercode.envs.bash", "intercode.sandbox.local"} < set(MODULES)
+
+
+def imported(code: str) -> set[str]:
+    done = subprocess.run([sys.executable, "-X", "importtime", "-c", code], capture_output=True, text=True, check=True)
+    return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+
+
+def test_help_imports_hardly_more_than_click_does() -> None:
+    """It costs at most 1.3 of `import click, rich`, by benchmarks/startup.py: one module too many is a tenth of that."""
+    helped = imported("from intercode.cli import main; main(['--help'], standalone_mode=False)")
+    assert "intercode.cli.machine" in helped
+    more = {name.partition(".")[0] for name in helped - imported("import click, rich")}
+    assert more - {"intercode"} <= {"click", "textwrap", "importlib", "locale", "_locale"}

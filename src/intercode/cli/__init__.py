@@ -22,7 +22,7 @@ from typing import Any
 import click
 
 from intercode.cli import attacking, evaluating, examining, giving, machine, playing, reporting
-from intercode.cli.show import say
+from intercode.cli.show import help_width, say
 from intercode.errors import IntercodeError, UsageError
 
 
@@ -56,7 +56,7 @@ def _forget_stdout() -> None:
     os.close(nowhere)
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "terminal_width": help_width()})
 @click.version_option(package_name="intercode")
 def main() -> None:
     """Interactive coding as a reinforcement-learning environment: measure agents whose actions are code.

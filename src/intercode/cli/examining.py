@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from intercode.cli.options import in_here, json_flag, protocol, scoring, workers, world
+from intercode.cli.options import NEW_FILE, THERE, in_here, json_flag, protocol, scoring, workers, world
 from intercode.cli.show import bar, print_json, progress, say, written
 
 
@@ -17,7 +17,7 @@ from intercode.cli.show import bar, print_json, progress, say, written
 @protocol
 @scoring
 @click.option("--static", is_flag=True, help="Look at the texts alone: execute nothing, so that no databases are needed.")
-@click.option("--out", type=click.Path(dir_okay=False, writable=True), metavar="FILE", help="Also write a report (Markdown).")
+@click.option("--out", type=NEW_FILE, metavar="FILE", help="Also write a report (Markdown).")
 @workers
 @json_flag
 def check(env: str, static: bool, out: str | None, workers: int, as_json: bool, **options: Any) -> None:
@@ -107,7 +107,7 @@ def _show_findings(found: dict[str, Any], as_json: bool, unplayed: int = 0) -> N
 
 
 @click.command()
-@click.argument("log", type=click.Path(exists=True))
+@click.argument("log", type=THERE)
 @click.option("--env", callback=in_here, required=True, metavar="ENV", help="bash, sql, python, ctf, or module:Class.")
 @world
 @scoring

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from intercode.cli.options import find_own_modules, json_flag, out, workers, world
+from intercode.cli.options import FOLDER, find_own_modules, json_flag, out, workers, world
 
 _FIGURES = (("success", "success_rate", ".1%"), ("mean reward", "mean_reward", ".3f"))
 
 
 @click.command()
-@click.argument("run", type=click.Path(exists=True, file_okay=False))
+@click.argument("run", type=FOLDER)
 @click.option(
     "--format",
     "form",
@@ -34,7 +34,7 @@ def export(run: str, form: str, only: str, output: str | None, force: bool) -> N
 
 
 @click.command()
-@click.argument("run", type=click.Path(exists=True, file_okay=False))
+@click.argument("run", type=FOLDER)
 @click.option("--reward", type=click.Choice(["exact", "paper"]), help="Into a new run.")
 @click.option("--judge", metavar="MODEL", help="Ask MODEL where `exact` was unsure; what it says goes into RUN/judged/.")
 @world

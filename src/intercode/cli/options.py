@@ -14,6 +14,8 @@ import click
 from intercode.errors import UsageError
 
 Command = Callable[..., None]
+THERE, FOLDER = click.Path(exists=True), click.Path(exists=True, file_okay=False)
+NEW_FILE = click.Path(dir_okay=False, writable=True)
 
 
 def stack(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -54,17 +56,15 @@ def _reward(context: click.Context, option: click.Parameter, name: str | None) -
 
 world = stack(
     click.option("--data", metavar="NAME|FILE|DIR", help="Tasks: a downloaded set, a task file or a folder. [starter set]"),
-    click.option(
-        "--tree", type=click.Path(exists=True), help="Files that are placed at / (tar, or folder less any __pycache__)."
-    ),
-    click.option("--setup", type=click.Path(exists=True), help="Bash script that runs once inside, after the tree is placed."),
+    click.option("--tree", type=THERE, help="Files that are placed at / (tar, or folder less any __pycache__)."),
+    click.option("--setup", type=THERE, help="Bash script that runs once inside, after the tree is placed."),
     click.option(
         "--image",
         metavar="NAME|ROOTFS|Dockerfile",
         help="Userland: a built image, or a root file system; for docker an image or a Dockerfile. [this machine's /usr]",
     ),
-    click.option("--dump", type=click.Path(exists=True), help="sql: a MySQL dump with the databases."),
-    click.option("--databases", type=click.Path(exists=True), help="sql: a folder of databases, NAME.sql or NAME.sqlite."),
+    click.option("--dump", type=THERE, help="sql: a MySQL dump with the databases."),
+    click.option("--databases", type=THERE, help="sql: a folder of databases, NAME.sql or NAME.sqlite."),
     click.option(
         "--engine",
         metavar="sqlite|mariadb|URL",
@@ -72,7 +72,7 @@ world = stack(
     ),
     click.option("--handicap", is_flag=True, help="sql: show the schema in the first observation."),
     click.option("--robust", is_flag=True, help="sql: play each solved task on second contents as well, and report it."),
-    click.option("--assets", type=click.Path(exists=True), help="ctf: a folder with ID/ or ID.tar, the files of each task."),
+    click.option("--assets", type=THERE, help="ctf: a folder with ID/ or ID.tar, the files of each task."),
     click.option("--all", "everything", is_flag=True, help="ctf: keep tasks that need a network, files or another gold."),
     click.option("--limit", type=click.IntRange(1), help="Only the first N tasks."),
 )

@@ -6,14 +6,14 @@ from typing import Any
 
 import click
 
-from intercode.cli.options import json_flag
+from intercode.cli.options import NEW_FILE, THERE, json_flag
 from intercode.cli.show import print_json, show_reasons, show_summaries, show_tables, written
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, type=click.Path(exists=True), metavar="RUN...")
+@click.argument("runs", nargs=-1, required=True, type=THERE, metavar="RUN...")
 @click.option("--force", is_flag=True, help="Put runs with different userlands side by side all the same.")
-@click.option("--html", type=click.Path(dir_okay=False, writable=True), metavar="FILE", help="Also write one page to FILE.")
+@click.option("--html", type=NEW_FILE, metavar="FILE", help="Also write one page to FILE.")
 @click.option(
     "--plots", type=click.Path(file_okay=False), metavar="DIR", help="Also draw PNG and SVG files; needs intercode[plots]."
 )
