@@ -20,7 +20,8 @@ import contextlib
 import errno
 from collections.abc import Iterator
 
-_FULL = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC}
+DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_FULL = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, *DISK_FULL}
 
 
 class IntercodeError(Exception):

@@ -52,8 +52,10 @@ Key = tuple[str, int]
 class RunStore:
     """One open run folder. Only one process, and in it one thread at a time, may append."""
 
-    def __init__(self, path: Path, file: int, held: contextlib.ExitStack) -> None:
+    def __init__(self, path: Path, file: int, held: contextlib.ExitStack, *, begins: bool) -> None:
         self.path = path
+        self.begins = begins
+        """Whether the folder held no run yet."""
         self._file = file
         self._held = held
         self._episodes = {_key(episode): episode for episode in _read_episodes(path)}
@@ -70,11 +72,11 @@ class RunStore:
             path.mkdir(parents=True, exist_ok=True)
             folder = _opened(held, path, os.O_RDONLY | os.O_DIRECTORY)
             _lock(path, folder)
-            _settle(path, json.loads(json.dumps(dict(config))), resume)
+            begins = _settle(path, json.loads(json.dumps(dict(config))), resume)
             file = _opened(held, path / "episodes.jsonl", os.O_RDWR | os.O_CREAT | os.O_APPEND)
             cut_torn_line(file)
             os.fsync(folder)
-            return cls(path, file, held.pop_all())
+            return cls(path, file, held.pop_all(), begins=begins)
 
     def finished(self) -> set[Key]:
         """The (task, epoch) pairs that need not be run again."""
@@ -189,8 +191,8 @@ def _key(episode: Episode) -> Key:
     return episode.task, episode.epoch
 
 
-def _settle(path: Path, config: dict[str, Any], resume: bool) -> None:
-    """Make `path` the folder of a run with `config`, or make sure that it is."""
+def _settle(path: Path, config: dict[str, Any], resume: bool) -> bool:
+    """Make `path` the folder of a run with `config` (then true), or make sure that it is."""
     names = {entry.name for entry in path.iterdir()} - {"run.json.new"}
     if not names:
         _write_config(path, config)
@@ -202,6 +204,7 @@ def _settle(path: Path, config: dict[str, Any], resume: bool) -> None:
         raise UsageError(f"{path} holds a run without its broken tasks; add --exclude-broken to go on with it")
     elif differing := _differing(old, config):
         raise UsageError(f"{path} holds a run with other settings ({', '.join(differing)}); start a new one with --out")
+    return not names
 
 
 def _differing(old: Config, new: Config) -> list[str]:

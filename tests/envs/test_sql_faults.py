@@ -30,14 +30,15 @@ GREEDY = (
 
 @contextmanager
 def killing(env: Any, times: int) -> Iterator[list[int]]:
-    """While the block runs, kills the environment's server a moment after it is seen, and so the next ones."""
+    """While the block runs, kills the environment's server a moment after it is seen, and the next where it acts again."""
     killed: list[int] = []
     over = threading.Event()
 
     def strike() -> None:
         while len(killed) < times and not over.wait(0.01):
             pid = server_of(env._engine)
-            if pid and pid not in killed and not over.wait(0.5):
+            acts = not killed or env._redone > 0
+            if pid and acts and pid not in killed and not over.wait(0.5):
                 killed.append(kill_server(env._engine))
 
     thread = threading.Thread(target=strike)

@@ -17,46 +17,60 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from typing import Any
+from contextlib import suppress
+from typing import Any, NoReturn, TextIO
 
 import click
 
 from intercode.cli import attacking, evaluating, examining, giving, machine, playing, reporting
 from intercode.cli.show import help_width, say
-from intercode.errors import IntercodeError, UsageError
+from intercode.errors import DISK_FULL, IntercodeError, UsageError
 
 
 class _Group(click.Group):
     """Turns our errors into exit statuses, in this one place."""
 
+    def main(self, *words: Any, **options: Any) -> Any:
+        try:
+            return super().main(*words, **options)
+        except OSError as error:
+            if error.errno not in (*DISK_FULL, errno.EIO):
+                raise
+            where = error.filename or "stdout, or a file of the run, the cache or TMPDIR"
+            _end(3, f"{where} cannot be written: {error.strerror}")
+
+    def make_context(self, *words: Any, **options: Any) -> click.Context:
+        return super().make_context(*words, terminal_width=help_width(), **options)
+
     def invoke(self, context: click.Context) -> Any:
         try:
             return super().invoke(context)
         except IntercodeError as error:
-            say(f"intercode: {error}", err=True)
-            sys.exit(2 if isinstance(error, UsageError) else 3)
+            _end(2 if isinstance(error, UsageError) else 3, str(error))
         except (KeyboardInterrupt, click.exceptions.Abort) as interrupt:
-            say(f"intercode: {str(interrupt) or 'interrupted'}", err=True)
-            sys.exit(130)
-        except OSError as error:
-            if error.filename is not None or error.errno not in _UNWRITABLE:
-                raise
-            _forget_stdout()
-            say(f"intercode: stdout cannot be written: {error.strerror}", err=True)
-            sys.exit(3)
+            _end(130, str(interrupt) or "interrupted")
 
 
-_UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+def _end(status: int, why: str) -> NoReturn:
+    """The status counts where stderr is full, too."""
+    with suppress(OSError):
+        say(f"intercode: {why}", err=True)
+    for stream in (sys.stdout, sys.stderr):
+        _flush(stream)
+    sys.exit(status)
 
 
-def _forget_stdout() -> None:
-    """Else the interpreter would try again at its end."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+def _flush(stream: TextIO) -> None:
+    """What cannot be written is forgotten, else the interpreter would try again at its end."""
+    try:
+        stream.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "terminal_width": help_width()})
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="intercode")
 def main() -> None:
     """Interactive coding as a reinforcement-learning environment: measure agents whose actions are code.

@@ -95,7 +95,7 @@ def _carry_out(
     if left_out := evaluation.config.get("left_out"):
         click.echo(f"intercode: {len(left_out)} tasks are left out (run.json says why; --all plays them)", err=True)
     with evaluation.open(out, resume=resume, workers=workers) as store:
-        begun = " (it held no run: a new one begins)" if resume and not store.episodes() else ""
+        begun = " (it held no run: a new one begins)" if resume and store.begins else ""
         say(f"run: {store.path}{begun}", err=True)
         with resumable(store.path), progress(len(evaluation.tasks) * evaluation.epochs, quiet=as_json) as tick:
             config, episodes = evaluation.run(store, workers=workers, on_episode=tick)

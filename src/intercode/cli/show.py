@@ -22,8 +22,9 @@ _WIDEST, _NAMED = 10_000, 5
 
 def help_width() -> int:
     """What click would find, by `shutil`, whose import takes a twentieth of `intercode --help`."""
-    told = os.environ.get("COLUMNS", "")
-    columns = int(told) if told.isdecimal() else 0
+    columns = 0
+    with suppress(ValueError):
+        columns = max(0, int(os.environ.get("COLUMNS", 0)))
     with suppress(AttributeError, ValueError, OSError):
         columns = columns or os.get_terminal_size(sys.__stdout__.fileno()).columns  # type: ignore[union-attr]
     return max(min(columns or 80, 110) - 2, 50)
@@ -93,10 +94,12 @@ def show_left_out(episodes: Sequence[Episode]) -> None:
 
 def show_failing_golds(episodes: Sequence[Episode]) -> None:
     """A gold that fails earns the full reward from itself: where its world is missing, so does whatever fails alike."""
-    failing = [episode.task for episode in episodes if episode.success and any(turn.exit_code for turn in episode.turns)]
-    if failing:
+    from intercode.envs.bash import ends_in_failure
+
+    failed = (each.task for each in episodes if any(ends_in_failure(turn.exit_code, turn.action or "") for turn in each.turns))
+    if failing := list(dict.fromkeys(failed)):
         named = ", ".join(failing[:_NAMED]) + (", …" if len(failing) > _NAMED else "")
-        say(f"intercode: golds that end with a failure: {len(failing)} ({named}); `intercode check` says why", err=True)
+        say(f"intercode: golds that end in a failure: {len(failing)} ({named}); `intercode check` says why", err=True)
 
 
 @contextmanager

@@ -226,6 +226,11 @@ class BashEnv(InterCodeEnv):
         return place
 
 
+def ends_in_failure(status: int | None, gold: str) -> bool:
+    """Not where status 1 is the answer, of a `grep` that finds nothing or of a `diff`."""
+    return bool(status) and not (status == 1 and _TELLS.search(gold))
+
+
 def _faults(result: ExecResult, gold: str) -> Iterator[str]:
     """What is wrong with a gold by the look of its execution alone."""
     if result.timed_out:
@@ -234,7 +239,7 @@ def _faults(result: ExecResult, gold: str) -> Iterator[str]:
         yield f"gold does not run to an end: {result.output[:200]}"
     for tool in sorted(set(_MISSING.findall(result.output))):
         yield f"gold calls {tool}, which is not installed here"
-    if result.exit_code and not _MISSING.search(result.output) and not (result.exit_code == 1 and _TELLS.search(gold)):
+    if ends_in_failure(result.exit_code, gold) and not _MISSING.search(result.output):
         last = result.output.strip().rpartition("\n")[2][:200]
         alone = "; the sandbox has one user, so no file can be given to another" if _GIVES_AWAY.search(last) else ""
         yield f"gold ends with status {result.exit_code}" + (f": {last}" if last else "") + alone

@@ -9,16 +9,17 @@ ROOT is `$INTERCODE_CACHE`, else /var/cache/intercode for root and `$XDG_CACHE_H
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
-from intercode.errors import SandboxUnavailable
+from intercode.errors import DISK_FULL, SandboxUnavailable
 from intercode.sandbox import anchor
 from intercode.sandbox.identity import identity
 
@@ -63,11 +64,26 @@ def folder(kind: str, key: str, build: Callable[[Path], None]) -> Path:
         made.mkdir()
         identity().own(work)
         identity().own(made)
-        build(made)
+        with _filling(shelf):
+            build(made)
         _settle(made, final)
     finally:
         remove(work)
     return final
+
+
+@contextlib.contextmanager
+def _filling(shelf: Path) -> Iterator[None]:
+    """A full disk is told by its number, except by `shutil` and by programs."""
+    try:
+        yield
+    except (OSError, subprocess.CalledProcessError) as error:
+        if isinstance(error, OSError) and not isinstance(error, shutil.Error) and error.errno not in DISK_FULL:
+            raise
+        why = getattr(error, "strerror", None) or str(error)[:300]
+        raise SandboxUnavailable(
+            f"the cache {shelf} cannot be filled ({why}); if the disk is full, set INTERCODE_CACHE"
+        ) from error
 
 
 def _settle(made: Path, final: Path) -> None:

@@ -94,13 +94,17 @@ class Wall(ABC):
         self, *, cwd: str | None = None, replaces: int | None = None, upper: int | None = None
     ) -> tuple[int, socket.socket]:
         """A new cell in place of another; its number and the socket to talk to it, once it is ready."""
-        for pause in _PAUSES:
+        for pause in (0.0, *_PAUSES):
+            time.sleep(pause)
             number, sock = self._ask_for_cell({"cwd": cwd or self.cwd, "replaces": replaces}, upper)
             if self._ready(sock):
                 return number, sock
             replaces = number
-            time.sleep(pause)
-        raise SandboxUnavailable("there are too many processes for another sandbox; end some, or raise the limit (ulimit -u)")
+        self.end(number)
+        raise SandboxUnavailable(
+            "there are too many processes for another sandbox: those of agents are too many, or the limit is too low "
+            "(`ulimit -u`; of a container, its pids limit)"
+        )
 
     def _ask_for_cell(self, about: dict[str, Any], upper: int | None) -> tuple[int, socket.socket]:
         with room_left():

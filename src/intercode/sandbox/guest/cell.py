@@ -56,6 +56,8 @@ class Cell:
         self._keep_shell: Shell | Program | None = None
         if config["persistent"]:
             self._job = self._shell()
+            if self._job.refused:  # else the agent's first action would be to blame
+                raise self._job.refused
 
     @property
     def session(self) -> list[int]:

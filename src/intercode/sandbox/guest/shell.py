@@ -94,6 +94,8 @@ class Job:
         self._env = env
         self.exit_code: int | None = None
         self.dead = False
+        self.refused: BlockingIOError | None = None
+        """Why it never started, where there were too many processes."""
 
     def exited(self, status: int) -> None:
         self.dead = True
@@ -118,6 +120,7 @@ class Job:
     def _never_started(self, name: str, error: OSError) -> None:
         """As a shell would put it; the agent may have removed the program, bash itself even."""
         self.dead, self.exit_code = True, 127 if isinstance(error, FileNotFoundError) else 126
+        self.refused = error if isinstance(error, BlockingIOError) else None
         try:
             os.write(self._out, f"{name}: {error.strerror}\n".encode(errors="replace"))
         except BlockingIOError:
