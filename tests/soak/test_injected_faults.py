@@ -12,6 +12,7 @@ import re
 import resource
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -61,7 +62,8 @@ def _kill(pids: list[int]) -> None:
 def _stop(scene: Scene) -> None:
     """All of one sandbox: keeper, cell, and what is in it."""
     for pid, _ in family(sorted(scene.walls())[0]):
-        os.kill(pid, signal.SIGSTOP)
+        with suppress(ProcessLookupError):  # what an action started may have ended
+            os.kill(pid, signal.SIGSTOP)
 
 
 def _exhaust(scene: Scene) -> None:
