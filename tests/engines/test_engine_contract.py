@@ -109,7 +109,7 @@ def test_facts_name_engine_and_version(engine: Engine) -> None:
 def test_an_endless_statement_is_stopped(engine: Engine, statement: str) -> None:
     began = time.monotonic()
     answer = ask(engine, statement, seconds=0.5)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 1.0
     assert answer.timed_out
     assert rows(engine, STATE) == PRISTINE
 

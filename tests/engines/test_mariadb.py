@@ -203,7 +203,7 @@ def test_sleep_is_stopped_and_the_session_lives(mariadb: Engine, statement: str)
     do(mariadb, "SET max_statement_time = 0", "SET @a = 7")
     began = time.monotonic()
     answer = ask(mariadb, statement, seconds=0.3)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 0.8
     assert answer.timed_out
     assert not answer.lost
     assert rows(mariadb, "SELECT @a") == [(7,)]
@@ -214,7 +214,7 @@ def test_a_procedure_cannot_shake_off_the_kill(mariadb: Engine) -> None:
     do(mariadb, f"CREATE PROCEDURE p() BEGIN {handler}; END")
     began = time.monotonic()
     answer = ask(mariadb, "CALL p()", seconds=0.3)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 1.0
     assert answer.timed_out
     assert rows(mariadb, "SELECT COUNT(*) FROM plant") == [(3,)]
 

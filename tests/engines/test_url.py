@@ -115,7 +115,7 @@ def test_a_long_statement_is_stopped_and_the_session_lives(shop: Engine) -> None
     rows(shop, "SELECT @a := 5")
     began = time.monotonic()
     assert ask(shop, "SELECT SLEEP(60)", seconds=0.3).timed_out
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 0.9
     assert rows(shop, "SELECT @a") == [(5,)]
     shop.open("shop")
     assert rows(shop, "SELECT @a") == [(None,)]

@@ -61,9 +61,12 @@ def _kill(pids: list[int]) -> None:
 
 def _stop(scene: Scene) -> None:
     """All of one sandbox: keeper, cell, and what is in it."""
+    stopped = 0
     for pid, _ in family(sorted(scene.walls())[0]):
         with suppress(ProcessLookupError):  # what an action started may have ended
             os.kill(pid, signal.SIGSTOP)
+            stopped += 1
+    assert stopped
 
 
 def _exhaust(scene: Scene) -> None:
