@@ -38,7 +38,8 @@ FIRST_SYSTEM = {"multiturn fs_1": 0.900, "multiturn fs_3": 0.904, "multiturn fs_
 """Agreement of the first system with its own recordings, executed again on Docker with Ubuntu 22.04."""
 MARGIN = 0.015
 PAUSE = 10.0
-"""Seconds until a success that was not recorded, or was lost, is tried again. Load averages move every five."""
+"""Seconds until tasks are executed once more. Load averages move every five."""
+TIMED_OUT = "Command timed out"
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,8 @@ class Measured:
     """One recorded run. `figures` are those of `intercode replay --json`; `golds` counts recorded outputs, cut and whole.
 
     `control` is how many turns with a wrong reward were explained all the same, and of how many. `lasting` is the success
-    rate where a task that ended otherwise than recorded counts as it ended in a second execution: one query asks for the
-    machine's load, and a wrong answer is now and then the right number.
+    rate where a task counts as it ended in most of three executions: one query asks for the machine's load, and a wrong
+    answer is now and then the right number. A task whose recording timed out is executed once.
     """
 
     run: data.Run
@@ -91,16 +92,18 @@ def measure(run: data.Run, workers: int, *, explained: bool, control: int) -> Me
 
 
 def _lasting(recording: Recording, setting: Setting, tasks: Sequence[Task], ended: Sequence[Ended]) -> float:
-    now = {episode.task: episode.success for episode in ended}
-    again: list[Ended] = []
-    if other := [task for task in tasks if now[task.id] != (recording.find(task).max_reward == 1)]:
+    quick = [task for task in tasks if TIMED_OUT not in recording.find(task).observations]
+    all_ended = list(ended)
+    for _ in range(2):
         time.sleep(PAUSE)
-        replay(recording, setting, other, on_episode=again.append)
-    return sum((now | {episode.task: episode.success for episode in again}).values()) / len(tasks)
+        replay(recording, setting, quick, on_episode=all_ended.append)
+    executed = Counter(each.task for each in all_ended)
+    solved = Counter(each.task for each in all_ended if each.success)
+    return sum(2 * solved[task] > executed[task] for task in executed) / len(tasks)
 
 
 def _tried(episodes: Sequence[Episode], cut: bool, count: int) -> tuple[int, int]:
-    quick = [episode for episode in episodes if "Command timed out" not in episode.then.observations]
+    quick = [episode for episode in episodes if TIMED_OUT not in episode.then.observations]
     turns = [Scene(episode, index, cut) for episode in quick for index in range(len(episode.then.rewards))]
     earned = sorted({reward for episode in episodes for reward in episode.then.rewards})
     return wrongly_explained(turns, lambda scene: scene.hits(scene.agent(), scene.gold()), explain, earned, count)
@@ -112,7 +115,7 @@ def rows_of(figures: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _gold_recorded(episode: Episode) -> str | None:
-    if not episode.then.rewards or "Command timed out" in episode.then.observations:
+    if not episode.then.rewards or TIMED_OUT in episode.then.observations:
         return None
     return cut_evidence(Scene(episode, len(episode.then.rewards) - 1, False))
 
