@@ -124,7 +124,8 @@ def rows(mode: str, results: Sequence[Result]) -> Iterator[Row]:
     if mode == "paper":
         yield Row(what, solved, FIRST_SYSTEM, AT_LEAST / FIRST_SYSTEM, floor=True, unit="")
     else:
-        yield Row(what, solved, tasks - sum(len(result.misses) for result in results), unit="")
+        chance = sum(not miss.deterministic for result in results for miss in result.misses)
+        yield Row(what, solved, tasks - chance, 1.0, floor=True, unit="")
     for name in ("noop", "false"):
         won = sum(episode.success for episode in played[name])
         mean = sum(episode.reward or 0.0 for episode in played[name]) / tasks

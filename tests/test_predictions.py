@@ -50,7 +50,7 @@ def test_only_a_newline_ends_a_line(tmp_path: Path, odd: str) -> None:
     [
         ("SELECT 1\nSELECT 2\n", "has 2 lines for 3 tasks"),
         ("SELECT 1\nSELECT 2\n\nSELECT 4\n", "has 4 lines for 3 tasks"),
-        ("", "has 1 lines for 3 tasks"),
+        ("", "is empty"),
         (lines({"task": "nosuch", "action": "x"}), "predicts task 'nosuch', which is not among these tasks"),
         (lines({"task": "0", "action": "x"}, {"task": 0, "action": "y"}), "line 2: task 0 is predicted twice"),
         (lines({"task": "0", "action": 7}), "line 1: the action of task 0 is 7, not a text"),

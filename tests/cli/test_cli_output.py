@@ -48,7 +48,7 @@ def test_a_full_disk_behind_stdout_is_a_fault_of_the_disk(
 
 @pytest.mark.parametrize(("words", "status"), [("eval bash --agent gold --data {}", 3), ("eval bash --data nothing", 2)])
 @pytest.mark.parametrize("both", [False, True], ids=["stderr", "both"])
-def test_the_status_counts_where_stderr_is_full(
+def test_a_full_stderr_is_a_fault_of_the_disk_unless_an_error_was_to_be_said(
     worldless: Path, tmp_path: Path, module_cache: Path, words: str, status: int, both: bool
 ) -> None:
     with open("/dev/full", "w") as full:
@@ -97,6 +97,8 @@ def test_no_number_is_cut(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int, terminal: bool
 ) -> None:
     row = {"agent": "a name that is rather long", "success %": "33.3", "mean": "0.123", "tokens": "1234567", "s": "3456.7"}
+    for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setenv(*(("FORCE_COLOR", "1") if terminal else ("NO_COLOR", "1")))
     show_tables([table([row])])

@@ -253,3 +253,14 @@ def test_a_copy_that_cannot_be_given_its_state_is_closed(template: Template, tmp
         assert until(lambda: len(survivors.descendants(wall)) == before)
         assert sandbox.exec("echo $x").output == "1\n"
     os.close(changes)
+
+
+@pytest.mark.parametrize(("limit", "what"), [("-u 100", r"128 processes \(`ulimit -u`\)"), ("-n 300", "512 open files")])
+def test_a_machine_that_grants_too_little_is_named(tmp_path: Path, limit: str, what: str) -> None:
+    """Else a gold that runs out of processes would be blamed."""
+    code = "import intercode; intercode.make('bash')"
+    command = ["bash", "-c", f'ulimit {limit} && exec "$@"', "bash", sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert re.search(
+        rf"SandboxUnavailable: a sandbox needs {what}.*, and {limit[3:]} is the limit here; raise it\n", done.stderr
+    )

@@ -17,7 +17,9 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
+from io import TextIOWrapper
 from typing import Any, NoReturn, TextIO
 
 import click
@@ -31,30 +33,47 @@ class _Group(click.Group):
     """Turns our errors into exit statuses, in this one place."""
 
     def main(self, *words: Any, **options: Any) -> Any:
+        _open_streams()
         try:
             return super().main(*words, **options)
         except OSError as error:
-            if error.errno not in (*DISK_FULL, errno.EIO):
+            if error.errno == errno.EIO:
+                _end(3, f"{error.filename or 'a terminal or a disk'} cannot be read or written: {error.strerror}")
+            if error.errno not in DISK_FULL:
                 raise
             where = error.filename or "stdout, or a file of the run, the cache or TMPDIR"
             _end(3, f"{where} cannot be written: {error.strerror}")
 
     def make_context(self, *words: Any, **options: Any) -> click.Context:
-        return super().make_context(*words, terminal_width=help_width(), **options)
+        try:
+            return super().make_context(*words, terminal_width=help_width(), **options)
+        except click.ClickException as error:
+            _end(error.exit_code, error.show)
 
     def invoke(self, context: click.Context) -> Any:
         try:
             return super().invoke(context)
+        except click.ClickException as error:
+            _end(error.exit_code, error.show)
         except IntercodeError as error:
             _end(2 if isinstance(error, UsageError) else 3, str(error))
         except (KeyboardInterrupt, click.exceptions.Abort) as interrupt:
             _end(130, str(interrupt) or "interrupted")
 
 
-def _end(status: int, why: str) -> NoReturn:
-    """The status counts where stderr is full, too."""
+def _open_streams() -> None:
+    """A closed stream is nowhere, and what a stream's encoding lacks is a question mark."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="replace")
+
+
+def _end(status: int, why: str | Callable[[], object]) -> NoReturn:
+    """The status counts where stderr is full, too. `why` is said, or shows itself."""
     with suppress(OSError):
-        say(f"intercode: {why}", err=True)
+        why() if callable(why) else say(f"intercode: {why}", err=True)
     for stream in (sys.stdout, sys.stderr):
         _flush(stream)
     sys.exit(status)

@@ -104,7 +104,7 @@ def _carry_out(
     show_reasons(episodes)
     show_left_out(episodes)
     if evaluation.agent.name == "gold" and environment_class(env).language == "bash":
-        show_failing_golds(episodes)
+        show_failing_golds(evaluation.tasks, episodes)
     if evaluation.stopped:
         say(f"intercode: stopped early: {evaluation.stopped}; go on with --resume --out {found['run']}", err=True)
     if evaluation.fault:

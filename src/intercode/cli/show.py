@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from intercode.types import Episode
+    from intercode.types import Episode, Task
 
 _WIDEST, _NAMED = 10_000, 5
 
@@ -62,21 +62,24 @@ def show_tables(parts: Iterable[RenderableType]) -> None:
     from rich.measure import Measurement
 
     parts, console = list(parts), Console()
+    if not parts:
+        return
     widths = [Measurement.get(console, console.options.update(max_width=_WIDEST), part) for part in parts]
     needed = (width.minimum if console.is_terminal else width.maximum for width in widths)
-    console.width = max(console.width, *needed)
+    console.width = max((console.width, *needed))
     console.print(*parts, sep="\n")
 
 
 @contextmanager
 def written(place: str) -> Iterator[None]:
-    """A file or folder that cannot be written is wrong usage."""
-    from intercode.errors import UsageError
+    """A file or folder that cannot be written is wrong usage, unless the disk is full."""
+    from intercode.errors import DISK_FULL, StoreError, UsageError
 
     try:
         yield
     except OSError as error:
-        raise UsageError(f"{place} cannot be written: {error.strerror}") from error
+        kind = StoreError if error.errno in DISK_FULL else UsageError
+        raise kind(f"{place} cannot be written: {error.strerror}") from error
 
 
 def show_reasons(episodes: Sequence[Episode], where: str = "") -> None:
@@ -92,12 +95,12 @@ def show_left_out(episodes: Sequence[Episode]) -> None:
         click.echo(f"intercode: {plural} too long for the model; the oldest parts were left out (see left_out)", err=True)
 
 
-def show_failing_golds(episodes: Sequence[Episode]) -> None:
+def show_failing_golds(tasks: Sequence[Task], episodes: Sequence[Episode]) -> None:
     """A gold that fails earns the full reward from itself: where its world is missing, so does whatever fails alike."""
     from intercode.envs.bash import ends_in_failure
 
-    failed = (each.task for each in episodes if any(ends_in_failure(turn.exit_code, turn.action or "") for turn in each.turns))
-    if failing := list(dict.fromkeys(failed)):
+    failed = {each.task for each in episodes if any(ends_in_failure(turn.exit_code, turn.action or "") for turn in each.turns)}
+    if failing := [task.id for task in tasks if task.id in failed]:
         named = ", ".join(failing[:_NAMED]) + (", …" if len(failing) > _NAMED else "")
         say(f"intercode: golds that end in a failure: {len(failing)} ({named}); `intercode check` says why", err=True)
 

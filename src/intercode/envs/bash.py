@@ -36,8 +36,12 @@ _COMPLAINT = re.compile(
 )
 """What a tool says on its standard error, under its name."""
 _GIVES_AWAY = re.compile(r"^ch(?:own|grp): changing .*(?:not permitted|Invalid argument)")
-_TELLS = re.compile(r"(?:^|[|;&]\s*)(?:diff|cmp|e?grep|test|\[)\s[^|;&]*$")
-"""A last command whose status 1 is an answer: they differ, or nothing was found."""
+_TELLS = re.compile(
+    r"(?:^|[|;&(\n])\s*(?:\w+=\S*\s+)*(?:diff|cmp|[ef]?grep|zgrep|test|\[)\s[^|;&\n]*$"
+    r"|(?:^|[;&(\n])\s*(?:!\s[^;&\n]*|\[\[\s[^\n]*\]\])$"
+)
+"""A last command whose status 1 is an answer: they differ, nothing was found, or it is not so."""
+_QUOTED = re.compile(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*\"""")
 _QUOTE = re.compile(r"""["'`,;:()]|\.(?=\s|$)""")
 """What stands around a path in a sentence."""
 
@@ -228,7 +232,7 @@ class BashEnv(InterCodeEnv):
 
 def ends_in_failure(status: int | None, gold: str) -> bool:
     """Not where status 1 is the answer, of a `grep` that finds nothing or of a `diff`."""
-    return bool(status) and not (status == 1 and _TELLS.search(gold))
+    return bool(status) and not (status == 1 and _TELLS.search(_QUOTED.sub("''", gold.strip())))
 
 
 def _faults(result: ExecResult, gold: str) -> Iterator[str]:

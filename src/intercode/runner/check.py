@@ -62,15 +62,11 @@ def check(
         language = env.language
     unstable = [found for task, *pair in zip(tasks, first, second, strict=True) for found in _difference(task, *pair)]
     differing = {task.id for task, _ in unstable}
-    missed = [
-        found
-        for task, trial in zip(tasks, first, strict=True)
-        for found in _plain(task, trial, played["gold"])
-        if found[1].kind != "gold_fails" or task.id not in differing
-    ]
+    plain = [found for task, trial in zip(tasks, first, strict=True) for found in _plain(task, trial, played["gold"])]
+    failing = {task.id for task, fault in plain if fault.kind == "gold_fails"}
+    missed = [(task, fault) for task, fault in plain if fault.kind != "gold_fails" or task.id not in differing]
     paid = [(task, Fault("doing nothing succeeds", "noop_solves")) for task in tasks if played["noop"][task.id].success]
     lent = [found for task in tasks for found in _lent(task, played["retrieval"][task.id], nearest)]
-    failing = {task.id for task, fault in missed if fault.kind == "gold_fails"}
     counts = {
         "gold_ok": sum(played["gold"][task.id].success and task.id not in failing for task in tasks),
         "noop_paid": len(paid),

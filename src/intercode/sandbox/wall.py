@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import resource
 import shutil
 import signal
 import socket
@@ -239,6 +240,7 @@ class Bubblewrap(Wall):
         weakened: Weakened | None = None,
         program: Program = "bash",
     ) -> None:
+        _require_grants(limits)
         with room_left():
             self._command, self.cwd = _command(template), template.cwd
         super().__init__(program)
@@ -270,6 +272,18 @@ def rlimits(limits: Limits) -> dict[str, int]:
         "MSGQUEUE": 819_200,
         "MEMLOCK": 1 << 16,
     }
+
+
+def _require_grants(limits: Limits) -> None:
+    """Where this machine grants less than an agent is promised, a gold or an agent would be blamed."""
+    usual = Limits()
+    for name, what, least in (
+        ("NPROC", "processes (`ulimit -u`)", min(limits.processes, usual.processes)),
+        ("NOFILE", "open files (`ulimit -n`)", min(limits.open_files, usual.open_files)),
+    ):
+        _, most = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))
+        if most != resource.RLIM_INFINITY and most < least:
+            raise SandboxUnavailable(f"a sandbox needs {least} {what}, and {most} is the limit here; raise it")
 
 
 def _command(template: Template) -> list[str]:

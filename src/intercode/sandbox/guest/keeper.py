@@ -32,7 +32,10 @@ class Keeper:
     def learn(self, kind: type[Cell]) -> None:
         """By rehearsing as a cell of this kind."""
         if self._config["persistent"]:
-            rehearsal.rehearse(self._config, kind)
+            try:
+                rehearsal.rehearse(self._config, kind)
+            except BlockingIOError:
+                sys.exit("there are too many processes for a shell (see `ulimit -u`)")
         spawn.get_ready()
         _forget_imports()
 
