@@ -61,14 +61,31 @@ def said(words: str, folder: Path, **streams: Any) -> subprocess.CompletedProces
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may mount a small disk")
-@pytest.mark.parametrize("kilobytes", [4, 20, 400])
-def test_a_full_cache_is_named(worldless: Path, empty_cache: Path, kilobytes: int) -> None:
-    """As a copied file, as a copied folder and as what a program writes."""
-    small = f'mount -t tmpfs -o size={kilobytes}k,mode=755 small "$INTERCODE_CACHE" && exec "$@"'
-    command = ["unshare", "--mount", "sh", "-c", small, "sh", INTERCODE, "check", "bash", "--data", worldless]
+@pytest.mark.parametrize("options", ["size=4k", "size=20k", "size=400k", "nr_inodes=1", "nr_inodes=5", "ro"])
+def test_a_full_cache_is_named(worldless: Path, empty_cache: Path, options: str) -> None:
+    """As a copied file, as a copied folder, as what a program writes, and as one in which nothing can be made."""
+    _names_the_cache(empty_cache, options, "check", "bash", "--data", worldless)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may mount a small disk")
+def test_a_cache_that_a_tree_fills_is_named(worldless: Path, empty_cache: Path) -> None:
+    (worldless.parent / "tree").mkdir()
+    (worldless.parent / "tree" / "large").write_bytes(os.urandom(2_000_000))
+    _names_the_cache(empty_cache, "size=1m", "check", "bash", "--data", worldless.parent)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may mount a small disk")
+def test_a_cache_that_a_setup_script_fills_is_named(worldless: Path, empty_cache: Path) -> None:
+    (worldless.parent / "setup.sh").write_text("head -c 2000000 /dev/urandom > /srv/large\n")
+    _names_the_cache(empty_cache, "size=1m", "check", "bash", "--data", worldless.parent)
+
+
+def _names_the_cache(cache: Path, options: str, *words: object) -> None:
+    small = f'mount -t tmpfs -o {options},mode=755 small "$INTERCODE_CACHE" && exec "$@"'
+    command = ["unshare", "--mount", "sh", "-c", small, "sh", INTERCODE, *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 3
-    assert f"intercode: the cache {empty_cache}" in done.stderr
+    assert f"intercode: the cache {cache}" in done.stderr
     assert "cannot be filled" in done.stderr
 
 

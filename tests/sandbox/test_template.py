@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,6 +19,7 @@ import pytest
 from ordinary import error_of_an_ordinary_user
 
 from intercode.errors import DataError, SandboxUnavailable, UsageError
+from intercode.sandbox import cache as caches
 from intercode.sandbox.build import make_template
 from intercode.sandbox.image import name_machine
 from intercode.sandbox.local import LocalSandbox
@@ -119,6 +122,17 @@ class TestATree:
             make_template(tree=broken)
         assert {name for name in layers(cache) - before if name.startswith(".")} == set()
 
+    @pytest.mark.parametrize(("name", "why"), [("/large", "Unexpected EOF"), ("../../large", "contains '..'")])
+    def test_that_cannot_be_unpacked_is_told_by_what_is_wrong_with_it(self, space: Path, name: str, why: str) -> None:
+        broken = space / "broken.tar"
+        with tarfile.open(broken, "w") as archive:
+            large = tarfile.TarInfo(name)
+            large.size = 5000
+            archive.addfile(large, io.BytesIO(bytes(large.size)))
+        broken.write_bytes(broken.read_bytes()[:2000])
+        with pytest.raises(DataError, match=re.escape(why)):
+            unpack(broken)
+
     def test_with_a_file_that_cannot_be_read_is_refused(self, tree: Path) -> None:
         (tree / "data" / "run.sh").chmod(0)
         said = error_of_an_ordinary_user(lambda: unpack(tree))
@@ -174,6 +188,33 @@ class TestTheCache:
         monkeypatch.setenv("INTERCODE_CACHE", str(space / "closed" / "cache"))
         with pytest.raises(SandboxUnavailable, match="INTERCODE_CACHE"):
             make_template()
+
+    def test_that_may_not_be_written_is_told_with_the_remedy(self, tree: Path, cache: Path) -> None:
+        (tree / "data" / "run.sh").chmod(0o644)
+        (cache / "layers").mkdir(parents=True)
+        for closed in (cache / "layers", cache):
+            closed.chmod(0o555)
+            said = error_of_an_ordinary_user(lambda: unpack(tree))
+            assert said.startswith(f"SandboxUnavailable: the cache {cache}/layers cannot be filled (Permission denied)"), said
+            assert "INTERCODE_CACHE" in said
+            shutil.rmtree(cache / "layers", ignore_errors=True)  # then it cannot be made either
+
+    def test_that_may_not_be_written_gives_what_it_has(self, tree: Path, cache: Path) -> None:
+        (tree / "data" / "run.sh").chmod(0o644)
+        unpack(tree)
+        cache.chmod(0o555)
+        (cache / "layers").chmod(0o555)
+        assert error_of_an_ordinary_user(lambda: unpack(tree)) == ""
+
+    def test_with_a_file_in_a_folders_place_is_told_with_the_remedy(self, tree: Path, cache: Path) -> None:
+        cache.mkdir()
+        (cache / "layers").touch()
+        with pytest.raises(SandboxUnavailable, match=r"layers cannot be filled.*INTERCODE_CACHE"):
+            unpack(tree)
+
+    def test_is_not_at_fault_for_what_a_builder_lacks(self, space: Path) -> None:
+        with pytest.raises(FileNotFoundError, match="nowhere"):
+            caches.folder("layers", "key", lambda made: shutil.copy(space / "nowhere", made))
 
     def test_is_filled_once_by_two_processes_at_once(self, space: Path, cache: Path) -> None:
         setup = script(space, "sleep 0.5; date +%N > /stamp")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
+from ordinary import error_of_an_ordinary_user
 
 from intercode.errors import DataError, UsageError
 from intercode.tasks import Entry, dataset, list_entries, open_data
@@ -167,3 +169,16 @@ def test_the_catalog_describes_the_published_files(tmp_path: Path, entry: Entry)
         shutil.copyfile(local[file.sha256], target)
         assert target.stat().st_size == file.bytes
     assert len(open_data(entry.name, env=entry.env, cache=tmp_path).tasks) == entry.count
+
+
+@pytest.mark.parametrize("inside", [".", "tasks.jsonl"])
+def test_a_folder_that_may_not_be_entered_is_named(inside: str) -> None:
+    with tempfile.TemporaryDirectory() as place:  # pytest's own folders are closed to others already
+        os.chmod(place, 0o755)
+        folder = Path(place, "mine")
+        folder.mkdir()
+        (folder / "tasks.jsonl").write_text(LINE)
+        folder.chmod(0)
+        said = error_of_an_ordinary_user(lambda: open_data(folder / inside, env="bash"))
+        folder.chmod(0o755)
+        assert said == f"UsageError: {folder / inside}: cannot be read (Permission denied)"

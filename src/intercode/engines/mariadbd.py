@@ -251,7 +251,7 @@ def _build(below: Template, databases: Databases, sql_mode: str, made: Path) -> 
                 raise DataError(f"{error}; the server does not take it: make it several statements") from None
             raise SandboxDied(f"mariadbd died while databases were being loaded ({error}); start again") from None
         _shut(sandbox)
-        sandbox.export()
+        sandbox.export(made)
 
 
 def _fill(session: Session, databases: Databases) -> None:

@@ -234,7 +234,7 @@ def _build(below: Template, databases: Databases, made: Path) -> None:
             raise DataError(said)
         if result.exit_code != 0:
             raise SandboxDied(f"SQLite died while databases were being loaded (status {result.exit_code}: {said}); start again")
-        sandbox.export()
+        sandbox.export(made)
 
 
 def _copy(databases: Databases, tree: Path) -> None:

@@ -46,11 +46,11 @@ def tar_stream(
     process = _start(packages, suite, mirror, work)
     log = _Log(process, progress)
     assert process.stdout is not None
-    trouble: DataError | None = None
+    trouble: DataError | OSError | None = None
     try:
         with process.stdout as archive:
             yield archive
-    except DataError as error:
+    except (DataError, OSError) as error:
         trouble = error
     except BaseException:
         os.killpg(process.pid, signal.SIGTERM)
@@ -109,7 +109,7 @@ class _Log(threading.Thread):
                     self._progress(line[3:])
 
 
-def _failure(lines: list[str], suite: str, trouble: DataError | None) -> IntercodeError:
+def _failure(lines: list[str], suite: str, trouble: DataError | OSError | None) -> IntercodeError:
     text = "\n".join(lines)
     last = "\n".join([line for line in lines if line and not line.startswith("I: ")][-8:])
     if unknown := _ASKED_FOR.search(text):

@@ -109,7 +109,7 @@ def _run(below: Template, text: str, name: str, made: Path) -> None:
     wall = Bubblewrap(below, SETUP_LIMITS, "stateless", export=made)
     with LocalSandbox.inside(wall, SETUP_LIMITS) as sandbox:
         run_setup(sandbox, text, name)
-        sandbox.export()
+        sandbox.export(made)
 
 
 def run_setup(sandbox: Sandbox, text: str, name: str) -> None:

@@ -54,36 +54,48 @@ def place() -> Path:
 def folder(kind: str, key: str, build: Callable[[Path], None]) -> Path:
     """The folder ROOT/kind/key, made by `build` if it is not there. Two processes may try at once; one copy stays."""
     shelf = root() / kind
-    shelf.mkdir(exist_ok=True)
     final = shelf / key
-    if final.is_dir():
-        return final
-    work = Path(tempfile.mkdtemp(prefix=f".{key[:16]}-", dir=shelf))
+    with _filling(shelf):
+        shelf.mkdir(exist_ok=True)
+        if not final.is_dir():
+            _make(final, build)
+    return final
+
+
+def _make(final: Path, build: Callable[[Path], None]) -> None:
+    work = Path(tempfile.mkdtemp(prefix=f".{final.name[:16]}-", dir=final.parent))
     try:
         made = work / "made"
         made.mkdir()
         identity().own(work)
         identity().own(made)
-        with _filling(shelf):
-            build(made)
+        build(made)
         _settle(made, final)
     finally:
         remove(work)
-    return final
 
 
 @contextlib.contextmanager
 def _filling(shelf: Path) -> Iterator[None]:
-    """A full disk is told by its number, except by `shutil` and by programs."""
     try:
         yield
     except (OSError, subprocess.CalledProcessError) as error:
-        if isinstance(error, OSError) and not isinstance(error, shutil.Error) and error.errno not in DISK_FULL:
+        if not _is_its_own(error, shelf):
             raise
         why = getattr(error, "strerror", None) or str(error)[:300]
         raise SandboxUnavailable(
-            f"the cache {shelf} cannot be filled ({why}); if the disk is full, set INTERCODE_CACHE"
+            f"the cache {shelf} cannot be filled ({why}); make room there, give this user the right to write, "
+            "or set INTERCODE_CACHE to another folder"
         ) from error
+
+
+def _is_its_own(error: OSError | subprocess.CalledProcessError, shelf: Path) -> bool:
+    """Whether the shelf is at fault, by the paths in the error. A write to a full disk has none and is told by its number;
+    errors of `shutil` and of programs have neither, and always count."""
+    if not isinstance(error, OSError) or isinstance(error, shutil.Error):
+        return True
+    paths = [Path(str(name)) for name in (error.filename, error.filename2) if name is not None]
+    return any(path.is_relative_to(shelf) for path in paths) if paths else error.errno in DISK_FULL
 
 
 def _settle(made: Path, final: Path) -> None:

@@ -12,6 +12,7 @@ import os
 import socket
 import stat
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Self
 
 from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
@@ -107,9 +108,9 @@ class CellSandbox(GuestSandbox):
             with contextlib.suppress(SandboxDied):  # the wall fell, and the cell with it
                 self._wall.wall.end(number)
 
-    def export(self) -> None:
-        """Copy the changes into the folder given to the wall (used to make a setup layer)."""
-        self._ask({"op": "export"}, wait=600)
+    def export(self, made: Path) -> None:
+        """Copy the changes into the folder given to the wall, `made` (used to make a layer). Raises `OSError` if it is full."""
+        self._ask({"op": "export", "path": str(made)}, wait=600)
 
     # -- inside -----------------------------------------------------------------------------------------------------
 

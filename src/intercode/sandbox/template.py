@@ -10,9 +10,11 @@ Layers are unpacked by tar as the sandboxes' user, so that every file belongs to
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -57,6 +59,8 @@ _WRITTEN = {
 }
 
 _COMPRESSED = {b"\x1f\x8b": "--gzip", b"BZh": "--bzip2", b"\xfd7zXZ": "--xz", b"\x28\xb5\x2f\xfd": "--zstd"}
+_FULL = re.compile(r": (No space left on device|Disk quota exceeded|Wrote only \d+ of \d+ bytes)$", re.MULTILINE)
+"""How tar says so; the last of a file that ends where the disk does."""
 
 
 @dataclass(frozen=True)
@@ -269,17 +273,26 @@ def true_folder(path: Path) -> None:
 
 
 def untar(source: Path, made: Path, archive: IO[bytes] | None) -> None:
+    """Raises `OSError` if the disk of `made` is full, `DataError` for all else that tar complains of."""
     options = ["--no-same-owner", "-p", "--exclude=./dev/*", "--exclude=dev/*", "--delay-directory-restore"]
     options += [] if archive is None or not archive.seekable() else _compression(archive)
     done = subprocess.run(
         ["tar", "-C", str(made), "-x", *options, "-f", "-"],
         stdin=archive,
         capture_output=True,
+        env={**os.environ, "LC_ALL": "C"},
         **identity().popen(),
     )
     if done.returncode:
-        words = done.stderr.decode(errors="replace").strip().splitlines()
-        raise DataError(f"{source}: cannot be unpacked: {words[0] if words else done.returncode}; is it a folder or a tar?")
+        raise _failure(source, made, done)
+
+
+def _failure(source: Path, made: Path, done: subprocess.CompletedProcess[bytes]) -> OSError | DataError:
+    said = done.stderr.decode(errors="replace").strip()
+    if _FULL.search(said):
+        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(made))
+    words = [line for line in said.splitlines() if not line.startswith("tar: Removing leading ")]  # a remark, not a fault
+    return DataError(f"{source}: cannot be unpacked: {words[0] if words else done.returncode}; is it a folder or a tar?")
 
 
 def _compression(archive: IO[bytes]) -> list[str]:

@@ -14,6 +14,8 @@ file must be there:
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -56,14 +58,16 @@ def open_data(
     None is the starter set of `env`; an existing path is a data folder, or a task file, which comes alone: no tree or
     script beside it is looked at. Any other text is the name of a data set in the catalog, fetched before with
     `intercode data get NAME`; nothing is fetched here.
-    Raises `UsageError` when there is no such data, `DataError` when it is malformed.
+    Raises `UsageError` when there is no such data or it cannot be read, `DataError` when it is malformed.
     """
     if source is None:
         return _open_folder(_starter(env), f"{env}-starter", limit, preprocess)
     path = Path(source)
-    if path.is_dir():
+    with _entering(path):
+        is_folder, exists = path.is_dir(), path.exists()
+    if is_folder:
         return _open_folder(path, path.resolve().name, limit, preprocess)
-    if path.exists():
+    if exists:
         return _open_file(path, path.stem, limit, preprocess)
     return _open_folder(_fetched(str(source), env, cache, catalog), str(source), limit, preprocess)
 
@@ -86,7 +90,8 @@ def _fetched(name: str, env: str, cache: Path | None, catalog: Path | None) -> P
 
 
 def _open_folder(folder: Path, name: str, limit: int | None, preprocess: Preprocess | None) -> DataSet:
-    files = [folder / f"tasks{suffix}" for suffix in SUFFIXES if (folder / f"tasks{suffix}").exists()]
+    with _entering(folder):
+        files = [folder / f"tasks{suffix}" for suffix in SUFFIXES if (folder / f"tasks{suffix}").exists()]
     if not files:
         raise UsageError(f"{folder}: has no task file; call it tasks.jsonl (or {', '.join(SUFFIXES)})")
     if len(files) > 1:
@@ -101,6 +106,15 @@ def _open_folder(folder: Path, name: str, limit: int | None, preprocess: Preproc
         databases=_first(folder, "databases", "dump.sql"),
         assets=_first(folder, "assets"),
     )
+
+
+@contextmanager
+def _entering(path: Path) -> Iterator[None]:
+    """Of a folder that may not be entered it cannot even be told what is in it."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror})") from error
 
 
 def _open_file(path: Path, name: str, limit: int | None, preprocess: Preprocess | None) -> DataSet:
