@@ -31,11 +31,12 @@ class Predictions:
 def load_predictions(path: str | Path, tasks: Sequence[Task]) -> Predictions:
     """Raises `UsageError` if the file cannot be read, `DataError` naming the line if it does not fit the tasks."""
     try:
-        lines = Path(path).read_text("utf-8-sig").removesuffix("\n").split("\n")
+        text = Path(path).read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"the predictions {path} cannot be read: {error}") from error
-    if lines == [""]:
+    if not text:
         raise DataError(f"{path} is empty; give one action a line, or JSONL with ids")
+    lines = text.removesuffix("\n").split("\n")
     actions = _by_id(path, lines) if _is_object(next(filter(str.strip, lines), "")) else _in_order(path, lines, tasks)
     if strangers := sorted(set(actions) - {task.id for task in tasks}):
         raise DataError(f"{path} predicts task {strangers[0]!r}, which is not among these tasks; name their data with --data")

@@ -47,8 +47,14 @@ def test_an_error_keeps_its_status_where_it_cannot_be_shown(one: Path) -> None:
     assert shell("exec $INTERCODE eval bash --bogus 2>/dev/full", one.parent).returncode == 2
 
 
-def test_a_table_on_a_stream_without_its_characters(one: Path, module_cache: Path) -> None:
-    done = shell("exec $INTERCODE eval bash --data one.jsonl --agent gold", one.parent, PYTHONIOENCODING="ascii")
+def test_a_stream_that_is_open_the_wrong_way(one: Path) -> None:
+    done = shell("exec $INTERCODE --version 1</dev/null", one.parent)
+    assert (done.returncode, "Bad file descriptor" in done.stderr, "Traceback" in done.stderr) == (3, True, False)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "ascii:surrogateescape"])
+def test_a_table_on_a_stream_without_its_characters(one: Path, module_cache: Path, encoding: str) -> None:
+    done = shell("exec $INTERCODE eval bash --data one.jsonl --agent gold", one.parent, PYTHONIOENCODING=encoding)
     assert (done.returncode, "100.0" in done.stdout) == (0, True)
 
 

@@ -11,7 +11,6 @@ from families import killing_the_wall_at
 
 import intercode
 from intercode.env import InterCodeEnv, View
-from intercode.envs.bash import ends_in_failure
 from intercode.errors import DataError, UsageError
 from intercode.sandbox.base import Limits
 from intercode.types import Outcome, Score, Task
@@ -309,25 +308,3 @@ def test_a_gold_that_ends_its_sandbox_is_the_datas_fault(make: Make) -> None:
     with killing_the_wall_at("sleep 61.25", times=2), pytest.raises(DataError, match=r"two sandboxes died.*sleep 61\.25"):
         env.reset(options={"task": "fatal"})
     assert env.reset(options={"task": "names"})[1] == {"task": "names"}
-
-
-@pytest.mark.parametrize(
-    "gold",
-    [
-        "grep zzz /etc/passwd", 'grep -q "a|b" /etc/passwd', "grep 'z;z' f", "cat f | grep a\\|b", "LC_ALL=C grep zzz f",
-        "zgrep z f", "cd /etc && egrep zzz f", "test a = b", "[ a = b ]", "[[ a == b && c == d ]]", "! true",
-        "cd /; ! grep a f | wc -l", "x=$(date)\ngrep zzz f\n", "(cd /etc; grep zzz f)", "diff a b",
-    ],
-)  # fmt: skip
-def test_a_gold_whose_status_1_is_its_answer(gold: str) -> None:
-    assert not ends_in_failure(1, gold)
-    assert ends_in_failure(2, gold)
-    assert not ends_in_failure(0, gold)
-
-
-@pytest.mark.parametrize(
-    "gold",
-    ["cat nosuch", "grep a f; cat nosuch", "grep a f | tar x", "grep a f\ncat nosuch", "echo 'x; grep' && false", "ls ! f"],
-)
-def test_a_gold_whose_status_1_is_a_failure(gold: str) -> None:
-    assert ends_in_failure(1, gold)

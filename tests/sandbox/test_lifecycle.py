@@ -21,6 +21,7 @@ import pytest
 import survivors
 from families import mounts
 
+import intercode
 from intercode.errors import ForkError, SandboxDied, SandboxUnavailable, UsageError
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
@@ -256,8 +257,9 @@ def test_a_copy_that_cannot_be_given_its_state_is_closed(template: Template, tmp
 
 
 @pytest.mark.parametrize(("limit", "what"), [("-u 100", r"128 processes \(`ulimit -u`\)"), ("-n 300", "512 open files")])
-def test_a_machine_that_grants_too_little_is_named(tmp_path: Path, limit: str, what: str) -> None:
-    """Else a gold that runs out of processes would be blamed."""
+def test_a_machine_that_grants_too_little_is_named(tmp_path: Path, module_cache: Path, limit: str, what: str) -> None:
+    """Else a gold that runs out of processes would be blamed. The cache is filled before, with as many as that takes."""
+    intercode.make("bash").close()
     code = "import intercode; intercode.make('bash')"
     command = ["bash", "-c", f'ulimit {limit} && exec "$@"', "bash", sys.executable, "-c", code]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)

@@ -60,9 +60,9 @@ def _kill(pids: list[int]) -> None:
 
 
 def _stop(scene: Scene) -> None:
-    """All of one sandbox: keeper, cell, and what is in it."""
+    """All of one sandbox that lives: keeper, cell, and what is in it."""
     stopped = 0
-    for pid, _ in family(sorted(scene.walls())[0]):
+    for pid, _ in next(found for wall in sorted(scene.walls()) if (found := family(wall))):
         with suppress(ProcessLookupError):  # what an action started may have ended
             os.kill(pid, signal.SIGSTOP)
             stopped += 1

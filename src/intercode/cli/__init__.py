@@ -37,7 +37,7 @@ class _Group(click.Group):
         try:
             return super().main(*words, **options)
         except OSError as error:
-            if error.errno == errno.EIO:
+            if error.errno in (errno.EIO, errno.EBADF):
                 _end(3, f"{error.filename or 'a terminal or a disk'} cannot be read or written: {error.strerror}")
             if error.errno not in DISK_FULL:
                 raise
@@ -66,7 +66,7 @@ def _open_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))
-    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors in ("strict", "surrogateescape"):
         sys.stdout.reconfigure(errors="replace")
 
 

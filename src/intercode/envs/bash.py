@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View
+from intercode.envs.bashtext import tells_by_status
 from intercode.envs.golds import Golds
 from intercode.envs.ground import Ground, Place, execute_gold, execute_gold_again, grounds, missing_paths
 from intercode.envs.judging import judged, require_reward, reward_name
@@ -36,12 +37,6 @@ _COMPLAINT = re.compile(
 )
 """What a tool says on its standard error, under its name."""
 _GIVES_AWAY = re.compile(r"^ch(?:own|grp): changing .*(?:not permitted|Invalid argument)")
-_TELLS = re.compile(
-    r"(?:^|[|;&(\n])\s*(?:\w+=\S*\s+)*(?:diff|cmp|[ef]?grep|zgrep|test|\[)\s[^|;&\n]*$"
-    r"|(?:^|[;&(\n])\s*(?:!\s[^;&\n]*|\[\[\s[^\n]*\]\])$"
-)
-"""A last command whose status 1 is an answer: they differ, nothing was found, or it is not so."""
-_QUOTED = re.compile(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*\"""")
 _QUOTE = re.compile(r"""["'`,;:()]|\.(?=\s|$)""")
 """What stands around a path in a sentence."""
 
@@ -232,7 +227,7 @@ class BashEnv(InterCodeEnv):
 
 def ends_in_failure(status: int | None, gold: str) -> bool:
     """Not where status 1 is the answer, of a `grep` that finds nothing or of a `diff`."""
-    return bool(status) and not (status == 1 and _TELLS.search(_QUOTED.sub("''", gold.strip())))
+    return bool(status) and not (status == 1 and tells_by_status(gold))
 
 
 def _faults(result: ExecResult, gold: str) -> Iterator[str]:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
-from intercode.errors import DISK_FULL, SandboxUnavailable
+from intercode.errors import DISK_FULL, SandboxUnavailable, room_left
 from intercode.sandbox import anchor
 from intercode.sandbox.identity import identity
 
@@ -55,7 +55,7 @@ def folder(kind: str, key: str, build: Callable[[Path], None]) -> Path:
     """The folder ROOT/kind/key, made by `build` if it is not there. Two processes may try at once; one copy stays."""
     shelf = root() / kind
     final = shelf / key
-    with _filling(shelf):
+    with room_left(), _filling(shelf):
         shelf.mkdir(exist_ok=True)
         if not final.is_dir():
             _make(final, build)

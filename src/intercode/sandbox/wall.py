@@ -275,7 +275,7 @@ def rlimits(limits: Limits) -> dict[str, int]:
 
 
 def _require_grants(limits: Limits) -> None:
-    """Where this machine grants less than an agent is promised, a gold or an agent would be blamed."""
+    """At least what a sandbox has by default, or the less that is asked for: else a gold or an agent would be blamed."""
     usual = Limits()
     for name, what, least in (
         ("NPROC", "processes (`ulimit -u`)", min(limits.processes, usual.processes)),

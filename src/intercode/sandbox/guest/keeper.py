@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import signal
 import socket
 import sys
@@ -126,6 +127,8 @@ def _forget_imports() -> None:
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # what the host may have open is none of a cell's business
     control = socket.socket(fileno=0)
     config, filter_program, fds = wire.receive_with_fds(control, 1 << 20)
     config, kind = equip({**config, "export": fds[0] if fds else None})
