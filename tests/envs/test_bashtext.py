@@ -11,7 +11,7 @@ from intercode.envs.bashtext import tells_by_status
 
 TELLING, OTHER = 42, 7
 STUBS = "".join(
-    f"function {name} {{ command cat >/dev/null 2>&1 </dev/null; return {status}; }}\n"
+    f"function {name} {{ return {status}; }}\n"
     for status, names in ((TELLING, "grep egrep fgrep zgrep diff cmp test ["), (OTHER, "rm mv cp cat ls tar sort wc head"))
     for name in names.split()
 )

@@ -130,9 +130,7 @@ os.mkdir('/tmp/many')
 for number in range(40000): os.close(os.open(f'/tmp/many/{number}', os.O_CREAT | os.O_WRONLY))
 breach(True)
 """)
-_HELD = "for each in {1..25}; do sleep 0.01; done"
-"""A third of a second, or longer where programs start late: on a busy machine whatever watches the agent is late as well."""
-_AFTER = f"; {_HELD}; echo BREACH"
+_AFTER = "; sleep 0.3; echo BREACH"
 
 EXHAUSTION = [
     Attack("a fork bomb", _FORKS, limits=frozenset({"processes", "memory"})),
@@ -146,7 +144,7 @@ EXHAUSTION = [
     Attack("memory in a nameless file", _MEMFD, limits=frozenset({"file_size"}), calls=frozenset({"memfd_create"})),
     Attack(
         "memory in /dev/shm",
-        "for i in 1 2 3; do head -c 20M /dev/zero > /dev/shm/$i; done; x=$(head -c 60M /dev/zero | tr '\\0' x)" + _AFTER,
+        "for i in 1 2 3; do head -c 20M /dev/zero > /dev/shm/$i; done; x=$(head -c 60M /dev/zero | tr '\\0' x); sleep 0.3; echo BREACH",
         limits=frozenset({"memory"}),
     ),
     Attack(

@@ -77,6 +77,7 @@ def _make(final: Path, build: Callable[[Path], None]) -> None:
 
 @contextlib.contextmanager
 def _filling(shelf: Path) -> Iterator[None]:
+    """If the shelf itself cannot be made or written in the block, that is said with the remedy."""
     try:
         yield
     except (OSError, subprocess.CalledProcessError) as error:
