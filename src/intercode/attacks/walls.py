@@ -1,8 +1,9 @@
 """What a hostile agent tries against its sandbox, in Bash, by mechanism, and what has to be off for each to succeed.
 
-Every action prints BREACH when it got what it wanted, and nothing like it otherwise. Destructive ones stop by themselves a little
-beyond what `LIMITS` grants, at an amount that an outer wall can bear. The tests run this module inside such walls, to see each
-succeed there: it needs the standard library and `intercode.sandbox` only.
+Every action prints BREACH when it got what it wanted, and nothing like it otherwise: its text has the word in two parts, since
+Bash repeats what it was killed in. Destructive ones stop by themselves a little beyond what `LIMITS` grants, at an amount that an
+outer wall can bear. The tests run this module inside such walls, to see each succeed there: it needs the standard library and
+`intercode.sandbox` only.
 """
 # ruff: noqa: E501
 
@@ -48,7 +49,7 @@ def call(x86, arm, *arguments):
     number = x86 if os.uname().machine == 'x86_64' else arm
     return libc.syscall(L(number), *[L(a) if isinstance(a, int) else a for a in arguments])
 def breach(done):
-    print('BREACH' if done else 'held', flush=True)
+    print('BREA''CH' if done else 'held', flush=True)
 """
 
 # -- more than the share: processes, memory in all its places, disk, inodes, output ---------------------------------------
@@ -130,7 +131,7 @@ os.mkdir('/tmp/many')
 for number in range(40000): os.close(os.open(f'/tmp/many/{number}', os.O_CREAT | os.O_WRONLY))
 breach(True)
 """)
-_AFTER = "; sleep 0.3; echo BREACH"
+_AFTER = "; sleep 0.3; echo BREA''CH"
 
 EXHAUSTION = [
     Attack("a fork bomb", _FORKS, limits=frozenset({"processes", "memory"})),
@@ -144,15 +145,15 @@ EXHAUSTION = [
     Attack("memory in a nameless file", _MEMFD, limits=frozenset({"file_size"}), calls=frozenset({"memfd_create"})),
     Attack(
         "memory in /dev/shm",
-        "for i in 1 2 3; do head -c 20M /dev/zero > /dev/shm/$i; done; x=$(head -c 60M /dev/zero | tr '\\0' x); sleep 0.3; echo BREACH",
+        "for i in 1 2 3; do head -c 20M /dev/zero > /dev/shm/$i; done; x=$(head -c 60M /dev/zero | tr '\\0' x); sleep 0.3; echo BREA''CH",
         limits=frozenset({"memory"}),
     ),
     Attack(
         "a disk filler",
-        "for i in 1 2 3; do head -c 20M /dev/zero > /tmp/$i || exit; done; echo BREACH",
+        "for i in 1 2 3; do head -c 20M /dev/zero > /tmp/$i || exit; done; echo BREA''CH",
         limits=frozenset({"disk"}),
     ),
-    Attack("one huge file", "head -c 30M /dev/zero > /tmp/x && echo BREACH", limits=frozenset({"file_size"})),
+    Attack("one huge file", "head -c 30M /dev/zero > /tmp/x && echo BREA''CH", limits=frozenset({"file_size"})),
     Attack("an inode filler", _INODES, limits=frozenset({"disk", "memory"})),
 ]
 
@@ -213,7 +214,7 @@ KERNEL = [
 child = call(56, 220, 0x10000011, 0, 0, 0, 0)
 if child == 0: os._exit(0)
 breach(child > 0)"""), calls=_calls("clone"), doors=frozenset({"userns"})),
-    Attack("writing a kernel setting", "echo 4096 > /proc/sys/kernel/msgmax && echo BREACH", doors=frozenset({"settings"})),
+    Attack("writing a kernel setting", "echo 4096 > /proc/sys/kernel/msgmax && echo BREA''CH", doors=frozenset({"settings"})),
     Attack("keys", _python("breach(call(248, 217, b'user', b'name', b'key', 3, -2) > 0)"), calls=_calls("add_key")),
     Attack("keyrings", _python("breach(call(250, 219, 0, -2, 1) > 0)"), calls=_calls("keyctl")),
     Attack("io_uring", _python("breach(call(425, 425, 8, ctypes.create_string_buffer(120)) >= 0)"), calls=_calls("io_uring_setup"), offered=False),
@@ -230,9 +231,9 @@ breach(child > 0)"""), calls=_calls("clone"), doors=frozenset({"userns"})),
 OUTSIDE = [
     Attack(
         "reading environments",
-        "cat /proc/[0-9]*/environ 2> /dev/null | tr '\\0' '\\n' | grep -q '^PLANTED=outside' && echo BREACH",
+        "cat /proc/[0-9]*/environ 2> /dev/null | tr '\\0' '\\n' | grep -q '^PLANTED=outside' && echo BREA''CH",
     ),
-    Attack("seeing processes", "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -q '[s]leep 54321' && echo BREACH"),
+    Attack("seeing processes", "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -q '[s]leep 54321' && echo BREA''CH"),
     Attack("reading files", "cat @FILE@ 2> /dev/null"),
     Attack("an abstract socket", _python("socket.socket(socket.AF_UNIX).connect('\\0intercode-test-@PORT@'); breach(True)")),
     Attack("the network of the host", _python("socket.create_connection(('127.0.0.1', @PORT@), 3); breach(True)")),
@@ -242,13 +243,13 @@ OUTSIDE = [
 # -- state for the next episode: without a reset, the control sees it ----------------------------------------------------------
 
 LEFT = [
-    Attack("a survivor in a session of its own", "setsid sleep 4242 > /dev/null 2>&1 & sleep 0.5", after="pgrep -f 'sleep 424[2]' && echo BREACH"),
-    Attack("a background job", "sleep 4243 & sleep 0.5", after="pgrep -f 'sleep 424[3]' && echo BREACH"),
-    Attack("an orphan that forks on", "(while :; do sleep 1; done; ) & disown; until pgrep -x sleep; do :; done", after="pgrep -x sleep && echo BREACH"),
-    Attack("files", "echo x > /tmp/left; echo x > /var/tmp/left", after="ls /tmp/left && echo BREACH"),
-    Attack("removing everything", "rm -rf --no-preserve-root /* 2> /dev/null", after="[ -e /etc/passwd ] || echo BREACH"),
-    Attack("a file in /dev/shm", "echo x > /dev/shm/left", after="[ -e /dev/shm/left ] && echo BREACH"),
-    Attack("a System V segment", _python("libc.shmget(4242, L(4096), 0o1600)"), after="grep -qw 4242 /proc/sysvipc/shm && echo BREACH"),
+    Attack("a survivor in a session of its own", "setsid sleep 4242 > /dev/null 2>&1 & sleep 0.5", after="pgrep -f 'sleep 424[2]' && echo BREA''CH"),
+    Attack("a background job", "sleep 4243 & sleep 0.5", after="pgrep -f 'sleep 424[3]' && echo BREA''CH"),
+    Attack("an orphan that forks on", "(while :; do sleep 1; done; ) & disown; until pgrep -x sleep; do :; done", after="pgrep -x sleep && echo BREA''CH"),
+    Attack("files", "echo x > /tmp/left; echo x > /var/tmp/left", after="ls /tmp/left && echo BREA''CH"),
+    Attack("removing everything", "rm -rf --no-preserve-root /* 2> /dev/null", after="[ -e /etc/passwd ] || echo BREA''CH"),
+    Attack("a file in /dev/shm", "echo x > /dev/shm/left", after="[ -e /dev/shm/left ] && echo BREA''CH"),
+    Attack("a System V segment", _python("libc.shmget(4242, L(4096), 0o1600)"), after="grep -qw 4242 /proc/sysvipc/shm && echo BREA''CH"),
     Attack("a POSIX message queue", _python("call(240, 180, b'left', 0o102, 0o600, 0)"),
            after=_python("breach(call(240, 180, b'left', 0, 0, 0) >= 0)")),
     Attack("a listening socket", _python("""
@@ -260,27 +261,27 @@ if os.fork() == 0:
 server = socket.socket(); server.bind(('127.0.0.1', 4242)); server.listen()
 client = socket.create_connection(('127.0.0.1', 4242)); there, _ = server.accept()
 there.close(); client.close()
-"""), after="grep -q ':1092 .* 06 ' /proc/net/tcp && echo BREACH"),
-    Attack("a limit on oneself", "ulimit -f 1; ulimit -n 333", after="[ $(ulimit -n) = 333 ] && echo BREACH"),
-    Attack("a file mode mask", "umask 0777", after="[ $(umask) = 0777 ] && echo BREACH"),
-    Attack("a new path to programs", "PATH=/tmp; export BASH_ENV=/tmp/x", after="[ $PATH = /tmp ] && echo BREACH"),
-    Attack("a slower group of processes", "echo 15 > /proc/1/autogroup", after="grep -q 'nice 15' /proc/1/autogroup && echo BREACH"),
+"""), after="grep -q ':1092 .* 06 ' /proc/net/tcp && echo BREA''CH"),
+    Attack("a limit on oneself", "ulimit -f 1; ulimit -n 333", after="[ $(ulimit -n) = 333 ] && echo BREA''CH"),
+    Attack("a file mode mask", "umask 0777", after="[ $(umask) = 0777 ] && echo BREA''CH"),
+    Attack("a new path to programs", "PATH=/tmp; export BASH_ENV=/tmp/x", after="[ $PATH = /tmp ] && echo BREA''CH"),
+    Attack("a slower group of processes", "echo 15 > /proc/1/autogroup", after="grep -q 'nice 15' /proc/1/autogroup && echo BREA''CH"),
     Attack("a file in /dev", "mknod /dev/left p || mkdir /dev/left || touch /dev/left || touch /dev/pts/left; touch /tmp/left",
-           after="for f in /tmp/left /dev/left /dev/pts/left; do [ -e $f ] && echo BREACH; done"),
+           after="for f in /tmp/left /dev/left /dev/pts/left; do [ -e $f ] && echo BREA''CH; done"),
     Attack("a file among the control groups", "touch /tmp/left /sys/fs/cgroup/left",
-           after="for f in /tmp/left /sys/fs/cgroup/left; do [ -e $f ] && echo BREACH; done"),
+           after="for f in /tmp/left /sys/fs/cgroup/left; do [ -e $f ] && echo BREA''CH; done"),
     Attack("the mode and the owner of a device", "touch /tmp/left; chmod 600 /tmp/left /dev/null; chown 33 /dev/full",
-           after="for f in /tmp/left /dev/null; do [ $(stat -c %a $f) = 600 ] && echo BREACH; done; [ $(stat -c %u /dev/full) = 33 ] && echo BREACH"),
+           after="for f in /tmp/left /dev/null; do [ $(stat -c %a $f) = 600 ] && echo BREA''CH; done; [ $(stat -c %u /dev/full) = 33 ] && echo BREA''CH"),
     Attack("a job that writes after the submission", "setsid bash -c 'while :; do echo x > /srv/late; sleep 0.05; done' > /dev/null 2>&1 &",
-           after="mkdir -p /srv; sleep 0.3; [ -e /srv/late ] && echo BREACH"),
-    Attack("a start script of the shell", "echo 'echo BREACH' | tee /root/.bashrc /root/.bash_profile /etc/profile.d/left.sh > /dev/null",
+           after="mkdir -p /srv; sleep 0.3; [ -e /srv/late ] && echo BREA''CH"),
+    Attack("a start script of the shell", "echo 'echo BREA''CH' | tee /root/.bashrc /root/.bash_profile /etc/profile.d/left.sh > /dev/null",
            after="cat /root/.bashrc /etc/profile.d/left.sh 2> /dev/null"),
-    Attack("a time zone", "ln -sf /usr/share/zoneinfo/Asia/Tokyo /etc/localtime; export TZ=UTC-9", after="[ $(date +%z) = +0900 ] && echo BREACH"),
+    Attack("a time zone", "ln -sf /usr/share/zoneinfo/Asia/Tokyo /etc/localtime; export TZ=UTC-9", after="[ $(date +%z) = +0900 ] && echo BREA''CH"),
     Attack("very deep folders", _python("""
 for depth in range(4000):
     os.mkdir('d'); os.chdir('d')
 open('left', 'w').close()
-"""), after="[ -d d/d/d/d/d/d/d/d ] && echo BREACH"),
+"""), after="[ -d d/d/d/d/d/d/d/d ] && echo BREA''CH"),
 ]  # fmt: skip
 
 OF_THE_SHELL = frozenset({"a limit on oneself", "a file mode mask", "a new path to programs", "very deep folders"})
@@ -319,7 +320,7 @@ GUEST = [
     Attack("killing pid 1", "kill -9 1; kill -SEGV 1; kill -TERM 1; kill -STOP 1"),
     Attack(
         "finding the guest",
-        "cat /proc/[0-9]*/cmdline /proc/[0-9]*/comm | grep -a -e '[g]uest' -e '[k]eeper' -e '[b]wrap' -e '[p]ython' && echo BREACH",
+        "cat /proc/[0-9]*/cmdline /proc/[0-9]*/comm | grep -a -e '[g]uest' -e '[k]eeper' -e '[b]wrap' -e '[p]ython' && echo BREA''CH",
     ),
     Attack("closing descriptors", 'for fd in {3..255}; do eval "exec $fd>&-"; done 2> /dev/null'),
     Attack("writing to descriptors", "for fd in {3..255}; do echo 0 0 >&$fd; echo garbage >&$fd; done 2> /dev/null"),

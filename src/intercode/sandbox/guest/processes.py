@@ -18,8 +18,7 @@ from . import kernel
 _TICKS = os.sysconf("SC_CLK_TCK")
 _HELD = (b"RssAnon:", b"RssShmem:", b"VmSwap:", b"VmPTE:")
 _LOOKS, _BRIEF, _SAVED = 10, 0.001, 10
-_SOCKET, _OBJECT = 212_992, 1024  # a socket's default buffer; what the kernel keeps beside an object's content
-_SIZES = {"shm": [(14, 1)], "msg": [(3, 1), (4, 64)], "sem": [(3, 64)]}  # column of /proc/sysvipc/KIND, bytes each
+_SOCKET = 212_992  # the default size of its buffer
 
 
 class Mark(NamedTuple):
@@ -43,7 +42,6 @@ class Object(NamedTuple):
 
     kind: str
     number: int
-    size: int
 
 
 class Table:
@@ -90,11 +88,11 @@ class Table:
         Of a process count its own and shared pages (once for each process), swap and page tables, not those of files.
         """
         held = sum(self._held(process.pid) for process in alive)
-        return held + sum(each.size for each in self.objects()) + self._sockets() * _SOCKET
+        return held + kernel.objects_size() + self._sockets() * _SOCKET
 
     def objects(self) -> list[Object]:
         """All System V shared memory, message queues and semaphores of this namespace."""
-        return [each for kind in _SIZES for each in self._objects(kind)]
+        return [each for kind in ("shm", "msg", "sem") for each in self._objects(kind)]
 
     def cwd(self, pid: int) -> str | None:
         try:
@@ -137,8 +135,7 @@ class Table:
         return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(_HELD))
 
     def _objects(self, kind: str) -> list[Object]:
-        rows = [[int(word) for word in line.split()] for line in self._read(f"sysvipc/{kind}").splitlines()[1:]]
-        return [Object(kind, row[1], _OBJECT + sum(row[column] * size for column, size in _SIZES[kind])) for row in rows]
+        return [Object(kind, int(line.split()[1])) for line in self._read(f"sysvipc/{kind}").splitlines()[1:]]
 
     def _sockets(self) -> int:
         words = self._read(f"{self._anchor}/net/sockstat").split(maxsplit=3)
