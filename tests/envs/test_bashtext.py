@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 
 import pytest
 
@@ -59,6 +60,12 @@ GOLDS = [
     "x=$(date)\ngrep zzz f",
     "if grep a f; then cat b; fi",
     "for each in 1 2; do grep a f; done | cat",
+    "grep\tzzz f",
+    "cmp a b && cat same",
+    "[ -f x ] && cat x || rm x",
+    "test a = b && grep x f && sort f",
+    "cat f || test a && ls",
+    "cat f & grep zzz f",
 ]
 
 
@@ -83,11 +90,24 @@ def test_the_command_that_gives_the_status(gold: str) -> None:
         "true; /bin/grep zzz /dev/null", "grep -c zzz /dev/null >/dev/null",
         "cat nosuch", "rm $(grep -l zzz /dev/null)", "cd /nosuch", "ls $(! true) /nosuch | cat /nosuch", "mkdir /dev/null/x",
         "grep zzz /dev/null; cat nosuch", "[[ a == b ]]; cat nosuch", "! true; cat nosuch",
+        "grep x < nosuch", "grep -c x /dev/null > nosuch/x", "cd nosuch && grep x f", "cat nosuch && grep x /dev/null",
+        "mkdir nosuch/b/c && ! true", "set -o pipefail; cat nosuch | grep x", "set -e; cat nosuch; grep x f",
+        "cat nosuch || exit 1; grep x f", "[ -f nosuch ] && cat nosuch", "cmp -s /dev/null /etc/passwd && echo same",
     ],
 )  # fmt: skip
 def test_status_1_is_an_answer_where_nothing_complains(gold: str) -> None:
     done = shell(gold)
     assert done.returncode == 1
-    assert ends_in_failure(1, gold) == bool(done.stderr)
-    assert ends_in_failure(2, gold)
-    assert not ends_in_failure(0, gold)
+    assert ends_in_failure(1, gold, done.stdout + done.stderr) == bool(done.stderr)
+    assert ends_in_failure(2, gold, "")
+    assert not ends_in_failure(0, gold, done.stderr)
+
+
+@pytest.mark.parametrize("piece", ["1", "[[ ", "((", "<", "$(", "a && ", "'", "\\"])
+def test_a_long_gold_takes_no_longer_than_its_length(piece: str) -> None:
+    def seconds(pieces: int) -> float:
+        start = time.perf_counter()
+        tells_by_status("grep x " + piece * pieces + " f")
+        return time.perf_counter() - start
+
+    assert min(seconds(8_000) for _ in range(3)) < 10 * max(min(seconds(2_000) for _ in range(3)), 0.002)

@@ -99,7 +99,12 @@ def show_failing_golds(tasks: Sequence[Task], episodes: Sequence[Episode]) -> No
     """A gold that fails earns the full reward from itself: where its world is missing, so does whatever fails alike."""
     from intercode.envs.bash import ends_in_failure
 
-    failed = {each.task for each in episodes if any(ends_in_failure(turn.exit_code, turn.action or "") for turn in each.turns)}
+    failed = {
+        episode.task
+        for episode in episodes
+        for turn in episode.turns
+        if ends_in_failure(turn.exit_code, turn.action or "", turn.observation)
+    }
     if failing := [task.id for task in tasks if task.id in failed]:
         named = ", ".join(failing[:_NAMED]) + (", …" if len(failing) > _NAMED else "")
         say(f"intercode: golds that end in a failure: {len(failing)} ({named}); `intercode check` says why", err=True)

@@ -8,6 +8,7 @@ whose interpreter is usable; the caller must have a single thread.
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import os
 import socket
@@ -55,6 +56,12 @@ def _check(result: int, what: str) -> int:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), what)
     return result
+
+
+def _offered(result: int, what: str) -> None:
+    """A call that this kernel may lack."""
+    if result < 0 and ctypes.get_errno() != errno.ENOSYS:
+        _check(result, what)
 
 
 def rest(fd: int) -> bytes:
@@ -149,15 +156,15 @@ def install_filter(program: bytes) -> None:
 
 
 def objects_size() -> int:
-    """Bytes held by all System V objects of this namespace; 0 where the kernel has none of them.
+    """Bytes held by all System V objects of this namespace; 0 where the kernel was built without them.
 
-    The kernel keeps the sums, so that ten thousand objects cost no more than one. The fields are those of `struct shm_info`,
+    The kernel keeps the sums, so that a look stays short however many there are. The fields are those of `struct shm_info`,
     `msginfo` and `seminfo` in the Linux UAPI headers.
     """
     shm, msg, sem = (ctypes.create_string_buffer(64) for _ in range(3))
-    _libc.shmctl(0, _SHM_INFO, shm)
-    _libc.msgctl(0, _MSG_INFO, msg)
-    _libc.semctl(0, 0, _SEM_INFO, sem)
+    _offered(_libc.shmctl(0, _SHM_INFO, shm), "shmctl(SHM_INFO)")
+    _offered(_libc.msgctl(0, _MSG_INFO, msg), "msgctl(MSG_INFO)")
+    _offered(_libc.semctl(0, 0, _SEM_INFO, sem), "semctl(SEM_INFO)")
     segments, resident, swapped = struct.unpack_from("i4x8xLL", shm)
     queues, messages, text = struct.unpack_from("2i16xi", msg)
     sets, semaphores = struct.unpack_from("28xi4xi", sem)
