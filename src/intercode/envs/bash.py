@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View
-from intercode.envs.bashtext import tells_by_status
+from intercode.envs.bashtext import answers
 from intercode.envs.golds import Golds
 from intercode.envs.ground import Ground, Place, execute_gold, execute_gold_again, grounds, missing_paths
 from intercode.envs.judging import judged, require_reward, reward_name
@@ -33,11 +33,9 @@ _MISSING = re.compile(r"^\S*bash: line \d+: (.+): command not found$", re.MULTIL
 _PATH = re.compile(r"(?<![^\s=<>&|;(])(/[\w.+-]+(?:/[\w.+-]+)+)/?(?![\w.+/*?\[{$-])")
 """An absolute path of two names or more that is a word of its own, without quotes and patterns."""
 _COMPLAINT = re.compile(
-    r"^(?:\S*bash: line \d+: (?!warning)"
-    r"|([\w.+-]+): .*(?:(?:missing|extra) operand|No such file|cannot |invalid |unrecognized |denied)).*$",
-    re.MULTILINE,
+    r"^([\w.+-]+): .*(?:(?:missing|extra) operand|No such file|cannot |invalid |unrecognized |denied).*$", re.MULTILINE
 )
-"""What Bash says on its standard error, or a tool under its name."""
+"""What a tool says on its standard error, under its name."""
 _GIVES_AWAY = re.compile(r"^ch(?:own|grp): changing .*(?:not permitted|Invalid argument)")
 _QUOTE = re.compile(r"""["'`,;:()]|\.(?=\s|$)""")
 """What stands around a path in a sentence."""
@@ -228,14 +226,8 @@ class BashEnv(InterCodeEnv):
 
 
 def ends_in_failure(status: int | None, gold: str, said: str) -> bool:
-    """Not where status 1 is the answer, of a `grep` that finds nothing or of a `diff`, and nothing in its output complains."""
-    return bool(status) and not (status == 1 and tells_by_status(gold) and not _complaint(said, gold))
-
-
-def _complaint(said: str, gold: str) -> str:
-    """The first line in which Bash, or a tool that the gold names, tells of an error; empty if there is none."""
-    found = (each[0] for each in _COMPLAINT.finditer(said) if not each[1] or each[1] in gold)
-    return next(found, "")
+    """Not where status 1 is the answer of a `grep` that finds nothing, or of a `diff`. `said` is what was printed."""
+    return bool(status) and not (status == 1 and answers(gold, said))
 
 
 def _faults(result: ExecResult, gold: str) -> Iterator[str]:
@@ -254,9 +246,9 @@ def _faults(result: ExecResult, gold: str) -> Iterator[str]:
 
 def _complaints(result: ExecResult, gold: str) -> Iterator[Fault]:
     """Errors that the status does not tell, since the tool stands inside a pipe or a substitution."""
-    said = _complaint(result.output, gold)
-    if said and result.exit_code == 0 and not _MISSING.search(result.output):
-        yield Fault(f"gold ends well, but prints an error: {said:.150}", "gold_complains")
+    said = _COMPLAINT.search(result.output)
+    if said and result.exit_code == 0 and said[1] in gold:
+        yield Fault(f"gold ends well, but prints an error: {said[0]:.150}", "gold_complains")
 
 
 def _found_nothing(outcome: Outcome) -> Iterator[Fault]:

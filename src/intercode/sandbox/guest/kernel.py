@@ -158,8 +158,8 @@ def install_filter(program: bytes) -> None:
 def objects_size() -> int:
     """Bytes held by all System V objects of this namespace; 0 where the kernel was built without them.
 
-    The kernel keeps the sums, so that a look stays short however many there are. The fields are those of `struct shm_info`,
-    `msginfo` and `seminfo` in the Linux UAPI headers.
+    The kernel sums them up, in one call for each kind. The fields are those of `struct shm_info`, `msginfo` and `seminfo` in
+    the Linux UAPI headers.
     """
     shm, msg, sem = (ctypes.create_string_buffer(64) for _ in range(3))
     _offered(_libc.shmctl(0, _SHM_INFO, shm), "shmctl(SHM_INFO)")
