@@ -247,7 +247,7 @@ def _faults(result: ExecResult, gold: str) -> Iterator[str]:
 def _complaints(result: ExecResult, gold: str) -> Iterator[Fault]:
     """Errors that the status does not tell, since the tool stands inside a pipe or a substitution."""
     said = _COMPLAINT.search(result.output)
-    if said and result.exit_code == 0 and said[1] in gold:
+    if said and said[1] in gold and result.exit_code is not None and not ends_in_failure(result.exit_code, gold, result.output):
         yield Fault(f"gold ends well, but prints an error: {said[0]:.150}", "gold_complains")
 
 

@@ -11,47 +11,58 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_MARK = "\0"
-"""Stands where a redirection was."""
+_PLAIN, _MERGED, _STDERR = "\0", "\1", "\2"
+"""Stand where a redirection was: `2>&1` is the merged one."""
+_MARK = re.compile("[\0-\2]")
 _TELLING = {"diff", "cmp", "grep", "egrep", "fgrep", "rgrep", "zgrep", "pgrep", "test", "[", "[[", "!"}
-_HEREDOC = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1([^\n]*)\n(?:[^\n]*\n)*?[ \t]*\2[ \t]*(?=\n|$)")
+_HEREDOC = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1([^\n]{0,500})\n(?:[^\n]*\n){0,500}?[ \t]*\2[ \t]*(?=\n|$)")
 _QUOTED = re.compile(r"""(?P<comment>(?<![^\s;&|()])#[^\n]*)|\\.|'[^']*'|"(?:\\.|[^"\\])*"|`[^`]*`""", re.DOTALL)
 _CONDITION = re.compile(r"\[\[\s[^\n]{0,500}?\s\]\]|\(\([^\n]{0,500}?\)\)")
+"""At most so long, for a long text to take no longer than its length."""
 _REDIRECTED = re.compile(r"(?<!\d)\d*(?:&>>?|<<<|[<>]{1,2}[&|]?)[ \t]*[^\s;&|()]*")
 _BRACE = re.compile(r"(?<!\S)[{}](?!\S)|[()]")
 _LIST = re.compile(r"(?<!&)&(?!&)|[;\n]")
 _CHAINED = re.compile(r"(&&|\|\|)")
-_COMPLAINT = re.compile(r"(\S*bash: line \d+: )?(?P<name>[^\s:]+): (.+)")
+_UNFINISHED = re.compile(r"(&&|\|)[ \t]*\n")
+_COMPLAINT = re.compile(r"(?P<bash>\S*bash: line \d+: )?(?P<name>[^\s:]+): (?P<why>.+)")
+_ERROR = re.compile(
+    r"operand|No such|[Cc]annot|[Ii]nvalid|unrecognized|denied|\bnot\b|[Ff]ailed|omitting|[Ee]rror|exists|Is a|[Uu]sage"
+)
+"""What a tool's complaint says, and its remarks do not (`tar: Removing leading ...`)."""
 _ASSIGNED = re.compile(r"(?:\w+=\S*\s+)*")
 
 
 class End(NamedTuple):
-    """The list that runs last. `names`: of commands that can give its status, the last first, then what `&&` puts before."""
+    """The list of commands that runs last."""
 
     names: list[str]
+    """Of the commands that can give its status: the last one, then those that `&&` puts before it."""
     redirected: bool
+    hidden: bool
+    """Whether errors are not printed."""
 
 
 def answers(gold: str, said: str) -> bool:
     """Whether status 1 is the answer of the command that gave it: two files differ, nothing was found, or it is not so.
 
-    Behind `&&` several can have given it. One that fails says why in the last line; one that answers lets none follow that
-    could print.
+    Behind `&&` several can have given it. One that fails says why in the last line, unless that is hidden; one that answers
+    lets none follow that could print.
     """
-    end = find_end(gold)
+    end = _end(gold)
     if end.names[0] in _TELLING:
         return not _complains(said.rstrip("\n").rpartition("\n")[2], end)
-    return not said.strip() and any(name in _TELLING for name in end.names)
+    return not (said.strip() or end.hidden) and any(name in _TELLING for name in end.names)
 
 
-def find_end(gold: str) -> End:
-    lists = [each.strip() for each in _LIST.split(_bare(gold)) if each.strip(f" {_MARK}")]
-    last = lists[-1] if lists else ""
-    *before, command = _CHAINED.split(last.replace(_MARK, " "))
+def _end(gold: str) -> End:
+    parts = _LIST.split(_bare(gold))
+    at = max((at for at, each in enumerate(parts) if _MARK.sub("", each).strip()), default=0)
+    *before, command = _CHAINED.split(_MARK.sub(" ", parts[at]))
     names = [_name(command)]
     while before and before.pop() == "&&":
         names.append(_name(before.pop()))
-    return End(names, _MARK in last)
+    marks = _MARK.findall("".join(parts[at:]))
+    return End(names, bool(marks), _STDERR in marks or (_MERGED in marks and len(marks) > 1))
 
 
 def _name(pipeline: str) -> str:
@@ -66,19 +77,23 @@ def _complains(line: str, end: End) -> bool:
     found = _COMPLAINT.fullmatch(line)
     if not found or found["name"] == "warning":
         return False
-    by_bash, name, why = found.groups()
+    name = found["name"].replace("((", "[[")
     if name in end.names:
-        return bool(by_bash) or name not in _TELLING
-    return bool(by_bash) and end.redirected and ": " not in why
+        return bool(found["bash"]) or (name not in _TELLING and bool(_ERROR.search(found["why"])))
+    return bool(found["bash"]) and end.redirected and ": " not in found["why"]
 
 
 def _bare(gold: str) -> str:
     text = _HEREDOC.sub(r"\3", gold.replace("\\\n", " "))
     text = _QUOTED.sub(lambda found: "" if found["comment"] else "''", text)
     text = _without_substitutions(text)
-    for taken_out, left in ((_CONDITION, "[["), (_REDIRECTED, f" {_MARK} "), (_BRACE, ";")):
-        text = taken_out.sub(left, text)
-    return text
+    text = _REDIRECTED.sub(_marked, _CONDITION.sub("[[", text))
+    return _BRACE.sub(";", _UNFINISHED.sub(r"\1 ", text))
+
+
+def _marked(found: re.Match[str]) -> str:
+    mark = _MERGED if found[0] == "2>&1" else _STDERR if found[0].startswith(("2>", "&>")) else _PLAIN
+    return f" {mark} "
 
 
 def _without_substitutions(text: str) -> str:
