@@ -11,23 +11,31 @@ from intercode.errors import UsageError
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
 
-SERVER = """
-import socket
-with socket.socket(socket.AF_UNIX) as server:
-    server.bind("/tmp/echo"); server.listen(4)
-    while True:
-        line, _ = server.accept()
-        line.sendall(b"heard " + line.recv(100))
-        line.close()
+ECHO = """
+while True:
+    line, _ = server.accept()
+    line.sendall(b"heard " + line.recv(100))
+    line.close()
 """
-START = "python3 /tmp/server.py & while [ ! -S /tmp/echo ]; do sleep 0.01; done"
+GREET = """
+line, _ = server.accept()
+line.sendall(b"welcome")
+time.sleep(60)
+"""
+SILENT = "time.sleep(60)"
+
+
+def serve(sandbox: LocalSandbox, path: str, then: str, queue: int = 4) -> None:
+    """A server stands at `path`; so many may wait to be accepted, and one more."""
+    listen = f"server.bind({path!r}); server.listen({queue}); open('{path}.ready', 'w').close()"
+    sandbox.write(f"{path}.py", f"import socket, time\nserver = socket.socket(socket.AF_UNIX)\n{listen}\n{then}".encode())
+    assert sandbox.exec(f"python3 {path}.py & while [ ! -e {path}.ready ]; do sleep 0.01; done").exit_code == 0
 
 
 @pytest.fixture(scope="module")
 def sandbox(template: Template) -> Iterator[LocalSandbox]:
     with LocalSandbox(template) as made:
-        made.write("/tmp/server.py", SERVER.encode())
-        assert made.exec(START).exit_code == 0
+        serve(made, "/tmp/echo", ECHO)
         yield made
 
 
@@ -80,8 +88,7 @@ def test_a_socket_that_nobody_listens_on_is_refused(sandbox: LocalSandbox) -> No
 
 
 def test_a_full_queue_is_refused_at_once(sandbox: LocalSandbox) -> None:
-    text = "import socket,time; s=socket.socket(socket.AF_UNIX); s.bind('/tmp/full'); s.listen(0); time.sleep(60)"
-    sandbox.exec(f'python3 -c "{text}" & while ! grep -q /tmp/full /proc/net/unix; do sleep 0.01; done; sleep 0.1')
+    serve(sandbox, "/tmp/full", SILENT, queue=0)
     began, lines = time.monotonic(), []
     try:
         while len(lines) < 10:
@@ -96,9 +103,19 @@ def test_a_full_queue_is_refused_at_once(sandbox: LocalSandbox) -> None:
 
 def test_the_line_ends_with_the_episode(template: Template) -> None:
     with LocalSandbox(template) as sandbox:
-        sandbox.write("/tmp/server.py", SERVER.encode())
-        sandbox.exec(START)
-        with sandbox.connect("/tmp/echo") as line:
+        serve(sandbox, "/tmp/greeting", GREET)
+        with sandbox.connect("/tmp/greeting") as line:
             line.settimeout(5)
+            assert line.recv(100) == b"welcome"
             sandbox.reset()
             assert line.recv(1) == b""
+
+
+def test_a_line_that_was_never_accepted_is_reset_with_the_episode(template: Template) -> None:
+    with LocalSandbox(template) as sandbox:
+        serve(sandbox, "/tmp/silent", SILENT)
+        with sandbox.connect("/tmp/silent") as line:
+            line.settimeout(5)
+            sandbox.reset()
+            with pytest.raises(ConnectionResetError):
+                line.recv(1)
