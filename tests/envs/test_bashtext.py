@@ -94,6 +94,9 @@ def test_the_command_that_gives_the_status(gold: str) -> None:
         "cat nosuch", "rm $(grep -l zzz /dev/null)", "cd /nosuch", "ls $(! true) /nosuch | cat /nosuch", "mkdir /dev/null/x",
         "grep zzz /dev/null; cat nosuch", "[[ a == b ]]; cat nosuch", "! true; cat nosuch", "mkdir nosuch/b/c && ! true",
         "[[ a == a ]] && rmdir /dev", "[[ -e nosuch ]] < nosuch", "(( 1.5 > 1 ))", "(( 1 / 0 ))", "[[ 1.5 -gt 1 ]]",
+        "grep x < nosuch", "grep -c x /dev/null > nosuch/x", "cd nosuch && grep x f", "cat nosuch && grep x /dev/null",
+        "set -o pipefail; cat nosuch | grep x", "set -e; cat nosuch; grep x f", "cat nosuch || exit 1; grep x f",
+        "[ -f nosuch ] && cat nosuch", "cmp -s /dev/null /etc/passwd && echo same",
     ],
 )  # fmt: skip
 def test_status_1_is_an_answer_where_nothing_complains(gold: str) -> None:
@@ -105,7 +108,7 @@ def test_status_1_is_an_answer_where_nothing_complains(gold: str) -> None:
 
 
 WATCHED = "".join(
-    f'function {name} {{ command {name} "$@"; local code=$?; printf "%s\\n" "{name} $code" >> "$RECORD"; return $code; }}\n'
+    f'function {name} {{ local rc=0; command {name} "$@" || rc=$?; printf "%s\\n" "{name} $rc" >> "$RECORD"; return $rc; }}\n'
     for names in ("grep diff cmp test [", "cat ls find sort rm mkdir rmdir cp echo head chmod python3 tar")
     for name in names.split()
 )
@@ -158,6 +161,14 @@ IN_A_FOLDER = [
     "[ -f nosuch ] &&\n  cat nosuch",
     "cat notes |\n  grep zzz",
     "rm nosuch ||\n  grep zzz notes",
+    "set -e; cat nosuch; grep host notes",
+    "set -eu\nrm nosuch\n[ -f notes ]",
+    "set -o errexit; cp nosuch copy; diff notes copy",
+    "rmdir sub || exit 1; diff notes sub/a",
+    "cat nosuch || { echo none; exit 1; }; grep host notes",
+    "cat notes || exit 1; grep zzz notes",
+    "set -e; cat notes; grep -q zzz notes",
+    "echo exit; rm nosuch 2> /dev/null; grep zzz notes",
 ]
 
 

@@ -2,8 +2,8 @@
 
 It is no parser: what cannot run last is taken out (quoted texts, comments, here-documents, substitutions, redirections), and
 the rest is cut where commands end. Compound commands (`if`, `while`, functions) end with a word that is no command, and so do
-those that run another (`time`, `env`). Quotes in a substitution that is quoted itself, and those of `$'…'`, are cut as if they
-were plain ones.
+those that run another (`time`, `env`). An answer that itself ends the text early (`grep x f || exit 1`) is taken for a failure.
+Quotes in a substitution that is quoted itself, and those of `$'…'`, are cut as if they were plain ones.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ _ERROR = re.compile(
     r"operand|No such|[Cc]annot|[Ii]nvalid|unrecognized|denied|\bnot\b|[Ff]ailed|omitting|[Ee]rror|exists|Is a|[Uu]sage"
 )
 """What a tool's complaint says, and its remarks do not (`tar: Removing leading ...`)."""
+_ENDS_EARLY = re.compile(r"\b(?:exit|return)\b|\bset\s+-(?:\w*e|o\s+(?:errexit|pipefail)|\w*o\s+pipefail)")
 _ASSIGNED = re.compile(r"(?:\w+=\S*\s+)*")
 
 
@@ -40,29 +41,44 @@ class End(NamedTuple):
     redirected: bool
     hidden: bool
     """Whether errors are not printed."""
+    early: bool
+    """Whether a command before it can have given the status: by `exit` or `return`, `set -e` or `pipefail`."""
 
 
 def answers(gold: str, said: str) -> bool:
     """Whether status 1 is the answer of the command that gave it: two files differ, nothing was found, or it is not so.
 
     Behind `&&` several can have given it. One that fails says why in the last line, unless that is hidden; one that answers
-    lets none follow that could print.
+    lets none follow that could print. Where the text can end early, any command that says why it failed may have ended it.
     """
     end = _end(gold)
+    if end.early and any(_fails(line, gold) for line in said.splitlines()):
+        return False
     if end.names[0] in _TELLING:
         return not _complains(said.rstrip("\n").rpartition("\n")[2], end)
     return not (said.strip() or end.hidden) and any(name in _TELLING for name in end.names)
 
 
+def _fails(line: str, gold: str) -> bool:
+    found = _complaint(line)
+    return found is not None and bool(found["bash"] or (found["name"] in gold and _ERROR.search(found["why"])))
+
+
+def _complaint(line: str) -> re.Match[str] | None:
+    found = _COMPLAINT.fullmatch(line)
+    return found if found and found["name"] != "warning" else None
+
+
 def _end(gold: str) -> End:
-    parts = _LIST.split(_bare(gold))
+    bare = _bare(gold)
+    parts = _LIST.split(bare)
     at = max((at for at, each in enumerate(parts) if _MARK.sub("", each).strip()), default=0)
     *before, command = _CHAINED.split(_MARK.sub(" ", parts[at]))
     names = [_name(command)]
     while before and before.pop() == "&&":
         names.append(_name(before.pop()))
     marks = _MARK.findall("".join(parts[at:]))
-    return End(names, bool(marks), _STDERR in marks or (_MERGED in marks and len(marks) > 1))
+    return End(names, bool(marks), _STDERR in marks or (_MERGED in marks and len(marks) > 1), bool(_ENDS_EARLY.search(bare)))
 
 
 def _name(pipeline: str) -> str:
@@ -74,8 +90,8 @@ def _name(pipeline: str) -> str:
 
 def _complains(line: str, end: End) -> bool:
     """Whether one of its commands failed, or a redirection of theirs, of which Bash tells without a command's name."""
-    found = _COMPLAINT.fullmatch(line)
-    if not found or found["name"] == "warning":
+    found = _complaint(line)
+    if not found:
         return False
     name = found["name"].replace("((", "[[")
     if name in end.names:
