@@ -13,6 +13,7 @@ pytestmark = pytest.mark.slow
 BASH = [
     ("complains", "How many entries do /box and the odd file have?", "ls /box 'odd file' | wc -l", "gold_complains"),
     ("answers", "Copy /box/a to /box/l; is zzz in it?", "cat /box/a odd | tee /box/l | grep zzz", "gold_complains"),
+    ("shell", "Enter the missing folder and count the entries of /box.", "cd missing; ls /box | wc -l", "gold_complains"),
     ("first", "Print what the file /box/a holds.", "cat /box/a", "retrieval_solves"),
     ("again", "Print what the file /box/a holds, please.", "head -n 1 /box/a", "retrieval_solves"),
     ("none", "How many archives (*.zip) lie in /box?", "find /box -name '*.zip' | wc -l", "by_luck"),
@@ -35,6 +36,13 @@ def test_suspicious_golds_are_called_by_their_kind(cli: Any, box: Path, tmp_path
     tasks = [{"id": name, "query": query, "gold": gold} for name, query, gold, _ in BASH]
     tasks.append(
         {"id": "sound", "query": "Write the sizes of everything into /box/sizes.", "gold": "wc -c /box/* > /box/sizes"}
+    )
+    tasks.append(
+        {
+            "id": "remark",
+            "query": "Write the names of the editor's functions into /box/names.",
+            "gold": "bind -l | tee /box/names",
+        }
     )
     done = cli("check", "bash", "--data", write_tasks(tmp_path / "t.jsonl", tasks), "--tree", box / "tree", "--json")
     assert (done.status, done.json["broken"]) == (0, [])

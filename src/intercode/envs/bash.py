@@ -33,9 +33,11 @@ _MISSING = re.compile(r"^\S*bash: line \d+: (.+): command not found$", re.MULTIL
 _PATH = re.compile(r"(?<![^\s=<>&|;(])(/[\w.+-]+(?:/[\w.+-]+)+)/?(?![\w.+/*?\[{$-])")
 """An absolute path of two names or more that is a word of its own, without quotes and patterns."""
 _COMPLAINT = re.compile(
-    r"^([\w.+-]+): .*(?:(?:missing|extra) operand|No such file|cannot |invalid |unrecognized |denied).*$", re.MULTILINE
+    r"^(?:\S*bash: line \d+: (?!(?:\S+: )?warning|.+: command not found$)"
+    r"|([\w.+-]+): .*(?:(?:missing|extra) operand|No such file|cannot |invalid |unrecognized |denied)).*$",
+    re.MULTILINE,
 )
-"""What a tool says on its standard error, under its name."""
+"""What Bash says on its standard error, or a tool under its name."""
 _GIVES_AWAY = re.compile(r"^ch(?:own|grp): changing .*(?:not permitted|Invalid argument)")
 _QUOTE = re.compile(r"""["'`,;:()]|\.(?=\s|$)""")
 """What stands around a path in a sentence."""
@@ -246,9 +248,9 @@ def _faults(result: ExecResult, gold: str) -> Iterator[str]:
 
 def _complaints(result: ExecResult, gold: str) -> Iterator[Fault]:
     """Errors that the status does not tell, since the tool stands inside a pipe or a substitution."""
-    said = _COMPLAINT.search(result.output)
-    if said and said[1] in gold and result.exit_code is not None and not ends_in_failure(result.exit_code, gold, result.output):
-        yield Fault(f"gold ends well, but prints an error: {said[0]:.150}", "gold_complains")
+    said = next((each[0] for each in _COMPLAINT.finditer(result.output) if not each[1] or each[1] in gold), "")
+    if said and result.exit_code is not None and not ends_in_failure(result.exit_code, gold, result.output):
+        yield Fault(f"gold ends well, but prints an error: {said:.150}", "gold_complains")
 
 
 def _found_nothing(outcome: Outcome) -> Iterator[Fault]:
