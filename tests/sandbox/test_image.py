@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -122,8 +123,11 @@ def test_without_mmdebstrap_the_apt_line_is_named(empty_cache: Path, monkeypatch
 @pytest.mark.slow
 @needs_mmdebstrap
 def test_a_mirror_out_of_reach_is_the_networks_fault(empty_cache: Path) -> None:
-    with pytest.raises(SandboxError, match=r"(?s)mirror could not be read.*Connection refused"):
+    with pytest.raises(SandboxError) as caught:
         build_image("tiny", ["tree"], mirror=NOBODY_LISTENS)
+    if isinstance(caught.value, SandboxUnavailable):
+        pytest.skip(f"no image can be built here: {caught.value}")
+    assert re.search(r"(?s)mirror could not be read.*Connection refused", str(caught.value))
     assert list((empty_cache / "images").iterdir()) == []
 
 
