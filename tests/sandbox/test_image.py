@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -21,6 +20,10 @@ from intercode.sandbox.local import LocalSandbox
 NOBODY_LISTENS = "http://127.0.0.1:9/debian"
 
 needs_mmdebstrap = pytest.mark.skipif(shutil.which("mmdebstrap") is None, reason="mmdebstrap is not installed")
+needs_a_way_to_be_root = pytest.mark.skipif(
+    os.getuid() != 0 and shutil.which("newuidmap") is None and shutil.which("fakechroot") is None,
+    reason="neither uidmap nor fakechroot is installed, by which mmdebstrap makes a root as an ordinary user",
+)
 
 
 @pytest.fixture(scope="module")
@@ -122,12 +125,10 @@ def test_without_mmdebstrap_the_apt_line_is_named(empty_cache: Path, monkeypatch
 
 @pytest.mark.slow
 @needs_mmdebstrap
+@needs_a_way_to_be_root
 def test_a_mirror_out_of_reach_is_the_networks_fault(empty_cache: Path) -> None:
-    with pytest.raises(SandboxError) as caught:
+    with pytest.raises(SandboxError, match=r"(?s)mirror could not be read.*Connection refused"):
         build_image("tiny", ["tree"], mirror=NOBODY_LISTENS)
-    if isinstance(caught.value, SandboxUnavailable):
-        pytest.skip(f"no image can be built here: {caught.value}")
-    assert re.search(r"(?s)mirror could not be read.*Connection refused", str(caught.value))
     assert list((empty_cache / "images").iterdir()) == []
 
 
