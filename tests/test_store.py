@@ -283,7 +283,7 @@ def test_a_folder_that_cannot_be_written_is_a_store_error(tmp_path: Path) -> Non
 
 def test_a_file_in_place_of_the_folder_is_a_store_error(tmp_path: Path) -> None:
     (tmp_path / "run").touch()
-    with pytest.raises(StoreError, match="cannot be used"):
+    with pytest.raises(StoreError, match="cannot be used as a run folder: it is a file"):
         RunStore.create(tmp_path / "run", CONFIG)
 
 

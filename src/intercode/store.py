@@ -310,4 +310,5 @@ def storage_faults(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StoreError(f"{path} cannot be used as a run folder: {error}") from error
+        why = "it is a file" if isinstance(error, FileExistsError | NotADirectoryError) else error
+        raise StoreError(f"{path} cannot be used as a run folder: {why}") from error

@@ -94,11 +94,14 @@ def test_what_is_no_run_is_named(cli: Any, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / "run.json").write_text("{")
+    (tmp_path / "nameless").mkdir()
+    (tmp_path / "nameless" / "run.json").write_text('{"env": "bash"}')
     for words, status, blamed in (
         (["folder"], 2, "holds no run"),
         (["nowhere"], 2, "nowhere"),
         ([], 2, "RUN"),
         (["damaged"], 3, "damaged"),
+        (["nameless"], 3, "nameless/run.json is damaged: it lacks agent, reward"),
     ):
         done = cli("report", *words, "--json")
         assert (done.status, done.out) == (status, "")

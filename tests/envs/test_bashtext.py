@@ -16,7 +16,10 @@ from intercode.envs.bashtext import answers
 TELLING, OTHER = 42, 7
 STUBS = "".join(
     f"function {name} {{ return {status}; }}\n"
-    for status, names in ((TELLING, "grep egrep fgrep zgrep diff cmp test ["), (OTHER, "rm mv cp cat ls tar sort wc head"))
+    for status, names in (
+        (TELLING, "grep egrep fgrep zgrep diff cmp zdiff zcmp test [ expr let"),
+        (OTHER, "rm mv cp cat ls tar sort wc head"),
+    )
     for name in names.split()
 )
 GOLDS = [
@@ -69,6 +72,10 @@ GOLDS = [
     "test a = b && grep x f && sort f",
     "cat f || test a && ls",
     "cat f & grep zzz f",
+    "zdiff a.gz b.gz",
+    "cd / && zcmp a.gz b.gz",
+    "expr 1 - 1; let x=0",
+    "let x=1; cat f",
 ]
 
 
@@ -96,7 +103,7 @@ def test_the_command_that_gives_the_status(gold: str) -> None:
         "[[ a == a ]] && rmdir /dev", "[[ -e nosuch ]] < nosuch", "(( 1.5 > 1 ))", "(( 1 / 0 ))", "[[ 1.5 -gt 1 ]]",
         "grep x < nosuch", "grep -c x /dev/null > nosuch/x", "cd nosuch && grep x f", "cat nosuch && grep x /dev/null",
         "set -o pipefail; cat nosuch | grep x", "set -e; cat nosuch; grep x f", "cat nosuch || exit 1; grep x f",
-        "[ -f nosuch ] && cat nosuch", "cmp -s /dev/null /etc/passwd && echo same",
+        "[ -f nosuch ] && cat nosuch", "cmp -s /dev/null /etc/passwd && echo same", "expr 2 - 2", "let 0", "let 1/0",
     ],
 )  # fmt: skip
 def test_status_1_is_an_answer_where_nothing_complains(gold: str) -> None:
@@ -184,7 +191,7 @@ def test_status_1_is_an_answer_of_the_command_that_was_the_last_to_end(gold: str
     assert ends_in_failure(1, gold, done.stdout) == (last not in {"grep 1", "diff 1", "cmp 1", "test 1", "[ 1"})
 
 
-@pytest.mark.parametrize("piece", ["1", "[[ ", "((", "<", "$(", "a && ", "<<E\n", "<<E ", "'", "\\"])
+@pytest.mark.parametrize("piece", ["1", "[[ ", "((", "<", "$(", "a && ", "<<E\n", "<<E ", f"<<{'E' * 200}\n", "'", "\\"])
 def test_a_long_gold_takes_no_longer_than_its_length(piece: str) -> None:
     def seconds(pieces: int) -> float:
         start = time.process_time()

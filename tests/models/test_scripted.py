@@ -83,11 +83,18 @@ def test_a_script_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
         make_model(f"scripted:{tmp_path}/gone.json")
 
 
-@pytest.mark.parametrize("content", ["{", "[]", "[1]", '{"a": 1}', '"ls"'])
+@pytest.mark.parametrize("content", ["{", "[1]", '{"a": 1}', '"ls"'])
 def test_a_malformed_script_is_the_datas_fault(tmp_path: Path, content: str) -> None:
     path = tmp_path / "replies.json"
     path.write_text(content)
     with pytest.raises(DataError, match=r"replies\.json"):
+        make_model(f"scripted:{path}")
+
+
+def test_a_script_without_replies_is_told_in_words_of_the_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "replies.json"
+    path.write_text("[]")
+    with pytest.raises(DataError, match=r"replies\.json: must hold a JSON list of at least one reply.*\(an empty list\)"):
         make_model(f"scripted:{path}")
 
 

@@ -130,4 +130,4 @@ def died(sandbox: Sandbox, message: str) -> SandboxDied:
         said = sandbox.exec("", argv=["true"], cwd="/", timeout=2).output
     except SandboxError as error:
         return SandboxDied(message, by_agent=isinstance(error, SandboxDied) and error.by_agent)
-    return SandboxDied(f"{message} {said.strip()}".strip(), by_agent=_LIMIT_PASSED in said)
+    return SandboxDied(": ".join(filter(None, (message, said.strip()))), by_agent=_LIMIT_PASSED in said)

@@ -215,7 +215,7 @@ class MariadbEngine(Engine):
             yield
         except (SessionLost, Overrun, SandboxDied, MySQLError) as error:
             self._broken = True
-            raise died(self._server.sandbox, f"the database server died {when} ({error or 'it does not stop'})") from None
+            raise died(self._server.sandbox, f"the database server died {when} ({str(error) or 'it does not stop'})") from None
 
     def _resumed(self, lost: Session) -> Answer:
         """A new session in the place of one that was killed; raises `SessionLost` if the server itself is gone."""

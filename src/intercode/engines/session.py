@@ -143,7 +143,7 @@ class Session:
             self._line.arm(seconds, _no_rescue)
             return self._query(statement)
         except (Overrun, err.InterfaceError, OSError, ValueError) as error:
-            raise SessionLost(f"{error or 'no answer in time'}") from None
+            raise SessionLost(str(error) or "no answer in time") from None
         except err.MySQLError as error:
             if self._gone(error):
                 raise SessionLost(str(error)) from None

@@ -193,7 +193,7 @@ class SqliteEngine(Engine):
         self._broken = True
         if isinstance(error, ValueError):
             return SandboxError(f"the SQLite server's answer to {when} cannot be read ({error}); please report the statement")
-        how = "it does not answer" if isinstance(error, TimeoutError) else error or "its end of the line closed"
+        how = "it does not answer" if isinstance(error, TimeoutError) else str(error) or "its end of the line closed"
         return died(self._sandbox, f"the SQLite server died during {when} ({how})")
 
     def _twin(self, *, changed: bool) -> SqliteEngine:

@@ -12,10 +12,27 @@ import re
 from typing import NamedTuple
 
 _PLAIN, _MERGED, _STDERR = "\0", "\1", "\2"
-"""Stand where a redirection was: `2>&1` is the merged one."""
+"""Stand where a redirection was: `2>&1` is the merged one, which hides errors only beside another (`> file 2>&1`)."""
 _MARK = re.compile("[\0-\2]")
-_TELLING = {"diff", "cmp", "grep", "egrep", "fgrep", "rgrep", "zgrep", "pgrep", "test", "[", "[[", "!"}
-_HEREDOC = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1([^\n]{0,500})\n(?:[^\n]*\n){0,500}?[ \t]*\2[ \t]*(?=\n|$)")
+_TELLING = {
+    "diff",
+    "cmp",
+    "grep",
+    "egrep",
+    "fgrep",
+    "rgrep",
+    "zgrep",
+    "pgrep",
+    "zdiff",
+    "zcmp",
+    "test",
+    "[",
+    "[[",
+    "!",
+    "expr",
+    "let",
+}
+_HEREDOC = re.compile(r"<<-?[ \t]*(['\"]?)(\w++)\1([^\n]{0,500})\n(?:[^\n]*\n){0,500}?[ \t]*\2[ \t]*(?=\n|$)")
 _QUOTED = re.compile(r"""(?P<comment>(?<![^\s;&|()])#[^\n]*)|\\.|'[^']*'|"(?:\\.|[^"\\])*"|`[^`]*`""", re.DOTALL)
 _CONDITION = re.compile(r"\[\[\s[^\n]{0,500}?\s\]\]|\(\([^\n]{0,500}?\)\)")
 """At most so long, for a long text to take no longer than its length."""

@@ -278,7 +278,7 @@ class Place:
 
 def _failed(script: str, done: ExecResult) -> DataError:
     how = "ran out of time" if done.timed_out else f"ended with status {done.exit_code}"
-    return DataError(f"{script} {how}; it printed:\n{done.output[-2000:]}")
+    return DataError(f"{script} {how}; it printed:\n{done.output[-2000:] or '(nothing)'}")
 
 
 def _cd_target(cwd: str, action: str) -> str | None:

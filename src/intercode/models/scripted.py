@@ -49,10 +49,10 @@ def read_script(path: Path) -> ScriptedModel:
     except ValueError as error:
         raise DataError(f"{path}: is not JSON ({error})") from error
     try:
-        if not isinstance(replies, list):
-            raise TypeError("not a list")
+        if not isinstance(replies, list) or not replies:
+            raise TypeError("an empty list" if replies == [] else "not a list")
         return ScriptedModel([_reply(record) for record in replies], name=f"scripted:{path}")
-    except (AttributeError, KeyError, TypeError, UsageError) as error:
+    except (AttributeError, KeyError, TypeError) as error:
         raise DataError(f"{path}: must hold a JSON list of at least one reply, a text or one with calls ({error})") from error
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from intercode.errors import StoreError
 from intercode.recordings import RecordedEpisode, Recording, load_recording
 from intercode.report.turns import is_submission
 from intercode.store import read_run
@@ -26,11 +27,13 @@ _TIMED_OUT = "Command timed out"
 def load(path: str | Path) -> tuple[dict[str, Any], list[Episode]]:
     """The settings and episodes of a run folder, or of one of the first system's log files; the former with its `verdicts`.
 
-    Raises as `read_run` and `load_recording` do.
+    Raises as `read_run` and `load_recording` do, and `StoreError` for settings that do not name what was played.
     """
     path = Path(path)
     if not path.is_file():
         config, episodes = read_run(path)
+        if missing := [name for name in ("env", "agent", "reward") if name not in config]:
+            raise StoreError(f"{path / 'run.json'} is damaged: it lacks {', '.join(missing)}")
         return {**config, "verdicts": _verdicts(path)}, episodes
     recording = load_recording(path)
     return _config(path, recording), [_episode(recording, recorded) for recorded in recording.episodes]

@@ -83,4 +83,4 @@ class Meter:
         if (name := limit.spent(self.used, lambda: self._clock() - self._started)) is None:
             return None
         unit = "US dollars" if name == "cost" else name
-        return f"the limit of {getattr(limit, name):g} {unit} is reached; raise --max-{name} to go on"
+        return f"the limit of {getattr(limit, name):g} {unit} is reached; raise --max-{name}"

@@ -118,4 +118,4 @@ def run_setup(sandbox: Sandbox, text: str, name: str) -> None:
     result = sandbox.exec("", argv=["bash", _SCRIPT], cwd="/")
     if result.exit_code != 0:
         how = "ran out of time" if result.timed_out else f"ended with status {result.exit_code}"
-        raise DataError(f"the setup script {name} {how}; it printed:\n{result.output[-2000:]}")
+        raise DataError(f"the setup script {name} {how}; it printed:\n{result.output[-2000:] or '(nothing)'}")

@@ -126,7 +126,7 @@ class GuestSandbox(Sandbox):
         except TimeoutError:
             raise SandboxDied(f"the sandbox did not answer {head['op']} in {wait + _GRACE:.0f} s") from None
         except (OSError, EOFError, wire.WireError) as error:
-            raise SandboxDied(f"the sandbox died during {head['op']} ({error or 'its end of the line closed'})") from None
+            raise SandboxDied(f"the sandbox died during {head['op']} ({str(error) or 'its end of the line closed'})") from None
         if (trouble := _trouble(head, reply)) is None:
             return reply, content
         for fd in fds or ():

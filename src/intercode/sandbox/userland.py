@@ -39,7 +39,7 @@ def fingerprint(sandbox: Sandbox) -> dict[str, str]:
     result = sandbox.exec("", argv=["bash", "--norc", "--noprofile", "-c", _SCRIPT], timeout=30)
     lines = result.output.splitlines()
     if result.exit_code != 0 or len(lines) < len(_KEYS):
-        raise SandboxError(f"the sandbox cannot tell its userland; it printed:\n{result.output[-500:]}")
+        raise SandboxError(f"the sandbox cannot tell its userland; it printed:\n{result.output[-500:] or '(nothing)'}")
     found = dict(zip(_KEYS, (line.strip() for line in lines), strict=False))
     for key in ("coreutils", "findutils"):
         found[key] = _version(found[key])

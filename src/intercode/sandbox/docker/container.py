@@ -94,7 +94,7 @@ class Container:
             wire.send(self.sock, head)
             return wire.receive(self.sock, 0)[0]
         except (OSError, EOFError, wire.WireError) as error:
-            raise SandboxDied(f"a container died during {head['op']} ({error})") from None
+            raise SandboxDied(f"a container died during {head['op']} ({str(error) or 'its end of the line closed'})") from None
 
     @property
     def alive(self) -> bool:
