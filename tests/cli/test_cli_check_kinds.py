@@ -14,6 +14,7 @@ BASH = [
     ("complains", "How many entries do /box and the odd file have?", "ls /box 'odd file' | wc -l", "gold_complains"),
     ("answers", "Copy /box/a to /box/l; is zzz in it?", "cat /box/a odd | tee /box/l | grep zzz", "gold_complains"),
     ("shell", "Enter the missing folder and count the entries of /box.", "cd missing; ls /box | wc -l", "gold_complains"),
+    ("named", "Enter the warnings and count the entries of /box.", "cd warnings; ls /box | wc -l", "gold_complains"),
     ("first", "Print what the file /box/a holds.", "cat /box/a", "retrieval_solves"),
     ("again", "Print what the file /box/a holds, please.", "head -n 1 /box/a", "retrieval_solves"),
     ("none", "How many archives (*.zip) lie in /box?", "find /box -name '*.zip' | wc -l", "by_luck"),

@@ -104,6 +104,7 @@ def test_the_command_that_gives_the_status(gold: str) -> None:
         "grep x < nosuch", "grep -c x /dev/null > nosuch/x", "cd nosuch && grep x f", "cat nosuch && grep x /dev/null",
         "set -o pipefail; cat nosuch | grep x", "set -e; cat nosuch; grep x f", "cat nosuch || exit 1; grep x f",
         "[ -f nosuch ] && cat nosuch", "cmp -s /dev/null /etc/passwd && echo same", "expr 2 - 2", "let 0", "let 1/0",
+        "set -u -o pipefail; cat nosuch | grep x", "set -uo pipefail; cat nosuch | grep x",
     ],
 )  # fmt: skip
 def test_status_1_is_an_answer_where_nothing_complains(gold: str) -> None:
@@ -176,6 +177,27 @@ IN_A_FOLDER = [
     "cat notes || exit 1; grep zzz notes",
     "set -e; cat notes; grep -q zzz notes",
     "echo exit; rm nosuch 2> /dev/null; grep zzz notes",
+    "cat nosuch notes | grep -w return",
+    "find nosuch sub -type f | sort | grep exit",
+    "rm nosuch; grep -w exit notes",
+    "rm nosuch; echo 'set -e'; grep zzz notes",
+    "cd nosuch || cd sub; grep -rw return .",
+    "f() { cat $1 || return 1; }; f nosuch && grep zzz notes",
+    "if cat nosuch; then ls; else exit 1; fi; grep zzz notes",
+    "set -u -e; rm nosuch; grep zzz notes",
+    "set -o nounset -o errexit; rm nosuch; grep zzz notes",
+    "set -e; cd nosuch; grep zzz notes",
+    "set -e; bind -l > names; grep zzz names",
+    "set -e; mkdir -v new; grep zzz notes",
+    "set -e; echo 'na''me: not set' > conf; cat conf; grep -q fatal conf",
+    "grep host < 'my file'",
+    "set -e; cat < 'my file'; grep host notes",
+    "echo x > 'no dir/x' || exit 1; grep host notes",
+    "cd warning && grep zzz notes",
+    "x=$((1/0)); grep host notes",
+    "UID=5; grep host notes",
+    "shopt -s failglob; rm *.bak; grep host notes",
+    "let 1/0; grep zzz notes",
 ]
 
 
@@ -191,7 +213,9 @@ def test_status_1_is_an_answer_of_the_command_that_was_the_last_to_end(gold: str
     assert ends_in_failure(1, gold, done.stdout) == (last not in {"grep 1", "diff 1", "cmp 1", "test 1", "[ 1"})
 
 
-@pytest.mark.parametrize("piece", ["1", "[[ ", "((", "<", "$(", "a && ", "<<E\n", "<<E ", f"<<{'E' * 200}\n", "'", "\\"])
+@pytest.mark.parametrize(
+    "piece", ["1", "[[ ", "((", "<", "$(", "a && ", "then set ", "<<E\n", "<<E ", f"<<{'E' * 200}\n", "'", "\\"]
+)
 def test_a_long_gold_takes_no_longer_than_its_length(piece: str) -> None:
     def seconds(pieces: int) -> float:
         start = time.process_time()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View
-from intercode.envs.bashtext import answers
+from intercode.envs.bashtext import WARNING, answers
 from intercode.envs.golds import Golds
 from intercode.envs.ground import Ground, Place, execute_gold, execute_gold_again, grounds, missing_paths
 from intercode.envs.judging import judged, require_reward, reward_name
@@ -33,7 +33,7 @@ _MISSING = re.compile(r"^\S*bash: line \d+: (.+): command not found$", re.MULTIL
 _PATH = re.compile(r"(?<![^\s=<>&|;(])(/[\w.+-]+(?:/[\w.+-]+)+)/?(?![\w.+/*?\[{$-])")
 """An absolute path of two names or more that is a word of its own, without quotes and patterns."""
 _COMPLAINT = re.compile(
-    r"^(?:\S*bash: line \d+: (?!(?:\S+: )?warning|.+: command not found$)"
+    rf"^(?:\S*bash: line \d+: (?!{WARNING.pattern}|.+: command not found$)"
     r"|([\w.+-]+): .*(?:(?:missing|extra) operand|No such file|cannot |invalid |unrecognized |denied)).*$",
     re.MULTILINE,
 )

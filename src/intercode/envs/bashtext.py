@@ -2,8 +2,10 @@
 
 It is no parser: what cannot run last is taken out (quoted texts, comments, here-documents, substitutions, redirections), and
 the rest is cut where commands end. Compound commands (`if`, `while`, functions) end with a word that is no command, and so do
-those that run another (`time`, `env`). An answer that itself ends the text early (`grep x f || exit 1`) is taken for a failure.
-Quotes in a substitution that is quoted itself, and those of `$'…'`, are cut as if they were plain ones.
+those that run another (`time`, `env`). Quotes in a substitution that is quoted itself, and those of `$'…'`, are cut as if they
+were plain ones. Where a text can end early, a complaint that it overcomes (`set -e; rm x || true`) is taken for a failure;
+a failure that says nothing, or not in these words, is not seen, nor are `shopt` and a `set` that is quoted (`eval`, `trap`). An
+answer that itself ends the last list (`grep x f || exit 1`) is taken for a failure.
 """
 
 from __future__ import annotations
@@ -41,12 +43,20 @@ _BRACE = re.compile(r"(?<!\S)[{}](?!\S)|[()]")
 _LIST = re.compile(r"(?<!&)&(?!&)|[;\n]")
 _CHAINED = re.compile(r"(&&|\|\|)")
 _UNFINISHED = re.compile(r"(&&|\|)[ \t]*\n")
-_COMPLAINT = re.compile(r"(?P<bash>\S*bash: line \d+: )?(?P<name>[^\s:]+): (?P<why>.+)")
+WARNING = re.compile(r"(?:\S+: )?warning: (?!No such)")
+"""What Bash says, under its own name or a builtin's, of what succeeds all the same."""
+_COMPLAINT = re.compile(r"(?:(?P<bash>\S*bash: line \d+: )|(?=[^\s:]+: ))(?P<name>[^:]+): (?P<why>.+)")
 _ERROR = re.compile(
     r"operand|No such|[Cc]annot|[Ii]nvalid|unrecognized|denied|\bnot\b|[Ff]ailed|omitting|[Ee]rror|exists|Is a|[Uu]sage"
 )
 """What a tool's complaint says, and its remarks do not (`tar: Removing leading ...`)."""
-_ENDS_EARLY = re.compile(r"\b(?:exit|return)\b|\bset\s+-(?:\w*e|o\s+(?:errexit|pipefail)|\w*o\s+pipefail)")
+_ABANDONS = re.compile(r"readonly variable$|division by 0|bad substitution$|^no match: ")
+"""Why Bash gives up a whole text, where it is no command of its own that says so (`let`)."""
+_ENDS_EARLY = re.compile(
+    r"(?:^|[;&|\n]|\b(?:then|else|do|command|builtin)\b)[ \t]*"
+    r"(?:(?:exit|return)(?![^\s;&|])|set[ \t](?:[^;&|\n]{0,200}[ \t])?-(?:\w*e|\w*o[ \t]+(?:errexit|pipefail)))"
+)
+"""A command that ends the text, or lets any other end it."""
 _ASSIGNED = re.compile(r"(?:\w+=\S*\s+)*")
 
 
@@ -83,7 +93,7 @@ def _fails(line: str, gold: str) -> bool:
 
 def _complaint(line: str) -> re.Match[str] | None:
     found = _COMPLAINT.fullmatch(line)
-    return found if found and found["name"] != "warning" else None
+    return found if found and not WARNING.match(f"{found['name']}: {found['why']}") else None
 
 
 def _end(gold: str) -> End:
@@ -111,6 +121,8 @@ def _complains(line: str, end: End) -> bool:
     if not found:
         return False
     name = found["name"].replace("((", "[[")
+    if found["bash"] and name not in _TELLING and _ABANDONS.search(f"{name}: {found['why']}"):
+        return True
     if name in end.names:
         return bool(found["bash"]) or (name not in _TELLING and bool(_ERROR.search(found["why"])))
     return bool(found["bash"]) and end.redirected and ": " not in found["why"]
