@@ -27,6 +27,7 @@ from intercode.runner.episode import play
 from intercode.runner.interrupts import GRACE, Interrupts
 from intercode.runner.journal import notes, tidy
 from intercode.runner.meter import Meter
+from intercode.sandbox.share import sharing
 from intercode.store import RunStore
 from intercode.types import Episode, Task, Turn, Usage
 
@@ -134,12 +135,13 @@ def _spent(done: Iterable[Episode], todo: Sequence[tuple[Task, int]], folder: Pa
     return sum((notes(folder, task.id, epoch).usage for task, epoch in todo), finished) if folder else finished
 
 
-def _work(run: _Run) -> None:
+def _work(run: _Run, worker: int, workers: int) -> None:
     """One worker's life."""
     seat = _Seat(run)
     try:
-        while run.meter.over() is None:
-            run.results.put(seat.play(*run.jobs.get_nowait()))
+        with sharing(worker, workers):
+            while run.meter.over() is None:
+                run.results.put(seat.play(*run.jobs.get_nowait()))
     except queue.Empty:
         pass
     except BaseException as error:
@@ -197,7 +199,7 @@ def _placing(task: Task, folder: Path | None) -> Iterator[None]:
 @contextmanager
 def _working(run: _Run, workers: int) -> Iterator[list[threading.Thread]]:
     """Workers at work. If the block fails they stop within a turn; as daemons they never hold up the exit."""
-    threads = [threading.Thread(target=_work, args=(run,), name=f"worker-{i}", daemon=True) for i in range(workers)]
+    threads = [threading.Thread(target=_work, args=(run, i, workers), name=f"worker-{i}", daemon=True) for i in range(workers)]
     for thread in threads:
         thread.start()
     try:

@@ -17,6 +17,7 @@ from typing import Any
 from intercode.errors import ForkError, SandboxDied, UsageError, room_left
 from intercode.sandbox.base import Sandbox
 from intercode.sandbox.guest import wire
+from intercode.sandbox.share import near
 from intercode.sandbox.shortcut import MOMENT, Shortcut
 from intercode.types import Change, ExecResult
 
@@ -120,9 +121,10 @@ class GuestSandbox(Sandbox):
             head, self._missed = head | {"missed": self._missed}, None
         try:
             self._allow(wait + _GRACE)
-            with contextlib.suppress(BrokenPipeError):  # the cell has ended; its last frame says why
-                wire.send(self._sock, head, payload)
-            reply, content = self._prompt_answer() if head["op"] == "exec" else self._answer(fds)
+            with near():
+                with contextlib.suppress(BrokenPipeError):  # the cell has ended; its last frame says why
+                    wire.send(self._sock, head, payload)
+                reply, content = self._prompt_answer() if head["op"] == "exec" else self._answer(fds)
         except TimeoutError:
             raise SandboxDied(f"the sandbox did not answer {head['op']} in {wait + _GRACE:.0f} s") from None
         except (OSError, EOFError, wire.WireError) as error:

@@ -26,7 +26,7 @@ import threading
 import time
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +38,7 @@ from intercode.sandbox.base import Limits, Program, Session
 from intercode.sandbox.cache import GUEST, guest_folder
 from intercode.sandbox.guest import wire
 from intercode.sandbox.identity import identity
+from intercode.sandbox.share import mine, near
 from intercode.sandbox.template import Template
 
 ENVIRONMENT = {
@@ -97,9 +98,10 @@ class Wall(ABC):
         """A new cell in place of another; its number and the socket to talk to it, once it is ready."""
         for pause in (0.0, *_PAUSES):
             time.sleep(pause)
-            number, sock = self._ask_for_cell({"cwd": cwd or self.cwd, "replaces": replaces}, upper)
-            if self._ready(sock):
-                return number, sock
+            with near():
+                number, sock = self._ask_for_cell({"cwd": cwd or self.cwd, "replaces": replaces}, upper)
+                if self._ready(sock):
+                    return number, sock
             replaces = number
         self.end(number)
         raise SandboxUnavailable(
@@ -158,9 +160,10 @@ class Wall(ABC):
         env: Mapping[str, str],
         *,
         weakened: Weakened | None = None,
+        share: Sequence[int] = (),
         fds: tuple[int, ...] = (),
     ) -> None:
-        """Tell the keeper what its cells are to be; `plan` is that of `guest/rooms.py`."""
+        """Tell the keeper what its cells are to be; `plan` is that of `guest/rooms.py`, `share` the processors to stay on."""
         weakened = weakened or Weakened()
         config = {
             "plan": plan,
@@ -174,6 +177,7 @@ class Wall(ABC):
             "output": limits.output,
             "payload": 1 << 30,
             "left_open": sorted(weakened.doors),
+            "share": share,
             "rlimits": {name: value for name, value in rlimits(limits).items() if name not in weakened.rlimits},
         }
         try:
@@ -248,7 +252,8 @@ class Bubblewrap(Wall):
         env = {**ENVIRONMENT, **template.environment} if environment is None else environment
         fds = (os.open(export, os.O_RDONLY | os.O_DIRECTORY),) if export else ()
         try:
-            self._introduce(plan, limits, session, env, weakened=weakened, fds=fds)
+            share = mine() if program == "bash" else ()
+            self._introduce(plan, limits, session, env, weakened=weakened, share=share, fds=fds)
         finally:
             for fd in fds:
                 os.close(fd)

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import os
 import socket
+from functools import partial
+from typing import Any
 
 from . import entry, kernel, wire
 from .cell import Cell, Config
+from .shell import Job
 
 
 def live(kind: type[Cell], sock: socket.socket, config: Config, filter_program: bytes, inherited: int | None) -> None:
@@ -38,9 +41,21 @@ def put_off(sock: socket.socket) -> None:
 
 def _begin(kind: type[Cell], sock: socket.socket, config: Config, filter_program: bytes, inherited: int | None) -> Cell:
     room = entry.move_in(config, filter_program, inherited)
-    everywhere = os.sched_getaffinity(0)
+    own, everywhere = os.sched_getaffinity(0), config["everywhere"]
     os.sched_setaffinity(0, {kernel.processor()})
     cell = kind(sock, config, room)
-    for pid in (0, *cell.session):
+    os.sched_setaffinity(0, own)
+    for pid in cell.session:
         os.sched_setaffinity(pid, everywhere)
+    if own != everywhere:
+        Job.start = partial(_start_anywhere, own, everywhere)
     return cell
+
+
+def _start_anywhere(own: set[int], everywhere: set[int], *what: Any, **how: Any) -> int:
+    """What comes after the first shell may go where a cell that keeps to its worker's processors (`share`) may not."""
+    os.sched_setaffinity(0, everywhere)
+    try:
+        return os.posix_spawnp(*what, **how)
+    finally:
+        os.sched_setaffinity(0, own)

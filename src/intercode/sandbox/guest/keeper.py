@@ -117,6 +117,14 @@ def equip(config: dict[str, Any]) -> tuple[dict[str, Any], type[Cell]]:
     return pycell.prepare(config), pycell.PythonCell
 
 
+def _settle(share: list[int]) -> set[int]:
+    """Stay on these processors, as far as they are there; where the agent's processes may go all the same."""
+    everywhere = os.sched_getaffinity(0)
+    if own := everywhere.intersection(share):
+        os.sched_setaffinity(0, own)
+    return everywhere
+
+
 def _forget_imports() -> None:
     """From now on nothing is imported: a cell lives among the agent's files."""
     sys.path.clear()
@@ -131,7 +139,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # what the host may have open is none of a cell's business
     control = socket.socket(fileno=0)
     config, filter_program, fds = wire.receive_with_fds(control, 1 << 20)
-    config, kind = equip({**config, "export": fds[0] if fds else None})
+    config, kind = equip({**config, "export": fds[0] if fds else None, "everywhere": _settle(config["share"])})
     keeper = Keeper(control, config, kind, filter_program)
     keeper.learn(kind)
     keeper.serve()

@@ -1,0 +1,85 @@
+"""Each worker's keeper and cells stay on its own processors; the agent's processes see and get them all."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from intercode.sandbox.base import Session
+from intercode.sandbox.local import LocalSandbox
+from intercode.sandbox.share import mine, share, sharing
+from intercode.sandbox.template import Template
+
+THERE = sorted(os.sched_getaffinity(0))
+
+needs_two = pytest.mark.skipif(len(THERE) < 2, reason="there is one processor")
+
+
+def below(pid: int) -> Iterator[int]:
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in map(int, (task / "children").read_text().split()):
+            yield child
+            yield from below(child)
+
+
+def serving(sandbox: LocalSandbox) -> list[set[int]]:
+    """Where the keeper, then its cells may run."""
+    wall = sandbox._wall.wall._process.pid
+    names = {pid: Path(f"/proc/{pid}/comm").read_text().strip() for pid in (wall, *below(wall))}
+    return [os.sched_getaffinity(pid) for pid, name in names.items() if name.startswith("python")]
+
+
+def elsewhere(work: Callable[[], None]) -> None:
+    """In a thread, as workers are."""
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+
+
+@needs_two
+@pytest.mark.parametrize("session", ["persistent", "stateless"])
+def test_a_workers_cells_stay_and_the_agents_processes_do_not(template: Template, session: Session) -> None:
+    everywhere = " ".join(f"{each}" for each in THERE)
+    look = "python3 -c 'import os; print(*sorted(os.sched_getaffinity(0)))'"
+
+    def play() -> None:
+        with sharing(1, 2), LocalSandbox(template, session=session) as sandbox:
+            own = set(share(1, 2))
+            for act in (sandbox.reset, lambda: sandbox.exec("exec true"), sandbox.reset):
+                assert sandbox.exec(look).output.strip() == everywhere
+                assert sandbox.exec("", argv=["bash", "-c", look]).output.strip() == everywhere
+                found = serving(sandbox)
+                assert len(found) >= 2
+                assert all(each == own for each in found)
+                act()
+
+    elsewhere(play)
+
+
+@needs_two
+def test_one_alone_shares_with_nobody(template: Template) -> None:
+    assert (share(0, 1), mine()) == ([], [])
+    with sharing(0, 1), LocalSandbox(template) as sandbox:
+        assert all(each == set(THERE) for each in serving(sandbox))
+
+
+def test_workers_divide_the_processors_among_them() -> None:
+    for workers in range(2, len(THERE) + 1):
+        shares = [share(worker, workers) for worker in range(workers)]
+        assert sorted(processor for own in shares for processor in own) == THERE
+        assert all(shares)
+    assert share(0, len(THERE) + 1) == []
