@@ -53,8 +53,8 @@ def elsewhere(work: Callable[[], None]) -> None:
 @needs_two
 @pytest.mark.parametrize("session", ["persistent", "stateless"])
 def test_a_workers_cells_stay_and_the_agents_processes_do_not(template: Template, session: Session) -> None:
-    everywhere = " ".join(f"{each}" for each in THERE)
-    look = "python3 -c 'import os; print(*sorted(os.sched_getaffinity(0)))'"
+    everywhere = str([set(THERE)] * 2)
+    look = "python3 -c 'import os; print([os.sched_getaffinity(pid) for pid in (0, 1)])'"
 
     def play() -> None:
         with sharing(1, 2), LocalSandbox(template, session=session) as sandbox:
@@ -65,7 +65,10 @@ def test_a_workers_cells_stay_and_the_agents_processes_do_not(template: Template
                 found = serving(sandbox)
                 assert len(found) >= 2
                 assert all(each == own for each in found)
+                assert os.sched_getaffinity(0) == set(THERE)
                 act()
+            with sandbox.fork() as twin:
+                assert twin.exec(look).output.strip() == everywhere
 
     elsewhere(play)
 

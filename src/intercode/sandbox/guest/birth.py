@@ -48,6 +48,7 @@ def _begin(kind: type[Cell], sock: socket.socket, config: Config, filter_program
     for pid in cell.session:
         os.sched_setaffinity(pid, everywhere)
     if own != everywhere:
+        os.sched_setaffinity(room.anchor.pid, everywhere)
         Job.start = partial(_start_anywhere, own, everywhere)
     return cell
 
