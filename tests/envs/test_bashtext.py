@@ -187,6 +187,11 @@ IN_A_FOLDER = [
     "set -u -e; rm nosuch; grep zzz notes",
     "set -o nounset -o errexit; rm nosuch; grep zzz notes",
     "set -e; cd nosuch; grep zzz notes",
+    "rm nosuch || ! exit 1; grep zzz notes",
+    "rm nosuch || >&2 exit 1; grep zzz notes",
+    "A=1 set -e; rm nosuch; grep zzz notes",
+    "if set -e; then rm nosuch; fi; grep zzz notes",
+    "readonly A=1; declare A=2; grep zzz notes",
     "set -e; bind -l > names; grep zzz names",
     "set -e; mkdir -v new; grep zzz notes",
     "set -e; echo 'na''me: not set' > conf; cat conf; grep -q fatal conf",
@@ -214,7 +219,7 @@ def test_status_1_is_an_answer_of_the_command_that_was_the_last_to_end(gold: str
 
 
 @pytest.mark.parametrize(
-    "piece", ["1", "[[ ", "((", "<", "$(", "a && ", "then set ", "<<E\n", "<<E ", f"<<{'E' * 200}\n", "'", "\\"]
+    "piece", ["1", "[[ ", "((", "<", "$(", "a && ", "then set ", "a=b ", "<<E\n", "<<E ", f"<<{'E' * 200}\n", "'", "\\"]
 )
 def test_a_long_gold_takes_no_longer_than_its_length(piece: str) -> None:
     def seconds(pieces: int) -> float:

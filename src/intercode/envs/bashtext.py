@@ -50,10 +50,10 @@ _ERROR = re.compile(
     r"operand|No such|[Cc]annot|[Ii]nvalid|unrecognized|denied|\bnot\b|[Ff]ailed|omitting|[Ee]rror|exists|Is a|[Uu]sage"
 )
 """What a tool's complaint says, and its remarks do not (`tar: Removing leading ...`)."""
-_ABANDONS = re.compile(r"readonly variable$|division by 0|bad substitution$|^no match: ")
-"""Why Bash gives up a whole text, where it is no command of its own that says so (`let`)."""
+_ABANDONS = re.compile(r"^\w+: readonly variable$|^[^:]*: division by 0|^[^:]*: bad substitution$|^no match: ")
+"""Why Bash gives up the text, and not only a builtin (`let`). Of a subshell alone it says the same."""
 _ENDS_EARLY = re.compile(
-    r"(?:^|[;&|\n]|\b(?:then|else|do|command|builtin)\b)[ \t]*"
+    r"(?:^|[;&|\n!]|\b(?:if|elif|while|until|then|else|do|time|eval|command|builtin)\b)(?:[\0-\2 \t]|\w+=\S*[ \t]){0,20}"
     r"(?:(?:exit|return)(?![^\s;&|])|set[ \t](?:[^;&|\n]{0,200}[ \t])?-(?:\w*e|\w*o[ \t]+(?:errexit|pipefail)))"
 )
 """A command that ends the text, or lets any other end it."""

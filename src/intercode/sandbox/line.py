@@ -11,6 +11,7 @@ import select
 import socket
 import time
 from abc import abstractmethod
+from collections.abc import Sequence
 from types import NoneType
 from typing import Any
 
@@ -37,6 +38,7 @@ class GuestSandbox(Sandbox):
     _patience: float
     _quick: bool
     _shortcut: Shortcut | None = None
+    _share: Sequence[int] = ()
     _lends: bool
     _alone: bool
     """Whether nothing but the session's bash lives, as the cell said last."""
@@ -121,7 +123,7 @@ class GuestSandbox(Sandbox):
             head, self._missed = head | {"missed": self._missed}, None
         try:
             self._allow(wait + _GRACE)
-            with near():
+            with near(self._share):
                 with contextlib.suppress(BrokenPipeError):  # the cell has ended; its last frame says why
                     wire.send(self._sock, head, payload)
                 reply, content = self._prompt_answer() if head["op"] == "exec" else self._answer(fds)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 _mine = threading.local()
 
@@ -26,7 +26,7 @@ def share(worker: int, workers: int) -> list[int]:
 @contextmanager
 def sharing(worker: int, workers: int) -> Iterator[None]:
     """Walls that this thread makes in the meantime are the worker's."""
-    _mine.processors, _mine.everywhere = share(worker, workers), os.sched_getaffinity(0)
+    _mine.processors = share(worker, workers)
     try:
         yield
     finally:
@@ -39,21 +39,20 @@ def mine() -> list[int]:
 
 
 @contextmanager
-def near() -> Iterator[None]:
-    """While the worker's thread talks with a cell it stays there, too: not for longer, for what it runs otherwise (a model, a
+def near(processors: Collection[int]) -> Iterator[None]:
+    """While this thread talks with a cell that stays there it does, too: not for longer, for what it runs otherwise (a model, a
     reward) may start threads and processes, which inherit it."""
-    if not (own := mine()):
+    if not processors:
         yield
         return
-    _move(own)
+    before = os.sched_getaffinity(0)
+    _move(processors)
     try:
         yield
     finally:
-        _move(_mine.everywhere)
+        _move(before)
 
 
 def _move(processors: Collection[int]) -> None:
-    try:
+    with suppress(OSError):  # they were taken from this process
         os.sched_setaffinity(0, processors)
-    except OSError:  # they were taken from this process
-        _mine.processors = []

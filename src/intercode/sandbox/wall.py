@@ -76,6 +76,8 @@ class Wall(ABC):
 
     cwd = "/"
     """Where sessions begin."""
+    share: Sequence[int] = ()
+    """The processors on which the keeper and its cells stay, if not on all."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -98,7 +100,7 @@ class Wall(ABC):
         """A new cell in place of another; its number and the socket to talk to it, once it is ready."""
         for pause in (0.0, *_PAUSES):
             time.sleep(pause)
-            with near():
+            with near(self.share):
                 number, sock = self._ask_for_cell({"cwd": cwd or self.cwd, "replaces": replaces}, upper)
                 if self._ready(sock):
                     return number, sock
@@ -160,10 +162,9 @@ class Wall(ABC):
         env: Mapping[str, str],
         *,
         weakened: Weakened | None = None,
-        share: Sequence[int] = (),
         fds: tuple[int, ...] = (),
     ) -> None:
-        """Tell the keeper what its cells are to be; `plan` is that of `guest/rooms.py`, `share` the processors to stay on."""
+        """Tell the keeper what its cells are to be; `plan` is that of `guest/rooms.py`."""
         weakened = weakened or Weakened()
         config = {
             "plan": plan,
@@ -177,7 +178,7 @@ class Wall(ABC):
             "output": limits.output,
             "payload": 1 << 30,
             "left_open": sorted(weakened.doors),
-            "share": share,
+            "share": self.share,
             "rlimits": {name: value for name, value in rlimits(limits).items() if name not in weakened.rlimits},
         }
         try:
@@ -248,12 +249,12 @@ class Bubblewrap(Wall):
         with room_left():
             self._command, self.cwd = _command(template), template.cwd
         super().__init__(program)
+        self.share = mine() if program == "bash" else ()
         plan = (len(template.layers), template.lent, template.covered, limits.disk, False)
         env = {**ENVIRONMENT, **template.environment} if environment is None else environment
         fds = (os.open(export, os.O_RDONLY | os.O_DIRECTORY),) if export else ()
         try:
-            share = mine() if program == "bash" else ()
-            self._introduce(plan, limits, session, env, weakened=weakened, share=share, fds=fds)
+            self._introduce(plan, limits, session, env, weakened=weakened, fds=fds)
         finally:
             for fd in fds:
                 os.close(fd)

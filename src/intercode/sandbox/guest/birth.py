@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -49,14 +50,19 @@ def _begin(kind: type[Cell], sock: socket.socket, config: Config, filter_program
         os.sched_setaffinity(pid, everywhere)
     if own != everywhere:
         os.sched_setaffinity(room.anchor.pid, everywhere)
-        Job.start = partial(_start_anywhere, own, everywhere)
+        Job.start = staticmethod(partial(_start_anywhere, own, everywhere))
     return cell
 
 
 def _start_anywhere(own: set[int], everywhere: set[int], *what: Any, **how: Any) -> int:
     """What comes after the first shell may go where a cell that keeps to its worker's processors (`share`) may not."""
-    os.sched_setaffinity(0, everywhere)
+    _move(everywhere)
     try:
         return os.posix_spawnp(*what, **how)
     finally:
-        os.sched_setaffinity(0, own)
+        _move(own)
+
+
+def _move(processors: set[int]) -> None:
+    with suppress(OSError):  # they were taken from this machine or container
+        os.sched_setaffinity(0, processors)

@@ -219,7 +219,7 @@ def main() -> None:
     hangman.uid = config["uid"]
     hangman.kill_all()
     _settle_down(home)
-    Job.start = partial(_start, config, filter_program, proc)
+    Job.start = staticmethod(partial(_start, config, filter_program, proc))
     files = rooms.Handles(os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), template)
     cell = Caged(sock, config, entry.Room(files, proc, hangman))
     cell.heritage = heritage[0] if heritage else template

@@ -24,7 +24,7 @@ from .networks import Networks
 class Keeper:
     def __init__(self, control: socket.socket, config: dict[str, Any], kind: type[Cell], filter_program: bytes) -> None:
         self._control, self._kind, self._filter = control, kind, filter_program
-        self._config = {**config, "plan": rooms.Plan.read(*config["plan"])}
+        self._config = {**config, "plan": rooms.Plan.read(*config["plan"]), "everywhere": _settle(config["share"])}
         self._networks = Networks()
         self._children = os.open("/proc/self/task/1/children", os.O_RDONLY | os.O_CLOEXEC)
         self._cells: dict[int, tuple[int, int]] = {}
@@ -139,7 +139,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # what the host may have open is none of a cell's business
     control = socket.socket(fileno=0)
     config, filter_program, fds = wire.receive_with_fds(control, 1 << 20)
-    config, kind = equip({**config, "export": fds[0] if fds else None, "everywhere": _settle(config["share"])})
+    config, kind = equip({**config, "export": fds[0] if fds else None})
     keeper = Keeper(control, config, kind, filter_program)
     keeper.learn(kind)
     keeper.serve()
