@@ -310,5 +310,5 @@ def storage_faults(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        why = "it is a file" if isinstance(error, FileExistsError | NotADirectoryError) else error
+        why = "it is a file" if isinstance(error, FileExistsError) and path.is_file() else error
         raise StoreError(f"{path} cannot be used as a run folder: {why}") from error

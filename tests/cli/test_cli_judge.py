@@ -177,7 +177,8 @@ def test_of_an_answer_that_was_not_seen_whole_nothing_is_asked(cli: Any, judge: 
     write_tasks(run / "episodes.jsonl", kept)
     found = judged(cli, judge, honest)
     assert said(found) == {"wordy": None, "sly": "different", "slier": "different"}
-    assert (found["judged"][0]["reply"], len(judge.requests)) == (None, 2)
+    replies = {each["task"]: each["reply"] for each in found["judged"]}
+    assert (replies["wordy"], None in (replies["sly"], replies["slier"]), len(judge.requests)) == (None, False, 2)
     assert cli("report", "run", "--json").json["analysis"]["judged"][0]["asked"] == 2
 
 

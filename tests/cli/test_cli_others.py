@@ -101,7 +101,7 @@ def test_what_is_no_run_is_named(cli: Any, tmp_path: Path) -> None:
         (["nowhere"], 2, "nowhere"),
         ([], 2, "RUN"),
         (["damaged"], 3, "damaged"),
-        (["nameless"], 3, "nameless/run.json is damaged: it lacks agent, reward"),
+        (["nameless"], 3, "nameless/run.json is damaged: agent, reward must be there, as text"),
     ):
         done = cli("report", *words, "--json")
         assert (done.status, done.out) == (status, "")

@@ -83,7 +83,19 @@ def test_a_script_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
         make_model(f"scripted:{tmp_path}/gone.json")
 
 
-@pytest.mark.parametrize("content", ["{", "[1]", '{"a": 1}', '"ls"'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{",
+        "[1]",
+        "[null]",
+        '[{"text": 1}]',
+        '[{"tex": "ls"}]',
+        '[{"calls": [{"name": "execute", "arguments": {}}]}]',
+        '{"a": 1}',
+        '"ls"',
+    ],
+)
 def test_a_malformed_script_is_the_datas_fault(tmp_path: Path, content: str) -> None:
     path = tmp_path / "replies.json"
     path.write_text(content)

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from intercode.sandbox.base import Session
+from intercode.sandbox.guest import birth
 from intercode.sandbox.local import LocalSandbox
-from intercode.sandbox.share import mine, share, sharing
+from intercode.sandbox.share import mine, near, share, sharing
 from intercode.sandbox.template import Template
 
 THERE = sorted(os.sched_getaffinity(0))
@@ -71,6 +72,17 @@ def test_a_workers_cells_stay_and_the_agents_processes_do_not(template: Template
                 assert twin.exec(look).output.strip() == everywhere
 
     elsewhere(play)
+
+
+def test_processors_that_are_taken_away_are_no_fault_of_a_sandbox() -> None:
+    def move() -> None:
+        birth._move(0, {4000}, set(THERE[:1]))
+        assert os.sched_getaffinity(0) == set(THERE[:1])
+        birth._move(0, {4000})
+        with near([4000]):
+            assert os.sched_getaffinity(0) == set(THERE[:1])
+
+    elsewhere(move)
 
 
 @needs_two

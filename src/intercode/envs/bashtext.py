@@ -17,23 +17,9 @@ _PLAIN, _MERGED, _STDERR = "\0", "\1", "\2"
 """Stand where a redirection was: `2>&1` is the merged one, which hides errors only beside another (`> file 2>&1`)."""
 _MARK = re.compile("[\0-\2]")
 _TELLING = {
-    "diff",
-    "cmp",
-    "grep",
-    "egrep",
-    "fgrep",
-    "rgrep",
-    "zgrep",
-    "pgrep",
-    "zdiff",
-    "zcmp",
-    "test",
-    "[",
-    "[[",
-    "!",
-    "expr",
-    "let",
-}
+    "diff", "cmp", "zdiff", "zcmp", "grep", "egrep", "fgrep", "rgrep", "zgrep", "pgrep",
+    "test", "[", "[[", "!", "expr", "let",
+}  # fmt: skip
 _HEREDOC = re.compile(r"<<-?[ \t]*(['\"]?)(\w++)\1([^\n]{0,500})\n(?:[^\n]*\n){0,500}?[ \t]*\2[ \t]*(?=\n|$)")
 _QUOTED = re.compile(r"""(?P<comment>(?<![^\s;&|()])#[^\n]*)|\\.|'[^']*'|"(?:\\.|[^"\\])*"|`[^`]*`""", re.DOTALL)
 _CONDITION = re.compile(r"\[\[\s[^\n]{0,500}?\s\]\]|\(\([^\n]{0,500}?\)\)")

@@ -59,5 +59,11 @@ def read_script(path: Path) -> ScriptedModel:
 def _reply(record: Any) -> Reply:
     if isinstance(record, str):
         return Reply(record)
-    calls = (ToolCall(f"call-{n}", call["name"], f"{call['arguments']}") for n, call in enumerate(record.get("calls", ()), 1))
-    return Reply(record.get("text", ""), calls=tuple(calls))
+    if not isinstance(record, dict) or not record.keys() & {"text", "calls"}:
+        raise TypeError(f"not {record!r:.50}")
+    calls = [ToolCall(f"call-{n}", call["name"], call["arguments"]) for n, call in enumerate(record.get("calls", ()), 1)]
+    reply = Reply(record.get("text", ""), calls=tuple(calls))
+    for each in (reply.text, *(part for call in calls for part in (call.name, call.arguments))):
+        if not isinstance(each, str):
+            raise TypeError(f"{each!r:.50} is no text")
+    return reply

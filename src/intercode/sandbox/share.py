@@ -46,7 +46,7 @@ def near(processors: Collection[int]) -> Iterator[None]:
         yield
         return
     before = os.sched_getaffinity(0)
-    _move(processors)
+    _move(before.intersection(processors) or before)
     try:
         yield
     finally:

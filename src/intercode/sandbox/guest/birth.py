@@ -2,14 +2,14 @@
 
 The agent's shell is born on the cell's processor, since the kernel would move the new program to the idlest one, and a pair
 that wakes each other across processors is slow until it finds together again: the first steps of an episode took twice as
-long. Before and after, all may go wherever the keeper may: held to one for the whole birth, two cells waited for each other.
+long. Before and after, the cell may go wherever the keeper may, and the agent's processes anywhere: held to one processor for
+the whole birth, two cells waited for each other.
 """
 
 from __future__ import annotations
 
 import os
 import socket
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -42,27 +42,32 @@ def put_off(sock: socket.socket) -> None:
 
 def _begin(kind: type[Cell], sock: socket.socket, config: Config, filter_program: bytes, inherited: int | None) -> Cell:
     room = entry.move_in(config, filter_program, inherited)
-    own, everywhere = os.sched_getaffinity(0), config["everywhere"]
+    own = os.sched_getaffinity(0)
+    everywhere = config["everywhere"] or own
     os.sched_setaffinity(0, {kernel.processor()})
     cell = kind(sock, config, room)
     os.sched_setaffinity(0, own)
-    for pid in cell.session:
-        os.sched_setaffinity(pid, everywhere)
+    for pid in (room.anchor.pid, *cell.session):
+        _move(pid, everywhere, own)
     if own != everywhere:
-        os.sched_setaffinity(room.anchor.pid, everywhere)
         Job.start = staticmethod(partial(_start_anywhere, own, everywhere))
     return cell
 
 
 def _start_anywhere(own: set[int], everywhere: set[int], *what: Any, **how: Any) -> int:
     """What comes after the first shell may go where a cell that keeps to its worker's processors (`share`) may not."""
-    _move(everywhere)
+    _move(0, everywhere)
     try:
         return os.posix_spawnp(*what, **how)
     finally:
-        _move(own)
+        _move(0, own)
 
 
-def _move(processors: set[int]) -> None:
-    with suppress(OSError):  # they were taken from this machine or container
-        os.sched_setaffinity(0, processors)
+def _move(pid: int, *choices: set[int]) -> None:
+    """To the first of these that are there: processors may be taken from a machine or a container at any time."""
+    for processors in choices:
+        try:
+            os.sched_setaffinity(pid, processors)
+        except OSError:
+            continue
+        return

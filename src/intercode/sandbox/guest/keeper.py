@@ -118,10 +118,11 @@ def equip(config: dict[str, Any]) -> tuple[dict[str, Any], type[Cell]]:
 
 
 def _settle(share: list[int]) -> set[int]:
-    """Stay on these processors, as far as they are there; where the agent's processes may go all the same."""
+    """Stay on these processors, as far as they are there; where the agent's processes may go all the same, if not as these."""
     everywhere = os.sched_getaffinity(0)
-    if own := everywhere.intersection(share):
-        os.sched_setaffinity(0, own)
+    if not (own := everywhere.intersection(share)):
+        return set()
+    os.sched_setaffinity(0, own)
     return everywhere
 
 
