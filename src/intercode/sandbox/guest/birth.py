@@ -44,9 +44,9 @@ def _begin(kind: type[Cell], sock: socket.socket, config: Config, filter_program
     room = entry.move_in(config, filter_program, inherited)
     own = os.sched_getaffinity(0)
     everywhere = config["everywhere"] or own
-    os.sched_setaffinity(0, {kernel.processor()})
+    _move(0, {kernel.processor()})
     cell = kind(sock, config, room)
-    os.sched_setaffinity(0, own)
+    _move(0, own, everywhere)
     for pid in (room.anchor.pid, *cell.session):
         _move(pid, everywhere, own)
     if own != everywhere:
