@@ -121,6 +121,13 @@ def test_something_else_is_a_fault_of_the_data(tmp_path: Path, content: Any) -> 
         load_recording(write(tmp_path, content))
 
 
+def test_a_name_that_is_no_text_can_still_be_told(tmp_path: Path) -> None:
+    (tmp_path / "log.json").write_text('{"half \\udc00": null}')
+    with pytest.raises(DataError) as told:
+        load_recording(tmp_path / "log.json")
+    assert b"half" in str(told.value).encode()
+
+
 def test_files_that_cannot_be_read_are_told_apart(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         load_recording(tmp_path / "nothing.json")

@@ -120,7 +120,7 @@ def load_recording(path: str | Path) -> Recording:
     if not isinstance(logs, dict):
         raise DataError(f"{path} is not a recorded run: an object with one entry per task is expected")
     react = any(_is_react(entry) for entry in logs.values())
-    episodes = [_guarded(path, key, lambda e: _episode(e, react), entry) for key, entry in logs.items()]
+    episodes = [_guarded(path, f"{key!r:.50}", lambda e: _episode(e, react), entry) for key, entry in logs.items()]
     facts = _facts(list(logs.values()), react)
     reward = "overlap" if react and facts["env"] == "sql" else "paper"
     return Recording(str(path), "submit" if react else "paper", episodes, reward, standing="logs" in content, **facts)
