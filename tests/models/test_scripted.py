@@ -91,7 +91,7 @@ def test_a_script_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
         "[null]",
         '[{"text": 1}]',
         '[{"tex": "ls"}]',
-        '[{"calls": [{"name": "execute", "arguments": {}}]}]',
+        '[{"calls": [{"name": "execute", "arguments": 5}]}]',
         '{"a": 1}',
         '"ls"',
     ],

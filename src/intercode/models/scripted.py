@@ -61,9 +61,15 @@ def _reply(record: Any) -> Reply:
         return Reply(record)
     if not isinstance(record, dict) or not record.keys() & {"text", "calls"}:
         raise TypeError(f"not {record!r:.50}")
-    calls = [ToolCall(f"call-{n}", call["name"], call["arguments"]) for n, call in enumerate(record.get("calls", ()), 1)]
+    calls = [ToolCall(f"call-{n}", call["name"], _object(call)) for n, call in enumerate(record.get("calls", ()), 1)]
     reply = Reply(record.get("text", ""), calls=tuple(calls))
     for each in (reply.text, *(part for call in calls for part in (call.name, call.arguments))):
         if not isinstance(each, str):
             raise TypeError(f"{each!r:.50} is no text")
     return reply
+
+
+def _object(call: dict[str, Any]) -> Any:
+    """The arguments as a server sends them, as text; here they may stand as the object that this is."""
+    given = call["arguments"]
+    return json.dumps(given) if isinstance(given, dict) else given
