@@ -5,6 +5,7 @@ Left out on purpose: streaming, several choices. A model keeps no conversation; 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -22,3 +23,8 @@ class Model(Protocol):
     name: str
 
     def complete(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0) -> Reply: ...
+
+
+def as_text(arguments: object) -> str:
+    """What a tool is called with, as text; some servers, and scripts, give the object itself."""
+    return arguments if isinstance(arguments, str) else json.dumps(arguments)

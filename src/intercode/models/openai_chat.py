@@ -22,6 +22,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from intercode.errors import ContextOverflow, ModelError, UsageError
+from intercode.models.base import as_text
 from intercode.models.context import is_overflow
 from intercode.models.prices import Price
 from intercode.types import Message, Reply, Tool, ToolCall, Usage
@@ -183,9 +184,7 @@ def _count(said: Any) -> int:
 
 def _call(record: Any) -> ToolCall:
     function = record["function"]
-    name, arguments = function["name"], function.get("arguments", "")
-    if not isinstance(arguments, str):  # some servers send the object itself
-        arguments = json.dumps(arguments)
+    name, arguments = function["name"], as_text(function.get("arguments", ""))
     return ToolCall(_storable(str(record.get("id") or "")), _storable(str(name)), _storable(arguments))
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from intercode.errors import DataError, UsageError
+from intercode.models.base import as_text
 from intercode.types import Message, Reply, Tool, ToolCall
 
 
@@ -61,15 +62,15 @@ def _reply(record: Any) -> Reply:
         return Reply(record)
     if not isinstance(record, dict) or not record.keys() & {"text", "calls"}:
         raise TypeError(f"not {record!r:.50}")
-    calls = [ToolCall(f"call-{n}", call["name"], _object(call)) for n, call in enumerate(record.get("calls", ()), 1)]
-    reply = Reply(record.get("text", ""), calls=tuple(calls))
-    for each in (reply.text, *(part for call in calls for part in (call.name, call.arguments))):
-        if not isinstance(each, str):
-            raise TypeError(f"{each!r:.50} is no text")
-    return reply
+    text, calls = record.get("text", ""), record.get("calls", ())
+    _require(text, str)
+    for call in calls:
+        _require(call["name"], str)
+        _require(call["arguments"], str, dict)
+    made = [ToolCall(f"call-{n}", call["name"], as_text(call["arguments"])) for n, call in enumerate(calls, 1)]
+    return Reply(text, calls=tuple(made))
 
 
-def _object(call: dict[str, Any]) -> Any:
-    """The arguments as a server sends them, as text; here they may stand as the object that this is."""
-    given = call["arguments"]
-    return json.dumps(given) if isinstance(given, dict) else given
+def _require(value: object, *kinds: type) -> None:
+    if not isinstance(value, kinds):
+        raise TypeError(f"{value!r:.50} is no {' or '.join(kind.__name__ for kind in kinds)}")

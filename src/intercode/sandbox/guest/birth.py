@@ -47,9 +47,10 @@ def _begin(kind: type[Cell], sock: socket.socket, config: Config, filter_program
     _move(0, {kernel.processor()})
     cell = kind(sock, config, room)
     _move(0, own, everywhere)
-    for pid in (room.anchor.pid, *cell.session):
+    for pid in cell.session:
         _move(pid, everywhere, own)
     if own != everywhere:
+        _move(room.anchor.pid, everywhere)
         Job.start = staticmethod(partial(_start_anywhere, own, everywhere))
     return cell
 
