@@ -57,6 +57,7 @@ def test_only_a_newline_ends_a_line(tmp_path: Path, odd: str) -> None:
         (lines({"task": "0", "sql": "x"}), "line 1: KeyError"),
         (lines({"task": "0", "action": "x"}) + "SELECT 1\n", "line 2"),
         ('{"task": "0", "action": "x"', "line 1"),
+        ('{"task": "0", "action": ' + "[" * 100_000, "line 1"),
     ],
 )
 def test_what_does_not_fit_is_the_datas_fault_and_names_the_line(tmp_path: Path, text: str, said: str) -> None:

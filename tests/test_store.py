@@ -149,6 +149,7 @@ GARBAGE = [
     b"null",
     b"",
     b"\xff\xfe",
+    b"[" * 100_000,
     json.dumps({**to_json(EPISODE), "schema": 9}).encode(),
     json.dumps({**to_json(EPISODE), "reward": "high"}).encode(),
     json.dumps({**to_json(EPISODE), "surprise": 1}).encode(),
@@ -178,7 +179,7 @@ def test_garbage_in_the_middle_is_a_clear_error_and_nothing_is_touched(tmp_path:
     assert (tmp_path / "episodes.jsonl").read_bytes() == spoiled
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]"])
+@pytest.mark.parametrize("content", ["", "{", "[]", "[" * 100_000])
 def test_damaged_settings_are_a_clear_error(tmp_path: Path, content: str) -> None:
     a_run(tmp_path)
     (tmp_path / "run.json").write_text(content)

@@ -64,7 +64,7 @@ def _prediction(line: str, where: str) -> tuple[str, str | None]:
     try:
         record = json.loads(line)
         task, action = str(record["task"]), record["action"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(f'{where}: {error!r}; an object {{"task": …, "action": …}} is expected') from error
     if not isinstance(action, str | None):
         raise DataError(f"{where}: the action of task {task} is {action!r:.60}, not a text")

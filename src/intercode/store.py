@@ -238,7 +238,7 @@ def write_whole(path: Path, text: str, *, mine: str = "") -> None:
 def _read_config(path: Path) -> dict[str, Any]:
     try:
         config = json.loads((path / "run.json").read_text("utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StoreError(f"{path / 'run.json'} is damaged: {error}") from error
     if not isinstance(config, dict):
         raise StoreError(f"{path / 'run.json'} is damaged: not an object")
@@ -262,7 +262,7 @@ def _read_episodes(path: Path) -> Iterator[Episode]:
     for number, line in enumerate(_whole_lines(file), 1):
         try:
             yield from_json(json.loads(line))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise StoreError(f"{file}, line {number} is not an episode: {error!r}; mend or delete that line") from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -137,3 +138,13 @@ def test_a_gold_that_depends_on_its_folder_runs_at_the_root(listed: Any) -> None
     assert listed.task.gold == "echo $((1 + 1))"
     listed.step("cd /box")
     assert listed.step("echo $((4 - 2))")[2]
+
+
+def test_a_gold_that_was_executed_again_belongs_to_its_own_task(tmp_path: Path) -> None:
+    file = tmp_path / "alike.json"
+    file.write_text(json.dumps([{"id": name, "query": name, "gold": f"echo {name}"} for name in ("one", "one again")]))
+    with contextlib.closing(intercode.make("bash", data=str(file), protocol="paper")) as env:
+        env.reset(options={"task": "one"})
+        assert [env.step("true")[2] for _ in range(3)] == [False] * 3
+        env.reset(options={"task": "one again"})
+        assert env.step("echo one again")[1:3] == (1.0, True)

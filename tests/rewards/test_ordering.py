@@ -48,6 +48,13 @@ from intercode.rewards.ordering import FREE, STRICT, order_key, split
         ("echo b; echo a", "", False),
         ("find a; find b", "", True),
         ("find a; cat b", "", False),
+        ("wc -c a b", "", False),
+        ("wc -c *", "", True),
+        ("stat -c %s a 2> errors", "", True),
+        ("find a; wc -l < b", "", True),
+        ("wc -l < a; ls b | wc -l", "", False),
+        ("grep -c x a; grep -c x b", "", False),
+        ("grep -rc x a b", "", True),
         ("tac f | head -3", "", False),
         ("for f in *.c; do wc -l $f; done", "", True),
         ("for f in *.c; do wc -l $f; done | sort -k1,1 -t:", "", False),
@@ -73,6 +80,13 @@ def test_lines_that_tie_under_a_numeric_sort_are_free_and_others_are_not() -> No
     assert key not in (FREE, STRICT)
     assert [key(line) for line in ("3 a", "2 b", "2 c")] == [key(line) for line in ("3 a", "2 c", "2 b")]
     assert [key(line) for line in ("3 a", "2 b")] != [key(line) for line in ("2 b", "3 a")]
+
+
+def test_what_is_told_of_several_things_has_its_place_where_a_line_names_none_of_them() -> None:
+    key = order_key("stat -c '%s %n' /d/a /d/b.txt", "")
+    assert [key("3 a"), key("5 /d/b.txt"), key("5 b.txt.gz"), key("3")] == [None, None, "5 b.txt.gz", "3"]
+    twice = order_key("wc -l a; wc -w a", "")
+    assert twice("3 a") != twice("5 a")
 
 
 def test_scripts_are_cut_at_top_level_only() -> None:

@@ -12,6 +12,8 @@ BACKUP = ("Did the backup succeed by /d/log? Print ok or failed.", "x", "failed"
 COUNT = ("How many files are in /d?", "find /d -type f | wc -l", "5")
 SECONDS = ("How many seconds did the job take?", "x", "90")
 TWO = ("How many lines and how many words does /d/a have?", "x", "23\n322")
+BOTH = ("How many files are in /d/a, and how many in /d/b?", "ls /d/a | wc -l; ls /d/b | wc -l", "3\n5")
+SIZES = ("How large are /d/x.txt and /d/y.txt?", "stat -c %s /d/x.txt /d/y.txt", "10\n20")
 TIME = ("At what time did the job start?", "x", "09:30")
 WORDY = ("Who owns files in /d? Put each name on its own line.", "x", "anna\nben")
 SORTED = ("/d/names holds names in any order. Print them sorted from A to Z.", "sort /d/names", "anna\nben")
@@ -52,6 +54,18 @@ def test_one_answer_beside_another_that_the_query_offers_is_none(asked: Asked, o
         (("What is the maximum of column 2?", "x", "9"), "The minimum is 9."),
         (TWO, "words: 23\nlines: 322"),
         (("Print the users with the most and the least files.", "x", "anna\nben"), "least: anna\nmost: ben"),
+        (BOTH, "5\n3"),
+        (BOTH, "5 3"),
+        (BOTH, "a: 5\nb: 3"),
+        (BOTH, "/d/b: 3\n/d/a: 5"),
+        (BOTH, "b: 3\na: 5"),
+        (SIZES, "20\n10"),
+        (("Where do l and m point to?", "readlink l m", "x\ny"), "y\nx"),
+        (("How many lines and words has a.txt?", "wc -l < a.txt; wc -w < a.txt", "3\n15"), "15\n3"),
+        (("How many lines has it?", "wc -l < /d/notes.txt", "3"), "3 not"),
+        (("How many lines have an error?", "grep -c error /d/log", "3"), "or: 3"),
+        (("Which build number is the newest?", "tail -n 1 /d/builds", "3.10"), "3.1"),
+        (("Which one is the newest?", "sort -k 1 -V /d/list | tail -n 1", "3.10"), "3.1"),
         (TIME, "09:30 9:45"),
         (("On which day was it?", "x", "2024-05-03"), "2024-05-03 4.5.2024"),
         (("Which version is installed?", "x", "v1.2"), "v1.2 1.3"),
@@ -67,6 +81,23 @@ def test_one_answer_beside_another_that_the_query_offers_is_none(asked: Asked, o
 )
 def test_another_answer_that_looks_like_it_is_none(asked: Asked, ours: str) -> None:
     assert not solved(asked, ours)
+
+
+@pytest.mark.parametrize(
+    ("asked", "ours"),
+    [
+        (BOTH, "3 5"),
+        (BOTH, "a: 3\nb: 5"),
+        (BOTH, "/d/a: 3\n/d/b: 5"),
+        (SIZES, "10 /d/x.txt\n20 /d/y.txt"),
+        (("How many lines and words has a.txt?", "wc -l < a.txt; wc -w < a.txt", "3\n15"), "3 15 a.txt"),
+        (("How large are the files in /d?", "stat -c %s /d/*", "10\n20"), "20\n10"),
+        (("How many lines has it?", "wc -l < /d/README", "3"), "3 README"),
+        (("What is the average?", "awk '{ s += $1 } END { print s / NR }' /d/log", "3.50"), "3.5"),
+    ],
+)
+def test_several_values_in_their_places_or_with_their_names_are_right(asked: Asked, ours: str) -> None:
+    assert solved(asked, ours)
 
 
 @pytest.mark.parametrize(

@@ -187,6 +187,19 @@ def test_wrong_use_and_bugs_are_raised_and_not_recorded(tmp_path: Path, error: E
     assert "t004" not in {e.task for e in read_run(tmp_path)[1]}
 
 
+class Unclosable(Calculator):
+    def close(self) -> None:
+        super().close()
+        raise ValueError("it cannot be closed")
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_an_environment_that_cannot_be_closed_ends_the_run_with_all_that_was_played(tmp_path: Path, workers: int) -> None:
+    with RunStore.create(tmp_path, {}) as store, pytest.raises(ValueError, match="cannot be closed"):
+        evaluate(lambda: Unclosable(TASKS), gold, tasks=TASKS, store=store, workers=workers)
+    assert len(read_run(tmp_path)[1]) == len(TASKS)
+
+
 def test_a_failing_callback_ends_the_run_and_the_workers() -> None:
     def callback(episode: Episode) -> None:
         raise OSError("no terminal")

@@ -65,9 +65,9 @@ def test_a_workers_cells_stay_and_the_agents_processes_do_not(template: Template
 
 def test_processors_that_are_taken_away_are_no_fault_of_a_sandbox() -> None:
     def move() -> None:
-        birth._move(0, {4000}, set(THERE[:1]))
+        birth.move(0, {4000}, set(THERE[:1]))
         assert os.sched_getaffinity(0) == set(THERE[:1])
-        birth._move(0, {4000})
+        birth.move(0, {4000})
         with near([4000]):
             assert os.sched_getaffinity(0) == set(THERE[:1])
 

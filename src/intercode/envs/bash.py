@@ -202,7 +202,7 @@ class BashEnv(InterCodeEnv):
         return outcome
 
     def _gold_again(self, ground: Ground) -> Outcome:
-        key = (f"{self.task.id} again", ground.template.digest)
+        key = (self.task.id, ground.template.digest, "again")
         return self._golds.get(key, lambda: execute_gold_again(self._aside_on(ground), self.task.gold))
 
     def _aside_on(self, ground: Ground) -> Place:

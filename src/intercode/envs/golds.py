@@ -11,8 +11,8 @@ from typing import Generic, TypeVar
 from intercode.errors import DataError, SandboxDied
 
 Result = TypeVar("Result")
-Key = tuple[str, str]
-"""A task's id, and what the gold was executed on."""
+Key = tuple[str, ...]
+"""A task's id, and what the gold was executed on, and how if that is to be told."""
 
 
 class Golds(Generic[Result]):

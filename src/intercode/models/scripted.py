@@ -47,7 +47,7 @@ def read_script(path: Path) -> ScriptedModel:
         replies = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror}); scripted:PATH names a JSON file") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: is not JSON ({error})") from error
     try:
         if not isinstance(replies, list) or not replies:
@@ -62,9 +62,11 @@ def _reply(record: Any) -> Reply:
         return Reply(record)
     if not isinstance(record, dict) or not record.keys() & {"text", "calls"}:
         raise TypeError(f"not {record!r:.50}")
-    text, calls = record.get("text", ""), record.get("calls", ())
+    text, calls = record.get("text", ""), record.get("calls", [])
     _require(text, str)
+    _require(calls, list)
     for call in calls:
+        _require(call, dict)
         _require(call["name"], str)
         _require(call["arguments"], str, dict)
     made = [ToolCall(f"call-{n}", call["name"], as_text(call["arguments"])) for n, call in enumerate(calls, 1)]

@@ -32,8 +32,8 @@ def load(path: str | Path) -> tuple[dict[str, Any], list[Episode]]:
     path = Path(path)
     if not path.is_file():
         config, episodes = read_run(path)
-        if missing := [name for name in ("env", "agent", "reward") if not isinstance(config.get(name), str)]:
-            raise StoreError(f"{path / 'run.json'} is damaged: {', '.join(missing)} must be there, as text")
+        if lacking := [name for name in ("env", "agent", "reward") if not isinstance(config.get(name), str)]:
+            raise StoreError(f"{path / 'run.json'} is damaged: {', '.join(lacking)} must be there, as text")
         return {**config, "verdicts": _verdicts(path)}, episodes
     recording = load_recording(path)
     return _config(path, recording), [_episode(recording, recorded) for recorded in recording.episodes]

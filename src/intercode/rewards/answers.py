@@ -16,7 +16,7 @@ Never noise: letters, digits, case, the number of equal lines, and (where the go
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 
 from intercode.rewards.arrangements import on_other_lines, turned
@@ -69,8 +69,12 @@ _MEASURE = re.compile(
 )
 _TRAILING = re.compile(r"trailing|\btrim|\bstrip|\bpad|\balign|justif|\bends? of|\bwidth", re.IGNORECASE)
 _EXACT_NUMBER = re.compile(
-    r"\bwritten|\btag|\bsection|decimal|digits?|precision|round|zero|version|release|format", re.IGNORECASE
+    r"\bwritten|\btag|\bsection|decimal|digits?|precision|round|zero|version|release|format|revision|edition|serial"
+    r"|\b(builds?|chapters?|paragraphs?|articles?|clauses?|items?|rooms?|models?|parts?|patch(es)?|kernels?|ids?|codes?|labels?)\b",
+    re.IGNORECASE,
 )
+_SORTS_VERSIONS = re.compile(r"\bsort\b[^|;&]* -(\w*V|-version-sort)")
+"""A gold for which 1.9 is before 1.10: names, though they look like numbers."""
 _ZEROS = re.compile(r"(?<![\w.,:/-])(-?\d+)(?:\.0+|(\.\d*[1-9])0+)(?![\w.,:/-])")
 _THOUSANDS = re.compile(r"(?<![\w.,])\d{1,3}(,\d{3})+(?![\w,])")
 _SEPARATOR = re.compile(r" *(?:[,;|]|(?<![!<>=~])=(?![=~])|->|(?<!\d):|:(?!\d)) *")
@@ -91,14 +95,22 @@ def same_answer(ours: str, theirs: str, task: Task) -> bool:
     if len(a) > 2 * len(theirs.split()) + _NOTES:
         return False
     spaced = exact and any(not line or line != " ".join(line.split()) for line in (*a, *b))
-    for ours_now, theirs_now in ((a, b), *_rebased(a, b, task), *_evened(a, b, task)):
+    for ours_now, theirs_now in _each_once(((a, b), *_rebased(a, b, task), *_evened(a, b, task))):
         if _match(ours_now, theirs_now, key) or _same_names(ours_now, theirs_now, task):
             return True
-        if not spaced and any(_same_amid(*read, key, task) for read in _readings(ours_now, theirs_now, task)):
+        if not spaced and any(_same_amid(*read, key, task) for read in _each_once(_readings(ours_now, theirs_now, task))):
             return True
         if not exact and on_other_lines(ours_now, theirs_now, key, task.query):
             return True
     return not exact and _same_value(a, b, task)
+
+
+def _each_once(pairs: Iterable[tuple[Lines, Lines]]) -> Iterator[tuple[Lines, Lines]]:
+    seen: list[tuple[Lines, Lines]] = []
+    for pair in pairs:
+        if pair not in seen:
+            seen.append(pair)
+            yield pair
 
 
 def _match(a: Lines, b: Lines, key: Key) -> bool:
@@ -144,8 +156,8 @@ def _rebased(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
 
 
 def _evened(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
-    """Both answers without zeros at the end of a fraction, unless the query is about digits."""
-    if not _EXACT_NUMBER.search(task.query):
+    """Both answers without zeros at the end of a fraction, unless the query is about digits or the numbers are names."""
+    if not _EXACT_NUMBER.search(task.query) and not _SORTS_VERSIONS.search(task.gold):
         yield [_ZEROS.sub(r"\1\2", line) for line in a], [_ZEROS.sub(r"\1\2", line) for line in b]
 
 
@@ -180,10 +192,16 @@ def _same_value(a: Lines, b: Lines, task: Task) -> bool:
     (ours, named), (theirs, other) = _value(a[0]), _value(b[0])
     if not ours or not theirs or (named and other and named != other):
         return False
-    if not all(not name or is_file(name) or name in task.gold for name in (named, other)):
+    if not all(not name or is_file(name) or name in _names(task.gold) for name in (named, other)):
         return False
     rounded = _AVERAGE.search(task.query) and not _PRECISION.search(task.query)
     return ours == theirs or bool(rounded and _close(ours, theirs, task.gold))
+
+
+def _names(gold: str) -> set[str]:
+    """The words of a gold, and of its paths what each folder has."""
+    words = re.split(r"[\s'\"`|;&<>()=]+", gold)
+    return {word[start.end() :] for word in words for start in re.finditer(r"^|/", word)}
 
 
 def _same_names(a: Lines, b: Lines, task: Task) -> bool:

@@ -8,7 +8,9 @@ unknown counts as ordered, so that a mistake here can refuse a right answer but 
 file by what they say (`grep x f | cut -f 1`) prints a set; who shows a file, or parts of it by their place, prints a text.
 
 The result is a key: two answers have the same order if their lines have the same sequence of keys. `FREE` gives every
-line the same key, `STRICT` its own, and a numeric sort the number it sorts by, so that lines that tie are free.
+line the same key, `STRICT` its own, and a numeric sort the number it sorts by, so that lines that tie are free. What is told
+of several things one by one (`stat -c %s a b`, `wc -l < a; wc -l < b`) has its place, as nothing else says what it is of;
+a line that names one of them is free.
 Left out: the inside of functions, `if`, `case` and braces (strict), and what a loop over names prints for each (free).
 """
 
@@ -58,6 +60,11 @@ _FREE = named(
     "sha384sum sha512sum cksum sum stat file basename dirname realpath readlink mount lsblk lsof netstat ss ip getent "
     "compgen who users w id groups lsmod dpkg jobs pgrep pidof test_free tar zipinfo unzip lsattr getfacl"
 )
+_TOLD = named(
+    "stat file readlink realpath dirname basename wc du id getent printenv cksum sum "
+    "md5sum sha1sum sha224sum sha256sum sha384sum sha512sum"
+)
+"""Of these, those that tell something of each of their arguments, or of what they read."""
 _SORTED = named("comm join")
 """These keep the order of sorted files."""
 _FILTERS = named(
@@ -95,10 +102,35 @@ def order_key(gold: str, query: str) -> Key:
         return FREE
     asked = bool(_ASKED.search(_NO_ORDER.sub(" ", query)))
     script = _LOOP.sub(lambda loop: _loop_name(loop, asked), gold)
-    keys = [_pipeline_key(pipeline, asked) for pipeline in printing(script)]
-    if len(keys) == 1:
-        return keys[0]
-    return FREE if keys and all(key is FREE for key in keys) else STRICT
+    pipelines = printing(script)
+    keys = [_pipeline_key(pipeline, asked) for pipeline in pipelines]
+    if keys and all(key is FREE for key in keys):
+        return _free_beside([thing for pipeline in pipelines for thing in _told_of(pipeline)])
+    return keys[0] if len(keys) == 1 else STRICT
+
+
+def _free_beside(things: Sequence[str]) -> Key:
+    """Free, but for lines that name none of several things that the gold tells of one by one."""
+    if len(things) < 2:
+        return FREE
+    names = [re.escape(thing.rstrip("/").rpartition("/")[2]) for thing in things if things.count(thing) == 1]
+    named_one = re.compile(rf"(?<![\w.-])({'|'.join(filter(None, names)) or '(?!)'})(?![\w-]|\.\w)")
+    return lambda line: None if named_one.search(line) else line
+
+
+def _told_of(pipeline: Sequence[Sequence[str]]) -> list[str]:
+    """What a pipeline tells of, if that is named one by one; an empty name for what a command reads."""
+    words = next((words for words in reversed(pipeline) if _tells(words)), [])
+    if any(re.search(r"[*?[`]|\$\(", word) for word in words):
+        return []
+    ends = zip(["", *words], words, strict=False)
+    files = [word for last, word in ends if not re.match(r"-|\d?[<>&]|%", word) and not re.fullmatch(r"[12&]?>>?", last)]
+    return files[1:] or [""] * bool(words)
+
+
+def _tells(words: Sequence[str]) -> bool:
+    name = words[0].rpartition("/")[2] if words else ""
+    return name in _TOLD or ("grep" in name and _has(words[1:], "c") and not _has(words[1:], "r"))
 
 
 def printing(script: str) -> list[list[list[str]]]:

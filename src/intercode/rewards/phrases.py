@@ -199,13 +199,19 @@ class _Reader:
         parts = [list(map(self._word, part.split())) for line in lines for part in re.split(r"[,;|] ", line)]
         if len(parts) < 2 or any(sum(word in self.wanted for word in part) != 1 for part in parts):
             return False
-        order = list(map(_stem, self.asked))
-        places = [[order.index(_stem(word)) for word in part if self._is_label(word, order)] for part in parts]
+        labels = self._labels()
+        places = [[labels[at] for word in part if (at := _stem(word)) in labels and word not in self.wanted] for part in parts]
         first = [place[0] for place in places if place]
         return len(set(first)) == len(parts) and first != sorted(first)
 
-    def _is_label(self, word: str, order: list[str]) -> bool:
-        return word not in self.wanted and word.lower() not in _GRAMMAR and _stem(word) in order
+    def _labels(self) -> dict[str, int]:
+        """Where the query first has a word that does not only bind others, or a path, whole or as seen from above."""
+        found: dict[str, int] = {}
+        binding = set(map(_stem, _GRAMMAR))
+        for place, word in enumerate(map(_stem, self.asked)):
+            for end in _endings(word) - ({""} if "/" in word else binding):
+                found.setdefault(end, place)
+        return found
 
     def _word(self, raw: str) -> str:
         """Without the marks around it, and a number without the unit that the query names."""

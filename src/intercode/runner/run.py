@@ -14,7 +14,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -72,6 +72,11 @@ class _Run:
     folder: Path | None = None
     jobs: queue.SimpleQueue[tuple[Task, int]] = field(default_factory=queue.SimpleQueue)
     results: queue.SimpleQueue[Episode | BaseException | None] = field(default_factory=queue.SimpleQueue)
+
+    def next_job(self) -> tuple[Task, int] | None:
+        with suppress(queue.Empty):
+            return self.jobs.get_nowait()
+        return None
 
 
 def evaluate(
@@ -137,17 +142,13 @@ def _spent(done: Iterable[Episode], todo: Sequence[tuple[Task, int]], folder: Pa
 
 def _work(run: _Run, worker: int, workers: int) -> None:
     """One worker's life."""
-    seat = _Seat(run)
     try:
-        with sharing(worker, workers):
-            while run.meter.over() is None:
-                run.results.put(seat.play(*run.jobs.get_nowait()))
-    except queue.Empty:
-        pass
+        with sharing(worker, workers), closing(_Seat(run)) as seat:
+            while run.meter.over() is None and (job := run.next_job()):
+                run.results.put(seat.play(*job))
     except BaseException as error:
         run.results.put(error)
     finally:
-        seat.leave()
         run.results.put(None)
 
 
@@ -175,11 +176,11 @@ class _Seat:
         except IntercodeError as error:
             fault, text = error, f"{error.fault}: {error}"
             episode = Episode(task.id, task.query, tuple(turns), None, False, None, {}, epoch, seed, text)
-            self.leave()
+            self.close()
         run.faults.note(fault)
         return episode
 
-    def leave(self) -> None:
+    def close(self) -> None:
         """Close the environment; one that has just failed may fail to close as well."""
         env, self._env = self._env, None
         if env is not None:

@@ -44,27 +44,27 @@ def _begin(kind: type[Cell], sock: socket.socket, config: Config, filter_program
     room = entry.move_in(config, filter_program, inherited)
     own = os.sched_getaffinity(0)
     everywhere = config["everywhere"] or own
-    _move(0, {kernel.processor()})
+    move(0, {kernel.processor()})
     cell = kind(sock, config, room)
-    _move(0, own, everywhere)
+    move(0, own, everywhere)
     for pid in cell.session:
-        _move(pid, everywhere, own)
+        move(pid, everywhere, own)
     if own != everywhere:
-        _move(room.anchor.pid, everywhere)
+        move(room.anchor.pid, everywhere)
         Job.start = staticmethod(partial(_start_anywhere, own, everywhere))
     return cell
 
 
 def _start_anywhere(own: set[int], everywhere: set[int], *what: Any, **how: Any) -> int:
     """What comes after the first shell may go where a cell that keeps to its worker's processors (`share`) may not."""
-    _move(0, everywhere)
+    move(0, everywhere)
     try:
         return os.posix_spawnp(*what, **how)
     finally:
-        _move(0, own)
+        move(0, own)
 
 
-def _move(pid: int, *choices: set[int]) -> None:
+def move(pid: int, *choices: set[int]) -> None:
     """To the first of these that are there: processors may be taken from a machine or a container at any time."""
     for processors in choices:
         try:

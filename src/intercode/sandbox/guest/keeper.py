@@ -122,7 +122,7 @@ def _settle(share: list[int]) -> set[int]:
     everywhere = os.sched_getaffinity(0)
     if not (own := everywhere.intersection(share)):
         return set()
-    os.sched_setaffinity(0, own)
+    birth.move(0, own)
     return everywhere
 
 
