@@ -119,13 +119,14 @@ def _free_beside(things: Sequence[str]) -> Key:
 
 
 def _told_of(pipeline: Sequence[Sequence[str]]) -> list[str]:
-    """What a pipeline tells of, if that is named one by one; an empty name for what a command reads."""
-    words = next((words for words in reversed(pipeline) if _tells(words)), [])
-    if any(re.search(r"[*?[`]|\$\(", word) for word in words):
+    """What a pipeline tells of, if that is named one by one and not sorted; an empty name for what a command reads."""
+    words = next((words for words in reversed(pipeline) if _tells(words) or words[:1] == ["sort"]), ["sort"])
+    if words[0] == "sort":
         return []
     ends = zip(["", *words], words, strict=False)
-    files = [word for last, word in ends if not re.match(r"-|\d?[<>&]|%", word) and not re.fullmatch(r"[12&]?>>?", last)]
-    return files[1:] or [""] * bool(words)
+    told = [word for last, word in ends if not re.match(r"-|\d?[<>&]|%", word) and not re.fullmatch(r"[12&]?>>?", last)]
+    things = told[2 if "grep" in words[0] else 1 :]
+    return [] if any(re.search(r"[*?[`]|\$\(", thing) for thing in things) else things or [""]
 
 
 def _tells(words: Sequence[str]) -> bool:
