@@ -142,6 +142,16 @@ def test_a_file_that_is_all_torn_becomes_empty(tmp_path: Path) -> None:
         assert store.episodes() == []
 
 
+ODD: list[dict[str, object]] = [
+    {"hardness": 5},
+    {"hardness": {"t": ["x"]}},
+    {"data_set": {"t": {}}},
+    {"excluded": 5},
+    {"wall": 5},
+    {"server": 5},
+    {"data_from": 5},
+    {"limit": "x"},
+]
 GARBAGE = [
     b"garbage",
     b"[]",
@@ -179,7 +189,7 @@ def test_garbage_in_the_middle_is_a_clear_error_and_nothing_is_touched(tmp_path:
     assert (tmp_path / "episodes.jsonl").read_bytes() == spoiled
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "[" * 100_000])
+@pytest.mark.parametrize("content", ["", "{", "[]", "[" * 100_000, *(json.dumps({**CONFIG, **odd}) for odd in ODD)])
 def test_damaged_settings_are_a_clear_error(tmp_path: Path, content: str) -> None:
     a_run(tmp_path)
     (tmp_path / "run.json").write_text(content)

@@ -33,6 +33,11 @@ FREE = frozenset({"workers", "out", "run", "created", "git_commit", "versions"})
 """Settings that do not decide what an episode's result is: a resumed run may differ in them."""
 
 _NUMBER, _TEXT, _COUNT = (int, float), (str, NoneType), (int, NoneType)
+_MAP = (dict, NoneType)
+_SETTINGS = {
+    "hardness": _MAP, "data_set": _MAP, "excluded": _MAP, "server": _MAP, "wall": _TEXT, "data_from": _TEXT, "limit": _COUNT,
+}  # fmt: skip
+"""Of a run's settings those that are read again, as far as they are there."""
 _EPISODE = {
     "task": str, "query": str, "turns": list, "reward": (*_NUMBER, NoneType), "success": bool, "ended": _TEXT, "parts": dict,
     "epoch": int, "seed": int, "error": _TEXT, "unsure": bool,
@@ -242,6 +247,12 @@ def _read_config(path: Path) -> dict[str, Any]:
         raise StoreError(f"{path / 'run.json'} is damaged: {error}") from error
     if not isinstance(config, dict):
         raise StoreError(f"{path / 'run.json'} is damaged: not an object")
+    try:
+        require({name: config[name] for name in _SETTINGS if name in config}, _SETTINGS)
+        for labels in (config.get("hardness") or {}, config.get("data_set") or {}):
+            require(labels, dict.fromkeys(labels, str))
+    except TypeError as error:
+        raise StoreError(f"{path / 'run.json'} is damaged: {error}") from error
     return config
 
 

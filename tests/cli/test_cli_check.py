@@ -90,15 +90,16 @@ def test_a_general_task_that_cannot_tell_a_constant_answer_is_found(cli: Any, bo
     folder = tmp_path / "general"
     for tree in ("tree", "second"):
         shutil.copytree(box / tree, folder / tree)
-    golds = {"differs": "cat /box/a", "constant": "cat /box/b", "same-files": "touch /box/new"}
+        (folder / tree / "box" / "alike").write_text(f"the {tree[:4]}".replace("seco", " tree") + "\n")
+    golds = {"differs": "cat /box/a", "constant": "cat /box/b", "same-files": "touch /box/new", "blanks": "cat /box/alike"}
     tasks = [{"id": name, "query": f"task {name}", "gold": gold, "general": True} for name, gold in golds.items()]
     write_tasks(folder / "tasks.jsonl", tasks)
     found = cli("check", "bash", "--data", folder, "--json").json
-    assert [finding["task"] for finding in found["broken"]] == ["constant", "same-files"]
+    assert [finding["task"] for finding in found["broken"]] == ["constant", "same-files", "blanks"]
     assert all("constant answer" in finding["why"] for finding in found["broken"])
     shutil.rmtree(folder / "second")
     found = cli("check", "bash", "--data", folder, "--json").json
-    assert len(found["broken"]) == 3
+    assert len(found["broken"]) == 4
     assert all("no second contents" in finding["why"] for finding in found["broken"])
 
 

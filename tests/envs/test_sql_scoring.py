@@ -138,6 +138,23 @@ def test_a_gold_that_fails_elsewhere_costs_an_answer_nothing_but_in_a_general_ta
     env.close()
 
 
+def test_a_general_gold_is_found_that_a_constant_answer_satisfies_where_rows_tie(tmp_path: Path) -> None:
+    places = []
+    for name, last in (("first", 7), ("other", 6)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "d.sql").write_text(
+            f"CREATE TABLE t (id INTEGER, age INTEGER);\nINSERT INTO t VALUES (1, 5), (2, 7), (3, {last});\n"
+        )
+        places.append(engine_maker("sqlite", databases(tmp_path / name)))
+    task = Task(
+        "oldest", "Which one is the oldest?", "SELECT id FROM t ORDER BY age DESC LIMIT 1", {"db": "d", "general": True}
+    )
+    env = SqlEnv([task], Worlds(*places, True, ""))
+    (fault,) = env.try_gold(task).faults
+    assert "a constant answer passes" in fault
+    env.close()
+
+
 # -- golds that are no yardstick ----------------------------------------------------------------------------------------
 
 BROKEN = [

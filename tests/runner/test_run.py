@@ -21,6 +21,7 @@ from calculator import Calculator, make_tasks
 
 from intercode.agents import Act, Ask, Moves, Strategy, gold, noop, retrieval
 from intercode.errors import DataError, ModelError, SandboxDied, SandboxUnavailable, UsageError
+from intercode.runner.journal import notes
 from intercode.runner.meter import Budget, Limits, Meter
 from intercode.runner.run import episode_seed, evaluate
 from intercode.store import RunStore, read_run
@@ -255,6 +256,16 @@ def test_a_finished_run_that_is_resumed_builds_no_environment(tmp_path: Path) ->
         before = Calculator.built
         assert run(noop, store=store) == first
     assert Calculator.built == before
+
+
+def test_a_journal_that_a_kill_left_behind_goes_with_the_next_resumption(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path, {}) as store:
+        run(store=store)
+    notes(tmp_path, TASKS[0].id, 0).add({}, Reply("late"))
+    assert (tmp_path / "underway").exists()
+    with RunStore.create(tmp_path, {}, resume=True) as store:
+        run(store=store)
+    assert not (tmp_path / "underway").exists()
 
 
 def test_episodes_are_on_disk_when_they_are_announced(tmp_path: Path) -> None:

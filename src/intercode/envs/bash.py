@@ -152,7 +152,7 @@ class BashEnv(InterCodeEnv):
         except DataError as error:
             return Trial(None, "", (str(error),))
         if task.general:
-            faults += _not_general(outcomes)
+            faults += _not_general(outcomes, task)
         return Trial(outcomes, "\n".join(outcome.output for outcome in outcomes), tuple(faults))
 
     def _enter(self, task: Task) -> None:
@@ -265,9 +265,9 @@ def _not_there(paths: Sequence[str], gold: str) -> Iterator[Fault]:
         yield Fault(f"{who} names {path}, which is there neither before nor after it", kind)
 
 
-def _not_general(outcomes: Sequence[Outcome]) -> Iterator[str]:
+def _not_general(outcomes: Sequence[Outcome], task: Task) -> Iterator[str]:
     if len(outcomes) < 2:
         yield Fault("is marked general, but the data have no second contents", "not_general")
-    elif outcomes[0] == outcomes[1]:
+    elif bash_exact(outcomes[0], outcomes[1], task).success:
         why = "is marked general, but the gold has the same outcome on both contents: a constant answer passes"
         yield Fault(why, "not_general")

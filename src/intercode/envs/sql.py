@@ -11,6 +11,7 @@ looks solved is played again on second contents, which a seeded generator makes 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -216,7 +217,9 @@ def _done(affected: int) -> str:
 def _not_general(golds: Sequence[Gold]) -> Iterator[str]:
     if len(golds) < 2:
         yield Fault("is marked general, but there are no second contents", "not_general")
-    elif golds[0].evidence == golds[1].evidence:
+    elif golds[0].evidence == golds[1].evidence or any(
+        sql_exact(a.table, b.table, b.order).success for a, b in permutations(golds)
+    ):
         why = "is marked general, but the gold has the same outcome on both contents: a constant answer passes"
         yield Fault(why, "not_general")
     yield from (f"on the second contents: {fault}" for gold in golds[1:] for fault in gold.faults)

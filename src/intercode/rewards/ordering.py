@@ -4,13 +4,13 @@
     └─ source: free ─┘   └ decides ┘  └ filter: keeps the order that it is given
 
 The last pipeline is read from its end: filters are passed over, the first command that decides is the answer. Anything
-unknown counts as ordered, so that a mistake here can refuse a right answer but not accept a wrong one. Who picks lines of a
+unknown counts as ordered, so that a mistake here rather refuses a right answer than accepts a wrong one. Who picks lines of a
 file by what they say (`grep x f | cut -f 1`) prints a set; who shows a file, or parts of it by their place, prints a text.
 
 The result is a key: two answers have the same order if their lines have the same sequence of keys. `FREE` gives every
 line the same key, `STRICT` its own, and a numeric sort the number it sorts by, so that lines that tie are free. What is told
 of several things one by one (`stat -c %s a b`, `wc -l < a; wc -l < b`) has its place, as nothing else says what it is of;
-a line that names one of them is free.
+a line that names one of them is free. So has each line that a filter or a format makes of one (`wc < a | xargs -n 1`).
 Left out: the inside of functions, `if`, `case` and braces (strict), and what a loop over names prints for each (free).
 """
 
@@ -79,6 +79,11 @@ _AWK_MINDS = re.compile(r"\b(N?F?NR|BEGIN|END|RS|ORS|getline|next|exit)\b|(?<![=
 _SED_PICKS = re.compile(r"(/[^,]*/I? *)?(s(\W).*\3[gI]*)?p")
 _SED_SHOWS = re.compile(r"s(\W).*\1[gI]*(; *s(\W).*\3[gI]*)*")
 _AWKS = named("awk gawk mawk")
+_ROWS = re.compile(r"%[^%]*(\\n|\n)[^%]*%")
+"""A format that prints several lines of each thing."""
+_AWK_PARTS = re.compile(r"\bprint[^{};]*;\s*print|\\n[^\"]")
+_SED_PARTS = re.compile(r"s(\W)(?:(?!\1).)*\1(?:(?!\1).)*\\n")
+_NEVER = re.compile(r"(?!)")
 _SILENT = named(
     "cd mkdir rmdir touch rm mv cp ln chmod chown chgrp unset test [ [[ true false : sleep wait gzip gunzip bzip2 bunzip2 "
     "xz unxz truncate install source . read mapfile readarray local shopt umask kill pkill pushd popd tar zip"
@@ -193,12 +198,24 @@ def _pipeline_key(pipeline: Sequence[Sequence[str]], asked: bool) -> Key:
     if not asked and all(map(_line_by_line, pipeline)) and any(map(_picks, pipeline)):
         return FREE
     whole = True  # whether the lines are still those that the command printed
+    parted = any(_ROWS.search(word) for word in pipeline[0])
     for index in range(len(pipeline) - 1, -1, -1):
         key = _command_key(pipeline[index], asked, first=index == 0, whole=whole)
         if key is not None:
-            return key
+            return STRICT if key is FREE and parted else key
+        parted = parted or _parts_lines(pipeline[index])
         whole = whole and pipeline[index][:1] in (["head"], ["tail"], ["tee"])
     return STRICT
+
+
+def _parts_lines(words: Sequence[str]) -> bool:
+    """Whether it makes several lines of one, so that their order says what they are."""
+    name, script = words[0] if words else "", _script(words)
+    if name == "tr":
+        return "\\n" in words[-1] or "\n" in words[-1]
+    if name == "xargs":
+        return _has(words, "nL") and _xargs_command(words[1:]) in ([], ["echo"])
+    return bool((_AWK_PARTS if name in _AWKS else _SED_PARTS if name == "sed" else _NEVER).search(script))
 
 
 def _picks(words: Sequence[str]) -> bool:
@@ -251,10 +268,15 @@ def _command_key(words: Sequence[str], asked: bool, *, first: bool, whole: bool)
 
 
 def _xargs_key(arguments: Sequence[str], asked: bool) -> Key | None:
+    rest = _xargs_command(arguments)
+    return STRICT if rest[:1] == ["ls"] and (asked or _has(rest, "tSXvUcu")) else None
+
+
+def _xargs_command(arguments: Sequence[str]) -> list[str]:
     rest = list(arguments)
     while rest and rest[0].startswith("-"):
         rest = rest[2 if rest[0] in _XARGS_VALUES else 1 :]
-    return STRICT if rest[:1] == ["ls"] and (asked or _has(rest, "tSXvUcu")) else None
+    return rest
 
 
 def _sort_key(arguments: Sequence[str], asked: bool, whole: bool) -> Key:

@@ -16,7 +16,7 @@ import hashlib
 import json
 import os
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -24,7 +24,7 @@ from typing import Any
 
 from intercode.errors import StoreError
 from intercode.store import CALL, USAGE, append_line, cut_torn_line, require, storage_faults
-from intercode.types import Reply, ToolCall, Usage
+from intercode.types import Episode, Reply, ToolCall, Usage
 
 _REPLY = {"question": str, "text": str, "usage": dict, "calls": list, "left_out": int}
 
@@ -66,11 +66,19 @@ class Notes:
 
 def notes(run: Path, task: str, epoch: int) -> Notes:
     """The journal of an episode in the folder of a run. A task's id may be any text, so its digest names the file."""
-    return Notes(run / "underway" / f"{hashlib.sha256(task.encode()).hexdigest()[:24]}-{epoch}.jsonl")
+    return Notes(_file(run, task, epoch))
 
 
-def tidy(run: Path) -> None:
-    """Remove the folder of the journals if none is left."""
+def _file(run: Path, task: str, epoch: int) -> Path:
+    return run / "underway" / f"{hashlib.sha256(task.encode()).hexdigest()[:24]}-{epoch}.jsonl"
+
+
+def tidy(run: Path, finished: Iterable[Episode]) -> None:
+    """Remove the journals of these, of which a kill may leave one, and the folder if there are no others."""
+    if (run / "underway").is_dir():
+        with storage_faults(run):
+            for episode in finished:
+                _file(run, episode.task, episode.epoch).unlink(missing_ok=True)
     with suppress(OSError):
         (run / "underway").rmdir()
 

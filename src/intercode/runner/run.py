@@ -120,7 +120,7 @@ def evaluate(
             if on_episode:
                 on_episode(episode)
     if store:
-        tidy(store.path)
+        tidy(store.path, filter(_is_finished, done.values()))
     return [done[task.id, epoch] for task, epoch in order if (task.id, epoch) in done]
 
 
