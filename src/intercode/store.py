@@ -34,10 +34,8 @@ FREE = frozenset({"workers", "out", "run", "created", "git_commit", "versions"})
 
 _NUMBER, _TEXT, _COUNT = (int, float), (str, NoneType), (int, NoneType)
 _MAP = (dict, NoneType)
-_SETTINGS = {
-    "hardness": _MAP, "data_set": _MAP, "excluded": _MAP, "server": _MAP, "wall": _TEXT, "data_from": _TEXT, "limit": _COUNT,
-}  # fmt: skip
-"""Of a run's settings those that are read again, as far as they are there."""
+_SETTINGS = {"hardness": _MAP, "data_set": _MAP, "excluded": _MAP, "data_from": _TEXT}
+"""Settings that reports and a second scoring need to be of their kind, as far as they are there."""
 _EPISODE = {
     "task": str, "query": str, "turns": list, "reward": (*_NUMBER, NoneType), "success": bool, "ended": _TEXT, "parts": dict,
     "epoch": int, "seed": int, "error": _TEXT, "unsure": bool,
@@ -70,7 +68,8 @@ class RunStore:
         """Open `path` for a run with `config`: a new or empty folder, or with `resume` one that holds the same run.
 
         Raises `UsageError` if the folder holds other things, a run without `resume`, or a run whose settings differ in
-        what decides results; `StoreError` if another process runs in it or it cannot be written.
+        what decides results, or if a setting that reports need is not of its kind; `StoreError` if another process runs
+        in it or it cannot be written.
         """
         path = Path(path)
         with storage_faults(path), contextlib.ExitStack() as held:
@@ -200,6 +199,10 @@ def _settle(path: Path, config: dict[str, Any], resume: bool) -> bool:
     """Make `path` the folder of a run with `config` (then true), or make sure that it is."""
     names = {entry.name for entry in path.iterdir()} - {"run.json.new"}
     if not names:
+        try:
+            _require_settings(config)
+        except TypeError as error:
+            raise UsageError(f"the settings of the run cannot be kept: {error}") from error
         _write_config(path, config)
     elif "run.json" not in names:
         raise UsageError(f"{path} is not empty and holds no run; choose another folder with --out")
@@ -248,12 +251,18 @@ def _read_config(path: Path) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise StoreError(f"{path / 'run.json'} is damaged: not an object")
     try:
-        require({name: config[name] for name in _SETTINGS if name in config}, _SETTINGS)
-        for labels in (config.get("hardness") or {}, config.get("data_set") or {}):
-            require(labels, dict.fromkeys(labels, str))
+        _require_settings(config)
     except TypeError as error:
         raise StoreError(f"{path / 'run.json'} is damaged: {error}") from error
     return config
+
+
+def _require_settings(config: Config) -> None:
+    """Raises TypeError for one of `_SETTINGS` that is not of its kind; labels of tasks are texts."""
+    require({name: config[name] for name in _SETTINGS if name in config}, _SETTINGS)
+    for name in ("hardness", "data_set"):
+        labels = config.get(name) or {}
+        require({f"{name}.{task}": label for task, label in labels.items()}, {f"{name}.{task}": str for task in labels})
 
 
 def _whole_lines(file: Path) -> Iterator[bytes]:

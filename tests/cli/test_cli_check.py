@@ -90,16 +90,21 @@ def test_a_general_task_that_cannot_tell_a_constant_answer_is_found(cli: Any, bo
     folder = tmp_path / "general"
     for tree in ("tree", "second"):
         shutil.copytree(box / tree, folder / tree)
-        (folder / tree / "box" / "alike").write_text(f"the {tree[:4]}".replace("seco", " tree") + "\n")
-    golds = {"differs": "cat /box/a", "constant": "cat /box/b", "same-files": "touch /box/new", "blanks": "cat /box/alike"}
-    tasks = [{"id": name, "query": f"task {name}", "gold": gold, "general": True} for name, gold in golds.items()]
+        (folder / tree / "box" / "apart").write_text("the tree\n" if tree == "tree" else "the  tree\n")
+        (folder / tree / "box" / "headed").write_text("total 3\n" if tree == "tree" else "3\n")
+        (folder / tree / "box" / "turned").write_text("3\n" if tree == "tree" else "total 3\n")
+    golds = {"differs": "cat /box/a", "constant": "cat /box/b", "same-files": "touch /box/new"}
+    alike = {name: f"cat /box/{name}" for name in ("apart", "headed", "turned")}
+    tasks = [{"id": name, "query": f"task {name}", "gold": gold, "general": True} for name, gold in (golds | alike).items()]
     write_tasks(folder / "tasks.jsonl", tasks)
     found = cli("check", "bash", "--data", folder, "--json").json
-    assert [finding["task"] for finding in found["broken"]] == ["constant", "same-files", "blanks"]
+    assert [finding["task"] for finding in found["broken"]] == ["constant", "same-files", *alike]
     assert all("constant answer" in finding["why"] for finding in found["broken"])
+    setting = intercode.prepare("bash", data=str(folder), reward=lambda agent, gold, task: float(agent == gold))
+    assert [finding["task"] for finding in check(setting, setting.tasks)["broken"]] == ["constant", "same-files"]
     shutil.rmtree(folder / "second")
     found = cli("check", "bash", "--data", folder, "--json").json
-    assert len(found["broken"]) == 4
+    assert len(found["broken"]) == 6
     assert all("no second contents" in finding["why"] for finding in found["broken"])
 
 

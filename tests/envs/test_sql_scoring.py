@@ -153,6 +153,9 @@ def test_a_general_gold_is_found_that_a_constant_answer_satisfies_where_rows_tie
     (fault,) = env.try_gold(task).faults
     assert "a constant answer passes" in fault
     env.close()
+    env = SqlEnv([task], Worlds(*places, True, ""), reward=lambda answer, gold, task: float(answer == gold))
+    assert env.try_gold(task).faults == ()
+    env.close()
 
 
 # -- golds that are no yardstick ----------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -152,8 +153,14 @@ class BashEnv(InterCodeEnv):
         except DataError as error:
             return Trial(None, "", (str(error),))
         if task.general:
-            faults += _not_general(outcomes, task)
+            faults += _not_general(outcomes, self._alike(outcomes, task))
         return Trial(outcomes, "\n".join(outcome.output for outcome in outcomes), tuple(faults))
+
+    def _alike(self, outcomes: Sequence[Outcome], task: Task) -> bool:
+        """Whether one of them passes for the other: by `exact`, or, as other rewards are not asked, if they are equal."""
+        exact = self._asked == "exact" or (self._asked is None and type(self).reward is BashEnv.reward)
+        passing = (bash_exact(*pair, task).success for pair in permutations(outcomes, 2))
+        return outcomes[0] == outcomes[-1] or (exact and any(passing))
 
     def _enter(self, task: Task) -> None:
         self._place.move(self._ground.of(task))
@@ -265,9 +272,9 @@ def _not_there(paths: Sequence[str], gold: str) -> Iterator[Fault]:
         yield Fault(f"{who} names {path}, which is there neither before nor after it", kind)
 
 
-def _not_general(outcomes: Sequence[Outcome], task: Task) -> Iterator[str]:
+def _not_general(outcomes: Sequence[Outcome], alike: bool) -> Iterator[str]:
     if len(outcomes) < 2:
         yield Fault("is marked general, but the data have no second contents", "not_general")
-    elif bash_exact(outcomes[0], outcomes[1], task).success:
-        why = "is marked general, but the gold has the same outcome on both contents: a constant answer passes"
+    elif alike:
+        why = "is marked general, but what is right on the one contents is right on the other: a constant answer passes"
         yield Fault(why, "not_general")

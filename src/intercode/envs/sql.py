@@ -102,8 +102,13 @@ class SqlEnv(InterCodeEnv):
         except DataError as error:
             return Trial(None, "", (str(error),))
         everywhere = task.general and not self._as_published
-        faults = [*golds[0].faults, *(_not_general(golds) if everywhere else ())]
+        faults = [*golds[0].faults, *(_not_general(golds, self._alike(golds)) if everywhere else ())]
         return Trial([gold.evidence for gold in golds], "\n".join(gold.summary for gold in golds), tuple(faults))
+
+    def _alike(self, golds: Sequence[Gold]) -> bool:
+        """Whether the answer of one passes for the other: by `exact`, or, as other rewards are not asked, if they are equal."""
+        passing = (sql_exact(a.table, b.table, b.order).success for a, b in permutations(golds, 2))
+        return golds[0].evidence == golds[-1].evidence or (self.reward == "exact" and any(passing))
 
     def _greet(self, task: Task) -> str:
         if not self._handicap:
@@ -214,12 +219,10 @@ def _done(affected: int) -> str:
     return f"OK, {affected} row{'' if affected == 1 else 's'} affected"
 
 
-def _not_general(golds: Sequence[Gold]) -> Iterator[str]:
+def _not_general(golds: Sequence[Gold], alike: bool) -> Iterator[str]:
     if len(golds) < 2:
         yield Fault("is marked general, but there are no second contents", "not_general")
-    elif golds[0].evidence == golds[1].evidence or any(
-        sql_exact(a.table, b.table, b.order).success for a, b in permutations(golds)
-    ):
-        why = "is marked general, but the gold has the same outcome on both contents: a constant answer passes"
+    elif alike:
+        why = "is marked general, but what is right on the one contents is right on the other: a constant answer passes"
         yield Fault(why, "not_general")
     yield from (f"on the second contents: {fault}" for gold in golds[1:] for fault in gold.faults)

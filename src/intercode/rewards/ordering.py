@@ -10,7 +10,8 @@ file by what they say (`grep x f | cut -f 1`) prints a set; who shows a file, or
 The result is a key: two answers have the same order if their lines have the same sequence of keys. `FREE` gives every
 line the same key, `STRICT` its own, and a numeric sort the number it sorts by, so that lines that tie are free. What is told
 of several things one by one (`stat -c %s a b`, `wc -l < a; wc -l < b`) has its place, as nothing else says what it is of;
-a line that names one of them is free. So has each line that a filter or a format makes of one (`wc < a | xargs -n 1`).
+a line that names one of them is free. So have several lines that a format makes of one thing, or that `tr`, `sed`, `awk` or
+`xargs` makes of the numbers of one (`wc < a | xargs -n 1`).
 Left out: the inside of functions, `if`, `case` and braces (strict), and what a loop over names prints for each (free).
 """
 
@@ -60,11 +61,10 @@ _FREE = named(
     "sha384sum sha512sum cksum sum stat file basename dirname realpath readlink mount lsblk lsof netstat ss ip getent "
     "compgen who users w id groups lsmod dpkg jobs pgrep pidof test_free tar zipinfo unzip lsattr getfacl"
 )
-_TOLD = named(
-    "stat file readlink realpath dirname basename wc du id getent printenv cksum sum "
-    "md5sum sha1sum sha224sum sha256sum sha384sum sha512sum"
-)
-"""Of these, those that tell something of each of their arguments, or of what they read."""
+_MEASURES = named("stat file wc du df ps cksum sum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum")
+"""Of these, those that tell values of a thing, each of another kind."""
+_TOLD = (_MEASURES - named("df ps")) | named("readlink realpath dirname basename id getent printenv")
+"""Those that tell something of each of their arguments, or of what they read."""
 _SORTED = named("comm join")
 """These keep the order of sorted files."""
 _FILTERS = named(
@@ -81,9 +81,13 @@ _SED_SHOWS = re.compile(r"s(\W).*\1[gI]*(; *s(\W).*\3[gI]*)*")
 _AWKS = named("awk gawk mawk")
 _ROWS = re.compile(r"%[^%]*(\\n|\n)[^%]*%")
 """A format that prints several lines of each thing."""
-_AWK_PARTS = re.compile(r"\bprint[^{};]*;\s*print|\\n[^\"]")
-_SED_PARTS = re.compile(r"s(\W)(?:(?!\1).)*\1(?:(?!\1).)*\\n")
-_NEVER = re.compile(r"(?!)")
+_FORMATS = frozenset(["-printf", "--printf"])
+_ENDS = frozenset(["\\0", "\\000", "\\n", "\n"])
+"""Of `tr`: what ends a line, or a name as `-print0` prints it."""
+_AWK_PARTS = re.compile(
+    r"""(\bprint\b|\\n")[^{};\n]*[;\n]\s*printf?\b | "[^"]*%[^%"]*\\n[^"]*%[^"]*" | (?<!RS=)"\\n"\s*[^\s};]""", re.VERBOSE
+)
+_SED_PARTS = re.compile(r"(?<![a-zA-Z])s(\W)(?:\\.|(?!\1)[^\\])*(?<!\$)\1(?:(?!\\n)\\.|(?!\1)[^\\])*\\[n\n]", re.DOTALL)
 _SILENT = named(
     "cd mkdir rmdir touch rm mv cp ln chmod chown chgrp unset test [ [[ true false : sleep wait gzip gunzip bzip2 bunzip2 "
     "xz unxz truncate install source . read mapfile readarray local shopt umask kill pkill pushd popd tar zip"
@@ -135,7 +139,7 @@ def _told_of(pipeline: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _tells(words: Sequence[str]) -> bool:
-    name = words[0].rpartition("/")[2] if words else ""
+    name = _name(words)
     return name in _TOLD or ("grep" in name and _has(words[1:], "c") and not _has(words[1:], "r"))
 
 
@@ -196,26 +200,48 @@ def _loop_name(loop: re.Match[str], asked: bool) -> str:
 
 def _pipeline_key(pipeline: Sequence[Sequence[str]], asked: bool) -> Key:
     if not asked and all(map(_line_by_line, pipeline)) and any(map(_picks, pipeline)):
-        return FREE
+        return STRICT if any(map(_parts_lines, pipeline)) else FREE
     whole = True  # whether the lines are still those that the command printed
-    parted = any(_ROWS.search(word) for word in pipeline[0])
     for index in range(len(pipeline) - 1, -1, -1):
         key = _command_key(pipeline[index], asked, first=index == 0, whole=whole)
         if key is not None:
-            return STRICT if key is FREE and parted else key
-        parted = parted or _parts_lines(pipeline[index])
+            return STRICT if key is FREE and _parts(pipeline, index) else key
         whole = whole and pipeline[index][:1] in (["head"], ["tail"], ["tee"])
     return STRICT
 
 
+def _parts(pipeline: Sequence[Sequence[str]], start: int) -> bool:
+    """Whether the values of one thing come on several lines, by a command from `start` on: by a format or a filter."""
+    return any(map(_rows, pipeline[start:])) or (any(map(_measures, pipeline)) and any(map(_parts_lines, pipeline[start:])))
+
+
+def _rows(words: Sequence[str]) -> bool:
+    """Whether a format of `find` or `stat` prints several lines of each thing."""
+    values = [word for last, word in zip(["", *words], words, strict=False) if last in _FORMATS or word.startswith("--printf=")]
+    return any(map(_ROWS.search, values))
+
+
+def _measures(words: Sequence[str]) -> bool:
+    name = _name(words)
+    return name in _MEASURES or (name in ("find", "xargs") and not _MEASURES.isdisjoint(words))
+
+
 def _parts_lines(words: Sequence[str]) -> bool:
-    """Whether it makes several lines of one, so that their order says what they are."""
-    name, script = words[0] if words else "", _script(words)
+    """Whether it makes several lines of one."""
+    name, script = _name(words), _script(words)
     if name == "tr":
-        return "\\n" in words[-1] or "\n" in words[-1]
+        operands = [word for word in words[1:] if word[:1] != "-"]
+        return len(operands) > 1 and not _has(words, "d") and operands[0] not in _ENDS and operands[1].endswith(("\\n", "\n"))
     if name == "xargs":
-        return _has(words, "nL") and _xargs_command(words[1:]) in ([], ["echo"])
-    return bool((_AWK_PARTS if name in _AWKS else _SED_PARTS if name == "sed" else _NEVER).search(script))
+        command = _xargs_command(words[1:])
+        singly = _has(words, "n") or any(word.startswith("--max-args") for word in words)
+        return command == ["printf", "%s\\n"] or (singly and not _has(words, "d") and command in ([], ["echo"]))
+    parts = _AWK_PARTS if name in _AWKS else _SED_PARTS
+    return (name == "sed" or name in _AWKS) and bool(parts.search(script))
+
+
+def _name(words: Sequence[str]) -> str:
+    return words[0].rpartition("/")[2] if words else ""
 
 
 def _picks(words: Sequence[str]) -> bool:
@@ -249,7 +275,7 @@ def _script(words: Sequence[str]) -> str:
 
 def _command_key(words: Sequence[str], asked: bool, *, first: bool, whole: bool) -> Key | None:
     """What one command does to the order: a key if it decides, None if it keeps the order that it is given."""
-    name, arguments = (words[0].rpartition("/")[2], words[1:]) if words else ("", [])
+    name, arguments = _name(words), words[1:]
     if name == "sort":
         return _sort_key(arguments, asked, whole)
     if name == "ls":

@@ -75,10 +75,9 @@ def _file(run: Path, task: str, epoch: int) -> Path:
 
 def tidy(run: Path, finished: Iterable[Episode]) -> None:
     """Remove the journals of these, of which a kill may leave one, and the folder if there are no others."""
-    if (run / "underway").is_dir():
-        with storage_faults(run):
-            for episode in finished:
-                _file(run, episode.task, episode.epoch).unlink(missing_ok=True)
+    for episode in finished if (run / "underway").is_dir() else ():
+        with suppress(OSError):
+            _file(run, episode.task, episode.epoch).unlink()
     with suppress(OSError):
         (run / "underway").rmdir()
 

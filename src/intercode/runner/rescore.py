@@ -160,7 +160,8 @@ def options_of(then: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
     """As the run was made, but for what is given."""
     options = {key: given.get(key) or then.get(key) for key in given} | {key: then.get(key) for key in KEPT}
     options["data"] = given.get("data") or then.get("data_from") or _fetched(then)
-    options["engine"] = options.get("engine") or (then.get("server") or {}).get("engine")
+    server = then.get("server")  # that of the engine, or a fact of an environment of one's own
+    options["engine"] = options.get("engine") or (server.get("engine") if isinstance(server, dict) else None)
     options["sandbox"] = None if then.get("sandbox") == "local" else then.get("sandbox")
     return options
 
