@@ -7,6 +7,7 @@ package, `RECORDS/NAME/json`, if that is of the version that is installed in the
 """
 
 import json
+import re
 import sys
 import urllib.request
 from importlib.metadata import distributions
@@ -18,17 +19,18 @@ def in_newest_record(package, records, version):
     try:
         with urllib.request.urlopen(f"{records}/{package['name']}/json", timeout=60) as answer:
             record = json.load(answer)
-        newest, faults = record["info"]["version"], record["vulnerabilities"]
+        newest = record["info"]["version"]
+        faults = [fault for fault in record["vulnerabilities"] if not fault.get("withdrawn")]
     except (OSError, ValueError, KeyError, TypeError) as error:
         return {**package, "skip_reason": f"its newest record cannot be had: {error}"}
     if newest != version:
         return {**package, "skip_reason": f"{version} is installed, and the newest record is of {newest}"}
-    return {"name": package["name"], "version": version, "vulns": [fault for fault in faults if not fault.get("withdrawn")]}
+    return {"name": package["name"], "version": version, "vulns": faults}
 
 
 packages = json.loads(Path(sys.argv[1]).read_text("utf-8"))["dependencies"]
 if len(sys.argv) > 2:
-    versions = {found.name.lower().replace("_", "-"): found.version for found in distributions(path=[sys.argv[3]])}
+    versions = {re.sub(r"[-_.]+", "-", found.name).lower(): found.version for found in distributions(path=[sys.argv[3]])}
     packages = [
         in_newest_record(package, sys.argv[2], versions.get(package["name"])) if "skip_reason" in package else package
         for package in packages

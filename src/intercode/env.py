@@ -86,8 +86,8 @@ class View:
 class Setting:
     """What environments for one purpose share, made once; each call gives a new environment.
 
-    `facts` says what decides results beyond the options: digests of data and template, the userland. `left_out` are tasks
-    that cannot be played as they are, and why.
+    `facts` says what decides results beyond the options: digests of data and template, the userland; `hardness`, `data_set`
+    and `excluded` are names of the run's own. `left_out` are tasks that cannot be played as they are, and why.
     """
 
     tasks: Sequence[Task]

@@ -34,7 +34,7 @@ FREE = frozenset({"workers", "out", "run", "created", "git_commit", "versions"})
 
 _NUMBER, _TEXT, _COUNT = (int, float), (str, NoneType), (int, NoneType)
 _MAP = (dict, NoneType)
-_SETTINGS = {"hardness": _MAP, "data_set": _MAP, "excluded": _MAP, "data_from": _TEXT}
+_SETTINGS = {"hardness": _MAP, "data_set": _MAP, "excluded": dict, "data_from": _TEXT}
 """Settings that reports and a second scoring need to be of their kind, as far as they are there."""
 _EPISODE = {
     "task": str, "query": str, "turns": list, "reward": (*_NUMBER, NoneType), "success": bool, "ended": _TEXT, "parts": dict,

@@ -276,5 +276,5 @@ def _not_general(outcomes: Sequence[Outcome], alike: bool) -> Iterator[str]:
     if len(outcomes) < 2:
         yield Fault("is marked general, but the data have no second contents", "not_general")
     elif alike:
-        why = "is marked general, but what is right on the one contents is right on the other: a constant answer passes"
+        why = "is marked general, but the gold has the same outcome on both contents: a constant answer passes"
         yield Fault(why, "not_general")

@@ -223,6 +223,6 @@ def _not_general(golds: Sequence[Gold], alike: bool) -> Iterator[str]:
     if len(golds) < 2:
         yield Fault("is marked general, but there are no second contents", "not_general")
     elif alike:
-        why = "is marked general, but what is right on the one contents is right on the other: a constant answer passes"
+        why = "is marked general, but the gold has the same outcome on both contents: a constant answer passes"
         yield Fault(why, "not_general")
     yield from (f"on the second contents: {fault}" for gold in golds[1:] for fault in gold.faults)

@@ -10,8 +10,8 @@ file by what they say (`grep x f | cut -f 1`) prints a set; who shows a file, or
 The result is a key: two answers have the same order if their lines have the same sequence of keys. `FREE` gives every
 line the same key, `STRICT` its own, and a numeric sort the number it sorts by, so that lines that tie are free. What is told
 of several things one by one (`stat -c %s a b`, `wc -l < a; wc -l < b`) has its place, as nothing else says what it is of;
-a line that names one of them is free. So have several lines that a format makes of one thing, or that `tr`, `sed`, `awk` or
-`xargs` makes of the numbers of one (`wc < a | xargs -n 1`).
+a line that names one of them is free. So have several lines that a format makes of one thing, or that a usual `tr`, `sed`,
+`awk` or `xargs` makes of its values (`wc < a | xargs -n 1`).
 Left out: the inside of functions, `if`, `case` and braces (strict), and what a loop over names prints for each (free).
 """
 
@@ -79,15 +79,30 @@ _AWK_MINDS = re.compile(r"\b(N?F?NR|BEGIN|END|RS|ORS|getline|next|exit)\b|(?<![=
 _SED_PICKS = re.compile(r"(/[^,]*/I? *)?(s(\W).*\3[gI]*)?p")
 _SED_SHOWS = re.compile(r"s(\W).*\1[gI]*(; *s(\W).*\3[gI]*)*")
 _AWKS = named("awk gawk mawk")
-_ROWS = re.compile(r"%[^%]*(\\n|\n)[^%]*%")
+_ROWS = re.compile(r"%[^%]{0,80}(\\n|\n)[^%]{0,80}%")
 """A format that prints several lines of each thing."""
 _FORMATS = frozenset(["-printf", "--printf"])
-_ENDS = frozenset(["\\0", "\\000", "\\n", "\n"])
+_ENDS = frozenset(["\\0", "\\00", "\\000", "\\r", "\\n", "\n"])
 """Of `tr`: what ends a line, or a name as `-print0` prints it."""
 _AWK_PARTS = re.compile(
-    r"""(\bprint\b|\\n")[^{};\n]*[;\n]\s*printf?\b | "[^"]*%[^%"]*\\n[^"]*%[^"]*" | (?<!RS=)"\\n"\s*[^\s};]""", re.VERBOSE
+    r"""\bprint(f\b[^{};\n]{0,200}\\n"|\b)[^{};\n]{0,200}[;\n]\s*printf?\b | "[^"%]{0,80}%[^%"]{0,80}\\n[^"%]{0,80}%
+    | (?<!RS=)"\\n"\s*[^\s};),] | sub\([^,]{0,80},\s*"[^"]{0,80}\\n""",
+    re.VERBOSE,
 )
-_SED_PARTS = re.compile(r"(?<![a-zA-Z])s(\W)(?:\\.|(?!\1)[^\\])*(?<!\$)\1(?:(?!\\n)\\.|(?!\1)[^\\])*\\[n\n]", re.DOTALL)
+_AWK_ONCE = re.compile(r"\b(BEGIN|END)\s*\{[^{}]*\}")
+_EACH_ONCE = re.compile(r"! *\w+\[\$0\]\+\+")
+"""How awk prints equal lines once: what is left is a set."""
+_SED_PARTS = re.compile(
+    r"""(?<![a-zA-Z]) s(\W) (?!\^?\1) (?:\\.|(?!\1)[^\\]){0,200} (?<!\$)\1
+    (?!&\\n\1) (?:(?!\\n)\\.|(?!\1)[^\\]){0,200} \\[n\n]""",
+    re.VERBOSE | re.DOTALL,
+)
+_ONE_FIELD = re.compile(
+    r"""cut\ .*-f\ ?\d+(\ .*)? | [gm]?awk\ .*\{\ *print\ \$\w+\ *;?\ *\}(\ .*)?
+    | (ps|df|stat|find|xargs)\ .*((-o\ ?|--output=)\w+=? | (-c\ ?|--format=)%\w)(\ .*)?""",
+    re.VERBOSE | re.DOTALL,
+)
+"""What leaves one value of each thing, so that its parts are a set."""
 _SILENT = named(
     "cd mkdir rmdir touch rm mv cp ln chmod chown chgrp unset test [ [[ true false : sleep wait gzip gunzip bzip2 bunzip2 "
     "xz unxz truncate install source . read mapfile readarray local shopt umask kill pkill pushd popd tar zip"
@@ -200,7 +215,7 @@ def _loop_name(loop: re.Match[str], asked: bool) -> str:
 
 def _pipeline_key(pipeline: Sequence[Sequence[str]], asked: bool) -> Key:
     if not asked and all(map(_line_by_line, pipeline)) and any(map(_picks, pipeline)):
-        return STRICT if any(map(_parts_lines, pipeline)) else FREE
+        return STRICT if _splits(pipeline, 0) else FREE
     whole = True  # whether the lines are still those that the command printed
     for index in range(len(pipeline) - 1, -1, -1):
         key = _command_key(pipeline[index], asked, first=index == 0, whole=whole)
@@ -212,7 +227,19 @@ def _pipeline_key(pipeline: Sequence[Sequence[str]], asked: bool) -> Key:
 
 def _parts(pipeline: Sequence[Sequence[str]], start: int) -> bool:
     """Whether the values of one thing come on several lines, by a command from `start` on: by a format or a filter."""
-    return any(map(_rows, pipeline[start:])) or (any(map(_measures, pipeline)) and any(map(_parts_lines, pipeline[start:])))
+    if any(_EACH_ONCE.search(_script(words)) for words in pipeline[start:]):
+        return False
+    return any(map(_rows, pipeline[start:])) or (any(map(_measures, pipeline)) and _splits(pipeline, start))
+
+
+def _splits(pipeline: Sequence[Sequence[str]], start: int) -> bool:
+    """Whether one from `start` on makes several lines of one that has several values."""
+    places = [place for place in range(start, len(pipeline)) if _parts_lines(pipeline[place])]
+    return bool(places) and not any(map(_leaves_one_field, pipeline[: places[0]]))
+
+
+def _leaves_one_field(words: Sequence[str]) -> bool:
+    return bool(_ONE_FIELD.fullmatch(" ".join([_name(words), *words[1:]])))
 
 
 def _rows(words: Sequence[str]) -> bool:
@@ -222,8 +249,9 @@ def _rows(words: Sequence[str]) -> bool:
 
 
 def _measures(words: Sequence[str]) -> bool:
-    name = _name(words)
-    return name in _MEASURES or (name in ("find", "xargs") and not _MEASURES.isdisjoint(words))
+    run = [word for last, word in zip(["", *words], words, strict=False) if last.startswith(("-exec", "-ok"))]
+    run += _xargs_command(words[1:])[:1] if _name(words) == "xargs" else []
+    return _name(words) in _MEASURES or not _MEASURES.isdisjoint(run)
 
 
 def _parts_lines(words: Sequence[str]) -> bool:
@@ -234,10 +262,11 @@ def _parts_lines(words: Sequence[str]) -> bool:
         return len(operands) > 1 and not _has(words, "d") and operands[0] not in _ENDS and operands[1].endswith(("\\n", "\n"))
     if name == "xargs":
         command = _xargs_command(words[1:])
-        singly = _has(words, "n") or any(word.startswith("--max-args") for word in words)
-        return command == ["printf", "%s\\n"] or (singly and not _has(words, "d") and command in ([], ["echo"]))
-    parts = _AWK_PARTS if name in _AWKS else _SED_PARTS
-    return (name == "sed" or name in _AWKS) and bool(parts.search(script))
+        singly = re.search(r" (-\w*n ?|--max-args[ =])1( |$)", " ".join(words)) and not _has(words, "d0")
+        return command == ["printf", "%s\\n"] or (bool(singly) and command in ([], ["echo"]))
+    if name in _AWKS:
+        return bool(_AWK_PARTS.search(_AWK_ONCE.sub("", script)))
+    return name == "sed" and bool(_SED_PARTS.search(script))
 
 
 def _name(words: Sequence[str]) -> str:
