@@ -94,6 +94,14 @@ def test_stateless_actions_end_as_well(template: Template, action: str) -> None:
         assert sandbox.exec("pgrep -f 'sleep 30[0]' > /dev/null && echo alive").output == "alive\n"
 
 
+def test_a_program_that_cannot_be_read_ends_as_well(sandbox: LocalSandbox) -> None:
+    sandbox.exec("cp /usr/bin/sleep /tmp/dark; chmod 111 /tmp/dark")
+    seen = "grep -qx dark /proc/[0-9]*/comm && echo alive"
+    action = f"(setsid /tmp/dark 60 &); until {seen}; do :; done; sleep 60"
+    assert "alive\n" in sandbox.exec(action, timeout=LIMIT).output
+    assert sandbox.exec(seen).output == ""
+
+
 def test_a_program_given_as_argv_ends_and_the_shell_is_not_touched(sandbox: LocalSandbox) -> None:
     sandbox.exec("x=kept")
     result = sandbox.exec("", argv=["bash", "-c", "echo early; trap '' INT TERM; sleep 60; :"], timeout=LIMIT)

@@ -216,6 +216,19 @@ ATTACKS = [
         "            if pid not in (1, os.getpid()):\n                try: os.kill(pid, signal.SIGKILL)\n"
         "                except OSError: pass\n        os._exit(0)\n    return 0",
     ),
+    *(
+        Attack(
+            f"a process that stays {how}",
+            "harms",
+            "import ctypes, os, signal, threading, time\ndef spoil():\n    while True:\n        time.sleep(0.05)\n"
+            "        for pid in map(int, filter(str.isdigit, os.listdir('/proc'))):\n"
+            "            if pid not in (1, os.getpid()):\n                try: os.kill(pid, signal.SIGKILL)\n"
+            "                except OSError: pass\n"
+            "def f(n):\n    if os.fork() == 0:\n        os.setsid()\n        threading.Thread(target=spoil).start()\n"
+            f"        ctypes.CDLL(None).{call}\n        time.sleep(60)\n    return 0",
+        )
+        for how, call in (("without its first thread", "pthread_exit(None)"), ("and lets nobody look", "prctl(4, 0, 0, 0, 0)"))
+    ),
     Attack(
         "files left for the grader",
         "left",

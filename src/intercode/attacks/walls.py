@@ -121,6 +121,17 @@ for child in range(4):
 time.sleep(2)
 breach(True)
 """)
+_WITHOUT_FIRST_THREADS = _python("""
+import threading
+def fill():
+    time.sleep(0.3); held = bytearray(40 << 20); time.sleep(30)
+for child in range(4):
+    if os.fork() == 0:
+        threading.Thread(target=fill).start()
+        libc.pthread_exit(None)
+time.sleep(2)
+breach(True)
+""")
 _MEMFD = _python("""
 file = open(os.memfd_create('x'), 'wb')
 for part in range(20): file.write(b'x' * (10 << 20))
@@ -137,6 +148,7 @@ EXHAUSTION = [
     Attack("a fork bomb", _FORKS, limits=frozenset({"processes", "memory"})),
     Attack("a memory bomb of one process", _MEMORY_OF_ONE, limits=frozenset({"memory"})),
     Attack("a memory bomb of many processes", _MEMORY_OF_MANY, limits=frozenset({"memory"})),
+    Attack("a memory bomb of processes without first threads", _WITHOUT_FIRST_THREADS, limits=frozenset({"memory"})),
     Attack("a bomb of page tables", _PAGE_TABLES, limits=frozenset({"memory"})),
     Attack("a bomb of shared memory segments", f"{{ {_SEGMENTS}\n}}{_AFTER}", limits=frozenset({"memory"})),
     Attack("a bomb of semaphores", f"{{ {_SEMAPHORES}\n}}{_AFTER}", limits=frozenset({"memory"})),
@@ -245,6 +257,14 @@ OUTSIDE = [
 LEFT = [
     Attack("a survivor in a session of its own", "setsid sleep 4242 > /dev/null 2>&1 & sleep 0.5", after="pgrep -f 'sleep 424[2]' && echo BREA''CH"),
     Attack("a background job", "sleep 4243 & sleep 0.5", after="pgrep -f 'sleep 424[3]' && echo BREA''CH"),
+    Attack("a survivor without its first thread", _python("""
+import threading
+if os.fork() == 0:
+    os.setsid(); os.close(1); os.close(2)
+    open('/proc/self/comm', 'w').write('lone4244')
+    threading.Thread(target=time.sleep, args=(300,)).start()
+    libc.pthread_exit(None)
+"""), after="grep -q lone4244 /proc/[0-9]*/comm && echo BREA''CH"),
     Attack("an orphan that forks on", "(while :; do sleep 1; done; ) & disown; until pgrep -x sleep; do :; done", after="pgrep -x sleep && echo BREA''CH"),
     Attack("files", "echo x > /tmp/left; echo x > /var/tmp/left", after="ls /tmp/left && echo BREA''CH"),
     Attack("removing everything", "rm -rf --no-preserve-root /* 2> /dev/null", after="[ -e /etc/passwd ] || echo BREA''CH"),

@@ -1,16 +1,21 @@
 """The agent's processes, seen from the wall's /proc: who lives, what they weigh, who was born when.
 
-They are told from others by their pid namespace. Numbers are the wall's; `inner_pid` gives the one that the agent sees.
+They are told from others by their pid namespace, and where one lets nobody see it (`PR_SET_DUMPABLE`, a program that cannot
+be read) by its parents. Numbers are the wall's; `inner_pid` gives the one that the agent sees.
 
 A process was born since a `Mark` if its pid is above the last one given out then, or (when pids wrapped around) its
-start tick is later. Processes that die while one looks are passed over.
+start tick is later. Processes that die while one looks are passed over. One whose first thread has ended looks like a
+zombie, and holds no memory by its own number, for as long as others of its threads go on.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
+from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from . import kernel
@@ -33,7 +38,6 @@ class Process(NamedTuple):
     pid: int
     parent: int
     name: str
-    state: str
     tick: int
 
 
@@ -59,10 +63,11 @@ class Table:
         os.close(self._last)
 
     def all(self) -> list[Process]:
-        """Every living process but the anchor; zombies are dead."""
-        pids = [int(name) for name in os.listdir(self._proc) if name.isdigit()]
-        found = [self._look(pid) for pid in pids if pid != self._anchor and self._inside(pid)]
-        return [process for process in found if process and process.state not in "ZX"]
+        """Every living process but the anchor; zombies are dead when their last thread is."""
+        pids = sorted(int(name) for name in os.listdir(self._proc) if name.isdigit())
+        inside = {pid: self._inside(pid) for pid in pids if pid not in (self._anchor, os.getpid())}
+        found = [process for pid, is_inside in inside.items() if is_inside is not False and (process := self._look(pid))]
+        return self._kin(found, {pid for pid, is_inside in inside.items() if is_inside})
 
     def name(self, fd: int) -> str:
         """What one of this process's own descriptors is called in /proc."""
@@ -73,11 +78,21 @@ class Table:
         numbers = [int(line.split()[-1]) for line in lines if line.startswith(b"NSpid:")]
         return numbers[0] if numbers else pid
 
-    def _inside(self, pid: int) -> bool:
+    def _inside(self, pid: int) -> bool | None:
+        """None where it lets nobody see."""
         try:
             return os.readlink(f"{pid}/ns/pid", dir_fd=self._proc) == self._space
+        except PermissionError:
+            return None
         except OSError:
             return False
+
+    def _kin(self, found: list[Process], inside: set[int]) -> list[Process]:
+        """Those that are inside, or descend from one that is: the anchor adopts orphans, this process has the shell."""
+        roots = {self._anchor, os.getpid()}
+        while more := {each.pid for each in found if each.parent in inside | roots} - inside:
+            inside = inside | more
+        return [each for each in found if each.pid in inside]
 
     def born_since(self, mark: Mark) -> list[Process]:
         return [process for process in self.all() if mark.precedes(process)]
@@ -115,7 +130,11 @@ class Table:
         """
         found: list[str] = []
         for _ in range(_LOOKS):
-            found = [f"descriptor {fd} ({to})" for fd, to in sorted(self.descriptors(pid).items()) if _foreign(fd, to, own)]
+            try:
+                held = sorted(self.descriptors(pid).items())
+            except PermissionError:
+                return ["descriptors that nobody may see"]
+            found = [f"descriptor {fd} ({to})" for fd, to in held if _foreign(fd, to, own)]
             if not found:
                 break
             time.sleep(_BRIEF)
@@ -127,12 +146,27 @@ class Table:
             return None
         head, _, tail = text.rpartition(b")")
         fields = tail.split()
-        name, state = head.partition(b"(")[2].decode(errors="replace"), fields[0].decode()
-        return Process(pid, int(fields[1]), name, state, int(fields[19]))
+        if fields[0] in (b"Z", b"X") and int(fields[17]) < 2:
+            return None
+        return Process(pid, int(fields[1]), head.partition(b"(")[2].decode(errors="replace"), int(fields[19]))
 
     def _held(self, pid: int) -> int:
-        lines = self._read(f"{pid}/status").splitlines()
+        """As the first of its threads says that has not ended: they share it."""
+        folders = chain([str(pid)], (f"{pid}/task/{thread}" for thread in self._threads(pid)))
+        return next(filter(None, map(self._told, folders)), 0)
+
+    def _told(self, folder: str) -> int:
+        lines = self._read(f"{folder}/status").splitlines()
         return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(_HELD))
+
+    def _threads(self, pid: int) -> Iterator[str]:
+        """Their numbers, listed when they are asked for."""
+        with contextlib.suppress(OSError):
+            folder = os.open(f"{pid}/task", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._proc)
+            try:
+                yield from os.listdir(folder)
+            finally:
+                os.close(folder)
 
     def _objects(self, kind: str) -> list[Object]:
         return [Object(kind, int(line.split()[1])) for line in self._read(f"sysvipc/{kind}").splitlines()[1:]]

@@ -1,0 +1,70 @@
+"""Processes that conceal themselves are ended, weighed and named like others.
+
+One whose first thread has ended looks like a zombie; one that is not dumpable lets nobody see its namespaces.
+"""
+
+from __future__ import annotations
+
+from textwrap import indent
+
+import pytest
+from graded import Grade, passed
+
+from intercode.errors import ForkError
+from intercode.sandbox.local import LocalSandbox
+
+WAYS = {
+    "without its first thread": "libc.pthread_exit(None)",
+    "not dumpable": "libc.prctl(4, 0, 0, 0, 0)\n        time.sleep(60)",
+}
+BEATING = "time.sleep(0.2); len({open('/tmp/beat').read() for _ in range(50) if not time.sleep(0.01)}) > 1"
+
+
+@pytest.fixture(params=WAYS)
+def concealed(request: pytest.FixtureRequest) -> str:
+    """Python that defines `start`: a process that soon holds so many megabytes, and shows in a file that it lives."""
+    return f"""
+import ctypes, os, threading, time
+libc = ctypes.CDLL(None)
+def beat(megabytes):
+    time.sleep(0.3)
+    held = bytearray(megabytes << 20)
+    while True:
+        open('/tmp/beat', 'w').write(str(time.time()))
+        time.sleep(0.02)
+def start(megabytes):
+    if os.fork() == 0:
+        os.setsid()
+        threading.Thread(target=beat, args=(megabytes,)).start()
+        {WAYS[request.param]}
+"""
+
+
+def test_it_goes_on_and_no_copy_is_made_of_the_session_that_it_is_in(python: LocalSandbox, concealed: str) -> None:
+    python.exec(f"{concealed}\nstart(1)\ntime.sleep(0.6)")
+    assert python.exec(BEATING).output == "True\n"
+    with pytest.raises(ForkError, match="python3"):
+        python.fork()
+
+
+def test_the_test_that_started_it_ends_it(grade: Grade, python: LocalSandbox, concealed: str) -> None:
+    code = f"{concealed}\ndef f(x):\n{indent('start(1); time.sleep(0.6); return 42', '    ')}"
+    assert passed(grade(code, "f", tests=["assert it(1) == 42"])) == [True]
+    assert python.exec(f"import time\n{BEATING}").output == "False\n"
+
+
+def test_the_end_of_its_time_ends_it(python: LocalSandbox, concealed: str) -> None:
+    assert python.exec(f"{concealed}\nstart(1)\ntime.sleep(60)", timeout=1).timed_out
+    assert python.exec(BEATING).output == "False\n"
+
+
+def test_what_it_holds_is_counted(python: LocalSandbox, concealed: str) -> None:
+    done = python.exec(f"{concealed}\nfor _ in range(4): start({python.limits.memory // 3 >> 20})\ntime.sleep(5)", timeout=9)
+    assert "memory limit of 1024 MiB exceeded" in done.output
+
+
+def test_an_interpreter_that_is_not_dumpable_is_played_on_and_not_copied(python: LocalSandbox) -> None:
+    python.exec("import ctypes; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)")
+    with pytest.raises(ForkError, match="descriptors that nobody may see"):
+        python.fork()
+    assert python.exec("1").output == "1\n"
