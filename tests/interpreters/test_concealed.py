@@ -5,6 +5,7 @@ One whose first thread has ended looks like a zombie; one that is not dumpable l
 
 from __future__ import annotations
 
+import time
 from textwrap import indent
 
 import pytest
@@ -17,6 +18,7 @@ WAYS = {
     "without its first thread": "libc.pthread_exit(None)",
     "not dumpable": "libc.prctl(4, 0, 0, 0, 0)\n        time.sleep(60)",
 }
+FORGED = [("\\rVmPTE: -999999", "time.sleep(60)"), ("a\\rVmPTE: 1", "libc.pthread_exit(None)")]
 BEATING = "time.sleep(0.2); len({open('/tmp/beat').read() for _ in range(50) if not time.sleep(0.01)}) > 1"
 
 
@@ -61,6 +63,44 @@ def test_the_end_of_its_time_ends_it(python: LocalSandbox, concealed: str) -> No
 def test_what_it_holds_is_counted(python: LocalSandbox, concealed: str) -> None:
     done = python.exec(f"{concealed}\nfor _ in range(4): start({python.limits.memory // 3 >> 20})\ntime.sleep(5)", timeout=9)
     assert "memory limit of 1024 MiB exceeded" in done.output
+
+
+@pytest.mark.parametrize("name", ["a\\rVmPTE: x", "a\\rNSpid: x", "a\\nVmPTE: x"])
+def test_a_name_is_no_line_of_what_the_kernel_says(python: LocalSandbox, name: str) -> None:
+    rename = f"import ctypes, os, time; ctypes.CDLL(None).prctl(15, b'{name}', 0, 0, 0)"
+    assert python.exec(f"{rename}; time.sleep(0.3)\n1").output == "1\n"
+    python.exec("if os.fork() == 0:\n    os.setsid()\n    time.sleep(60)")
+    with pytest.raises(ForkError):
+        python.fork()
+    assert python.exec("1").output == "1\n"
+
+
+@pytest.mark.parametrize(("name", "end"), FORGED)
+def test_a_name_takes_nothing_off_what_is_held(python: LocalSandbox, name: str, end: str) -> None:
+    action = f"""
+import ctypes, os, threading, time
+libc = ctypes.CDLL(None)
+def hold():
+    time.sleep(0.3)
+    held = bytearray({python.limits.memory // 3 >> 20} << 20)
+    time.sleep(60)
+for _ in range(4):
+    if os.fork() == 0:
+        libc.prctl(15, b'{name}', 0, 0, 0)
+        threading.Thread(target=hold).start()
+        {end}
+time.sleep(5)
+"""
+    assert "memory limit of 1024 MiB exceeded" in python.exec(action, timeout=9).output
+
+
+def test_an_interpreter_that_has_ended_stands_still(python: LocalSandbox) -> None:
+    python.exec("import os, threading, time; threading.Thread(target=lambda: (time.sleep(0.2), os._exit(0))).start()")
+    time.sleep(0.5)
+    with python.still():
+        pass
+    after = python.exec("1")
+    assert (after.output, after.session_lost) == ("1\n", True)
 
 
 def test_an_interpreter_that_is_not_dumpable_is_played_on_and_not_copied(python: LocalSandbox) -> None:

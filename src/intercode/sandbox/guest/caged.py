@@ -53,7 +53,7 @@ class Kin(processes.Table):
 
     def __init__(self, proc: int, anchor: int, uid: int) -> None:
         super().__init__(proc, anchor)
-        self._uid = b"Uid:\t%d\t" % uid
+        self._uid = b"\nUid:\t%d\t" % uid
         self._as_user = partial(_as_user, uid)
 
     def _inside(self, pid: int) -> bool:

@@ -74,7 +74,7 @@ class Table:
         return os.readlink(f"{os.getpid()}/fd/{fd}", dir_fd=self._proc)
 
     def inner_pid(self, pid: int) -> int:
-        lines = self._read(f"{pid}/status").splitlines()
+        lines = self._status(str(pid))
         numbers = [int(line.split()[-1]) for line in lines if line.startswith(b"NSpid:")]
         return numbers[0] if numbers else pid
 
@@ -156,8 +156,11 @@ class Table:
         return next(filter(None, map(self._told, folders)), 0)
 
     def _told(self, folder: str) -> int:
-        lines = self._read(f"{folder}/status").splitlines()
-        return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(_HELD))
+        return sum(int(line.split()[1]) << 10 for line in self._status(folder) if line.startswith(_HELD))
+
+    def _status(self, folder: str) -> list[bytes]:
+        """Its lines after the first, the name, which the agent chooses: the kernel escapes its newlines, and nothing else."""
+        return self._read(f"{folder}/status").split(b"\n")[1:]
 
     def _threads(self, pid: int) -> Iterator[str]:
         """Their numbers, listed when they are asked for."""

@@ -150,7 +150,9 @@ class PythonCell(Cell):
     def _op_hold(self, head: dict[str, Any], payload: bytes) -> None:
         """Stop the interpreter, or let it go on. What could look on all the same is named."""
         assert isinstance(self._job, Python)
-        processes.kill(self._job.pid, signal.SIGSTOP if head["on"] else signal.SIGCONT)
+        self._reap()
+        if not self._job.dead:
+            processes.kill(self._job.pid, signal.SIGSTOP if head["on"] else signal.SIGCONT)
         wire.send(self._sock, {"blockers": self._held(self._job) if head["on"] else []})
 
     def _held(self, job: Python) -> list[str]:
@@ -198,7 +200,10 @@ class PythonCell(Cell):
 
 def _stands(pid: int) -> bool:
     """Whether a child is stopped with all its threads, or has ended."""
-    return os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    try:
+        return os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
 
 
 def _refusal(state: bytes) -> list[str]:
