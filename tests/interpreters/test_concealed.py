@@ -24,7 +24,7 @@ BEATING = "time.sleep(0.2); len({open('/tmp/beat').read() for _ in range(50) if 
 
 @pytest.fixture(params=WAYS)
 def concealed(request: pytest.FixtureRequest) -> str:
-    """Python that defines `start`: a process that soon holds so many megabytes, and shows in a file that it lives."""
+    """Python that defines `start`: a process that soon holds so many megabytes, and lives visibly; `see` waits for it."""
     return f"""
 import ctypes, os, threading, time
 libc = ctypes.CDLL(None)
@@ -39,24 +39,26 @@ def start(megabytes):
         os.setsid()
         threading.Thread(target=beat, args=(megabytes,)).start()
         {WAYS[request.param]}
+def see():
+    while not os.path.exists('/tmp/beat'): time.sleep(0.01)
 """
 
 
 def test_it_goes_on_and_no_copy_is_made_of_the_session_that_it_is_in(python: LocalSandbox, concealed: str) -> None:
-    python.exec(f"{concealed}\nstart(1)\ntime.sleep(0.6)")
+    python.exec(f"{concealed}\nstart(1)\nsee()")
     assert python.exec(BEATING).output == "True\n"
     with pytest.raises(ForkError, match="python3"):
         python.fork()
 
 
 def test_the_test_that_started_it_ends_it(grade: Grade, python: LocalSandbox, concealed: str) -> None:
-    code = f"{concealed}\ndef f(x):\n{indent('start(1); time.sleep(0.6); return 42', '    ')}"
+    code = f"{concealed}\ndef f(x):\n{indent('start(1); see(); return 42', '    ')}"
     assert passed(grade(code, "f", tests=["assert it(1) == 42"])) == [True]
     assert python.exec(f"import time\n{BEATING}").output == "False\n"
 
 
 def test_the_end_of_its_time_ends_it(python: LocalSandbox, concealed: str) -> None:
-    assert python.exec(f"{concealed}\nstart(1)\ntime.sleep(60)", timeout=1).timed_out
+    assert python.exec(f"{concealed}\nstart(1)\nsee()\ntime.sleep(60)", timeout=2).timed_out
     assert python.exec(BEATING).output == "False\n"
 
 
