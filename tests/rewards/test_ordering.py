@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from intercode.rewards.ordering import FREE, STRICT, order_key, split
+from intercode.rewards.ordering import FREE, STRICT, order_key
+from intercode.rewards.pipelines import split
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 
 from intercode.rewards.demands import wants_change
-from intercode.rewards.ordering import named
+from intercode.rewards.pipelines import named
 
 Lines = list[str]
 

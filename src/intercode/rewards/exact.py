@@ -22,7 +22,7 @@ from itertools import pairwise
 
 from intercode.rewards.answers import same_answer
 from intercode.rewards.likeness import mostly_in
-from intercode.rewards.ordering import named, printing
+from intercode.rewards.pipelines import named, printing
 from intercode.types import Change, Outcome, Score, Task
 
 _SCRATCH = ("/tmp", "/var/tmp", "/dev", "/run", "/var/cache", "/proc", "/sys")

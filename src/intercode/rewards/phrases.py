@@ -26,7 +26,7 @@ from itertools import pairwise
 
 from intercode.rewards.arrangements import fixes_lines
 from intercode.rewards.demands import of_the_answer, wants_change
-from intercode.rewards.ordering import named
+from intercode.rewards.pipelines import named
 
 _ALONE = re.compile(
     r"\b(only|just|alone|bare|exactly|no other|nothing (but|else|more)|(no|not|any|other) (words?|text))\b"

@@ -116,11 +116,8 @@ class Table:
             return None
 
     def descriptors(self, pid: int) -> dict[int, str]:
-        folder = os.open(f"{pid}/fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._proc)
-        try:
+        with self._folder(f"{pid}/fd") as folder:
             found = {int(name): _target(folder, name) for name in os.listdir(folder)}
-        finally:
-            os.close(folder)
         return {fd: to for fd, to in found.items() if to}
 
     def opened(self, pid: int, own: set[str]) -> list[str]:
@@ -164,12 +161,16 @@ class Table:
 
     def _threads(self, pid: int) -> Iterator[str]:
         """Their numbers, listed when they are asked for."""
-        with contextlib.suppress(OSError):
-            folder = os.open(f"{pid}/task", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._proc)
-            try:
-                yield from os.listdir(folder)
-            finally:
-                os.close(folder)
+        with contextlib.suppress(OSError), self._folder(f"{pid}/task") as folder:
+            yield from os.listdir(folder)
+
+    @contextlib.contextmanager
+    def _folder(self, path: str) -> Iterator[int]:
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._proc)
+        try:
+            yield folder
+        finally:
+            os.close(folder)
 
     def _objects(self, kind: str) -> list[Object]:
         return [Object(kind, int(line.split()[1])) for line in self._read(f"sysvipc/{kind}").splitlines()[1:]]
