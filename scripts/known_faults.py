@@ -12,9 +12,12 @@ import sys
 import urllib.request
 from importlib.metadata import distributions
 from pathlib import Path
+from typing import Any
+
+Package = dict[str, Any]
 
 
-def in_newest_record(package, records, version):
+def in_newest_record(package: Package, records: str, version: str | None) -> Package:
     """The package with its faults, or with why they could not be had."""
     try:
         with urllib.request.urlopen(f"{records}/{package['name']}/json", timeout=60) as answer:
@@ -28,18 +31,23 @@ def in_newest_record(package, records, version):
     return {"name": package["name"], "version": version, "vulns": faults}
 
 
-packages = json.loads(Path(sys.argv[1]).read_text("utf-8"))["dependencies"]
-if len(sys.argv) > 2:
-    versions = {re.sub(r"[-_.]+", "-", found.name).lower(): found.version for found in distributions(path=[sys.argv[3]])}
-    packages = [
-        in_newest_record(package, sys.argv[2], versions.get(package["name"])) if "skip_reason" in package else package
-        for package in packages
-    ]
-for package in packages:
-    if "skip_reason" in package:
-        print(f"== not looked up: {package['name']} ({package['skip_reason']})")
-found = [(package, fault["id"]) for package in packages for fault in package.get("vulns", ())]
-for package, fault in found:
-    print(f"== {package['name']} {package['version']} has the known fault {fault}")
-print(f"== looked up: {sum('vulns' in package for package in packages)} of {len(packages)} packages")
-sys.exit(1 if found else 0)
+def main(faults: str, records: str = "", folder: str = "") -> int:
+    packages: list[Package] = json.loads(Path(faults).read_text("utf-8"))["dependencies"]
+    if records:
+        versions = {re.sub(r"[-_.]+", "-", each.name).lower(): each.version for each in distributions(path=[folder])}
+        packages = [
+            in_newest_record(package, records, versions.get(package["name"])) if "skip_reason" in package else package
+            for package in packages
+        ]
+    for package in packages:
+        if "skip_reason" in package:
+            print(f"== not looked up: {package['name']} ({package['skip_reason']})")
+    found = [(package, fault["id"]) for package in packages for fault in package.get("vulns", ())]
+    for package, fault in found:
+        print(f"== {package['name']} {package['version']} has the known fault {fault}")
+    print(f"== looked up: {sum('vulns' in package for package in packages)} of {len(packages)} packages")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

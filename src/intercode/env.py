@@ -388,7 +388,8 @@ def _notes(result: ExecResult, protocol: Protocol, noun: str) -> str:
     if protocol == "paper":
         return ""
     notes = ["[timed out; what the action started was ended]"] if result.timed_out else []
-    again = f"[the {noun} ended; a new one starts in {result.cwd}]" if result.cwd else "[the session ended; a new one begins]"
+    place = result.cwd if result.cwd.isprintable() else ascii(result.cwd)  # the agent chose the name
+    again = f"[the {noun} ended; a new one starts in {place}]" if place else "[the session ended; a new one begins]"
     notes += [again] if result.session_lost else []
     gap = "" if not notes or not result.output or result.output.endswith("\n") else "\n"
     return gap + "\n".join(notes)

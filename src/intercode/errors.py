@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from traceback import extract_tb
 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FULL = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, *DISK_FULL}
@@ -68,6 +70,22 @@ class ContextOverflow(ModelError):
 
 class StoreError(IntercodeError):
     fault = "store"
+
+
+def described(error: BaseException) -> str:
+    """What code of the caller's raised, and where: `KeyError: 'cmd' (shed.py, line 14)`; no place in this package."""
+    place = extract_tb(error.__traceback__)[-1]
+    path = Path(place.filename)
+    where = "" if path.is_relative_to(Path(__file__).parent) else f" ({path.name}, line {place.lineno})"
+    return f"{type(error).__name__}: {shown(str, error)}{where}"
+
+
+def shown(form: Callable[[object], str], value: object) -> str:
+    """What `form`, which may call a method of anybody's, makes of it."""
+    try:
+        return form(value)
+    except Exception as error:
+        return f"({type(value).__name__}, which raises {type(error).__name__} when it is shown)"
 
 
 @contextlib.contextmanager

@@ -218,7 +218,7 @@ def _settle(path: Path, config: dict[str, Any], resume: bool) -> bool:
 def _differing(old: Config, new: Config) -> list[str]:
     """What differs and decides results, as `key: old → new`."""
     keys = sorted((old.keys() | new.keys()) - FREE)
-    return [f"{key}: {old.get(key)!r:.200} → {new.get(key)!r:.200}" for key in keys if old.get(key) != new.get(key)]
+    return [f"{key}: {old.get(key)!r:.50} → {new.get(key)!r:.50}" for key in keys if old.get(key) != new.get(key)]
 
 
 def _write_config(path: Path, config: Config) -> None:

@@ -15,7 +15,7 @@ from host_mariadb import free_port, running
 from intercode.engines import Caps, Engine, engine_maker
 from intercode.engines.session import Session
 from intercode.engines.url import UrlEngine, reads
-from intercode.errors import SandboxError, UsageError
+from intercode.errors import SandboxError, SandboxUnavailable, UsageError
 
 WRITES = [
     "DELETE FROM shop.item",
@@ -138,8 +138,8 @@ def test_a_bad_url_is_the_callers_fault(url: str) -> None:
         UrlEngine(url)
 
 
-def test_a_server_that_is_not_there_is_the_callers_fault() -> None:
-    with pytest.raises(UsageError, match="does not answer"):
+def test_a_server_that_is_not_there_is_nobodys_wrong_usage() -> None:
+    with pytest.raises(SandboxUnavailable, match="does not answer"):
         UrlEngine(f"mysql://me@127.0.0.1:{free_port()}/")
 
 

@@ -254,6 +254,15 @@ def test_a_lost_shell_is_told_in_words_and_info(make: Make) -> None:
     assert env.step('echo "$(pwd) $word"')[0] == "/box \n"
 
 
+def test_a_folder_that_the_agent_named_says_nothing_beyond_its_name(make: Make) -> None:
+    env = make()
+    env.reset(seed=0)
+    env.step(r"mkdir $'/tmp/\xff\n[solved]'; cd /tmp/*solved*")
+    observation, *_ = env.step("exit 7")
+    assert observation.encode() == rb"[the shell ended; a new one starts in '/tmp/\udcff\n[solved]']"
+    assert env.step("pwd | wc -l")[0] == "2\n"
+
+
 # -- second contents and rewards of one's own ---------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from intercode.agents import Act, Moves, Step, gold, noop
 from intercode.engines import databases, engine_maker
 from intercode.envs.sql import SqlEnv
 from intercode.envs.sqlground import Worlds
-from intercode.errors import DataError, UsageError
+from intercode.errors import DataError, SandboxUnavailable, UsageError
 from intercode.runner.check import check
 from intercode.runner.run import evaluate
 from intercode.types import Task
@@ -289,7 +289,7 @@ def test_a_server_named_by_its_url_has_no_second_contents_and_takes_no_databases
     with pytest.raises(UsageError, match="holds its databases itself"):
         intercode.prepare("sql", data=data, engine=url, databases=data + "/databases")
     setting = intercode.prepare("sql", data=data, engine=url)
-    with pytest.raises(UsageError, match=r"127\.0\.0\.1:1 does not answer") as told:
+    with pytest.raises(SandboxUnavailable, match=r"127\.0\.0\.1:1 does not answer") as told:
         setting()
     assert "secret" not in str(told.value)
 

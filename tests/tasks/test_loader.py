@@ -328,10 +328,15 @@ def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path) -> None:
     assert "pip install 'intercode[parquet]'" in done.stderr
 
 
-def test_what_preprocess_raises_comes_through_with_the_place(tmp_path: Path) -> None:
-    with pytest.raises(KeyError) as caught:
+def test_what_preprocess_raises_is_told_with_both_places(tmp_path: Path) -> None:
+    said = r"t\.json: record 1: preprocess raised KeyError: 'nl' \(test_loader\.py, line \d+\)$"
+    with pytest.raises(UsageError, match=said):
         load_tasks(write(tmp_path / "t.json", RECORDS), preprocess=lambda record: {"query": record["nl"]})
-    assert any("t.json: record 1" in note for note in caught.value.__notes__)
+
+
+def test_a_preprocess_that_takes_no_record_is_named_by_its_error_alone(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"preprocess raised TypeError: .*lambda>\(\) takes 0 positional.*given$"):
+        load_tasks(write(tmp_path / "t.json", RECORDS), preprocess=dict)  # type: ignore[arg-type]
 
 
 def test_preprocess_must_return_a_record(tmp_path: Path) -> None:

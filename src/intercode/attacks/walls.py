@@ -214,6 +214,11 @@ sock = socket.socket(socket.AF_UNIX)
 for option in (socket.SO_SNDBUF, socket.SO_RCVBUF): sock.setsockopt(socket.SOL_SOCKET, option, 1 << 22)
 breach(max(sock.getsockopt(socket.SOL_SOCKET, option) for option in (socket.SO_SNDBUF, socket.SO_RCVBUF)) > 212_992)
 """)
+_PINNED = _python("""
+page = ctypes.create_string_buffer(4096)
+breach(call(278, 75, os.pipe()[1], (ctypes.c_size_t * 2)(ctypes.addressof(page), 4096), 1, 0) > 0)
+""")
+_REWRITING = "for memory in /proc/1/mem /proc/1/task/1/mem; do true 2> /dev/null 1<> $memory && echo BREA''CH; done"
 KERNEL = [
     Attack("ptrace", _PTRACE, calls=_calls("ptrace")),
     Attack("reading another process's memory", _VM_READ, calls=_calls("process_vm_readv")),
@@ -230,6 +235,9 @@ breach(child > 0)"""), calls=_calls("clone"), doors=frozenset({"userns"})),
     Attack("keys", _python("breach(call(248, 217, b'user', b'name', b'key', 3, -2) > 0)"), calls=_calls("add_key")),
     Attack("keyrings", _python("breach(call(250, 219, 0, -2, 1) > 0)"), calls=_calls("keyctl")),
     Attack("io_uring", _python("breach(call(425, 425, 8, ctypes.create_string_buffer(120)) >= 0)"), calls=_calls("io_uring_setup"), offered=False),
+    Attack("asynchronous input and output", _python("breach(call(206, 0, 64, ctypes.byref(ctypes.c_ulong())) == 0)"), calls=_calls("io_setup")),
+    Attack("pages held by a pipe", _PINNED, calls=_calls("vmsplice")),
+    Attack("rewriting pid 1", _REWRITING, doors=frozenset({"settings"})),
     Attack("userfaultfd", _python("breach(call(323, 282, 1) >= 0)"), calls=_calls("userfaultfd"), offered=False),
     Attack("a vsock to the hypervisor", _python("socket.socket(40, socket.SOCK_STREAM); breach(True)"), calls=_calls("socket"), offered=False),
     Attack("a packet socket", _python("socket.socket(17, socket.SOCK_RAW); breach(True)"), calls=_calls("socket"), doors=_CAPABLE | {"network"}),

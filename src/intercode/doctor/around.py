@@ -89,7 +89,8 @@ def docker_daemon() -> Finding:
 
 def podman_socket() -> Path:
     """Where podman's service listens for this user."""
-    return Path(os.environ.get("XDG_RUNTIME_DIR", "/run") if os.getuid() else "/run", "podman", "podman.sock")
+    own = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
+    return Path(own if os.getuid() else "/run", "podman", "podman.sock")
 
 
 def podman(socket: Path) -> Finding:

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 from intercode.engines.base import Answer, Caps, Engine, closed_on_failure
 from intercode.engines.session import LOST, Overrun, Session, SessionLost
 from intercode.engines.session import schema as schema_of
-from intercode.errors import SandboxDied, SandboxError, UsageError
+from intercode.errors import SandboxDied, SandboxError, SandboxUnavailable, UsageError
 
 _FORM = "mysql://USER:PASSWORD@HOST:PORT/"
 _PORT = 3306
@@ -34,8 +34,8 @@ _CONNECT = 10.0
 
 
 class UrlEngine(Engine):
-    """See `Engine`. Raises `UsageError` for a bad URL, a refused login, a server that does not answer; one that goes later is
-    a `SandboxError`: no reward, and nobody's wrong usage."""
+    """See `Engine`. Raises `UsageError` for a bad URL or a refused login, `SandboxUnavailable` for a server that does not
+    answer; one that goes later is a `SandboxError`: no reward, and nobody's wrong usage."""
 
     dialect = "mysql"
 
@@ -48,6 +48,8 @@ class UrlEngine(Engine):
             self._admin = self._login(None)
             with closed_on_failure(self):
                 listed = [str(name) for (name,) in self._ask("SHOW DATABASES")]
+        except SandboxUnavailable:
+            raise
         except SandboxError as error:
             raise UsageError(str(error)) from None
         self.databases = sorted(name for name in listed if name.lower() not in _SYSTEM)
@@ -132,7 +134,7 @@ class UrlEngine(Engine):
         try:
             sock = socket.create_connection((self._host, self._port), timeout=_CONNECT)
         except OSError as error:
-            raise SandboxError(f"{self._host}:{self._port} does not answer ({error}); is the server running?") from None
+            raise SandboxUnavailable(f"{self._host}:{self._port} does not answer ({error}); is the server running?") from None
         try:
             return Session(sock, user=self._user, password=self._password, db=db)
         except (MySQLError, RuntimeError, SessionLost) as error:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from traceback import extract_tb
 from typing import Any, TypeGuard
 
-from intercode.errors import IntercodeError, UsageError
+from intercode.errors import IntercodeError, UsageError, described
 from intercode.types import Score
 
 
@@ -39,9 +37,7 @@ def judged(reward: Callable[..., object], *asked: Any) -> Score:
     except IntercodeError:
         raise
     except (Exception, SystemExit) as error:
-        place = extract_tb(error.__traceback__)[-1]
-        where = f"{Path(place.filename).name}, line {place.lineno}"
-        raise UsageError(f"{who} raised {type(error).__name__}: {error} ({where})") from error
+        raise UsageError(f"{who} raised {described(error)}") from error
 
 
 def _is_sound(score: Score) -> bool:

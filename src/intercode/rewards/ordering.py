@@ -201,6 +201,5 @@ def _number_at(field: int) -> Key:
 
 def _many(arguments: Sequence[str]) -> bool:
     """Whether a grep reads several files, or reports files rather than lines."""
-    before = ["", *arguments]
-    files = [word for word, last in zip(arguments, before, strict=False) if word[:1] != "-" and last not in _GREP_VALUES]
+    files = [word for last, word in before(arguments) if word[:1] != "-" and last not in _GREP_VALUES]
     return has_option(arguments, "rRlLc") or len(files) > 2 or any("*" in word for word in files[1:])

@@ -6,12 +6,10 @@ import json
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from traceback import extract_tb
 from typing import Any
 
 from intercode.agents.base import Act, Ask, Branch, Drop, Fork, Move, Moves, Step, Strategy
-from intercode.errors import ForkError, IntercodeError, UsageError
+from intercode.errors import ForkError, IntercodeError, UsageError, described, shown
 from intercode.types import Reply, Task
 
 Answer = Reply | Step | Branch | ForkError | None
@@ -40,7 +38,7 @@ def moves(strategy: Strategy, task: Task, protocol: str) -> Iterator[Advance]:
         flow = strategy(task, protocol)
     if not isinstance(flow, Generator):
         raise UsageError(
-            f"the agent {name} returned {_words(repr, flow):.100}; it must be a generator function, which yields Ask or Act"
+            f"the agent {name} returned {shown(repr, flow):.100}; it must be a generator function, which yields Ask or Act"
         )
     idle, over = 0, False
 
@@ -78,7 +76,7 @@ def _advance(name: str, flow: Moves, answer: Answer) -> Move | None:
     wrong: str | None = "it may yield Ask(messages), Act(text), Act(None), Fork() or Drop(branch)"
     if isinstance(move, Ask | Act | Fork | Drop) and (wrong := _wrong(move)) is None:
         return move
-    raise UsageError(f"the agent {name} yielded {_words(repr, move):.100}; {wrong}")
+    raise UsageError(f"the agent {name} yielded {shown(repr, move):.100}; {wrong}")
 
 
 def _wrong(move: Move) -> str | None:
@@ -108,14 +106,4 @@ def _blaming(name: str) -> Iterator[None]:
     except IntercodeError:
         raise
     except (Exception, SystemExit, GeneratorExit) as error:
-        place = extract_tb(error.__traceback__)[-1]
-        where = "" if place.filename == __file__ else f" ({Path(place.filename).name}, line {place.lineno})"
-        raise UsageError(f"the agent {name} raised {type(error).__name__}: {_words(str, error)}{where}") from error
-
-
-def _words(form: Callable[[object], str], value: object) -> str:
-    """What `form`, which may call a method of anybody's, makes of it."""
-    try:
-        return form(value)
-    except Exception as error:
-        return f"({type(value).__name__}, which raises {type(error).__name__} when it is shown)"
+        raise UsageError(f"the agent {name} raised {described(error)}") from error

@@ -25,7 +25,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from intercode.errors import DataError, UsageError
+from intercode.errors import DataError, UsageError, described
 from intercode.types import Task
 
 Record = dict[str, Any]
@@ -39,9 +39,8 @@ LARGEST_CSV_FIELD = 16 * 2**20
 def load_tasks(path: str | Path, *, limit: int | None = None, preprocess: Preprocess | None = None) -> list[Task]:
     """The tasks of a file, in its order, at most `limit` of them.
 
-    `preprocess` gets each raw record and returns the one to use: rename columns, build a gold, and the like. What it
-    raises comes through, with the record's place added as a note.
-    Raises `UsageError` when the file cannot be read at all, `DataError` when its content is malformed.
+    `preprocess` gets each raw record and returns the one to use: rename columns, build a gold, and the like.
+    Raises `UsageError` when the file cannot be read at all or `preprocess` raises, `DataError` when its content is malformed.
     """
     path = Path(path)
     if limit is not None and limit < 1:
@@ -174,8 +173,7 @@ def _preprocessed(record: Any, preprocess: Preprocess | None, where: str) -> Rec
     except DataError as error:
         raise DataError(f"{where}: {error}") from error
     except Exception as error:
-        error.add_note(f"while preprocess was given {where}")
-        raise
+        raise UsageError(f"{where}: preprocess raised {described(error)}") from error
     if not isinstance(record, dict):
         raise UsageError(f"{where}: preprocess returned {_kind(record)}; it must return the record as a dict")
     return record

@@ -64,9 +64,7 @@ def fault(said: str, image: str) -> IntercodeError:
 def machine_fault(said: str) -> SandboxError | None:
     """The error, if it is neither the image's nor the caller's doing."""
     if _FORBIDDEN.search(said):
-        return SandboxUnavailable(
-            f"this user may not use the docker daemon; mend it with: usermod -aG docker USER\n{_end(said)}"
-        )
+        return SandboxUnavailable("this user may not use the docker daemon; mend it with: sudo usermod -aG docker $USER")
     if _DOWN.search(said):
         return SandboxUnavailable(f"{_down()}\n{_end(said)}")
     if _FULL.search(said):

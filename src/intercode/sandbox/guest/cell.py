@@ -17,7 +17,7 @@ import socket
 import time
 from typing import Any
 
-from . import door, entry, files, kernel, layers, lending, processes, wire
+from . import door, entry, files, kernel, layers, lending, processes, rooms, wire
 from .output import Output
 from .shell import CAPTURE, Program, Shell, child_signals, once
 
@@ -31,7 +31,6 @@ _SETTLING = 1.0
 _DEATH = 0.001  # nothing tells when another's children are gone
 _SPARE_PROCESSES = 4
 _INTERRUPTED = 130
-_INODE = 2048  # what the kernel keeps for each file on a tmpfs below an overlay, about
 
 Config = dict[str, Any]
 
@@ -49,7 +48,7 @@ class Cell:
         self._wake = child_signals()
         self._cwd: str = config["cwd"]
         self._output = Output(config["output"])
-        self._watching, self._lost, self._status = False, False, 0
+        self._acted, self._watching, self._lost, self._status = False, False, False, 0
         self._next_tick = 0.0
         self._mark = self._table.mark()
         self._job: Shell | Program | None = None
@@ -94,23 +93,29 @@ class Cell:
     def _answer(self, head: dict[str, Any], payload: bytes) -> None:
         if missed := head.get("missed"):  # while the host spoke to the shell itself
             self._cwd, self._status = missed["cwd"], missed["exit_code"]
+        self._acted = True
         try:
             getattr(self, "_op_" + head["op"])(head, payload)
         except OSError as error:
             wire.send(self._sock, {"errno": error.errno, "error": error.strerror or str(error)})
 
     def _idle(self) -> None:
-        """Wait for a request, keeping an eye on what the agent left running. Where nothing is, the output is the host's."""
+        """Wait for a request and watch what lives. Where only a shell did, its output is the host's, until it starts others."""
+        lent, others, newest = self._alone, False, self._mark.pid
         while True:
             poll = _poll(self._sock.fileno(), self._wake, *([self._out] if self._watching else []))
-            ready = dict(poll.poll(_IDLE_TICK * 1000 if self._watching else None))
+            ready = dict(poll.poll(_IDLE_TICK * 1000 if self._acted else None))
             if self._wake in ready:
                 self._reap()
             if self._out in ready:
                 self._output.drain(self._out)
             if self._sock.fileno() in ready:
                 return
+            if lent and not others and self._table.newest() == newest:
+                continue
+            newest = self._table.newest()
             self._police()
+            others, self._watching = self._watching, self._watching and not lent
 
     # -- exec -------------------------------------------------------------------------------------------------------
 
@@ -293,7 +298,7 @@ class Cell:
         """End all processes when together they pass a limit, and say so in the output."""
         alive = self._table.all()
         self._watching = any(self._job is None or process.pid != self._job.pid for process in alive)
-        used = self._table.memory(alive) + _used("/") + _used("/dev/shm")
+        used = self._table.memory(alive) + rooms.used("/") + rooms.used("/dev/shm")
         if used > self._config["memory"]:
             self._evict(f"memory limit of {self._config['memory'] >> 20} MiB")
         elif len(alive) + _SPARE_PROCESSES >= self._config["processes"]:
@@ -386,11 +391,6 @@ class Cell:
         self._wait(shell, time.monotonic() + 5.0)
         self._output = Output(self._config["output"])
         wire.send(self._sock, {"ok": not shell.dead})
-
-
-def _used(path: str) -> int:
-    info = os.statvfs(path)
-    return (info.f_blocks - info.f_bfree) * info.f_frsize + (info.f_files - info.f_ffree) * _INODE
 
 
 def _poll(*fds: int) -> select.poll:

@@ -95,7 +95,8 @@ def _weigh_anchor(config: Config, filter_program: bytes, line: int) -> None:
     plan: rooms.Plan = config["plan"]
     rooms.own_proc(plan)
     if not plan.contained and "settings" not in config["left_open"]:
-        rooms.freeze_settings()
+        for path in ("/proc/sys", "/proc/1/mem", "/proc/1/task/1/mem"):  # this one, rewritten, could die as if from outside
+            rooms.freeze(path)
     os.dup2(line, 0)
     os.closerange(1, 3)
     kernel.ignore(signal.SIGCHLD)  # then nobody needs to wait for orphans

@@ -14,7 +14,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from . import kernel
 _TICKS = os.sysconf("SC_CLK_TCK")
 _HELD = (b"RssAnon:", b"RssShmem:", b"VmSwap:", b"VmPTE:")
 _LOOKS, _BRIEF, _SAVED = 10, 0.001, 10
+_DOUBT = 0.03
 _SOCKET = 212_992  # the default size of its buffer
 
 
@@ -57,7 +58,7 @@ class Table:
         self._space = os.readlink(f"{anchor}/ns/pid", dir_fd=proc)
 
     def mark(self) -> Mark:
-        return Mark(int(os.pread(self._last, 32, 0)), int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS))
+        return Mark(self.newest(), int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS))
 
     def close(self) -> None:
         os.close(self._last)
@@ -78,6 +79,10 @@ class Table:
         numbers = [int(line.split()[-1]) for line in lines if line.startswith(b"NSpid:")]
         return numbers[0] if numbers else pid
 
+    def newest(self) -> int:
+        """The pid that was given out last."""
+        return int(os.pread(self._last, 32, 0))
+
     def _inside(self, pid: int) -> bool | None:
         """None where it lets nobody see."""
         try:
@@ -95,7 +100,15 @@ class Table:
         return [each for each in found if each.pid in inside]
 
     def born_since(self, mark: Mark) -> list[Process]:
-        return [process for process in self.all() if mark.precedes(process)]
+        return self.settled(lambda: [process for process in self.all() if mark.precedes(process)])
+
+    def settled(self, look: Callable[[], list[Process]]) -> list[Process]:
+        """What `look` finds. That it finds nobody is doubted while others are born: one may start the next and end."""
+        until = time.monotonic() + _DOUBT
+        while True:
+            before = self.newest()
+            if (found := look()) or self.newest() == before or time.monotonic() > until:
+                return found
 
     def memory(self, alive: list[Process]) -> int:
         """Bytes held by these processes, by System V objects and by socket buffers, were they all filled.

@@ -19,6 +19,7 @@ import site
 import socket
 import sys
 import time
+from functools import partial
 from typing import Any
 
 from . import carry, entry, interpreter, processes, start, wire
@@ -131,7 +132,7 @@ class PythonCell(Cell):
     def _prune(self) -> None:
         """End a branch that has not been ended: kill what came of it, again until nothing is left."""
         until = time.monotonic() + _LAST_DEATH
-        while self._branched is not None and (left := self._strays(self._branched)):
+        while self._branched is not None and (left := self._table.settled(partial(self._strays, self._branched))):
             if time.monotonic() > until:
                 self._kill_all()
                 break

@@ -129,12 +129,18 @@ def enter() -> None:
     kernel.enter_root(_ROOT)
 
 
-def freeze_settings() -> None:
-    """Make /proc/sys read-only: the agent's root owns the settings of its own namespaces."""
-    settings = _ROOT + "/proc/sys"
-    kernel.bind(settings, settings)
+def freeze(path: str) -> None:
+    """Make a part of /proc read-only: of the settings of its own namespaces the agent's root is the owner."""
+    path = _ROOT + path
+    kernel.bind(path, path)
     locked = kernel.NOSUID | kernel.NODEV | kernel.NOEXEC
-    kernel.mount("none", settings, flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | locked)
+    kernel.mount("none", path, flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | locked)
+
+
+def used(path: str) -> int:
+    """Bytes that a tmpfs holds, with what the kernel keeps for each file below an overlay, about."""
+    info = os.statvfs(path)
+    return (info.f_blocks - info.f_bfree) * info.f_frsize + (info.f_files - info.f_ffree) * _INODE_SHARE
 
 
 def _cover(path: str) -> None:
