@@ -336,7 +336,7 @@ def test_what_preprocess_raises_is_told_with_both_places(tmp_path: Path) -> None
 
 def test_a_preprocess_that_takes_no_record_is_named_by_its_error_alone(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"preprocess raised TypeError: .*lambda>\(\) takes 0 positional.*given$"):
-        load_tasks(write(tmp_path / "t.json", RECORDS), preprocess=dict)  # type: ignore[arg-type]
+        load_tasks(write(tmp_path / "t.json", RECORDS), preprocess=lambda *, nothing: {})  # type: ignore[arg-type]
 
 
 def test_preprocess_must_return_a_record(tmp_path: Path) -> None:
