@@ -18,9 +18,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from traceback import extract_tb
 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FULL = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, *DISK_FULL}
@@ -74,9 +73,11 @@ class StoreError(IntercodeError):
 
 def described(error: BaseException) -> str:
     """What code of the caller's raised, and where: `KeyError: 'cmd' (shed.py, line 14)`; no place in this package."""
+    from traceback import extract_tb  # with it more than `--help` needs
+
     place = extract_tb(error.__traceback__)[-1]
-    path = Path(place.filename)
-    where = "" if path.is_relative_to(Path(__file__).parent) else f" ({path.name}, line {place.lineno})"
+    inside = place.filename.startswith(os.path.join(os.path.dirname(__file__), ""))
+    where = "" if inside else f" ({os.path.basename(place.filename)}, line {place.lineno})"
     return f"{type(error).__name__}: {shown(str, error)}{where}"
 
 

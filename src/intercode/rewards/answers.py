@@ -16,7 +16,7 @@ Never noise: letters, digits, case, the number of equal lines, and (where the go
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 
 from intercode.rewards.arrangements import on_other_lines, turned
@@ -75,6 +75,14 @@ _EXACT_NUMBER = re.compile(
 )
 _SORTS_VERSIONS = re.compile(r"\bsort\b[^|;&]* -(\w*V|-version-sort)")
 """A gold for which 1.9 is before 1.10: names, though they look like numbers."""
+_BLANKS = re.compile(r"[ \t]+")
+_ALIKE = [(re.compile(r"(?<![^ '\"(=])\./+(?=[^ /])"), ""), (re.compile(r"(?<=[^/:])//+"), "/")]
+_FOLDERS = [(re.compile(r"(?<=[\w.-])/(?= |:|$)"), "")]
+_OF_TOOLS = [
+    (re.compile(r"^([0-9a-f]{32,128}) \*?-$"), r"\1"),
+    (re.compile(r"^(/bin/|/usr/bin/)?bash: line \d+: "), "bash: "),
+]
+_NUMBERED = [(re.compile(r"^(\d+): "), r"\1:"), (re.compile(r"^(\d+)[:.)] ?(?=\D)"), r"\1 ")]
 _ZEROS = re.compile(r"(?<![\w.,:/-])(-?\d+)(?:\.0+|(\.\d*[1-9])0+)(?![\w.,:/-])")
 _THOUSANDS = re.compile(r"(?<![\w.,])\d{1,3}(,\d{3})+(?![\w,])")
 _SEPARATOR = re.compile(r" *(?:[,;|]|(?<![!<>=~])=(?![=~])|->|(?<!\d):|:(?!\d)) *")
@@ -122,20 +130,22 @@ def _lines(text: str, task: Task, key: Key, exact: bool) -> Lines:
     if exact:
         lines = text.rstrip("\n").split("\n")
         return lines if _TRAILING.search(task.query) else [line.rstrip() for line in lines]
-    lines = [_plain(line, task) for line in text.strip("\n").split("\n")]
+    lines = list(map(_plainer(task), text.strip("\n").split("\n")))
     return _trimmed(lines) if key is STRICT else [line for line in lines if line]
 
 
-def _plain(line: str, task: Task) -> str:
-    line = re.sub(r"[ \t]+", " ", line).strip(" ")
-    line = re.sub(r"(?<![^ '\"(=])\./+(?=[^ /])", "", line)
-    line = re.sub(r"(?<=[^/:])//+", "/", line)
-    line = line if _SLASH.search(task.query) else re.sub(r"(?<=[\w.-])/(?= |:|$)", "", line)
-    line = re.sub(r"^([0-9a-f]{32,128}) \*?-$", r"\1", line)
-    line = re.sub(r"^(/bin/|/usr/bin/)?bash: line \d+: ", "bash: ", line)
-    if _FORMAT.search(of_the_answer(task.query)):
+def _plainer(task: Task) -> Callable[[str], str]:
+    """What brings a line into its plainest form."""
+    steps = [*_ALIKE, *([] if _SLASH.search(task.query) else _FOLDERS), *_OF_TOOLS]
+    steps += [] if _FORMAT.search(of_the_answer(task.query)) else _NUMBERED
+
+    def plain(line: str) -> str:
+        line = _BLANKS.sub(" ", line).strip(" ")
+        for pattern, kept in steps:
+            line = pattern.sub(kept, line)
         return line
-    return re.sub(r"^(\d+)[:.)] ?(?=\D)", r"\1 ", re.sub(r"^(\d+): ", r"\1:", line))
+
+    return plain
 
 
 def _trimmed(lines: Lines) -> Lines:
