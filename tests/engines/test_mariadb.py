@@ -233,6 +233,15 @@ def test_another_character_set_breaks_nothing(mariadb: Engine) -> None:
     assert rows(mariadb, "SELECT 'ü'") == [("ü",)]
 
 
+@pytest.mark.parametrize("encoding", ["ucs2", "utf16", "utf32"])
+@pytest.mark.parametrize("value", ["1.5", "DATE '2024-05-06'", "TIME '01:02:03'", "1", "1e0", "x'00'", "JSON_ARRAY(1)"])
+def test_results_in_an_encoding_that_nobody_reads_cost_the_session_at_most(mariadb: Engine, encoding: str, value: str) -> None:
+    do(mariadb, f"SET character_set_results = {encoding}")
+    ask(mariadb, f"SELECT {value}")
+    mariadb.open("garden_1")
+    assert rows(mariadb, "SELECT 1.5 + 0 > 1, COUNT(*) FROM plant") == [(1, 3)]
+
+
 def test_a_call_gives_its_first_result(mariadb: Engine) -> None:
     do(mariadb, "CREATE PROCEDURE p() BEGIN SELECT 1; SELECT 2; END")
     assert rows(mariadb, "CALL p()") == [(1,)]

@@ -152,7 +152,7 @@ def test_an_answer_that_cannot_be_read_is_no_death(own_sqlite: sqlite.SqliteEngi
     frame = SOME + b"[]"
     for answer in (lambda: ask(own_sqlite, "SELECT 1"), lambda: own_sqlite.run_gold("vault", "SELECT 1"), own_sqlite.facts):
         own_sqlite.open("garden_1")
-        own_sqlite._line.close()
+        own_sqlite._hang_up()
         ours, theirs = socket.socketpair()
         own_sqlite._line = Line(ours)
         with theirs:
@@ -162,6 +162,23 @@ def test_an_answer_that_cannot_be_read_is_no_death(own_sqlite: sqlite.SqliteEngi
         assert not isinstance(caught.value, SandboxDied)
     own_sqlite.open("garden_1")
     assert rows(own_sqlite, "SELECT COUNT(*) FROM plant") == [(3,)]
+
+
+def test_a_server_that_reaches_its_memory_was_led_there(own_sqlite: sqlite.SqliteEngine) -> None:
+    """However the episode would go another time: that may depend on the clock."""
+    do(own_sqlite, f"CREATE TEMP TABLE t AS SELECT zeroblob(10000000) FROM ({' UNION ALL '.join(['SELECT 1'] * 68)})")
+    with pytest.raises(SandboxDied) as caught:
+        ask(own_sqlite, f"SELECT 1 /*{'x' * (16_000_000)}*/")
+    assert caught.value.by_agent
+    own_sqlite.open("garden_1")
+    assert rows(own_sqlite, "SELECT COUNT(*) FROM plant") == [(3,)]
+
+
+def test_a_server_that_is_killed_from_outside_was_not(own_sqlite: sqlite.SqliteEngine) -> None:
+    own_sqlite._sandbox.exec("", argv=["bash", "-c", "kill -9 $(cat /srv/sqlite/pid)"], cwd="/")
+    with pytest.raises(SandboxDied) as caught:
+        ask(own_sqlite, "SELECT 1")
+    assert not caught.value.by_agent
 
 
 def test_large_results_keep_their_types(embedded: Engine) -> None:

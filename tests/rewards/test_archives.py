@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import io
+import resource
 import subprocess
+import tarfile
+import time
 import zipfile
 from pathlib import Path
 
@@ -42,7 +47,8 @@ def run(command: str, place: Path) -> bytes:
 
 def held(command: str, place: Path) -> str | None:
     place.mkdir()
-    return archives.held(run(command, place))
+    (found,) = archives.held([run(command, place)])
+    return found
 
 
 @pytest.mark.parametrize("command", SAME)
@@ -72,19 +78,56 @@ def test_a_zip_holds_its_members(tmp_path: Path) -> None:
         with zipfile.ZipFile(tmp_path / name, "w", method) as made:
             for each in names:
                 made.write(tmp_path / each, each)
-    x, y, z = (archives.held((tmp_path / name).read_bytes()) for name in "xyz")
+    x, y, z = archives.held((tmp_path / name).read_bytes() for name in "xyz")
     assert x == y is not None
     assert x != z
 
 
 @pytest.mark.parametrize("data", [b"", b"text", b"PK\3\4", b"\x1f\x8b\x08", b"BZh9", b"\0" * 257 + b"ustar" + b"\xff" * 600])
 def test_what_is_no_archive_has_no_members(data: bytes) -> None:
-    assert archives.held(data) is None
+    assert archives.held([data]) == [None]
 
 
 def test_what_holds_more_than_there_is_room_for_is_not_opened(tmp_path: Path) -> None:
     assert held("head -c 100M /dev/zero | gzip", tmp_path / "bomb") is None
     assert held("truncate -s 9G big; tar -czS big", tmp_path / "holes") is None
+
+
+def linked(size: int, links: int) -> bytes:
+    """A file and hard links to it."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w:gz", format=tarfile.USTAR_FORMAT) as archive:
+        file = tarfile.TarInfo("a")
+        file.size = size
+        archive.addfile(file, io.BytesIO(bytes(size)))
+        for number in range(links):
+            link = tarfile.TarInfo(f"l{number}")
+            link.type, link.linkname = tarfile.LNKTYPE, "a"
+            archive.addfile(link)
+    return made.getvalue()
+
+
+def costs(data: bytes) -> tuple[list[str | None], float, int]:
+    """The digests, seconds of the caller's own processor, bytes by which its largest memory grew."""
+    before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.thread_time()
+    found = archives.held([data, gzip.compress(b"x")])
+    return found, time.thread_time() - began, 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+
+
+@pytest.mark.parametrize(("size", "links"), [(20_000_000, 60), (10, 20_000)])
+def test_many_names_of_one_file_cost_what_one_does(size: int, links: int) -> None:
+    found, seconds, grown = costs(linked(size, links))
+    assert None not in found
+    assert seconds < 1
+    assert grown < 64 << 20
+
+
+def test_what_takes_long_to_read_costs_the_reader_only() -> None:
+    """Each empty part is short, and the rest is copied for each."""
+    found, seconds, grown = costs(gzip.compress(b"") * 300_000)
+    assert found == [None, None]
+    assert seconds < 1
+    assert grown < 64 << 20
 
 
 def test_the_reward_compares_what_they_hold_unless_the_query_says_how_to_pack() -> None:

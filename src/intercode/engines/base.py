@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -123,11 +123,13 @@ def closed_on_failure(begun: Engine | Sandbox) -> Iterator[None]:
 _LIMIT_PASSED = "exceeded: all processes were killed"
 
 
-def died(sandbox: Sandbox, message: str) -> SandboxDied:
+def died(sandbox: Sandbox, message: str, *, words: Callable[[], str] = str) -> SandboxDied:
     """The error for a server that is gone. A sandbox ends everything in it at its limits on memory and processes, and says so
-    to whoever asks next: then the agent's statement did it, however the episode would go another time."""
+    to whoever asks next; `words` gives a server's last ones, that its own limit on memory was reached among them. In both
+    cases the agent's statement did it, however the episode would go another time."""
     try:
         said = sandbox.exec("", argv=["true"], cwd="/", timeout=2).output
+        full = words().rstrip().endswith("MemoryError")
     except SandboxError as error:
         return SandboxDied(message, by_agent=isinstance(error, SandboxDied) and error.by_agent)
-    return SandboxDied(": ".join(filter(None, (message, said.strip()))), by_agent=_LIMIT_PASSED in said)
+    return SandboxDied(": ".join(filter(None, (message, said.strip()))), by_agent=full or _LIMIT_PASSED in said)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import io
 import socket
+import struct
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,8 @@ _BUFFER = 1 << 16
 _INTERRUPTED = 1317
 _GONE = (0, 1927, 2006, 2013)
 """Errors of the line, and of a session that was killed."""
+_UNREAD = (OSError, ValueError, ArithmeticError, LookupError, TypeError, AssertionError, struct.error)
+"""What PyMySQL raises for what it cannot read: text that is not UTF-8, numbers in an encoding that the agent chose."""
 
 LOST = "Lost connection to the server during the statement"
 """The answer to a statement that the session ended with."""
@@ -142,7 +145,7 @@ class Session:
         try:
             self._line.arm(seconds, _no_rescue)
             return self._query(statement)
-        except (Overrun, err.InterfaceError, OSError, ValueError) as error:
+        except (Overrun, err.InterfaceError, *_UNREAD) as error:
             raise SessionLost(str(error) or "no answer in time") from None
         except err.MySQLError as error:
             if self._gone(error):
@@ -157,7 +160,7 @@ class Session:
             self._stop = stop
             self._line.arm(seconds, self._rescue)
             return self._ask(statement, caps, stop)
-        except (err.InterfaceError, OSError, ValueError) as error:  # text that is not UTF-8 among them
+        except (err.InterfaceError, *_UNREAD) as error:
             raise SessionLost(str(error)) from None
         except err.MySQLError as error:
             return self._refused(error)
@@ -176,7 +179,7 @@ class Session:
 
         try:
             self._connection.connect(self._line)
-        except (Overrun, OSError, ValueError) as error:
+        except (Overrun, *_UNREAD) as error:
             self._line.close()
             raise SessionLost(f"no login: {error}") from None
         except err.MySQLError as error:

@@ -30,7 +30,7 @@ from intercode.sandbox.template import Template
 from intercode.sandbox.wall import Bubblewrap, guest_python
 
 _PLACE = "/srv/sqlite"
-_DOOR = f"{_PLACE}/door"
+_DOOR, _SAID = f"{_PLACE}/door", f"{_PLACE}/said"
 _LAYOUT = "1"
 _GRACE = 0.3
 """Seconds that the server may take over a statement's own limit."""
@@ -72,9 +72,11 @@ class SqliteEngine(Engine):
         self._prepared, self._source, self._caps = prepared, databases, caps or Caps()
         self._db: str | None = None
         self._broken = self._closed = False
+        self._line: Line | None = None
         self._sandbox = self._new_sandbox()
         with closed_on_failure(self._sandbox):
             self._start()
+            self._server()
 
     def open(self, db: str) -> None:
         db = self.name_of(db)
@@ -90,11 +92,11 @@ class SqliteEngine(Engine):
         if self._db is None or self._broken:
             raise UsageError("no database is open; call open(db) first")
         body = RUN + SECONDS.pack(seconds) + statement.encode("utf-8", "surrogatepass")
+        server = self._server()
         try:
-            return self._line.statement(body, seconds + _GRACE)
+            return server.statement(body, seconds + _GRACE)
         except TimeoutError:
             self._revive()
-            self._ask({"op": "resume", "db": self._db}, wait=_PATIENCE)
             return Answer(error="interrupted", timed_out=True, lost=True)
         except (OSError, ValueError, EOFError) as error:
             raise self._failed("a statement", error) from None
@@ -103,8 +105,9 @@ class SqliteEngine(Engine):
         db = self.name_of(db)
         self._alive()
         head = {"op": "gold", "db": db, "statement": statement, "seconds": seconds}
+        server = self._server()
         try:
-            return self._line.statement(json.dumps(head).encode(), seconds + _GRACE)
+            return server.statement(json.dumps(head).encode(), seconds + _GRACE)
         except TimeoutError:  # in a function that SQLite does not let be stopped: the next `open` needs another server
             self._broken = True
             return Answer(error="interrupted", timed_out=True, lost=True)
@@ -132,7 +135,7 @@ class SqliteEngine(Engine):
     def close(self) -> None:
         if not self._closed:
             self._closed, self._db = True, None
-            self._line.close()
+            self._hang_up()
             self._sandbox.close()
 
     # -- inside -----------------------------------------------------------------------------------------------------
@@ -140,13 +143,22 @@ class SqliteEngine(Engine):
     def _new_sandbox(self) -> LocalSandbox:
         return LocalSandbox(self._prepared, limits=_limits(self._prepared), session="stateless")
 
-    def _start(self) -> None:
+    def _start(self, first: str = "true") -> None:
+        """The server begins while its caller goes on; `_server` waits for it."""
+        self._line = None
         self._sandbox.write(f"{_PLACE}/server.py", Path(sqlite_guest.__file__).read_bytes())
         python, _ = guest_python()
         words = [python, "-I", "-S", f"{_PLACE}/server.py", _PLACE, _DOOR, str(self._caps.rows), str(self._caps.bytes)]
-        command = f"rm -f {_DOOR}; exec >{_PLACE}/said 2>&1; {' '.join(words)} & echo $! >{_PLACE}/pid"
+        command = f"{first}; rm -f {_DOOR}; exec >{_SAID} 2>&1; {' '.join(words)} & echo $! >{_PLACE}/pid"
         self._sandbox.exec("", argv=["bash", "-c", command], cwd="/")
-        self._line = self._connect()
+
+    def _server(self) -> Line:
+        """The line to the server; one that took another's place finds the database as that one left it."""
+        if self._line is None:
+            self._line = self._connect()
+            if self._db is not None:
+                self._ask({"op": "resume", "db": self._db}, wait=_PATIENCE)
+        return self._line
 
     def _connect(self) -> Line:
         until = time.monotonic() + _PATIENCE
@@ -155,18 +167,27 @@ class SqliteEngine(Engine):
                 return Line(self._sandbox.connect(_DOOR))
             except OSError:
                 if time.monotonic() > until:
-                    said = self._sandbox.read(f"{_PLACE}/said").decode(errors="replace")
-                    raise SandboxDied(f"the SQLite server does not start; it said: {said[-2000:]}") from None
+                    raise SandboxDied(f"the SQLite server does not start; it said: {self._said()}") from None
                 time.sleep(_POLL)
+
+    def _said(self) -> str:
+        """The end of what the server printed."""
+        try:
+            return self._sandbox.read(_SAID).decode(errors="replace")[-2000:]
+        except OSError:
+            return ""
 
     def _revive(self) -> None:
         """A new server on the files of one that does not answer."""
-        self._line.close()
-        self._sandbox.exec("", argv=["bash", "-c", f"kill -9 $(cat {_PLACE}/pid)"], cwd="/")
-        self._start()
+        self._hang_up()
+        self._start(f"kill -9 $(cat {_PLACE}/pid)")
+
+    def _hang_up(self) -> None:
+        if self._line is not None:
+            self._line.close()
 
     def _restart(self) -> None:
-        self._line.close()
+        self._hang_up()
         try:
             self._sandbox.reset()
         except SandboxError:  # the wall has gone as well
@@ -184,7 +205,7 @@ class SqliteEngine(Engine):
     def _ask(self, head: dict[str, Any], *, wait: float) -> dict[str, Any]:
         """For what is no statement: a server that does not reply in time is as good as dead."""
         try:
-            return self._line.request(head, wait)
+            return self._server().request(head, wait)
         except (OSError, ValueError, EOFError) as error:
             raise self._failed(head["op"], error) from None
 
@@ -194,7 +215,7 @@ class SqliteEngine(Engine):
         if isinstance(error, ValueError):
             return SandboxError(f"the SQLite server's answer to {when} cannot be read ({error}); please report the statement")
         how = "it does not answer" if isinstance(error, TimeoutError) else str(error) or "its end of the line closed"
-        return died(self._sandbox, f"the SQLite server died during {when} ({how})")
+        return died(self._sandbox, f"the SQLite server died during {when} ({how})", words=self._said)
 
     def _twin(self, *, changed: bool) -> SqliteEngine:
         twin = SqliteEngine(self._prepared, self._source, caps=self._caps)

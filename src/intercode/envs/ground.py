@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -224,14 +223,15 @@ class Place:
     def _changes(self) -> dict[str, Change]:
         """What differs from the template, and of the first archives among it what they hold."""
         changes = self.sandbox.diff()
-        archives = (path for path, change in changes.items() if change.digest and NAMED.search(path))
-        return changes | {path: replace(changes[path], held=self._held(path)) for path in islice(archives, _ARCHIVES)}
+        archives = [path for path, change in changes.items() if change.digest and NAMED.search(path)][:_ARCHIVES]
+        digests = held(map(self._content, archives)) if archives else []
+        return changes | {path: replace(changes[path], held=digest) for path, digest in zip(archives, digests, strict=True)}
 
-    def _held(self, path: str) -> str | None:
+    def _content(self, path: str) -> bytes:
         try:
-            return held(self.sandbox.read(path))
+            return self.sandbox.read(path)
         except OSError:
-            return None
+            return b""
 
     def _probed(self, of_gold: bool) -> str:
         if self.ground.probe is None:

@@ -1,0 +1,143 @@
+"""What an archive or a compressed file holds, as one digest: the same for every way of packing the same.
+
+    a.tar.gz ──► gzip ──► tar ──► ./b/c (content), b/d -> c      formats, names, contents, where links lead
+    a.gz     ──► gzip ──► content
+
+The level of compression, times, owners, modes, the order of members and a folder's own entry beside what lies in it are not in
+it; a hard link is what it leads to. Left out: formats that Python does not read (cpio, 7z), encrypted ones, and whatever holds
+more than `ROOM` bytes. A program of its own (`archives` runs it), since these are a stranger's bytes:
+
+    length, bytes, length, bytes, ... ──► a line each: the digest, or nothing
+"""
+
+from __future__ import annotations
+
+import bz2
+import io
+import lzma
+import posixpath
+import resource
+import struct
+import sys
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
+from typing import Any
+
+ROOM = 1 << 26
+SIZE = struct.Struct("!Q")
+_SECONDS = 10
+"""Of processor, for all archives of an episode."""
+_MEMORY, _DICTIONARY = 1 << 30, 1 << 28
+
+_COMPRESSED: dict[bytes, tuple[str, Callable[[], Any]]] = {
+    b"\x1f\x8b": ("gzip", lambda: zlib.decompressobj(wbits=31)),
+    b"BZh": ("bzip2", bz2.BZ2Decompressor),
+    b"\xfd7zXZ\0": ("xz", lambda: lzma.LZMADecompressor(memlimit=_DICTIONARY)),
+}
+"""First bytes → name and what undoes it."""
+
+_Member = tuple[str, str, bytes]
+
+
+class _Unread(Exception):
+    """It holds too much, or ends too early."""
+
+
+def held(data: bytes) -> str | None:
+    """A hex digest of what it holds; None if it is no archive, or none that can be read."""
+    try:
+        formats, found = _unpacked(data)
+        return _digest(repr((formats, sorted(found))).encode(errors="surrogateescape")).hex() if formats else None
+    except Exception:  # a stranger's bytes: whatever they do to the readers, they are no archive
+        return None
+
+
+def packed(data: bytes) -> bool:
+    """Whether it begins as something that can be read here does."""
+    return data.startswith((*_COMPRESSED, b"PK")) or data[257:262] == b"ustar"
+
+
+def _unpacked(data: bytes) -> tuple[list[str], list[_Member]]:
+    formats = list[str]()
+    for start, (name, make) in _COMPRESSED.items():
+        if data.startswith(start):
+            formats, data = [name], _decompressed(data, make)
+            break
+    if data[257:262] == b"ustar":
+        return [*formats, "tar"], list(_of_tar(data))
+    if data.startswith(b"PK"):
+        return [*formats, "zip"], list(_of_zip(data))
+    return formats, [("", "file", _digest(data))]
+
+
+def _decompressed(data: bytes, make: Callable[[], Any]) -> bytes:
+    """All streams that stand one after another in it."""
+    parts, room = list[bytes](), ROOM
+    while data:
+        stream = make()
+        parts.append(stream.decompress(data, room))
+        room -= len(parts[-1])
+        if not stream.eof or room <= 0:
+            raise _Unread
+        data = stream.unused_data
+    return b"".join(parts)
+
+
+def _of_tar(data: bytes) -> Iterator[_Member]:
+    with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
+        members = {posixpath.normpath(member.name): member for member in archive}
+        _require_room(member.size for member in members.values())
+        folders = {".", *map(posixpath.dirname, members)}
+        contents = {name: _content(archive, member) for name, member in members.items() if member.isfile()}
+        for name, member in members.items():
+            content = contents.get(posixpath.normpath(member.linkname) if member.islnk() else name)
+            if content is not None:
+                yield name, "file", content
+            elif not (member.isdir() and name in folders):
+                yield name, member.type.decode(), member.linkname.encode(errors="surrogateescape")
+
+
+def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    file = archive.extractfile(member)
+    assert file is not None
+    return _digest(file.read(ROOM))
+
+
+def _of_zip(data: bytes) -> Iterator[_Member]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = {posixpath.normpath(member.filename): member for member in archive.infolist()}
+        _require_room(member.file_size for member in members.values())
+        folders = {posixpath.dirname(name) for name in members}
+        for name, member in members.items():
+            kind = "link" if member.external_attr >> 28 == 0o12 else "dir" if member.is_dir() else "file"
+            if not (kind == "dir" and name in folders):
+                yield name, kind, _digest(archive.read(member))
+
+
+def _require_room(sizes: Iterator[int]) -> None:
+    if sum(sizes) > ROOM:
+        raise _Unread
+
+
+def _digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=16).digest()
+
+
+def _asked() -> Iterator[bytes]:
+    while head := sys.stdin.buffer.read(SIZE.size):
+        yield sys.stdin.buffer.read(*SIZE.unpack(head))
+
+
+def main() -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, 2 * _SECONDS))
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    for data in _asked():
+        print(held(data) or "", flush=True)
+
+
+if __name__ == "__main__":
+    main()
