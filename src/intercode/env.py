@@ -25,7 +25,7 @@ from typing import Any, Literal, Self, SupportsFloat
 import gymnasium
 from gymnasium.spaces import Text
 
-from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
+from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError, asked
 from intercode.findings import Fault
 from intercode.submission import ALONE, is_submission
 from intercode.types import ExecResult, Score, Task
@@ -227,7 +227,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._actions.append(action)
         self._came.append(time.monotonic() - self._began)
         try:
-            return self._submit(action) if self._submits(action) else self._observe(self._act(action))
+            return self._submit(action) if self._submits(action) else self._observe(asked(self._act, ExecResult, action))
         except SandboxDied as death:
             return self._decide(death)
 
@@ -270,7 +270,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._word = submitted_word(self.submission, action)
         if (refusal := self._refuse(self._word)) is not None:
             return self._go_on(self._fit(refusal), 0.0, _info(None))
-        score = self._score()
+        score = asked(self._score, Score)
         self._submitted_times += 1
         left = self._submits_allowed - self._submitted_times
         told = "" if score.success else self._fit(self._wrong(score))
@@ -289,7 +289,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         observation += _notes(result, self.protocol, self.session_noun)
         if self.protocol == "submit":
             return self._go_on(observation, 0.0, info)
-        score = self._score()
+        score = asked(self._score, Score)
         if score.success and not self._keep_going:
             return self._end(observation, score.reward, info, score=score, ended="solved")
         return self._go_on(observation, score.reward, {**info, "score": score})
@@ -347,7 +347,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             self._enter(self.task)
             acted = (action for action in self._actions if not self._submits(action))
             for number, (action, seen) in enumerate(zip(acted, self._seen, strict=True), start=1):
-                if _fingerprint(self._act(action)) != seen:
+                if _fingerprint(asked(self._act, ExecResult, action)) != seen:
                     raise ForkError(f"re-executing the episode gave another observation at turn {number}: {action!r}")
         except BaseException:
             self._leave()

@@ -20,7 +20,12 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any, TypeVar
 
+Kind = TypeVar("Kind")
+_HERE, _LIBRARY = (os.path.join(os.path.dirname(file), "") for file in (__file__, os.__file__))
+_INSTALLED = {"site-packages", "dist-packages"}
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FULL = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, *DISK_FULL}
 
@@ -72,13 +77,48 @@ class StoreError(IntercodeError):
 
 
 def described(error: BaseException) -> str:
-    """What code of the caller's raised, and where: `KeyError: 'cmd' (shed.py, line 14)`; no place in this package."""
-    from traceback import extract_tb  # with it more than `--help` needs
+    """What code of the caller's raised, and where: `KeyError: 'cmd' (shed.py, line 14)`; no place in this package.
 
-    place = extract_tb(error.__traceback__)[-1]
-    inside = place.filename.startswith(os.path.join(os.path.dirname(__file__), ""))
-    where = "" if inside else f" ({os.path.basename(place.filename)}, line {place.lineno})"
+    The place is the innermost in the caller's own files, or in a library where there is none.
+    """
+    places = _places(error.__traceback__)
+    file, line = next(filter(_is_own, reversed(places)), places[-1])
+    where = "" if file.startswith(_HERE) else f" ({os.path.basename(file)}, line {line})"
     return f"{type(error).__name__}: {shown(str, error)}{where}"
+
+
+def is_theirs(error: BaseException) -> bool:
+    """Whether it passed through code of the caller's: a file that is neither this package's nor a library's."""
+    return any(map(_is_own, _places(error.__traceback__)))
+
+
+def _places(trace: TracebackType | None) -> list[tuple[str, int]]:
+    """Files and lines, the outermost first."""
+    found = []
+    while trace is not None:
+        found.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
+        trace = trace.tb_next
+    return found
+
+
+def _is_own(place: tuple[str, int]) -> bool:
+    """Of installed libraries it is the folder that tells; a name in `<>` is of no file."""
+    file = place[0]
+    return not file.startswith(("<", _HERE, _LIBRARY)) and _INSTALLED.isdisjoint(file.split(os.sep))
+
+
+def asked(method: Callable[..., object], kind: type[Kind], *words: Any, **named: Any) -> Kind:
+    """What a method of anybody's class gives; raises `UsageError` if it cannot be called so, or gives no `kind`."""
+    name = getattr(method, "__qualname__", "it")
+    try:
+        found = method(*words, **named)
+    except TypeError as error:
+        if len(_places(error.__traceback__)) > 1:
+            raise
+        raise UsageError(f"{error}; give {name} the parameters that it has in InterCodeEnv") from error
+    if isinstance(found, kind):
+        return found
+    raise UsageError(f"{name} returned {shown(repr, found):.100}, which is no {kind.__name__}")
 
 
 def shown(form: Callable[[object], str], value: object) -> str:

@@ -26,7 +26,7 @@ import click
 
 from intercode.cli import attacking, evaluating, examining, giving, machine, playing, reporting
 from intercode.cli.show import help_width, say
-from intercode.errors import DISK_FULL, IntercodeError, UsageError
+from intercode.errors import DISK_FULL, IntercodeError, UsageError, described, is_theirs
 
 
 class _Group(click.Group):
@@ -59,6 +59,20 @@ class _Group(click.Group):
             _end(2 if isinstance(error, UsageError) else 3, str(error))
         except (KeyboardInterrupt, click.exceptions.Abort) as interrupt:
             _end(130, str(interrupt) or "interrupted")
+        except (Exception, SystemExit) as error:
+            if not is_theirs(error) or _is_the_machines(error):
+                raise
+            _end(2, f"{_whose(context)} raised {', '.join((described(error), *getattr(error, '__notes__', ())))}")
+
+
+def _is_the_machines(error: BaseException) -> bool:
+    return isinstance(error, OSError) and error.errno in (errno.EIO, errno.EBADF, *DISK_FULL)
+
+
+def _whose(context: click.Context) -> str:
+    """Agents, rewards and the like name themselves; what else is not ours is an environment's."""
+    env = context.meta.get("intercode.env", "")
+    return f"the environment {env}" if ":" in env else "code of yours"
 
 
 def _open_streams() -> None:

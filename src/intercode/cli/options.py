@@ -38,7 +38,9 @@ def find_own_modules() -> None:
 
 
 def in_here(context: click.Context, parameter: click.Parameter, name: str) -> str:
-    """A name that may be of a module in the working folder."""
+    """A name that may be of a module in the working folder; the environment's stands in errors."""
+    if parameter.name == "env":
+        context.meta["intercode.env"] = name
     if ":" in name and name.partition(":")[0] not in ("replay", "static"):
         find_own_modules()
     return name

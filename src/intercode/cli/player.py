@@ -11,7 +11,7 @@ from intercode.errors import DataError, ForkError
 from intercode.runner.episode import play
 from intercode.runner.evaluation import Evaluation
 from intercode.runner.meter import Meter
-from intercode.runner.run import episode_seed
+from intercode.runner.run import episode_seed, placing
 from intercode.store import RunStore
 from intercode.types import Episode, Task
 
@@ -60,7 +60,8 @@ class Player:
 
     def _episode(self, task: Task) -> Episode:
         meter, seed = Meter(self._evaluation.limits), episode_seed(self._evaluation.seed, task.id, 0)
-        return play(self._env, task, human, self._keys, meter, seed=seed)
+        with placing(task, self._store.path):
+            return play(self._env, task, human, self._keys, meter, seed=seed)
 
     def _bring_forward(self, wanted: str) -> None:
         ids = [task.id for task in self._left]

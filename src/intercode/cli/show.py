@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from intercode.errors import is_theirs
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -116,6 +118,12 @@ def resumable(folder: Path) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; go on with --resume --out {folder}") from None
+    except (Exception, SystemExit) as error:
+        from intercode.runner.run import KEPT
+
+        if is_theirs(error) and not hasattr(error, "__notes__"):
+            error.add_note(KEPT)
+        raise
 
 
 @contextmanager

@@ -25,10 +25,11 @@ from intercode.agents.base import Moves
 from intercode.env import InterCodeEnv, Trial
 from intercode.envs import environment_class
 from intercode.envs.own import own_path
+from intercode.errors import asked
 from intercode.findings import BROKEN, KINDS, Fault
 from intercode.runner.alike import Found, neighbours, repeated
 from intercode.runner.doubts import doubts
-from intercode.runner.run import evaluate
+from intercode.runner.run import evaluate, placing
 from intercode.tasks import open_data
 from intercode.tasks.challenges import survey
 from intercode.types import Episode, Task
@@ -137,7 +138,8 @@ def _trials(make_env: Callable[[], InterCodeEnv], tasks: Sequence[Task], workers
             for task in share:
                 if over.is_set():
                     break
-                trials.append(env.try_gold(task))
+                with placing(task):
+                    trials.append(asked(env.try_gold, Trial, task))
                 tick()
         return trials
 

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from intercode.agents.base import SUBMIT, Act, Ask, Fork, Move, Step, Strategy
-from intercode.errors import UsageError
+from intercode.errors import UsageError, asked, shown
 from intercode.models.base import Model
 from intercode.runner.branches import Branches, Playable
 from intercode.runner.meter import Meter
@@ -50,7 +51,7 @@ def play(
     `UsageError` for a strategy that fails.
     """
     log = [] if turns is None else turns
-    query, _ = env.reset(seed=seed, options={"task": task.id})
+    query, _ = _given(2, env.reset, seed=seed, options={"task": task.id})
     best = UNSCORED
     ended: Ended | None = None
     answer: Answer = None
@@ -155,8 +156,17 @@ def _step(env: Playable, act: Act) -> Step:
         return Step(act.note or "")
     if "\0" in act.action or _SURROGATE.search(act.action):
         return Step(UNSENDABLE)
-    observation, reward, terminated, truncated, info = env.step(act.action)
+    observation, reward, terminated, truncated, info = _given(5, env.step, act.action)
     return Step(observation, float(reward), terminated, truncated, info)
+
+
+def _given(count: int, method: Callable[..., object], *words: Any, **named: Any) -> tuple[Any, ...]:
+    """What a method of Gymnasium's gives; the class may be anybody's."""
+    found = asked(method, tuple, *words, **named)
+    if len(found) == count:
+        return found
+    name = getattr(method, "__qualname__", "it")
+    raise UsageError(f"{name} returned {shown(repr, found):.100}, which are not {count} values")
 
 
 def _better(best: Score, step: Step) -> Score:

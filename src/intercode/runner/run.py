@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from intercode.agents.base import Strategy
-from intercode.errors import DataError, IntercodeError, UsageError, room_left
+from intercode.errors import DataError, IntercodeError, UsageError, is_theirs, room_left
 from intercode.models.base import Model
 from intercode.runner.asking import Asking
 from intercode.runner.branches import Playable
@@ -169,7 +169,7 @@ class _Seat:
             with room_left():
                 self._env = self._env or run.make_env()
                 place = (self._env, task, run.strategy, model, run.meter)
-                with _placing(task, run.folder):
+                with placing(task, run.folder):
                     episode = play(*place, epoch=epoch, seed=seed, turns=turns)
         except UsageError:
             raise
@@ -189,12 +189,17 @@ class _Seat:
 
 
 @contextmanager
-def _placing(task: Task, folder: Path | None) -> Iterator[None]:
-    """Wrong use in an episode, told with its task."""
+def placing(task: Task, folder: Path | None = None) -> Iterator[None]:
+    """Wrong use in an episode, told with its task; what an environment of the caller's raises has that in a note."""
+    place = f"task {task.id}{f'; {KEPT}' if folder else ''}"
     try:
         yield
     except UsageError as fault:
-        raise UsageError(f"{fault} (task {task.id}{f'; {KEPT}' if folder else ''})") from fault
+        raise UsageError(f"{fault} ({place})") from fault
+    except (Exception, SystemExit) as error:
+        if is_theirs(error):
+            error.add_note(place)
+        raise
 
 
 @contextmanager
