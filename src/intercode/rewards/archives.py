@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import Iterable
-from itertools import repeat
+from subprocess import PIPE, Popen
 
 from intercode.errors import SandboxError, room_left
 from intercode.rewards import unpacking
@@ -25,19 +24,22 @@ def held(contents: Iterable[bytes]) -> list[str | None]:
 
     Raises `SandboxError` if the machine does not let it be read.
     """
-    contents = list(contents)
-    asked = [number for number, data in enumerate(contents) if unpacking.packed(data)]
-    lines = _told([contents[number] for number in asked]) if asked else []
-    found = dict(zip(asked, [*lines, *repeat("", len(asked) - len(lines))], strict=True))
-    return [found.get(number) or None for number in range(len(contents))]
+    command = [sys.executable, "-I", "-S", unpacking.__file__]
+    with room_left(), Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd="/") as reader:
+        found = [_told(reader, data) if unpacking.packed(data) else None for data in contents]
+        said = reader.communicate()[1].decode(errors="replace")
+    if reader.returncode > 0 or reader.returncode == -signal.SIGKILL:
+        raise SandboxError(f"archives cannot be read (status {reader.returncode}): {said[-500:]}")
+    return found
 
 
-def _told(contents: list[bytes]) -> list[str]:
-    said = b"".join(unpacking.SIZE.pack(len(data)) + data for data in contents)
-    with room_left():
-        done = subprocess.run(
-            [sys.executable, "-I", "-S", unpacking.__file__], input=said, capture_output=True, check=False, cwd="/"
-        )
-    if done.returncode > 0 or done.returncode == -signal.SIGKILL:
-        raise SandboxError(f"archives cannot be read (status {done.returncode}): {done.stderr.decode(errors='replace')[-500:]}")
-    return done.stdout.decode().splitlines()
+def _told(reader: Popen[bytes], data: bytes) -> str | None:
+    """None where the reader has ended."""
+    assert reader.stdin is not None
+    assert reader.stdout is not None
+    try:
+        reader.stdin.write(unpacking.SIZE.pack(len(data)) + data)
+        reader.stdin.flush()
+    except BrokenPipeError:
+        return None
+    return reader.stdout.readline().decode().strip() or None
