@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import resource
 import subprocess
+import sys
 import tarfile
 import time
 import zipfile
@@ -128,6 +130,14 @@ def test_what_takes_long_to_read_costs_the_reader_only() -> None:
     assert found == [None, None]
     assert seconds < 1
     assert grown < 64 << 20
+
+
+def test_a_lower_limit_of_the_callers_own_stays(tmp_path: Path) -> None:
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"x"))
+    ask = "import sys; from intercode.rewards import archives; print(archives.held([open(sys.argv[1], 'rb').read()])[0])"
+    bound = ["prlimit", "--as=800000000:800000000", sys.executable, "-c", ask, str(tmp_path / "a.gz")]
+    command = [*(["setpriv", "--bounding-set", "-sys_resource"] if os.getuid() == 0 else []), *bound]
+    assert subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout.strip() not in ("", "None")
 
 
 def test_the_reward_compares_what_they_hold_unless_the_query_says_how_to_pack() -> None:

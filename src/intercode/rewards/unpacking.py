@@ -131,10 +131,18 @@ def _asked() -> Iterator[bytes]:
         yield sys.stdin.buffer.read(*SIZE.unpack(head))
 
 
+def _bound(which: int, soft: int, hard: int) -> None:
+    """The caller's own limits, where they are lower, stay."""
+    _, most = resource.getrlimit(which)
+    if most != resource.RLIM_INFINITY:
+        soft, hard = min(soft, most), min(hard, most)
+    resource.setrlimit(which, (soft, hard))
+
+
 def main() -> None:
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, 2 * _SECONDS))
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    _bound(resource.RLIMIT_CORE, 0, 0)
+    _bound(resource.RLIMIT_CPU, _SECONDS, 2 * _SECONDS)
+    _bound(resource.RLIMIT_AS, _MEMORY, _MEMORY)
     for data in _asked():
         print(held(data) or "", flush=True)
 
