@@ -15,7 +15,7 @@ from orchard import ENDLESS, Pool, orchard_databases, plays, pool
 
 from intercode.attacks.orchard import GOLDS
 from intercode.attacks.sql import ATTACKS, ENGINES, TRIGGER, Attack
-from intercode.engines import Databases, Engine, mariadbd, sqlite, sqlite_guest
+from intercode.engines import Databases, Engine, mariadbd, session, sqlite, sqlite_guest
 from intercode.engines.convert import for_mariadb
 from intercode.engines.mariadb import MariadbEngine
 from intercode.envs.golds import Golds
@@ -157,6 +157,8 @@ def unprotected(worker: Callable[[str], Any], tmp_path: Path, monkeypatch: pytes
         tasks: list[Task] = worker(engine).tasks
         if off == "open":
             monkeypatch.setattr(sqlite_guest, "__file__", str(without_authorizer(tmp_path)))
+        if off == "trusting":
+            monkeypatch.setattr(session, "_UNREAD", ())
         content = orchard_databases()
         worlds = Worlds(engine_without(engine, off, content), None, False, content.digest)
         kind = LateGolds if off == "late" else SqlEnv
@@ -183,6 +185,10 @@ def without_authorizer(folder: Path, instead: str = "") -> Path:
 def test_without_the_protection_it_works(unprotected: Callable[..., Any], engine: str, attack: Attack) -> None:
     env = unprotected(engine, attack.control)
     assert plays(env, "count", GOLDS["count"]).success, "the control is sound before"
+    if attack.sign == "ends":
+        with pytest.raises(ArithmeticError):
+            steps(env, engine, attack)
+        return
     info, score = steps(env, engine, attack)
     if attack.sign == "pays":
         assert score.success

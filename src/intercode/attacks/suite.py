@@ -131,7 +131,12 @@ def _pythons() -> Iterable[Exploit]:
 
 
 def _statements() -> Iterable[Exploit]:
-    aims = {"pays": "change what it is compared with", "harms": "spoil the next episode", "through": "do what is forbidden"}
+    aims = {
+        "pays": "change what it is compared with",
+        "harms": "spoil the next episode",
+        "through": "do what is forbidden",
+        "ends": "end the evaluation",
+    }
     for engine in orchard.ENGINES:
         for each in sql.ATTACKS:
             if engine in each.engines:
