@@ -103,8 +103,9 @@ class Caged(Lone):
 
     def _op_diff(self, head: dict[str, Any], payload: bytes) -> None:
         found = walk.changed(self._root, self._known)
-        states = {path: (walk.describe(self._files.lower, path), now) for path, now in found.items()}
-        wire.send(self._sock, {"changes": {path: _change(*both) for path, both in states.items() if both[0] != both[1]}})
+        before = walk.describe(self._files.lower, found)
+        changes = {path: _change(before[path], now) for path, now in found.items() if before[path] != now}
+        wire.send(self._sock, {"changes": changes})
 
     def _op_reset(self, head: dict[str, Any], payload: bytes) -> None:
         self._kill_all()

@@ -7,48 +7,51 @@ two given folders. Folders nested deeper than `DEPTH` are reported as one change
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from _blake2 import blake2b
+from collections.abc import Iterator
 from typing import Any
 
 DEPTH = 100
 _OPAQUE = "user.overlay.opaque"
 _TYPES = {stat.S_IFREG: "file", stat.S_IFDIR: "dir", stat.S_IFLNK: "link"}
-_CHUNK = 1 << 20
+_CHUNK, _PAGE = 1 << 20, 4096
+_ZEROS = bytes(_PAGE)
 
 Changes = dict[str, dict[str, Any]]
 
 
 def diff(upper: int, lower: int, tree: str) -> Changes:
     """Absolute path → {kind, type, mode, digest, target} for all that the agent would see differ, below the folder `tree`."""
-    found: Changes = {}
+    found, digests = Changes(), Digests()
     now, before = open_folder(upper, tree), open_folder(lower, tree)
     try:
         if now is not None and before is not None:
-            _compare_roots(now, before, found)
+            _compare_roots(now, before, found, digests)
     finally:
         close(now, before)
     return found
 
 
-def _compare_roots(upper: int, lower: int, found: Changes) -> None:
+def _compare_roots(upper: int, lower: int, found: Changes, digests: Digests) -> None:
     mode = stat.S_IMODE(os.fstat(upper).st_mode)
     if mode != stat.S_IMODE(os.fstat(lower).st_mode):
         found["/"] = {"kind": "changed", "type": "dir", "mode": mode}
-    _compare_folders(upper, lower, "", found, 0)
+    _compare_folders(upper, lower, "", found, digests, 0)
 
 
-def _compare_folders(upper: int, lower: int | None, path: str, found: Changes, depth: int) -> None:
+def _compare_folders(upper: int, lower: int | None, path: str, found: Changes, digests: Digests, depth: int) -> None:
     names = os.listdir(upper)
     for name in names:
-        _compare(upper, lower, name, f"{path}/{name}", found, depth)
+        _compare(upper, lower, name, f"{path}/{name}", found, digests, depth)
     if lower is not None and _opaque(upper):
         for name in set(os.listdir(lower)).difference(names):
             _removed(lower, name, f"{path}/{name}", found)
 
 
-def _compare(upper: int, lower: int | None, name: str, path: str, found: Changes, depth: int) -> None:
+def _compare(upper: int, lower: int | None, name: str, path: str, found: Changes, digests: Digests, depth: int) -> None:
     now, before = look(upper, name), look(lower, name)
     if now is None:
         return
@@ -56,13 +59,13 @@ def _compare(upper: int, lower: int | None, name: str, path: str, found: Changes
         if before is not None:
             _removed(lower, name, path, found)
         return
-    entry = describe_entry(upper, name, now)
-    if before is None or entry != describe_entry(lower, name, before):
+    entry = describe_entry(upper, name, now, digests)
+    if before is None or entry != describe_entry(lower, name, before, digests):
         found[path] = {"kind": "added" if before is None else "changed", **entry}
-    _compare_below(upper, lower, name, path, found, depth)
+    _compare_below(upper, lower, name, path, found, digests, depth)
 
 
-def _compare_below(upper: int, lower: int | None, name: str, path: str, found: Changes, depth: int) -> None:
+def _compare_below(upper: int, lower: int | None, name: str, path: str, found: Changes, digests: Digests, depth: int) -> None:
     inside, below = open_folder(upper, name), open_folder(lower, name)
     try:
         if inside is None and below is not None:
@@ -70,7 +73,7 @@ def _compare_below(upper: int, lower: int | None, name: str, path: str, found: C
         elif inside is not None and depth >= DEPTH:
             found[path] = {"kind": "added", "type": "other", "mode": 0}
         elif inside is not None:
-            _compare_folders(inside, below, path, found, depth + 1)
+            _compare_folders(inside, below, path, found, digests, depth + 1)
     finally:
         close(inside, below)
 
@@ -91,30 +94,75 @@ def _removed_below(lower: int, path: str, found: Changes) -> None:
         _removed(lower, name, f"{path}/{name}", found)
 
 
-def describe_entry(folder: int | None, name: str, info: os.stat_result) -> dict[str, Any]:
+def describe_entry(folder: int | None, name: str, info: os.stat_result, digests: Digests) -> dict[str, Any]:
     kind = _TYPES.get(stat.S_IFMT(info.st_mode), "other")
     entry: dict[str, Any] = {"type": kind, "mode": stat.S_IMODE(info.st_mode)}
     if kind == "file":
-        entry["digest"] = _digest(folder, name)
+        entry["digest"] = digests.of(folder, name, info)
     elif kind == "link":
         entry["target"] = os.readlink(name, dir_fd=folder)
     return entry
 
 
+class Digests:
+    """Of files' contents: a file with many names is read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], str | None] = {}
+
+    def of(self, folder: int | None, name: str, info: os.stat_result) -> str | None:
+        if info.st_nlink == 1:
+            return _digest(folder, name)
+        key = info.st_dev, info.st_ino
+        if key not in self._known:
+            self._known[key] = _digest(folder, name)
+        return self._known[key]
+
+
 def _digest(folder: int | None, name: str) -> str | None:
+    """Holes cost nothing; pages of zeros count alike however they came to be."""
     try:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError:
         return None
-    state = blake2b(digest_size=16)
+    state, gaps, end = blake2b(digest_size=16), [], 0
     try:
-        while True:
-            chunk = os.read(fd, _CHUNK)
-            if not chunk:
-                return state.hexdigest()
-            state.update(chunk)
+        for place, data in _filled(fd):
+            if place != end:
+                gaps.append((end, place))
+            state.update(data)
+            end = place + len(data)
+        return blake2b(repr((state.digest(), gaps, os.fstat(fd).st_size)).encode(), digest_size=16).hexdigest()
     finally:
         os.close(fd)
+
+
+def _filled(fd: int) -> Iterator[tuple[int, bytes]]:
+    """Where pages lie that are not all zeros, and what they hold; the last one is filled up with zeros."""
+    place = 0
+    while (begin := _seek(fd, place, os.SEEK_DATA)) is not None:
+        place = begin - begin % _PAGE
+        length = (_seek(fd, begin, os.SEEK_HOLE) or begin) - place
+        data = os.pread(fd, min(_CHUNK, length + -length % _PAGE), place)
+        if not data:
+            return
+        data += bytes(-len(data) % _PAGE)
+        if _ZEROS not in data:
+            yield place, data
+        else:
+            pages = ((place + at, data[at : at + _PAGE]) for at in range(0, len(data), _PAGE))
+            yield from (page for page in pages if page[1] != _ZEROS)
+        place += len(data)
+
+
+def _seek(fd: int, place: int, whence: int) -> int | None:
+    """None where nothing more comes."""
+    try:
+        return os.lseek(fd, place, whence)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        return None
 
 
 def copy(source: int, target: int) -> None:

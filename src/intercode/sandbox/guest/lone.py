@@ -140,7 +140,7 @@ class Lone(Cell):
         self._job = self._shell() if self._config["persistent"] else None
 
     def _op_describe(self, head: dict[str, Any], payload: bytes) -> None:
-        wire.send(self._sock, {"states": {path: walk.describe(self._root, path) for path in head["paths"]}})
+        wire.send(self._sock, {"states": walk.describe(self._root, head["paths"])})
 
     def _op_files(self, head: dict[str, Any], payload: bytes) -> None:
         wire.send(self._sock, {"files": walk.files(self._root, frozenset(head["skip"]))})

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from .layers import DEPTH, close, describe_entry, look, open_folder
+from .layers import DEPTH, Digests, close, describe_entry, look, open_folder
 
 _LEFT_OUT = frozenset(("/dev", "/proc", "/sys"))
 _TOO_DEEP = {"type": "other", "mode": 0}
@@ -49,7 +49,7 @@ def changed(root: int, known: Signatures) -> dict[str, State | None]:
     now = look_at_all(root)
     paths = [path for path, seen in now.items() if known.get(path) != seen]
     paths += known.keys() - now.keys()
-    return {path: describe(root, path) for path in paths}
+    return describe(root, paths)
 
 
 def written(root: int, known: Signatures) -> int:
@@ -60,12 +60,17 @@ def written(root: int, known: Signatures) -> int:
 
 def files(root: int, skip: frozenset[str]) -> dict[str, State]:
     """The state of all but folders."""
-    found = {path: describe(root, path) for path in look_at_all(root, skip)}
+    found = describe(root, look_at_all(root, skip))
     return {path: state for path, state in found.items() if state and state["type"] != "dir"}
 
 
-def describe(root: int, path: str) -> State | None:
-    """Type, mode, digest, target; None if nothing is there. No link is followed."""
+def describe(root: int, paths: Iterable[str]) -> dict[str, State | None]:
+    """Of each type, mode, digest, target; None if nothing is there. No link is followed."""
+    digests = Digests()
+    return {path: _described(root, path, digests) for path in paths}
+
+
+def _described(root: int, path: str, digests: Digests) -> State | None:
     *folders, name = path[1:].split("/")
     at: int | None = os.dup(root)
     for each in folders:
@@ -74,7 +79,7 @@ def describe(root: int, path: str) -> State | None:
         at = inside
     info = look(at, name or ".")
     try:
-        return None if at is None or info is None else _state(at, name or ".", path, info)
+        return None if at is None or info is None else _state(at, name or ".", path, info, digests)
     finally:
         close(at)
 
@@ -108,7 +113,7 @@ def _device(info: os.stat_result) -> int:
     return hash((info.st_mode, info.st_uid, info.st_gid, info.st_rdev, info.st_ino))
 
 
-def _state(folder: int, name: str, path: str, info: os.stat_result) -> State:
+def _state(folder: int, name: str, path: str, info: os.stat_result, digests: Digests) -> State:
     if stat.S_ISDIR(info.st_mode) and path.count("/") > DEPTH:
         return _TOO_DEEP
-    return describe_entry(folder, name, info)
+    return describe_entry(folder, name, info, digests)
