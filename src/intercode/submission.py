@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 
+LONGEST = 1 << 24
+"""Characters of an action."""
 ALONE = re.compile(r"submit")
-WORD = re.compile(r"submit(?:\s+(.*))?")
+WORD = re.compile(r"submit(?:\s++(.*))?")
 NAME = re.compile(r"""submit(?:[ \t]+(?!(?:and|if|in|is|not|or)\b)([\w"'`].*))?""")
 """In Python, where `submit = 5` is code."""
 

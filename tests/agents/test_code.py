@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from intercode.agents.code import split_reply
+from intercode.submission import is_submission, pattern_for
 
 GOLDEN = json.loads((Path(__file__).parent / "replies.json").read_text("utf-8"))
 
@@ -61,3 +62,22 @@ def test_a_model_that_runs_wild_costs_no_time(text: str) -> None:
     for language in ("bash", "python"):
         split_reply("execute[" * (text == "]\n") + text * 20_000, language)
     assert time.process_time() - started < 10
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["```{}`", "~~~{}`", "Sure.\n{}x", "submit {}\nx", "```\n{}\n```", "<bash>{}", "Action: {}x"],
+)
+@pytest.mark.parametrize("filling", [" ", "\t", "~", "# "])
+def test_nor_does_one_that_fills_a_line(text: str, filling: str) -> None:
+    started = time.process_time()
+    for language in ("bash", "ctf", "python"):
+        split_reply(text.format(filling * 20_000), language)
+    assert time.process_time() - started < 1
+
+
+@pytest.mark.parametrize("language", ["bash", "ctf", "python", "sql", "perl"])
+def test_whether_a_long_action_submits_is_told_at_once(language: str) -> None:
+    started = time.process_time()
+    assert not is_submission("submit" + " " * 100_000 + "x\ny", pattern_for(language))
+    assert time.process_time() - started < 1

@@ -16,6 +16,7 @@ HOSTILE = {
     "blanks": " \t" * 120_000,
     "slashes": "/" * 250_000,
     "dots": "./" * 120_000,
+    "comparisons": "is " + "<>~" * 80_000 + "x",
     "a line of complaints": "find: " + "x: " * 80_000 + "Permission denied",
     "eight megabytes": "1 a b\n" * 1_400_000,
 }

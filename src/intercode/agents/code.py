@@ -39,14 +39,14 @@ LOOKED_AT = 50
 
 _THINK = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _TOKENS = re.compile(r"(?:<\|[\w/]+\|>|</s>)\s*$")
-_FENCE = re.compile(r"^(?P<indent>\s*)(?P<ticks>`{3,}|~{3,})\s*(?P<tag>[^`]*?)\s*$")
+_FENCE = re.compile(r"^\s*(?P<ticks>`{3,}+|~{3,}+)(?P<tag>[^`]*)$")
 _ONE_LINE = re.compile(r"^\s*(?P<ticks>`{1,3})(?P<code>[^`\n]+)(?P=ticks)\s*$", re.MULTILINE)
 _EMPTY = re.compile(
     r"^\W{0,9}action\W{0,9}(?:execute\s{0,9}\[\s{0,9}\]?)?$|^execute\s?\[\s{0,9}\]|<(\w+)>\s{0,9}</\1>",
     re.MULTILINE | re.IGNORECASE,
 )
 _SUBMIT = re.compile(r"^[\s\"'`*]*submit[\s\"'`*.!]*$", re.IGNORECASE)
-_SUBMIT_WORD = re.compile(r"^\s*submit[ \t][^\n]*\s*$")
+_SUBMIT_WORD = re.compile(r"^\s*submit[ \t][^\n]*+\s*$")
 _LAST = {"python": re.compile(r"submit(?:\s+(?!(?:and|if|in|is|not|or)\b)\w+(?:\(.*\))?)?")}
 """A last line that submits a name or, by mistake, a call; elsewhere `submit` alone, since with a word it may be a command."""
 _SENTENCE = re.compile(r"^(?:I|I'm|I'll|[A-Z][a-z']*),? +\S")

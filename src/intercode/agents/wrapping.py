@@ -16,10 +16,10 @@ from typing import Any
 
 _TAGS = "bash|sh|shell|sql|python|code|command|cmd|execute|execute_bash|action|run|tool_call|function_call"
 _MARK = re.compile(
-    r"^[ \t]*(?:(?P<fence>`{3}|~{3})"
+    r"^[ \t]*+(?:(?P<fence>`{3}|~{3})"
     r"|(?P<execute>execute\s*\[)"
     rf"|<(?P<tag>{_TAGS})>"
-    r"|[#*_\d. \t]*(?P<action>(?:action|command)(?:[ \t]+input)?(?:[ \t]*\d+)?[*_ \t]*:[*_ \t]*))",
+    r"|[#*_\d. \t]*+(?P<action>(?:action|command)(?:[ \t]+input)?(?:[ \t]*\d+)?[*_ \t]*:[*_ \t]*))",
     re.MULTILINE | re.IGNORECASE,
 )
 _IMAGINED = re.compile(r"^\W{0,9}(?:observation|thought)(?:\s?\d+)?\W{0,9}:.*", re.MULTILINE | re.IGNORECASE | re.DOTALL)

@@ -273,7 +273,7 @@ def _endings(path: str) -> set[str]:
 @lru_cache(maxsize=_WORDS)
 def _bare(word: str) -> str:
     """Without the marks of a sentence around it, but with those that compare."""
-    if re.fullmatch(r"(?!\W*[-=]>)\W*[<>~≈±≠≤≥]\W*|!=+", word):
+    if re.fullmatch(r"(?!\W*[-=]>)(?=[^<>~≈±≠≤≥]*+[<>~≈±≠≤≥])\W*+|!=+", word):
         return word
     bare = word.removesuffix("(s)").strip("\"'`()[]{}*|→=").rstrip(".,;:?\"'`)]}")
     bare = bare[1:-1] if re.fullmatch(r"<.*>", bare) else bare
