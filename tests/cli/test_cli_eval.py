@@ -122,7 +122,7 @@ NUMBERS = ("--temperature", "--reply-seconds", "--max-cost", "--max-seconds", "-
     ],
 )
 def test_wrong_usage_ends_with_2_and_says_what_is_wrong(cli: Any, tmp_path: Path, words: list[str], blamed: str) -> None:
-    done = cli("eval", "bash", "--json", *words)
+    done = cli("eval", "bash", "--json", *words, INTERCODE_BASE_URL="http://127.0.0.1:9/v1")
     assert (done.status, done.out) == (2, "")
     assert blamed in done.err
     assert list(tmp_path.iterdir()) == [], "nothing was begun"

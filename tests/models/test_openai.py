@@ -148,6 +148,11 @@ def test_a_local_server_needs_no_key(server: Server, connect: Connect) -> None:
     assert server.requests[0]["key"] == "Bearer none-needed"
 
 
+def test_neither_a_server_nor_a_key_is_wrong_usage() -> None:
+    with pytest.raises(UsageError, match="no model server is named: set INTERCODE_BASE_URL"):
+        OpenAIModel("m")
+
+
 def test_an_address_without_a_scheme_is_wrong_usage() -> None:
     with pytest.raises(UsageError, match="must start with http"):
         OpenAIModel("m", base_url="localhost:8000/v1")

@@ -45,6 +45,9 @@ PATIENCE = 300.0
 _FULL = ("length", "model_context_window_exceeded")
 """Reasons for the end of a reply: as many tokens as were allowed, or as there was room for."""
 
+_NO_KEY = "none-needed"
+"""What the SDK is given for servers that want none."""
+
 _MOST_TOKENS = 2**53
 """No server counts as far; as many can be stored and multiplied everywhere."""
 
@@ -95,7 +98,12 @@ class OpenAIModel:
         settings = {"model": model, "temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         self._settings = {key: value for key, value in settings.items() if value is not None}
         address = base_url or os.environ.get("INTERCODE_BASE_URL") or os.environ.get("OPENAI_BASE_URL") or None
-        key = api_key or os.environ.get("OPENAI_API_KEY", "").strip() or "none-needed"
+        key = api_key or os.environ.get("OPENAI_API_KEY", "").strip() or _NO_KEY
+        if not address and key == _NO_KEY:
+            raise UsageError(
+                "no model server is named: set INTERCODE_BASE_URL to one that speaks the OpenAI chat protocol, "
+                "or OPENAI_API_KEY for OpenAI's own"
+            )
         if not (key.isascii() and key.isprintable()):
             raise UsageError("the key (OPENAI_API_KEY) holds what no key can, such as an umlaut or the end of a line")
         try:
