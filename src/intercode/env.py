@@ -25,9 +25,10 @@ from typing import Any, Literal, Self, SupportsFloat
 import gymnasium
 from gymnasium.spaces import Text
 
-from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError, asked
+from intercode.blame import asked
+from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
 from intercode.findings import Fault
-from intercode.submission import ALONE, is_submission
+from intercode.submission import ALONE, LONGEST, is_submission
 from intercode.types import ExecResult, Score, Task
 
 Protocol = Literal["submit", "paper"]
@@ -38,7 +39,7 @@ StepResult = tuple[str, SupportsFloat, bool, bool, dict[str, Any]]
 class Utf8(Text):
     """Any text that can be encoded in UTF-8, the empty one included. Samples are short words."""
 
-    def __init__(self, max_length: int = 1 << 24, seed: int | None = None) -> None:
+    def __init__(self, max_length: int = LONGEST, seed: int | None = None) -> None:
         super().__init__(max_length=max_length, min_length=0, seed=seed)
 
     def sample(self, mask: Any = None, probability: Any = None) -> str:

@@ -9,7 +9,8 @@
     │   └── ForkError            a live copy is impossible; names the jobs and descriptors in the way
     ├── ModelError          the model's server: unreachable, overloaded, answering nonsense
     │   └── ContextOverflow      the conversation does not fit into the model's context
-    └── StoreError          the run folder: in use, not empty, not writable
+    ├── StoreError          the run folder: in use, not empty, not writable
+    └── InternalError       intercode itself: an exception that nobody foresaw, whose traceback is in the log
 
 None of these is ever turned into a reward. The command line maps UsageError to exit status 2 and the rest to 3.
 """
@@ -18,14 +19,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
-from collections.abc import Callable, Iterator
-from types import TracebackType
-from typing import Any, TypeVar
+from collections.abc import Iterator
 
-Kind = TypeVar("Kind")
-_HERE, _LIBRARY = (os.path.join(os.path.dirname(file), "") for file in (__file__, os.__file__))
-_INSTALLED = {"site-packages", "dist-packages"}
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FULL = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, *DISK_FULL}
 
@@ -76,57 +71,8 @@ class StoreError(IntercodeError):
     fault = "store"
 
 
-def described(error: BaseException) -> str:
-    """What code of the caller's raised, and where: `KeyError: 'cmd' (shed.py, line 14)`; no place in this package.
-
-    The place is the innermost in the caller's own files, or in a library where there is none.
-    """
-    places = _places(error.__traceback__)
-    file, line = next(filter(_is_own, reversed(places)), places[-1])
-    where = "" if file.startswith(_HERE) else f" ({os.path.basename(file)}, line {line})"
-    return f"{type(error).__name__}: {shown(str, error)}{where}"
-
-
-def is_theirs(error: BaseException) -> bool:
-    """Whether it passed through code of the caller's: a file that is neither this package's nor a library's."""
-    return any(map(_is_own, _places(error.__traceback__)))
-
-
-def _places(trace: TracebackType | None) -> list[tuple[str, int]]:
-    """Files and lines, the outermost first."""
-    found = []
-    while trace is not None:
-        found.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
-        trace = trace.tb_next
-    return found
-
-
-def _is_own(place: tuple[str, int]) -> bool:
-    """Of installed libraries it is the folder that tells; a name in `<>` is of no file."""
-    file = place[0]
-    return not file.startswith(("<", _HERE, _LIBRARY)) and _INSTALLED.isdisjoint(file.split(os.sep))
-
-
-def asked(method: Callable[..., object], kind: type[Kind], *words: Any, **named: Any) -> Kind:
-    """What a method of anybody's class gives; raises `UsageError` if it cannot be called so, or gives no `kind`."""
-    name = getattr(method, "__qualname__", "it")
-    try:
-        found = method(*words, **named)
-    except TypeError as error:
-        if len(_places(error.__traceback__)) > 1:
-            raise
-        raise UsageError(f"{error}; give {name} the parameters that it has in InterCodeEnv") from error
-    if isinstance(found, kind):
-        return found
-    raise UsageError(f"{name} returned {shown(repr, found):.100}, which is no {kind.__name__}")
-
-
-def shown(form: Callable[[object], str], value: object) -> str:
-    """What `form`, which may call a method of anybody's, makes of it."""
-    try:
-        return form(value)
-    except Exception as error:
-        return f"({type(value).__name__}, which raises {type(error).__name__} when it is shown)"
+class InternalError(IntercodeError):
+    pass
 
 
 @contextlib.contextmanager

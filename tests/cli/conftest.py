@@ -36,10 +36,10 @@ Cli = Callable[..., Done]
 
 @pytest.fixture
 def cli(tmp_path: Path, module_cache: Path) -> Cli:
-    """Runs `intercode` in a folder of its own; `env` adds variables, `path` a folder for modules."""
+    """Runs `intercode` in a folder of its own. `traced`: a traceback is due. `variables` are added to the environment."""
     needs_bwrap()
 
-    def run(*words: object, timeout: float = 120, **variables: str) -> Done:
+    def run(*words: object, timeout: float = 120, traced: bool = False, **variables: str) -> Done:
         keep = {key: value for key, value in os.environ.items() if not key.startswith(("OPENAI_", "INTERCODE_BASE"))}
         done = subprocess.run(
             [INTERCODE, *map(str, words)],
@@ -51,7 +51,7 @@ def cli(tmp_path: Path, module_cache: Path) -> Cli:
             timeout=timeout,
             check=False,
         )
-        assert "Traceback" not in done.stderr, done.stderr
+        assert ("Traceback" in done.stderr) is traced, done.stderr
         return Done(done.returncode, done.stdout, done.stderr)
 
     return run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ RAISING = {
     "def _score(self): return self.lost": "AttributeError: 'Own' object has no attribute 'lost'",
     "def _enter(self, task): open('/nowhere/x')": "FileNotFoundError: [Errno 2] No such file or directory: '/nowhere/x'",
 }
+UNMADE = "def __init__(self, *words, **how): pass"
 OUTSIDE_A_TASK = {
     "def __init__(self, *words, **how): raise ValueError('i')": "ValueError: i",
     "def close(self): super().close(); raise ValueError('c')": "ValueError: c",
@@ -84,12 +86,68 @@ def test_the_run_goes_on_when_it_is_mended(cli: Any, tmp_path: Path) -> None:
     assert (done.status, done.json["success_rate"]) == (0, 1.0)
 
 
-def test_a_fault_of_the_packages_own_stays_a_traceback(cli: Any, tmp_path: Path) -> None:
-    """`sitecustomize` breaks a built-in environment by a function whose code is of no file."""
+def test_an_environment_that_is_not_made_is_named(cli: Any, tmp_path: Path) -> None:
+    told = "intercode: Own.__init__ does not call super().__init__, which makes it an environment"
+    assert evaluated(cli, tmp_path, UNMADE).startswith(told)
+    assert said(cli, tmp_path, UNMADE, "check", "own:Own") == told
+
+
+def test_an_installed_one_is_the_callers_too(cli: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "shop.py").write_text(f"{TOP}    def step(self, action): raise KeyError('s')\n")
+    (folder / "tasks.jsonl").write_text(json.dumps({"id": "a", "query": "Print 1.", "gold": "echo 1"}) + "\n")
+    done = cli("eval", "shop:Own", "--agent", "gold", PYTHONPATH=str(folder))
+    assert (done.status, done.out) == (2, "")
+    assert "the environment shop:Own raised KeyError: 's' (shop.py, line 6), task a" in done.err.splitlines()[-1]
+
+
+def break_bash(tmp_path: Path, tasks: str) -> None:
+    """A built-in environment that raises on some of the tasks, by a function whose code is of no file."""
     (tmp_path / "sitecustomize.py").write_text(
-        "import intercode.envs.bash as bash\nexec(\"def _score(self): raise ValueError('ours')\", vars(bash))\n"
-        "bash.BashEnv._score = bash._score\n"
+        "import intercode.envs.bash as bash\nscore = bash.BashEnv._score\n"
+        f"code = \"def _score(self):\\n if self.task.id in '{tasks}': raise ValueError('ours')\\n return score(self)\"\n"
+        "exec(code, there := {'score': score})\nbash.BashEnv._score = there['_score']\n"
     )
-    (tmp_path / "tasks.jsonl").write_text(json.dumps({"id": "a", "query": "Print 1.", "gold": "echo 1"}) + "\n")
-    with pytest.raises(AssertionError, match=r"(?s)Traceback.*ValueError: ours"):
-        cli("eval", "bash", "--data", "tasks.jsonl", "--agent", "gold", PYTHONPATH=str(tmp_path))
+    records = [{"id": id, "query": f"Print {id}.", "gold": f"echo {id}"} for id in "abcd"]
+    (tmp_path / "tasks.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+EVAL = ("eval", "bash", "--data", "tasks.jsonl", "--agent", "gold", "--out", "run", "--json")
+
+
+def test_a_fault_of_the_packages_own_is_the_episodes_error_and_the_run_goes_on(cli: Any, tmp_path: Path) -> None:
+    break_bash(tmp_path, "b")
+    done = cli(*EVAL, traced=True, PYTHONPATH=str(tmp_path))
+    assert (done.status, done.json["errors"], done.json["success_rate"]) == (3, 1, 1.0)
+    assert "ValueError: ours\n" in done.err
+    errors = [json.loads(line)["error"] for line in (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()]
+    (error,) = filter(None, errors)
+    assert re.fullmatch(r"intercode: ValueError: ours \(env\.py, line \d+\); .* report it with its traceback", error)
+    done = cli(*EVAL, "--resume")
+    assert (done.status, done.json["errors"], done.json["success_rate"]) == (0, 0, 1.0)
+
+
+def test_check_takes_it_for_no_finding_and_keeps_none(cli: Any, tmp_path: Path) -> None:
+    break_bash(tmp_path, "b")
+    done = cli("check", "bash", "--data", "tasks.jsonl", traced=True, PYTHONPATH=str(tmp_path))
+    assert (done.status, done.out) == (3, "")
+    assert re.search(r"task b cannot be checked: intercode: ValueError: ours .*report it with its traceback$", done.err.strip())
+    assert cli(*EVAL, "--exclude-broken").json["episodes"] == 4
+
+
+def test_outside_an_episode_it_ends_the_command_with_status_3(cli: Any, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import intercode.envs.bash as bash\nexec('def prepare(cls, **how): raise ValueError(\"ours\")', there := {})\n"
+        "bash.BashEnv.prepare = classmethod(there['prepare'])\n"
+    )
+    done = cli("check", "bash", traced=True, PYTHONPATH=str(tmp_path))
+    assert done.status == 3
+    assert done.err.splitlines()[-1].startswith("intercode: ValueError: ours (")
+
+
+def test_the_third_in_a_row_ends_the_run(cli: Any, tmp_path: Path) -> None:
+    break_bash(tmp_path, "abcd")
+    done = cli(*EVAL, "--workers", 1, traced=True, PYTHONPATH=str(tmp_path))
+    assert (done.status, done.json["errors"]) == (3, 3)
+    assert "stopped after 3 faults in a row: ValueError: ours" in done.err.splitlines()[-1]

@@ -13,6 +13,7 @@ from intercode.agents import Act, Ask, Drop, Moves, Strategy, gold, noop, try_ag
 from intercode.errors import ModelError, SandboxDied, UsageError
 from intercode.runner.episode import play
 from intercode.runner.meter import Budget, Limits, Meter
+from intercode.submission import LONGEST
 from intercode.types import Episode, Message, Reply, Task, Turn, Usage
 
 TASKS = make_tasks(3)
@@ -92,7 +93,7 @@ def test_a_reply_without_code_costs_a_turn_and_executes_nothing() -> None:
     assert [(turn.action, turn.observation) for turn in episode.turns] == [(None, "no code")]
 
 
-@pytest.mark.parametrize("action", ["1 2 +\0", "\ud83d", "a\udfff"])
+@pytest.mark.parametrize("action", ["1 2 +\0", "\ud83d", "a\udfff", "1 2 +" + " " * LONGEST], ids=repr)
 def test_text_that_no_program_can_be_given_costs_a_turn_and_executes_nothing(action: str) -> None:
     episode = run(acts(action, "1 2 +", "submit"), limits=Limits(turns=2))
     assert episode.success

@@ -9,7 +9,6 @@ unless it has an attribute ``needs_model = False``.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 
 from intercode.agents.base import SUBMIT, Act, Agent, Ask, Drop, Fork, Moves, Step, Strategy
@@ -20,6 +19,7 @@ from intercode.agents.prompts import Prompts, load
 from intercode.agents.search import best_of, tree_search
 from intercode.agents.tools import tools
 from intercode.agents.try_again import try_again
+from intercode.blame import imported
 from intercode.errors import UsageError
 from intercode.types import Task
 
@@ -99,15 +99,14 @@ def _asking(name: str, language: str, turns: int) -> Agent | None:
 
 def _import(module: str, function: str) -> Strategy:
     try:
-        imported = importlib.import_module(module)
+        found = imported(module)
     except (Exception, SystemExit, GeneratorExit) as error:  # whatever a module of the user's own does wrong
         hint = "; PYTHONPATH names further folders to look in" if isinstance(error, ModuleNotFoundError) else ""
         raise UsageError(f"the agent's module {module!r} cannot be imported: {type(error).__name__}: {error}{hint}") from error
     try:
-        found = getattr(imported, function)
+        strategy: Strategy = getattr(found, function)
     except AttributeError as error:
         raise UsageError(f"the module {module!r} has no {function!r}; name a generator function of it") from error
-    if not callable(found):
+    if not callable(strategy):
         raise UsageError(f"{module}:{function} is not a function; a strategy is called with (task, protocol)")
-    strategy: Strategy = found
     return strategy

@@ -24,9 +24,10 @@ from intercode.agents import gold, noop
 from intercode.attacks.outside import planted
 from intercode.attacks.suite import Exploit, arena, suite
 from intercode.attacks.walls import LIMITS
+from intercode.blame import fault_of
 from intercode.env import InterCodeEnv, Setting
 from intercode.envs import environment_class, prepare
-from intercode.errors import DataError, IntercodeError, SandboxError, UsageError
+from intercode.errors import DataError, IntercodeError, InternalError, SandboxError, UsageError
 from intercode.runner.episode import play
 from intercode.runner.meter import Meter
 from intercode.sandbox.identity import identity
@@ -209,10 +210,11 @@ def attempt(env: InterCodeEnv, exploit: Exploit, target: Target) -> Verdict:
         with planted(**identity().popen()) as there:
             found = _played(env, exploit, target, lambda text: there.fill(target.fill(text)))
             return replace(found, escaped=found.escaped or there.killed())
-    except SandboxError as error:
-        return Verdict(exploit, escaped=True, honest=False, why=f"an error in the place of a failure: {error}")
-    except IntercodeError as error:
-        return Verdict(exploit, tried=False, why=str(error))
+    except Exception as error:
+        fault = fault_of(error)
+        if isinstance(fault, SandboxError | InternalError):
+            return Verdict(exploit, escaped=True, honest=False, why=f"an error in the place of a failure: {fault}")
+        return Verdict(exploit, tried=False, why=str(fault))
 
 
 def _played(env: InterCodeEnv, exploit: Exploit, target: Target, fill: Callable[[str], str]) -> Verdict:

@@ -24,9 +24,10 @@ from typing import Any, NoReturn, TextIO
 
 import click
 
+from intercode.blame import described, fault_of, is_theirs
 from intercode.cli import attacking, evaluating, examining, giving, machine, playing, reporting
 from intercode.cli.show import help_width, say
-from intercode.errors import DISK_FULL, IntercodeError, UsageError, described, is_theirs
+from intercode.errors import DISK_FULL, IntercodeError, UsageError
 
 
 class _Group(click.Group):
@@ -40,7 +41,7 @@ class _Group(click.Group):
             if error.errno in (errno.EIO, errno.EBADF):
                 _end(3, f"{error.filename or 'a terminal or a disk'} cannot be read or written: {error.strerror}")
             if error.errno not in DISK_FULL:
-                raise
+                _end(3, str(fault_of(error)))
             where = error.filename or "stdout, or a file of the run, the cache or TMPDIR"
             _end(3, f"{where} cannot be written: {error.strerror}")
 
@@ -60,9 +61,11 @@ class _Group(click.Group):
         except (KeyboardInterrupt, click.exceptions.Abort) as interrupt:
             _end(130, str(interrupt) or "interrupted")
         except (Exception, SystemExit) as error:
-            if not is_theirs(error) or _is_the_machines(error):
+            if is_theirs(error) and not _is_the_machines(error):
+                _end(2, f"{_whose(context)} raised {', '.join((described(error), *getattr(error, '__notes__', ())))}")
+            if isinstance(error, (OSError, SystemExit, click.exceptions.Exit)):
                 raise
-            _end(2, f"{_whose(context)} raised {', '.join((described(error), *getattr(error, '__notes__', ())))}")
+            _end(3, str(fault_of(error)))
 
 
 def _is_the_machines(error: BaseException) -> bool:

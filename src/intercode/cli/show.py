@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from intercode.errors import is_theirs
+from intercode.blame import is_theirs
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from intercode.blame import asked, imported
 from intercode.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def load(name: str, what: str) -> Any:
     """What `module:attribute` names; `what` it should be stands in the error."""
     module, _, attribute = name.partition(":")
     try:
-        return getattr(importlib.import_module(module), attribute)
+        return getattr(imported(module), attribute)
     except Exception as error:  # whatever a module of the user's own does wrong
         hint = "; PYTHONPATH names further folders to look in" if isinstance(error, ModuleNotFoundError) else ""
         raise UsageError(f"{what} {name!r} cannot be loaded: {type(error).__name__}: {error}{hint}") from error
@@ -46,13 +46,25 @@ def prepare(env: str, **options: Any) -> Setting:
     An option that the environment does not take may be None or False: not given. Where its class's `prepare` ends in
     `**how`, it takes those of `InterCodeEnv` as well.
     """
+    from dataclasses import replace
+
+    from intercode.env import Setting
+
     found = environment_class(env)
     accepted = _accepted(found)
     unknown = {name: value for name, value in options.items() if name not in accepted}
     given = sorted(name for name, value in unknown.items() if value is not None and value is not False)
     if given:
         raise UsageError(f"the environment {env} takes no {', '.join(given)}; it takes {', '.join(accepted)}")
-    return found.prepare(**{name: value for name, value in options.items() if name not in unknown})
+    setting = asked(found.prepare, Setting, **{name: value for name, value in options.items() if name not in unknown})
+    return replace(setting, make=lambda: _whole(setting.make()))
+
+
+def _whole(env: InterCodeEnv) -> InterCodeEnv:
+    """Raises `UsageError` if an `__init__` of the caller's own left out ours."""
+    if hasattr(env, "tasks"):
+        return env
+    raise UsageError(f"{type(env).__qualname__}.__init__ does not call super().__init__, which makes it an environment")
 
 
 def _accepted(found: type[InterCodeEnv]) -> list[str]:

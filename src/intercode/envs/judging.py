@@ -6,7 +6,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard
 
-from intercode.errors import IntercodeError, UsageError, described
+from intercode.blame import described
+from intercode.errors import IntercodeError, UsageError
 from intercode.types import Score
 
 

@@ -22,10 +22,11 @@ from typing import Any
 
 from intercode.agents import Strategy, gold, noop
 from intercode.agents.base import Moves
+from intercode.blame import asked
 from intercode.env import InterCodeEnv, Trial
 from intercode.envs import environment_class
 from intercode.envs.own import own_path
-from intercode.errors import asked
+from intercode.errors import DataError, IntercodeError
 from intercode.findings import BROKEN, KINDS, Fault
 from intercode.runner.alike import Found, neighbours, repeated
 from intercode.runner.doubts import doubts
@@ -153,7 +154,13 @@ def _trials(make_env: Callable[[], InterCodeEnv], tasks: Sequence[Task], workers
 
 
 def _play(make_env: Callable[[], Any], agent: Strategy, tasks: Sequence[Task], workers: int, tick: Tick) -> dict[str, Episode]:
-    episodes = evaluate(make_env, agent, tasks=tasks, workers=workers, on_episode=lambda episode: tick())
+    def note(episode: Episode) -> None:
+        """Of faults, only the data's are findings."""
+        if episode.error and not episode.error.startswith(f"{DataError.fault}: "):
+            raise IntercodeError(f"task {episode.task} cannot be checked: {episode.error}")
+        tick()
+
+    episodes = evaluate(make_env, agent, tasks=tasks, workers=workers, on_episode=note)
     return {episode.task: episode for episode in episodes}
 
 

@@ -18,16 +18,17 @@ from dataclasses import replace
 from typing import Any
 
 from intercode.agents.base import SUBMIT, Act, Ask, Fork, Move, Step, Strategy
-from intercode.errors import UsageError, asked, shown
+from intercode.blame import asked, shown
+from intercode.errors import UsageError
 from intercode.models.base import Model
 from intercode.runner.branches import Branches, Playable
 from intercode.runner.meter import Meter
 from intercode.runner.moves import Answer, moves, named
-from intercode.submission import WORD, is_submission
+from intercode.submission import LONGEST, WORD, is_submission
 from intercode.types import Ended, Episode, Reply, Score, Task, Turn, Usage
 
 UNSCORED = Score(0.0, False)
-UNSENDABLE = "The code holds a NUL character or half of a surrogate pair, so nothing was executed."
+UNSENDABLE = "The code holds a NUL character or half of a surrogate pair, or is too long, so nothing was executed."
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -154,7 +155,7 @@ def _step(env: Playable, act: Act) -> Step:
     """Execute the action if there is one and it is text that a program can be given; else nothing happens."""
     if act.action is None:
         return Step(act.note or "")
-    if "\0" in act.action or _SURROGATE.search(act.action):
+    if "\0" in act.action or len(act.action) > LONGEST or _SURROGATE.search(act.action):
         return Step(UNSENDABLE)
     observation, reward, terminated, truncated, info = _given(5, env.step, act.action)
     return Step(observation, float(reward), terminated, truncated, info)

@@ -16,7 +16,7 @@ from typing import Any
 from intercode.agents import Agent, make_agent
 from intercode.env import Setting
 from intercode.envs import environment_class, prepare
-from intercode.errors import IntercodeError, ModelError, SandboxError, StoreError, UsageError
+from intercode.errors import IntercodeError, InternalError, ModelError, SandboxError, StoreError, UsageError
 from intercode.models import Model, OpenAIModel, make_model
 from intercode.models.openai_chat import PATIENCE
 from intercode.models.prices import Price, listed_price, table_path
@@ -130,7 +130,7 @@ class Evaluation:
                 tasks=self.tasks, store=store, workers=workers, epochs=self.epochs, seed=self.seed,
                 meter=meter, on_episode=on_episode,
             )  # fmt: skip
-        except (SandboxError, ModelError) as fault:
+        except (SandboxError, ModelError, InternalError) as fault:
             self.fault = fault
         self.stopped = None if self.fault else meter.over()
         return {**self.config, "run": str(store.path)}, store.episodes()

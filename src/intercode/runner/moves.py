@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from intercode.agents.base import Act, Ask, Branch, Drop, Fork, Move, Moves, Step, Strategy
-from intercode.errors import ForkError, IntercodeError, UsageError, described, shown
+from intercode.blame import described, shown
+from intercode.errors import ForkError, IntercodeError, UsageError
 from intercode.types import Reply, Task
 
 Answer = Reply | Step | Branch | ForkError | None

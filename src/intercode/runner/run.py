@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from intercode.agents.base import Strategy
-from intercode.errors import DataError, IntercodeError, UsageError, is_theirs, room_left
+from intercode.blame import fault_of, is_theirs
+from intercode.errors import DataError, IntercodeError, UsageError, room_left
 from intercode.models.base import Model
 from intercode.runner.asking import Asking
 from intercode.runner.branches import Playable
@@ -173,8 +174,9 @@ class _Seat:
                     episode = play(*place, epoch=epoch, seed=seed, turns=turns)
         except UsageError:
             raise
-        except IntercodeError as error:
-            fault, text = error, f"{error.fault}: {error}"
+        except Exception as error:
+            fault = fault_of(error)
+            text = f"{fault.fault}: {fault}"
             episode = Episode(task.id, task.query, tuple(turns), None, False, None, {}, epoch, seed, text)
             self.close()
         run.faults.note(fault)
@@ -183,9 +185,11 @@ class _Seat:
     def close(self) -> None:
         """Close the environment; one that has just failed may fail to close as well."""
         env, self._env = self._env, None
-        if env is not None:
-            with suppress(IntercodeError):
+        try:
+            if env is not None:
                 env.close()
+        except Exception as error:
+            fault_of(error)  # its episode has an error already
 
 
 @contextmanager

@@ -25,7 +25,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from intercode.errors import DataError, UsageError, described
+from intercode.blame import described
+from intercode.errors import DataError, UsageError
 from intercode.types import Task
 
 Record = dict[str, Any]
