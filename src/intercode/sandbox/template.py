@@ -25,6 +25,7 @@ from typing import IO, Any
 
 from intercode.errors import DataError, UsageError
 from intercode.sandbox import cache
+from intercode.sandbox.guest.layers import digest_of
 from intercode.sandbox.identity import identity
 from intercode.types import Change
 
@@ -130,8 +131,7 @@ def _state(path: str, info: os.stat_result) -> Change:
     """As `Sandbox.diff` would describe it."""
     mode = stat.S_IMODE(info.st_mode)
     if stat.S_ISREG(info.st_mode):
-        digest = hashlib.blake2b(Path(path).read_bytes(), digest_size=16).hexdigest()
-        return Change("added", "file", mode, digest=digest)
+        return Change("added", "file", mode, digest=digest_of(None, path))
     if stat.S_ISLNK(info.st_mode):
         return Change("added", "link", mode, target=os.readlink(path))
     return Change("added", "dir" if stat.S_ISDIR(info.st_mode) else "other", mode)

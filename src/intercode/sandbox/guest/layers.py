@@ -112,14 +112,14 @@ class Digests:
 
     def of(self, folder: int | None, name: str, info: os.stat_result) -> str | None:
         if info.st_nlink == 1:
-            return _digest(folder, name)
+            return digest_of(folder, name)
         key = info.st_dev, info.st_ino
         if key not in self._known:
-            self._known[key] = _digest(folder, name)
+            self._known[key] = digest_of(folder, name)
         return self._known[key]
 
 
-def _digest(folder: int | None, name: str) -> str | None:
+def digest_of(folder: int | None, name: str) -> str | None:
     """Holes cost nothing; pages of zeros count alike however they came to be."""
     try:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
