@@ -90,6 +90,25 @@ def test_what_is_no_archive_has_no_members(data: bytes) -> None:
     assert archives.held([data]) == [None]
 
 
+TWO = "echo new > a; echo new > b; tar cf x.tar a b"
+SAME_TWO = "echo old > a; echo new > b; tar cf x.tar a b; echo new > a; tar rf x.tar a"
+OTHER_TWO = {
+    "a link to what is replaced": "echo old > a; ln a b; tar cf x.tar a b; rm a; echo new > a; tar rf x.tar a",
+    "more behind a damaged header": f"{TWO}; echo > c; tar cf z c; "
+    "(head -c 2048 x.tar; head -c 512 /dev/urandom; cat z) > y; mv y x.tar",
+    "more behind the end": f"{TWO}; echo > c; tar cf z c; cat z >> x.tar",
+}
+
+
+def test_a_member_that_is_replaced_is_what_it_was_replaced_by(tmp_path: Path) -> None:
+    assert held(f"{SAME_TWO}; cat x.tar", tmp_path / "ours") == held(f"{TWO}; cat x.tar", tmp_path / "theirs") is not None
+
+
+@pytest.mark.parametrize("command", OTHER_TWO.values(), ids=OTHER_TWO)
+def test_what_extracts_to_something_else_is_not_the_same(command: str, tmp_path: Path) -> None:
+    assert held(f"{command}; cat x.tar", tmp_path / "ours") != held(f"{TWO}; cat x.tar", tmp_path / "theirs")
+
+
 def test_what_holds_more_than_there_is_room_for_is_not_opened(tmp_path: Path) -> None:
     assert held("head -c 100M /dev/zero | gzip", tmp_path / "bomb") is None
     assert held("truncate -s 9G big; tar -czS big", tmp_path / "holes") is None

@@ -165,7 +165,7 @@ class OpenAIModel:
             raise _Broken(f"HTTP 200 without an answer in it, {_excerpt(body)}") from error
         usage = self._usage(answer.get("usage"))
         if not text and not calls and choice.get("finish_reason") in _FULL:
-            if usage.completion_tokens <= 1:
+            if answer.get("usage") and usage.completion_tokens <= 1:
                 raise ContextOverflow(f"{self.url}: no room was left for a reply (finish_reason {choice['finish_reason']})")
             text = ""  # it thought until it was cut off
         if not isinstance(text, str):

@@ -40,6 +40,7 @@ _COMPRESSED: dict[bytes, tuple[str, Callable[[], Any]]] = {
 """First bytes → name and what undoes it."""
 
 _Member = tuple[str, str, bytes]
+_FOLDER = tarfile.DIRTYPE.decode()
 
 
 class _Unread(Exception):
@@ -88,16 +89,27 @@ def _decompressed(data: bytes, make: Callable[[], Any]) -> bytes:
 
 def _of_tar(data: bytes) -> Iterator[_Member]:
     with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
-        members = {posixpath.normpath(member.name): member for member in archive}
-        _require_room(member.size for member in members.values())
-        folders = {".", *map(posixpath.dirname, members)}
-        contents = {name: _content(archive, member) for name, member in members.items() if member.isfile()}
-        for name, member in members.items():
-            content = contents.get(posixpath.normpath(member.linkname) if member.islnk() else name)
-            if content is not None:
-                yield name, "file", content
-            elif not (member.isdir() and name in folders):
-                yield name, member.type.decode(), member.linkname.encode(errors="surrogateescape")
+        found = _extracted(archive)
+        if data[archive.offset :].strip(b"\0"):
+            raise _Unread  # other programs read on behind a damaged header
+    folders = {".", *map(posixpath.dirname, found)}
+    yield from ((name, kind, what) for name, (kind, what) in found.items() if kind != _FOLDER or name not in folders)
+
+
+def _extracted(archive: tarfile.TarFile) -> dict[str, tuple[str, bytes]]:
+    """What would stand there by its name, one member after another: a hard link is what its name is by then."""
+    found: dict[str, tuple[str, bytes]] = {}
+    room = ROOM
+    for member in archive:
+        room -= member.size
+        if room < 0:
+            raise _Unread
+        there = found.get(posixpath.normpath(member.linkname), ("", b"")) if member.islnk() else ("", b"")
+        if member.isfile():
+            there = ("file", _content(archive, member))
+        other = (member.type.decode(), member.linkname.encode(errors="surrogateescape"))
+        found[posixpath.normpath(member.name)] = there if there[0] == "file" else other
+    return found
 
 
 def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
