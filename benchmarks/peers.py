@@ -53,8 +53,9 @@ def measure(pairs: Sequence[systems.Pair], runs: int) -> dict[str, Figures]:
         for peer in peers:
             found[peer.name]["memory"] = peer.memory()
         with installed([other for _, other in pairs if other.name in found]) as others:
-            for pair in zip(peers, others, strict=True):
-                found[pair[0].name]["throughput"] = together(pair, max(2, runs // FEW))
+            twins = {other.name: other for other in others}
+            for peer in [peer for peer in peers if peer.name in twins]:  # the others have said why they were not made twice
+                found[peer.name]["throughput"] = together((peer, twins[peer.name]), max(2, runs // FEW))
     return found
 
 
