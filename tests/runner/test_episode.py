@@ -93,7 +93,9 @@ def test_a_reply_without_code_costs_a_turn_and_executes_nothing() -> None:
     assert [(turn.action, turn.observation) for turn in episode.turns] == [(None, "no code")]
 
 
-@pytest.mark.parametrize("action", ["1 2 +\0", "\ud83d", "a\udfff", "1 2 +" + " " * LONGEST], ids=repr)
+@pytest.mark.parametrize(
+    "action", ["1 2 +\0", "\ud83d", "a\udfff", "1 2 +" + " " * LONGEST], ids=["NUL", "half", "another half", "too long"]
+)
 def test_text_that_no_program_can_be_given_costs_a_turn_and_executes_nothing(action: str) -> None:
     episode = run(acts(action, "1 2 +", "submit"), limits=Limits(turns=2))
     assert episode.success

@@ -89,6 +89,7 @@ def _decompressed(data: bytes, make: Callable[[], Any]) -> bytes:
 
 def _of_tar(data: bytes) -> Iterator[_Member]:
     with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
+        _require_room(member.size for member in archive)
         found = _extracted(archive)
         if data[archive.offset :].strip(b"\0"):
             raise _Unread  # other programs read on behind a damaged header
@@ -99,11 +100,7 @@ def _of_tar(data: bytes) -> Iterator[_Member]:
 def _extracted(archive: tarfile.TarFile) -> dict[str, tuple[str, bytes]]:
     """What would stand there by its name, one member after another: a hard link is what its name is by then."""
     found: dict[str, tuple[str, bytes]] = {}
-    room = ROOM
     for member in archive:
-        room -= member.size
-        if room < 0:
-            raise _Unread
         there = found.get(posixpath.normpath(member.linkname), ("", b"")) if member.islnk() else ("", b"")
         if member.isfile():
             there = ("file", _content(archive, member))
