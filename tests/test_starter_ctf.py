@@ -189,3 +189,8 @@ def test_only_the_tasks_own_files_are_inside(env: Any) -> None:
         env.reset(options={"task": task.id})
         shown = env.step("find /ctf -type f -printf '%P\\n' | sort")[0].split()
         assert shown == sorted(CHALLENGES[task.id].files)
+
+
+def test_a_name_that_no_file_can_have_has_no_assets() -> None:
+    task = Task("x" * 300, "What is 0x2A in decimal? Answer tag{n}.", "tag{42}")
+    assert survey([task], DATA.assets)[task.id].assets is None

@@ -148,6 +148,11 @@ ODD: list[dict[str, object]] = [
     {"data_set": {"t": {}}},
     {"excluded": 5},
     {"data_from": 5},
+    {"wall": 5},
+    {"limit": "x"},
+    {"tree": 5},
+    {"setup": ["x"]},
+    {"image": 5},
 ]
 GARBAGE = [
     b"garbage",
@@ -164,9 +169,11 @@ GARBAGE = [
     json.dumps({**to_json(EPISODE), "turns": [{"usage": None}]}).encode(),
     *(json.dumps({**to_json(EPISODE), **damage}).encode() for damage in (
         {"reward": float("nan")}, {"parts": 5}, {"parts": {"files": "all"}}, {"success": "yes"}, {"turns": 5},
+        {"reward": 10**400}, {"parts": {"files": -(10**400)}}, {"seed": 2**63},
     )),
     *(json.dumps({**to_json(EPISODE), "turns": [{**to_json(EPISODE)["turns"][0], **damage}]}).encode() for damage in (
         {"observation": 5}, {"usage": {"prompt_tokens": "x"}}, {"seconds": None}, {"seconds": float("inf")}, {"action": ["ls"]},
+        {"seconds": 10**400}, {"usage": {"prompt_tokens": 10**400}}, {"usage": {"cost": 10**400}},
         {"ask": [5]}, {"ask": [{}]}, {"calls": [{"id": 1, "name": "", "arguments": ""}]}, {"after": 0}, {"after": 99},
         {"after": -2},
     )),

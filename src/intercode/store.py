@@ -23,6 +23,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Self
 
+from intercode.blame import shown
 from intercode.errors import StoreError, UsageError
 from intercode.types import Episode, ToolCall, Turn, Usage
 
@@ -34,7 +35,14 @@ FREE = frozenset({"workers", "out", "run", "created", "git_commit", "versions"})
 
 _NUMBER, _TEXT, _COUNT = (int, float), (str, NoneType), (int, NoneType)
 _MAP = (dict, NoneType)
-_SETTINGS = {"hardness": _MAP, "data_set": _MAP, "excluded": dict, "data_from": _TEXT}
+_SETTINGS = {
+    "hardness": _MAP,
+    "data_set": _MAP,
+    "excluded": dict,
+    "wall": str,
+    "limit": _COUNT,
+    "turns": _COUNT,
+} | dict.fromkeys(("model", "data_from", "tree", "setup", "image", "assets", "databases", "dump", "engine"), _TEXT)
 """Settings that reports and a second scoring need to be of their kind, as far as they are there."""
 _EPISODE = {
     "task": str, "query": str, "turns": list, "reward": (*_NUMBER, NoneType), "success": bool, "ended": _TEXT, "parts": dict,
@@ -167,10 +175,14 @@ def from_json(record: Mapping[str, Any]) -> Episode:
 
 
 def require(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
-    """Raises KeyError or TypeError for a field that is not known, or not of its kind."""
+    """Raises KeyError or TypeError for a field that is not known, or not of its kind, or a number beyond 64 bits."""
     for name, value in record.items():
-        if not isinstance(value, kinds[name]) or (isinstance(value, float) and not isfinite(value)):
-            raise TypeError(f"`{name}` cannot be {value!r:.50}")
+        if not isinstance(value, kinds[name]) or (isinstance(value, int | float) and not _is_countable(value)):
+            raise TypeError(f"`{name}` cannot be {shown(repr, value):.50}")
+
+
+def _is_countable(number: float) -> bool:
+    return isfinite(number) if isinstance(number, float) else -(2**63) <= number < 2**63
 
 
 def _turn_json(turn: Turn) -> dict[str, Any]:

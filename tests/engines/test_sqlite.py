@@ -13,7 +13,7 @@ from asking import ask, do, refused, rows
 from intercode.engines import Engine, databases, sqlite
 from intercode.engines.sqlite_guest import HEADER, SOME
 from intercode.engines.sqlite_line import Line
-from intercode.errors import SandboxDied, SandboxError
+from intercode.errors import DataError, SandboxDied, SandboxError
 
 DENIED = [
     "ATTACH '/etc/passwd' AS x",
@@ -117,6 +117,24 @@ def test_sqlite_files_are_loaded_as_they_are(tmp_path: Path) -> None:
             do(engine, "DELETE FROM t")
             engine.open(name)
             assert rows(engine, "SELECT COUNT(*) FROM t") == [(2,)]
+
+
+def test_a_file_that_was_cut_short_is_the_datas_fault_and_named(tmp_path: Path) -> None:
+    for name in ("cut", "whole"):
+        connection = sqlite3.connect(tmp_path / f"{name}.sqlite")
+        connection.executescript("CREATE TABLE t (a TEXT)")
+        connection.executemany("INSERT INTO t VALUES (?)", [("x" * 50,)] * 3000)
+        connection.commit()
+        connection.close()
+    with (tmp_path / "cut.sqlite").open("r+b") as file:
+        file.truncate(9000)
+    content = databases(tmp_path)
+    with sqlite.SqliteEngine(sqlite.prepare(content), content) as engine:
+        with pytest.raises(DataError, match="the database cut cannot be read: database disk image is malformed"):
+            engine.open("cut")
+        assert "the database cut cannot be read" in str(engine.run_gold("cut", "SELECT 1").error)
+        engine.open("whole")
+        assert rows(engine, "SELECT COUNT(*) FROM t") == [(3000,)]
 
 
 def test_a_write_to_a_file_in_wal_mode_is_noticed(tmp_path: Path) -> None:

@@ -301,6 +301,14 @@ def test_a_records_image_stays_within_the_folder_of_the_task_file(own: Own, tmp_
         setting.facts()
 
 
+@pytest.mark.parametrize("image", ["x" * 300, "x/" * 3000, "circle"])
+def test_an_image_that_cannot_be_looked_for_is_the_datas_fault(own: Own, tmp_path: Path, image: str) -> None:
+    setting = intercode.prepare(own("", task(id="far", image=image)))
+    (tmp_path / "theirs" / "circle").symlink_to("circle")
+    with pytest.raises(DataError, match=r"task far: field 'image': '.* can be neither an image nor a path"):
+        setting.facts()
+
+
 def _root(folder: Path, *, who: str) -> None:
     """A root file system with nothing but a bash."""
     listed = subprocess.check_output(["ldd", "/bin/bash"], text=True).split()

@@ -23,6 +23,15 @@ SLOW = f"import os\nstatus = os.system('timeout 1 {MARK}')\ndef double(n):\n    
 TASKS = [
     {"id": "double", "query": "Write double.", "gold": "def double(n):\n    return n + n", "tests": ["assert double(2) == 4"]},
     {"id": "slow", "query": "Write double.", "gold": SLOW, "tests": ["assert double(2) == 4"]},
+    {"id": "exits", "query": "Write f.", "gold": "def f(x): return x", "tests": ["import os; os._exit(0)", "assert f(1) == 1"]},
+    {"id": "kills", "query": "Write f.", "gold": "def f(x): return x", "tests": ["import os; os.kill(os.getpid(), 9)"]},
+    {
+        "id": "unseen",
+        "query": "Write f.",
+        "gold": "def f(x): return x",
+        "tests": ["assert f(1)"],
+        "hidden": ["import os; os._exit(0)"],
+    },
 ]
 
 
@@ -68,6 +77,15 @@ def test_an_agent_that_submits_at_once_is_not_blamed_for_a_wall_that_fell_before
     assert env._shop.agent._ready.poll(10_000)
     with pytest.raises(SandboxDied, match="did not happen again"):
         env.step("submit")
+    assert reward(env) == 1.0
+
+
+@pytest.mark.parametrize("task", ["exits", "kills", "unseen"])
+def test_a_test_that_ends_its_grader_whoever_answers_is_the_datas_fault(env: Any, task: str) -> None:
+    env.reset(options={"task": task})
+    env.step("def f(x): return x")
+    with pytest.raises(DataError, match="two sandboxes died of the gold"):
+        env.step("submit f")
     assert reward(env) == 1.0
 
 

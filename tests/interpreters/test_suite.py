@@ -103,6 +103,8 @@ def test_a_setup_may_use_the_answer_for_its_tests() -> None:
         ({"tests": ["assert f("]}, "no Python"),
         ({"cases": {"inputs": [1], "outputs": []}}, "pairs"),
         ({"input_output": "{"}, "pairs"),
+        ({"input_output": "[" * 100_000}, "no form that is known"),
+        ({"tests": ["assert f(" + "-" * 200_000 + "1)"]}, "nested too deep"),
         ({"cases": {"inputs": {"1": 1}, "outputs": ["2"]}}, "pairs.*`inputs` is"),
         ({"cases": {"inputs": ["1"], "outputs": "2"}}, "pairs.*`outputs` is"),
     ],

@@ -81,3 +81,18 @@ def hang(handler: Handler) -> None:
 
 def refuse(status: int, message: str = "no") -> Behaviour:
     return answer({"error": {"message": message}}, status)
+
+
+def drip(sent: bytes) -> Behaviour:
+    """After `sent`, one byte at a time and no end."""
+
+    def behave(handler: Handler) -> None:
+        handler.close_connection = True
+        handler.wfile.write(sent)
+        while not handler.server.stopping.wait(0.02):
+            try:
+                handler.wfile.write(b" ")
+            except OSError:
+                return
+
+    return behave

@@ -11,7 +11,7 @@ from email.utils import format_datetime
 from typing import Any
 
 import pytest
-from misbehaving import GOOD, Behaviour, Handler, Server, answer, half_a_body, hang, nothing, refuse
+from misbehaving import GOOD, Behaviour, Handler, Server, answer, drip, half_a_body, hang, nothing, refuse
 
 from intercode.errors import ContextOverflow, ModelError, UsageError
 from intercode.models import OpenAIModel, openai_chat
@@ -245,6 +245,30 @@ def test_a_server_that_always_hangs_is_named(server: Server, connect: Connect) -
     with pytest.raises(ModelError, match=r"no answer within 0\.1 s"):
         connect(timeout=0.1, tries=2).complete(MESSAGES)
     assert len(server.requests) == 2
+
+
+HEAD = b"HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [HEAD % b"200 OK" + b"\r\n", HEAD % b"500 No" + b"\r\n", HEAD % b"200 OK" + b"X-Long: ", b"HTTP/1.1 200 "],
+    ids=["body", "body of an error", "head", "first line"],
+)
+def test_a_server_that_always_sends_a_little_is_left_as_well(server: Server, connect: Connect, sent: bytes) -> None:
+    server.script = [drip(sent), answer(GOOD)]
+    started = time.monotonic()
+    assert connect(timeout=0.3).complete(MESSAGES).text == "ls"
+    assert 0.3 <= time.monotonic() - started < 2
+
+
+def test_a_model_that_is_let_go_leaves_no_thread(server: Server) -> None:
+    before = set(threading.enumerate())
+    OpenAIModel("m", base_url=server.base_url)
+    until = time.monotonic() + 5
+    while (left := set(threading.enumerate()) - before) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not left
 
 
 def test_no_server_at_all_is_a_model_error(connect: Connect) -> None:

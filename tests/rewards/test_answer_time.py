@@ -30,6 +30,22 @@ def test_hostile_answers_are_compared_in_no_time(output: str) -> None:
     assert time.process_time() - started < 2
 
 
+QUERIES = {
+    "a long word": "Print the {}.",
+    "a long word in quotes": "Print '{}' and sort it by name.",
+    "nothing else": "{}",
+}
+
+
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+@pytest.mark.parametrize("filling", ["x", "A", "1", "_", "a1", "http://", "x, "])
+def test_a_long_query_holds_up_no_scoring(query: str, filling: str) -> None:
+    task = Task("0", query.format((filling * 20_000)[:20_000]), "ls /srv | sort")
+    started = time.process_time()
+    assert not bash_exact(Outcome("a\nb c"), Outcome("b\nc d"), task).success
+    assert time.process_time() - started < 1
+
+
 def test_a_long_gold_of_digits_is_looked_at_in_no_time() -> None:
     started = time.process_time()
     assert not bash_exact(Outcome("1"), Outcome("1" * 120_000 + "x"), TASK).success

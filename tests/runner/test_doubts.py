@@ -58,6 +58,9 @@ PYTHON_TEXTS = [
     ("def f(x): return x + 1", ["assert f(1) = 2", "assert f(2) == 3"], "gold_fails"),
     ("def f(x): return x + 1", [], "gold_fails"),
     ("def f(x): return x + 1", ["assert True", "assert f(1) == 2", "assert f(2) == 3"], "empty_test"),
+    ("def f(x): return " + "-" * 150_000 + "x", ["assert f(1) == 2", "assert f(2) == 3"], "gold_fails"),
+    ("def f(x): return x + 1", ["assert f({[1]: 2}) == 1", "assert f(2) == 2", "assert True"], "empty_test"),
+    ("def f(x): return x + 1", ["assert f(1) == 0x" + "f" * 9000, "assert f(2) == 0x" + "f" * 9000], "weak_tests"),
     ("import random\ndef f(x): return x + random.random()", ["assert f(1) > 1", "assert f(2) > 2"], "unstable"),
     ("import time\ndef f(x): return x + time.time()", ["assert f(1) > 1", "assert f(2) > 2"], "unstable"),
 ]
@@ -85,6 +88,13 @@ def test_python_that_cannot_be_read_or_depends_on_chance_is_found_in_its_text(go
     assert kinds("python", "Write f.", gold, tests=tests) == {kind}
     sound = "import random\nrandom.seed(7)\ndef f(x): return x + random.random()"
     assert kinds("python", "Write f.", sound, tests=["assert f(1) > 1", "assert f(2) > 2"]) == set()
+
+
+@pytest.mark.parametrize(
+    "odd", [{"tests": 5}, {"tests": ["assert f(1) == 2", "assert f(2) == 3"], "hidden": 5}, {"tests": [5]}, {"tests": {"a": 1}}]
+)
+def test_tests_of_another_kind_are_a_finding_like_any_other(odd: dict[str, Any]) -> None:
+    assert kinds("python", "Write f.", "def f(x): return x + 1", **odd) == {"gold_fails"}
 
 
 def test_what_asks_for_the_processors_is_not_blamed_for_not_counting() -> None:

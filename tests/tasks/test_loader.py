@@ -209,6 +209,8 @@ FIELD = [
     ({"query": "q", "gold": {"a": 1}}, "field 'gold' is an object"),
     ({"query": "q", "gold": "a\0b"}, "field 'gold' contains a NUL"),
     ({"query": "q", "gold": "\ud83d"}, "field 'gold' holds half a surrogate pair"),
+    ({"query": "q", "gold": "g", "setup": "echo \ud83d"}, "field 'setup' holds half a surrogate pair"),
+    ({"query": "q", "gold": "g", "cases": {"inputs": [{"\ud83d": 1}]}}, "field 'cases' holds half a surrogate pair"),
     ({"query": "q", "gold": "g", "id": 1.5}, "field 'id' is a value of type float"),
     ({"query": "q", "gold": "g", "id": True}, "field 'id' is a truth value"),
     ({"query": "q", "gold": "g", "id": " "}, "field 'id' is empty"),

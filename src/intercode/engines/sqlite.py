@@ -82,11 +82,16 @@ class SqliteEngine(Engine):
         db = self.name_of(db)
         self._alive()
         try:
-            self._ask({"op": "open", "db": db}, wait=_PATIENCE)
-        except SandboxError:
+            self._enter(db)
+        except (SandboxError, DataError):
             self._restart()
-            self._ask({"op": "open", "db": db}, wait=_PATIENCE)
+            self._enter(db)
         self._db = db
+
+    def _enter(self, db: str) -> None:
+        said = self._ask({"op": "open", "db": db}, wait=_PATIENCE)
+        if "unreadable" in said:
+            raise DataError(f"the database {db} cannot be read: {said['unreadable']}; is its file whole?")
 
     def run(self, statement: str, *, seconds: float) -> Answer:
         if self._db is None or self._broken:

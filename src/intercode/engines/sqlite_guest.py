@@ -90,11 +90,14 @@ class Server:
         """A fresh session on the pristine content."""
         self._leave()
         made = not os.path.exists(self._copy(db))
-        if made:
-            self._make_room(os.path.getsize(self._pristine(db)))
-            shutil.copyfile(self._pristine(db), self._copy(db))
-            _end_wal(self._copy(db))
-        self._enter(db, self._counter(self._copy(db)))
+        try:
+            if made:
+                self._make_room(os.path.getsize(self._pristine(db)))
+                shutil.copyfile(self._pristine(db), self._copy(db))
+                _end_wal(self._copy(db))
+            self._enter(db, self._counter(self._copy(db)))
+        except sqlite3.DatabaseError as error:
+            return {"unreadable": str(error)}
         return {"made": made}
 
     def resume(self, db: str) -> dict[str, Any]:
@@ -103,7 +106,11 @@ class Server:
         return {}
 
     def gold(self, db: str, statement: str, seconds: float) -> Iterator[bytes]:
-        connection = self._connect(f"file:{urllib.parse.quote(self._pristine(db))}?mode=ro&immutable=1")
+        try:
+            connection = self._connect(f"file:{urllib.parse.quote(self._pristine(db))}?mode=ro&immutable=1")
+        except sqlite3.DatabaseError as error:
+            yield _encode({"error": f"the database {db} cannot be read: {error}", "late": False})
+            return
         try:
             yield from self._execute(connection, statement, seconds)
         finally:

@@ -163,9 +163,13 @@ def _beside(file: Path | None, image: str) -> str:
     """
     folder = file.parent if file else Path()
     path = folder / image
-    if not path.resolve().is_relative_to(folder.resolve()):
+    try:
+        inside, exists = path.resolve().is_relative_to(folder.resolve()), path.exists()
+    except (OSError, RuntimeError) as error:  # too long, or links in a circle
+        raise UsageError(f"{image!r:.100} can be neither an image nor a path beside the task file ({error!s:.100})") from error
+    if not inside:
         raise UsageError(f"{image!r} leads out of the task file's folder; name an image, or put it there")
-    return str(path) if path.exists() else image
+    return str(path) if exists else image
 
 
 def _path(given: str | Path | None) -> Path | None:

@@ -37,15 +37,15 @@ class PythonGround(Ground):
 
 
 class Workshop:
-    """`seconds` is each test's limit."""
+    """`seconds` is each test's limit; for `patience` see `Grader`."""
 
     agent: CellSandbox
     _aside: CellSandbox | None
     _referee: Grader | None
     _clean: bool
 
-    def __init__(self, ground: PythonGround, *, seconds: float) -> None:
-        self.ground, self._seconds = ground, seconds
+    def __init__(self, ground: PythonGround, *, seconds: float, patience: int | None) -> None:
+        self.ground, self._seconds, self._patience = ground, seconds, patience
         self._furnish(ground.make())
 
     def begin(self) -> None:
@@ -131,7 +131,7 @@ class Workshop:
     @property
     def _grader(self) -> Grader:
         if self._referee is None:
-            self._referee = Grader(self._beside(), seconds=self._seconds)
+            self._referee = Grader(self._beside(), seconds=self._seconds, patience=self._patience)
         return self._referee
 
     def _beside(self) -> CellSandbox:

@@ -6,7 +6,7 @@
 What runs inside is `sandbox/guest/`: `interpreter.py`, `branch.py`, `referee.py`, `plain.py`, `carry.py`.
 """
 
-from intercode.interpreters.grading import About, Grader, Result
+from intercode.interpreters.grading import PATIENCE, About, Grader, Result
 from intercode.interpreters.suite import SOLUTION, Suite, Test, suite_of, unbound
 
-__all__ = ["SOLUTION", "About", "Grader", "Result", "Suite", "Test", "suite_of", "unbound"]
+__all__ = ["PATIENCE", "SOLUTION", "About", "Grader", "Result", "Suite", "Test", "suite_of", "unbound"]

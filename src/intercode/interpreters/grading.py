@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import socket
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,8 @@ from intercode.sandbox.guest import plain
 from intercode.sandbox.local import CellSandbox
 
 _NAMES = 10_000
+PATIENCE = 3
+"""Tests that run out of time: an answer that never ends must not cost its worker the limits of all of them."""
 _LATE = "ran out of time"
 _GONE = "the interpreter ended during the call"
 
@@ -51,10 +54,11 @@ class About:
 
 
 class Grader:
-    """`sandbox` is the grader's own; `seconds` each test's limit."""
+    """`sandbox` is the grader's own; `seconds` each test's limit. When `patience` tests of a grading have run out of time, the
+    rest of them are not executed, and have not passed; None: all are."""
 
-    def __init__(self, sandbox: CellSandbox, *, seconds: float = 10.0) -> None:
-        self.sandbox, self._seconds = sandbox, seconds
+    def __init__(self, sandbox: CellSandbox, *, seconds: float = 10.0, patience: int | None = None) -> None:
+        self.sandbox, self._seconds, self._patience = sandbox, seconds, patience
         self._referee: socket.socket | None = None
 
     def about(self, agent: CellSandbox, name: str = "", method: str = "") -> About | None:
@@ -67,11 +71,21 @@ class Grader:
     def grade(self, agent: CellSandbox, suite: Suite, *, name: str | None, text: str | None = None) -> list[Result]:
         """Each test of the suite in order, with the agent's `name` for the suite's; a program may be given as `text`."""
         try:
-            return [self._test(agent, suite, test, name, text) for test in suite.tests]
+            return list(self._results(agent, suite, name, text))
         finally:
             self._dismiss()
             agent.end_branch()
             self.sandbox.end_branch()
+
+    def _results(self, agent: CellSandbox, suite: Suite, name: str | None, text: str | None) -> Iterator[Result]:
+        late = 0
+        for test in suite.tests:
+            if late == self._patience:
+                yield Result(test, False, f"not executed: {late} tests before it {_LATE}")
+                continue
+            began = time.monotonic()
+            yield self._test(agent, suite, test, name, text)
+            late += time.monotonic() - began >= self._seconds
 
     def _test(self, agent: CellSandbox, suite: Suite, test: Test, name: str | None, text: str | None) -> Result:
         bind = {suite.name: name} if name and suite.name else {}

@@ -83,7 +83,7 @@ def suite_of(task: Task) -> Suite:
     """Raises `DataError` for a task without tests, or with tests that are no Python or in no form that is known."""
     try:
         return _suite(task)
-    except (TypeError, AttributeError, ValueError, LookupError) as error:
+    except (TypeError, AttributeError, ValueError, LookupError, RecursionError) as error:
         raise DataError(f"task {task.id}: its tests are in no form that is known ({type(error).__name__}: {error})") from error
 
 
@@ -204,7 +204,7 @@ def _free(text: str, task: Task) -> set[str]:
     try:
         tree = parsed(text)
     except UNREADABLE as error:
-        raise DataError(f"task {task.id}: its tests are no Python ({error})") from error
+        raise DataError(f"task {task.id}: its tests are no Python ({error if str(error) else 'nested too deep'})") from error
     used, bound = _names(tree)
     return used - bound - set(dir(builtins))
 

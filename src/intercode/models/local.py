@@ -45,7 +45,7 @@ class LocalModel(OpenAIModel):
         self._ending = weakref.finalize(self, _end, self._process, self._log)
         own: dict[str, Any] = {"base_url": f"{address}/v1", "api_key": "none-needed", "price": (0.0, 0.0)}
         super().__init__(file.name, **{**options, **own})
-        self._client = self._client.with_options(http_client=openai.DefaultHttpxClient(trust_env=False))  # no proxy
+        self._client = self._client.with_options(http_client=openai.DefaultAsyncHttpxClient(trust_env=False))  # no proxy
         self.name = f"local:{name}"
 
     def complete(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0) -> Reply:

@@ -7,7 +7,7 @@
 
 The SDK's own retries are off: they know nothing of a good status with a broken body. Requests go through the SDK's
 `post` with plain text back, since its parsed objects hide what a bad server really sent.
-Left out: streaming, several choices, a limit on the total time of one slowly dripping answer.
+Left out: streaming, several choices.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from intercode.errors import ContextOverflow, ModelError, UsageError
 from intercode.models.base import as_text
 from intercode.models.context import is_overflow
 from intercode.models.prices import Price
+from intercode.models.waiting import Loop
 from intercode.types import Message, Reply, Tool, ToolCall, Usage
 
 LONGEST_WAIT = 60.0
@@ -67,7 +68,7 @@ class OpenAIModel:
 
     `base_url` falls back to INTERCODE_BASE_URL, then OPENAI_BASE_URL, then OpenAI's own; `api_key` to OPENAI_API_KEY
     (local servers need none). `temperature`, `max_tokens` (of one reply) and `seed` are left out of the request when None.
-    `timeout` bounds connecting and each wait for data, in seconds (None: `PATIENCE`); the n-th wait before another try is
+    `timeout` bounds each try as a whole, in seconds (None: `PATIENCE`); the n-th wait before another try is
     about `backoff` × 2ⁿ seconds, or what Retry-After says, and never more than a minute.
     `price` is in US dollars per million tokens, in and out; the cost of an unknown one (None) is 0.0.
     """
@@ -94,6 +95,7 @@ class OpenAIModel:
         self.tries = tries
         self.backoff = backoff
         self.price = price
+        self._patience = timeout or PATIENCE
         self.give_up: Callable[[], str | None] = lambda: None
         settings = {"model": model, "temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         self._settings = {key: value for key, value in settings.items() if value is not None}
@@ -107,12 +109,13 @@ class OpenAIModel:
         if not (key.isascii() and key.isprintable()):
             raise UsageError("the key (OPENAI_API_KEY) holds what no key can, such as an umlaut or the end of a line")
         try:
-            self._client = openai.OpenAI(base_url=address, api_key=key, timeout=timeout or PATIENCE, max_retries=0)
+            self._client = openai.AsyncOpenAI(base_url=address, api_key=key, timeout=self._patience, max_retries=0)
         except Exception as error:  # of the HTTP library, which is another one from version to version of the SDK
             raise UsageError(f"{address}: cannot be the base URL (INTERCODE_BASE_URL): {error}") from error
         self.url = f"{str(self._client.base_url).rstrip('/')}/chat/completions"
         if not self.url.startswith(("http://", "https://")):
             raise UsageError(f"{self.url}: the base URL (INTERCODE_BASE_URL) must start with http:// or https://")
+        self._loop = Loop()
 
     def complete(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0) -> Reply:
         """The server's answer; `draw` is added to the seed.
@@ -135,13 +138,14 @@ class OpenAIModel:
 
     def close(self) -> None:
         """Closes idle connections. Optional: they also end with the process."""
-        self._client.close()
+        self._loop.within(self._patience, self._client.close())
+        self._loop.close()
 
     def _post(self, body: Mapping[str, Any]) -> str:
         import openai
 
         try:
-            return self._client.post("/chat/completions", cast_to=str, body=body)
+            return self._loop.within(self._patience, self._client.post("/chat/completions", cast_to=str, body=body))
         except openai.APIStatusError as error:
             what = f"HTTP {error.status_code}, {_excerpt(error.response.text)}"
             if is_overflow(error.response.text):
@@ -149,8 +153,8 @@ class OpenAIModel:
             if error.status_code in (408, 409, 429) or error.status_code >= 500:
                 raise _Broken(what, _retry_after(error.response.headers.get("retry-after"))) from error
             raise ModelError(f"{self.url}: {what}; {_ADVICE.get(error.status_code, _ADVICE[400])}") from error
-        except openai.APITimeoutError as error:
-            raise _Broken(f"no answer within {self._client.timeout} s") from error
+        except (openai.APITimeoutError, TimeoutError) as error:
+            raise _Broken(f"no answer within {self._patience} s") from error
         except openai.APIConnectionError as error:
             raise _Broken(f"the connection failed ({error.__cause__ or error})") from error
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-_BESIDE_A_PATH = re.compile(r"(?<=\S)(/\S*\w) \([^()]*\)")
+_BESIDE_A_PATH = re.compile(r"(?<!\S)(\S[^\s/]*+/\S*\w) \([^()]*\)")
 _SENTENCE = re.compile(
     r"(?<=[.?!;]) +|(?<=[a-z\d)]): +|(?:,? and|,? then|, and then) (?=(?:print|show|tell|report|say|list|how|which)\b)"
 )

@@ -35,7 +35,7 @@ _ASKED = re.compile(
 """Words of a query that ask for an order; without them a plain `sort`, `ls` or wildcard is taken for the gold's habit."""
 
 _NO_ORDER = re.compile(
-    r"\S*/\S*|\b(first|last|top)[ -](\w+ )?(columns?|fields?|words?|letters?|characters?|names?|parts?|levels?)\b",
+    r"(?<!\S)\S*/\S*|\b(first|last|top)[ -](\w+ )?(columns?|fields?|words?|letters?|characters?|names?|parts?|levels?)\b",
     re.IGNORECASE,
 )
 """What reads like an order and is none: paths, and what counts columns."""

@@ -33,7 +33,7 @@ _ALONE = re.compile(
     r"|\b(print|show|list|give|tell|write|output|display)\b([^.]|\.\w)*\bwithout\b(?! (needless|leading|trailing|\w+ing\b))",
     re.IGNORECASE,
 )
-FORM = re.compile(r"[`'\"][^`'\"]*[A-Z]{2,}[^\w`'\"/.]+[A-Z]{2,}[^`'\"]*[`'\"]")
+FORM = re.compile(r"[`'\"][^`'\"]*[A-Z]{2}[^\w`'\"/.]+[A-Z]{2}[^`'\"]*[`'\"]")
 """A form that a query gives, such as `NAME: STATUS`."""
 _GRAMMAR = named(
     "a an the and are as at be been belong belongs by called contains do does each for from has have here his her holds i in "
@@ -65,7 +65,7 @@ _UNITS = {
 _OR = named("or either whether than")
 _ARTICLES = named("a an the it is was were has have did does")
 _QUOTED = re.compile(r"\b(?:print|say|answer|write|output|reply|or|with) [`'\"]([a-zA-Z ]+)[`'\"]", re.IGNORECASE)
-_SERIES = re.compile(r"\w+(?:, \w+)+,? or \w+")
+_SERIES = re.compile(r"\b\w+(?:, \w+)+,? or \w+")
 _NAMES = re.compile(r"\b(files?|folders?|director\w+|scripts?|hosts?|names?)\b", re.IGNORECASE)
 _COUNTED = re.compile(r"\bhow (many|much)\b|\bnumber of\b", re.IGNORECASE)
 _CHOICE = named("or and else either whether")

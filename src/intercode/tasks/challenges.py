@@ -11,6 +11,7 @@ one tar, the same on every checkout: times in a folder are not kept, nor are mod
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -34,7 +35,7 @@ _TIME = 1_700_000_000
 _ADDRESS = re.compile(
     r"\b(?:https?|ftp)://\S+|\bgit@\S+|\bnc\s+[\w-]+(?:\.[\w-]+)+|\b[a-z][\w-]*(?:\.[\w-]+){2,}(?: | at port )\d{2,5}\b"
 )
-_NAME = re.compile(r"(?<![\w.])[\w-]+\.(?:[A-Za-z]\w{0,3})\b(?!\.\w)|\b\w+\(0?x?\w*\)")
+_NAME = re.compile(r"(?<![\w.-])[\w-]+\.(?:[A-Za-z]\w{0,3})\b(?!\.\w)|\b\w+\(0?x?\w*\)")
 """A file's name, or a call of a function that is not shown."""
 _THING = re.compile(
     r"\b(?:files?|image|archive|script|program|source|dump|vault|captures?|report|page|disk|certificate)\b", re.I
@@ -126,7 +127,12 @@ def _assets(task: Task, folder: Path | None) -> Path | None:
     if folder is None or "/" in task.id or task.id in (".", ".."):
         return None
     places = [folder / task.id, *(folder / f"{task.id}{suffix}" for suffix in _SUFFIXES)]
-    return next((place for place in places if place.exists()), None)
+    try:
+        return next((place for place in places if place.exists()), None)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:  # nothing can be called so
+            return None
+        raise UsageError(f"{folder}: cannot be read ({error.strerror})") from error
 
 
 def needs_network(task: Task) -> str | None:

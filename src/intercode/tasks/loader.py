@@ -182,6 +182,7 @@ def _preprocessed(record: Any, preprocess: Preprocess | None, where: str) -> Rec
 
 def _to_task(record: Record, index: int, where: str) -> Task:
     fields = {name: value for name, value in record.items() if not _is_null(value)}
+    _require_whole(fields, where)
     gold = fields.pop("gold", None)
     if isinstance(gold, list):
         gold = ";".join(_text(part, "gold", where) for part in gold)
@@ -204,11 +205,29 @@ def _text(value: Any, field: str, where: str) -> str:
         raise DataError(f"{where}: field {field!r} is empty; every record needs query and gold")
     if "\0" in value:
         raise DataError(f"{where}: field {field!r} contains a NUL character, which no command can carry; remove it")
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise DataError(f"{where}: field {field!r} holds half a surrogate pair at {error.start}; remove it") from error
     return value
+
+
+def _require_whole(fields: Record, where: str) -> None:
+    """Half a surrogate pair can neither be executed nor stored, wherever it is."""
+    for field, value in fields.items():
+        left = [field, value]
+        while left:
+            part = left.pop()
+            if isinstance(part, dict):
+                left += [*part.keys(), *part.values()]
+            elif isinstance(part, list | tuple):
+                left += part
+            elif isinstance(part, str) and not _is_whole(part):
+                raise DataError(f"{where}: field {field!r} holds half a surrogate pair; remove it")
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _id(value: Any, index: int, where: str) -> str:

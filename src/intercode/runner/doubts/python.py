@@ -10,6 +10,7 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 
+from intercode.blame import shown
 from intercode.errors import DataError
 from intercode.findings import Fault
 from intercode.interpreters import suite_of, unbound
@@ -37,7 +38,8 @@ def doubts(task: Task) -> Iterator[Fault]:
     yield from unheeded(_CUES, task.query, task.gold)
     if (drawn := _CHANCE.search(task.gold)) and "seed(" not in task.gold:
         yield Fault(f"the answer depends on the moment or on chance ({drawn[1].rstrip('(')})", "unstable")
-    tests = [test for field in ("tests", "hidden") for test in task.extra.get(field) or () if isinstance(test, str)]
+    listed = [texts for field in ("tests", "hidden") if isinstance(texts := task.extra.get(field), list)]
+    tests = [test for texts in listed for test in texts if isinstance(test, str)]
     plain = ["".join(test.split()) for test in tests]
     if len(set(plain)) < len(plain):
         yield Fault("a test comes twice", "weak_tests")
@@ -52,8 +54,8 @@ def _unreadable(task: Task) -> Iterator[Fault]:
     try:
         with warnings.catch_warnings(action="ignore"):
             compile(task.gold, "gold", "exec", dont_inherit=True)
-    except (SyntaxError, ValueError, RecursionError) as error:
-        yield Fault(f"gold is no Python ({error})")
+    except UNREADABLE as error:
+        yield Fault(f"gold is no Python ({error if str(error) else 'nested too deep'})")
     try:
         suite = suite_of(task)
     except DataError as error:
@@ -68,7 +70,7 @@ def _trivial(cases: Sequence[Case]) -> Iterator[Fault]:
     """Answers that look at nothing."""
     expected = cases[0][1]
     if all(_same(case[1], expected) for case in cases):
-        yield Fault(f"all tests expect {expected!r:.60}, so a constant passes", "weak_tests")
+        yield Fault(f"all tests expect {shown(repr, expected):.60}, so a constant passes", "weak_tests")
     for place in range(min(len(given) for given, _ in cases)):
         if all(_same(given[place], wanted) for given, wanted in cases):
             yield Fault(f"returning argument {place + 1} as it is passes all tests", "weak_tests")
@@ -94,5 +96,5 @@ def _case(test: str) -> Case | None:
         return None
     try:
         return tuple(ast.literal_eval(argument) for argument in call.args), ast.literal_eval(wanted)
-    except ValueError:
+    except (ValueError, TypeError):  # no literal, or one that cannot be: a list as a key
         return None
