@@ -14,7 +14,6 @@ Nothing here knows of models, strategies, or of any particular language.
 from __future__ import annotations
 
 import copy
-import re
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -27,8 +26,9 @@ from gymnasium.spaces import Text
 
 from intercode.blame import asked
 from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
+from intercode.exclusive import Lock, exclusive
 from intercode.findings import Fault
-from intercode.submission import ALONE, LONGEST, is_submission
+from intercode.submission import ALONE, LONGEST, is_submission, submitted_word
 from intercode.types import ExecResult, Score, Task
 
 Protocol = Literal["submit", "paper"]
@@ -141,9 +141,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._actions: list[str] = []
         self._seen: list[str] = []
         self._came: list[float] = []
-        self._word, self._submitted_times = "", 0
-        self._began, self._redone = 0.0, 0
-        self._over, self._closed = True, False
+        self._word, self._submitted_times, self._began, self._redone = "", 0, 0.0, 0
+        self._over, self._closed, self._lock = True, False, Lock()
 
     @classmethod
     def prepare(cls, **options: Any) -> Setting:
@@ -206,10 +205,10 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         """How many steps the episode has had."""
         return len(self._actions)
 
+    @exclusive
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """`options={"task": id or index}` chooses; without it the next task in an order that `seed` shuffles."""
-        if self._closed:
-            raise UsageError("the environment is closed; make a new one")
+        self._require_open()
         super().reset(seed=seed)
         if seed is not None:
             self._order = []
@@ -221,7 +220,9 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._over, self._began = False, time.monotonic()
         return self._greet(self._task), {"task": self._task.id}
 
+    @exclusive
     def step(self, action: str) -> StepResult:
+        self._require_open()
         if self._over:
             raise UsageError("the episode is over or has not begun; call reset()")
         self._require_text(action)
@@ -232,15 +233,17 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         except SandboxDied as death:
             return self._decide(death)
 
+    @exclusive
     def fork(self, *, replay: bool = False) -> Self:
         """A second environment in the same state, turn count included; both must be closed.
 
         Raises `ForkError` naming the jobs or descriptors that cannot be copied; with `replay=True` the episode is then
         re-executed instead, and ForkError is raised if an observation differs.
         """
+        self._require_open()
         twin = copy.copy(self)
         twin._actions, twin._seen, twin._came = list(self._actions), list(self._seen), list(self._came)
-        twin._order = list(self._order)
+        twin._order, twin._lock = list(self._order), Lock()
         twin._np_random = copy.deepcopy(self._np_random)
         try:
             self._branch(twin, live=True)
@@ -257,6 +260,10 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         super().close()
 
     # -- one step ---------------------------------------------------------------------------------------------------
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise UsageError("the environment is closed; make a new one")
 
     def _require_text(self, action: object) -> None:
         if not isinstance(action, str):
@@ -332,8 +339,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     def _redo(self) -> None:
         """The episode again, no faster than it was: what the agent left running may be what kills, or kill a moment later."""
-        began = time.monotonic()
-        self._redone = 0
+        began, self._redone = time.monotonic(), 0
         for action, came in zip(self._actions, self._came, strict=True):
             self._redone += 1
             time.sleep(max(0.0, began + came - time.monotonic()))
@@ -376,12 +382,6 @@ def _info(result: ExecResult | None, cut: bool = False) -> dict[str, Any]:
         "truncated_output": cut,
         "session_lost": result.session_lost if result else False,
     }
-
-
-def submitted_word(submission: re.Pattern[str], action: str) -> str:
-    """The word of a submitting action; empty where none is named."""
-    found = submission.fullmatch(action.strip())
-    return (found[1] or "") if found and submission.groups else ""
 
 
 def _notes(result: ExecResult, protocol: Protocol, noun: str) -> str:

@@ -21,6 +21,12 @@ def pattern_for(language: str) -> re.Pattern[str]:
     return _OF.get(language, WORD)
 
 
+def submitted_word(submission: re.Pattern[str], action: str) -> str:
+    """The word of a submitting action; empty where none is named."""
+    found = submission.fullmatch(action.strip())
+    return (found[1] or "") if found and submission.groups else ""
+
+
 def is_submission(action: str | None, pattern: re.Pattern[str]) -> bool:
     """Blanks around it do not matter."""
     return action is not None and pattern.fullmatch(action.strip()) is not None

@@ -52,6 +52,26 @@ def test_a_fork_has_had_as_many_turns(make: Make) -> None:
     twin.close()
 
 
+def test_a_second_thread_is_told_and_takes_nothing_from_the_first(make: Make) -> None:
+    env = begun(make)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(env.step, "sleep 1; echo here")
+        wait_until(lambda: env.turn == 1)
+        for call in (lambda: env.step("echo there"), env.reset, env.fork):
+            with pytest.raises(UsageError, match="another thread is using this environment; give each thread one"):
+                call()
+        assert first.result()[0] == "here\n"
+    assert (env.step("echo there")[0], env.turn) == ("there\n", 2)
+
+
+@pytest.mark.parametrize("name", ["step", "reset", "fork"])
+def test_a_closed_environment_says_so(make: Make, name: str) -> None:
+    env = begun(make)
+    env.close()
+    with pytest.raises(UsageError, match="the environment is closed; make a new one"):
+        getattr(env, name)(*["true"] if name == "step" else [])
+
+
 def test_forks_live_separate_lives(make: Make) -> None:
     env = begun(make, "cd /box", task="touch")
     left, right = env.fork(), env.fork()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -117,6 +118,11 @@ def test_a_replay_that_goes_another_way_is_an_error_and_leaves_no_server(servers
         env.fork(replay=True)
     assert wait_until(lambda: set(servers_below(os.getpid())) <= set(before))
     assert env.step(GOLDS["count"])[0] == "[(7,)]"
+
+
+def test_a_fork_of_what_has_not_begun_begins_by_itself(servers: Pool) -> None:
+    with pool(servers.engine) as own, closing(own.lent()().fork()) as twin:
+        assert plays(twin, "count", "SELECT COUNT(*) FROM picking", GOLDS["count"]).success
 
 
 def test_a_closed_environment_does_not_fork(servers: Pool) -> None:

@@ -198,6 +198,9 @@ MENDABLE: dict[str, Behaviour] = {
     "an error with status 200": answer({"error": {"message": "overloaded"}}),
     "a list": answer([1, 2]),
     "no content": answer({"choices": [{"message": {"role": "assistant", "content": None}}]}),
+    "a codec that is not for text": answer(GOOD, Content_Type="text/plain; charset=hex"),
+    "one that raises": answer(GOOD, Content_Type="text/plain; charset=idna"),
+    "500 in a codec that is not for text": answer(GOOD, 500, Content_Type="text/plain; charset=hex"),
     "not UTF-8": answer(b'{"choices": \xff\xfe'),
 }
 
@@ -296,8 +299,9 @@ def test_no_retry_after_can_make_us_wait_for_an_hour(server: Server, connect: Co
     assert 0.1 <= server.times[1] - server.times[0] < 1
 
 
-def test_retry_after_that_means_nothing_is_ignored(server: Server, connect: Connect) -> None:
-    server.script = [answer({}, 503, Retry_After="soon"), answer(GOOD)]
+@pytest.mark.parametrize("asked", ["soon", "Mon, 01 Jan 2024 00:00:00 +99999999999999999999", "-5", "nan"])
+def test_retry_after_that_means_nothing_is_ignored(server: Server, connect: Connect, asked: str) -> None:
+    server.script = [answer({}, 503, Retry_After=asked), answer(GOOD)]
     assert connect().complete(MESSAGES).text == "ls"
 
 

@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View, submitted_word
+from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View
 from intercode.envs.golds import Golds, outlived
 from intercode.envs.ground import Ground, Place, grounds
 from intercode.envs.judging import judged, require_reward, reward_name
@@ -27,7 +27,7 @@ from intercode.findings import Fault
 from intercode.rewards import flag_exact, flag_paper
 from intercode.sandbox.base import Limits, Session
 from intercode.sandbox.build import Backend, with_script
-from intercode.submission import WORD, is_submission
+from intercode.submission import WORD, is_submission, submitted_word
 from intercode.tasks import Preprocess, open_data
 from intercode.tasks.challenges import Challenge, gold_is, survey
 from intercode.types import ExecResult, Score, Task

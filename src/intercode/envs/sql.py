@@ -157,7 +157,8 @@ class SqlEnv(InterCodeEnv):
         return Score(0.0, False, parts)
 
     def _branch(self, twin: Self, live: bool) -> None:
-        twin._engine, twin._elsewhere = self._engine.fork() if live else self._worlds.first(), None
+        began = live and self._task is not None
+        twin._engine, twin._elsewhere = self._engine.fork() if began else self._worlds.first(), None
 
     def _leave(self) -> None:
         for engine in (self._engine, self._elsewhere):

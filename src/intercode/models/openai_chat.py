@@ -157,6 +157,8 @@ class OpenAIModel:
             raise _Broken(f"no answer within {self._patience} s") from error
         except openai.APIConnectionError as error:
             raise _Broken(f"the connection failed ({error.__cause__ or error})") from error
+        except Exception as error:  # of the HTTP library, at an answer that it cannot decode
+            raise _Broken(f"an answer that cannot be read ({type(error).__name__}: {error})") from error
 
     def _read_reply(self, body: str) -> Reply:
         try:
@@ -215,7 +217,7 @@ def _retry_after(header: str | None) -> float | None:
         pass
     try:
         return max(0.0, (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds())
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None
 
 

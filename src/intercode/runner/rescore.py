@@ -19,13 +19,13 @@ from typing import Any
 
 from intercode.agents import SUBMIT
 from intercode.agents import replay as replaying
-from intercode.env import Setting, submitted_word
+from intercode.env import Setting
 from intercode.envs import environment_class, prepare
 from intercode.errors import DataError, UsageError
 from intercode.rewards import flag_exact, flag_paper
 from intercode.runner.run import evaluate
 from intercode.store import RunStore, read_run
-from intercode.submission import is_submission
+from intercode.submission import is_submission, submitted_word
 from intercode.tasks.catalog import list_entries
 from intercode.types import Ended, Episode, Score, Task, Turn, line_of
 
