@@ -211,7 +211,8 @@ class PythonEnv(InterCodeEnv):
         try:
             return self._shop.grade(chosen, name=name, text=text) if chosen.tests else ()
         except SandboxDied:
-            self._shop.try_gold(chosen, self.task.gold)  # a `DataError` if these tests end a grader whoever answers
+            with closing(self._shop.twin(live=False)) as untouched:  # of the agent
+                untouched.try_gold(chosen, self.task.gold)  # a `DataError` if these tests end a grader whoever answers
             raise
 
     @property
