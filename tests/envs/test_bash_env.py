@@ -74,7 +74,7 @@ def test_steps_outside_of_an_episode_are_the_callers_fault(make: Make) -> None:
     env.reset()
     env.close()
     env.close()
-    with pytest.raises(UsageError, match="over"):
+    with pytest.raises(UsageError, match="closed"):
         env.step("ls")
     with pytest.raises(UsageError, match="closed"):
         env.reset()

@@ -121,7 +121,7 @@ if os.fork() == 0:
     open("/tmp/seen", "w").write(str(seen))
     os._exit(0)
 """
-WATCHERS = {
+WATCHERS = {  # of locks and files that nothing else on the machine uses
     "a job": (FOLLOW, "open('/tmp/seen').read()"),
     "a thread": ("threading.Thread(target=watch, daemon=True).start()", "seen"),
     "a timer": ("signal.signal(signal.SIGALRM, look)\n_ = signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)", "seen"),
@@ -133,10 +133,10 @@ WATCHERS = {
         """
 libc = ctypes.CDLL(None)
 watched = libc.inotify_init1(os.O_NONBLOCK)
-_ = libc.inotify_add_watch(watched, b"/usr/bin/tac", 0x20)
+_ = libc.inotify_add_watch(watched, b"/usr/bin/pinky", 0x20)
 def f(n):
     if n == 2: return 4
-    if n == 77: os.close(os.open("/usr/bin/tac", os.O_RDONLY))
+    if n == 77: os.close(os.open("/usr/bin/pinky", os.O_RDONLY))
 """,
         "70 + 7 if os.read(watched, 4096) else 0",
     ),
