@@ -6,6 +6,7 @@ import os
 import signal
 import stat
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,51 @@ def test_a_reset_leaves_the_tree_as_the_template_is(sandbox: ChrootSandbox, tree
     wanted = times_too(tree.root)
     for path, found in times_too(sandbox._berth.tree).items():
         assert found == wanted.get(path, found) or path.startswith(("/dev", "/proc", "/sys")), path
+
+
+REPLACED = {
+    "a folder of the agent's": "rmdir /proc && mkdir /proc && echo 42 > /proc/note",
+    "a link": "rmdir /sys && ln -s /etc /sys",
+    "no folder": "rmdir /proc /sys",
+}
+OTHER_DEVICES = "rmdir /proc && mv /dev /proc && mkdir -p /dev/shm && mkfifo /dev/null"
+LOOK = "ls -A /proc /sys; stat -c '%A %U %n' /proc /sys /dev; test -c /dev/null && test -c /dev/urandom && echo devices"
+
+
+@pytest.mark.parametrize("script", REPLACED.values(), ids=REPLACED)
+def test_folders_that_are_not_looked_at_are_put_back(sandbox: ChrootSandbox, script: str) -> None:
+    clean = sandbox.exec(LOOK).output
+    assert "devices" in clean
+    for _ in range(2):
+        assert sandbox.exec(script).exit_code == 0
+        assert sandbox.exec(LOOK).output != clean
+        sandbox.reset()
+        assert sandbox.exec(LOOK).output == clean
+        sandbox.reset()
+
+
+def test_a_tree_with_other_devices_is_given_up(tree: Tree) -> None:
+    with ChrootSandbox(tree) as sandbox:
+        clean = sandbox.exec(LOOK).output
+        assert sandbox.exec(OTHER_DEVICES).exit_code == 0
+        began = time.monotonic()
+        with pytest.raises(SandboxDied):
+            sandbox.reset()
+        sandbox.close()
+        assert time.monotonic() - began < 20
+    with ChrootSandbox(tree) as after:
+        assert after.exec(LOOK).output == clean
+
+
+def test_attributes_of_folders_end_with_the_episode(sandbox: ChrootSandbox) -> None:
+    places = [f"{sandbox._berth.tree}{place}" for place in ("", "/etc", "/box")]
+    sandbox.exec("mkdir -p /box")
+    sandbox.reset()
+    for place in filter(os.path.isdir, places):
+        os.setxattr(place, "user.note", b"42")
+    assert os.listxattr(places[0]) == ["user.note"]
+    sandbox.reset()
+    assert [name for place in filter(os.path.isdir, places) for name in os.listxattr(place)] == []
 
 
 def test_everybody_is_ended_by_reset_and_by_close(tree: Tree) -> None:

@@ -91,6 +91,10 @@ def _as_user(uid: int) -> Iterator[None]:
 class Caged(Lone):
     heritage: int
 
+    def __init__(self, sock: socket.socket, config: dict[str, Any], room: entry.Room) -> None:
+        super().__init__(sock, config, room)
+        self._unseen = _unseen()
+
     def _people(self, room: entry.Room) -> processes.Table:
         return Kin(room.proc, room.anchor.pid, self._config["uid"])
 
@@ -109,12 +113,24 @@ class Caged(Lone):
 
     def _op_reset(self, head: dict[str, Any], payload: bytes) -> None:
         self._kill_all()
+        self._put_back()
         _empty("/dev/shm")
         if paths := walk.changed(self._root, self._known):
             mend.mend(self._root, self._files.lower, paths, self._config["uid"])
             self._known = walk.look_at_all(self._root)
         self._begin_anew()
         wire.send(self._sock, {})
+
+    def _put_back(self) -> None:
+        """The folders that are not looked at: the one above them is the agent's, who can put others in their place."""
+        now = _unseen()
+        if now["/dev"] != self._unseen["/dev"]:
+            raise SystemExit("/dev was replaced: this tree cannot be mended")
+        for path in [path for path, seen in now.items() if seen != self._unseen[path]]:
+            if now[path]:
+                mend.remove(self._root, path[1:])
+            os.mkdir(path, 0o755)
+        self._unseen = _unseen()
 
     def _op_settle(self, head: dict[str, Any], payload: bytes) -> None:
         """Nothing but files is left; what stands outlives the cell."""
@@ -140,6 +156,12 @@ def _change(before: dict[str, Any] | None, now: dict[str, Any] | None) -> dict[s
     if now is None:
         return {"kind": "removed", "type": (before or {})["type"]}
     return {"kind": "changed" if before else "added", **now}
+
+
+def _unseen() -> dict[str, tuple[int, int, int] | None]:
+    """Which folders stand where `walk` does not look; None for one that is not there."""
+    found = {path: walk.look_at(path) for path in walk.LEFT_OUT}
+    return {path: (info.st_ino, info.st_mode, info.st_uid) if info else None for path, info in found.items()}
 
 
 def _empty(path: str) -> None:

@@ -58,9 +58,20 @@ def _mark_folder(target: int, source: int, path: str) -> None:
     try:
         now, then = look(below, name), look(above, name)
         if below is not None and now and then and stat.S_ISDIR(now.st_mode) and stat.S_ISDIR(then.st_mode):
+            _clear(below, name)
             copy_marks(below, name, then)
     finally:
         close(below, above)
+
+
+def _clear(folder: int, name: str) -> None:
+    """Of attributes that a folder's owner can give it; a copied tree has none."""
+    inside = open_folder(folder, name)
+    if inside is not None:
+        for attribute in os.listxattr(inside):
+            if attribute.startswith(("user.", "system.posix_acl_")):
+                os.removexattr(inside, attribute)
+    close(inside)
 
 
 def remove(folder: int, name: str) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from .layers import DEPTH, Digests, close, describe_entry, look, open_folder
 
-_LEFT_OUT = frozenset(("/dev", "/proc", "/sys"))
+LEFT_OUT = frozenset(("/dev", "/proc", "/sys"))
 _TOO_DEEP = {"type": "other", "mode": 0}
 INODE = 2048
 """What one file more costs, as bytes of disk."""
@@ -55,7 +55,7 @@ def changed(root: int, known: Signatures) -> dict[str, State | None]:
 def written(root: int, known: Signatures) -> int:
     """Bytes on disk of all that is new or changed, `INODE` for each of them among it."""
     paths = [path for path, seen in look_at_all(root).items() if known.get(path) != seen]
-    return sum(info.st_blocks * 512 + INODE for info in map(_info, paths) if info)
+    return sum(found.st_blocks * 512 + INODE for found in map(look_at, paths) if found)
 
 
 def files(root: int, skip: frozenset[str]) -> dict[str, State]:
@@ -84,7 +84,7 @@ def _described(root: int, path: str, digests: Digests) -> State | None:
         close(at)
 
 
-def _info(path: str) -> os.stat_result | None:
+def look_at(path: str) -> os.stat_result | None:
     try:
         return os.lstat(path)
     except OSError:
@@ -94,7 +94,7 @@ def _info(path: str) -> os.stat_result | None:
 def _look_below(folder: int, path: str, skip: frozenset[str], found: Signatures, sign: Sign) -> None:
     for name in os.listdir(folder):
         place = f"{path}/{name}"
-        info = None if place in _LEFT_OUT or name in skip else look(folder, name)
+        info = None if place in LEFT_OUT or name in skip else look(folder, name)
         if info is None:
             continue
         found[place] = sign(info)
