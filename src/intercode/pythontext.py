@@ -12,6 +12,11 @@ UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 _turn = threading.Lock()
 
 
+def complaint(error: Exception) -> str:
+    """What one of UNREADABLE says; that the parser had no memory for it has no words of its own."""
+    return str(error) or "nested too deep"
+
+
 def parsed(text: str) -> ast.Module:
     """The syntax tree of a text, with any line ends; raises one of UNREADABLE where it is no Python."""
     with _turn:

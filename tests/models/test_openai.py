@@ -11,6 +11,7 @@ from email.utils import format_datetime
 from typing import Any
 
 import pytest
+from families import wait_until
 from misbehaving import GOOD, Behaviour, Handler, Server, answer, drip, half_a_body, hang, nothing, refuse
 
 from intercode.errors import ContextOverflow, ModelError, UsageError
@@ -268,10 +269,7 @@ def test_a_server_that_always_sends_a_little_is_left_as_well(server: Server, con
 def test_a_model_that_is_let_go_leaves_no_thread(server: Server) -> None:
     before = set(threading.enumerate())
     OpenAIModel("m", base_url=server.base_url)
-    until = time.monotonic() + 5
-    while (left := set(threading.enumerate()) - before) and time.monotonic() < until:
-        time.sleep(0.01)
-    assert not left
+    assert wait_until(lambda: set(threading.enumerate()) <= before)
 
 
 def test_no_server_at_all_is_a_model_error(connect: Connect) -> None:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from intercode.errors import DataError
-from intercode.pythontext import UNREADABLE, parsed
+from intercode.pythontext import UNREADABLE, complaint, parsed
 from intercode.types import Task
 
 Kind = Literal["assert", "script", "program"]
@@ -204,7 +204,7 @@ def _free(text: str, task: Task) -> set[str]:
     try:
         tree = parsed(text)
     except UNREADABLE as error:
-        raise DataError(f"task {task.id}: its tests are no Python ({error if str(error) else 'nested too deep'})") from error
+        raise DataError(f"task {task.id}: its tests are no Python ({complaint(error)})") from error
     used, bound = _names(tree)
     return used - bound - set(dir(builtins))
 

@@ -14,7 +14,7 @@ from intercode.blame import shown
 from intercode.errors import DataError
 from intercode.findings import Fault
 from intercode.interpreters import suite_of, unbound
-from intercode.pythontext import UNREADABLE, parsed
+from intercode.pythontext import UNREADABLE, complaint, parsed
 from intercode.runner.doubts.words import Cue, unheeded
 from intercode.types import Task
 
@@ -55,7 +55,7 @@ def _unreadable(task: Task) -> Iterator[Fault]:
         with warnings.catch_warnings(action="ignore"):
             compile(task.gold, "gold", "exec", dont_inherit=True)
     except UNREADABLE as error:
-        yield Fault(f"gold is no Python ({error if str(error) else 'nested too deep'})")
+        yield Fault(f"gold is no Python ({complaint(error)})")
     try:
         suite = suite_of(task)
     except DataError as error:
