@@ -152,6 +152,15 @@ class TestADeadWall:
             killer.join()
             assert time.monotonic() - start < 5
 
+    def test_whose_first_process_was_killed_takes_no_shells_end_for_the_agents_doing(self, template: Template) -> None:
+        for _ in range(8):
+            with LocalSandbox(template) as sandbox:
+                killer = threading.Timer(0.1, os.kill, (first_inside(sandbox), signal.SIGKILL))
+                killer.start()
+                with pytest.raises(SandboxDied, match="first process"):
+                    sandbox.exec("sleep 30")
+                killer.join()
+
 
 class TestManySandboxes:
     def test_of_eight_threads_do_not_meet(self, template: Template) -> None:
@@ -203,6 +212,14 @@ def test_three_hundred_resets_and_forks_leave_no_descriptor_and_no_process(templ
             sandbox.reset()
         assert until(lambda: len(survivors.descendants(wall)) == ALONE)
         assert (descriptors(os.getpid()), descriptors(keeper)) == before
+
+
+def first_inside(sandbox: LocalSandbox) -> int:
+    """What is pid 1 for the agent."""
+    spaces = {pid: survivors.numbers(pid) for pid in survivors.descendants(sandbox._wall.wall._process.pid)}
+    deepest = max(map(len, spaces.values()))
+    (found,) = (pid for pid, numbers in spaces.items() if len(numbers) == deepest and numbers[-1] == 1)
+    return found
 
 
 def descriptors(pid: int) -> int:

@@ -10,6 +10,7 @@ anchor of that namespace dies, the cell exits and the kernel ends everything ins
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -25,9 +26,8 @@ _TICK = 0.05
 _IDLE_TICK = 0.2
 _INTERRUPTS, _INTERRUPT_EVERY = 5, 0.01
 _KILLS, _PATIENCE, _KILL_EVERY = 40, 8, 0.005
-_LAST_DEATH = 2.0
+_LAST_DEATH, _SETTLING = 2.0, 1.0
 _BLANK = b"\n"
-_SETTLING = 1.0
 _DEATH = 0.001  # nothing tells when another's children are gone
 _SPARE_PROCESSES = 4
 _INTERRUPTED = 130
@@ -145,6 +145,8 @@ class Cell:
         else:
             self._living_shell().begin(payload or _BLANK)
         assert self._job is not None
+        if self._job.dead:
+            self._reap()  # perhaps it could not start since the anchor had been killed
         return self._job
 
     def _living_shell(self) -> Shell:
@@ -277,13 +279,11 @@ class Cell:
         self._lost, self._status = True, 0
 
     def _reap(self) -> None:
-        try:
+        with contextlib.suppress(BlockingIOError):
             os.read(self._wake, 4096)
-        except BlockingIOError:
-            pass
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status = os.waitpid(-1, 0 if self._table.anchor_ends() else os.WNOHANG)
             except ChildProcessError:
                 return
             if pid == 0:

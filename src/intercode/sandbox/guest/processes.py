@@ -24,6 +24,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _HELD = (b"RssAnon:", b"RssShmem:", b"VmSwap:", b"VmPTE:")
 _LOOKS, _BRIEF, _SAVED = 10, 0.001, 10
 _DOUBT = 0.03
+_EXITING = 4  # the kernel's PF_EXITING
 _SOCKET = 212_992  # the default size of its buffer
 
 
@@ -69,6 +70,11 @@ class Table:
         inside = {pid: self._inside(pid) for pid in pids if pid not in (self._anchor, os.getpid())}
         found = [process for pid, is_inside in inside.items() if is_inside is not False and (process := self._look(pid))]
         return self._kin(found, {pid for pid, is_inside in inside.items() if is_inside})
+
+    def anchor_ends(self) -> bool:
+        """Whether it was ended, but is still there: until all others inside are gone, and their parents know it."""
+        words = self._read(f"{self._anchor}/stat").rpartition(b")")[2].split()
+        return bool(words) and bool(int(words[6]) & _EXITING)
 
     def name(self, fd: int) -> str:
         """What one of this process's own descriptors is called in /proc."""
