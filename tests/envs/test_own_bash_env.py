@@ -333,3 +333,18 @@ def test_records_are_preprocessed_by_the_class_or_by_the_caller(own: Own, made: 
 def test_every_environment_takes_a_preprocess(env: str) -> None:
     setting = intercode.prepare(env, limit=2, preprocess=lambda record: {**record, "query": f"Now: {record['query']}"})
     assert {each.query.startswith("Now: ") for each in setting.tasks} == {True}
+
+
+@pytest.mark.parametrize(("files", "size"), [(40, 1 << 10), (1, 10 << 20)])
+def test_many_archives_and_large_ones_are_compared_by_what_they_hold(
+    own: Own, made: Callable[..., Any], files: int, size: int
+) -> None:
+    name = own(
+        "setup = 'setup.sh'",
+        task(id="pack", query="Compress each file in /logs.", gold="gzip /logs/*"),
+        **{"setup.sh": f"mkdir /logs; for i in {{1..{files}}}; do head -c {size} /dev/urandom > /logs/$i; done"},
+    )
+    env = made(name)
+    again = "for f in /logs/*; do gzip -1 < $f > $f.gz; chmod --reference=$f $f.gz; rm $f; done"
+    assert played(env, again, "submit").success
+    assert not played(env, f"{again}; echo x | gzip > /logs/{files}.gz", "submit").success

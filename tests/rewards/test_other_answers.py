@@ -73,6 +73,11 @@ def test_one_answer_beside_another_that_the_query_offers_is_none(asked: Asked, o
         (("Who owns the most files?", "x", "anna"), "anna (2 ben)"),
         (("Print the setting of Port.", "grep ^Port /d/sshd_config", "Port 22"), "#Port 22"),
         (("What is the newest tag?", "x", "1.10"), "1.1"),
+        (("Which Go does /d/go.mod ask for?", "sed -n 's/^go //p' /d/go.mod", "1.20"), "1.2"),
+        (("How long did the job take?", "sed -n 's/^took //p' /d/log", "12:30"), "1:12:30"),
+        (("When did it end?", "sed -n 's/^ended //p' /d/log", "12:30:05"), "7:12:30:05"),
+        (("When did it end?", "sed -n 's/^ended //p' /d/log", "12:30 UTC"), "7:12:30 UTC"),
+        (("How many are left?", "cat /d/left", "30"), "12:30"),
         (("Print the title of the film in /d/film.", "cat /d/film", "Apollo 13"), "13 Apollo"),
         (("Which files are larger than 1 MB?", "find /d -size +1M", "/d/my song.mp3"), "/d/my\nsong.mp3"),
         (("/a/c.ini and /b/c.ini differ. Print the path of the longer one.", "x", "/a/c.ini"), "c.ini"),
@@ -94,6 +99,8 @@ def test_another_answer_that_looks_like_it_is_none(asked: Asked, ours: str) -> N
         (("How large are the files in /d?", "stat -c %s /d/*", "10\n20"), "20\n10"),
         (("How many lines has it?", "wc -l < /d/README", "3"), "3 README"),
         (("What is the average?", "awk '{ s += $1 } END { print s / NR }' /d/log", "3.50"), "3.5"),
+        (("How much is it?", "sed -n 's/^price //p' /d/log", "3.50"), "3.5"),
+        (("Print the first crate in /d/log.", "grep -m1 crate /d/log", "crate of tea"), "3:crate of tea"),
     ],
 )
 def test_several_values_in_their_places_or_with_their_names_are_right(asked: Asked, ours: str) -> None:

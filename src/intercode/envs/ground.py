@@ -21,6 +21,7 @@ from intercode.envs.golds import outlived
 from intercode.errors import DataError, SandboxDied, UsageError
 from intercode.rewards.archives import NAMED, held
 from intercode.rewards.git_status import IGNORED, ignored
+from intercode.rewards.unpacking import ROOM
 from intercode.sandbox.base import Limits, Sandbox, Session
 from intercode.sandbox.build import Backend, Start, make_start, open_sandbox, with_script
 from intercode.sandbox.userland import fingerprint
@@ -55,7 +56,7 @@ done
 _ARCHIVE, _NAMES_LEFT = "/dev/shm/left.tar", "/dev/shm/left.names"
 _NOTHING = ExecResult("", 0)
 _SCRIPT_SECONDS = 60.0
-_ARCHIVES = 32
+_ARCHIVES = 1000
 _making = threading.Lock()
 
 
@@ -233,7 +234,7 @@ class Place:
 
     def _content(self, path: str) -> bytes:
         try:
-            return self.sandbox.read(path)
+            return self.sandbox.read(path, limit=ROOM)
         except OSError:
             return b""
 

@@ -6,8 +6,8 @@ that they may not read.
 
 Noise unless the query is about it: one side's `total` lines; the character after a line number; a folder that the
 task names, in front of every path; a value's file name; what the largest or newest were ranked by; a list on one line;
-zeros that end a fraction; other signs than blanks between words. So is a sentence, a title or a column more around what the
-gold says (`phrases`), unless the query wants that alone or gives a form.
+zeros that end an amount's fraction; other signs than blanks between words. So is a sentence, a title or a column more around
+what the gold says (`phrases`), unless the query wants that alone or gives a form.
 Where the query or the gold is about blanks or empty lines, only colour and what no eye sees at the end of a line are noise.
 
 Never noise: letters, digits, case, the number of equal lines, and (where the gold orders) the order.
@@ -73,6 +73,15 @@ _EXACT_NUMBER = re.compile(
     r"|\b(builds?|chapters?|paragraphs?|articles?|clauses?|items?|rooms?|models?|parts?|patch(es)?|kernels?|ids?|codes?|labels?)\b",
     re.IGNORECASE,
 )
+_AMOUNT = re.compile(
+    r"\bhow (much|many|often|long|large|big|far|old|heavy|high|deep|fast)\b|\b(larg|small|high|low|great|bigg|long|short)est\b"
+    r"|\b(totals?|sums?|averages?|means?|medians?|ratios?|percent\w*|shares?|prices?|costs?|amounts?|balances?|rates?|sizes?|weights?"
+    r"|values?|scores?|most|least|minimum|maximum|add(s|ed)? up|per|divided?|multipl\w+|usage|load|seconds|minutes|hours"
+    r"|lengths?|widths?|heights?|depths?|distances?|temperatures?|degrees|k?m|kg|litres|tonnes)\b",
+    re.IGNORECASE,
+)
+"""Words of a query that ask for an amount, not for a name that looks like one (Go 1.20)."""
+_COMPUTES = re.compile(r"\b[bd]c\b|\bdu\b|\bnumfmt\b|%[\d.]+[feg]|\bawk\b[^|]*[-+*/]=?|\$\(\(")
 _SORTS_VERSIONS = re.compile(r"\bsort\b[^|;&]* -(\w*V|-version-sort)")
 """A gold for which 1.9 is before 1.10: names, though they look like numbers."""
 _BLANKS = re.compile(r"[ \t]+")
@@ -86,6 +95,8 @@ _NUMBERED = [(re.compile(r"^(\d+): "), r"\1:"), (re.compile(r"^(\d+)[:.)] ?(?=\D
 _ZEROS = re.compile(r"(?<![\w.,:/-])(-?\d+)(?:\.0+|(\.\d*[1-9])0+)(?![\w.,:/-])")
 _THOUSANDS = re.compile(r"(?<![\w.,])\d{1,3}(,\d{3})+(?![\w,])")
 _SEPARATOR = re.compile(r" *(?:[,;|]|(?<![!<>=~])=(?![=~])|->|(?<!\d):|:(?!\d)) *")
+_AT_LINE = re.compile(r"^(\d+):(?=\S)(?!\d+(:\d+)*([.,]\d+)?([smh]|[ap]m)?( |$))")
+"""A line's number before what it says; `7:12:30` is one time, and another than `12:30`."""
 _VALUE = re.compile(r"\d+(\.\d+)?[KMGTP]?i?B?|[0-9a-f]{32,128}")
 
 
@@ -166,8 +177,9 @@ def _rebased(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
 
 
 def _evened(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
-    """Both answers without zeros at the end of a fraction, unless the query is about digits or the numbers are names."""
-    if not _EXACT_NUMBER.search(task.query) and not _SORTS_VERSIONS.search(task.gold):
+    """Both answers without zeros at the end of a fraction, where they are amounts: elsewhere they may be names (Go 1.20)."""
+    named = _EXACT_NUMBER.search(task.query) or _SORTS_VERSIONS.search(task.gold)
+    if not named and (_AMOUNT.search(task.query) or _COMPUTES.search(task.gold)):
         yield [_ZEROS.sub(r"\1\2", line) for line in a], [_ZEROS.sub(r"\1\2", line) for line in b]
 
 
@@ -235,7 +247,7 @@ def _readings(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
         return
     wanted = {word for line in b for word in line.split()}
     plain = [_SEPARATOR.sub(" ", _THOUSANDS.sub(lambda number: _joined(number[0], wanted), line)).strip() for line in a]
-    plain = [line if line.split(" ")[0] in wanted else re.sub(r"^(\d+):(?=\S)", r"\1 ", line) for line in plain]
+    plain = [line if line.split(" ")[0] in wanted else _AT_LINE.sub(r"\1 ", line) for line in plain]
     yield plain, b
     if "grep" in task.gold:
         yield plain, [_COUNTED.sub(r"\1 \2", line) for line in b]
