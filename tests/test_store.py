@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ordinary import error_of_an_ordinary_user
@@ -68,10 +69,16 @@ def test_a_run_is_read_back_with_its_settings(tmp_path: Path) -> None:
     assert config["run"] == str(tmp_path / "new" / "run")
 
 
-def test_a_number_that_json_does_not_have_is_refused(tmp_path: Path) -> None:
-    with RunStore.create(tmp_path, CONFIG) as store, pytest.raises(ValueError, match="JSON"):
-        store.append(replace(EPISODE, reward=float("nan")))
-    assert read_run(tmp_path)[1] == []
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("reward", float("nan")), ("reward", 7.5), ("parts", {"digest": 2**63}), ("parts", {"far": float("inf")})],
+)
+def test_what_could_not_be_read_again_is_not_written(tmp_path: Path, field: str, value: Any) -> None:
+    with RunStore.create(tmp_path, CONFIG) as store:
+        with pytest.raises(UsageError, match=f"episode of task {EPISODE.task} cannot be recorded"):
+            store.append(replace(EPISODE, **{field: value}))
+        store.append(replace(EPISODE, parts={"digest": 2**63 - 1}))
+    assert [episode.parts for episode in read_run(tmp_path)[1]] == [{"digest": 2**63 - 1}]
 
 
 def test_an_empty_folder_may_exist_and_another_may_not(tmp_path: Path) -> None:

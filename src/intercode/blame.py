@@ -71,8 +71,11 @@ def _places(trace: TracebackType | None) -> list[tuple[str, int]]:
 
 
 def _is_own(place: tuple[str, int]) -> bool:
-    """Of installed libraries it is the folder that tells; a name in `<>` is of no file."""
-    file = place[0]
+    return is_own_file(place[0])
+
+
+def is_own_file(file: str) -> bool:
+    """Whether it is the caller's. Of installed libraries it is the folder that tells; a name in `<>` is of no file."""
     if file in _named:
         return not file.startswith(_HERE)
     return not file.startswith(("<", _HERE, _LIBRARY)) and _INSTALLED.isdisjoint(file.split(os.sep))

@@ -18,20 +18,22 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from math import isfinite
 from pathlib import Path
 from types import NoneType
 from typing import Any, Self
 
 from intercode.blame import shown
 from intercode.errors import StoreError, UsageError
-from intercode.types import Episode, ToolCall, Turn, Usage
+from intercode.types import Episode, ToolCall, Turn, Usage, is_number
 
 SCHEMA = 1
 FREE = frozenset({"workers", "out", "run", "created", "git_commit", "versions"}) | {
     "price", "reply_seconds", "max_cost", "max_tokens", "max_seconds", "data_from"
 }  # fmt: skip
 """Settings that do not decide what an episode's result is: a resumed run may differ in them."""
+
+SOURCES = frozenset(f"{part}_source" for part in ("agent", "env", "model", "reward"))
+"""Digests of code and files of the caller's. A run goes on with others only if the caller says that they are mended."""
 
 _NUMBER, _TEXT, _COUNT = (int, float), (str, NoneType), (int, NoneType)
 _MAP = (dict, NoneType)
@@ -72,9 +74,10 @@ class RunStore:
         self._episodes = {_key(episode): episode for episode in _read_episodes(path)}
 
     @classmethod
-    def create(cls, path: str | Path, config: Config, *, resume: bool = False) -> RunStore:
+    def create(cls, path: str | Path, config: Config, *, resume: bool = False, mended: bool = False) -> RunStore:
         """Open `path` for a run with `config`: a new or empty folder, or with `resume` one that holds the same run.
 
+        `mended`: it is the same although `SOURCES` differ, since what is finished holds with the new ones as well.
         Raises `UsageError` if the folder holds other things, a run without `resume`, or a run whose settings differ in
         what decides results, or if a setting that reports need is not of its kind; `StoreError` if another process runs
         in it or it cannot be written.
@@ -84,7 +87,7 @@ class RunStore:
             path.mkdir(parents=True, exist_ok=True)
             folder = _opened(held, path, os.O_RDONLY | os.O_DIRECTORY)
             _lock(path, folder)
-            begins = _settle(path, json.loads(json.dumps(dict(config))), resume)
+            begins = _settle(path, json.loads(json.dumps(dict(config))), resume, SOURCES if mended else frozenset())
             file = _opened(held, path / "episodes.jsonl", os.O_RDWR | os.O_CREAT | os.O_APPEND)
             cut_torn_line(file)
             os.fsync(folder)
@@ -99,12 +102,16 @@ class RunStore:
         return list(self._episodes.values())
 
     def append(self, episode: Episode) -> None:
-        """Write `episode` durably. Raises `StoreError` if it is finished already or the disk does not take it."""
+        """Write `episode` durably. Raises `StoreError` if it is finished already or the disk does not take it.
+
+        Raises `UsageError` for what could not be read again, which agents, rewards and the like of the caller's may give.
+        """
         known = self._episodes.get(_key(episode))
         if known is not None and known.reward is not None:
             raise StoreError(f"{self.path}: task {episode.task}, epoch {episode.epoch} is recorded already")
+        line = _line(episode)
         with storage_faults(self.path):
-            append_line(self._file, json.dumps(to_json(episode), allow_nan=False).encode() + b"\n")
+            append_line(self._file, line)
         self._episodes[_key(episode)] = episode
 
     def close(self) -> None:
@@ -160,6 +167,15 @@ def to_json(episode: Episode) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _line(episode: Episode) -> bytes:
+    record = to_json(episode)
+    try:
+        from_json(record)
+        return json.dumps(record, allow_nan=False).encode() + b"\n"
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise UsageError(f"the episode of task {episode.task} cannot be recorded: {error}") from error
+
+
 def from_json(record: Mapping[str, Any]) -> Episode:
     """The opposite of `to_json`. Raises KeyError, TypeError or ValueError for anything else."""
     fields = dict(record)
@@ -168,6 +184,9 @@ def from_json(record: Mapping[str, Any]) -> Episode:
     require(fields, _EPISODE)
     require(fields["parts"], dict.fromkeys(fields["parts"], _NUMBER))
     turns = tuple(map(_turn, fields.pop("turns")))
+    for reward in (fields["reward"], *(turn.score for turn in turns)):
+        if reward is not None and not -1 <= reward <= 1:
+            raise ValueError(f"no reward is {reward:g}: they lie between -1 and 1")
     for place, turn in enumerate(turns):
         if turn.after is not None and turn.after != -1 and not (0 <= turn.after < place and turns[turn.after].acted):
             raise ValueError(f"turn {place} cannot come after turn {turn.after}")
@@ -177,12 +196,8 @@ def from_json(record: Mapping[str, Any]) -> Episode:
 def require(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
     """Raises KeyError or TypeError for a field that is not known, or not of its kind, or a number beyond 64 bits."""
     for name, value in record.items():
-        if not isinstance(value, kinds[name]) or (isinstance(value, int | float) and not _is_countable(value)):
+        if not isinstance(value, kinds[name]) or (isinstance(value, int | float) and not is_number(value)):
             raise TypeError(f"`{name}` cannot be {shown(repr, value):.50}")
-
-
-def _is_countable(number: float) -> bool:
-    return isfinite(number) if isinstance(number, float) else -(2**63) <= number < 2**63
 
 
 def _turn_json(turn: Turn) -> dict[str, Any]:
@@ -207,7 +222,7 @@ def _key(episode: Episode) -> Key:
     return episode.task, episode.epoch
 
 
-def _settle(path: Path, config: dict[str, Any], resume: bool) -> bool:
+def _settle(path: Path, config: dict[str, Any], resume: bool, mended: frozenset[str]) -> bool:
     """Make `path` the folder of a run with `config` (then true), or make sure that it is."""
     names = {entry.name for entry in path.iterdir()} - {"run.json.new"}
     if not names:
@@ -222,15 +237,17 @@ def _settle(path: Path, config: dict[str, Any], resume: bool) -> bool:
         raise UsageError(f"{path} holds a run; add --resume to go on with it, or choose another folder with --out")
     elif "excluded" in (old := _read_config(path)) and "excluded" not in config:
         raise UsageError(f"{path} holds a run without its broken tasks; add --exclude-broken to go on with it")
-    elif differing := _differing(old, config):
-        raise UsageError(f"{path} holds a run with other settings ({', '.join(differing)}); start a new one with --out")
+    elif differing := _differing(old, config, FREE | mended):
+        hint = ", or add --mended if what is finished holds all the same" if differing.keys() <= SOURCES else ""
+        shown = ", ".join(differing.values())
+        raise UsageError(f"{path} holds a run with other settings ({shown}); start a new one with --out{hint}")
     return not names
 
 
-def _differing(old: Config, new: Config) -> list[str]:
-    """What differs and decides results, as `key: old → new`."""
-    keys = sorted((old.keys() | new.keys()) - FREE)
-    return [f"{key}: {old.get(key)!r:.50} → {new.get(key)!r:.50}" for key in keys if old.get(key) != new.get(key)]
+def _differing(old: Config, new: Config, free: frozenset[str]) -> dict[str, str]:
+    """What differs and decides results, each as `key: old → new`."""
+    keys = sorted(key for key in (old.keys() | new.keys()) - free if old.get(key) != new.get(key))
+    return {key: f"{key}: {old.get(key)!r:.50} → {new.get(key)!r:.50}" for key in keys}
 
 
 def _write_config(path: Path, config: Config) -> None:

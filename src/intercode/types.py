@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from math import isfinite
+from typing import Any, Literal, TypeGuard
 
 Ended = Literal["submit", "solved", "turns", "limit", "agent_fault"]
 """Why an episode ended: the agent submitted, reached reward 1, ran out of turns, used up a limit (unscored if it was the
@@ -26,6 +27,13 @@ Where tools are used an assistant's has ``tool_calls`` as well, and ``{"role": "
 
 Tool = Mapping[str, Any]
 """What a model may call, as the OpenAI protocol has it: ``{"type": "function", "function": {…}}``."""
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether a record can hold it as a number: finite, and of 64 bits if it is whole."""
+    if isinstance(value, float):
+        return isfinite(value)
+    return isinstance(value, int) and -(2**63) <= value < 2**63
 
 
 @dataclass(frozen=True, slots=True)

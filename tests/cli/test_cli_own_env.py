@@ -12,7 +12,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 TOP = "import json\nfrom intercode import BashEnv\n\nclass Own(BashEnv):\n    data = 'tasks.jsonl'\n"
-KEPT = "; finished episodes are kept; when it is mended, go on with --resume"
+KEPT = "; finished episodes are kept; when it is mended, go on with --resume --mended"
 RAISED = "intercode: the environment own:Own raised "
 PLACE = " (own.py, line 6)"
 
@@ -82,7 +82,11 @@ def test_a_trial_of_a_gold_that_raises_names_the_task(cli: Any, tmp_path: Path) 
 def test_the_run_goes_on_when_it_is_mended(cli: Any, tmp_path: Path) -> None:
     evaluated(cli, tmp_path, "def _score(self): raise ValueError('s')")
     (tmp_path / "own.py").write_text(TOP)
-    done = cli("eval", "own:Own", "--agent", "gold", "--out", "run", "--resume", "--json")
+    words = ("eval", "own:Own", "--agent", "gold", "--out", "run", "--resume", "--json")
+    refused = cli(*words)
+    assert (refused.status, refused.out) == (2, "")
+    assert "add --mended if what is finished holds all the same" in refused.err
+    done = cli(*words, "--mended")
     assert (done.status, done.json["success_rate"]) == (0, 1.0)
 
 

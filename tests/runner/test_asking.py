@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from intercode.errors import ContextOverflow, ModelError, StoreError
+from intercode.errors import ContextOverflow, ModelError, StoreError, UsageError
 from intercode.models.context import MARKER
 from intercode.runner.asking import Asking
 from intercode.runner.journal import notes
@@ -50,6 +51,24 @@ def test_the_oldest_observations_make_room_and_the_reply_says_how_many() -> None
     assert [reply.left_out for reply in replies] == [0, 0, 0, 1, 2, 4]
     assert [message["content"] for message in model.asked[3]] == ["be brief", "task", "ls", MARKER, "ls", LONG, "ls", LONG]
     assert model.refusals == 3, "what was left out once is not tried again"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *("ls", None, Reply(None), Reply("ls", Usage(1, 1, float("nan"))), Reply("ls", Usage(1.5, 1)), Reply("ls", None)),  # type: ignore[arg-type]
+        Reply("ls", calls=("ls",)),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_no_reply_is_the_models_fault_and_not_kept(tmp_path: Path, given: Any) -> None:
+    class Loose(Narrow):
+        def complete(self, messages: Sequence[Message], **how: Any) -> Reply:
+            answer: Reply = given
+            return answer
+
+    with pytest.raises(UsageError, match=r"the model narrow answered .*; it answers a Reply with a text and its Usage"):
+        Asking(Loose(), notes=notes(tmp_path, "a", 0)).complete(conversation(0))
+    assert not (tmp_path / "underway").exists()
 
 
 def test_a_conversation_that_begins_anew_is_shown_whole() -> None:

@@ -210,6 +210,18 @@ def test_a_failing_callback_ends_the_run_and_the_workers() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("worker-")]
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_failing_callback_loses_nothing_that_was_finished(tmp_path: Path, workers: int) -> None:
+    def callback(episode: Episode) -> None:
+        while any(thread.name.startswith("worker-") for thread in threading.enumerate()):
+            time.sleep(0.01)
+        raise OSError("no terminal")
+
+    with RunStore.create(tmp_path, {}) as store, pytest.raises(OSError, match="no terminal"):
+        run(workers=workers, store=store, on_episode=callback)
+    assert sorted(episode.task for episode in read_run(tmp_path)[1]) == sorted(task.id for task in TASKS)
+
+
 @pytest.mark.parametrize("limits", [Limits(run=Budget(cost=0.7)), Limits(run=Budget(tokens=140))], ids=["cost", "tokens"])
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_spent_budget_stops_all_workers_within_a_turn(tmp_path: Path, limits: Limits, workers: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from intercode.cli.options import Finite, exclude, in_here, json_flag, out, protocol, scoring, workers, world
+from intercode.cli.options import TEXT, Finite, exclude, in_here, json_flag, mended, out, protocol, scoring, workers, world
 from intercode.cli.show import progress, resumable, say, show_failing_golds, show_left_out, show_reasons, show_summaries
 from intercode.errors import UsageError
 
@@ -40,6 +40,7 @@ def _price(context: click.Context, option: click.Parameter, text: str | None) ->
 )
 @click.option(
     "--model",
+    type=TEXT,
     help="A name at an OpenAI-compatible endpoint ($INTERCODE_BASE_URL, $OPENAI_API_KEY), local:FILE.gguf or scripted:FILE.",
 )
 @click.option("--turns", type=click.IntRange(1), default=10, show_default=True, help="Actions before the submission.")
@@ -59,6 +60,7 @@ def _price(context: click.Context, option: click.Parameter, text: str | None) ->
 @scoring
 @workers
 @out("runs/ENV-AGENT-TIME")
+@mended
 @json_flag
 def evaluate(env: str, **options: Any) -> None:
     """Let an agent act on every task of ENV (bash, sql, python, ctf, or module:Class) and score it."""
@@ -76,6 +78,7 @@ def evaluate(env: str, **options: Any) -> None:
 @scoring
 @workers
 @out("runs/ENV-AGENT-TIME")
+@mended
 @json_flag
 def score(predictions: str, env: str, **options: Any) -> None:
     """Score PREDICTIONS that were made beforehand: JSONL {"task", "action"}, or one action a line in the order of the tasks."""
@@ -83,7 +86,15 @@ def score(predictions: str, env: str, **options: Any) -> None:
 
 
 def _carry_out(
-    env: str, *, out: str | None, resume: bool, workers: int, as_json: bool, exclude_broken: bool, **options: Any
+    env: str,
+    *,
+    out: str | None,
+    resume: bool,
+    mended: bool,
+    workers: int,
+    as_json: bool,
+    exclude_broken: bool,
+    **options: Any,
 ) -> None:
     from intercode.envs import environment_class
     from intercode.report import summary
@@ -94,7 +105,7 @@ def _carry_out(
         evaluation.exclude_broken(workers=workers)
     if left_out := evaluation.config.get("left_out"):
         click.echo(f"intercode: {len(left_out)} tasks are left out (run.json says why; --all plays them)", err=True)
-    with evaluation.open(out, resume=resume, workers=workers) as store:
+    with evaluation.open(out, resume=resume, workers=workers, mended=mended) as store:
         begun = " (it held no run: a new one begins)" if resume and store.begins else ""
         say(f"run: {store.path}{begun}", err=True)
         with resumable(store.path), progress(len(evaluation.tasks) * evaluation.epochs, quiet=as_json) as tick:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from intercode.cli.options import FOLDER, find_own_modules, json_flag, out, workers, world
+from intercode.cli.options import FOLDER, TEXT, find_own_modules, json_flag, out, workers, world
 
 _FIGURES = (("success", "success_rate", ".1%"), ("mean reward", "mean_reward", ".3f"))
 
@@ -36,7 +36,9 @@ def export(run: str, form: str, only: str, output: str | None, force: bool) -> N
 @click.command()
 @click.argument("run", type=FOLDER)
 @click.option("--reward", type=click.Choice(["exact", "paper"]), help="Into a new run.")
-@click.option("--judge", metavar="MODEL", help="Ask MODEL where `exact` was unsure; what it says goes into RUN/judged/.")
+@click.option(
+    "--judge", type=TEXT, metavar="MODEL", help="Ask MODEL where `exact` was unsure; what it says goes into RUN/judged/."
+)
 @world
 @workers
 @out("runs/ENV-AGENT-REWARD-TIME")

@@ -30,6 +30,18 @@ class Finite(click.FloatRange):
         return number if math.isfinite(number) else self.fail(f"{value} is no finite number.", param, ctx)
 
 
+class _Text(click.ParamType[str]):
+    """Some text; an empty one comes from a variable that was never set, and would mean the default."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value or self.fail("it is empty.", param, ctx)
+
+
+TEXT = _Text()
+
+
 def find_own_modules() -> None:
     """Those in the working folder, where a console script does not look by itself; last, so that they hide no others."""
     here = os.getcwd()
@@ -57,11 +69,14 @@ def _reward(context: click.Context, option: click.Parameter, name: str | None) -
 
 
 world = stack(
-    click.option("--data", metavar="NAME|FILE|DIR", help="Tasks: a downloaded set, a task file or a folder. [starter set]"),
+    click.option(
+        "--data", type=TEXT, metavar="NAME|FILE|DIR", help="Tasks: a downloaded set, a task file or a folder. [starter set]"
+    ),
     click.option("--tree", type=THERE, help="Files that are placed at / (tar, or folder less any __pycache__)."),
     click.option("--setup", type=THERE, help="Bash script that runs once inside, after the tree is placed."),
     click.option(
         "--image",
+        type=TEXT,
         metavar="NAME|ROOTFS|Dockerfile",
         help="Userland: a built image, or a root file system; for docker an image or a Dockerfile. [this machine's /usr]",
     ),
@@ -69,6 +84,7 @@ world = stack(
     click.option("--databases", type=THERE, help="sql: a folder of databases, NAME.sql or NAME.sqlite."),
     click.option(
         "--engine",
+        type=TEXT,
         metavar="sqlite|mariadb|URL",
         help="sql: the server. [sqlite; mariadb for a MySQL dump where it is installed]",
     ),
@@ -117,13 +133,18 @@ def _has_folder(context: click.Context, option: click.Parameter, resume: bool) -
 def out(default: str) -> Callable[[Command], Command]:
     """`--out` is parsed first, wherever it stands, so that `--resume` can ask for it."""
     return stack(
-        click.option("--out", type=click.Path(), is_eager=True, help=f"Run folder. [{default}]"),
+        click.option("--out", type=TEXT, metavar="PATH", is_eager=True, help=f"Run folder. [{default}]"),
         click.option(
             "--resume", is_flag=True, callback=_has_folder, help="Go on with the run in --out; begin it if there is none."
         ),
     )
 
 
+mended = click.option(
+    "--mended",
+    is_flag=True,
+    help="Go on although the code of an agent, a reward or an environment, or a file of actions or replies, is another now.",
+)
 exclude = click.option(
     "--exclude-broken",
     is_flag=True,

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from intercode.cli.options import in_here, out, protocol, scoring, world
+from intercode.cli.options import in_here, mended, out, protocol, scoring, world
 
 
 @click.command()
@@ -19,7 +19,8 @@ from intercode.cli.options import in_here, out, protocol, scoring, world
 @protocol
 @scoring
 @out("runs/ENV-AGENT-TIME")
-def play(env: str, live: bool, out: str | None, resume: bool, **options: Any) -> None:
+@mended
+def play(env: str, live: bool, out: str | None, resume: bool, mended: bool, **options: Any) -> None:
     """Solve the tasks of ENV (bash, sql, python, ctf, or module:Class) yourself, in this terminal.
 
     Each task that you end is an episode of the run; one that you leave is not recorded.
@@ -32,7 +33,7 @@ def play(env: str, live: bool, out: str | None, resume: bool, **options: Any) ->
 
     evaluation = Evaluation.plan(env, agent="human", **options)
     evaluation.config["live_score"] = live
-    with evaluation.open(out, resume=resume, workers=1) as store:
+    with evaluation.open(out, resume=resume, workers=1, mended=mended) as store:
         try:
             with resumable(store.path), closing(evaluation.setting()) as table:
                 Player(evaluation, store, table, live=live).play()

@@ -119,10 +119,10 @@ def resumable(folder: Path) -> Iterator[None]:
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; go on with --resume --out {folder}") from None
     except (Exception, SystemExit) as error:
-        from intercode.runner.run import KEPT
+        from intercode.runner.run import THEIRS
 
         if is_theirs(error) and not hasattr(error, "__notes__"):
-            error.add_note(KEPT)
+            error.add_note(THEIRS)
         raise
 
 

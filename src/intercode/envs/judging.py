@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeGuard
+from typing import Any
 
 from intercode.blame import described
 from intercode.errors import IntercodeError, UsageError
-from intercode.types import Score
+from intercode.types import Score, is_number
 
 
 def require_reward(reward: object, known: Sequence[str], arguments: str) -> None:
@@ -30,7 +29,7 @@ def judged(reward: Callable[..., object], *asked: Any) -> Score:
     who = f"the reward {reward_name(reward)}, asked about task {asked[-1].id},"
     try:
         given = reward(*asked)
-        if _is_number(given) and 0 <= given <= 1:
+        if is_number(given) and 0 <= given <= 1:
             return Score(float(given), given == 1)
         if not isinstance(given, Score) or not _is_sound(given):
             raise UsageError(f"{who} returned {given!r:.200}; it returns a Score with a reward from 0 to 1, or such a number")
@@ -42,11 +41,7 @@ def judged(reward: Callable[..., object], *asked: Any) -> Score:
 
 
 def _is_sound(score: Score) -> bool:
-    if not (_is_number(score.reward) and 0 <= score.reward <= 1 and isinstance(score.success, bool)):
+    if not (is_number(score.reward) and 0 <= score.reward <= 1 and isinstance(score.success, bool)):
         return False
     parts = score.parts
-    return isinstance(parts, Mapping) and all(isinstance(name, str) and _is_number(parts[name]) for name in parts)
-
-
-def _is_number(value: object) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and abs(value) <= sys.float_info.max
+    return isinstance(parts, Mapping) and all(isinstance(name, str) and is_number(parts[name]) for name in parts)

@@ -9,7 +9,9 @@ import json
 from collections.abc import Sequence
 from typing import Protocol
 
-from intercode.types import Message, Reply, Tool
+from intercode.blame import shown
+from intercode.errors import UsageError
+from intercode.types import Message, Reply, Tool, ToolCall, Usage, is_number
 
 
 class Model(Protocol):
@@ -23,6 +25,24 @@ class Model(Protocol):
     name: str
 
     def complete(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0) -> Reply: ...
+
+
+def whole(reply: object, name: str) -> Reply:
+    """What a model, which may be anybody's, answered. Raises `UsageError` if it is no `Reply`, or has what none has."""
+    if isinstance(reply, Reply) and isinstance(reply.text, str) and _is_sound(reply.usage) and _are_calls(reply.calls):
+        return reply
+    raise UsageError(f"the model {name} answered {shown(repr, reply):.200}; it answers a Reply with a text and its Usage")
+
+
+def _is_sound(usage: object) -> bool:
+    return isinstance(usage, Usage) and all(
+        is_number(number) and (isinstance(number, int) or number is usage.cost)
+        for number in (usage.prompt_tokens, usage.completion_tokens, usage.cost)
+    )
+
+
+def _are_calls(calls: object) -> bool:
+    return isinstance(calls, list | tuple) and all(isinstance(call, ToolCall) for call in calls)
 
 
 def as_text(arguments: object) -> str:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from intercode.errors import ContextOverflow
-from intercode.models.base import Model
+from intercode.models.base import Model, whole
 from intercode.models.context import spare, without
 from intercode.runner.journal import Notes
 from intercode.types import Message, Reply, Tool
@@ -49,7 +49,7 @@ class Asking:
         left_out = min(self._left_out, len(places)) if len(messages) > self._longest else 0
         while True:
             try:
-                reply = self._model.complete(without(messages, places[:left_out]), **options)
+                reply = whole(self._model.complete(without(messages, places[:left_out]), **options), self.name)
                 return replace(reply, left_out=left_out) if left_out else reply
             except ContextOverflow as error:
                 if left_out == len(places):

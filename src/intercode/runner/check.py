@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +135,7 @@ def _trials(make_env: Callable[[], InterCodeEnv], tasks: Sequence[Task], workers
 
     def execute(share: Sequence[Task]) -> list[Trial]:
         trials = []
-        with closing(make_env()) as env:
+        with ending(), closing(make_env()) as env:
             for task in share:
                 if over.is_set():
                     break
@@ -144,12 +144,16 @@ def _trials(make_env: Callable[[], InterCodeEnv], tasks: Sequence[Task], workers
                 tick()
         return trials
 
-    with ThreadPoolExecutor(len(shares)) as pool:
+    @contextmanager
+    def ending() -> Iterator[None]:
         try:
-            trials = list(pool.map(execute, shares))
+            yield
         except BaseException:
             over.set()
             raise
+
+    with ThreadPoolExecutor(len(shares)) as pool, ending():
+        trials = list(pool.map(execute, shares))
     return [trials[index % len(shares)][index // len(shares)] for index in range(len(tasks))]
 
 

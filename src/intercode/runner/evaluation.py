@@ -16,6 +16,7 @@ from typing import Any
 from intercode.agents import Agent, make_agent
 from intercode.env import Setting
 from intercode.envs import environment_class, prepare
+from intercode.envs.judging import reward_name
 from intercode.errors import IntercodeError, InternalError, ModelError, SandboxError, StoreError, UsageError
 from intercode.models import Model, OpenAIModel, make_model
 from intercode.models.openai_chat import PATIENCE
@@ -25,6 +26,7 @@ from intercode.recordings import load_recording
 from intercode.runner.exclusion import broken, findings
 from intercode.runner.meter import Budget, Limits, Meter
 from intercode.runner.run import evaluate
+from intercode.runner.sources import sources
 from intercode.store import RunStore
 from intercode.types import Episode, Task
 
@@ -89,6 +91,7 @@ class Evaluation:
             "max_cost": max_cost, "max_tokens": max_tokens, "max_seconds": max_seconds,
             "episode_cost": episode_cost, "episode_tokens": episode_tokens, "episode_seconds": episode_seconds,
             **world, **setting.facts(), **_labels(setting.tasks), "data_from": _place_of(world.get("data")),
+            **sources(agent=agent, env=env, model=model if asked else None, reward=_place_of_code(world.get("reward"))),
         }  # fmt: skip
         whole, each = Budget(max_tokens, max_cost, max_seconds), Budget(episode_tokens, episode_cost, episode_seconds)
         return cls(setting, chosen, asked, config, Limits(turns, whole, each), epochs, seed)
@@ -107,12 +110,12 @@ class Evaluation:
     def tasks(self) -> Sequence[Task]:
         return self.setting.tasks
 
-    def open(self, out: str | Path | None, *, resume: bool, workers: int) -> RunStore:
+    def open(self, out: str | Path | None, *, resume: bool, workers: int, mended: bool = False) -> RunStore:
         """The run's folder: `out`, or a new one below runs/. Raises as `RunStore.create` does."""
         folder = Path(out) if out else new_folder(Path("runs"), self.config["env"], self.agent.name)
         started = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         facts = {"run": str(folder), "created": started, "workers": workers, "git_commit": _commit(), "versions": _versions()}
-        return RunStore.create(folder, {**self.config, **facts}, resume=resume)
+        return RunStore.create(folder, {**self.config, **facts}, resume=resume, mended=mended)
 
     def run(
         self, store: RunStore, *, workers: int, on_episode: Callable[[Episode], None] | None = None
@@ -158,6 +161,10 @@ def _model(agent: Agent, name: str | None, price: Price | None, *, priced: bool,
 def _place_of(data: str | None) -> str | None:
     """The file or folder that was named; `data` in a run is but the name of the set."""
     return data if data and Path(data).exists() else None
+
+
+def _place_of_code(reward: object) -> str | None:
+    return f"{reward.__module__}:{reward_name(reward)}" if callable(reward) else None
 
 
 def _labels(tasks: Sequence[Task]) -> dict[str, dict[str, str]]:

@@ -2,8 +2,8 @@
 
     ROOT/findings/KEY.json      KEY: tasks, the setting's facts (digests of data and template, userland, reward), this program
 
-Any change of the program's text makes another key: a finding may come from the rules, an environment, a reward. Left out:
-changes of an environment of the user's own that its facts do not show; remove the file, or check again.
+Any change of the program's text makes another key: a finding may come from the rules, an environment, a reward. So does one of
+the modules of an environment of the user's own. Left out: what else that reads, and its facts do not show; check again.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 from intercode.env import Setting
 from intercode.runner.check import Tick, check
+from intercode.runner.sources import sources
 from intercode.sandbox import cache
 from intercode.store import write_whole
 
@@ -63,7 +64,7 @@ def broken(found: Findings) -> Mapping[str, str]:
 
 
 def _file(env: str, setting: Setting) -> Path:
-    what = [_program(), env, [task.id for task in setting.tasks], setting.facts()]
+    what = [_program(), env, sources(env=env), [task.id for task in setting.tasks], setting.facts()]
     key = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()
     return cache.root() / "findings" / f"{key[:32]}.json"
 

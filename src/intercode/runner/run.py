@@ -34,6 +34,8 @@ from intercode.types import Episode, Task, Turn, Usage
 
 FAULTS_IN_A_ROW = 3
 KEPT = "finished episodes are kept; when it is mended, go on with --resume"
+THEIRS = f"{KEPT} --mended"
+"""Where it is code of the caller's that is to be mended."""
 
 
 class _Faults:
@@ -109,15 +111,19 @@ def evaluate(
     meter.spend(_spent(done.values(), todo, run.folder))
     for job in todo:
         run.jobs.put(job)
-    with Interrupts(meter) as interrupts, _working(run, min(workers, len(todo))) as threads:
+
+    def keep(episode: Episode) -> None:
+        done[episode.task, episode.epoch] = episode
+        if store:
+            store.append(episode)
+            if _is_finished(episode):
+                notes(store.path, episode.task, episode.epoch).forget()
+
+    with Interrupts(meter) as interrupts, _keeping(run, keep), _working(run, min(workers, len(todo))) as threads:
         for episode in _collect(run, len(threads), interrupts):
             if interrupts.at is not None and episode.reward is None:
                 continue
-            done[episode.task, episode.epoch] = episode
-            if store:
-                store.append(episode)
-                if _is_finished(episode):
-                    notes(store.path, episode.task, episode.epoch).forget()
+            keep(episode)
             if on_episode:
                 on_episode(episode)
     if store:
@@ -195,7 +201,7 @@ class _Seat:
 @contextmanager
 def placing(task: Task, folder: Path | None = None) -> Iterator[None]:
     """Wrong use in an episode, told with its task; what an environment of the caller's raises has that in a note."""
-    place = f"task {task.id}{f'; {KEPT}' if folder else ''}"
+    place = f"task {task.id}{f'; {THEIRS}' if folder else ''}"
     try:
         yield
     except UsageError as fault:
@@ -228,6 +234,20 @@ def _join(threads: Sequence[threading.Thread]) -> None:
     deadline = time.monotonic() + GRACE
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
+
+
+@contextmanager
+def _keeping(run: _Run, keep: Callable[[Episode], None]) -> Iterator[None]:
+    """If the block fails, what others had finished by then is kept all the same."""
+    try:
+        yield
+    except BaseException:
+        while not run.results.empty():
+            result = run.results.get()
+            if isinstance(result, Episode) and _is_finished(result):
+                with suppress(IntercodeError):
+                    keep(result)
+        raise
 
 
 def _collect(run: _Run, workers: int, interrupts: Interrupts) -> Iterator[Episode]:

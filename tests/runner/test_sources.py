@@ -1,0 +1,67 @@
+"""A run is not gone on with other code, or another file of actions, than it was begun with."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from intercode.agents import make_agent
+from intercode.runner.sources import sources
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for modules of one's own, which are forgotten afterwards."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (tmp_path / "mine_agent.py").write_text("import json\nfrom mine_moves import first\ndef agent(*asked): yield first\n")
+    (tmp_path / "mine_moves.py").write_text("import mine_words\ndef first(): return mine_words.WORD\n")
+    (tmp_path / "mine_words.py").write_text("WORD = 'ls'\n")
+    (tmp_path / "mine_other.py").write_text("x = 1\n")
+    yield tmp_path
+    forget()
+
+
+def forget() -> None:
+    for name in [name for name in sys.modules if name.startswith("mine_")]:
+        del sys.modules[name]
+
+
+def digest() -> dict[str, str]:
+    forget()
+    make_agent("mine_agent:agent", tasks=[])
+    return sources(agent="mine_agent:agent", env="bash", model=None)
+
+
+@pytest.mark.parametrize("module", ["mine_agent", "mine_moves", "mine_words"])
+def test_a_change_of_any_of_ones_own_modules_shows(mine: Path, module: str) -> None:
+    before = digest()
+    assert list(before) == ["agent_source"]
+    assert digest() == before
+    with (mine / f"{module}.py").open("a") as file:
+        file.write("# another\n")
+    assert digest() != before
+
+
+def test_a_module_that_it_does_not_name_does_not(mine: Path) -> None:
+    before = digest()
+    (mine / "mine_other.py").write_text("x = 2\n")
+    assert digest() == before
+
+
+@pytest.mark.parametrize("kind", ["static", "scripted", "replay"])
+def test_so_does_a_file_of_actions_or_replies(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "episodes.jsonl"
+    file.write_text("one\n")
+    named = f"{kind}:{tmp_path if kind == 'replay' else file}"
+    before = sources(agent=named)
+    file.write_text("two\n")
+    assert list(before) == ["agent_source"]
+    assert sources(agent=named) != before
+
+
+def test_our_own_agents_models_and_environments_have_none() -> None:
+    assert sources(agent="try_again", env="sql", model="ft:some-model:of:ours", reward=None) == {}
