@@ -81,6 +81,22 @@ def test_what_could_not_be_read_again_is_not_written(tmp_path: Path, field: str,
     assert [episode.parts for episode in read_run(tmp_path)[1]] == [{"digest": 2**63 - 1}]
 
 
+def test_other_code_is_gone_on_with_if_it_is_said_to_be_mended_and_the_run_keeps_both(tmp_path: Path) -> None:
+    old, new = ({**CONFIG, "agent_source": digest} for digest in ("old", "new"))
+    RunStore.create(tmp_path, old).close()
+    with pytest.raises(UsageError, match=r"agent_source: 'old' → 'new'.*add --mended"):
+        RunStore.create(tmp_path, new, resume=True)
+    RunStore.create(tmp_path, new, resume=True, mended=True).close()
+    RunStore.create(tmp_path, new, resume=True).close()
+    with pytest.raises(UsageError, match="agent_source: 'new' → 'old'"):
+        RunStore.create(tmp_path, old, resume=True)
+    with pytest.raises(UsageError, match="other settings") as refused:
+        RunStore.create(tmp_path, {**new, "agent": "another"}, resume=True, mended=True)
+    assert "--mended" not in str(refused.value)
+    config, _ = read_run(tmp_path)
+    assert (config["agent_source"], config["mended"]) == ("new", [{"agent_source": "old"}])
+
+
 def test_an_empty_folder_may_exist_and_another_may_not(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     RunStore.create(tmp_path / "empty", CONFIG).close()

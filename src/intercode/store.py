@@ -1,6 +1,6 @@
 """The run folder: what was set, and one line per episode that came to an end.
 
-    RUN/run.json          written once, before the first episode, by rename
+    RUN/run.json          written before the first episode, by rename; again only where a run goes on with mended code
     RUN/episodes.jsonl    appended: one write and one fsync per line (0.2 ms on an ordinary disk)
     RUN/underway/         what a model answered in episodes that are not there yet (`runner/journal.py`)
     flock on RUN          held while a process runs in it
@@ -27,7 +27,7 @@ from intercode.errors import StoreError, UsageError
 from intercode.types import Episode, ToolCall, Turn, Usage, is_number
 
 SCHEMA = 1
-FREE = frozenset({"workers", "out", "run", "created", "git_commit", "versions"}) | {
+FREE = frozenset({"workers", "out", "run", "created", "git_commit", "versions", "mended"}) | {
     "price", "reply_seconds", "max_cost", "max_tokens", "max_seconds", "data_from"
 }  # fmt: skip
 """Settings that do not decide what an episode's result is: a resumed run may differ in them."""
@@ -41,6 +41,7 @@ _SETTINGS = {
     "hardness": _MAP,
     "data_set": _MAP,
     "excluded": dict,
+    "mended": list,
     "wall": str,
     "limit": _COUNT,
     "turns": _COUNT,
@@ -241,7 +242,16 @@ def _settle(path: Path, config: dict[str, Any], resume: bool, mended: frozenset[
         hint = ", or add --mended if what is finished holds all the same" if differing.keys() <= SOURCES else ""
         shown = ", ".join(differing.values())
         raise UsageError(f"{path} holds a run with other settings ({shown}); start a new one with --out{hint}")
+    elif _differing(old, config, FREE):
+        _write_config(path, _mended(old, config))
     return not names
+
+
+def _mended(old: Config, new: Config) -> dict[str, Any]:
+    """The old settings with the new sources; those until now are kept in a list."""
+    then, now = ({key: settings[key] for key in SOURCES & settings.keys()} for settings in (old, new))
+    rest = {key: value for key, value in old.items() if key not in SOURCES}
+    return {**rest, **now, "mended": [*old.get("mended", ()), then]}
 
 
 def _differing(old: Config, new: Config, free: frozenset[str]) -> dict[str, str]:

@@ -348,3 +348,10 @@ def test_many_archives_and_large_ones_are_compared_by_what_they_hold(
     again = "for f in /logs/*; do gzip -1 < $f > $f.gz; chmod --reference=$f $f.gz; rm $f; done"
     assert played(env, again, "submit").success
     assert not played(env, f"{again}; echo x | gzip > /logs/{files}.gz", "submit").success
+
+
+@pytest.mark.parametrize("takes", ["self", "self, tasks", "self, *tasks"])
+def test_an_init_with_other_parameters_is_named(own: Own, takes: str) -> None:
+    name = own(f"def __init__({takes}): super().__init__()", task())
+    with pytest.raises(UsageError, match=r"Own.__init__\(\) got an unexpected keyword .*; let it take \*\*how"):
+        intercode.make(name)

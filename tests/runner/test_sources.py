@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,16 +12,25 @@ import pytest
 from intercode.agents import make_agent
 from intercode.runner.sources import sources
 
+FILES = {
+    "mine_agent.py": "import json\nimport mine_tools.moves\nfrom mine_words import WORD\ndef agent(*asked): yield WORD\n",
+    "mine_words.py": "from mine_pack import deep\nWORD = 'ls'\n",
+    "mine_tools/moves.py": "STEP = 1\n",
+    "mine_pack/__init__.py": "",
+    "mine_pack/deep.py": "try:\n    from ..beyond import x\nexcept ImportError:\n    from . import deeper\n",
+    "mine_pack/deeper.py": "x = 1\n",
+    "mine_other.py": "x = 1\n",
+}
+
 
 @pytest.fixture
 def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder for modules of one's own, which are forgotten afterwards."""
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    (tmp_path / "mine_agent.py").write_text("import json\nfrom mine_moves import first\ndef agent(*asked): yield first\n")
-    (tmp_path / "mine_moves.py").write_text("import mine_words\ndef first(): return mine_words.WORD\n")
-    (tmp_path / "mine_words.py").write_text("WORD = 'ls'\n")
-    (tmp_path / "mine_other.py").write_text("x = 1\n")
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
     yield tmp_path
     forget()
 
@@ -36,17 +46,25 @@ def digest() -> dict[str, str]:
     return sources(agent="mine_agent:agent", env="bash", model=None)
 
 
-@pytest.mark.parametrize("module", ["mine_agent", "mine_moves", "mine_words"])
-def test_a_change_of_any_of_ones_own_modules_shows(mine: Path, module: str) -> None:
+@pytest.mark.parametrize("name", [name for name in FILES if "other" not in name])
+def test_a_change_of_any_of_ones_own_modules_shows(mine: Path, name: str) -> None:
     before = digest()
     assert list(before) == ["agent_source"]
     assert digest() == before
-    with (mine / f"{module}.py").open("a") as file:
+    with (mine / name).open("a") as file:
         file.write("# another\n")
     assert digest() != before
 
 
-def test_a_module_that_it_does_not_name_does_not(mine: Path) -> None:
+def test_another_folder_does_not(mine: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = digest()
+    there = shutil.copytree(mine, tmp_path_factory.mktemp("there") / "a" / "b")
+    (mine / "mine_agent.py").unlink()
+    monkeypatch.syspath_prepend(str(there))
+    assert digest() == before
+
+
+def test_a_module_that_it_does_not_import_does_not(mine: Path) -> None:
     before = digest()
     (mine / "mine_other.py").write_text("x = 2\n")
     assert digest() == before

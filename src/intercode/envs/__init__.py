@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from intercode.blame import asked, imported
@@ -57,11 +58,17 @@ def prepare(env: str, **options: Any) -> Setting:
     if given:
         raise UsageError(f"the environment {env} takes no {', '.join(given)}; it takes {', '.join(accepted)}")
     setting = asked(found.prepare, Setting, **{name: value for name, value in options.items() if name not in unknown})
-    return replace(setting, make=lambda: _whole(setting.make()))
+    return replace(setting, make=lambda: _made(setting.make, f"{found.__qualname__}.__init__"))
 
 
-def _whole(env: InterCodeEnv) -> InterCodeEnv:
-    """Raises `UsageError` if an `__init__` of the caller's own left out ours."""
+def _made(make: Callable[[], InterCodeEnv], name: str) -> InterCodeEnv:
+    """Raises `UsageError` if an `__init__` of the caller's own takes other parameters than ours, or left ours out."""
+    try:
+        env = make()
+    except TypeError as error:
+        if str(error).startswith(f"{name}()"):
+            raise UsageError(f"{error}; let it take **how, and give that to super().__init__") from error
+        raise
     if hasattr(env, "tasks"):
         return env
     raise UsageError(f"{type(env).__qualname__}.__init__ does not call super().__init__, which makes it an environment")

@@ -1,17 +1,20 @@
 """What a run was played with that lies outside of this package: the code and the files that were named for it.
 
-    module:function, module:Class    the module's file, and those of the caller's own modules that it names, and so on
+    module:function, module:Class    the module's file, and those of the caller's own modules that it imports, and so on
     static:FILE, scripted:FILE       the file
     replay:RUN                       the file, or the episodes in the folder
 
-A run keeps their digests, so that it is not resumed with others.
+A run keeps their digests, so that it is not resumed with others. Left out: what is imported later, or by a name in a text.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from importlib.util import resolve_name
 from pathlib import Path
 from types import ModuleType
 
@@ -29,37 +32,49 @@ def sources(**named: str | None) -> dict[str, str]:
 
 
 def _digest(name: str) -> str | None:
-    """None if it is ours, or has no file."""
+    """None if it is ours, or no file; a pipe, say, gives what it holds but once."""
     kind, colon, rest = name.partition(":")
-    files = [_recorded(Path(rest))] if kind in _NAMING else sorted(set(_files(kind))) if colon else []
+    files = {kind: _recorded(Path(rest))} if kind in _NAMING else _modules(kind) if colon else {}
+    if not files or not all(file.is_file() for file in files.values()):
+        return None
     state = hashlib.sha256()
-    for file in files:
-        if not file.is_file():  # a pipe, say, which gives what it holds once
-            return None
-        state.update(f"{file.name}\0".encode(errors="surrogateescape") + file.read_bytes())
-    return state.hexdigest()[:32] if files else None
+    for told, file in sorted(files.items()):
+        state.update(f"{told}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
+    return state.hexdigest()[:32]
 
 
 def _recorded(path: Path) -> Path:
     return path / "episodes.jsonl" if path.is_dir() else path
 
 
-def _files(module: str) -> Iterator[Path]:
-    """The files of the module and of all of the caller's that are reached through what stands in it."""
-    left, seen = [module], set[str]()
+def _modules(first: str) -> dict[str, Path]:
+    """The caller's own among the module, what it imports, what that imports, and the packages that they are in."""
+    found: dict[str, Path] = {}
+    left, seen = [first], set[str]()
     while left:
         name = left.pop()
-        found = sys.modules.get(name)
-        file = getattr(found, "__file__", None)
-        if name in seen or not file or not is_own_file(file):
+        if name in seen:
             continue
         seen.add(name)
-        yield Path(file)
-        left += _names(found)
+        left += [name.rpartition(".")[0]] if "." in name else []
+        module = sys.modules.get(name)
+        file = getattr(module, "__file__", None)
+        if module and file and is_own_file(file):
+            found[name] = Path(file)
+            left += _imported(module, Path(file))
+    return found
 
 
-def _names(module: ModuleType | None) -> list[str]:
-    """Those of the modules from which its values come, as far as they tell."""
-    values = list(vars(module).values())
-    names = [value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None) for value in values]
-    return [name for name in names if isinstance(name, str)]
+def _imported(module: ModuleType, file: Path) -> Iterator[str]:
+    """The names in its import statements; of what comes `from` a place, it may be that or a module in it."""
+    try:
+        nodes = list(ast.walk(ast.parse(file.read_bytes())))
+    except (OSError, ValueError, SyntaxError, RecursionError):  # not every module is a text, or still the one that was loaded
+        return
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            with suppress(ImportError):  # one that is not reached, or failed there as well
+                place = resolve_name("." * node.level + (node.module or ""), module.__package__)
+                yield from (place, *(f"{place}.{alias.name}" for alias in node.names))
