@@ -101,6 +101,8 @@ def test_another_answer_that_looks_like_it_is_none(asked: Asked, ours: str) -> N
         (("What is the average?", "awk '{ s += $1 } END { print s / NR }' /d/log", "3.50"), "3.5"),
         (("How much is it?", "sed -n 's/^price //p' /d/log", "3.50"), "3.5"),
         (("Print the first crate in /d/log.", "grep -m1 crate /d/log", "crate of tea"), "3:crate of tea"),
+        (("How many loads had each month?", "x", "01 12\n02 30"), "01: 12\n02: 30"),
+        (("How many loads had each month?", "x", "01 12\n02 30"), "01:12\n02:30"),
     ],
 )
 def test_several_values_in_their_places_or_with_their_names_are_right(asked: Asked, ours: str) -> None:

@@ -95,8 +95,8 @@ _NUMBERED = [(re.compile(r"^(\d+): "), r"\1:"), (re.compile(r"^(\d+)[:.)] ?(?=\D
 _ZEROS = re.compile(r"(?<![\w.,:/-])(-?\d+)(?:\.0+|(\.\d*[1-9])0+)(?![\w.,:/-])")
 _THOUSANDS = re.compile(r"(?<![\w.,])\d{1,3}(,\d{3})+(?![\w,])")
 _SEPARATOR = re.compile(r" *(?:[,;|]|(?<![!<>=~])=(?![=~])|->|(?<!\d):|:(?!\d)) *")
-_AT_LINE = re.compile(r"^(\d+):(?=\S)(?!\d+(:\d+)*([.,]\d+)?([smh]|[ap]m)?( |$))")
-"""A line's number before what it says; `7:12:30` is one time, and another than `12:30`."""
+_AT_LINE = re.compile(r"^(\d+):(?=\S)")
+_CLOCK = re.compile(r"\d+(:\d\d)+([.,]\d+)?([smh]|[ap]m)?(?= |$)")
 _VALUE = re.compile(r"\d+(\.\d+)?[KMGTP]?i?B?|[0-9a-f]{32,128}")
 
 
@@ -247,10 +247,18 @@ def _readings(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
         return
     wanted = {word for line in b for word in line.split()}
     plain = [_SEPARATOR.sub(" ", _THOUSANDS.sub(lambda number: _joined(number[0], wanted), line)).strip() for line in a]
-    plain = [line if line.split(" ")[0] in wanted else _AT_LINE.sub(r"\1 ", line) for line in plain]
+    plain = [_unnumbered(line, wanted) for line in plain]
     yield plain, b
     if "grep" in task.gold:
         yield plain, [_COUNTED.sub(r"\1 \2", line) for line in b]
+
+
+def _unnumbered(line: str, wanted: set[str]) -> str:
+    """A number before a colon as a word of its own, a line's perhaps; but `7:12:30` is one time, and another than `12:30`."""
+    number = line.partition(":")[0]
+    if line.split(" ")[0] in wanted or (_CLOCK.match(line) and number not in wanted):
+        return line
+    return _AT_LINE.sub(r"\1 ", line)
 
 
 def _joined(number: str, wanted: set[str]) -> str:
