@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from collections.abc import Callable
 from types import ModuleType, TracebackType
 from typing import Any, TypeVar
@@ -21,8 +22,10 @@ _named: set[str] = set()
 
 
 def imported(module: str) -> ModuleType:
-    """A module that the caller named: it is the caller's wherever it is installed."""
+    """A module that the caller named: it is the caller's wherever it is installed, with the package that it is in."""
     found = importlib.import_module(module)
+    package = getattr(sys.modules.get(module.partition(".")[0]), "__path__", ())
+    _named.update(os.path.join(folder, "") for folder in package)
     _named.add(found.__file__ or "")
     return found
 
@@ -76,7 +79,7 @@ def _is_own(place: tuple[str, int]) -> bool:
 
 def is_own_file(file: str) -> bool:
     """Whether it is the caller's. Of installed libraries it is the folder that tells; a name in `<>` is of no file."""
-    if file in _named:
+    if file.startswith(tuple(_named - {""})):
         return not file.startswith(_HERE)
     return not file.startswith(("<", _HERE, _LIBRARY)) and _INSTALLED.isdisjoint(file.split(os.sep))
 

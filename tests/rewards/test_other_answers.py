@@ -15,6 +15,7 @@ TWO = ("How many lines and how many words does /d/a have?", "x", "23\n322")
 BOTH = ("How many files are in /d/a, and how many in /d/b?", "ls /d/a | wc -l; ls /d/b | wc -l", "3\n5")
 SIZES = ("How large are /d/x.txt and /d/y.txt?", "stat -c %s /d/x.txt /d/y.txt", "10\n20")
 TIME = ("At what time did the job start?", "x", "09:30")
+ENDS = ("What times are the first and the last entry of /d/log?", "cut -d' ' -f1 /d/log", "08:00\n12:00")
 WORDY = ("Who owns files in /d? Put each name on its own line.", "x", "anna\nben")
 SORTED = ("/d/names holds names in any order. Print them sorted from A to Z.", "sort /d/names", "anna\nben")
 
@@ -67,6 +68,10 @@ def test_one_answer_beside_another_that_the_query_offers_is_none(asked: Asked, o
         (("Which build number is the newest?", "tail -n 1 /d/builds", "3.10"), "3.1"),
         (("Which one is the newest?", "sort -k 1 -V /d/list | tail -n 1", "3.10"), "3.1"),
         (TIME, "09:30 9:45"),
+        *((ENDS, ours) for ours in ("last 08:00, first 12:00", "last: 08:00; first: 12:00", "last=08:00 first=12:00")),
+        (ENDS, "08:00 last 12:00 first"),
+        (("Which Python do most projects in /d/list use?", "cut -d' ' -f2 /d/list | sort | uniq -c | head -1", "3.10"), "3.1"),
+        (("What value has go in /d/tools?", "sed -n 's/^go //p' /d/tools", "1.20"), "1.2"),
         (("On which day was it?", "x", "2024-05-03"), "2024-05-03 4.5.2024"),
         (("Which version is installed?", "x", "v1.2"), "v1.2 1.3"),
         (("Which file is the largest?", "x", "Makefile"), "Makefile main.c"),
@@ -92,6 +97,8 @@ def test_another_answer_that_looks_like_it_is_none(asked: Asked, ours: str) -> N
     ("asked", "ours"),
     [
         (BOTH, "3 5"),
+        *((ENDS, ours) for ours in ("first 08:00, last 12:00", "first=08:00 last=12:00", "08:00 first 12:00 last")),
+        (("How many files has the user with the most?", "x", "anna 12"), "user anna files 12"),
         (BOTH, "a: 3\nb: 5"),
         (BOTH, "/d/a: 3\n/d/b: 5"),
         (SIZES, "10 /d/x.txt\n20 /d/y.txt"),

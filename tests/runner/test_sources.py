@@ -83,3 +83,21 @@ def test_so_does_a_file_of_actions_or_replies(tmp_path: Path, kind: str) -> None
 
 def test_our_own_agents_models_and_environments_have_none() -> None:
     assert sources(agent="try_again", env="sql", model="ft:some-model:of:ours", reward=None) == {}
+
+
+def test_an_installed_package_is_followed_and_other_installed_ones_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = tmp_path / "site-packages"
+    (installed / "mine_shop").mkdir(parents=True)
+    (installed / "mine_shop" / "__init__.py").write_text("from mine_shop.till import agent\nimport mine_library\n")
+    (installed / "mine_shop" / "till.py").write_text("def agent(*asked): yield\n")
+    (installed / "mine_library.py").write_text("x = 1\n")
+    monkeypatch.syspath_prepend(str(installed))
+    make_agent("mine_shop:agent", tasks=[])
+    before = sources(agent="mine_shop:agent")
+    (installed / "mine_library.py").write_text("x = 2\n")
+    assert sources(agent="mine_shop:agent") == before
+    (installed / "mine_shop" / "till.py").write_text("def agent(*asked): yield 2\n")
+    assert sources(agent="mine_shop:agent") != before
+    forget()

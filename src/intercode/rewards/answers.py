@@ -74,9 +74,9 @@ _EXACT_NUMBER = re.compile(
     re.IGNORECASE,
 )
 _AMOUNT = re.compile(
-    r"\bhow (much|many|often|long|large|big|far|old|heavy|high|deep|fast)\b|\b(larg|small|high|low|great|bigg|long|short)est\b"
+    r"\bhow (much|many|often|long|large|big|far|old|heavy|high|deep|fast)\b|\b(larg|small|high|low)est\b"
     r"|\b(totals?|sums?|averages?|means?|medians?|ratios?|percent\w*|shares?|prices?|costs?|amounts?|balances?|rates?|sizes?|weights?"
-    r"|values?|scores?|most|least|minimum|maximum|add(s|ed)? up|per|divided?|multipl\w+|usage|load|seconds|minutes|hours"
+    r"|scores?|minimum|maximum|add(s|ed)? up|per|divided?|multipl\w+|usage|load|seconds|minutes|hours"
     r"|lengths?|widths?|heights?|depths?|distances?|temperatures?|degrees|k?m|kg|litres|tonnes)\b",
     re.IGNORECASE,
 )

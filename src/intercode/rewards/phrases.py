@@ -195,14 +195,22 @@ class _Reader:
         return " ".join(word for word in words if word in self.wanted)
 
     def swaps(self, lines: Sequence[str]) -> bool:
-        """Whether each value stands beside a word of the query's, and these come in another order there."""
-        parts = [list(map(self._word, part.split())) for line in lines for part in re.split(r"[,;|] ", line)]
-        if len(parts) < 2 or any(sum(word in self.wanted for word in part) != 1 for part in parts):
+        """Whether each value, all of one kind, stands beside a word of the query's, and these come in another order there."""
+        pieces = [list(map(self._word, piece.split())) for line in lines for piece in re.split(r"[,;|] ", line)]
+        parts = [part for piece in pieces for part in self._parts(piece)]
+        kinds = {_kind(word) for part in parts for word in part if word in self.wanted}
+        if len(parts) < 2 or len(kinds) != 1 or any(self.wanted.isdisjoint(part) for part in parts):
             return False
         labels = self._labels()
         places = [[labels[at] for word in part if (at := _stem(word)) in labels and word not in self.wanted] for part in parts]
         first = [place[0] for place in places if place]
         return len(set(first)) == len(parts) and first != sorted(first)
+
+    def _parts(self, words: list[str]) -> list[list[str]]:
+        """One for each value, which ends it where the first word is none, and else begins it."""
+        places = [place for place, word in enumerate(words) if word in self.wanted]
+        inner = places[1:] if places[:1] == [0] else [place + 1 for place in places[:-1]]
+        return [words[start:end] for start, end in pairwise([0, *inner, len(words)])]
 
     def _labels(self) -> dict[str, int]:
         """Where the query first has a word that does not only bind others, or a path, whole or as seen from above."""
