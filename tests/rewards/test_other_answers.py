@@ -71,6 +71,7 @@ def test_one_answer_beside_another_that_the_query_offers_is_none(asked: Asked, o
         *((ENDS, ours) for ours in ("last 08:00, first 12:00", "last: 08:00; first: 12:00", "last=08:00 first=12:00")),
         (ENDS, "08:00 last 12:00 first"),
         (("Which Python do most projects in /d/list use?", "cut -d' ' -f2 /d/list | sort | uniq -c | head -1", "3.10"), "3.1"),
+        (("Which Go does it ask for?", "awk '/^go/ { print $2 }' /d/go.mod", "1.20"), "1.2"),
         (("What value has go in /d/tools?", "sed -n 's/^go //p' /d/tools", "1.20"), "1.2"),
         (("On which day was it?", "x", "2024-05-03"), "2024-05-03 4.5.2024"),
         (("Which version is installed?", "x", "v1.2"), "v1.2 1.3"),

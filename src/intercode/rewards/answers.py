@@ -81,7 +81,9 @@ _AMOUNT = re.compile(
     re.IGNORECASE,
 )
 """Words of a query that ask for an amount, not for a name that looks like one (Go 1.20)."""
-_COMPUTES = re.compile(r"\b[bd]c\b|\bdu\b|\bnumfmt\b|%[\d.]+[feg]|\bawk\b[^|]*[-+*/]=?|\$\(\(")
+_COMPUTES = re.compile(
+    r"\b[bd]c\b|\bdu\b|\bnumfmt\b|%[\d.]+[feg]|\$\(\(|\bawk\b[^|]*([-+*/]=| [-+*/] |\$\w+ ?[-+*/] ?[\d$]|/ ?NR\b)"
+)
 _SORTS_VERSIONS = re.compile(r"\bsort\b[^|;&]* -(\w*V|-version-sort)")
 """A gold for which 1.9 is before 1.10: names, though they look like numbers."""
 _BLANKS = re.compile(r"[ \t]+")
