@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from calculator import Calculator, make_tasks
+from families import wait_until
 
 from intercode.agents import Act, Ask, Moves, Strategy, gold, noop, retrieval
 from intercode.errors import DataError, ModelError, SandboxDied, SandboxUnavailable, UsageError
@@ -213,8 +214,7 @@ def test_a_failing_callback_ends_the_run_and_the_workers() -> None:
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_failing_callback_loses_nothing_that_was_finished(tmp_path: Path, workers: int) -> None:
     def callback(episode: Episode) -> None:
-        while any(thread.name.startswith("worker-") for thread in threading.enumerate()):
-            time.sleep(0.01)
+        assert wait_until(lambda: not any(thread.name.startswith("worker-") for thread in threading.enumerate()))
         raise OSError("no terminal")
 
     with RunStore.create(tmp_path, {}) as store, pytest.raises(OSError, match="no terminal"):

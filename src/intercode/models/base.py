@@ -35,10 +35,10 @@ def whole(reply: object, name: str) -> Reply:
 
 
 def _is_sound(usage: object) -> bool:
-    return isinstance(usage, Usage) and all(
-        is_number(number) and (isinstance(number, int) or number is usage.cost)
-        for number in (usage.prompt_tokens, usage.completion_tokens, usage.cost)
-    )
+    if not isinstance(usage, Usage):
+        return False
+    tokens = (usage.prompt_tokens, usage.completion_tokens)
+    return all(isinstance(count, int) for count in tokens) and all(map(is_number, (*tokens, usage.cost)))
 
 
 def _are_calls(calls: object) -> bool:
