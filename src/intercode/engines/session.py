@@ -16,13 +16,13 @@ from __future__ import annotations
 import io
 import socket
 import struct
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from intercode.engines.base import Answer, Caps, Engine
 from intercode.engines.quoting import quoted
 from intercode.engines.waiting import Waiting
+from intercode.sandbox.guest.limit import Limit
 from intercode.types import Table
 
 if TYPE_CHECKING:
@@ -59,29 +59,28 @@ class Line(io.RawIOBase):
     """
 
     def __init__(self, sock: socket.socket) -> None:
-        self._sock, self._wait, self._until = sock, Waiting(sock), 0.0
+        self._sock, self._wait, self._limit = sock, Waiting(sock), Limit(0.0)
         self._rescue: Callable[[int], float] = _no_rescue
-        self._calls, self._fresh = 0, True
+        self._calls = 0
 
     def arm(self, seconds: float, rescue: Callable[[int], float]) -> None:
-        self._until, self._rescue = time.monotonic() + seconds, rescue
-        self._calls, self._fresh = 0, True
-        self._wait(seconds)
+        self._limit, self._rescue, self._calls = Limit(seconds), rescue, 0
+        self._wait.sending(seconds)
 
     @property
     def overdue(self) -> bool:
         return self._calls > 0
 
     def readinto(self, buffer: Any) -> int:
-        in_time, self._fresh = self._fresh, False
         while True:
             try:
-                if not in_time:
-                    self._wait(self._until - time.monotonic())
+                self._wait.receiving(self._limit.wait())
                 return self._sock.recv_into(buffer)
-            except (BlockingIOError, TimeoutError):
+            except BlockingIOError:  # at the next look
+                continue
+            except TimeoutError:
                 self._calls += 1
-                self._until, in_time = self._rescue(self._calls) + time.monotonic(), False
+                self._limit = Limit(self._rescue(self._calls))
 
     # -- what PyMySQL calls -----------------------------------------------------------------------------------------
 

@@ -51,6 +51,8 @@ _ATTACH, _DETACH, _PRAGMA, _FUNCTION = 24, 25, 19, 31
 _WATCHED = frozenset((_ATTACH, _DETACH, _PRAGMA, _FUNCTION))
 _STEPS = 2000
 """Instructions of SQLite's machine between two looks at the clock."""
+_MOST = 1.0
+"""Seconds that count of what passed between two looks; `Limit` says why."""
 _FEW, _BATCH = 64, 512
 """Rows that are asked for at first, and then."""
 _LIMIT_LENGTH, _LONGEST = 0, 64 << 20
@@ -69,7 +71,7 @@ class Server:
         self._agent: sqlite3.Connection | None = None
         self._db = ""
         self._seen = -1
-        self._until = 0.0
+        self._left = self._looked = 0.0
         self._late = False
         os.makedirs(f"{place}/played", exist_ok=True)
 
@@ -178,12 +180,14 @@ class Server:
         return connection
 
     def _tick(self) -> int:
-        self._late = time.monotonic() > self._until
+        now = time.monotonic()
+        self._left -= min(now - self._looked, _MOST)
+        self._looked, self._late = now, self._left < 0
         return int(self._late)
 
     def _execute(self, connection: sqlite3.Connection, statement: str, seconds: float) -> Iterator[bytes]:
         """A SELECT changes nothing: it is run as if all text were UTF-8, which is quicker, and once more if some is not."""
-        self._until, self._late = time.monotonic() + seconds, False
+        self._left, self._looked, self._late = seconds, time.monotonic(), False
         twice = statement.lstrip()[:6].upper() == "SELECT"
         for text in (str, _as_text) if twice else (_as_text,):
             connection.text_factory = text

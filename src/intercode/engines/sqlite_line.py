@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 from array import array
 from collections.abc import Iterator
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 from intercode.engines.base import Answer
 from intercode.engines.sqlite_guest import AGAIN, HEADER, SOME, Vigil
 from intercode.engines.waiting import Waiting
+from intercode.sandbox.guest.limit import Limit
 from intercode.types import Table
 
 _LARGEST = 1 << 30
@@ -33,15 +33,15 @@ class Line:
     def __init__(self, sock: socket.socket) -> None:
         self._sock, self._rest = sock, b""
         self._wait, self._vigil = Waiting(sock), Vigil(sock)
-        self._until, self._fresh = 0.0, False
+        self._limit = Limit(0.0)
 
     def close(self) -> None:
         self._sock.close()
 
     def ask(self, body: bytes, wait: float) -> bytes:
         """The answer's first frame, `wait` seconds being allowed for all of it."""
-        self._until, self._fresh = time.monotonic() + wait, True
-        self._wait(wait)
+        self._limit = Limit(wait)
+        self._wait.sending(wait)
         try:
             self._sock.sendall(HEADER.pack(len(body)) + body)
         except BlockingIOError:
@@ -101,16 +101,15 @@ class Line:
             yield piece
 
     def _receive(self, most: int) -> bytes:
-        if not self._fresh:  # `ask` has set the first wait
-            self._wait(self._until - time.monotonic())
-        self._fresh = False
-        try:
-            data = self._sock.recv(most)
-        except BlockingIOError:
-            raise TimeoutError from None
-        if not data:
-            raise EOFError
-        return data
+        while True:
+            self._wait.receiving(self._limit.wait())
+            try:
+                data = self._sock.recv(most)
+            except BlockingIOError:
+                continue
+            if not data:
+                raise EOFError
+            return data
 
 
 def _parsed(text: bytes) -> Any:

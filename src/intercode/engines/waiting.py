@@ -9,18 +9,24 @@ _TIMEVAL = struct.Struct("ll")
 
 
 class Waiting:
-    """`wait(seconds)` holds for each call from then on. Such a call ends with `BlockingIOError`."""
+    """`receiving(seconds)` and `sending(seconds)` hold for each call from then on. Such a call ends with `BlockingIOError`."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(True)
-        self._sock, self._seconds = sock, 0.0
+        self._sock, self._seconds = sock, {socket.SO_RCVTIMEO: 0.0, socket.SO_SNDTIMEO: 0.0}
 
-    def __call__(self, seconds: float) -> None:
+    def receiving(self, seconds: float) -> None:
         """Raises `TimeoutError` where no time is left."""
+        self._set(socket.SO_RCVTIMEO, seconds)
+
+    def sending(self, seconds: float) -> None:
+        """Raises `TimeoutError` where no time is left."""
+        self._set(socket.SO_SNDTIMEO, seconds)
+
+    def _set(self, option: int, seconds: float) -> None:
         if seconds <= 0:
             raise TimeoutError
-        if seconds != self._seconds:
-            self._seconds = seconds
+        if seconds != self._seconds[option]:
+            self._seconds[option] = seconds
             value = _TIMEVAL.pack(int(seconds), max(int(seconds % 1 * 1e6), 1))  # 0 would be for ever
-            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
-            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
+            self._sock.setsockopt(socket.SOL_SOCKET, option, value)

@@ -7,20 +7,22 @@
 
 The host carries messages without opening the agent's; each test has a copy and a time limit of its own, and what it started is
 killed after it. A result counts only from the grader's line. Scripts and programs are compared here, by what they printed.
+Where a branch ends before its test does, the test is executed once more: what the machine killed lives then, what the answer
+kills dies again.
 """
 
 from __future__ import annotations
 
 import json
 import socket
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from intercode.errors import DataError, SandboxDied
 from intercode.interpreters.suite import Suite, Test
 from intercode.sandbox.guest import plain
+from intercode.sandbox.guest.limit import Limit
 from intercode.sandbox.local import CellSandbox
 
 _NAMES = 10_000
@@ -28,6 +30,12 @@ PATIENCE = 3
 """Tests that run out of time: an answer that never ends must not cost its worker the limits of all of them."""
 _LATE = "ran out of time"
 _GONE = "the interpreter ended during the call"
+_UNTAKEN = "the answer could not be taken in"
+_Found = TypeVar("_Found")
+
+
+class _Ended(Exception):
+    """A branch, before its test did; says which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +71,10 @@ class Grader:
 
     def about(self, agent: CellSandbox, name: str = "", method: str = "") -> About | None:
         """None where the interpreter does not answer, as one that cannot fork."""
-        with agent.branch() as line:
-            reply = self._asked(line, {"role": "about", "name": name, "method": method})
+        try:
+            reply = _twice(lambda: self._asked(agent, {"role": "about", "name": name, "method": method}))
+        except _Ended:
+            reply = None
         agent.end_branch()
         return _about(reply) if reply else None
 
@@ -83,39 +93,47 @@ class Grader:
             if late == self._patience:
                 yield Result(test, False, f"not executed: {late} tests before it {_LATE}")
                 continue
-            began = time.monotonic()
-            yield self._test(agent, suite, test, name, text)
-            late += time.monotonic() - began >= self._seconds
+            limit = Limit(self._seconds)
+            try:
+                yield _twice(lambda: self._test(agent, suite, test, name, text))  # noqa: B023 (called at once)
+            except _Ended as ended:
+                yield Result(test, False, str(ended))
+            late += limit.left() <= 0
 
     def _test(self, agent: CellSandbox, suite: Suite, test: Test, name: str | None, text: str | None) -> Result:
+        """Raises `_Ended`."""
         bind = {suite.name: name} if name and suite.name else {}
         if test.kind == "assert":
             return self._assert(agent, suite, test, {"role": "far", "bind": bind, "method": suite.method})
         request = {"role": test.kind, "bind": bind, "name": name, "stdin": test.stdin}
         request["text"] = test.text if test.kind == "script" else text
-        with agent.branch() as line:
-            reply = self._asked(line, request)
-        return _compared(test, reply)
+        return _compared(test, self._asked(agent, request))
 
-    def _asked(self, line: socket.socket, request: dict[str, Any]) -> dict[str, Any] | None:
-        """One question, one answer; None if there is none."""
-        try:
-            line.settimeout(self._seconds)
-            plain.send(line, request)
-            reply = plain.parse(plain.receive_raw(line, time.monotonic() + self._seconds))
-        except (OSError, EOFError, plain.NotPlain):
-            return None
+    def _asked(self, agent: CellSandbox, request: dict[str, Any]) -> dict[str, Any] | None:
+        """One question to a branch, one answer; None if none comes that is one. Raises `_Ended`."""
+        with agent.branch() as line:
+            try:
+                line.settimeout(self._seconds)
+                plain.send(line, request)
+                reply = plain.parse(plain.receive_raw(line, Limit(self._seconds)))
+            except (TimeoutError, plain.NotPlain):
+                return None
+            except (OSError, EOFError):
+                raise _Ended(_GONE) from None
         return reply if isinstance(reply, dict) else None
 
     def _assert(self, agent: CellSandbox, suite: Suite, test: Test, request: dict[str, Any]) -> Result:
         with agent.branch() as far:
-            until = time.monotonic() + self._seconds
-            if not _sent(far, json.dumps(request).encode(), until):
-                return Result(test, False, _GONE)
+            limit = Limit(self._seconds)
+            if not _sent(far, json.dumps(request).encode(), limit):
+                raise _Ended(_GONE)
             asked = {"role": "referee", "names": suite.names, "texts": [*suite.before, test.text]}
-            ended = _umpired(self._call_in(), far, asked, until)
-            if "passed" not in ended:  # it may still be waiting for an answer
-                self._dismiss()
+            ended: dict[str, Any] = {}
+            try:
+                ended = _umpired(self._call_in(), far, asked, limit)
+            finally:
+                if "passed" not in ended:  # it may still be waiting for an answer
+                    self._dismiss()
         return Result(test, ended.get("passed") is True, ended.get("why", ""))
 
     def _call_in(self) -> socket.socket:
@@ -130,23 +148,31 @@ class Grader:
             self._referee = None
 
 
-def _umpired(referee: socket.socket, far: socket.socket, request: dict[str, Any], until: float) -> dict[str, Any]:
-    """How the test ended, by the grader's word. Without `passed` in it, it did not come to an end."""
+def _twice(act: Callable[[], _Found]) -> _Found:
+    """Raises `_Ended` if it does so the second time as well."""
+    try:
+        return act()
+    except _Ended:
+        return act()
+
+
+def _umpired(referee: socket.socket, far: socket.socket, request: dict[str, Any], limit: Limit) -> dict[str, Any]:
+    """How the test ended, by the grader's word. Without `passed` in it, it did not come to an end. Raises `_Ended`."""
     answered = False
-    _hand_over(referee, request, until)
+    _hand_over(referee, request, limit)
     while True:
-        said = _heard(referee, until, answered)
+        said = _heard(referee, limit, answered)
         if "ask" not in said:
             return said
-        reply = _call(far, said["ask"], until)
+        reply = _call(far, said["ask"], limit)
         if isinstance(reply, str):
             return {"why": reply}
-        _sent(referee, reply, until)
+        _sent(referee, reply, limit)
         answered = True
 
 
-def _hand_over(referee: socket.socket, request: dict[str, Any], until: float) -> None:
-    referee.settimeout(max(until - time.monotonic(), 1e-3))
+def _hand_over(referee: socket.socket, request: dict[str, Any], limit: Limit) -> None:
+    referee.settimeout(_rest(limit))
     try:
         plain.send(referee, request)
     except plain.NotPlain as error:
@@ -155,35 +181,40 @@ def _hand_over(referee: socket.socket, request: dict[str, Any], until: float) ->
         raise SandboxDied(f"the grader did not take the test ({error})") from None
 
 
-def _heard(referee: socket.socket, until: float, answered: bool) -> dict[str, Any]:
-    """What the grader's side says. Its death after an answer is the answer's doing; before one, the machine's."""
+def _heard(referee: socket.socket, limit: Limit, answered: bool) -> dict[str, Any]:
+    """What the grader's side says. Its death after an answer may be the answer's doing; before one, it is the machine's."""
     try:
-        said: dict[str, Any] = plain.parse(plain.receive_raw(referee, until))
+        said: dict[str, Any] = plain.parse(plain.receive_raw(referee, limit))
     except TimeoutError:
         return {"why": _LATE}
     except (OSError, EOFError, plain.NotPlain) as error:
         if answered:
-            return {"why": "the answer could not be taken in"}
+            raise _Ended(_UNTAKEN) from None
         raise SandboxDied(f"the grader died before it was answered ({error})") from None
     return said
 
 
-def _call(far: socket.socket, ask: dict[str, Any], until: float) -> bytes | str:
+def _call(far: socket.socket, ask: dict[str, Any], limit: Limit) -> bytes | str:
     """The agent's answer, unopened; or why there is none."""
     try:
-        far.settimeout(max(until - time.monotonic(), 1e-3))
+        far.settimeout(_rest(limit))
         plain.send(far, ask)
-        return plain.receive_raw(far, until)
+        return plain.receive_raw(far, limit)
     except TimeoutError:
         return _LATE
     except (OSError, EOFError):
-        return _GONE
+        raise _Ended(_GONE) from None
     except plain.NotPlain as error:
         return str(error)
 
 
-def _sent(line: socket.socket, body: bytes, until: float) -> bool:
-    line.settimeout(max(until - time.monotonic(), 1e-3))
+def _rest(limit: Limit) -> float:
+    """As a socket takes it, to which 0 is another word."""
+    return max(limit.left(), 1e-3)
+
+
+def _sent(line: socket.socket, body: bytes, limit: Limit) -> bool:
+    line.settimeout(_rest(limit))
     try:
         plain.send_raw(line, body)
     except (OSError, plain.NotPlain):
@@ -193,7 +224,7 @@ def _sent(line: socket.socket, body: bytes, until: float) -> bool:
 
 def _compared(test: Test, reply: dict[str, Any] | None) -> Result:
     if reply is None:
-        return Result(test, False, f"{_LATE}, or {_GONE}")
+        return Result(test, False, _LATE)
     printed, status = reply.get("printed"), reply.get("status")
     if not isinstance(printed, str):
         return Result(test, False, "nothing was printed")

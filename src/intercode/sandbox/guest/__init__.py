@@ -22,5 +22,5 @@ In a container:
 copy of the interpreter, `rooms.py` builds the episode's file system, `networks.py` lends it a network namespace, `layers.py`
 reads and copies overlay layers, `files.py` reads and writes the agent's files, `door.py` connects the host to a program inside,
 `kernel.py` holds the system calls Python lacks, `processes.py` looks at and ends the agent's processes, `wire.py` is the
-framing (the host uses it too), `rehearsal.py` is what the keeper does once before the first cell.
+framing and `limit.py` the clock (the host uses both too), `rehearsal.py` is what the keeper does once before the first cell.
 """

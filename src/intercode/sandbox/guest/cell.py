@@ -19,6 +19,7 @@ import time
 from typing import Any
 
 from . import door, entry, files, kernel, layers, lending, processes, rooms, wire
+from .limit import Limit
 from .output import Output
 from .shell import CAPTURE, Program, Shell, child_signals, once
 
@@ -124,7 +125,7 @@ class Cell:
             self._mark = self._table.mark()
         job = self._begin(head, payload)
         mark = self._mark
-        timed_out = not self._wait(job, time.monotonic() + head["seconds"])
+        timed_out = not self._wait(job, head["seconds"])
         if timed_out:
             self._end(job, mark)
         self._output.drain(self._out)
@@ -155,12 +156,11 @@ class Cell:
             self._replace_shell()
         return self._job
 
-    def _wait(self, job: Shell | Program, until: float) -> bool:
-        """Until the job is finished (True) or the time has come (False)."""
-        hearing = True
+    def _wait(self, job: Shell | Program, seconds: float) -> bool:
+        """Until the job is finished (True) or the time is up (False)."""
+        hearing, limit = True, Limit(seconds)
         while not job.finished:
-            rest = until - time.monotonic()
-            if rest <= 0:
+            if (rest := limit.left()) <= 0:
                 return False
             poll = _poll(self._sock.fileno(), self._wake, self._out)
             if hearing and job.done_fd is not None:
@@ -202,9 +202,9 @@ class Cell:
         self._output.drain(self._out)
         kept, self._output = self._output, Output(self._config["output"])
         shell.begin(b"")
-        if not self._wait(shell, time.monotonic() + _SETTLING):
+        if not self._wait(shell, _SETTLING):
             processes.kill(shell.pid)
-            self._wait(shell, time.monotonic() + _LAST_DEATH)
+            self._wait(shell, _LAST_DEATH)
         self._output.drain(self._out)
         self._output = kept
 
@@ -220,7 +220,7 @@ class Cell:
             processes.send(born, signal.SIGKILL)
             if attempt >= _PATIENCE and not job.finished:
                 processes.kill(job.pid)
-            if self._wait(job, time.monotonic() + _KILL_EVERY):
+            if self._wait(job, _KILL_EVERY):
                 time.sleep(_DEATH)
         self._kill_all()
 
@@ -228,7 +228,7 @@ class Cell:
         for _ in range(_INTERRUPTS):
             processes.kill(job.pid, signal.SIGINT)
             processes.send(self._table.born_since(mark), signal.SIGINT)
-            if self._wait(job, time.monotonic() + _INTERRUPT_EVERY):
+            if self._wait(job, _INTERRUPT_EVERY):
                 return
 
     def _result(self, job: Shell | Program, timed_out: bool) -> tuple[dict[str, Any], bytes]:
@@ -369,7 +369,7 @@ class Cell:
         """None if the agent shadows or disables what tells of the state."""
         kept, self._output = self._output, Output(self._config["payload"])
         shell.begin(CAPTURE)
-        self._wait(shell, time.monotonic() + 5.0)
+        self._wait(shell, 5.0)
         self._output.drain(self._out)
         text, _ = self._output.take()
         self._output = kept
@@ -388,7 +388,7 @@ class Cell:
     def _op_restore(self, head: dict[str, Any], payload: bytes) -> None:
         shell = self._living_shell()
         shell.begin(shell.restore(payload, head["status"]))
-        self._wait(shell, time.monotonic() + 5.0)
+        self._wait(shell, 5.0)
         self._output = Output(self._config["output"])
         wire.send(self._sock, {"ok": not shell.dead})
 

@@ -12,11 +12,13 @@ A value of a strange form makes `encode` and `decode` raise any `Exception`, whi
 from __future__ import annotations
 
 import json
+import select
 import socket
 import struct
-import time
 from collections.abc import Callable
 from typing import Any
+
+from .limit import Limit
 
 LARGEST = 16 << 20
 """Bytes in one message."""
@@ -110,21 +112,30 @@ def parse(body: bytes) -> Any:
         raise NotPlain(f"not a message: {error}") from None
 
 
-def receive_raw(line: socket.socket, until: float | None = None) -> bytes:
-    """One message. EOFError where the other side has gone, TimeoutError where it is not all there at the time `until`."""
-    (size,) = _HEADER.unpack(_exactly(line, _HEADER.size, until))
+def receive_raw(line: socket.socket, limit: Limit | None = None) -> bytes:
+    """One message. EOFError where the other side has gone, TimeoutError where it is not all there within the limit."""
+    (size,) = _HEADER.unpack(_exactly(line, _HEADER.size, limit))
     if size > LARGEST:
         raise NotPlain(f"{size} bytes are too many to cross")
-    return _exactly(line, size, until)
+    return _exactly(line, size, limit)
 
 
-def _exactly(line: socket.socket, size: int, until: float | None) -> bytes:
+def _exactly(line: socket.socket, size: int, limit: Limit | None) -> bytes:
     pieces = bytearray()
     while len(pieces) < size:
-        if until is not None:
-            line.settimeout(max(until - time.monotonic(), 1e-3))
+        if limit is not None and not _ready(line, limit):
+            continue
         piece = line.recv(min(size - len(pieces), 1 << 20))
         if not piece:
             raise EOFError("the other side has gone")
         pieces += piece
     return bytes(pieces)
+
+
+def _ready(line: socket.socket, limit: Limit) -> bool:
+    """Whether something can be read before the next look at the limit. Raises `TimeoutError` where no time is left."""
+    if (wait := limit.wait()) <= 0:
+        raise TimeoutError
+    poll = select.poll()
+    poll.register(line, select.POLLIN)
+    return bool(poll.poll(wait * 1000))

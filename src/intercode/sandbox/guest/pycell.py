@@ -124,7 +124,7 @@ class PythonCell(Cell):
         ours, theirs = socket.socketpair()
         with ours, theirs:
             job.branch(theirs)
-            if not self._wait(job, time.monotonic() + _PATIENCE):
+            if not self._wait(job, _PATIENCE):
                 processes.kill(job.pid)
             theirs.close()
             wire.send(self._sock, {}, b"", (ours.fileno(),))
@@ -185,14 +185,14 @@ class PythonCell(Cell):
             with theirs:
                 shell.carry(theirs)
             state = _read_all(ours, time.monotonic() + _PATIENCE)
-        self._wait(shell, time.monotonic() + _PATIENCE)
+        self._wait(shell, _PATIENCE)
         return state
 
     def _op_restore(self, head: dict[str, Any], payload: bytes) -> None:
         shell = self._living_shell()
         assert isinstance(shell, Python)
         shell.take_on(payload)
-        done = self._wait(shell, time.monotonic() + _PATIENCE)
+        done = self._wait(shell, _PATIENCE)
         self._output.drain(self._out)
         said, _ = self._output.take()
         self._output = Output(self._config["output"])
