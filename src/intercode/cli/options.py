@@ -64,8 +64,10 @@ def _reward(context: click.Context, option: click.Parameter, name: str | None) -
     if ":" not in name:
         raise click.BadParameter(f"{name!r} is not exact, paper or module:function")
     from intercode.envs import load
+    from intercode.envs.judging import NamedReward
 
-    return load(in_here(context, option, name), "reward")
+    found = load(in_here(context, option, name), "reward")
+    return NamedReward(name, found) if callable(found) else found
 
 
 world = stack(

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from intercode.blame import described
 from intercode.errors import IntercodeError, UsageError
 from intercode.types import Score, is_number
+
+
+@dataclass(frozen=True, slots=True)
+class NamedReward:
+    """What `name`, module:function, gave: whatever that calls itself, under this name a run is resumed."""
+
+    name: str
+    function: Callable[..., object]
+
+    def __call__(self, *asked: Any) -> object:
+        return self.function(*asked)
 
 
 def require_reward(reward: object, known: Sequence[str], arguments: str) -> None:
@@ -18,7 +30,9 @@ def require_reward(reward: object, known: Sequence[str], arguments: str) -> None
 
 def reward_name(reward: object) -> str:
     """What stands in the run for it."""
-    return reward if isinstance(reward, str) else getattr(reward, "__qualname__", repr(reward))
+    if isinstance(reward, str):
+        return reward
+    return reward.name if isinstance(reward, NamedReward) else getattr(reward, "__qualname__", type(reward).__qualname__)
 
 
 def judged(reward: Callable[..., object], *asked: Any) -> Score:

@@ -16,7 +16,7 @@ from typing import Any
 from intercode.agents import Agent, make_agent
 from intercode.env import Setting
 from intercode.envs import environment_class, prepare
-from intercode.envs.judging import reward_name
+from intercode.envs.judging import NamedReward, reward_name
 from intercode.errors import IntercodeError, InternalError, ModelError, SandboxError, StoreError, UsageError
 from intercode.models import Model, OpenAIModel, make_model
 from intercode.models.openai_chat import PATIENCE
@@ -164,7 +164,9 @@ def _place_of(data: str | None) -> str | None:
 
 
 def _place_of_code(reward: object) -> str | None:
-    return f"{reward.__module__}:{reward_name(reward)}" if callable(reward) else None
+    if not callable(reward):
+        return None
+    return reward.name if isinstance(reward, NamedReward) else f"{reward.__module__}:{reward_name(reward)}"
 
 
 def _labels(tasks: Sequence[Task]) -> dict[str, dict[str, str]]:
