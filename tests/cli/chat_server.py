@@ -17,7 +17,7 @@ class ChatServer(ThreadingHTTPServer):
 
     `healthy` False, or `good_for` requests that were answered, makes it send 500 from then on; `dropping` True, hang up. More
     than `longest` characters in a conversation are refused as too many. `before_answer` is called with the request. `says`
-    makes the whole reply of a request, in place of the table."""
+    makes the whole reply of a request, in place of the table. `usage` is what it says of the tokens."""
 
     daemon_threads = True
     language = "bash"
@@ -28,6 +28,7 @@ class ChatServer(ThreadingHTTPServer):
         self.healthy, self.dropping = True, False
         self.good_for: int | None = None
         self.longest: int | None = None
+        self.usage: Mapping[str, int] | None = USAGE
         self.before_answer: Callable[[dict[str, Any]], object] = lambda request: None
         self.says: Callable[[dict[str, Any]], str] | None = None
         self.requests: list[dict[str, Any]] = []
@@ -65,8 +66,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self.server.before_answer(request)
         text = self.server.says(request) if self.server.says else self._from_table(messages)
-        message = {"role": "assistant", "content": text}
-        self._send(200, {"id": "1", "object": "chat.completion", "choices": [{"index": 0, "message": message}], "usage": USAGE})
+        choices = [{"index": 0, "message": {"role": "assistant", "content": text}}]
+        self._send(200, {"id": "1", "object": "chat.completion", "choices": choices, "usage": self.server.usage})
 
     def _from_table(self, messages: Sequence[Mapping[str, Any]]) -> str:
         answer = self.server.answers[messages[1]["content"]]

@@ -62,6 +62,14 @@ def test_a_spent_cost_ends_the_run_and_the_price_is_recorded(cli: Any, server: C
     assert go(cli, server, box, "--resume", "--price", "1,1").json["success_rate"] == 1.0
 
 
+@pytest.mark.parametrize("limit", ["--max-tokens 60", "--episode-tokens 60", "--max-cost 1 --price 1,1"])
+def test_a_limit_that_the_server_leaves_uncounted_is_refused(cli: Any, server: ChatServer, box: Path, limit: str) -> None:
+    server.usage = None
+    done = go(cli, server, box, "--workers", 1, *limit.split())
+    assert (done.status, len(server.requests)) == (2, 1)
+    assert "does not say how many tokens it took" in done.err
+
+
 def test_the_users_table_of_prices_is_looked_up_and_named_where_it_lacks_the_model(
     cli: Any, server: ChatServer, box: Path, tmp_path: Path
 ) -> None:

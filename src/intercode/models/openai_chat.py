@@ -46,6 +46,8 @@ PATIENCE = 300.0
 _FULL = ("length", "model_context_window_exceeded")
 """Reasons for the end of a reply: as many tokens as were allowed, or as there was room for."""
 
+_UNMETERED = "so that no limit of tokens or cost can hold: leave those out, or have the server tell `usage`"
+
 _NO_KEY = "none-needed"
 """What the SDK is given for servers that want none."""
 
@@ -64,7 +66,8 @@ class _Broken(Exception):
 class OpenAIModel:
     """One chat model. Safe to share between threads: nothing changes after construction.
 
-    `give_up`, which may be set, is asked between two tries: words that say why there must be no more of them.
+    Two things may be set: `give_up` is asked between two tries, for words that say why there must be no more of them; `metered`
+    says that a limit counts on the tokens of each reply, so that one which does not tell them is a `UsageError`.
 
     `base_url` falls back to INTERCODE_BASE_URL, then OPENAI_BASE_URL, then OpenAI's own; `api_key` to OPENAI_API_KEY
     (local servers need none). `temperature`, `max_tokens` (of one reply) and `seed` are left out of the request when None.
@@ -97,6 +100,7 @@ class OpenAIModel:
         self.price = price
         self._patience = timeout or PATIENCE
         self.give_up: Callable[[], str | None] = lambda: None
+        self.metered = False
         settings = {"model": model, "temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         self._settings = {key: value for key, value in settings.items() if value is not None}
         address = base_url or os.environ.get("INTERCODE_BASE_URL") or os.environ.get("OPENAI_BASE_URL") or None
@@ -170,6 +174,8 @@ class OpenAIModel:
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise _Broken(f"HTTP 200 without an answer in it, {_excerpt(body)}") from error
         usage = self._usage(answer.get("usage"))
+        if self.metered and usage.prompt_tokens + usage.completion_tokens == 0:
+            raise UsageError(f"{self.url}: a reply does not say how many tokens it took, {_UNMETERED}")
         if not text and not calls and choice.get("finish_reason") in _FULL:
             if answer.get("usage") and usage.completion_tokens <= 1:
                 raise ContextOverflow(f"{self.url}: no room was left for a reply (finish_reason {choice['finish_reason']})")

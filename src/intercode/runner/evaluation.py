@@ -79,8 +79,10 @@ class Evaluation:
         )  # fmt: skip
         if model and chosen.needs_model:
             price = price or listed_price(model)
+        priced = bool(max_cost or episode_cost)
         asked = _model(
-            chosen, model, price, priced=bool(max_cost or episode_cost), temperature=temperature, seed=seed,
+            chosen, model, price, priced=priced, metered=priced or bool(max_tokens or episode_tokens),
+            temperature=temperature, seed=seed,
             max_tokens=reply_tokens, timeout=min(reply_seconds or PATIENCE, max_seconds or math.inf),
         )  # fmt: skip
         config = {
@@ -139,8 +141,8 @@ class Evaluation:
         return {**self.config, "run": str(store.path)}, store.episodes()
 
 
-def _model(agent: Agent, name: str | None, price: Price | None, *, priced: bool, **options: Any) -> Model | None:
-    """What the agent asks, if it asks. `priced`: there is a limit on cost."""
+def _model(agent: Agent, name: str | None, price: Price | None, *, priced: bool, metered: bool, **options: Any) -> Model | None:
+    """What the agent asks, if it asks. `priced`: there is a limit on cost; `metered`: on cost or tokens."""
     if not agent.needs_model:
         return None
     if not name:
@@ -148,6 +150,7 @@ def _model(agent: Agent, name: str | None, price: Price | None, *, priced: bool,
     model = make_model(name, price=price, **options)
     if not isinstance(model, OpenAIModel):
         return model
+    model.metered = metered
     if agent.samples and not options["temperature"]:
         raise UsageError(f"the agent {agent.name} draws several replies to one question: give --temperature, such as 0.7")
     if priced and model.price is None:
