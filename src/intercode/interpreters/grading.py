@@ -7,17 +7,16 @@
 
 The host carries messages without opening the agent's; each test has a copy and a time limit of its own, and what it started is
 killed after it. A result counts only from the grader's line. Scripts and programs are compared here, by what they printed.
-Where a branch ends before its test does, the test is executed once more: what the machine killed lives then, what the answer
-kills dies again.
+Where a branch ends before its test does, and the test would pass without that, it was the machine's doing, or a trick.
 """
 
 from __future__ import annotations
 
-import json
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from intercode.errors import DataError, SandboxDied
 from intercode.interpreters.suite import Suite, Test
@@ -31,7 +30,6 @@ PATIENCE = 3
 _LATE = "ran out of time"
 _GONE = "the interpreter ended during the call"
 _UNTAKEN = "the answer could not be taken in"
-_Found = TypeVar("_Found")
 
 
 class _Ended(Exception):
@@ -72,7 +70,7 @@ class Grader:
     def about(self, agent: CellSandbox, name: str = "", method: str = "") -> About | None:
         """None where the interpreter does not answer, as one that cannot fork."""
         try:
-            reply = _twice(lambda: self._asked(agent, {"role": "about", "name": name, "method": method}))
+            reply = self._asked(agent, {"role": "about", "name": name, "method": method})
         except _Ended:
             reply = None
         agent.end_branch()
@@ -88,17 +86,27 @@ class Grader:
             self.sandbox.end_branch()
 
     def _results(self, agent: CellSandbox, suite: Suite, name: str | None, text: str | None) -> Iterator[Result]:
-        late = 0
+        late, doubtful = 0, True
         for test in suite.tests:
             if late == self._patience:
                 yield Result(test, False, f"not executed: {late} tests before it {_LATE}")
                 continue
-            limit = Limit(self._seconds)
             try:
-                yield _twice(lambda: self._test(agent, suite, test, name, text))  # noqa: B023 (called at once)
+                result = self._test(agent, suite, test, name, text)
             except _Ended as ended:
-                yield Result(test, False, str(ended))
-            late += limit.left() <= 0
+                result = Result(test, False, str(ended))
+                if doubtful:
+                    self._doubt(agent, suite, test, name, text)
+                doubtful = False
+            yield result
+            late += result.why == _LATE
+
+    def _doubt(self, agent: CellSandbox, suite: Suite, test: Test, name: str | None, text: str | None) -> None:
+        """Raises `SandboxDied` if a test in which a branch ended passes the next time. That pays nothing, since the answer may
+        have kept what it saw: in a fresh world what the machine did will not happen again, and a trick will."""
+        with suppress(_Ended):
+            if self._test(agent, suite, test, name, text).passed:
+                raise SandboxDied("a process ended in the middle of a test that it passes")
 
     def _test(self, agent: CellSandbox, suite: Suite, test: Test, name: str | None, text: str | None) -> Result:
         """Raises `_Ended`."""
@@ -113,9 +121,9 @@ class Grader:
         """One question to a branch, one answer; None if none comes that is one. Raises `_Ended`."""
         with agent.branch() as line:
             try:
-                line.settimeout(self._seconds)
-                plain.send(line, request)
-                reply = plain.parse(plain.receive_raw(line, Limit(self._seconds)))
+                limit = Limit(self._seconds)
+                plain.send(line, request, limit)
+                reply = plain.parse(plain.receive_raw(line, limit))
             except (TimeoutError, plain.NotPlain):
                 return None
             except (OSError, EOFError):
@@ -125,8 +133,8 @@ class Grader:
     def _assert(self, agent: CellSandbox, suite: Suite, test: Test, request: dict[str, Any]) -> Result:
         with agent.branch() as far:
             limit = Limit(self._seconds)
-            if not _sent(far, json.dumps(request).encode(), limit):
-                raise _Ended(_GONE)
+            if (why := _told(far, request, limit)) is not None:
+                return Result(test, False, why)
             asked = {"role": "referee", "names": suite.names, "texts": [*suite.before, test.text]}
             ended: dict[str, Any] = {}
             try:
@@ -148,14 +156,6 @@ class Grader:
             self._referee = None
 
 
-def _twice(act: Callable[[], _Found]) -> _Found:
-    """Raises `_Ended` if it does so the second time as well."""
-    try:
-        return act()
-    except _Ended:
-        return act()
-
-
 def _umpired(referee: socket.socket, far: socket.socket, request: dict[str, Any], limit: Limit) -> dict[str, Any]:
     """How the test ended, by the grader's word. Without `passed` in it, it did not come to an end. Raises `_Ended`."""
     answered = False
@@ -167,14 +167,14 @@ def _umpired(referee: socket.socket, far: socket.socket, request: dict[str, Any]
         reply = _call(far, said["ask"], limit)
         if isinstance(reply, str):
             return {"why": reply}
-        _sent(referee, reply, limit)
+        with suppress(OSError, plain.NotPlain):  # `_heard` tells
+            plain.send_raw(referee, reply, limit)
         answered = True
 
 
 def _hand_over(referee: socket.socket, request: dict[str, Any], limit: Limit) -> None:
-    referee.settimeout(_rest(limit))
     try:
-        plain.send(referee, request)
+        plain.send(referee, request, limit)
     except plain.NotPlain as error:
         raise DataError(f"the test {request['texts'][-1]!r:.60} cannot be executed: {error}") from None
     except OSError as error:
@@ -196,9 +196,9 @@ def _heard(referee: socket.socket, limit: Limit, answered: bool) -> dict[str, An
 
 def _call(far: socket.socket, ask: dict[str, Any], limit: Limit) -> bytes | str:
     """The agent's answer, unopened; or why there is none."""
+    if (why := _told(far, ask, limit)) is not None:
+        return why
     try:
-        far.settimeout(_rest(limit))
-        plain.send(far, ask)
         return plain.receive_raw(far, limit)
     except TimeoutError:
         return _LATE
@@ -208,18 +208,17 @@ def _call(far: socket.socket, ask: dict[str, Any], limit: Limit) -> bytes | str:
         return str(error)
 
 
-def _rest(limit: Limit) -> float:
-    """As a socket takes it, to which 0 is another word."""
-    return max(limit.left(), 1e-3)
-
-
-def _sent(line: socket.socket, body: bytes, limit: Limit) -> bool:
-    line.settimeout(_rest(limit))
+def _told(far: socket.socket, what: dict[str, Any], limit: Limit) -> str | None:
+    """None if the agent's side has it, or why not."""
     try:
-        plain.send_raw(line, body)
-    except (OSError, plain.NotPlain):
-        return False
-    return True
+        plain.send(far, what, limit)
+    except TimeoutError:
+        return _LATE
+    except OSError:
+        raise _Ended(_GONE) from None
+    except plain.NotPlain as error:
+        return str(error)
+    return None
 
 
 def _compared(test: Test, reply: dict[str, Any] | None) -> Result:

@@ -174,7 +174,7 @@ class OpenAIModel:
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise _Broken(f"HTTP 200 without an answer in it, {_excerpt(body)}") from error
         usage = self._usage(answer.get("usage"))
-        if self.metered and usage.prompt_tokens + usage.completion_tokens == 0:
+        if self.metered and not usage.prompt_tokens:
             raise UsageError(f"{self.url}: a reply does not say how many tokens it took, {_UNMETERED}")
         if not text and not calls and choice.get("finish_reason") in _FULL:
             if answer.get("usage") and usage.completion_tokens <= 1:

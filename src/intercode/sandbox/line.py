@@ -18,6 +18,7 @@ from typing import Any
 from intercode.errors import ForkError, SandboxDied, UsageError, room_left
 from intercode.sandbox.base import Sandbox
 from intercode.sandbox.guest import wire
+from intercode.sandbox.guest.limit import Limit
 from intercode.sandbox.share import near
 from intercode.sandbox.shortcut import MOMENT, Shortcut
 from intercode.types import Change, ExecResult
@@ -126,7 +127,8 @@ class GuestSandbox(Sandbox):
             with near(self._share):
                 with contextlib.suppress(BrokenPipeError):  # the cell has ended; its last frame says why
                     wire.send(self._sock, head, payload)
-                reply, content = self._prompt_answer() if head["op"] == "exec" else self._answer(fds)
+                limit = Limit(wait + _GRACE)
+                reply, content = self._prompt_answer(limit) if head["op"] == "exec" else self._answer(limit, fds)
         except TimeoutError:
             raise SandboxDied(f"the sandbox did not answer {head['op']} in {wait + _GRACE:.0f} s") from None
         except (OSError, EOFError, wire.WireError) as error:
@@ -137,7 +139,7 @@ class GuestSandbox(Sandbox):
             os.close(fd)
         raise trouble
 
-    def _prompt_answer(self) -> tuple[dict[str, Any], bytes]:
+    def _prompt_answer(self, limit: Limit) -> tuple[dict[str, Any], bytes]:
         """Stay awake for a moment: most builtins answer in less time than it takes to put a process to sleep and wake it.
 
         After an action that took longer not again, until one is quick: where others need the processor it would be in the way.
@@ -145,14 +147,17 @@ class GuestSandbox(Sandbox):
         began = time.perf_counter()
         while self._quick and not self._ready.poll(0) and time.perf_counter() - began < MOMENT:
             os.sched_yield()
-        answer = self._answer(None)
+        answer = self._answer(limit)
         self._quick = time.perf_counter() - began < _QUICK
         self._alone = self._lends and answer[0].get("alone", False)
         if answer[0].get("lost"):
             self._leave_shell()
         return answer
 
-    def _answer(self, fds: list[int] | None) -> tuple[dict[str, Any], bytes]:
+    def _answer(self, limit: Limit, fds: list[int] | None = None) -> tuple[dict[str, Any], bytes]:
+        while not self._ready.poll(max(limit.wait(), 0.0) * 1000):
+            if limit.left() <= 0:
+                raise TimeoutError
         if fds is None:
             return wire.receive(self._sock, _PAYLOAD)
         with room_left():

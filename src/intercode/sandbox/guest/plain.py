@@ -16,6 +16,7 @@ import select
 import socket
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from .limit import Limit
@@ -23,6 +24,7 @@ from .limit import Limit
 LARGEST = 16 << 20
 """Bytes in one message."""
 _HEADER = struct.Struct("!I")
+_PIECE = 1 << 16
 _SMALL = 1 << 53
 _TYPES: dict[str, type] = {
     each.__name__: each for each in (bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict)
@@ -87,18 +89,27 @@ def decode(value: Any, opened: Open | None = None) -> Any:
     return {"i": lambda text: int(text, 16), "b": bytes.fromhex, "c": complex, "y": _TYPES.__getitem__}[kind](*items)
 
 
-def send(line: socket.socket, message: Any) -> None:
+def send(line: socket.socket, message: Any, limit: Limit | None = None) -> None:
+    """One message. TimeoutError where it is not all taken within the limit."""
     try:
         body = json.dumps(message).encode()
     except (TypeError, ValueError, RecursionError, MemoryError) as error:
         raise NotPlain(str(error)) from None
-    send_raw(line, body)
+    send_raw(line, body, limit)
 
 
-def send_raw(line: socket.socket, body: bytes) -> None:
+def send_raw(line: socket.socket, body: bytes, limit: Limit | None = None) -> None:
     if len(body) > LARGEST:
         raise NotPlain(f"{len(body)} bytes are too many to cross")
-    line.sendall(_HEADER.pack(len(body)) + body)
+    data = _HEADER.pack(len(body)) + body
+    if limit is None:
+        line.sendall(data)
+        return
+    rest = memoryview(data)
+    while rest:
+        if _ready(line, select.POLLOUT, limit):
+            with suppress(BlockingIOError):
+                rest = rest[line.send(rest[:_PIECE], socket.MSG_DONTWAIT) :]
 
 
 def receive(line: socket.socket) -> Any:
@@ -123,7 +134,7 @@ def receive_raw(line: socket.socket, limit: Limit | None = None) -> bytes:
 def _exactly(line: socket.socket, size: int, limit: Limit | None) -> bytes:
     pieces = bytearray()
     while len(pieces) < size:
-        if limit is not None and not _ready(line, limit):
+        if limit is not None and not _ready(line, select.POLLIN, limit):
             continue
         piece = line.recv(min(size - len(pieces), 1 << 20))
         if not piece:
@@ -132,10 +143,10 @@ def _exactly(line: socket.socket, size: int, limit: Limit | None) -> bytes:
     return bytes(pieces)
 
 
-def _ready(line: socket.socket, limit: Limit) -> bool:
-    """Whether something can be read before the next look at the limit. Raises `TimeoutError` where no time is left."""
+def _ready(line: socket.socket, event: int, limit: Limit) -> bool:
+    """Whether it is, before the next look at the limit. Raises `TimeoutError` where no time is left."""
     if (wait := limit.wait()) <= 0:
         raise TimeoutError
     poll = select.poll()
-    poll.register(line, select.POLLIN)
+    poll.register(line, event)
     return bool(poll.poll(wait * 1000))
