@@ -62,9 +62,18 @@ def test_a_spent_cost_ends_the_run_and_the_price_is_recorded(cli: Any, server: C
     assert go(cli, server, box, "--resume", "--price", "1,1").json["success_rate"] == 1.0
 
 
-@pytest.mark.parametrize("limit", ["--max-tokens 60", "--episode-tokens 60", "--max-cost 1 --price 1,1"])
-def test_a_limit_that_the_server_leaves_uncounted_is_refused(cli: Any, server: ChatServer, box: Path, limit: str) -> None:
-    server.usage = None
+@pytest.mark.parametrize(
+    ("limit", "usage"),
+    [
+        ("--max-tokens 60", None),
+        ("--episode-tokens 60", {"prompt_tokens": 0, "completion_tokens": 0}),
+        ("--max-cost 1 --price 0,1", {"prompt_tokens": 100}),
+    ],
+)
+def test_a_limit_that_the_server_leaves_uncounted_is_refused(
+    cli: Any, server: ChatServer, box: Path, limit: str, usage: dict[str, int] | None
+) -> None:
+    server.usage = usage
     done = go(cli, server, box, "--workers", 1, *limit.split())
     assert (done.status, len(server.requests)) == (2, 1)
     assert "does not say how many tokens it took" in done.err

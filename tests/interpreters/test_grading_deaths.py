@@ -55,6 +55,21 @@ def test_what_the_answer_kills_fails(grade: Grade, end: str) -> None:
     assert (result.passed, result.why) == (False, "the interpreter ended during the call")
 
 
+def test_an_answer_that_dies_in_one_test_and_fails_another_has_failed(grade: Grade) -> None:
+    """Else whoever knows that it fails could have nothing decided."""
+    code = """
+import os
+def f(x):
+    if x == 1 and not os.path.exists('/tmp/x'):
+        open('/tmp/x', 'w')
+        os._exit(0)
+    return 1
+"""
+    found = grade(code, "f", tests=["assert it(1) == 1", "assert it(2) == 2"])
+    assert [result.passed for result in found] == [False, False]
+    assert "the interpreter ended" in found[0].why
+
+
 SEEN_BEFORE = """
 import os
 def enc(x):

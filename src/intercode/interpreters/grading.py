@@ -7,7 +7,8 @@
 
 The host carries messages without opening the agent's; each test has a copy and a time limit of its own, and what it started is
 killed after it. A result counts only from the grader's line. Scripts and programs are compared here, by what they printed.
-Where a branch ends before its test does, and the test would pass without that, it was the machine's doing, or a trick.
+Where all pass but a test during which a branch ended, and that passes as well when it is executed once more, the machine may
+have ended it: nothing is decided then.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ PATIENCE = 3
 _LATE = "ran out of time"
 _GONE = "the interpreter ended during the call"
 _UNTAKEN = "the answer could not be taken in"
+_ENDED = (_GONE, _UNTAKEN)
 
 
 class _Ended(Exception):
@@ -79,14 +81,18 @@ class Grader:
     def grade(self, agent: CellSandbox, suite: Suite, *, name: str | None, text: str | None = None) -> list[Result]:
         """Each test of the suite in order, with the agent's `name` for the suite's; a program may be given as `text`."""
         try:
-            return list(self._results(agent, suite, name, text))
+            results = list(self._results(agent, suite, name, text))
+            failed = [result for result in results if not result.passed]
+            if len(failed) == 1 and failed[0].why in _ENDED:
+                self._doubt(agent, suite, failed[0].test, name, text)
+            return results
         finally:
             self._dismiss()
             agent.end_branch()
             self.sandbox.end_branch()
 
     def _results(self, agent: CellSandbox, suite: Suite, name: str | None, text: str | None) -> Iterator[Result]:
-        late, doubtful = 0, True
+        late = 0
         for test in suite.tests:
             if late == self._patience:
                 yield Result(test, False, f"not executed: {late} tests before it {_LATE}")
@@ -95,15 +101,12 @@ class Grader:
                 result = self._test(agent, suite, test, name, text)
             except _Ended as ended:
                 result = Result(test, False, str(ended))
-                if doubtful:
-                    self._doubt(agent, suite, test, name, text)
-                doubtful = False
             yield result
             late += result.why == _LATE
 
     def _doubt(self, agent: CellSandbox, suite: Suite, test: Test, name: str | None, text: str | None) -> None:
-        """Raises `SandboxDied` if a test in which a branch ended passes the next time. That pays nothing, since the answer may
-        have kept what it saw: in a fresh world what the machine did will not happen again, and a trick will."""
+        """Raises `SandboxDied` if the only test that did not pass, as a branch ended in it, does so the next time. That pays
+        nothing, since the answer may have kept what it saw: in a fresh world the machine will not do it again, a trick will."""
         with suppress(_Ended):
             if self._test(agent, suite, test, name, text).passed:
                 raise SandboxDied("a process ended in the middle of a test that it passes")
@@ -118,17 +121,19 @@ class Grader:
         return _compared(test, self._asked(agent, request))
 
     def _asked(self, agent: CellSandbox, request: dict[str, Any]) -> dict[str, Any] | None:
-        """One question to a branch, one answer; None if none comes that is one. Raises `_Ended`."""
+        """One question to a branch, one answer: empty if it is none, None if it does not come in time. Raises `_Ended`."""
         with agent.branch() as line:
             try:
                 limit = Limit(self._seconds)
                 plain.send(line, request, limit)
                 reply = plain.parse(plain.receive_raw(line, limit))
-            except (TimeoutError, plain.NotPlain):
+            except TimeoutError:
                 return None
+            except plain.NotPlain:
+                return {}
             except (OSError, EOFError):
                 raise _Ended(_GONE) from None
-        return reply if isinstance(reply, dict) else None
+        return reply if isinstance(reply, dict) else {}
 
     def _assert(self, agent: CellSandbox, suite: Suite, test: Test, request: dict[str, Any]) -> Result:
         with agent.branch() as far:

@@ -46,6 +46,7 @@ PATIENCE = 300.0
 _FULL = ("length", "model_context_window_exceeded")
 """Reasons for the end of a reply: as many tokens as were allowed, or as there was room for."""
 
+_COUNTED = ("prompt_tokens", "completion_tokens")
 _UNMETERED = "so that no limit of tokens or cost can hold: leave those out, or have the server tell `usage`"
 
 _NO_KEY = "none-needed"
@@ -174,7 +175,7 @@ class OpenAIModel:
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise _Broken(f"HTTP 200 without an answer in it, {_excerpt(body)}") from error
         usage = self._usage(answer.get("usage"))
-        if self.metered and not usage.prompt_tokens:
+        if self.metered and not _tells(answer.get("usage")):
             raise UsageError(f"{self.url}: a reply does not say how many tokens it took, {_UNMETERED}")
         if not text and not calls and choice.get("finish_reason") in _FULL:
             if answer.get("usage") and usage.completion_tokens <= 1:
@@ -186,7 +187,7 @@ class OpenAIModel:
 
     def _usage(self, counts: Any) -> Usage:
         known = counts if isinstance(counts, dict) else {}
-        tokens_in, tokens_out = (_count(known.get(key)) for key in ("prompt_tokens", "completion_tokens"))
+        tokens_in, tokens_out = (_count(known.get(key)) or 0 for key in _COUNTED)
         price_in, price_out = self.price or (0.0, 0.0)
         return Usage(tokens_in, tokens_out, (tokens_in * price_in + tokens_out * price_out) / 1e6)
 
@@ -196,10 +197,16 @@ class OpenAIModel:
         return min(asked, LONGEST_WAIT)
 
 
-def _count(said: Any) -> int:
-    """0 for what cannot be a number of tokens."""
+def _tells(counts: Any) -> bool:
+    """Whether it has both numbers of tokens; a question without any does not exist."""
+    told = [_count(counts.get(key)) for key in _COUNTED] if isinstance(counts, dict) else [None]
+    return None not in told and any(told)
+
+
+def _count(said: Any) -> int | None:
+    """None for what cannot be a number of tokens."""
     is_number = isinstance(said, int | float) and not isinstance(said, bool)
-    return int(said) if is_number and 0 <= said <= _MOST_TOKENS and said == int(said) else 0
+    return int(said) if is_number and 0 <= said <= _MOST_TOKENS and said == int(said) else None
 
 
 def _call(record: Any) -> ToolCall:
