@@ -352,13 +352,14 @@ def test_an_agent_whose_interpreter_does_not_fork_fails_its_tests(python: LocalS
     assert python.exec("1 + 1").output.endswith("2\n")
 
 
+@pytest.mark.parametrize("seconds", [0.5, 1.25])
 @pytest.mark.parametrize(("patience", "executed"), [(2, [True, False, False, False]), (None, [True, False, False, True])])
 def test_an_answer_that_never_ends_does_not_cost_the_limits_of_all_tests(
-    python: LocalSandbox, referee: LocalSandbox, patience: int | None, executed: list[bool]
+    python: LocalSandbox, referee: LocalSandbox, patience: int | None, executed: list[bool], seconds: float
 ) -> None:
     python.exec("def f(x):\n    while x % 3: pass\n    return 42")
     suite = suite_of(Task("t", "q", "def it(x): pass", {"tests": [f"assert it({n}) == 42" for n in (0, 1, 2, 3)]}))
-    results: list[Result] = Grader(referee, seconds=1.25, patience=patience).grade(python, suite, name="f")
+    results: list[Result] = Grader(referee, seconds=seconds, patience=patience).grade(python, suite, name="f")
     assert passed(results) == executed
     assert ("not executed: 2 tests before it ran out of time" in results[-1].why) == (patience == 2)
 

@@ -31,7 +31,7 @@ PATIENCE = 3
 _LATE = "ran out of time"
 _GONE = "the interpreter ended during the call"
 _UNTAKEN = "the answer could not be taken in"
-_ENDED = (_GONE, _UNTAKEN)
+_DEATHS = (_GONE, _UNTAKEN)
 
 
 class _Ended(Exception):
@@ -83,7 +83,7 @@ class Grader:
         try:
             results = list(self._results(agent, suite, name, text))
             failed = [result for result in results if not result.passed]
-            if len(failed) == 1 and failed[0].why in _ENDED:
+            if len(failed) == 1 and failed[0].why in _DEATHS:
                 self._doubt(agent, suite, failed[0].test, name, text)
             return results
         finally:
