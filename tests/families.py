@@ -97,18 +97,46 @@ def killing_the_wall_at(word: str, times: int) -> Iterator[list[int]]:
 
     A wall is in the list when nothing of it lives any more.
     """
+
+    def kill(killed: list[int]) -> None:
+        for wall in walls():
+            inside = family(wall)
+            if wall not in killed and any(word in _arguments(pid) for pid, _ in inside):
+                os.kill(wall, signal.SIGKILL)
+                wait_until(lambda inside=inside: not alive(inside))
+                killed.append(wall)
+                return
+
+    with _repeating(kill, times) as killed:
+        yield killed
+
+
+@contextlib.contextmanager
+def killing_the_parent_of(command: str, times: int) -> Iterator[list[int]]:
+    """While the block runs, kills whoever started each new process of ours with this command line, so often."""
+    seen: set[Process] = set()  # an orphan has another parent
+
+    def kill(killed: list[int]) -> None:
+        for process in family(os.getpid()) - seen:
+            if _arguments(process[0]).strip() == command and (stat := _stat(process[0])):
+                seen.add(process)
+                os.kill(int(stat[1]), signal.SIGKILL)
+                killed.append(int(stat[1]))
+                return
+
+    with _repeating(kill, times) as killed:
+        yield killed
+
+
+@contextlib.contextmanager
+def _repeating(kill: Callable[[list[int]], None], times: int) -> Iterator[list[int]]:
+    """Calls it, meanwhile, until it has put so many pids on its list."""
     killed: list[int] = []
     over = threading.Event()
 
     def watch() -> None:
         while len(killed) < times and not over.wait(0.005):
-            for wall in walls():
-                inside = family(wall)
-                if wall not in killed and any(word in _arguments(pid) for pid, _ in inside):
-                    os.kill(wall, signal.SIGKILL)
-                    wait_until(lambda inside=inside: not alive(inside))
-                    killed.append(wall)
-                    break
+            kill(killed)
 
     thread = threading.Thread(target=watch)
     thread.start()

@@ -9,6 +9,7 @@ An environment of your own in Bash is a subclass with class attributes and a `re
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from itertools import permutations
 from pathlib import Path
@@ -204,7 +205,8 @@ class BashEnv(InterCodeEnv):
     def _execute_gold(self, place: Place, task: Task) -> Outcome:
         """Under `exact`, a gold that cannot run is no yardstick; the paper's reward compares with whatever it printed."""
         outcome = execute_gold(place, task.gold)
-        if self._asked in ("exact", None) and (place.last.timed_out or place.last.exit_code == _NOT_FOUND):
+        unfinished = place.last.timed_out or place.last.exit_code in (_NOT_FOUND, -signal.SIGKILL)
+        if self._asked in ("exact", None) and unfinished:
             raise DataError(f"task {task.id}: {'; '.join(_faults(place.last, task.gold))}; see `intercode check`")
         return outcome
 
@@ -227,10 +229,7 @@ class BashEnv(InterCodeEnv):
         """The whole episode again, on the second contents."""
         place = self._elsewhere_on(ground)
         self._gold(place, self.task)
-        place.begin()
-        for action in self._actions:
-            if not self._submits(action):
-                place.act(action)
+        place.play(*(action for action in self._actions if not self._submits(action)))
         return place
 
 

@@ -177,8 +177,13 @@ class CtfEnv(InterCodeEnv):
         return last
 
     def _searched(self, task: Task) -> ExecResult:
-        self._furnish(task)
-        return self._place.sandbox.exec("", argv=["bash", "-c", task.gold], cwd=PLACE)
+        """Once more if it was killed, as in `Place.play`."""
+        for _ in range(2):
+            self._furnish(task)
+            found = self._place.sandbox.exec("", argv=["bash", "-c", task.gold], cwd=PLACE)
+            if not found.killed:
+                break
+        return found
 
 
 def last_line(output: str) -> str:

@@ -80,15 +80,19 @@ class Workshop:
 
     def as_the_paper_did(self, suite: Suite, action: str, name: str, gold: str | None) -> list[Result]:
         """What the first system's scoring tested: the action alone, upon a gold that was left there by the scoring before."""
-        aside = self._fresh_aside()
-        for text in (gold, action):
-            if text is not None:
-                aside.exec(text)
+        texts = [text for text in (gold, action) if text is not None]
+        for _ in range(2):
+            aside = self._fresh_aside()
+            killed = [aside.exec(text).killed for text in texts]
+            if not any(killed):  # as in `Place.play`
+                break
         return self._graded(aside, suite, name)
 
     def _try(self, suite: Suite, gold: str) -> tuple[ExecResult, list[Result]]:
         aside = self._fresh_aside()
         shown = ExecResult("", 0) if suite.program else aside.exec(gold)
+        if shown.killed:
+            raise SandboxDied("the interpreter was killed while it executed the gold")
         return shown, self._graded(aside, suite, suite.entry, gold if suite.program else None)
 
     def _graded(self, played: CellSandbox, suite: Suite, name: str | None, text: str | None = None) -> list[Result]:

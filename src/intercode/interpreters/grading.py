@@ -152,7 +152,7 @@ class Grader:
     def _call_in(self) -> socket.socket:
         """The grader's side of this grading: a fresh copy of an interpreter that has seen nothing of the agent's."""
         if self._referee is None:
-            self._referee = self.sandbox.branch()
+            self._referee = self.sandbox.branch(renew=True)
         return self._referee
 
     def _dismiss(self) -> None:

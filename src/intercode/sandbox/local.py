@@ -48,11 +48,14 @@ class CellSandbox(GuestSandbox):
         line.setblocking(True)
         return line
 
-    def branch(self) -> socket.socket:
-        """A line to a forked copy of the session's interpreter. The last branch ends, with all that it started."""
+    def branch(self, *, renew: bool = False) -> socket.socket:
+        """A line to a forked copy of the session's interpreter. The last branch ends, with all that it started.
+
+        Raises `SandboxDied` if the interpreter was killed since the last action; with `renew` an empty one takes its place.
+        """
         if self._wall.wall.program != "python":
             raise UsageError("this sandbox's session is a shell, which has no copies; make it with program='python'")
-        return self._lent({"op": "branch"})
+        return self._lent({"op": "branch", "renew": renew})
 
     def end_branch(self) -> None:
         self._ask({"op": "branch", "end": True})

@@ -9,6 +9,7 @@ image's python3 is started with the same modules. Whatever it reports can end it
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import importlib
 import json
@@ -106,18 +107,29 @@ class PythonCell(Cell):
 
     _branched: processes.Mark | None = None
     """When the branch that has not been ended yet was made."""
+    _ended = False
+    """Whether this cell has ended the interpreter."""
 
     def _shell(self) -> Shell:
         shell = Python(self._out_in, self._config, self._cwd)
-        self._mark, self._branched = self._table.mark(), None
+        self._mark, self._branched, self._ended = self._table.mark(), None, False
         return shell
 
+    def _kill_all(self) -> None:
+        self._ended = True
+        super()._kill_all()
+
     def _op_branch(self, head: dict[str, Any], payload: bytes) -> None:
-        """End the last branch with all that it started; make another, and give the host the line to it."""
+        """End the last branch with all that it started; make another, and give the host the line to it.
+
+        Raises `OSError` if the interpreter was killed by another than this cell, and with it what the agent has defined.
+        """
         self._prune()
         if head.get("end"):
             wire.send(self._sock, {})
             return
+        self._reap()
+        self._require_unharmed(head["renew"])
         job = self._living_shell()
         assert isinstance(job, Python)
         self._branched, self._watching = self._table.mark(), True
@@ -125,9 +137,16 @@ class PythonCell(Cell):
         with ours, theirs:
             job.branch(theirs)
             if not self._wait(job, _PATIENCE):
+                self._ended = True
                 processes.kill(job.pid)
             theirs.close()
+            self._require_unharmed(head["renew"])
             wire.send(self._sock, {}, b"", (ours.fileno(),))
+
+    def _require_unharmed(self, renew: bool) -> None:
+        job = self._job
+        if job and job.dead and job.exit_code == -signal.SIGKILL and not (renew or self._ended):
+            raise ProcessLookupError(errno.ESRCH, "the interpreter was killed, with all that was defined")
 
     def _prune(self) -> None:
         """End a branch that has not been ended: kill what came of it, again until nothing is left."""

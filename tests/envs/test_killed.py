@@ -1,0 +1,202 @@
+"""What the machine kills, as the kernel does where memory is short, is not the gold's outcome, nor the answer's failure."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from families import family, killing_the_parent_of, wait_until
+
+import intercode
+from intercode.errors import DataError, SandboxDied
+
+PAUSE = "timeout 1 sleep 61.75"
+SLOW = f"echo 1; {PAUSE}; cat /box/a"
+NAMED = "open('/proc/self/comm', 'w').write('the victim')"
+OWN = f"""
+from intercode.envs.bash import BashEnv
+
+
+class Probed(BashEnv):
+    probe = "{PAUSE}; cat /box/a"
+"""
+Made = Callable[..., Any]
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def made(tmp_path: Path, module_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
+    """Makes environments of one task over /box/a, which holds another word on the second contents."""
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed")
+    for tree, word in (("tree", "apple"), ("second", "quince")):
+        (tmp_path / tree / "box").mkdir(parents=True)
+        (tmp_path / tree / "box" / "a").write_text(word + "\n")
+    (tmp_path / "probed_env.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with ExitStack() as stack:
+
+        def make(env: str, **record: Any) -> Any:
+            (tmp_path / "tasks.jsonl").write_text(json.dumps({"id": "t", "query": "Do it.", **record}) + "\n")
+            env = intercode.make(env, data=str(tmp_path))
+            stack.callback(env.close)
+            env.reset(options={"task": "t"})
+            return env
+
+        yield make
+
+
+def rewarded(env: Any, *actions: str) -> float:
+    for action in actions:
+        env.step(action)
+    return float(env.step("submit")[1])
+
+
+@pytest.mark.parametrize("answer", ["echo 1; cat /box/a", "echo 1"])
+def test_a_gold_that_was_killed_once_is_executed_again(made: Made, answer: str) -> None:
+    with killing_the_parent_of(PAUSE, times=1) as killed:
+        env = made("bash", gold=SLOW)
+    assert len(killed) == 1
+    for _ in range(2):
+        assert rewarded(env, answer) == (answer != "echo 1")
+        env.reset()
+
+
+def test_a_gold_that_is_killed_each_time_is_the_datas_fault_and_not_kept(made: Made) -> None:
+    env = made("bash", gold="cat /box/a")
+    with killing_the_parent_of(PAUSE, times=2) as killed, pytest.raises(DataError, match="gold ends with status -9"):
+        made("bash", gold=SLOW)
+    assert len(killed) == 2
+    assert rewarded(env, "cat /box/a") == 1
+
+
+def test_what_is_killed_on_the_second_contents_is_played_there_again(made: Made) -> None:
+    env = made("bash", gold="cat /box/a", general=True)
+    env.step(f"{PAUSE}; cat /box/a")
+    with killing_the_parent_of(PAUSE, times=1) as killed:
+        assert rewarded(env) == 1
+    assert len(killed) == 1
+
+
+def test_a_probe_that_was_killed_looks_again(made: Made) -> None:
+    env = made("probed_env:Probed", gold="cat /box/a")
+    env.step("cat /box/a")
+    with killing_the_parent_of(PAUSE, times=1) as killed:
+        assert rewarded(env) == 1
+    assert len(killed) == 1
+
+
+def test_a_script_that_was_killed_once_looks_for_the_flag_again(made: Made) -> None:
+    with killing_the_parent_of(PAUSE, times=1) as killed:
+        env = made("ctf", gold=f"{PAUSE}; echo 'flag{{x}}'", gold_is="script")
+    assert len(killed) == 1
+    assert env.step("submit flag{x}")[1] == 1
+
+
+# -- Python ---------------------------------------------------------------------------------------------------------------
+
+DOUBLE = {"gold": "def f(x): return x + x", "tests": ["assert f(1) == 2"], "hidden": ["assert f(3) == 6"]}
+ANSWER = "def f(x): return 2 * x"
+
+
+def the_victim() -> list[int]:
+    return [pid for pid, _ in family(os.getpid()) if comm(pid) == "the victim"]
+
+
+def comm(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def killed_from_outside(env: Any) -> None:
+    """The interpreter; returns when it is gone."""
+    env.step(NAMED)
+    (pid,) = the_victim()
+    os.kill(pid, signal.SIGKILL)
+    assert wait_until(lambda: not the_victim())
+
+
+@pytest.mark.parametrize("submission", ["submit", "submit f"])
+def test_an_interpreter_that_was_killed_after_the_answer_is_no_wrong_answer(made: Made, submission: str) -> None:
+    env = made("python", **DOUBLE)
+    env.step(ANSWER)
+    killed_from_outside(env)
+    with pytest.raises(SandboxDied, match=r"interpreter was killed.*did not happen again"):
+        env.step(submission)
+    env.reset()
+    assert rewarded(env, ANSWER) == 1
+
+
+def test_an_interpreter_that_was_killed_before_an_action_is_told(made: Made) -> None:
+    env = made("python", **DOUBLE)
+    env.step(ANSWER)
+    killed_from_outside(env)
+    observation, *_, info = env.step("f(1)")
+    assert info["session_lost"]
+    assert "the interpreter ended; a new one starts" in observation
+    assert rewarded(env, ANSWER) == 1
+
+
+def test_an_interpreter_that_was_killed_between_two_tests_is_no_wrong_answer(made: Made) -> None:
+    env = made("python", **{**DOUBLE, "tests": ["import time; time.sleep(1); assert f(1) == 2", "assert f(2) == 4"]})
+    env.step(ANSWER)
+    env.step(NAMED)
+    killer = threading.Thread(target=kill_the_older)
+    killer.start()
+    with pytest.raises(SandboxDied, match=r"interpreter was killed.*did not happen again"):
+        env.step("submit")
+    killer.join()
+    env.reset()
+    assert rewarded(env, ANSWER) == 1
+
+
+def kill_the_older() -> None:
+    """The interpreter, when it has a branch."""
+    assert wait_until(lambda: len(the_victim()) == 2)
+    os.kill(min(the_victim()), signal.SIGKILL)
+
+
+def test_an_interpreter_that_kills_itself_after_the_answer_earns_nothing(made: Made) -> None:
+    env = made("python", **DOUBLE)
+    env.step(f"import os, threading; {NAMED}; threading.Timer(0.5, os.kill, (os.getpid(), 9)).start()")
+    env.step(ANSWER)
+    assert wait_until(lambda: not the_victim())
+    _, reward, _, _, info = env.step("submit")
+    assert (reward, info["ended"]) == (0, "agent_fault")
+
+
+def test_what_a_limit_ended_after_the_answer_was_the_agents(made: Made) -> None:
+    env = made("python", **DOUBLE)
+    env.step(ANSWER)
+    env.step(f"{NAMED}; import subprocess; p = subprocess.Popen('for i in $(seq 200); do sleep 60 & done; wait', shell=True)")
+    assert wait_until(lambda: not the_victim())
+    _, reward, _, _, info = env.step("submit")
+    assert (reward, info["ended"]) == (0, "submit")
+
+
+def test_a_gold_whose_interpreter_was_killed_once_is_executed_again(made: Made) -> None:
+    gold = f"import os\nos.system('exec {PAUSE}')\ndef f(x): return x + x"
+    env = made("python", **{**DOUBLE, "gold": gold})
+    with killing_the_parent_of(PAUSE, times=1) as killed:
+        assert env.try_gold(env.task).faults == ()
+    assert len(killed) == 1
+
+
+def test_a_grader_that_was_killed_between_two_submissions_is_replaced(made: Made) -> None:
+    env = made("python", **DOUBLE)
+    assert rewarded(env, ANSWER) == 1
+    env._shop._referee.sandbox.exec(NAMED)
+    (grader,) = the_victim()
+    os.kill(grader, signal.SIGKILL)
+    env.reset()
+    assert rewarded(env, ANSWER) == 1
