@@ -97,3 +97,53 @@ def test_a_cache_is_free_where_tools_leave_it_and_nothing_is_hidden(
 ) -> None:
     score = bash_exact(Outcome("", ours), Outcome("", theirs), Task("1", "Delete /yard/secret.", "rm -f /yard/secret"))
     assert bool(score.parts["effects"]) is same
+
+
+MODE, EDITED, OTHER = (
+    Change("changed", "dir", 0o700),
+    Change("changed", "file", 0o644, "01"),
+    Change("added", "file", 0o644, "09"),
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "ours", "theirs", "same"),
+    [
+        ("/yard/.cache/x", None, EDITED, False),
+        ("/yard/.cache/x", None, NEW, False),
+        ("/yard/.cache/x", OTHER, NEW, False),
+        ("/root/.cache/x", None, EDITED, False),
+        ("/yard/__pycache__", None, MODE, False),
+        ("/yard/__pycache__/notes", None, NEW, False),
+        ("/yard/.pytest_cache/v", None, NEW, False),
+        ("/yard/__pycache__/m.cpython-311.pyc", GONE, EDITED, False),
+        ("/yard/__pycache__/m.cpython-311.pyc", None, EDITED, True),
+        ("/yard/__pycache__/m.cpython-311.pyc", OTHER, NEW, True),
+        ("/root/.cache/x", None, NEW, True),
+    ],
+)
+def test_what_the_gold_does_to_a_cache_counts_unless_a_tool_leaves_it(
+    path: str, ours: Change | None, theirs: Change, same: bool
+) -> None:
+    task = Task("1", "Bring the yard in order.", "./tidy")
+    score = bash_exact(Outcome("", {path: ours} if ours else {}), Outcome("", {path: theirs}), task)
+    assert bool(score.parts["effects"]) is same
+
+
+@pytest.mark.parametrize(
+    ("query", "asks"),
+    [
+        ("Unpack /yard/p.tar, delete it, and name each entry that was in it.", True),
+        ("Unpack /yard/p.tar and give the names of the entries.", True),
+        ("Unpack /yard/p.tar and state its number.", True),
+        ("Unpack /yard/p.tar and say what came out.", True),
+        ("Unpack /yard/p.tar, and name the folder `out`.", False),
+        ("Unpack /yard/p.tar and give the owner the right to write.", False),
+        ("Bring the files of /yard/p.tar back to the state that they had.", False),
+    ],
+)
+def test_the_talk_of_a_tool_is_an_answer_where_the_query_asks_for_it(query: str, asks: bool) -> None:
+    made = {"/yard/a": NEW}
+    task = Task("1", query, "tar xvf /yard/p.tar")
+    assert bash_exact(Outcome("a\n", made), Outcome("a\n", made), task).success
+    assert bash_exact(Outcome("", made), Outcome("a\n", made), task).success is not asks

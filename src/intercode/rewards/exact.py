@@ -3,8 +3,9 @@
     effects   every path is the same in the end: type, content, permission bits, where a link leads
     answer    the same lines, in the gold's order if it orders, apart from formatting noise (`answers`, `ordering`)
 
-Times and owners do not count. New files in /tmp and other places for scratch count only where the gold makes them too. So do
-new histories and caches in a home, `.pyc` files, and a tool's marked cache, unless a file had to go: it could be hidden there.
+Times and owners do not count. New files in /tmp and other places for scratch count only where the gold makes them too. New
+histories and caches in a home, `.pyc` files, and a tool's marked cache count only where gold or query name them, or where a
+file had to go that could be hidden there.
 Contents are compared byte by byte, a missing last newline included: a file is what it holds, while a terminal shows no
 difference. Archives are the same if they hold the same under the same names (`archives`), unless the query says how to
 pack. Links are the same if they lead to the same place, written relative or not, unless the query says which.
@@ -41,7 +42,8 @@ _LEVEL = re.compile(r"\blevels?\b|\b(best|fastest|maximum|smallest|highest|stron
 """Words of a query that say how an archive is to be packed."""
 _SHOWING = re.compile(
     r"\b(print|show|display|list|output|echo|report|count|tell|view|console|stdout|terminal|screen|summar|log|write out)"
-    r"|\bverbos|\bhow (many|much)\b|\b(which|what|see)\b",
+    r"|\bverbos|\bhow (many|much)\b|\b(which|what|see|say|enumerate|mention)\b|\bname (all|each|every)\b"
+    r"|\b(state|give) (me|(all|each|every|the|their|its) (\w+ ){0,3}(names?|lists?|numbers?|counts?|paths?|sizes?|totals?))\b",
     re.IGNORECASE,
 )
 
@@ -71,7 +73,7 @@ def same_effects(ours: Mapping[str, Change], theirs: Mapping[str, Change], task:
 def _counts(path: str, ours: Mapping[str, Change], theirs: Mapping[str, Change], task: Task) -> bool:
     cache = next((name for name in path.split("/") if name in _CACHES), None)
     if cache is not None and path in theirs:
-        litter = theirs[path].kind != "removed" and (path not in ours or ours[path].kind == theirs[path].kind)
+        litter = _is_litter(path, cache, theirs) or _is_recompiled(path, ours, theirs)
         return not litter or cache in task.gold or cache in task.query
     if cache is not None:
         return not _is_litter(path, cache, ours) or any(change.kind == "removed" for change in theirs.values())
@@ -91,6 +93,12 @@ def _is_litter(path: str, cache: str, ours: Mapping[str, Change]) -> bool:
     if cache in _MARKED:
         return f"{before}{cache}/CACHEDIR.TAG" in ours
     return not after or bool(re.fullmatch(r"/[^/]+\.pyc", after))
+
+
+def _is_recompiled(path: str, ours: Mapping[str, Change], theirs: Mapping[str, Change]) -> bool:
+    """Whether the gold wrote compiled Python anew, and the agent did so too or left it."""
+    kinds = {theirs[path].kind, ours.get(path, theirs[path]).kind}
+    return kinds == {"changed"} and bool(re.search(r"/__pycache__/[^/]+\.pyc$", path))
 
 
 def _within(path: str, folder: str) -> bool:
