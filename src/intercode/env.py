@@ -28,6 +28,7 @@ from intercode.blame import asked
 from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
 from intercode.exclusive import Lock, exclusive
 from intercode.findings import Fault
+from intercode.observation import fingerprint, info_of, notes_on
 from intercode.submission import ALONE, LONGEST, is_submission, submitted_word
 from intercode.types import ExecResult, Score, Task
 
@@ -54,10 +55,6 @@ class Utf8(Text):
 
     def __repr__(self) -> str:
         return f"Utf8({self.max_length})"
-
-
-class ExitCode(int):
-    """An int that Gymnasium's vector environments keep among objects, since other environments' actions may have None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,24 +274,24 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     def _submit(self, action: str) -> StepResult:
         self._word = submitted_word(self.submission, action)
         if (refusal := self._refuse(self._word)) is not None:
-            return self._go_on(self._fit(refusal), 0.0, _info(None))
+            return self._go_on(self._fit(refusal), 0.0, info_of(None))
         score = asked(self._score, Score)
         self._submitted_times += 1
         left = self._submits_allowed - self._submitted_times
         told = "" if score.success else self._fit(self._wrong(score))
         if score.success or not left:
-            return self._end(told, score.reward, _info(None), score=score, ended="submit")
-        return self._go_on(f"{told} {left} more may be submitted.".strip(), 0.0, _info(None))
+            return self._end(told, score.reward, info_of(None), score=score, ended="submit")
+        return self._go_on(f"{told} {left} more may be submitted.".strip(), 0.0, info_of(None))
 
     def _fit(self, told: str) -> str:
         """Names and messages in it may be the agent's: as text that can be sent, and no longer than other observations."""
         return self.view.shorten(told.encode("utf-8", "backslashreplace").decode())[0]
 
     def _observe(self, result: ExecResult) -> StepResult:
-        self._seen.append(_fingerprint(result))
+        self._seen.append(fingerprint(result))
         observation, cut = self.view.shorten(result.output)
-        info = _info(result, cut or result.overflow is not None)
-        observation += _notes(result, self.protocol, self.session_noun)
+        info = info_of(result, cut or result.overflow is not None)
+        observation += notes_on(result, self.protocol, self.session_noun)
         if self.protocol == "submit":
             return self._go_on(observation, 0.0, info)
         score = asked(self._score, Score)
@@ -316,7 +313,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     def _decide(self, death: SandboxDied) -> StepResult:
         """Whose fault a dead sandbox was: the agent's if the sandbox saw it, or if the same action kills a fresh one too.
 
-        What it started may kill a moment later, and show at the next action: one turn of difference is the same.
+        What it started may kill a moment later, and show at the next action: one turn of difference is the same. Where the
+        agent can kill too, a last submission that fails when it is re-executed has failed: else it could have nothing decided.
         """
         self._over = True
         if death.by_agent:
@@ -326,27 +324,29 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         except SandboxError as error:
             raise SandboxDied(f"{death}; a fresh one could not be had either: {error}") from error
         try:
-            self._redo()
+            score = self._redo()
         except SandboxDied as again:
             if abs(self._redone - self.turn) > 1:
                 raise SandboxDied(f"{death}; re-executed, the episode died at turn {self._redone} already") from again
             return self._blame()
+        if death.within_reach and not score.success:
+            return self._end(self._fit(self._wrong(score)), score.reward, info_of(None), score=score, ended="submit")
         raise SandboxDied(f"{death}; it did not happen again when the episode was re-executed") from death
 
     def _blame(self) -> StepResult:
         note = "[the sandbox did not survive this action]"
-        return self._end(note, 0.0, _info(None), score=Score(0.0, False), ended="agent_fault")
+        return self._end(note, 0.0, info_of(None), score=Score(0.0, False), ended="agent_fault")
 
-    def _redo(self) -> None:
+    def _redo(self) -> Score:
         """The episode again, no faster than it was: what the agent left running may be what kills, or kill a moment later."""
-        began, self._redone = time.monotonic(), 0
+        began, self._redone, self._seen = time.monotonic(), 0, []
         for action, came in zip(self._actions, self._came, strict=True):
             self._redone += 1
             time.sleep(max(0.0, began + came - time.monotonic()))
             if not self._submits(action):
-                self._act(action)
+                self._seen.append(fingerprint(asked(self._act, ExecResult, action)))
         time.sleep(_AFTERMATH)
-        self._score()
+        return asked(self._score, Score)
 
     def _relive(self) -> None:
         """The episode again, as fast as it goes, in a world of its own; nothing of that is left if it goes another way."""
@@ -354,7 +354,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             self._enter(self.task)
             acted = (action for action in self._actions if not self._submits(action))
             for number, (action, seen) in enumerate(zip(acted, self._seen, strict=True), start=1):
-                if _fingerprint(asked(self._act, ExecResult, action)) != seen:
+                if fingerprint(asked(self._act, ExecResult, action)) != seen:
                     raise ForkError(f"re-executing the episode gave another observation at turn {number}: {action!r}")
         except BaseException:
             self._leave()
@@ -373,28 +373,3 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             if task.id == wanted:
                 return task
         raise UsageError(f"no task has the id {wanted!r}")
-
-
-def _info(result: ExecResult | None, cut: bool = False) -> dict[str, Any]:
-    return {
-        "exit_code": None if result is None or result.exit_code is None else ExitCode(result.exit_code),
-        "timed_out": result.timed_out if result else False,
-        "truncated_output": cut,
-        "session_lost": result.session_lost if result else False,
-    }
-
-
-def _notes(result: ExecResult, protocol: Protocol, noun: str) -> str:
-    """What an agent must be told beyond what its action printed."""
-    if protocol == "paper":
-        return ""
-    notes = ["[timed out; what the action started was ended]"] if result.timed_out else []
-    place = result.cwd if result.cwd.isprintable() else ascii(result.cwd)  # the agent chose the name
-    again = f"[the {noun} ended; a new one starts in {place}]" if place else "[the session ended; a new one begins]"
-    notes += [again] if result.session_lost else []
-    gap = "" if not notes or not result.output or result.output.endswith("\n") else "\n"
-    return gap + "\n".join(notes)
-
-
-def _fingerprint(result: ExecResult) -> str:
-    return f"{result.exit_code} {result.timed_out} {result.session_lost} {result.overflow} {result.output}"

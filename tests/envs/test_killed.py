@@ -8,15 +8,15 @@ import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from families import family, killing_the_parent_of, wait_until
+from families import family, killing_the_parent_of, killing_the_wall_at, wait_until
 
 import intercode
-from intercode.errors import DataError, SandboxDied
+from intercode.errors import DataError, ForkError, SandboxDied
 
 PAUSE = "timeout 1 sleep 61.75"
 SLOW = f"echo 1; {PAUSE}; cat /box/a"
@@ -44,9 +44,9 @@ def made(tmp_path: Path, module_cache: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.syspath_prepend(str(tmp_path))
     with ExitStack() as stack:
 
-        def make(env: str, **record: Any) -> Any:
+        def make(env: str, options: dict[str, Any] | None = None, **record: Any) -> Any:
             (tmp_path / "tasks.jsonl").write_text(json.dumps({"id": "t", "query": "Do it.", **record}) + "\n")
-            env = intercode.make(env, data=str(tmp_path))
+            env = intercode.make(env, data=str(tmp_path), **options or {})
             stack.callback(env.close)
             env.reset(options={"task": "t"})
             return env
@@ -76,6 +76,12 @@ def test_a_gold_that_is_killed_each_time_is_the_datas_fault_and_not_kept(made: M
         made("bash", gold=SLOW)
     assert len(killed) == 2
     assert rewarded(env, "cat /box/a") == 1
+
+
+@pytest.mark.parametrize("gold", ["timeout -s KILL 0.1 sleep 9", "cat /box/a; timeout -s KILL 0.1 sleep 9"])
+@pytest.mark.parametrize("session", ["persistent", "stateless"])
+def test_a_gold_that_kills_a_program_of_its_own_is_a_gold(made: Made, session: str, gold: str) -> None:
+    assert rewarded(made("bash", {"session": session}, gold=gold), gold) == 1
 
 
 def test_what_is_killed_on_the_second_contents_is_played_there_again(made: Made) -> None:
@@ -173,6 +179,82 @@ def test_an_interpreter_that_kills_itself_after_the_answer_earns_nothing(made: M
     assert wait_until(lambda: not the_victim())
     _, reward, _, _, info = env.step("submit")
     assert (reward, info["ended"]) == (0, "agent_fault")
+
+
+KILLS_AT_FORK = """
+import os
+forks = []
+def hook():
+    forks.append(1)
+    if len(forks) == {}: os.kill(os.getpid(), 9)
+os.register_at_fork(before=hook)
+def f(x): return 7
+"""
+KILLED_BY_ITS_COPY = "import os\nos.register_at_fork(after_in_child=lambda: os.kill(os.getppid(), 9))\ndef f(x): return 7"
+
+
+@pytest.mark.parametrize("code", [*(KILLS_AT_FORK.format(number) for number in (1, 2, 3, 5)), KILLED_BY_ITS_COPY])
+@pytest.mark.parametrize("moves", [["submit f"], ["submit nosuch", "submit f"], ["submit", "1", "submit f", "1"], ["1", "2"]])
+def test_a_wrong_answer_cannot_have_nothing_decided(made: Made, moves: list[str], code: str) -> None:
+    """By an interpreter that dies at some fork of its own choice."""
+    paper = {"protocol": "paper", "reward": "exact"}
+    env = made("python", paper if "1" in moves[:1] else {"submits": len(moves)}, **DOUBLE)
+    for action in (code, *moves):
+        _, reward, terminated, _, _ = env.step(action)
+        assert reward == 0
+        if terminated:
+            break
+
+
+def test_a_wrong_answer_whose_interpreter_was_killed_has_failed(made: Made) -> None:
+    env = made("python", {"tell": "case"}, **DOUBLE)
+    env.step("def f(x): return 7")
+    killed_from_outside(env)
+    _, reward, terminated, truncated, info = env.step("submit")
+    assert (reward, terminated, truncated, info["ended"]) == (0, True, False, "submit")
+    assert set(info["score"].parts.values()) == {0}
+
+
+def test_an_agent_that_may_go_on_finds_an_empty_interpreter(made: Made) -> None:
+    """A re-execution would show hidden tests to a session that goes on."""
+    env = made("python", {"submits": 2}, **DOUBLE)
+    env.step(ANSWER)
+    killed_from_outside(env)
+    assert env.step("submit f")[0] == "There is no function or class f; nothing is defined yet."
+    assert env.step("submit")[0] == "Wrong: nothing was defined. 1 more may be submitted."
+    assert env.step("1")[4]["session_lost"]
+    assert rewarded(env, ANSWER) == 1
+
+
+@pytest.mark.parametrize("fork", [1, 2])
+def test_an_interpreter_that_dies_at_a_fork_before_the_last_submission_leaves_the_rest_of_the_episode(
+    made: Made, fork: int
+) -> None:
+    env = made("python", {"submits": 2}, **DOUBLE)
+    env.step(KILLS_AT_FORK.format(fork))
+    _, reward, terminated, _, _ = env.step("submit")
+    assert (reward, terminated) == (0, False)
+    assert rewarded(env, ANSWER) == 1
+
+
+def test_a_wall_that_falls_before_the_last_submission_is_the_machines_fault(made: Made) -> None:
+    """With an open file, which no live copy can have, the hidden tests need another re-execution."""
+    env = made("python", {"submits": 3}, **DOUBLE)
+    env.step(f"{ANSWER}\nkept = open('/tmp/kept', 'w')")
+    with killing_the_wall_at("sleep 61.75", times=1), pytest.raises(SandboxDied, match="did not happen again"):
+        env.step("import os; os.system('timeout 1 sleep 61.75')")
+
+
+def test_an_interpreter_that_was_killed_is_not_copied_and_no_wrong_answer_either(made: Made) -> None:
+    env = made("python", **DOUBLE)
+    env.step(ANSWER)
+    killed_from_outside(env)
+    with pytest.raises(ForkError, match="interpreter"):
+        env.fork()
+    with closing(env.fork(replay=True)) as twin:
+        assert twin.step("submit")[1] == 1
+    with pytest.raises(SandboxDied, match="did not happen again"):
+        env.step("submit")
 
 
 def test_what_a_limit_ended_after_the_answer_was_the_agents(made: Made) -> None:

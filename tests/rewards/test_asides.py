@@ -133,10 +133,11 @@ def test_what_the_gold_does_to_a_cache_counts_unless_a_tool_leaves_it(
 @pytest.mark.parametrize(
     ("query", "asks"),
     [
-        ("Unpack /yard/p.tar, delete it, and name each entry that was in it.", True),
         ("Unpack /yard/p.tar and give the names of the entries.", True),
-        ("Unpack /yard/p.tar and state its number.", True),
-        ("Unpack /yard/p.tar and say what came out.", True),
+        ("Unpack /yard/p.tar and state the number of the entries.", True),
+        ("Unpack /yard/p.tar and print the names.", True),
+        ("Unpack /yard/p.tar, and name each file after its folder.", False),
+        ("Unpack /yard/p.tar, and give the names in it a prefix.", False),
         ("Unpack /yard/p.tar, and name the folder `out`.", False),
         ("Unpack /yard/p.tar and give the owner the right to write.", False),
         ("Bring the files of /yard/p.tar back to the state that they had.", False),

@@ -9,7 +9,6 @@ An environment of your own in Bash is a subclass with class attributes and a `re
 from __future__ import annotations
 
 import re
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from itertools import permutations
 from pathlib import Path
@@ -205,9 +204,10 @@ class BashEnv(InterCodeEnv):
     def _execute_gold(self, place: Place, task: Task) -> Outcome:
         """Under `exact`, a gold that cannot run is no yardstick; the paper's reward compares with whatever it printed."""
         outcome = execute_gold(place, task.gold)
-        unfinished = place.last.timed_out or place.last.exit_code in (_NOT_FOUND, -signal.SIGKILL)
+        last = place.last
+        unfinished = last.timed_out or last.exit_code == _NOT_FOUND or (last.session_lost and last.killed)
         if self._asked in ("exact", None) and unfinished:
-            raise DataError(f"task {task.id}: {'; '.join(_faults(place.last, task.gold))}; see `intercode check`")
+            raise DataError(f"task {task.id}: {'; '.join(_faults(last, task.gold))}; see `intercode check`")
         return outcome
 
     def _gold_again(self, ground: Ground) -> Outcome:

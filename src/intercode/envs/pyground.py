@@ -83,6 +83,7 @@ class Workshop:
         texts = [text for text in (gold, action) if text is not None]
         for _ in range(2):
             aside = self._fresh_aside()
+            aside.renews = True
             killed = [aside.exec(text).killed for text in texts]
             if not any(killed):  # as in `Place.play`
                 break

@@ -67,6 +67,7 @@ class Grader:
 
     def __init__(self, sandbox: CellSandbox, *, seconds: float = 10.0, patience: int | None = None) -> None:
         self.sandbox, self._seconds, self._patience = sandbox, seconds, patience
+        sandbox.renews = True
         self._referee: socket.socket | None = None
 
     def about(self, agent: CellSandbox, name: str = "", method: str = "") -> About | None:
@@ -152,7 +153,7 @@ class Grader:
     def _call_in(self) -> socket.socket:
         """The grader's side of this grading: a fresh copy of an interpreter that has seen nothing of the agent's."""
         if self._referee is None:
-            self._referee = self.sandbox.branch(renew=True)
+            self._referee = self.sandbox.branch()
         return self._referee
 
     def _dismiss(self) -> None:

@@ -42,8 +42,7 @@ _LEVEL = re.compile(r"\blevels?\b|\b(best|fastest|maximum|smallest|highest|stron
 """Words of a query that say how an archive is to be packed."""
 _SHOWING = re.compile(
     r"\b(print|show|display|list|output|echo|report|count|tell|view|console|stdout|terminal|screen|summar|log|write out)"
-    r"|\bverbos|\bhow (many|much)\b|\b(which|what|see|say|enumerate|mention)\b|\bname (all|each|every)\b"
-    r"|\b(state|give) (me|(all|each|every|the|their|its) (\w+ ){0,3}(names?|lists?|numbers?|counts?|paths?|sizes?|totals?))\b",
+    r"|\bverbos|\bhow (many|much)\b|\b(which|what|see)\b|\b(give|state) the (names?|number|paths?|sizes?|total|sum) of\b",
     re.IGNORECASE,
 )
 

@@ -34,6 +34,8 @@ class Shared:
 class CellSandbox(GuestSandbox):
     """A sandbox in a cell, behind whichever wall."""
 
+    renews = False
+    """Whether `branch` puts an empty interpreter in the place of one that was killed since the last action."""
     _number: int
 
     @classmethod
@@ -48,14 +50,14 @@ class CellSandbox(GuestSandbox):
         line.setblocking(True)
         return line
 
-    def branch(self, *, renew: bool = False) -> socket.socket:
+    def branch(self) -> socket.socket:
         """A line to a forked copy of the session's interpreter. The last branch ends, with all that it started.
 
-        Raises `SandboxDied` if the interpreter was killed since the last action; with `renew` an empty one takes its place.
+        Raises `SandboxDied` if the interpreter was killed since the last action, unless it `renews`.
         """
         if self._wall.wall.program != "python":
             raise UsageError("this sandbox's session is a shell, which has no copies; make it with program='python'")
-        return self._lent({"op": "branch", "renew": renew})
+        return self._lent({"op": "branch", "renew": self.renews})
 
     def end_branch(self) -> None:
         self._ask({"op": "branch", "end": True})

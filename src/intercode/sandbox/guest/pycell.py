@@ -9,7 +9,6 @@ image's python3 is started with the same modules. Whatever it reports can end it
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import importlib
 import json
@@ -120,33 +119,40 @@ class PythonCell(Cell):
         super()._kill_all()
 
     def _op_branch(self, head: dict[str, Any], payload: bytes) -> None:
-        """End the last branch with all that it started; make another, and give the host the line to it.
-
-        Raises `OSError` if the interpreter was killed by another than this cell, and with it what the agent has defined.
-        """
+        """End the last branch with all that it started; make another, and give the host the line to it, or word that the
+        interpreter was killed, and with it what the agent has defined; `renew` takes an empty one then."""
         self._prune()
         if head.get("end"):
             wire.send(self._sock, {})
             return
         self._reap()
-        self._require_unharmed(head["renew"])
+        line = None if self._killed else self._branch()
+        if self._killed and head["renew"]:
+            self._prune()
+            line = self._branch()
+        if line is None or self._killed:
+            wire.send(self._sock, {"killed": True})
+            return
+        with line:
+            wire.send(self._sock, {}, b"", (line.fileno(),))
+
+    def _branch(self) -> socket.socket:
+        """The host's end of the line to a new branch, of an empty interpreter where none lives."""
         job = self._living_shell()
         assert isinstance(job, Python)
         self._branched, self._watching = self._table.mark(), True
         ours, theirs = socket.socketpair()
-        with ours, theirs:
+        with theirs:
             job.branch(theirs)
             if not self._wait(job, _PATIENCE):
                 self._ended = True
                 processes.kill(job.pid)
-            theirs.close()
-            self._require_unharmed(head["renew"])
-            wire.send(self._sock, {}, b"", (ours.fileno(),))
+        return ours
 
-    def _require_unharmed(self, renew: bool) -> None:
-        job = self._job
-        if job and job.dead and job.exit_code == -signal.SIGKILL and not (renew or self._ended):
-            raise ProcessLookupError(errno.ESRCH, "the interpreter was killed, with all that was defined")
+    @property
+    def _killed(self) -> bool:
+        """Whether another than this cell has killed the interpreter."""
+        return bool(self._job and self._job.dead and self._job.exit_code == -signal.SIGKILL and not self._ended)
 
     def _prune(self) -> None:
         """End a branch that has not been ended: kill what came of it, again until nothing is left."""
@@ -199,6 +205,8 @@ class PythonCell(Cell):
     def _capture(self, shell: Shell) -> bytes:
         """Opaque bytes: the other interpreter alone makes something of them."""
         assert isinstance(shell, Python)
+        if shell.dead:
+            return b""
         ours, theirs = socket.socketpair()
         with ours:
             with theirs:
