@@ -324,20 +324,30 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         except SandboxError as error:
             raise SandboxDied(f"{death}; a fresh one could not be had either: {error}") from error
         try:
-            score = self._redo()
+            self._redo()
+            refusal = self._refuse(self._word) if death.within_reach else None
+            score = asked(self._score, Score) if refusal is None else None
         except SandboxDied as again:
             if abs(self._redone - self.turn) > 1:
                 raise SandboxDied(f"{death}; re-executed, the episode died at turn {self._redone} already") from again
             return self._blame()
-        if death.within_reach and not score.success:
+        if refusal is not None:
+            self._over = False
+            return self._go_on(self._fit(refusal), 0.0, info_of(None))
+        if death.within_reach and score and not score.success and self._is_last:
             return self._end(self._fit(self._wrong(score)), score.reward, info_of(None), score=score, ended="submit")
         raise SandboxDied(f"{death}; it did not happen again when the episode was re-executed") from death
+
+    @property
+    def _is_last(self) -> bool:
+        """Whether this submission ends the episode, whatever comes of it."""
+        return self.protocol == "submit" and self._submitted_times + 1 >= self._submits_allowed
 
     def _blame(self) -> StepResult:
         note = "[the sandbox did not survive this action]"
         return self._end(note, 0.0, info_of(None), score=Score(0.0, False), ended="agent_fault")
 
-    def _redo(self) -> Score:
+    def _redo(self) -> None:
         """The episode again, no faster than it was: what the agent left running may be what kills, or kill a moment later."""
         began, self._redone, self._seen = time.monotonic(), 0, []
         for action, came in zip(self._actions, self._came, strict=True):
@@ -346,7 +356,6 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             if not self._submits(action):
                 self._seen.append(fingerprint(asked(self._act, ExecResult, action)))
         time.sleep(_AFTERMATH)
-        return asked(self._score, Score)
 
     def _relive(self) -> None:
         """The episode again, as fast as it goes, in a world of its own; nothing of that is left if it goes another way."""

@@ -18,7 +18,7 @@ from families import family, killing_the_parent_of, killing_the_wall_at, wait_un
 import intercode
 from intercode.errors import DataError, ForkError, SandboxDied
 
-PAUSE = "timeout 1 sleep 61.75"
+PAUSE = "timeout 3 sleep 61.75"
 SLOW = f"echo 1; {PAUSE}; cat /box/a"
 NAMED = "open('/proc/self/comm', 'w').write('the victim')"
 OWN = f"""
@@ -154,7 +154,7 @@ def test_an_interpreter_that_was_killed_before_an_action_is_told(made: Made) -> 
 
 
 def test_an_interpreter_that_was_killed_between_two_tests_is_no_wrong_answer(made: Made) -> None:
-    env = made("python", **{**DOUBLE, "tests": ["import time; time.sleep(1); assert f(1) == 2", "assert f(2) == 4"]})
+    env = made("python", **{**DOUBLE, "tests": ["import time; time.sleep(3); assert f(1) == 2", "assert f(2) == 4"]})
     env.step(ANSWER)
     env.step(NAMED)
     killer = threading.Thread(target=kill_the_older)
@@ -206,6 +206,46 @@ def test_a_wrong_answer_cannot_have_nothing_decided(made: Made, moves: list[str]
             break
 
 
+COUNTS_ITS_FORKS = """
+import os
+forks, base = [], 0
+os.register_at_fork(before=lambda: forks.append(1))
+def f(x):
+    if x == 1 and base and not os.path.exists('/tmp/x'):
+        open('/tmp/x', 'w').close()
+        os._exit(0)
+    return 2 if x == 1 else 7
+"""
+
+
+def test_a_death_in_a_test_decides_nothing_only_where_the_answer_is_right(made: Made) -> None:
+    """An answer that knows by its forks that it is not re-executed dies in the public test; it fails the hidden one."""
+    env = made("python", **DOUBLE)
+    for action in (COUNTS_ITS_FORKS, "submit nosuch", "base = len(forks)"):
+        env.step(action)
+    _, reward, _, _, info = env.step("submit f")
+    assert (reward, info["ended"]) == (0, "submit")
+
+
+def test_a_submission_that_would_be_refused_is_refused(made: Made) -> None:
+    env = made("python", **DOUBLE)
+    env.step(ANSWER)
+    killed_from_outside(env)
+    observation, _, terminated, _, _ = env.step("submit g")
+    assert (observation, terminated) == ("There is no function or class g; there are f.", False)
+    assert env.step("submit f")[1] == 1
+
+
+def test_a_program_needs_no_interpreter(made: Made) -> None:
+    env = made("python", gold="print(int(input()) * 2)", cases={"inputs": ["1\n"], "outputs": ["2\n"]})
+    env.step(NAMED)
+    env.step("print(2 * int(input()))")
+    (pid,) = the_victim()
+    os.kill(pid, signal.SIGKILL)
+    assert wait_until(lambda: not the_victim())
+    assert rewarded(env) == 1
+
+
 def test_a_wrong_answer_whose_interpreter_was_killed_has_failed(made: Made) -> None:
     env = made("python", {"tell": "case"}, **DOUBLE)
     env.step("def f(x): return 7")
@@ -242,7 +282,7 @@ def test_a_wall_that_falls_before_the_last_submission_is_the_machines_fault(made
     env = made("python", {"submits": 3}, **DOUBLE)
     env.step(f"{ANSWER}\nkept = open('/tmp/kept', 'w')")
     with killing_the_wall_at("sleep 61.75", times=1), pytest.raises(SandboxDied, match="did not happen again"):
-        env.step("import os; os.system('timeout 1 sleep 61.75')")
+        env.step("import os; os.system('timeout 3 sleep 61.75')")
 
 
 def test_an_interpreter_that_was_killed_is_not_copied_and_no_wrong_answer_either(made: Made) -> None:

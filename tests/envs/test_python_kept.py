@@ -67,7 +67,7 @@ def test_it_is_gone_before_the_next_turn_of_the_papers_protocol(make: Callable[.
 def test_it_would_be_there_without_a_copy(make: Callable[..., Any], place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from intercode.envs.python import PythonEnv
 
-    monkeypatch.setattr(PythonEnv, "_goes_on", False)
+    monkeypatch.setattr(PythonEnv, "_is_last", True)
     keep, look = PLACES[place]
     with closing(make(submits=2)) as env:
         env.reset(seed=0)

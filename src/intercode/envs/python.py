@@ -217,21 +217,16 @@ class PythonEnv(InterCodeEnv):
 
     @property
     def _asking(self) -> Workshop:
-        """To ask the interpreter. One that was killed is the sandbox's death at the last submission; an agent that may go on
-        finds an empty one."""
-        self._shop.agent.renews = self._goes_on
+        """To ask the interpreter. One that was killed is the sandbox's death at the last submission; an agent that may go on,
+        or a program, finds an empty one."""
+        self._shop.agent.renews = not self._is_last or self._suite(self.task).program
         return self._shop
-
-    @property
-    def _goes_on(self) -> bool:
-        """Whether the agent may submit again after this."""
-        return self.protocol == "paper" or self._submitted_times + 1 < self._submits_allowed
 
     def _unseen(self, suite: Suite, name: str | None, text: str | None) -> Sequence[Result]:
         """The hidden tests; while the agent may go on, in a copy of the episode, with which goes what its code noted down.
         The session stands still meanwhile: what the two share, as locks on the template's files, would tell it."""
         asked = [test for test in suite.tests if test.hidden]
-        if not asked or not self._goes_on:
+        if not asked or self._is_last:
             return self._graded(suite, name, text, hidden=True)
         try:
             with closing(self.fork(replay=True)) as twin, self._shop.agent.still():

@@ -110,7 +110,7 @@ class Grader:
         nothing, since the answer may have kept what it saw: in a fresh world the machine will not do it again, a trick will."""
         with suppress(_Ended):
             if self._test(agent, suite, test, name, text).passed:
-                raise SandboxDied("a process ended in the middle of a test that it passes")
+                raise SandboxDied("a process ended in the middle of a test that it passes", within_reach=True)
 
     def _test(self, agent: CellSandbox, suite: Suite, test: Test, name: str | None, text: str | None) -> Result:
         """Raises `_Ended`."""
