@@ -138,7 +138,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._actions: list[str] = []
         self._seen: list[str] = []
         self._came: list[float] = []
-        self._word, self._submitted_times, self._began, self._redone = "", 0, 0.0, 0
+        self._word, self._scoring, self._submitted_times, self._began, self._redone = "", True, 0, 0.0, 0
         self._over, self._closed, self._lock = True, False, Lock()
 
     @classmethod
@@ -272,9 +272,10 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return self.protocol == "submit" and is_submission(action, self.submission)
 
     def _submit(self, action: str) -> StepResult:
-        self._word = submitted_word(self.submission, action)
+        self._word, self._scoring = submitted_word(self.submission, action), False
         if (refusal := self._refuse(self._word)) is not None:
             return self._go_on(self._fit(refusal), 0.0, info_of(None))
+        self._scoring = True
         score = asked(self._score, Score)
         self._submitted_times += 1
         left = self._submits_allowed - self._submitted_times
@@ -325,7 +326,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             raise SandboxDied(f"{death}; a fresh one could not be had either: {error}") from error
         try:
             self._redo()
-            refusal = self._refuse(self._word) if death.within_reach else None
+            refusal = self._refuse(self._word) if death.within_reach and not self._scoring else None
             score = asked(self._score, Score) if refusal is None else None
         except SandboxDied as again:
             if abs(self._redone - self.turn) > 1:

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -225,6 +226,29 @@ def test_a_death_in_a_test_decides_nothing_only_where_the_answer_is_right(made: 
         env.step(action)
     _, reward, _, _, info = env.step("submit f")
     assert (reward, info["ended"]) == (0, "submit")
+
+
+GONE_THE_SECOND_TIME = """
+import os, time
+forks = []
+def hook():
+    forks.append(1)
+    if len(forks) == 3: os.kill(os.getpid(), 9)
+os.register_at_fork(before=hook)
+if time.time() < {}:
+    def f(x): return 2 if x == 1 else 7
+"""
+
+
+def test_an_episode_whose_hidden_tests_were_asked_for_is_over(made: Made) -> None:
+    """An agent that measures the time of a step would know what they ask: its answer dies in them, and is gone when it is
+    executed again."""
+    env = made("python", **DOUBLE)
+    gone = time.time() + 2
+    env.step(GONE_THE_SECOND_TIME.format(gone))
+    assert wait_until(lambda: time.time() > gone)
+    _, reward, terminated, _, info = env.step("submit f")
+    assert (reward, terminated, info["ended"]) == (0, True, "submit")
 
 
 def test_a_submission_that_would_be_refused_is_refused(made: Made) -> None:
