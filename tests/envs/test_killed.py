@@ -260,6 +260,37 @@ def test_a_submission_that_would_be_refused_is_refused(made: Made) -> None:
     assert env.step("submit f")[1] == 1
 
 
+def test_an_interpreter_that_was_killed_with_its_copy_when_it_is_asked_for_names_is_no_wrong_answer(made: Made) -> None:
+    env = made("python", **DOUBLE)
+    env.step(f"import os, time\n{NAMED}\nos.register_at_fork(after_in_child=lambda: time.sleep(2))\n{ANSWER}")
+    killer = threading.Thread(target=kill_both)
+    killer.start()
+    with pytest.raises(SandboxDied, match=r"interpreter was killed.*did not happen again"):
+        env.step("submit")
+    killer.join()
+
+
+def kill_both() -> None:
+    assert wait_until(lambda: len(the_victim()) == 2)
+    for pid in the_victim():
+        os.kill(pid, signal.SIGKILL)
+
+
+KILLS_ALL = (
+    "import subprocess; subprocess.Popen(['bash', '-c', 'sleep 0.5; while :; do kill -9 -1; done'], start_new_session=True)"
+)
+
+
+def test_an_agent_that_kills_all_interpreters_before_the_last_submission_decides_nothing_by_it(made: Made) -> None:
+    env = made("python", {"submits": 2}, **DOUBLE)
+    env.step(f"{NAMED}\nimport os\nforks = []\nos.register_at_fork(before=lambda: forks.append(1))\ndef f(x): return 7")
+    env.step("submit nosuch")
+    env.step(f"if forks: {KILLS_ALL}")
+    assert wait_until(lambda: not the_victim())
+    _, reward, terminated, _, _ = env.step("submit")
+    assert (reward, terminated) == (0, False)
+
+
 def test_a_program_needs_no_interpreter(made: Made) -> None:
     env = made("python", gold="print(int(input()) * 2)", cases={"inputs": ["1\n"], "outputs": ["2\n"]})
     env.step(NAMED)

@@ -218,8 +218,8 @@ class PythonEnv(InterCodeEnv):
     @property
     def _asking(self) -> Workshop:
         """To ask the interpreter. One that was killed is the sandbox's death at the last submission; an agent that may go on,
-        or a program, finds an empty one."""
-        self._shop.agent.renews = not self._is_last or self._suite(self.task).program
+        or that submits the text of a program, finds an empty one."""
+        self._shop.agent.renews = not self._is_last or (self._suite(self.task).program and not self._word)
         return self._shop
 
     def _unseen(self, suite: Suite, name: str | None, text: str | None) -> Sequence[Result]:

@@ -72,10 +72,11 @@ class Grader:
 
     def about(self, agent: CellSandbox, name: str = "", method: str = "") -> About | None:
         """None where the interpreter does not answer, as one that cannot fork."""
-        try:
-            reply = self._asked(agent, {"role": "about", "name": name, "method": method})
-        except _Ended:
-            reply = None
+        reply = None
+        for _ in range(2):  # if a branch ended, its interpreter may have
+            with suppress(_Ended):
+                reply = self._asked(agent, {"role": "about", "name": name, "method": method})
+                break
         agent.end_branch()
         return _about(reply) if reply else None
 

@@ -127,12 +127,15 @@ class PythonCell(Cell):
             return
         self._reap()
         line = None if self._killed else self._branch()
-        if self._killed and head["renew"]:
+        if self._killed:
+            if line is not None:
+                line.close()
+            if not head["renew"]:
+                wire.send(self._sock, {"killed": True})
+                return
             self._prune()
             line = self._branch()
-        if line is None or self._killed:
-            wire.send(self._sock, {"killed": True})
-            return
+        assert line is not None
         with line:
             wire.send(self._sock, {}, b"", (line.fileno(),))
 
