@@ -204,14 +204,15 @@ def test_three_hundred_resets_and_forks_leave_no_descriptor_and_no_process(templ
         sandbox.fork().close()
         assert until(lambda: len(survivors.descendants(wall)) == ALONE)
         sandbox.reset()
-        before = descriptors(os.getpid()), descriptors(keeper)
+        own, kept = descriptors(os.getpid()), descriptors(keeper)
         for _ in range(150):
             sandbox.exec("echo x > /tmp/x; x=1")
             with sandbox.fork() as twin:
                 assert twin.exec("echo $x").output == "1\n"
             sandbox.reset()
         assert until(lambda: len(survivors.descendants(wall)) == ALONE)
-        assert (descriptors(os.getpid()), descriptors(keeper)) == before
+        assert descriptors(os.getpid()) == own
+        assert until(lambda: descriptors(keeper) <= kept)  # fewer if it still held the first copy's when these were counted
 
 
 def first_inside(sandbox: LocalSandbox) -> int:
