@@ -86,6 +86,21 @@ def commands(pid: int) -> list[str]:
     return [_arguments(each) for each, _ in family(pid)]
 
 
+NAMED = "open('/proc/self/comm', 'w').write('the victim')"
+"""Python by which a process makes itself known as one of `the_victims`, and its forks after it."""
+
+
+def the_victims() -> list[int]:
+    return [pid for pid, _ in family(os.getpid()) if _name(pid) == "the victim"]
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
 def walls() -> list[int]:
     """The bwrap processes that this process started."""
     return [pid for pid, _ in family(os.getpid()) if (stat := _stat(pid)) and int(stat[1]) == os.getpid() and _is_wall(pid)]

@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from families import family, killing_the_parent_of, killing_the_wall_at, wait_until
+from families import NAMED, killing_the_parent_of, killing_the_wall_at, the_victims, wait_until
 
 import intercode
 from intercode.errors import DataError, ForkError, SandboxDied
 
 PAUSE = "timeout 3 sleep 61.75"
 SLOW = f"echo 1; {PAUSE}; cat /box/a"
-NAMED = "open('/proc/self/comm', 'w').write('the victim')"
 OWN = f"""
 from intercode.envs.bash import BashEnv
 
@@ -114,23 +113,12 @@ DOUBLE = {"gold": "def f(x): return x + x", "tests": ["assert f(1) == 2"], "hidd
 ANSWER = "def f(x): return 2 * x"
 
 
-def the_victim() -> list[int]:
-    return [pid for pid, _ in family(os.getpid()) if comm(pid) == "the victim"]
-
-
-def comm(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return ""
-
-
 def killed_from_outside(env: Any) -> None:
     """The interpreter; returns when it is gone."""
     env.step(NAMED)
-    (pid,) = the_victim()
+    (pid,) = the_victims()
     os.kill(pid, signal.SIGKILL)
-    assert wait_until(lambda: not the_victim())
+    assert wait_until(lambda: not the_victims())
 
 
 @pytest.mark.parametrize("submission", ["submit", "submit f"])
@@ -169,28 +157,28 @@ def test_an_interpreter_that_was_killed_between_two_tests_is_no_wrong_answer(mad
 
 def kill_the_older() -> None:
     """The interpreter, when it has a branch."""
-    assert wait_until(lambda: len(the_victim()) == 2)
-    os.kill(min(the_victim()), signal.SIGKILL)
+    assert wait_until(lambda: len(the_victims()) == 2)
+    os.kill(min(the_victims()), signal.SIGKILL)
 
 
 def test_an_interpreter_that_kills_itself_after_the_answer_earns_nothing(made: Made) -> None:
     env = made("python", **DOUBLE)
     env.step(f"import os, threading; {NAMED}; threading.Timer(0.5, os.kill, (os.getpid(), 9)).start()")
     env.step(ANSWER)
-    assert wait_until(lambda: not the_victim())
+    assert wait_until(lambda: not the_victims())
     _, reward, _, _, info = env.step("submit")
     assert (reward, info["ended"]) == (0, "agent_fault")
 
 
-KILLS_AT_FORK = """
-import os
+DIES_AT_FORK = """
+import os, time
 forks = []
 def hook():
     forks.append(1)
     if len(forks) == {}: os.kill(os.getpid(), 9)
 os.register_at_fork(before=hook)
-def f(x): return 7
 """
+KILLS_AT_FORK = f"{DIES_AT_FORK}def f(x): return 7"
 KILLED_BY_ITS_COPY = "import os\nos.register_at_fork(after_in_child=lambda: os.kill(os.getppid(), 9))\ndef f(x): return 7"
 
 
@@ -228,16 +216,7 @@ def test_a_death_in_a_test_decides_nothing_only_where_the_answer_is_right(made: 
     assert (reward, info["ended"]) == (0, "submit")
 
 
-GONE_THE_SECOND_TIME = """
-import os, time
-forks = []
-def hook():
-    forks.append(1)
-    if len(forks) == 3: os.kill(os.getpid(), 9)
-os.register_at_fork(before=hook)
-if time.time() < {}:
-    def f(x): return 2 if x == 1 else 7
-"""
+GONE_THE_SECOND_TIME = f"{DIES_AT_FORK}if time.time() < {{}}:\n    def f(x): return 2 if x == 1 else 7"
 
 
 def test_an_episode_whose_hidden_tests_were_asked_for_is_over(made: Made) -> None:
@@ -245,7 +224,7 @@ def test_an_episode_whose_hidden_tests_were_asked_for_is_over(made: Made) -> Non
     executed again."""
     env = made("python", **DOUBLE)
     gone = time.time() + 2
-    env.step(GONE_THE_SECOND_TIME.format(gone))
+    env.step(GONE_THE_SECOND_TIME.format(3, gone))
     assert wait_until(lambda: time.time() > gone)
     _, reward, terminated, _, info = env.step("submit f")
     assert (reward, terminated, info["ended"]) == (0, True, "submit")
@@ -271,8 +250,8 @@ def test_an_interpreter_that_was_killed_with_its_copy_when_it_is_asked_for_names
 
 
 def kill_both() -> None:
-    assert wait_until(lambda: len(the_victim()) == 2)
-    for pid in the_victim():
+    assert wait_until(lambda: len(the_victims()) == 2)
+    for pid in the_victims():
         os.kill(pid, signal.SIGKILL)
 
 
@@ -286,7 +265,7 @@ def test_an_agent_that_kills_all_interpreters_before_the_last_submission_decides
     env.step(f"{NAMED}\nimport os\nforks = []\nos.register_at_fork(before=lambda: forks.append(1))\ndef f(x): return 7")
     env.step("submit nosuch")
     env.step(f"if forks: {KILLS_ALL}")
-    assert wait_until(lambda: not the_victim())
+    assert wait_until(lambda: not the_victims())
     _, reward, terminated, _, _ = env.step("submit")
     assert (reward, terminated) == (0, False)
 
@@ -295,9 +274,9 @@ def test_a_program_needs_no_interpreter(made: Made) -> None:
     env = made("python", gold="print(int(input()) * 2)", cases={"inputs": ["1\n"], "outputs": ["2\n"]})
     env.step(NAMED)
     env.step("print(2 * int(input()))")
-    (pid,) = the_victim()
+    (pid,) = the_victims()
     os.kill(pid, signal.SIGKILL)
-    assert wait_until(lambda: not the_victim())
+    assert wait_until(lambda: not the_victims())
     assert rewarded(env) == 1
 
 
@@ -356,7 +335,7 @@ def test_what_a_limit_ended_after_the_answer_was_the_agents(made: Made) -> None:
     env = made("python", **DOUBLE)
     env.step(ANSWER)
     env.step(f"{NAMED}; import subprocess; p = subprocess.Popen('for i in $(seq 200); do sleep 60 & done; wait', shell=True)")
-    assert wait_until(lambda: not the_victim())
+    assert wait_until(lambda: not the_victims())
     _, reward, _, _, info = env.step("submit")
     assert (reward, info["ended"]) == (0, "submit")
 
@@ -373,7 +352,7 @@ def test_a_grader_that_was_killed_between_two_submissions_is_replaced(made: Made
     env = made("python", **DOUBLE)
     assert rewarded(env, ANSWER) == 1
     env._shop._referee.sandbox.exec(NAMED)
-    (grader,) = the_victim()
+    (grader,) = the_victims()
     os.kill(grader, signal.SIGKILL)
     env.reset()
     assert rewarded(env, ANSWER) == 1

@@ -11,13 +11,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from families import family, wait_until
+from families import NAMED, the_victims, wait_until
 from graded import Grade
 
 import intercode
 from intercode.errors import SandboxDied
-
-NAMED = "open('/proc/self/comm', 'w').write('the victim')"
 
 
 @pytest.mark.parametrize(("far", "near"), [(NAMED, "pass"), ("pass", NAMED)], ids=["the agent's branch", "the grader's"])
@@ -32,21 +30,10 @@ def test_what_the_machine_kills_in_a_test_is_no_failure(grade: Grade, far: str, 
 
 def kill_the_victim() -> None:
     """After the first of its two answers, which take 0.3 s each."""
-    assert wait_until(victims)
-    (pid,) = victims()
+    assert wait_until(the_victims)
+    (pid,) = the_victims()
     threading.Event().wait(0.45)
     os.kill(pid, signal.SIGKILL)
-
-
-def victims() -> list[int]:
-    return [pid for pid, _ in family(os.getpid()) if comm(pid) == "the victim"]
-
-
-def comm(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return ""
 
 
 @pytest.mark.parametrize("end", ["os._exit(0)", "os.kill(os.getpid(), 9)"])

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View
-from intercode.envs.golds import Golds, outlived
+from intercode.envs.golds import Golds, outlived, unkilled
 from intercode.envs.ground import Ground, Place, grounds
 from intercode.envs.judging import judged, require_reward, reward_name
 from intercode.errors import DataError, UsageError
@@ -169,7 +169,7 @@ class CtfEnv(InterCodeEnv):
         """The flag; a script is executed for it. Raises `DataError` if it finds none."""
         if gold_is(task) == "flag":
             return task.gold
-        result = outlived(lambda: self._searched(task), task.gold)
+        (result,) = unkilled(lambda: [outlived(lambda: self._searched(task), task.gold)])
         last = last_line(result.output)
         if result.exit_code != 0 or not last:
             how = "runs out of time" if result.timed_out else f"ends with status {result.exit_code}"
@@ -177,13 +177,8 @@ class CtfEnv(InterCodeEnv):
         return last
 
     def _searched(self, task: Task) -> ExecResult:
-        """Once more if it was killed, as in `Place.play`."""
-        for _ in range(2):
-            self._furnish(task)
-            found = self._place.sandbox.exec("", argv=["bash", "-c", task.gold], cwd=PLACE)
-            if not found.killed:
-                break
-        return found
+        self._furnish(task)
+        return self._place.sandbox.exec("", argv=["bash", "-c", task.gold], cwd=PLACE)
 
 
 def last_line(output: str) -> str:

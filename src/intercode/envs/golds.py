@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
 from intercode.errors import DataError, SandboxDied
+from intercode.types import ExecResult
 
 Result = TypeVar("Result")
 Key = tuple[str, ...]
@@ -38,6 +39,12 @@ class Golds(Generic[Result]):
             with self._lock:
                 del self._results[key]
             future.set_exception(error)
+
+
+def unkilled(execute: Callable[[], Sequence[ExecResult]]) -> Sequence[ExecResult]:
+    """What `execute` came to; once more if an action was killed: the machine does not do that twice, an action does."""
+    done = execute()
+    return execute() if any(result.killed for result in done) else done
 
 
 def outlived(execute: Callable[[], Result], gold: str) -> Result:

@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from intercode.envs.golds import outlived
+from intercode.envs.golds import outlived, unkilled
 from intercode.errors import DataError, SandboxDied, UsageError
 from intercode.rewards.archives import NAMED, held
 from intercode.rewards.git_status import IGNORED, ignored
@@ -219,12 +219,13 @@ class Place:
         return self.last
 
     def play(self, *actions: str) -> None:
-        """Begin, and act. Once more if an action was killed: the machine does not do that twice, an action does."""
-        for _ in range(2):
+        """Begin, and act."""
+
+        def played() -> list[ExecResult]:
             self.begin()
-            killed = [self.act(action).killed for action in actions]
-            if not any(killed):
-                return
+            return [self.act(action) for action in actions]
+
+        unkilled(played)
 
     def outcome(self, *, of_gold: bool = False) -> Outcome:
         """The answer (what the last action printed), the effect of all actions, and what the probe shows.
@@ -250,9 +251,8 @@ class Place:
         if self.ground.probe is None:
             return ""
         self._clean = False
-        shown = self._aside(self.ground.probe)
-        if shown.killed:
-            shown = self._aside(self.ground.probe)
+        probe = self.ground.probe
+        (shown,) = unkilled(lambda: [self._aside(probe)])
         if of_gold and shown.exit_code != 0:
             raise _failed("after the gold, the probe", shown)
         return shown.output if shown.exit_code == 0 else f"{shown.output}[status {shown.exit_code}]"
@@ -332,10 +332,12 @@ def execute_gold_again(place: Place, gold: str) -> Outcome:
     if not left and not restored:
         return first
     archive = _packed(place, left)
-    for _ in range(2):
+
+    def played() -> list[ExecResult]:
         _lay_out(place, restored, archive)
-        if not place.act(gold).killed:  # as in `Place.play`
-            break
+        return [place.act(gold)]
+
+    unkilled(played)
     return place.outcome(of_gold=True)
 
 

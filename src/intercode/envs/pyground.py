@@ -11,7 +11,7 @@ import copy
 from dataclasses import dataclass
 from typing import Self
 
-from intercode.envs.golds import outlived
+from intercode.envs.golds import outlived, unkilled
 from intercode.envs.ground import Ground
 from intercode.errors import SandboxDied, UsageError
 from intercode.interpreters import About, Grader, Result, Suite
@@ -81,13 +81,15 @@ class Workshop:
     def as_the_paper_did(self, suite: Suite, action: str, name: str, gold: str | None) -> list[Result]:
         """What the first system's scoring tested: the action alone, upon a gold that was left there by the scoring before."""
         texts = [text for text in (gold, action) if text is not None]
-        for _ in range(2):
+
+        def played() -> list[ExecResult]:
             aside = self._fresh_aside()
             aside.renews = True
-            killed = [aside.exec(text).killed for text in texts]
-            if not any(killed):  # as in `Place.play`
-                break
-        return self._graded(aside, suite, name)
+            return [aside.exec(text) for text in texts]
+
+        unkilled(played)
+        assert self._aside is not None
+        return self._graded(self._aside, suite, name)
 
     def _try(self, suite: Suite, gold: str) -> tuple[ExecResult, list[Result]]:
         aside = self._fresh_aside()

@@ -152,7 +152,7 @@ class PythonEnv(InterCodeEnv):
             return None
         if not word.isidentifier():
             return f"A submission is a name alone, as in `submit {suite.entry or 'main'}`; {word!r} is none."
-        about = self._asking.about(word, suite.method)
+        about = self._asking().about(word, suite.method)
         if about is None:
             return f"The interpreter did not answer whether there is a function or class {word}."
         if not about.callable:
@@ -201,7 +201,7 @@ class PythonEnv(InterCodeEnv):
         if suite.program:
             return None, self._last or None
         for name in (suite.name, SOLUTION) if suite.method else (suite.name,):
-            about = self._asking.about(name)
+            about = self._asking().about(name)
             if about and about.callable:
                 return name, None
         return (about and about.last) or None, None
@@ -209,13 +209,12 @@ class PythonEnv(InterCodeEnv):
     def _graded(self, suite: Suite, name: str | None, text: str | None, *, hidden: bool) -> Sequence[Result]:
         chosen = replace(suite, tests=tuple(test for test in suite.tests if test.hidden is hidden))
         try:
-            return self._asking.grade(chosen, name=name, text=text) if chosen.tests else ()
+            return self._asking().grade(chosen, name=name, text=text) if chosen.tests else ()
         except SandboxDied:
             with closing(self._shop.twin(live=False)) as untouched:  # of the agent
                 untouched.try_gold(chosen, self.task.gold)  # a `DataError` if these tests end a grader whoever answers
             raise
 
-    @property
     def _asking(self) -> Workshop:
         """To ask the interpreter. One that was killed is the sandbox's death at the last submission; an agent that may go on,
         or that submits the text of a program, finds an empty one."""
