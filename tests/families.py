@@ -91,7 +91,7 @@ NAMED = "open('/proc/self/comm', 'w').write('the victim')"
 
 
 def the_victims() -> list[int]:
-    return [pid for pid, _ in family(os.getpid()) if _name(pid) == "the victim"]
+    return [pid for pid, _ in alive(family(os.getpid())) if _name(pid) == "the victim"]
 
 
 def _name(pid: int) -> str:

@@ -186,7 +186,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return "Wrong." if self._submits_allowed > 1 else ""
 
     def try_gold(self, task: Task) -> Trial:
-        """Execute the gold on an untouched world. The data check compares two of these."""
+        """Execute the gold on an untouched world, which may take an episode's place. The data check compares two of these."""
         raise UsageError(f"{type(self).__name__} does not say how a gold is tried: it needs a `try_gold` of its own")
 
     # -- Gymnasium --------------------------------------------------------------------------------------------------
@@ -341,7 +341,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     @property
     def _is_last(self) -> bool:
-        """Whether this submission ends the episode, whatever comes of it."""
+        """Whether none of `submits` is left after this submission, which so ends the episode, whatever comes of it."""
         return self.protocol == "submit" and self._submitted_times + 1 >= self._submits_allowed
 
     def _blame(self) -> StepResult:

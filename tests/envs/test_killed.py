@@ -280,6 +280,47 @@ def test_a_program_needs_no_interpreter(made: Made) -> None:
     assert rewarded(env) == 1
 
 
+DOUBLED = {"gold": "print(int(input()) * 2)", "cases": {"inputs": ["1\n", "2\n"], "outputs": ["2\n", "4\n"]}}
+PAUSES = f"x = int(input()); import time; x == 1 and ({NAMED}, time.sleep(1))\nprint({{}} * x)"
+
+
+def kill_the_first() -> None:
+    assert wait_until(the_victims)
+    os.kill(the_victims()[0], signal.SIGKILL)
+
+
+@pytest.mark.parametrize("factor", [2, 3])
+def test_a_program_that_was_killed_in_a_test_fails_only_if_it_is_wrong(made: Made, factor: int) -> None:
+    env = made("python", **DOUBLED)
+    killer = threading.Thread(target=kill_the_first)
+    env.step(PAUSES.format(factor))
+    killer.start()
+    if factor == 3:
+        assert env.step("submit")[1] == 0
+    else:
+        with pytest.raises(SandboxDied, match="it did not happen again"):
+            env.step("submit")
+    killer.join()
+
+
+@pytest.mark.parametrize("second", ["4\n", "5\n"], ids=["right", "failing a test of its own"])
+def test_a_gold_whose_program_was_killed_once_is_executed_again(made: Made, second: str) -> None:
+    cases = {"inputs": ["1\n", "2\n"], "outputs": ["2\n", second]}
+    env = made("python", {"reward": "paper"}, gold=PAUSES.format(2), cases=cases)
+    env.step("print(2 * int(input()))")
+    killer = threading.Thread(target=kill_the_first)
+    killer.start()
+    assert env.step("submit")[1] == 1
+    killer.join()
+
+
+def test_a_program_that_kills_itself_in_a_test_earns_nothing(made: Made) -> None:
+    env = made("python", **DOUBLED)
+    env.step("import os; x = int(input()); x == 1 and os.kill(os.getpid(), 9)\nprint(2 * x)")
+    _, reward, _, _, info = env.step("submit")
+    assert (reward, info["ended"]) == (0, "submit")
+
+
 def test_a_wrong_answer_whose_interpreter_was_killed_has_failed(made: Made) -> None:
     env = made("python", {"tell": "case"}, **DOUBLE)
     env.step("def f(x): return 7")
