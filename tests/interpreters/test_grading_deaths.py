@@ -28,12 +28,12 @@ def test_what_the_machine_kills_in_a_test_is_no_failure(grade: Grade, far: str, 
     killer.join()
 
 
-def kill_the_victim(after: float = 0.45) -> None:
+def kill_the_victim(after: float = 0.45, number: int = signal.SIGKILL) -> None:
     """After the first of its two answers, which take 0.3 s each."""
     assert wait_until(the_victims)
     (pid,) = the_victims()
     threading.Event().wait(after)
-    os.kill(pid, signal.SIGKILL)
+    os.kill(pid, number)
 
 
 CASES = {"inputs": ["1\n", "2\n"], "outputs": ["2\n", "4\n"]}
@@ -42,18 +42,20 @@ CASES = {"inputs": ["1\n", "2\n"], "outputs": ["2\n", "4\n"]}
 PROGRAM = f"import time; x = int(input()); x == 1 and ({NAMED}, time.sleep(1)); print(2 * x)"
 
 
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 @pytest.mark.parametrize(("code", "name"), [(PROGRAM, None), (f"def g(): {PROGRAM}", "g")])
-def test_a_program_that_the_machine_kills_is_no_failure(grade: Grade, code: str, name: str | None) -> None:
-    killer = threading.Thread(target=kill_the_victim, args=(0,))
+def test_a_program_that_the_machine_kills_is_no_failure(grade: Grade, code: str, name: str | None, number: int) -> None:
+    killer = threading.Thread(target=kill_the_victim, args=(0, number))
     killer.start()
     with pytest.raises(SandboxDied, match="in the middle of a test"):
         grade(code, name, seconds=10, cases=CASES)
     killer.join()
 
 
-def test_a_program_that_kills_itself_fails(grade: Grade) -> None:
-    found = grade("import os\nif input() == '1': os.kill(os.getpid(), 9)\nprint(4)", None, cases=CASES)
-    assert [(result.passed, result.why) for result in found] == [(False, "ended with status -9"), (True, "")]
+@pytest.mark.parametrize("number", [9, 11])
+def test_a_program_that_kills_itself_fails(grade: Grade, number: int) -> None:
+    found = grade(f"import os\nif input() == '1': os.kill(os.getpid(), {number})\nprint(4)", None, cases=CASES)
+    assert [(result.passed, result.why) for result in found] == [(False, f"ended with status -{number}"), (True, "")]
 
 
 @pytest.mark.parametrize("end", ["os._exit(0)", "os.kill(os.getpid(), 9)"])

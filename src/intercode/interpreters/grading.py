@@ -7,8 +7,8 @@
 
 The host carries messages without opening the agent's; each test has a copy and a time limit of its own, and what it started is
 killed after it. A result counts only from the grader's line. Scripts and programs are compared here, by what they printed.
-Where all pass but a test during which a branch ended or its text was killed, and that passes as well when it is executed once
-more, the machine may have done it: nothing is decided then.
+Where all pass but a test during which a branch ended, or a signal ended its text, and that passes as well when it is executed
+once more, the machine may have done it: nothing is decided then.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ PATIENCE = 3
 _LATE = "ran out of time"
 _GONE = "the interpreter ended during the call"
 _UNTAKEN = "the answer could not be taken in"
-_KILLED = "ended with status -9"
-_DEATHS = (_GONE, _UNTAKEN, _KILLED)
+_SIGNALLED = "ended with status -"
+_DEATHS = (_GONE, _UNTAKEN, _SIGNALLED)
 
 
 class _Ended(Exception):
@@ -50,7 +50,7 @@ class Result:
     @property
     def died(self) -> bool:
         """Whether a process ended in the middle of it."""
-        return self.why in _DEATHS
+        return self.why.startswith(_DEATHS)
 
 
 @dataclass(frozen=True, slots=True)
