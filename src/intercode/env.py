@@ -3,9 +3,11 @@
     reset ──► (query, info)
     step(action) ──► act in the world ──► observation          protocol "submit": `submit` scores the state and ends
                         │                                      protocol "paper": every step is scored, 1 ends
-                        └─ the world died? ── re-execute the episode once, at the pace at which it was played:
-                                              dies again → the agent did it (reward 0, ended);
-                                              lives → SandboxDied is raised, an infrastructure fault
+                        └─ the sandbox died? ── re-execute the episode once, at the pace at which it was played:
+                                                dies again → the agent did it (reward 0, ended);
+                                                lives → SandboxDied is raised, an infrastructure fault
+
+The death of what the agent's user owns (shell, interpreter, a test's process) is no death of the sandbox but an outcome.
 
 A subclass says what its world is, in five short methods: `_enter`, `_act`, `_score`, `_branch`, `_leave`.
 Nothing here knows of models, strategies, or of any particular language.
@@ -138,7 +140,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._actions: list[str] = []
         self._seen: list[str] = []
         self._came: list[float] = []
-        self._word, self._scoring, self._submitted_times, self._began, self._redone = "", True, 0, 0.0, 0
+        self._word, self._submitted_times, self._began = "", 0, 0.0
         self._over, self._closed, self._lock = True, False, Lock()
 
     @classmethod
@@ -180,6 +182,10 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     def _refuse(self, word: str) -> str | None:
         """Why this cannot be submitted at all. It is told, costs a turn, and is not scored."""
         return None
+
+    def _is_final(self, score: Score) -> bool:
+        """Return whether the episode ends with this score, though it is no success and more submissions are left."""
+        return False
 
     def _wrong(self, score: Score) -> str:
         """What the agent is told of a submission that fell short."""
@@ -272,15 +278,14 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return self.protocol == "submit" and is_submission(action, self.submission)
 
     def _submit(self, action: str) -> StepResult:
-        self._word, self._scoring = submitted_word(self.submission, action), False
+        self._word = submitted_word(self.submission, action)
         if (refusal := self._refuse(self._word)) is not None:
             return self._go_on(self._fit(refusal), 0.0, info_of(None))
-        self._scoring = True
         score = asked(self._score, Score)
         self._submitted_times += 1
         left = self._submits_allowed - self._submitted_times
         told = "" if score.success else self._fit(self._wrong(score))
-        if score.success or not left:
+        if score.success or not left or self._is_final(score):
             return self._end(told, score.reward, info_of(None), score=score, ended="submit")
         return self._go_on(f"{told} {left} more may be submitted.".strip(), 0.0, info_of(None))
 
@@ -298,6 +303,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         score = asked(self._score, Score)
         if score.success and not self._keep_going:
             return self._end(observation, score.reward, info, score=score, ended="solved")
+        if self._is_final(score):
+            return self._end(observation, score.reward, info, score=score, ended="submit")
         return self._go_on(observation, score.reward, {**info, "score": score})
 
     def _go_on(self, observation: str, reward: float, info: dict[str, Any]) -> StepResult:
@@ -312,11 +319,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return observation, reward, True, False, {**info, **more}
 
     def _decide(self, death: SandboxDied) -> StepResult:
-        """Whose fault a dead sandbox was: the agent's if the sandbox saw it, or if the same action kills a fresh one too.
-
-        What it started may kill a moment later, and show at the next action: one turn of difference is the same. Where the
-        agent can kill too, a last submission that fails when it is re-executed has failed: else it could have nothing decided.
-        """
+        """Decide whose fault a dead sandbox was: the agent's if the sandbox saw it, or if its episode kills a fresh one too."""
         self._over = True
         if death.by_agent:
             return self._blame()
@@ -326,23 +329,10 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             raise SandboxDied(f"{death}; a fresh one could not be had either: {error}") from error
         try:
             self._redo()
-            refusal = self._refuse(self._word) if death.within_reach and not self._scoring else None
-            score = asked(self._score, Score) if refusal is None else None
-        except SandboxDied as again:
-            if abs(self._redone - self.turn) > 1:
-                raise SandboxDied(f"{death}; re-executed, the episode died at turn {self._redone} already") from again
+            asked(self._score, Score)
+        except SandboxDied:
             return self._blame()
-        if refusal is not None:
-            self._over = False
-            return self._go_on(self._fit(refusal), 0.0, info_of(None))
-        if death.within_reach and score and not score.success and self._is_last:
-            return self._end(self._fit(self._wrong(score)), score.reward, info_of(None), score=score, ended="submit")
         raise SandboxDied(f"{death}; it did not happen again when the episode was re-executed") from death
-
-    @property
-    def _is_last(self) -> bool:
-        """Whether none of `submits` is left after this submission, which so ends the episode, whatever comes of it."""
-        return self.protocol == "submit" and self._submitted_times + 1 >= self._submits_allowed
 
     def _blame(self) -> StepResult:
         note = "[the sandbox did not survive this action]"
@@ -350,9 +340,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     def _redo(self) -> None:
         """The episode again, no faster than it was: what the agent left running may be what kills, or kill a moment later."""
-        began, self._redone, self._seen = time.monotonic(), 0, []
+        began, self._seen = time.monotonic(), []
         for action, came in zip(self._actions, self._came, strict=True):
-            self._redone += 1
             time.sleep(max(0.0, began + came - time.monotonic()))
             if not self._submits(action):
                 self._seen.append(fingerprint(asked(self._act, ExecResult, action)))

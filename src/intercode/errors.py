@@ -48,11 +48,11 @@ class SandboxUnavailable(SandboxError):
 
 
 class SandboxDied(SandboxError):
-    """`by_agent`: the sandbox itself saw that only the agent can have done it. `within_reach`: the agent could have, too."""
+    """`by_agent`: the sandbox itself saw that only what was executed in it can have ended it."""
 
-    def __init__(self, message: str, *, by_agent: bool = False, within_reach: bool = False) -> None:
+    def __init__(self, message: str, *, by_agent: bool = False) -> None:
         super().__init__(message)
-        self.by_agent, self.within_reach = by_agent, within_reach
+        self.by_agent = by_agent
 
 
 class ForkError(SandboxError):

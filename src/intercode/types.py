@@ -10,7 +10,6 @@ Nothing here runs anything; JSON forms of `Episode` live in `store.py`.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
@@ -68,11 +67,6 @@ class ExecResult:
     session_lost: bool = False
     overflow: str | None = None
     cwd: str = "/"
-
-    @property
-    def killed(self) -> bool:
-        """Whether SIGKILL ended the shell, or a program whose status it passes on: the action's doing, or the machine's."""
-        return self.exit_code in (-signal.SIGKILL, 128 + signal.SIGKILL)
 
 
 @dataclass(frozen=True, slots=True)

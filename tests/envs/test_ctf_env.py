@@ -13,7 +13,6 @@ from typing import Any
 
 import gymnasium
 import pytest
-from families import killing_the_wall_at
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import SyncVectorEnv
 from kept import lent, needs_bwrap
@@ -235,21 +234,6 @@ def test_a_script_that_finds_nothing_is_the_datas_fault(make: Make, tmp_path: Pa
     data = write(tmp_path, [{"id": "x", "query": "What is 0x1?", "gold": script, "gold_is": "script"}])
     with pytest.raises(DataError, match=f"task x: .*{words}"):
         make("x", data=str(data), limits=Limits(seconds=1.0))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("times", [1, 2])
-def test_a_script_that_two_sandboxes_die_of_is_the_datas_fault_and_one_death_is_not(
-    make: Make, tmp_path: Path, times: int
-) -> None:
-    gold = "timeout 1 sleep 61.5; echo tag{found}"
-    env = make(data=str(write(tmp_path, [{"id": "t", "query": "Search.", "gold": gold, "gold_is": "script"}])), everything=True)
-    with killing_the_wall_at("sleep 61.5", times=times) as killed:
-        trial = env.try_gold(env.tasks[0])
-    assert len(killed) == times
-    assert (trial.evidence, "two sandboxes died" in "".join(trial.faults)) == (
-        (None, True) if times == 2 else ("tag{found}", False)
-    )
 
 
 def test_a_form_of_gold_that_there_is_not_is_the_datas_fault(make: Make, tmp_path: Path) -> None:

@@ -394,3 +394,24 @@ def test_wrong_options_are_the_callers_fault(settings: Callable[..., Setting], o
 def test_a_chroot_is_refused_before_anything_is_looked_at() -> None:
     with pytest.raises(UsageError, match="Python is not played with --sandbox chroot"):
         intercode.prepare("python", sandbox="chroot", data="no such data")
+
+
+def test_a_submission_that_passes_the_public_tests_is_final(tmp_path: Path) -> None:
+    """What hidden tests call with cannot be noted down for another submission, nor for another turn."""
+    record = {
+        "query": "Square n.",
+        "gold": "def it(n): return n * n",
+        "tests": ["assert it(2) == 4"],
+        "hidden": ["assert it(7) == 49"],
+    }
+    (tmp_path / "tasks.json").write_text(json.dumps([record]))
+    for options, submission in (({"submits": 3}, "submit f"), ({"protocol": "paper", "reward": "exact"}, "1")):
+        with closing(intercode.make("python", data=str(tmp_path / "tasks.json"), **options)) as env:
+            env.reset(seed=0)
+            observation, reward, terminated, *_ = [env.step("def f(n): return 5"), env.step(submission)][-1]
+            assert (reward, terminated) == (0, False), "it fails a public test, and may be repeated"
+            assert "2 more" in observation or "submits" not in options
+            action = "def it(n): return 4" if submission == "1" else "def f(n): return 4"
+            steps = [env.step(action)] if submission == "1" else [env.step(action), env.step(submission)]
+            _, reward, terminated, _, info = steps[-1]
+            assert (reward, terminated, info["ended"]) == (0, True, "submit")

@@ -1,4 +1,4 @@
-"""Whose fault it is when a sandbox of the Python environment dies: the grader's death is the machine's, a gold's the data's."""
+"""Whose fault it is when a sandbox of the Python environment dies: the grader's death is the machine's, a test's the data's."""
 
 from __future__ import annotations
 
@@ -11,18 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from families import killing_the_wall_at
 
 import intercode
 from intercode.errors import DataError, SandboxDied
 from intercode.sandbox.local import LocalSandbox
 from intercode.types import Task
 
-MARK = "sleep 61.75"
-SLOW = f"import os\nstatus = os.system('timeout 1 {MARK}')\ndef double(n):\n    return n + n"
 TASKS = [
     {"id": "double", "query": "Write double.", "gold": "def double(n):\n    return n + n", "tests": ["assert double(2) == 4"]},
-    {"id": "slow", "query": "Write double.", "gold": SLOW, "tests": ["assert double(2) == 4"]},
     {"id": "exits", "query": "Write f.", "gold": "def f(x): return x", "tests": ["import os; os._exit(0)", "assert f(1) == 1"]},
     {"id": "kills", "query": "Write f.", "gold": "def f(x): return x", "tests": ["import os; os.kill(os.getpid(), 9)"]},
     {
@@ -84,27 +80,15 @@ def test_an_agent_that_submits_at_once_is_not_blamed_for_a_wall_that_fell_before
 def test_a_test_that_ends_its_grader_whoever_answers_is_the_datas_fault(env: Any, task: str) -> None:
     env.reset(options={"task": task})
     env.step("def f(x): return x")
-    with pytest.raises(DataError, match="two sandboxes died of the gold"):
+    with pytest.raises(DataError, match="ends its own process"):
         env.step("submit f")
     assert reward(env) == 1.0
 
 
-@pytest.mark.parametrize("lost", ["_referee", "_aside"])
-def test_a_sandbox_that_was_lost_before_is_not_the_golds_fault(env: Any, lost: str) -> None:
+def test_a_sandbox_that_is_lost_while_a_gold_is_tried_is_the_machines_fault(env: Any) -> None:
     task = named(env, "double")
     assert env.try_gold(task).faults == ()
-    found = getattr(env._shop, lost)
-    fell(getattr(found, "sandbox", found))
+    fell(env._shop._referee.sandbox)
+    with pytest.raises(SandboxDied):
+        env.try_gold(task)
     assert env.try_gold(task).faults == ()
-
-
-@pytest.mark.slow
-def test_a_gold_that_two_sandboxes_die_of_is_the_datas_fault_and_one_death_is_not(env: Any) -> None:
-    suite, gold = env._suite(named(env, "slow")), SLOW
-    with killing_the_wall_at(MARK, times=1) as killed:
-        assert [result.passed for result in env._shop.try_gold(suite, gold)[1]] == [True]
-    assert len(killed) == 1
-    with killing_the_wall_at(MARK, times=2) as killed, pytest.raises(DataError, match=r"two sandboxes died of the gold"):
-        env._shop.try_gold(suite, gold)
-    assert len(killed) == 2
-    assert reward(env) == 1.0

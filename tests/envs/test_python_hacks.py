@@ -1,7 +1,7 @@
 """Reward hacks in Python, by mechanism: none pays, none harms the next honest episode, and each beats a naive grader.
 
-The attacks are `intercode.attacks.python`; the control is `naive_grader.py`, run in a sandbox of its own. Each attack has a
-task, so that the honest submission after it faces the very same tests, in the same environment.
+The attacks are `intercode.attacks.python`; the controls are `naive_grader.py` and `looping_grader.py`, run in a sandbox of
+their own. Each attack has a task, so that the honest submission after it faces the very same tests, in the same environment.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from kept import needs_bwrap
 
 import intercode
-from intercode.attacks.python import ATTACKS, HIDDEN, HONEST, TESTS, Attack
+from intercode.attacks.python import ATTACKS, HONEST, TESTS, Attack
 from intercode.sandbox.base import Limits
 from intercode.sandbox.build import make_template
 from intercode.sandbox.local import LocalSandbox
@@ -35,7 +35,7 @@ def envs(tmp_path_factory: pytest.TempPathFactory, module_cache: Path) -> Iterat
     needs_bwrap()
     gold = HONEST.replace("def f", "def it")
     tasks = [
-        {"id": attack.name, "query": "Sum the squares below n.", "gold": gold, "tests": attack.tests, "hidden": HIDDEN}
+        {"id": attack.name, "query": "Sum the squares below n.", "gold": gold, "tests": attack.tests, "hidden": attack.hidden}
         for attack in ATTACKS
     ]
     data = tmp_path_factory.mktemp("hacks") / "tasks.jsonl"
@@ -87,13 +87,15 @@ def says_passed(machine: LocalSandbox) -> Callable[..., bool]:
     """The naive grader's verdict on the last of some submissions that one process grades."""
     machine.reset()
     machine.exec("mkdir -p /srv/naive && cd /srv/naive")
-    machine.write("/srv/naive/naive_grader.py", (Path(__file__).parent / "naive_grader.py").read_bytes())
+    for name in ("naive_grader.py", "looping_grader.py"):
+        machine.write(f"/srv/naive/{name}", (Path(__file__).parent / name).read_bytes())
 
     def verdict(attack: Attack, *codes: str) -> bool:
         paths = [f"/srv/naive/{number}.json" for number in range(len(codes))]
         for path, code in zip(paths, codes, strict=True):
             machine.write(path, json.dumps({"code": code, "tests": attack.tests}).encode())
-        done = machine.exec(f"cd /srv/naive; python3 naive_grader.py {' '.join(paths)}")
+        grader = "looping_grader.py" if attack.sign == "takes" else "naive_grader.py"
+        done = machine.exec(f"cd /srv/naive; python3 {grader} {' '.join(paths)}")
         if done.timed_out or done.session_lost:
             return False
         return done.exit_code == 0 or done.output.strip().endswith("\npassed") or done.output.strip() == "passed"
@@ -104,7 +106,7 @@ def says_passed(machine: LocalSandbox) -> Callable[..., bool]:
 @pytest.mark.slow
 @each_attack
 def test_it_beats_the_naive_grader(says_passed: Callable[..., bool], attack: Attack) -> None:
-    if attack.sign in ("pays", "public"):
+    if attack.sign in ("pays", "takes", "public"):
         assert says_passed(attack, attack.code)
     elif attack.sign == "harms":
         assert not says_passed(attack, attack.code, SLOW)

@@ -1,55 +1,13 @@
-"""Processes that end in the middle of a test: killed by the machine they cost no reward, ended by the answer they pay none."""
+"""Processes of a test: what ends one fails the test; a test's own threads and processes ask in turns and give no verdict."""
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import threading
 import time
-from contextlib import closing
-from pathlib import Path
 
 import pytest
-from families import NAMED, the_victims, wait_until
-from graded import Grade
-
-import intercode
-from intercode.errors import SandboxDied
-
-
-@pytest.mark.parametrize(("far", "near"), [(NAMED, "pass"), ("pass", NAMED)], ids=["the agent's branch", "the grader's"])
-def test_what_the_machine_kills_in_a_test_is_no_failure(grade: Grade, far: str, near: str) -> None:
-    code = f"import time\ndef f():\n    {far}\n    time.sleep(0.3)\n    return 1"
-    killer = threading.Thread(target=kill_the_victim)
-    killer.start()
-    with pytest.raises(SandboxDied, match="in the middle of a test"):
-        grade(code, "f", seconds=10, tests=[f"{near}\nassert it() == 1\nassert it() == 1"])
-    killer.join()
-
-
-def kill_the_victim(after: float = 0.45, number: int = signal.SIGKILL) -> None:
-    """After the first of its two answers, which take 0.3 s each."""
-    assert wait_until(the_victims)
-    (pid,) = the_victims()
-    threading.Event().wait(after)
-    os.kill(pid, number)
-
+from graded import Grade, passed
 
 CASES = {"inputs": ["1\n", "2\n"], "outputs": ["2\n", "4\n"]}
-
-
-PROGRAM = f"import time; x = int(input()); x == 1 and ({NAMED}, time.sleep(1)); print(2 * x)"
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-@pytest.mark.parametrize(("code", "name"), [(PROGRAM, None), (f"def g(): {PROGRAM}", "g")])
-def test_a_program_that_the_machine_kills_is_no_failure(grade: Grade, code: str, name: str | None, number: int) -> None:
-    killer = threading.Thread(target=kill_the_victim, args=(0, number))
-    killer.start()
-    with pytest.raises(SandboxDied, match="in the middle of a test"):
-        grade(code, name, seconds=10, cases=CASES)
-    killer.join()
 
 
 @pytest.mark.parametrize("number", [9, 11])
@@ -79,31 +37,6 @@ def f(x):
     assert "the interpreter ended" in found[0].why
 
 
-SEEN_BEFORE = """
-import os
-def enc(x):
-    if os.path.exists('/tmp/seen'): return int(open('/tmp/seen').read())
-    return 0
-def dec(y):
-    if os.path.exists('/tmp/seen'): return 7
-    open('/tmp/seen', 'w').write(str(y))
-    os._exit(0)
-def f(which, x): return enc(x) if which == 'enc' else dec(x)
-"""
-
-
-def test_an_answer_that_keeps_what_it_saw_and_dies_is_paid_nothing(tmp_path: Path) -> None:
-    """The test asks for a function and its inverse before it compares: the second question tells the first one's answer."""
-    test = "there, back = f('enc', 7), f('dec', 5318008)\nassert (there, back) == (5318008, 7)"
-    gold = "def f(which, x): return {'enc': 5318008, 'dec': 7}[which]"
-    (tmp_path / "tasks.json").write_text(json.dumps([{"query": "q", "gold": gold, "tests": [test]}]))
-    with closing(intercode.make("python", data=str(tmp_path / "tasks.json"))) as env:
-        env.reset(seed=0)
-        env.step(SEEN_BEFORE)
-        _, reward, terminated, _, info = env.step("submit f")
-    assert (reward, terminated, info["ended"]) == (0.0, True, "agent_fault")
-
-
 @pytest.mark.parametrize("pauses", [(2.7, 1.8, 0.9, 0), ()], ids=["late", "never"])
 def test_an_answer_that_does_not_read_what_it_is_asked_is_late(grade: Grade, pauses: tuple[float, ...]) -> None:
     """Its arguments do not fit into the line at once: the host waits while the answer does, and counts that."""
@@ -125,3 +58,42 @@ def f(x):
     (result,) = grade(code, "f", seconds=4, tests=["assert [it([0] * 300_000) for _ in range(4)] == [1] * 4"])
     assert (result.passed, result.why) == (False, "ran out of time")
     assert time.monotonic() - began < 8
+
+
+THREADS = """
+from concurrent.futures import ThreadPoolExecutor
+with ThreadPoolExecutor(4) as pool:
+    assert list(pool.map(it, range(20))) == list(range(20))
+"""
+PROCESSES = """
+import multiprocessing
+fork = multiprocessing.get_context('fork')
+found = fork.SimpleQueue()
+asked = [fork.Process(target=lambda n=n: found.put((n, it(n)))) for n in range(9)]
+for each in asked: each.start()
+assert sorted(found.get() for _ in asked) == [(n, n) for n in range(9)]
+"""
+
+
+@pytest.mark.parametrize("test", [THREADS, PROCESSES], ids=["threads", "processes"])
+def test_threads_and_processes_of_a_test_each_get_their_own_answers(grade: Grade, test: str) -> None:
+    assert passed(grade("def f(n): return n", "f", tests=[test], seconds=10)) == [True]
+
+
+def test_only_the_process_that_received_a_test_gives_the_verdict(grade: Grade) -> None:
+    """The child passes, the parent fails later."""
+    test = "import os, time\nif os.fork(): time.sleep(0.3)\nelse: it = lambda: 1\nassert it() == 1"
+    assert passed(grade("def f(): return 2", "f", tests=[test])) == [False]
+
+
+def test_a_test_that_gives_up_a_call_is_judged_at_once(grade: Grade) -> None:
+    test = "import threading\nthread = threading.Thread(target=it, daemon=True)\nthread.start()\nthread.join(0.2)\nassert {}"
+    began = time.monotonic()
+    found = grade("import time\ndef f(): time.sleep(60)", "f", seconds=5, tests=[test.format(end) for end in (1, 0)])
+    assert (passed(found), time.monotonic() - began < 4) == ([True, False], True)
+
+
+def test_nobody_in_the_graders_cell_can_look_into_its_interpreters(grade: Grade) -> None:
+    opens = "import os\n{}_ = open(f'/proc/{{os.getppid()}}/mem', 'r+b')\n{}"
+    agent = opens.format("def f():\n    ", "    return 1")
+    assert passed(grade(agent, "f", tests=[opens.format("", "it()"), "assert it() == 1"])) == [False, True]

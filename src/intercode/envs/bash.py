@@ -205,7 +205,7 @@ class BashEnv(InterCodeEnv):
         """Under `exact`, a gold that cannot run is no yardstick; the paper's reward compares with whatever it printed."""
         outcome = execute_gold(place, task.gold)
         last = place.last
-        unfinished = last.timed_out or last.exit_code == _NOT_FOUND or (last.session_lost and last.killed)
+        unfinished = last.timed_out or last.exit_code == _NOT_FOUND or (last.session_lost and (last.exit_code or 0) < 0)
         if self._asked in ("exact", None) and unfinished:
             raise DataError(f"task {task.id}: {'; '.join(_faults(last, task.gold))}; see `intercode check`")
         return outcome

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View
-from intercode.envs.golds import Golds, outlived, unkilled
+from intercode.envs.golds import Golds, run_gold
 from intercode.envs.ground import Ground, Place, grounds
 from intercode.envs.judging import judged, require_reward, reward_name
 from intercode.errors import DataError, UsageError
@@ -169,7 +169,7 @@ class CtfEnv(InterCodeEnv):
         """The flag; a script is executed for it. Raises `DataError` if it finds none."""
         if gold_is(task) == "flag":
             return task.gold
-        (result,) = unkilled(lambda: [outlived(lambda: self._searched(task), task.gold)])
+        result = run_gold(lambda: self._searched(task), task.gold)
         last = last_line(result.output)
         if result.exit_code != 0 or not last:
             how = "runs out of time" if result.timed_out else f"ends with status {result.exit_code}"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
 from intercode.errors import DataError, SandboxDied
-from intercode.types import ExecResult
 
 Result = TypeVar("Result")
 Key = tuple[str, ...]
@@ -41,17 +39,11 @@ class Golds(Generic[Result]):
             future.set_exception(error)
 
 
-def unkilled(execute: Callable[[], Sequence[ExecResult]]) -> Sequence[ExecResult]:
-    """What `execute` came to; once more if an action was killed: the machine does not do that twice, an action does."""
-    done = execute()
-    return execute() if any(result.killed for result in done) else done
-
-
-def outlived(execute: Callable[[], Result], gold: str) -> Result:
-    """What `execute` makes of a gold. Raises `DataError` if a second sandbox dies of it too: one death may be the machine's."""
-    with contextlib.suppress(SandboxDied):
-        return execute()
+def run_gold(execute: Callable[[], Result], gold: str) -> Result:
+    """Return what `execute` makes of a gold. Raises `DataError` if the gold itself ended its sandbox."""
     try:
         return execute()
     except SandboxDied as death:
-        raise DataError(f"two sandboxes died of the gold {gold[:200]!r}: {death}") from death
+        if death.by_agent:
+            raise DataError(f"the gold {gold[:200]!r} ends its sandbox: {death}") from death
+        raise

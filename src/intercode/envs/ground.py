@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from intercode.envs.golds import outlived, unkilled
+from intercode.envs.golds import run_gold
 from intercode.errors import DataError, SandboxDied, UsageError
 from intercode.rewards.archives import NAMED, held
 from intercode.rewards.git_status import IGNORED, ignored
@@ -220,12 +220,9 @@ class Place:
 
     def play(self, *actions: str) -> None:
         """Begin, and act."""
-
-        def played() -> list[ExecResult]:
-            self.begin()
-            return [self.act(action) for action in actions]
-
-        unkilled(played)
+        self.begin()
+        for action in actions:
+            self.act(action)
 
     def outcome(self, *, of_gold: bool = False) -> Outcome:
         """The answer (what the last action printed), the effect of all actions, and what the probe shows.
@@ -251,8 +248,7 @@ class Place:
         if self.ground.probe is None:
             return ""
         self._clean = False
-        probe = self.ground.probe
-        (shown,) = unkilled(lambda: [self._aside(probe)])
+        shown = self._aside(self.ground.probe)
         if of_gold and shown.exit_code != 0:
             raise _failed("after the gold, the probe", shown)
         return shown.output if shown.exit_code == 0 else f"{shown.output}[status {shown.exit_code}]"
@@ -310,8 +306,8 @@ def _cd_target(cwd: str, action: str) -> str | None:
 
 
 def execute_gold(place: Place, gold: str) -> Outcome:
-    """The outcome of a gold on the untouched tree. Raises `DataError` if no sandbox outlives it."""
-    return outlived(lambda: _execute(place, gold), gold)
+    """Return the outcome of a gold on the untouched tree. Raises `DataError` if the gold ends its sandbox."""
+    return run_gold(lambda: _execute(place, gold), gold)
 
 
 def _execute(place: Place, gold: str) -> Outcome:
@@ -332,16 +328,6 @@ def execute_gold_again(place: Place, gold: str) -> Outcome:
     if not left and not restored:
         return first
     archive = _packed(place, left)
-
-    def played() -> list[ExecResult]:
-        _lay_out(place, restored, archive)
-        return [place.act(gold)]
-
-    unkilled(played)
-    return place.outcome(of_gold=True)
-
-
-def _lay_out(place: Place, restored: Sequence[str], archive: bytes) -> None:
     place.begin()
     place.act("")
     if restored:
@@ -349,6 +335,8 @@ def _lay_out(place: Place, restored: Sequence[str], archive: bytes) -> None:
     if archive:
         place.sandbox.write(_ARCHIVE, archive)
         _tar(place, "-Pxf", _ARCHIVE)
+    place.act(gold)
+    return place.outcome(of_gold=True)
 
 
 def _packed(place: Place, paths: Sequence[str]) -> bytes:

@@ -11,9 +11,9 @@ import copy
 from dataclasses import dataclass
 from typing import Self
 
-from intercode.envs.golds import outlived, unkilled
+from intercode.envs.golds import run_gold
 from intercode.envs.ground import Ground
-from intercode.errors import SandboxDied, UsageError
+from intercode.errors import DataError, SandboxDied, UsageError
 from intercode.interpreters import About, Grader, Result, Suite
 from intercode.sandbox.build import open_interpreter
 from intercode.sandbox.local import CellSandbox
@@ -74,29 +74,23 @@ class Workshop:
     def try_gold(self, suite: Suite, gold: str) -> tuple[ExecResult, list[Result]]:
         """What a gold printed in a fresh interpreter, and how it does in its tests. A program is not executed by itself.
 
-        A gold in whose tests a process ended is tried once more. Raises `DataError` if no sandbox outlives it.
+        Raises `DataError` if the gold ends its sandbox.
         """
-        shown, results = outlived(lambda: self._try(suite, gold), gold)
-        return outlived(lambda: self._try(suite, gold), gold) if any(each.died for each in results) else (shown, results)
+        return run_gold(lambda: self._try(suite, gold), gold)
 
     def as_the_paper_did(self, suite: Suite, action: str, name: str, gold: str | None) -> list[Result]:
         """What the first system's scoring tested: the action alone, upon a gold that was left there by the scoring before."""
-        texts = [text for text in (gold, action) if text is not None]
-
-        def played() -> list[ExecResult]:
-            aside = self._fresh_aside()
-            aside.renews = True
-            return [aside.exec(text) for text in texts]
-
-        unkilled(played)
-        assert self._aside is not None
-        return self._graded(self._aside, suite, name)
+        aside = self._fresh_aside()
+        for text in (gold, action):
+            if text is not None:
+                aside.exec(text)
+        return self._graded(aside, suite, name)
 
     def _try(self, suite: Suite, gold: str) -> tuple[ExecResult, list[Result]]:
         aside = self._fresh_aside()
         shown = ExecResult("", 0) if suite.program else aside.exec(gold)
-        if shown.killed:
-            raise SandboxDied("the interpreter was killed while it executed the gold")
+        if shown.session_lost:
+            raise DataError(f"the gold {gold[:200]!r} ends its interpreter")
         return shown, self._graded(aside, suite, suite.entry, gold if suite.program else None)
 
     def _graded(self, played: CellSandbox, suite: Suite, name: str | None, text: str | None = None) -> list[Result]:
@@ -122,10 +116,6 @@ class Workshop:
         other._furnish(self.agent.fork() if live else self.ground.make())
         other._clean = not live
         return other
-
-    def outlive_twins(self) -> None:
-        """Returns when nothing lives of those that were closed: the wall ends cells before it makes the next one."""
-        self.agent.beside().close()
 
     def close(self) -> None:
         _end(self.agent)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -22,7 +21,7 @@ from intercode.envs.golds import Golds
 from intercode.envs.ground import grounds
 from intercode.envs.judging import judged, require_reward, reward_name
 from intercode.envs.pyground import PythonGround, Workshop
-from intercode.errors import DataError, ForkError, SandboxDied, UsageError
+from intercode.errors import DataError, UsageError
 from intercode.interpreters import PATIENCE, SOLUTION, Result, Suite, suite_of
 from intercode.rewards import python_exact, python_paper
 from intercode.sandbox.base import Limits
@@ -70,7 +69,7 @@ class PythonEnv(InterCodeEnv):
         self._shop = Workshop(ground, seconds=seconds, patience=None if reward == "paper" else PATIENCE)
         self._suites: dict[str, Suite] = {}
         self._results: Sequence[Result] = ()
-        self._last, self._scored, self._uncopied = "", False, ""
+        self._last, self._scored = "", False
 
     @classmethod
     def prepare(  # type: ignore[override]
@@ -152,7 +151,7 @@ class PythonEnv(InterCodeEnv):
             return None
         if not word.isidentifier():
             return f"A submission is a name alone, as in `submit {suite.entry or 'main'}`; {word!r} is none."
-        about = self._asking().about(word, suite.method)
+        about = self._shop.about(word, suite.method)
         if about is None:
             return f"The interpreter did not answer whether there is a function or class {word}."
         if not about.callable:
@@ -165,14 +164,14 @@ class PythonEnv(InterCodeEnv):
         return None
 
     def _score(self) -> Score:
-        suite, self._results, self._uncopied = self._suite(self.task), (), ""
+        suite, self._results = self._suite(self.task), ()
         if self.protocol == "paper" and self.reward == "paper" and _known_to_the_paper(suite):
             return self._score_as_the_paper_did(suite)
         name, text = self._submitted_answer(suite)
         if name is None and text is None:
             return Score(0.0, False, {})
         public = self._graded(suite, name, text, hidden=False)
-        hidden = self._unseen(suite, name, text) if self.reward != "paper" and all(_passed(public)) else ()
+        hidden = self._graded(suite, name, text, hidden=True) if self.reward != "paper" and all(_passed(public)) else ()
         self._results = [*public, *hidden]
         if callable(self.reward):
             return judged(self.reward, self._results, self.task)
@@ -201,49 +200,24 @@ class PythonEnv(InterCodeEnv):
         if suite.program:
             return None, self._last or None
         for name in (suite.name, SOLUTION) if suite.method else (suite.name,):
-            about = self._asking().about(name)
+            about = self._shop.about(name)
             if about and about.callable:
                 return name, None
         return (about and about.last) or None, None
 
     def _graded(self, suite: Suite, name: str | None, text: str | None, *, hidden: bool) -> Sequence[Result]:
         chosen = replace(suite, tests=tuple(test for test in suite.tests if test.hidden is hidden))
-        try:
-            return self._asking().grade(chosen, name=name, text=text) if chosen.tests else ()
-        except SandboxDied:
-            with closing(self._shop.twin(live=False)) as untouched:  # of the agent
-                untouched.try_gold(chosen, self.task.gold)  # a `DataError` if these tests end a grader whoever answers
-            raise
+        return self._shop.grade(chosen, name=name, text=text) if chosen.tests else ()
 
-    def _asking(self) -> Workshop:
-        """To ask the interpreter. One that was killed is the sandbox's death at the last submission; an agent that may go on,
-        or that submits the text of a program, finds an empty one."""
-        self._shop.agent.renews = not self._is_last or (self._suite(self.task).program and not self._word)
-        return self._shop
-
-    def _unseen(self, suite: Suite, name: str | None, text: str | None) -> Sequence[Result]:
-        """The hidden tests; while the agent may go on, in a copy of the episode, with which goes what its code noted down.
-        The session stands still meanwhile: what the two share, as locks on the template's files, would tell it."""
-        asked = [test for test in suite.tests if test.hidden]
-        if not asked or self._is_last:
-            return self._graded(suite, name, text, hidden=True)
-        try:
-            with closing(self.fork(replay=True)) as twin, self._shop.agent.still():
-                results = twin._graded(suite, name, text, hidden=True)
-                twin.close()
-                self._shop.outlive_twins()
-                return results
-        except ForkError as error:
-            self._uncopied = f"Not judged: before the last submission, hidden tests need a copy of the session: {error}."
-            return [Result(test, False, self._uncopied) for test in asked]
+    def _is_final(self, score: Score) -> bool:
+        """Hidden tests were called: what they called with may have been noted down."""
+        return any(result.test.hidden for result in self._results)
 
     def _gold_results(self, suite: Suite) -> Sequence[Result]:
         chosen = replace(suite, tests=tuple(test for test in suite.tests if not test.hidden))
         return self._golds.get((self.task.id, "public"), lambda: self._shop.try_gold(chosen, self.task.gold)[1])
 
     def _wrong(self, score: Score) -> str:
-        if self._uncopied:
-            return self._uncopied
         failed = next((number for number, each in enumerate(self._results) if not each.passed and not each.test.hidden), None)
         if self._tell == "nothing" or failed is None:
             return "Wrong." if self._tell == "nothing" or self._results else "Wrong: nothing was defined."

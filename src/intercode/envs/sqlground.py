@@ -17,7 +17,7 @@ from typing import Any
 
 from intercode.engines import Answer, Databases, Engine, engine_maker, second_databases
 from intercode.engines import databases as read_databases
-from intercode.envs.golds import outlived
+from intercode.envs.golds import run_gold
 from intercode.errors import DataError, UsageError
 from intercode.findings import Fault
 from intercode.rewards.exact_sql import Order, free, order_of
@@ -137,7 +137,7 @@ def database(task: Task, engine: Engine) -> str:
 
 def execute_gold(engine: Engine, task: Task) -> Gold:
     """Run a gold as the referee. Raises `DataError` if two servers died of it."""
-    return outlived(lambda: _execute(engine, task), task.gold)
+    return run_gold(lambda: _execute(engine, task), task.gold)
 
 
 def _execute(engine: Engine, task: Task) -> Gold:

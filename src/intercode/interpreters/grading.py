@@ -5,14 +5,15 @@
                               └──── plain result ──►  ──── plain result ──►  │  holds the test and what it expects
                                                      ◄──── passed, or why not ┘
 
-The host carries messages without opening the agent's; each test has a copy and a time limit of its own, and what it started is
-killed after it. A result counts only from the grader's line. Scripts and programs are compared here, by what they printed.
-Where all pass but a test during which a branch ended, or a signal ended its text, and that passes as well when it is executed
-once more, the machine may have done it: nothing is decided then.
+The host carries messages without opening the agent's; each test has a copy of either interpreter and a time limit of its own,
+and what it started is killed after it. A verdict counts only from the grader's line and with the host's nonce. Scripts and
+programs are compared here, by what they printed. A process of the agent's that ends, whoever ended it, has failed its test.
 """
 
 from __future__ import annotations
 
+import secrets
+import select
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
@@ -31,12 +32,16 @@ PATIENCE = 3
 _LATE = "ran out of time"
 _GONE = "the interpreter ended during the call"
 _UNTAKEN = "the answer could not be taken in"
-_SIGNALLED = "ended with status -"
-_DEATHS = (_GONE, _UNTAKEN, _SIGNALLED)
+_PRIVATE = "import ctypes; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)"
+"""PR_SET_DUMPABLE: nothing in the grader's cell may read or write the memory of its interpreters. An image may lack ctypes."""
 
 
 class _Ended(Exception):
-    """A branch, before its test did; says which."""
+    """The agent's branch ended before its test did, or the grader's since it could not take an answer in."""
+
+
+class _Unjudged(Exception):
+    """The grader's branch ended before the agent's side was asked anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +51,6 @@ class Result:
     test: Test
     passed: bool
     why: str = ""
-
-    @property
-    def died(self) -> bool:
-        """Whether a process ended in the middle of it."""
-        return self.why.startswith(_DEATHS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,7 @@ class Grader:
 
     def __init__(self, sandbox: CellSandbox, *, seconds: float = 10.0, patience: int | None = None) -> None:
         self.sandbox, self._seconds, self._patience = sandbox, seconds, patience
-        sandbox.renews = True
-        self._referee: socket.socket | None = None
+        sandbox.exec(_PRIVATE)
 
     def about(self, agent: CellSandbox, name: str = "", method: str = "") -> About | None:
         """None where the interpreter does not answer, as one that cannot fork."""
@@ -89,13 +88,8 @@ class Grader:
     def grade(self, agent: CellSandbox, suite: Suite, *, name: str | None, text: str | None = None) -> list[Result]:
         """Each test of the suite in order, with the agent's `name` for the suite's; a program may be given as `text`."""
         try:
-            results = list(self._results(agent, suite, name, text))
-            failed = [result for result in results if not result.passed]
-            if len(failed) == 1 and failed[0].died:
-                self._doubt(agent, suite, failed[0].test, name, text)
-            return results
+            return list(self._results(agent, suite, name, text))
         finally:
-            self._dismiss()
             agent.end_branch()
             self.sandbox.end_branch()
 
@@ -111,13 +105,6 @@ class Grader:
                 result = Result(test, False, str(ended))
             yield result
             late += result.why == _LATE
-
-    def _doubt(self, agent: CellSandbox, suite: Suite, test: Test, name: str | None, text: str | None) -> None:
-        """Raises `SandboxDied` if the only test that did not pass, as a branch ended in it, does so the next time. That pays
-        nothing, since the answer may have kept what it saw: in a fresh world the machine will not do it again, a trick will."""
-        with suppress(_Ended):
-            if self._test(agent, suite, test, name, text).passed:
-                raise SandboxDied("a process ended in the middle of a test that it passes", within_reach=True)
 
     def _test(self, agent: CellSandbox, suite: Suite, test: Test, name: str | None, text: str | None) -> Result:
         """Raises `_Ended`."""
@@ -144,45 +131,47 @@ class Grader:
         return reply if isinstance(reply, dict) else {}
 
     def _assert(self, agent: CellSandbox, suite: Suite, test: Test, request: dict[str, Any]) -> Result:
-        with agent.branch() as far:
-            limit = Limit(self._seconds)
-            if (why := _told(far, request, limit)) is not None:
+        """Raises `DataError` for a test that ends its own process, whoever answers: it does so twice."""
+        asked = {"role": "referee", "names": suite.names, "texts": [*suite.before, test.text], "nonce": secrets.token_hex(16)}
+        for _ in range(2):
+            with agent.branch() as far, self.sandbox.branch() as referee, suppress(_Unjudged):
+                limit = Limit(self._seconds)
+                if (why := _told(far, request, limit)) is None:
+                    return _verdict(test, referee, far, asked, limit)
                 return Result(test, False, why)
-            asked = {"role": "referee", "names": suite.names, "texts": [*suite.before, test.text]}
-            ended: dict[str, Any] = {}
-            try:
-                ended = _umpired(self._call_in(), far, asked, limit)
-            finally:
-                if "passed" not in ended:  # it may still be waiting for an answer
-                    self._dismiss()
-        return Result(test, ended.get("passed") is True, ended.get("why", ""))
-
-    def _call_in(self) -> socket.socket:
-        """The grader's side of this grading: a fresh copy of an interpreter that has seen nothing of the agent's."""
-        if self._referee is None:
-            self._referee = self.sandbox.branch()
-        return self._referee
-
-    def _dismiss(self) -> None:
-        if self._referee is not None:
-            self._referee.close()
-            self._referee = None
+        raise DataError(f"the test {test.text!r:.60} ends its own process before it calls the answer")
 
 
-def _umpired(referee: socket.socket, far: socket.socket, request: dict[str, Any], limit: Limit) -> dict[str, Any]:
-    """How the test ended, by the grader's word. Without `passed` in it, it did not come to an end. Raises `_Ended`."""
-    answered = False
+def _verdict(test: Test, referee: socket.socket, far: socket.socket, request: dict[str, Any], limit: Limit) -> Result:
+    """How the test ended, by the word of the grader's side. Raises `_Ended` and `_Unjudged`."""
     _hand_over(referee, request, limit)
-    while True:
-        said = _heard(referee, limit, answered)
-        if "ask" not in said:
-            return said
-        reply = _call(far, said["ask"], limit)
-        if isinstance(reply, str):
-            return {"why": reply}
-        with suppress(OSError, plain.NotPlain):  # `_heard` tells
-            plain.send_raw(referee, reply, limit)
-        answered = True
+    asked = waiting = False
+    try:
+        while True:
+            if waiting and _first(referee, far, limit) is far:
+                with suppress(OSError, plain.NotPlain):  # the next look at the grader's side tells
+                    plain.send_raw(referee, _answer(far, limit), limit)
+                waiting = False
+                continue
+            said = _heard(referee, limit, asked)
+            if "ask" not in said or waiting:
+                return Result(test, said.get("nonce") == request["nonce"] and said.get("passed") is True, said.get("why", ""))
+            if (why := _told(far, said["ask"], limit)) is not None:
+                return Result(test, False, why)
+            asked = waiting = True
+    except TimeoutError:
+        return Result(test, False, _LATE)
+
+
+def _first(referee: socket.socket, far: socket.socket, limit: Limit) -> socket.socket:
+    """The side that says something first: a test may give up a call and end. Raises `TimeoutError`."""
+    poll = select.poll()
+    poll.register(referee, select.POLLIN)
+    poll.register(far, select.POLLIN)
+    while (wait := limit.wait()) > 0:
+        if ready := dict(poll.poll(wait * 1000)):
+            return referee if referee.fileno() in ready else far
+    raise TimeoutError
 
 
 def _hand_over(referee: socket.socket, request: dict[str, Any], limit: Limit) -> None:
@@ -190,35 +179,33 @@ def _hand_over(referee: socket.socket, request: dict[str, Any], limit: Limit) ->
         plain.send(referee, request, limit)
     except plain.NotPlain as error:
         raise DataError(f"the test {request['texts'][-1]!r:.60} cannot be executed: {error}") from None
+    except TimeoutError:
+        raise SandboxDied("the grader does not take the test") from None
     except OSError as error:
-        raise SandboxDied(f"the grader did not take the test ({error})") from None
+        raise _Unjudged from error
 
 
-def _heard(referee: socket.socket, limit: Limit, answered: bool) -> dict[str, Any]:
-    """What the grader's side says. Its death after an answer may be the answer's doing; before one, it is the machine's."""
+def _heard(referee: socket.socket, limit: Limit, asked: bool) -> dict[str, Any]:
+    """What the grader's side says. Its end after it has asked may be the answer's doing. Raises `TimeoutError`."""
     try:
         said: dict[str, Any] = plain.parse(plain.receive_raw(referee, limit))
+        return said
     except TimeoutError:
-        return {"why": _LATE}
+        raise
     except (OSError, EOFError, plain.NotPlain) as error:
-        if answered:
-            raise _Ended(_UNTAKEN) from None
-        raise SandboxDied(f"the grader died before it was answered ({error})") from None
-    return said
+        raise (_Ended(_UNTAKEN) if asked else _Unjudged()) from error
 
 
-def _call(far: socket.socket, ask: dict[str, Any], limit: Limit) -> bytes | str:
-    """The agent's answer, unopened; or why there is none."""
-    if (why := _told(far, ask, limit)) is not None:
-        return why
+def _answer(far: socket.socket, limit: Limit) -> bytes:
+    """The agent's answer, unopened. Raises `TimeoutError`."""
     try:
         return plain.receive_raw(far, limit)
     except TimeoutError:
-        return _LATE
+        raise
     except (OSError, EOFError):
         raise _Ended(_GONE) from None
     except plain.NotPlain as error:
-        return str(error)
+        raise _Ended(str(error)) from None
 
 
 def _told(far: socket.socket, what: dict[str, Any], limit: Limit) -> str | None:

@@ -202,8 +202,6 @@ def _trouble(head: dict[str, Any], reply: dict[str, Any]) -> SandboxDied | OSErr
     if "perished" in reply:
         by_agent = reply.get("by_agent") is True
         return SandboxDied(f"the sandbox's first process ended before {head['op']} did", by_agent=by_agent)
-    if reply.get("killed") is True:
-        return SandboxDied(f"the interpreter was killed before {head['op']}, with all that was defined", within_reach=True)
     if "errno" not in reply:
         return None
     if "path" in head:

@@ -11,7 +11,7 @@ import contextlib
 import os
 import socket
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -34,8 +34,6 @@ class Shared:
 class CellSandbox(GuestSandbox):
     """A sandbox in a cell, behind whichever wall."""
 
-    renews = False
-    """Whether `branch` puts an empty interpreter in the place of one that was killed since the last action."""
     _number: int
 
     @classmethod
@@ -51,26 +49,13 @@ class CellSandbox(GuestSandbox):
         return line
 
     def branch(self) -> socket.socket:
-        """A line to a forked copy of the session's interpreter. The last branch ends, with all that it started.
-
-        Raises `SandboxDied` if the interpreter was killed since the last action, unless it `renews`.
-        """
+        """A line to a forked copy of the session's interpreter. The last branch ends, with all that it started."""
         if self._wall.wall.program != "python":
             raise UsageError("this sandbox's session is a shell, which has no copies; make it with program='python'")
-        return self._lent({"op": "branch", "renew": self.renews})
+        return self._lent({"op": "branch"})
 
     def end_branch(self) -> None:
         self._ask({"op": "branch", "end": True})
-
-    @contextlib.contextmanager
-    def still(self) -> Iterator[None]:
-        """The session's interpreter stands still meanwhile. Raises `ForkError` for jobs and descriptors: they look on."""
-        try:
-            reply, _ = self._ask({"op": "hold", "on": True})
-            unhindered(reply, "beside a copy may not live on")
-            yield
-        finally:
-            self._ask({"op": "hold", "on": False})
 
     def beside(self) -> Self:
         """An untouched sandbox in the same wall."""

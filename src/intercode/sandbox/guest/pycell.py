@@ -106,56 +106,30 @@ class PythonCell(Cell):
 
     _branched: processes.Mark | None = None
     """When the branch that has not been ended yet was made."""
-    _ended = False
-    """Whether this cell has ended the interpreter."""
 
     def _shell(self) -> Shell:
         shell = Python(self._out_in, self._config, self._cwd)
-        self._mark, self._branched, self._ended = self._table.mark(), None, False
+        self._mark, self._branched = self._table.mark(), None
         return shell
 
-    def _kill_all(self) -> None:
-        self._ended = True
-        super()._kill_all()
-
     def _op_branch(self, head: dict[str, Any], payload: bytes) -> None:
-        """End the last branch with all that it started; make another, and give the host the line to it, or word that the
-        interpreter was killed, and with it what the agent has defined; `renew` takes an empty one then."""
+        """End the last branch with all that it started; make another, of an empty interpreter where none lives, and give the
+        host the line to it."""
         self._prune()
         if head.get("end"):
             wire.send(self._sock, {})
             return
         self._reap()
-        line = None if self._killed else self._branch()
-        if self._killed:
-            if line is not None:
-                line.close()
-            if not head["renew"]:
-                wire.send(self._sock, {"killed": True})
-                return
-            self._prune()
-            line = self._branch()
-        assert line is not None
-        with line:
-            wire.send(self._sock, {}, b"", (line.fileno(),))
-
-    def _branch(self) -> socket.socket:
-        """The host's end of the line to a new branch, of an empty interpreter where none lives."""
         job = self._living_shell()
         assert isinstance(job, Python)
         self._branched, self._watching = self._table.mark(), True
         ours, theirs = socket.socketpair()
-        with theirs:
-            job.branch(theirs)
-            if not self._wait(job, _PATIENCE):
-                self._ended = True
-                processes.kill(job.pid)
-        return ours
-
-    @property
-    def _killed(self) -> bool:
-        """Whether another than this cell has killed the interpreter."""
-        return bool(self._job and self._job.dead and self._job.exit_code == -signal.SIGKILL and not self._ended)
+        with ours:
+            with theirs:
+                job.branch(theirs)
+                if not self._wait(job, _PATIENCE):
+                    processes.kill(job.pid)
+            wire.send(self._sock, {}, b"", (ours.fileno(),))
 
     def _prune(self) -> None:
         """End a branch that has not been ended: kill what came of it, again until nothing is left."""
@@ -175,23 +149,6 @@ class PythonCell(Cell):
         while more := {each.pid for each in alive if each.parent in jobs} - jobs - {mine}:
             jobs |= more
         return [each for each in alive if each.pid not in jobs and each.pid != mine]
-
-    def _op_hold(self, head: dict[str, Any], payload: bytes) -> None:
-        """Stop the interpreter, or let it go on. What could look on all the same is named."""
-        assert isinstance(self._job, Python)
-        self._reap()
-        if not self._job.dead:
-            processes.kill(self._job.pid, signal.SIGSTOP if head["on"] else signal.SIGCONT)
-        wire.send(self._sock, {"blockers": self._held(self._job) if head["on"] else []})
-
-    def _held(self, job: Python) -> list[str]:
-        """Looked at when it stands still, so that nothing comes afterwards."""
-        until = time.monotonic() + _PATIENCE
-        while not _stands(job.pid):
-            if time.monotonic() > until:
-                return [_SILENT]
-            time.sleep(_LOOK)
-        return self._blockers()
 
     # -- fork -------------------------------------------------------------------------------------------------------
 
@@ -227,14 +184,6 @@ class PythonCell(Cell):
         said, _ = self._output.take()
         self._output = Output(self._config["output"])
         wire.send(self._sock, {"ok": done and shell.exit_code == 0, "said": said[-1000:].decode(errors="replace")})
-
-
-def _stands(pid: int) -> bool:
-    """Whether a child is stopped with all its threads, or has ended."""
-    try:
-        return os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    except ChildProcessError:
-        return True
 
 
 def _refusal(state: bytes) -> list[str]:

@@ -6,11 +6,16 @@
 The submitted name is a proxy. What comes back is decoded by type; an object that is not plain stays on the agent's side, as a
 `Remote` that has attributes and can be handed back in a call, but compares with nothing, is neither true nor false and cannot
 be iterated: it cannot pass a test by pretending.
+
+A process here executes one test and ends. A test may give up waiting for a call (an alarm, a thread or a process with a time
+limit); the call's late answer then finds nobody. Only the process that received the request sends the verdict, with the
+request's nonce, which the agent's side never sees.
 """
 
 from __future__ import annotations
 
 import builtins
+import os
 import socket
 from typing import Any, NoReturn
 
@@ -26,19 +31,35 @@ class Failed(BaseException):
 
 
 class Side:
-    """The agent's side, as this one sees it."""
+    """The agent's side, as this one sees it. Threads and processes of one test take turns in asking it."""
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line
+        self._turn, self._next = os.pipe()
+        os.write(self._next, b".")
 
     def ask(self, op: str, on: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         given = [plain.encode(each, _number) for each in args]
         options = {name: plain.encode(each, _number) for name, each in named.items()}
-        plain.send(self._line, {"ask": {"op": op, "on": on, "args": given, "named": options}})
-        value, error = self._taken_in(plain.receive(self._line), args)
+        value, error = self._taken_in(self._exchange({"ask": {"op": op, "on": on, "args": given, "named": options}}), args)
         if error is not None:
             raise error
         return value
+
+    def _exchange(self, question: dict[str, Any]) -> Any:
+        """Send the question and return the answer. After a call that a test gave up there is no further turn."""
+        os.read(self._turn, 1)
+        try:
+            plain.send(self._line, question)
+        except plain.NotPlain:  # nothing was sent
+            os.write(self._next, b".")
+            raise
+        answer = plain.receive_raw(self._line)
+        os.write(self._next, b".")
+        try:
+            return plain.parse(answer)
+        except plain.NotPlain as error:
+            raise Failed(str(error)) from None
 
     def _taken_in(self, reply: Any, args: tuple[Any, ...]) -> tuple[Any, Exception | None]:
         """What was returned, or raised. The test sees no other exception than that one, whatever the other side made up."""
@@ -95,10 +116,11 @@ class Remote:
 
 
 def serve(request: dict[str, Any], line: socket.socket) -> None:
-    """Execute tests, each in a namespace of its own, and say of each how it ended."""
-    while True:
-        plain.send(line, _test(request, Side(line)))
-        request = plain.receive(line)
+    """Execute one test and send the verdict. The caller ends the process then."""
+    own = os.getpid()
+    verdict = _test(request, Side(line))
+    if os.getpid() == own:  # a test may fork, and both go on
+        plain.send(line, {"nonce": request["nonce"], **verdict})
 
 
 def _test(request: dict[str, Any], side: Side) -> dict[str, Any]:
