@@ -20,7 +20,7 @@ from shapes import DATA, damaged, records
 from intercode.sandbox import template
 from intercode.sandbox.local import LocalSandbox
 
-_OPERATIONS = ("exec", "read", "write", "connect", "diff", "export", "snapshot", "restore", "hold", "branch", "kill_all", "")
+_OPERATIONS = ("exec", "read", "write", "connect", "diff", "export", "snapshot", "restore", "branch", "kill_all", "")
 _REQUESTS = records(
     "cell", "replaces", op=st.sampled_from(_OPERATIONS), seconds=st.floats(-1, 0.05), argv=st.just(["true"]),
     cwd=st.sampled_from(["/", "/none", ""]), path=st.sampled_from(["/a", "/", "/dev/null", "/proc/1/mem", "a", "/a\0"]),

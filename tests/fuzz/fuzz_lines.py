@@ -78,11 +78,6 @@ def _diff(sandbox: LocalSandbox) -> None:
         assert isinstance(change.target, str | NoneType)
 
 
-def _still(sandbox: LocalSandbox) -> None:
-    with sandbox.still():
-        pass
-
-
 _CALLS: dict[str, Callable[[LocalSandbox], object]] = {
     "exec": _exec,
     "read": lambda sandbox: sandbox.read("/a"),
@@ -90,7 +85,6 @@ _CALLS: dict[str, Callable[[LocalSandbox], object]] = {
     "diff": _diff,
     "connect": lambda sandbox: sandbox.connect("/a").close(),
     "fork": lambda sandbox: sandbox.fork().close(),
-    "still": _still,
 }
 
 

@@ -5,7 +5,6 @@ One whose first thread has ended looks like a zombie; one that is not dumpable l
 
 from __future__ import annotations
 
-import time
 from textwrap import indent
 
 import pytest
@@ -94,15 +93,6 @@ for _ in range(4):
 time.sleep(5)
 """
     assert "memory limit of 1024 MiB exceeded" in python.exec(action, timeout=9).output
-
-
-def test_an_interpreter_that_has_ended_stands_still(python: LocalSandbox) -> None:
-    python.exec("import os, threading, time; threading.Thread(target=lambda: (time.sleep(0.2), os._exit(0))).start()")
-    time.sleep(0.5)
-    with python.still():
-        pass
-    after = python.exec("1")
-    assert (after.output, after.session_lost) == ("1\n", True)
 
 
 def test_an_interpreter_that_is_not_dumpable_is_played_on_and_not_copied(python: LocalSandbox) -> None:
