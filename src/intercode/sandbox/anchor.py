@@ -1,7 +1,7 @@
-"""The program that is pid 1 for the agent: it ends all others when it is told to, and itself when its line ends.
+"""The program that is pid 1 for the agent: it sends all others the signals that it is told to, and ends when its line does.
 
-    loop: if read(0, …) ≤ 0: exit_group(0)
-          kill(-1, SIGKILL)
+    loop: if read(0, byte, 1) ≤ 0: exit_group(0)
+          kill(-1, byte)
 
 It is started once an episode, so it is a statically linked ELF file of 164 bytes: a bash takes ten times its 0.1 ms. It is
 called bash, as the first process of a container often is, and like that one it is open to the agent, whose `find /` must not
@@ -21,13 +21,13 @@ _X86_64 = (
     "31c0"  # loop: xor eax, eax (read)
     "31ff"  # xor edi, edi
     "488d7424c0"  # lea rsi, [rsp - 64]
-    "ba40000000"  # mov edx, 64
+    "ba01000000"  # mov edx, 1
     "0f05"  # syscall
     "85c0"  # test eax, eax
     "7e11"  # jle end
     "b83e000000"  # mov eax, 62 (kill)
     "83cfff"  # or edi, -1
-    "be09000000"  # mov esi, 9
+    "0fb67424c0"  # movzx esi, byte [rsp - 64]
     "0f05"  # syscall
     "ebdb"  # jmp loop
     "b8e7000000"  # end: mov eax, 231 (exit_group)

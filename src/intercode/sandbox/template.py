@@ -25,7 +25,7 @@ from typing import IO, Any
 
 from intercode.errors import DataError, UsageError
 from intercode.sandbox import cache
-from intercode.sandbox.guest.layers import digest_of
+from intercode.sandbox.guest.layers import Digests, describe_entry
 from intercode.sandbox.identity import identity
 from intercode.types import Change
 
@@ -122,19 +122,9 @@ def _list(folder: Path, path: str, skip: frozenset[str], found: dict[str, Change
             for below in [below for below in found if below == name or below.startswith(name + "/")]:
                 del found[below]
         if not hidden:
-            found[name] = _state(entry.path, info)
+            found[name] = Change("added", **describe_entry(None, entry.path, info, Digests()))
         if stat.S_ISDIR(info.st_mode):
             _list(Path(entry.path), name, skip, found)
-
-
-def _state(path: str, info: os.stat_result) -> Change:
-    """As `Sandbox.diff` would describe it."""
-    mode = stat.S_IMODE(info.st_mode)
-    if stat.S_ISREG(info.st_mode):
-        return Change("added", "file", mode, digest=digest_of(None, path))
-    if stat.S_ISLNK(info.st_mode):
-        return Change("added", "link", mode, target=os.readlink(path))
-    return Change("added", "dir" if stat.S_ISDIR(info.st_mode) else "other", mode)
 
 
 def _opaque(path: str) -> bool:

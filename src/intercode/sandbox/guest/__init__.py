@@ -21,6 +21,6 @@ In a container:
 `birth.py` is the beginning of a cell and `entry.py` its way into its episode, `spawn.py` starts the agent's pid 1 without a
 copy of the interpreter, `rooms.py` builds the episode's file system, `networks.py` lends it a network namespace, `layers.py`
 reads and copies overlay layers, `files.py` reads and writes the agent's files, `door.py` connects the host to a program inside,
-`kernel.py` holds the system calls Python lacks, `processes.py` looks at and ends the agent's processes, `wire.py` is the
+`kernel.py` holds the system calls Python lacks, `processes.py` looks at, stops and ends the agent's processes, `wire.py` is the
 framing and `limit.py` the clock (the host uses both too), `rehearsal.py` is what the keeper does once before the first cell.
 """

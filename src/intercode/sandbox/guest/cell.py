@@ -186,11 +186,10 @@ class Cell:
         return hearing
 
     def _over_tick(self) -> bool:
-        now = time.monotonic()
-        due = now >= self._next_tick
-        if due:
-            self._next_tick = now + _TICK
-        return due
+        if (now := time.monotonic()) < self._next_tick:
+            return False
+        self._next_tick = now + _TICK
+        return True
 
     def _end(self, job: Shell | Program, mark: processes.Mark) -> None:
         self._stop(job, mark)
@@ -344,7 +343,8 @@ class Cell:
             wire.send(self._sock, {}, b"", (line.fileno(),))
 
     def _op_diff(self, head: dict[str, Any], payload: bytes) -> None:
-        wire.send(self._sock, {"changes": layers.diff(*self._files)})
+        with self._table.still(self._anchor.stop_all) if self._watching else contextlib.nullcontext():
+            wire.send(self._sock, {"changes": layers.diff(*self._files)})
 
     def _op_export(self, head: dict[str, Any], payload: bytes) -> None:
         """Copy this episode's changes out as a layer, into the folder that the host lent for it."""

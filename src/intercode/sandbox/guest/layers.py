@@ -2,7 +2,8 @@
 
 Overlay's own marks are read as the kernel documents them (Documentation/filesystems/overlayfs.rst): a character device
 0:0 hides the name below; a folder with `user.overlay.opaque=y` hides all below. Nothing here follows a link or leaves the
-two given folders. Folders nested deeper than `DEPTH` are reported as one change of type "other" and not copied.
+two given folders. Folders nested deeper than `DEPTH` are reported as one change of type "other" and not copied; so is what
+cannot be read, or changes while one looks.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ _CHUNK, _PAGE = 1 << 20, 4096
 _ZEROS = bytes(_PAGE)
 
 Changes = dict[str, dict[str, Any]]
+OTHER: dict[str, Any] = {"type": "other", "mode": 0}
 
 
 def diff(upper: int, lower: int, tree: str) -> Changes:
@@ -36,10 +38,13 @@ def diff(upper: int, lower: int, tree: str) -> Changes:
 
 
 def _compare_roots(upper: int, lower: int, found: Changes, digests: Digests) -> None:
-    mode = stat.S_IMODE(os.fstat(upper).st_mode)
+    now = os.fstat(upper)
+    mode = stat.S_IMODE(now.st_mode)
     if mode != stat.S_IMODE(os.fstat(lower).st_mode):
         found["/"] = {"kind": "changed", "type": "dir", "mode": mode}
     _compare_folders(upper, lower, "", found, digests, 0)
+    if not _same(now, os.fstat(upper)):
+        found["/"] = {"kind": "changed", **OTHER}
 
 
 def _compare_folders(upper: int, lower: int | None, path: str, found: Changes, digests: Digests, depth: int) -> None:
@@ -53,16 +58,17 @@ def _compare_folders(upper: int, lower: int | None, path: str, found: Changes, d
 
 def _compare(upper: int, lower: int | None, name: str, path: str, found: Changes, digests: Digests, depth: int) -> None:
     now, before = look(upper, name), look(lower, name)
-    if now is None:
-        return
-    if _whiteout(now):
+    kind = "added" if before is None else "changed"
+    if now is not None and _whiteout(now):
         if before is not None:
             _removed(lower, name, path, found)
         return
     entry = describe_entry(upper, name, now, digests)
     if before is None or entry != describe_entry(lower, name, before, digests):
-        found[path] = {"kind": "added" if before is None else "changed", **entry}
+        found[path] = {"kind": kind, **entry}
     _compare_below(upper, lower, name, path, found, digests, depth)
+    if entry == OTHER or not _same(now, look(upper, name)):
+        found[path] = {"kind": kind, **OTHER}
 
 
 def _compare_below(upper: int, lower: int | None, name: str, path: str, found: Changes, digests: Digests, depth: int) -> None:
@@ -71,7 +77,7 @@ def _compare_below(upper: int, lower: int | None, name: str, path: str, found: C
         if inside is None and below is not None:
             _removed_below(below, path, found)
         elif inside is not None and depth >= DEPTH:
-            found[path] = {"kind": "added", "type": "other", "mode": 0}
+            found[path] = {"kind": "added", **OTHER}
         elif inside is not None:
             _compare_folders(inside, below, path, found, digests, depth + 1)
     finally:
@@ -94,13 +100,26 @@ def _removed_below(lower: int, path: str, found: Changes) -> None:
         _removed(lower, name, f"{path}/{name}", found)
 
 
-def describe_entry(folder: int | None, name: str, info: os.stat_result, digests: Digests) -> dict[str, Any]:
+def _same(before: os.stat_result | None, now: os.stat_result | None) -> bool:
+    """Whether nothing has changed between the two: the kernel alone sets the time of a change."""
+    if before is None or now is None:
+        return False
+    return (before.st_ino, before.st_ctime_ns) == (now.st_ino, now.st_ctime_ns)
+
+
+def describe_entry(folder: int | None, name: str, info: os.stat_result | None, digests: Digests) -> dict[str, Any]:
+    """`OTHER` for what is gone or cannot be read."""
+    if info is None:
+        return OTHER
     kind = _TYPES.get(stat.S_IFMT(info.st_mode), "other")
     entry: dict[str, Any] = {"type": kind, "mode": stat.S_IMODE(info.st_mode)}
-    if kind == "file":
-        entry["digest"] = digests.of(folder, name, info)
-    elif kind == "link":
-        entry["target"] = os.readlink(name, dir_fd=folder)
+    try:
+        if kind == "file":
+            entry["digest"] = digests.of(folder, name, info)
+        elif kind == "link":
+            entry["target"] = os.readlink(name, dir_fd=folder)
+    except OSError:
+        return OTHER
     return entry
 
 
@@ -108,9 +127,9 @@ class Digests:
     """Of files' contents: a file with many names is read once."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, int], str | None] = {}
+        self._known: dict[tuple[int, int], str] = {}
 
-    def of(self, folder: int | None, name: str, info: os.stat_result) -> str | None:
+    def of(self, folder: int | None, name: str, info: os.stat_result) -> str:
         if info.st_nlink == 1:
             return digest_of(folder, name)
         key = info.st_dev, info.st_ino
@@ -119,12 +138,9 @@ class Digests:
         return self._known[key]
 
 
-def digest_of(folder: int | None, name: str) -> str | None:
+def digest_of(folder: int | None, name: str) -> str:
     """Holes cost nothing; pages of zeros count alike however they came to be."""
-    try:
-        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-    except OSError:
-        return None
+    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     state, gaps, end = blake2b(digest_size=16), [], 0
     try:
         for place, data in _filled(fd):

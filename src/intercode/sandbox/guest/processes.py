@@ -1,4 +1,4 @@
-"""The agent's processes, seen from the wall's /proc: who lives, what they weigh, who was born when.
+"""The agent's processes, seen from the wall's /proc: who lives, what they weigh, who was born when; and how they are stopped.
 
 They are told from others by their pid namespace, and where one lets nobody see it (`PR_SET_DUMPABLE`, a program that cannot
 be read) by its parents. Numbers are the wall's; `inner_pid` gives the one that the agent sees.
@@ -24,6 +24,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _HELD = (b"RssAnon:", b"RssShmem:", b"VmSwap:", b"VmPTE:")
 _LOOKS, _BRIEF, _SAVED = 10, 0.001, 10
 _DOUBT = 0.03
+_STOPPED, _WAITING, _STOPPING = b"TtZX", b"TtZXD", 2.0
 _EXITING = 4  # the kernel's PF_EXITING
 _SOCKET = 212_992  # the default size of its buffer
 
@@ -115,6 +116,32 @@ class Table:
             before = self.newest()
             if (found := look()) or self.newest() == before or time.monotonic() > until:
                 return found
+
+    @contextlib.contextmanager
+    def still(self, stop: Callable[[], None]) -> Iterator[bool]:
+        """`stop` them all; False if one goes on all the same. In the end continue those that were not stopped before."""
+        before = {each.pid for each in self.all() if self._stands(each.pid, _STOPPED)}
+        stop()
+        try:
+            yield self._come_to_stand()
+        finally:  # children first: then no shell sees a job of its own stopped
+            send([each for each in reversed(self.all()) if each.pid not in before], signal.SIGCONT)
+
+    def _come_to_stand(self) -> bool:
+        """Whether all do in time. One that waits until its child executes a program (vfork) stands as long as that child."""
+        until = time.monotonic() + _STOPPING
+        while time.monotonic() < until:
+            alive = self.all()
+            parents = {each.parent for each in alive}
+            if all(self._stands(each.pid, _WAITING if each.pid in parents else _STOPPED) for each in alive):
+                return True
+            time.sleep(_BRIEF)
+        return False
+
+    def _stands(self, pid: int, states: bytes) -> bool:
+        """Whether each of its threads is in one of these states, or gone."""
+        threads = (self._read(f"{pid}/task/{thread}/stat") for thread in self._threads(pid))
+        return all(text.rpartition(b")")[2][1:2] in states for text in threads)
 
     def memory(self, alive: list[Process]) -> int:
         """Bytes held by these processes, by System V objects and by socket buffers, were they all filled.
