@@ -1,6 +1,6 @@
 """Images for the docker tests, made on the spot: no registry is asked. Each is made once and stays in docker.
 
-debian     a small one by mmdebstrap, with Python and a service in it
+debian     a small one by mmdebstrap, with Python, bubblewrap and a service in it
 busybox    one static program and its links
 bare       a file, and no program at all
 """
@@ -35,13 +35,14 @@ def remove(shelf: str) -> None:
 
 
 def debian() -> str:
-    tag = f"{SHELF}:debian-slim-procps-python3-redis"
+    tag = f"{SHELF}:debian-slim-bubblewrap-procps-python3-redis"
     if _known(tag):
         return tag
     if shutil.which("mmdebstrap") is None:
         pytest.skip("mmdebstrap is not installed, and the image is made by it")
     slim = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "locale", "man", "zoneinfo")]  # half of all files
-    command = ["mmdebstrap", "--quiet", "--variant=minbase", "--include=procps,python3,redis-server", *slim, "bookworm"]
+    packages = "bubblewrap,procps,python3,redis-server"
+    command = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={packages}", *slim, "bookworm"]
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "root.tar"
         subprocess.run([*command, str(root)], check=True, stderr=subprocess.DEVNULL)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from intercode.doctor.finding import Finding
 from intercode.errors import IntercodeError
 from intercode.sandbox import cache, template
+from intercode.sandbox.build import with_script
 from intercode.sandbox.identity import UID
 from intercode.sandbox.local import LocalSandbox
 
@@ -31,9 +32,10 @@ os.setresuid({UID}, {UID}, {UID})
 
 def findings() -> Iterator[Finding]:
     yield _cage()
-    start = time.perf_counter()
     try:
-        with LocalSandbox(template.base(None)) as sandbox:
+        made = with_script(template.base(None), "rmdir /media", name="doctor")
+        start = time.perf_counter()
+        with LocalSandbox(made) as sandbox:
             started = time.perf_counter() - start
             yield _first_steps(sandbox, started)
             yield _owners(sandbox)
@@ -70,7 +72,7 @@ def _cage() -> Finding:
 
 
 def _first_steps(sandbox: LocalSandbox, started: float) -> Finding:
-    said = sandbox.exec("echo works > /file; cat /file").output
+    said = sandbox.exec("echo works > /file; cat /file; ls -d /media 2>/dev/null").output
     start = time.perf_counter()
     sandbox.reset()
     left = sandbox.exec("ls /file 2>/dev/null").output

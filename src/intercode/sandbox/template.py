@@ -25,7 +25,7 @@ from typing import IO, Any
 
 from intercode.errors import DataError, UsageError
 from intercode.sandbox import cache
-from intercode.sandbox.guest.layers import Digests, describe_entry
+from intercode.sandbox.guest.layers import OPAQUE, WHITEOUT, Digests, describe_entry
 from intercode.sandbox.identity import identity
 from intercode.types import Change
 
@@ -112,13 +112,13 @@ def keep_settings(made: Path, environment: Mapping[str, str], cwd: str) -> None:
 
 
 def _list(folder: Path, path: str, skip: frozenset[str], found: dict[str, Change]) -> None:
-    """Add a layer's entries over those below, as overlay would: a 0:0 device or an opaque folder hides."""
+    """Add a layer's entries over those below, as overlay would: a whiteout or an opaque folder hides."""
     for entry in os.scandir(folder):
         if entry.name in skip:
             continue
         name, info = f"{path}/{entry.name}", entry.stat(follow_symlinks=False)
-        hidden = stat.S_ISCHR(info.st_mode) and info.st_rdev == 0
-        if hidden or not stat.S_ISDIR(info.st_mode) or _opaque(entry.path):
+        hidden = (stat.S_ISCHR(info.st_mode) and info.st_rdev == 0) or _mark(entry.path, WHITEOUT)
+        if hidden or not stat.S_ISDIR(info.st_mode) or _mark(entry.path, OPAQUE):
             for below in [below for below in found if below == name or below.startswith(name + "/")]:
                 del found[below]
         if not hidden:
@@ -127,9 +127,10 @@ def _list(folder: Path, path: str, skip: frozenset[str], found: dict[str, Change
             _list(Path(entry.path), name, skip, found)
 
 
-def _opaque(path: str) -> bool:
+def _mark(path: str, name: str) -> bool:
+    """Whether overlay's mark `name` is set."""
     try:
-        return os.getxattr(path, "user.overlay.opaque") == b"y"
+        return os.getxattr(path, name, follow_symlinks=False) == b"y"
     except OSError:
         return False
 

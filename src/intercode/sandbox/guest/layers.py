@@ -1,9 +1,10 @@
 """Overlay layers as data: what an upper folder changes against the folder below it, and a faithful copy of one.
 
 Overlay's own marks are read as the kernel documents them (Documentation/filesystems/overlayfs.rst): a character device
-0:0 hides the name below; a folder with `user.overlay.opaque=y` hides all below. Nothing here follows a link or leaves the
-two given folders. Folders nested deeper than `DEPTH` are reported as one change of type "other" and not copied; so is what
-cannot be read, or changes while one looks.
+0:0 hides the name below, and so does an empty file with `user.overlay.whiteout` in a folder with `user.overlay.opaque=x`; a
+folder with `user.overlay.opaque=y` hides all below. Nothing here follows a link or leaves the two given folders.
+Folders nested deeper than `DEPTH` are reported as one change of type "other" and not copied; so is what cannot
+be read, or changes while one looks.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from collections.abc import Iterator
 from typing import Any
 
 DEPTH = 100
-_OPAQUE = "user.overlay.opaque"
+OPAQUE = "user.overlay.opaque"
+WHITEOUT = "user.overlay.whiteout"
+_MARKED_FILES = (6, 8)
+"""The first Linux that reads the latter."""
 _TYPES = {stat.S_IFREG: "file", stat.S_IFDIR: "dir", stat.S_IFLNK: "link"}
 _CHUNK, _PAGE = 1 << 20, 4096
 _ZEROS = bytes(_PAGE)
@@ -195,13 +199,13 @@ def stamp(folder: int | str, info: os.stat_result) -> None:
 
 def _copy_folder(source: int, target: int, root: int, path: str, links: dict[int, str], depth: int) -> None:
     if _opaque(source):
-        os.setxattr(target, _OPAQUE, b"y")
+        os.setxattr(target, OPAQUE, b"y")
     for name in os.listdir(source):
         info = os.stat(name, dir_fd=source, follow_symlinks=False)
         if stat.S_ISDIR(info.st_mode):
             if depth < DEPTH:
                 _copy_child(source, target, root, name, f"{path}{name}/", links, depth)
-        elif info.st_nlink > 1 and info.st_ino in links:
+        elif info.st_nlink > 1 and info.st_ino in links and not _whiteout(info):
             os.link(links[info.st_ino], name, src_dir_fd=root, dst_dir_fd=target, follow_symlinks=False)
             continue
         else:
@@ -225,8 +229,25 @@ def copy_entry(source: int, target: int, name: str, info: os.stat_result) -> Non
         os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
     elif stat.S_ISREG(info.st_mode):
         _copy_file(source, target, name)
+    elif _whiteout(info):
+        _copy_whiteout(target, name, info)
     else:
         os.mknod(name, info.st_mode, info.st_rdev, dir_fd=target)
+
+
+def _copy_whiteout(target: int, name: str, info: os.stat_result) -> None:
+    """A file system that is itself an overlay, as a container's is, refuses the device; there a marked file takes its place."""
+    try:
+        os.mknod(name, info.st_mode, info.st_rdev, dir_fd=target)
+    except PermissionError:
+        if tuple(map(int, os.uname().release.partition("-")[0].split(".")[:2])) < _MARKED_FILES:
+            raise
+        fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=target)
+        try:
+            os.setxattr(fd, WHITEOUT, b"y")
+        finally:
+            os.close(fd)
+        os.setxattr(target, OPAQUE, b"x")
 
 
 def _copy_file(source: int, target: int, name: str) -> None:
@@ -269,7 +290,7 @@ def _whiteout(info: os.stat_result) -> bool:
 
 def _opaque(folder: int) -> bool:
     try:
-        return os.getxattr(folder, _OPAQUE) == b"y"
+        return os.getxattr(folder, OPAQUE) == b"y"
     except OSError:
         return False
 
