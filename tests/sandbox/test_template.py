@@ -12,7 +12,7 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -31,6 +31,7 @@ from pathlib import Path
 from intercode.sandbox.build import make_template
 print(make_template(setup=Path(sys.argv[1])).digest)
 """
+UNPACKER = "import sys; from pathlib import Path; from intercode.sandbox.template import unpack; unpack(Path(sys.argv[1]))"
 ODD = "a name\nof two lines"
 
 
@@ -205,6 +206,28 @@ class TestTheCache:
         cache.chmod(0o555)
         (cache / "layers").chmod(0o555)
         assert error_of_an_ordinary_user(lambda: unpack(tree)) == ""
+
+    def test_makes_a_damaged_layer_anew_and_names_it(self, tree: Path, cache: Path) -> None:
+        layer = unpack(tree)
+        file = layer / "tree" / "data" / "run.sh"
+        damages: list[tuple[str, Callable[[], object]]] = [
+            ("none", lambda: None),
+            ("a missing file", file.unlink),
+            ("an emptied file", lambda: os.truncate(file, 0)),
+            ("another mode", lambda: file.chmod(0o777)),
+            ("a missing stamp", (layer / ".stamp").unlink),
+        ]
+        if os.getuid() == 0:
+            damages.append(("another owner", lambda: os.chown(file, 0, 0)))
+        before = file.stat()
+        for damage, inflict in damages:
+            inflict()
+            done = subprocess.run([sys.executable, "-c", UNPACKER, str(tree)], capture_output=True, text=True, check=True)
+            said = "" if damage == "none" else f"intercode: {layer} in the cache is damaged and is made again\n"
+            assert done.stderr == said, damage
+            assert file.read_text() == "echo ran\n"
+            assert (file.stat().st_mode, file.stat().st_uid) == (before.st_mode, before.st_uid)
+        assert layers(cache) == {layer.name}
 
     def test_with_a_file_in_a_folders_place_is_told_with_the_remedy(self, tree: Path, cache: Path) -> None:
         cache.mkdir()

@@ -4,6 +4,9 @@
     ROOT/images/NAME     a root file system made by `intercode image build`
     ROOT/guest/KEY       the guest's modules, compiled for one interpreter, and the anchor's program
 
+Each folder holds in `.stamp` a digest of its entries when it was made. A process compares that once, and makes a damaged
+folder anew. `intercode image build` makes images; those are not compared.
+
 ROOT is `$INTERCODE_CACHE`, else /var/cache/intercode for root and `$XDG_CACHE_HOME/intercode` or ~/.cache/intercode for others.
 """
 
@@ -12,8 +15,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import secrets
 import shutil
+import stat
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -24,6 +30,9 @@ from intercode.sandbox import anchor
 from intercode.sandbox.identity import identity
 
 GUEST = Path(__file__).with_name("guest")
+_STAMP = ".stamp"
+_sound: set[Path] = set()
+"""Folders that this process has compared with their stamps."""
 
 
 def root() -> Path:
@@ -52,14 +61,42 @@ def place() -> Path:
 
 
 def folder(kind: str, key: str, build: Callable[[Path], None]) -> Path:
-    """The folder ROOT/kind/key, made by `build` if it is not there. Two processes may try at once; one copy stays."""
+    """Return the folder ROOT/kind/key; `build` makes one that is missing or damaged. Two processes may try; one copy stays."""
     shelf = root() / kind
     final = shelf / key
     with room_left(), _filling(shelf):
         shelf.mkdir(exist_ok=True)
+        if final.is_dir() and final not in _sound and not _is_sound(final):
+            print(f"intercode: {final} in the cache is damaged and is made again", file=sys.stderr)
+            _discard(final)
         if not final.is_dir():
             _make(final, build)
+        _sound.add(final)
     return final
+
+
+def _is_sound(made: Path) -> bool:
+    stamp = made / _STAMP
+    return stamp.is_file() and stamp.read_text() == _entries(made)
+
+
+def _entries(folder: Path) -> str:
+    """Return a digest of the names, modes, owners and sizes below `folder`. Contents are not read: that would take seconds."""
+    found = []
+    for place, folders, files in os.walk(folder):
+        for path in (os.path.join(place, name) for name in (*folders, *files) if name != _STAMP):
+            info = os.lstat(path)
+            size = info.st_size if stat.S_ISREG(info.st_mode) else 0
+            found.append(f"{path.removeprefix(str(folder))}\0{info.st_mode}\0{info.st_uid}\0{size}\n")
+    return hashlib.sha256("".join(sorted(found)).encode(errors="surrogateescape")).hexdigest()
+
+
+def _discard(final: Path) -> None:
+    """Remove a folder; sandboxes that live on it lose it."""
+    aside = final.with_name(f".{final.name[:16]}-{secrets.token_hex(4)}")
+    with contextlib.suppress(FileNotFoundError):  # another process was first
+        final.rename(aside)
+    remove(aside)
 
 
 def _make(final: Path, build: Callable[[Path], None]) -> None:
@@ -70,6 +107,7 @@ def _make(final: Path, build: Callable[[Path], None]) -> None:
         identity().own(work)
         identity().own(made)
         build(made)
+        (made / _STAMP).write_text(_entries(made))
         _settle(made, final)
     finally:
         remove(work)
