@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from families import wait_until
-from misbehaving import GOOD, Behaviour, Handler, Server, answer, drip, half_a_body, hang, nothing, refuse
+from misbehaving import GOOD, Behaviour, Handler, Server, answer, drip, flood, half_a_body, hang, nothing, refuse
 
 from intercode.errors import ContextOverflow, ModelError, UsageError
 from intercode.models import OpenAIModel, openai_chat
@@ -249,6 +249,15 @@ def test_a_server_that_always_hangs_is_named(server: Server, connect: Connect) -
     with pytest.raises(ModelError, match=r"no answer within 0\.1 s"):
         connect(timeout=0.1, tries=2).complete(MESSAGES)
     assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("status", [b"200 OK", b"500 No"])
+def test_a_reply_without_end_is_left_at_its_limit(server: Server, connect: Connect, status: bytes) -> None:
+    server.script = [flood(b"HTTP/1.1 %s\r\nContent-Type: application/json\r\n\r\n" % status, b" " * (1 << 20))]
+    with pytest.raises(ModelError, match="more than 32 MiB"):
+        connect().complete(MESSAGES)
+    assert len(server.requests) == 1
+    assert server.sent < openai_chat.LARGEST + (16 << 20)
 
 
 HEAD = b"HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n"

@@ -2,6 +2,7 @@
 
     complete ─► _post ─► body ─► _read_reply ─► Reply
         ▲          │ too long: ContextOverflow at once  (a status, and in words that `context.py` knows)
+        │          │ too large: ModelError at once      (more than `LARGEST` bytes, counted as they arrive)
         │          │ refused: ModelError at once        (400, 401, 403, 404, …: asking again cannot help)
         └── wait ◄─┴ _Broken: ask again, `tries` times  (429, 5xx, no connection, time-out, half or wrong body)
 
@@ -17,6 +18,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -39,6 +41,9 @@ _ADVICE = {
     404: "no such model or address: check the model's name and INTERCODE_BASE_URL, which usually ends in /v1",
 }
 
+
+LARGEST = 32 << 20
+"""Bytes of a reply's body."""
 
 PATIENCE = 300.0
 """Seconds: a model that thinks sends nothing for minutes, and one that is asked anew is paid anew."""
@@ -114,7 +119,10 @@ class OpenAIModel:
         if not (key.isascii() and key.isprintable()):
             raise UsageError("the key (OPENAI_API_KEY) holds what no key can, such as an umlaut or the end of a line")
         try:
-            self._client = openai.AsyncOpenAI(base_url=address, api_key=key, timeout=self._patience, max_retries=0)
+            http = openai.DefaultAsyncHttpxClient(event_hooks={"response": [_read_body]})
+            self._client = openai.AsyncOpenAI(
+                base_url=address, api_key=key, timeout=self._patience, max_retries=0, http_client=http
+            )
         except Exception as error:  # of the HTTP library, which is another one from version to version of the SDK
             raise UsageError(f"{address}: cannot be the base URL (INTERCODE_BASE_URL): {error}") from error
         self.url = f"{str(self._client.base_url).rstrip('/')}/chat/completions"
@@ -160,8 +168,11 @@ class OpenAIModel:
             raise ModelError(f"{self.url}: {what}; {_ADVICE.get(error.status_code, _ADVICE[400])}") from error
         except (openai.APITimeoutError, TimeoutError) as error:
             raise _Broken(f"no answer within {self._patience} s") from error
-        except openai.APIConnectionError as error:
-            raise _Broken(f"the connection failed ({error.__cause__ or error})") from error
+        except (openai.APIConnectionError, _TooLarge) as error:
+            cause = error.__cause__ or error  # SDKs before version 3 raise the former from the latter
+            if isinstance(cause, _TooLarge):
+                raise ModelError(f"{self.url}: {cause}") from error
+            raise _Broken(f"the connection failed ({cause})") from error
         except Exception as error:  # of the HTTP library, at an answer that it cannot decode
             raise _Broken(f"an answer that cannot be read ({type(error).__name__}: {error})") from error
 
@@ -195,6 +206,21 @@ class OpenAIModel:
         if asked is None:
             asked = self.backoff * 2**attempt * random.uniform(0.75, 1.25)  # so that threads do not return in step
         return min(asked, LONGEST_WAIT)
+
+
+class _TooLarge(Exception):
+    pass
+
+
+async def _read_body(response: Any) -> None:
+    """Read the body as the HTTP library would, but raise `_TooLarge` once it has more than `LARGEST` bytes."""
+    body = bytearray()
+    async with aclosing(response.aiter_bytes()) as parts:
+        async for part in parts:
+            body += part
+            if len(body) > LARGEST:
+                raise _TooLarge(f"a reply has more than {LARGEST >> 20} MiB; is this a server of the OpenAI chat protocol?")
+    response._content = bytes(body)
 
 
 def _tells(counts: Any) -> bool:
