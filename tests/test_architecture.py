@@ -12,7 +12,7 @@ LINES = 400
 # From the ground up; a room may import rooms on lower floors, and files of its own.
 FLOORS = [
     {"types", "errors", "tfidf", "sqltext", "pythontext", "submission", "findings"},
-    {"blame", "exclusive", "observation"},
+    {"blame", "exclusive", "observation", "shared_texts"},
     {"sandbox", "rewards", "tasks", "agents", "models", "store", "recordings", "predictions"},
     {"env", "engines", "interpreters"},
     {"envs", "testing"},

@@ -25,12 +25,14 @@ from typing import Any, Literal, Self, SupportsFloat
 
 import gymnasium
 from gymnasium.spaces import Text
+from gymnasium.vector.utils import create_shared_memory, read_from_shared_memory, write_to_shared_memory
 
 from intercode.blame import asked
 from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
 from intercode.exclusive import Lock, exclusive
 from intercode.findings import Fault
 from intercode.observation import fingerprint, info_of, notes_on
+from intercode.shared_texts import SharedTexts
 from intercode.submission import ALONE, LONGEST, is_submission, submitted_word
 from intercode.types import ExecResult, Score, Task
 
@@ -57,6 +59,11 @@ class Utf8(Text):
 
     def __repr__(self) -> str:
         return f"Utf8({self.max_length})"
+
+
+create_shared_memory.register(Utf8, lambda space, n=1, ctx=None: SharedTexts(n))  # type: ignore[arg-type, return-value]
+read_from_shared_memory.register(Utf8, lambda space, shared_memory, n=1: shared_memory)
+write_to_shared_memory.register(Utf8, lambda space, index, values, shared_memory: shared_memory.write(index, values))
 
 
 @dataclass(frozen=True, slots=True)

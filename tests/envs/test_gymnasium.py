@@ -57,7 +57,7 @@ def test_importing_the_package_does_not_import_gymnasium() -> None:
     assert done.stdout == "False False\n"
 
 
-@pytest.mark.parametrize("kind", [SyncVectorEnv, lambda makers: AsyncVectorEnv(makers, shared_memory=False)])
+@pytest.mark.parametrize("kind", [SyncVectorEnv, lambda makers: AsyncVectorEnv(makers, context="spawn")])
 def test_vector_environments_keep_every_text_apart(box: Path, kind: Callable[..., Any]) -> None:
     vector = kind([lambda: intercode.make("bash", data=str(box))] * 3)
     queries, info = vector.reset(seed=5, options={"task": "names"})
@@ -78,8 +78,9 @@ def test_vector_environments_keep_every_text_apart(box: Path, kind: Callable[...
     vector.close()
 
 
-def test_each_environment_of_a_vector_has_an_order_of_its_own(box: Path) -> None:
-    vector = gymnasium.make_vec(ID, num_envs=4, vectorization_mode="sync", data=str(box))
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_each_environment_of_a_vector_has_an_order_of_its_own(box: Path, mode: str) -> None:
+    vector = gymnasium.make_vec(ID, num_envs=4, vectorization_mode=mode, data=str(box))
     first, _ = vector.reset(seed=11)
     again, _ = vector.reset(seed=11)
     assert list(first) == list(again)

@@ -34,6 +34,7 @@ def findings() -> Iterator[Finding]:
     yield _cage()
     try:
         made = with_script(template.base(None), "rmdir /media", name="doctor")
+        assert isinstance(made, template.Template)
         start = time.perf_counter()
         with LocalSandbox(made) as sandbox:
             started = time.perf_counter() - start
