@@ -10,8 +10,6 @@ from intercode.rewards.exact_sql import Order, order_of
 from intercode.sqltext import TIE, literals, ordering
 from intercode.types import Table
 
-pytest.importorskip("sqlglot", reason="reading SQL needs sqlglot: pip install 'intercode[sql]'")
-
 PETS = """
     CREATE TABLE owner (id INTEGER PRIMARY KEY, name TEXT, city TEXT);
     CREATE TABLE pet (id INTEGER PRIMARY KEY, owner_id INTEGER, name TEXT COLLATE NOCASE, kind TEXT, age INTEGER);

@@ -61,7 +61,8 @@ def sqlite() -> Iterator[Ask]:
 @pytest.fixture(scope="module")
 def mariadb() -> Iterator[Ask]:
     """A server of this test's own that has loaded both files as they are."""
-    pymysql = pytest.importorskip("pymysql", reason="PyMySQL is not installed")
+    import pymysql
+
     content = "".join(f"CREATE DATABASE {name}; USE {name}; {path.read_text()}\n" for name, path in DATABASES.items())
     with running(content, "--skip-networking") as host, ExitStack() as stack:
         how = {"unix_socket": str(host.socket), "user": "root"}
@@ -121,7 +122,6 @@ def points(sql: str) -> int:
 
 
 def test_hardness_follows_the_rule() -> None:
-    pytest.importorskip("sqlglot", reason="sqlglot is not installed")
     levels = {task.id: next(name for most, name in LEVELS if points(task.gold) <= most) for task in TASKS}
     assert {task.id: task.extra["hardness"] for task in TASKS} == levels
     assert min(Counter(levels.values()).values()) >= 10
@@ -174,7 +174,6 @@ def test_no_whole_table_is_an_answer(sqlite: Ask) -> None:
 
 @pytest.mark.parametrize("task", [task for task in TASKS if "ORDER BY" in task.gold], ids=lambda task: task.id)
 def test_ordered_rows_do_not_tie_unless_the_query_allows_it(sqlite: Ask, task: Task) -> None:
-    pytest.importorskip("sqlglot", reason="sqlglot is not installed")
     order = sqltext.ordering(task.gold, "sqlite")
     if order.derived is None:  # it has a window of its own; then its key is what it prints first
         groups = [row[0] for row in sqlite(task.extra["db"], task.gold)]

@@ -11,7 +11,7 @@ No derived statement, so that the gold's order counts as it is ("strict"), where
 window: a name that is a select alias inside a larger expression, a position under `*`, a DISTINCT whose key is not
 selected, keys of a UNION that are not plain names, an OFFSET that is not a number, FETCH, ORDER BY behind parentheses or
 at random, windows and variables of the gold's own, SQL that cannot be parsed. Nothing here raises for what a text says:
-whether a gold runs is for its engine to say. Needs sqlglot, which is imported when first used.
+whether a gold runs is for its engine to say. sqlglot is imported when first used.
 
 Left out: ties under a LIMIT inside a subquery; which of them such a gold takes is left to the database.
 """

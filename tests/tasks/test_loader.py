@@ -327,7 +327,7 @@ def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path) -> None:
     code = "import sys; sys.path.insert(0, sys.argv[1]); from intercode.tasks import load_tasks; load_tasks(sys.argv[2])"
     done = subprocess.run([sys.executable, "-S", "-c", code, source, path], capture_output=True, text=True, check=False)
     assert "UsageError" in done.stderr
-    assert "pip install 'intercode[parquet]'" in done.stderr
+    assert "pip install 'intercode-gym[parquet]'" in done.stderr
 
 
 def test_what_preprocess_raises_is_told_with_both_places(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from typing import Any, NoReturn, TextIO
 
 import click
 
+from intercode import __version__
 from intercode.blame import described, fault_of, is_theirs
 from intercode.cli import attacking, evaluating, examining, giving, machine, playing, reporting
 from intercode.cli.show import help_width, say
@@ -107,7 +108,7 @@ def _flush(stream: TextIO) -> None:
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="intercode")
+@click.version_option(__version__)
 def main() -> None:
     """Interactive coding as a reinforcement-learning environment: measure agents whose actions are code.
 

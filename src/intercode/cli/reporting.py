@@ -15,7 +15,7 @@ from intercode.cli.show import print_json, show_reasons, show_summaries, show_ta
 @click.option("--force", is_flag=True, help="Put runs with different userlands side by side all the same.")
 @click.option("--html", type=NEW_FILE, metavar="FILE", help="Also write one page to FILE.")
 @click.option(
-    "--plots", type=click.Path(file_okay=False), metavar="DIR", help="Also draw PNG and SVG files; needs intercode[plots]."
+    "--plots", type=click.Path(file_okay=False), metavar="DIR", help="Also draw PNG and SVG files; needs intercode-gym[plots]."
 )
 @json_flag
 def report(runs: tuple[str, ...], force: bool, html: str | None, plots: str | None, as_json: bool) -> None:

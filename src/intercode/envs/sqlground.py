@@ -7,7 +7,6 @@ task ──► database(), execute_gold() ──► Gold: rows, and what their o
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -91,8 +90,6 @@ def worlds(
 
     A server named by its URL holds its databases itself and is never written to, so there are no second contents for it.
     """
-    if importlib.util.find_spec("sqlglot") is None:
-        raise UsageError("SQL needs the libraries of the extra `sql`; install them with: pip install 'intercode[sql]'")
     if dump and databases:
         raise UsageError("give the databases with --dump FILE or with --databases DIR, not with both")
     if engine is not None and "://" in engine:

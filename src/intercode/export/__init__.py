@@ -119,5 +119,5 @@ def _write_parquet(file: IO[bytes], rows: Iterable[Row]) -> None:
     try:
         from intercode.export.parquet import write
     except ImportError as error:
-        raise UsageError("writing Parquet needs pyarrow: pip install 'intercode[parquet]'") from error
+        raise UsageError("writing Parquet needs pyarrow: pip install 'intercode-gym[parquet]'") from error
     write(file, iter(rows))

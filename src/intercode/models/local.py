@@ -39,7 +39,7 @@ class LocalModel(OpenAIModel):
 
         file = find_file(name)
         if find_spec("xllamacpp") is None:
-            raise UsageError("a local model needs the extra `local`: pip install 'intercode[local]'")
+            raise UsageError("a local model needs the extra `local`: pip install 'intercode-gym[local]'")
         self._log = tempfile.TemporaryFile()
         self._process, address = _start(file, self._log)
         self._ending = weakref.finalize(self, _end, self._process, self._log)

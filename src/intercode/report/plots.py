@@ -1,4 +1,4 @@
-"""The charts of a report as PNG and SVG files, for papers and slides. Needs matplotlib: intercode[plots]."""
+"""The charts of a report as PNG and SVG files, for papers and slides. Needs matplotlib: intercode-gym[plots]."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def draw(whole: Mapping[str, Any], folder: str | Path) -> list[Path]:
         from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError:
-        raise UsageError('plots need matplotlib: pip install "intercode[plots]"') from None
+        raise UsageError('plots need matplotlib: pip install "intercode-gym[plots]"') from None
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     written = []

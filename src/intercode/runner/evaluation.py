@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from intercode import __version__
 from intercode.agents import Agent, make_agent
 from intercode.env import Setting
 from intercode.envs import environment_class, prepare
@@ -183,8 +184,8 @@ def _labels(tasks: Sequence[Task]) -> dict[str, dict[str, str]]:
 
 
 def _versions() -> dict[str, str]:
-    installed = {name: metadata.version(name) for name in ("intercode", "gymnasium", "openai")}
-    return {"python": platform.python_version(), "kernel": platform.release(), **installed}
+    installed = {name: metadata.version(name) for name in ("gymnasium", "openai")}
+    return {"python": platform.python_version(), "kernel": platform.release(), "intercode": __version__, **installed}
 
 
 def _commit() -> str | None:

@@ -143,7 +143,7 @@ def _read_parquet(path: Path) -> Located:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise UsageError(f"{path}: reading Parquet needs pyarrow: pip install 'intercode[parquet]'") from error
+        raise UsageError(f"{path}: reading Parquet needs pyarrow: pip install 'intercode-gym[parquet]'") from error
     try:
         rows = pyarrow.parquet.read_table(path, partitioning=None).to_pylist()
     except (pyarrow.ArrowException, OSError, ValueError) as error:
