@@ -106,7 +106,9 @@ def says_passed(machine: LocalSandbox) -> Callable[..., bool]:
 @pytest.mark.slow
 @each_attack
 def test_it_beats_the_naive_grader(says_passed: Callable[..., bool], attack: Attack) -> None:
-    if attack.sign in ("pays", "takes", "public"):
+    if attack.sign == "takes":  # the late answer goes to whoever reads the line first
+        assert any(says_passed(attack, attack.code) for _ in range(8))
+    elif attack.sign in ("pays", "public"):
         assert says_passed(attack, attack.code)
     elif attack.sign == "harms":
         assert not says_passed(attack, attack.code, SLOW)

@@ -32,13 +32,14 @@ GREEDY = (
 def killing(env: Any, times: int) -> Iterator[list[int]]:
     """While the block runs, kills the environment's server a moment after it is seen, and the next where it acts again."""
     killed: list[int] = []
-    over = threading.Event()
+    over, again = threading.Event(), threading.Event()
+    redo = env._redo
+    env._redo = lambda: (again.set(), redo())
 
     def strike() -> None:
         while len(killed) < times and not over.wait(0.01):
             pid = server_of(env._engine)
-            acts = not killed or env._redone > 0
-            if pid and acts and pid not in killed and not over.wait(0.5):
+            if pid and (not killed or again.is_set()) and pid not in killed and not over.wait(0.5):
                 killed.append(kill_server(env._engine))
 
     thread = threading.Thread(target=strike)
