@@ -20,6 +20,8 @@ BROKEN = {
 SUSPICIOUS = {
     "gold_complains": "the gold prints an error, though it ends well",
     "retrieval_solves": "the gold of the most similar other task succeeds",
+    "golds_disagree": "an alternative gold and the gold do not match each other",
+    "alternative_fails": "an alternative gold does not run, so that it accepts nothing",
     "near_duplicate": "the same gold as another task, in almost the same words",
     "plain_flag": "the flag stands in plain text in the assets",
     "disagrees": "query and gold name different things",

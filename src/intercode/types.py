@@ -38,12 +38,19 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One instruction with its gold answer. `extra` holds every other field of the record, untouched."""
+    """One instruction with its gold answer. `extra` holds every other field of the record, untouched.
+
+    `golds` has all answers any of which may match, without duplicates: `gold`, then the alternatives that were given.
+    """
 
     id: str
     query: str
     gold: str
     extra: Mapping[str, Any] = field(default_factory=dict)
+    golds: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "golds", tuple(dict.fromkeys((self.gold, *self.golds))))
 
     @property
     def general(self) -> bool:

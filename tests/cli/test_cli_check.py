@@ -133,6 +133,47 @@ def test_paths_that_a_gold_makes_or_only_begins_are_no_finding(cli: Any, box: Pa
     assert [finding for finding in made.json["broken"] if "names" in finding["why"]] == []
 
 
+def test_alternatives_that_fail_or_disagree_with_the_gold_are_suspicious(cli: Any, box: Path, tmp_path: Path) -> None:
+    tasks = [
+        {**SOUND, "golds": ["head -n 1 /box/a", "tail -n 1 /box/a"]},
+        {"id": "odd", "query": "Print what /box/b holds.", "gold": "cat /box/b", "golds": ["cat /box/none", "cat /box/c"]},
+    ]
+    words = ("check", "bash", "--data", write_tasks(tmp_path / "t.jsonl", tasks), "--tree", box / "tree", "--json")
+    done = cli(*words)
+    assert (done.status, done.json["broken"], done.json["gold_ok"]) == (0, [], 2)
+    assert [(row["task"], row["kind"], row["why"]) for row in done.json["suspicious"]] == [
+        (
+            "odd",
+            "alternative_fails",
+            "the alternative 'cat /box/none': gold ends with status 1: cat: /box/none: No such file or directory",
+        ),
+        ("odd", "golds_disagree", "the alternative 'cat /box/c' and the gold do not match"),
+    ]
+
+
+def test_named_fields_hold_the_golds_and_another_list_of_them_is_other_data(cli: Any, box: Path, tmp_path: Path) -> None:
+    data = write_tasks(tmp_path / "t.jsonl", [{**SOUND, "gold2": "cat /box/b"}])
+    (tmp_path / "p.txt").write_text("cat /box/b\n")
+    words = (
+        "score",
+        tmp_path / "p.txt",
+        "--env",
+        "bash",
+        "--data",
+        data,
+        "--tree",
+        box / "tree",
+        "--out",
+        tmp_path / "run",
+        "--json",
+    )
+    assert cli(*words, "--gold-fields", "gold,gold2").json["success_rate"] == 1
+    assert cli(*words, "--resume").status == 2
+    again = cli("rescore", tmp_path / "run", "--reward", "paper", "--out", tmp_path / "paper", "--json")
+    assert again.json["success_rate"] == 0, again.err
+    assert "no record has the gold field 'golf'" in cli("check", "bash", "--data", data, "--gold-fields", "gold,golf").err
+
+
 def test_tasks_that_ask_the_same_are_found(cli: Any, box: Path, tmp_path: Path) -> None:
     tasks = [
         SOUND,

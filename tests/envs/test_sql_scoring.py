@@ -299,7 +299,8 @@ def test_prepare_is_shared_and_golds_are_executed_once() -> None:
     one: Any = setting()
     other: Any = setting()
     assert plays(one, "count", GOLDS["count"]).success
-    executed = one._golds.get(("count", "first"), lambda: pytest.fail("executed again"))
-    assert executed is other._golds.get(("count", "first"), lambda: pytest.fail("executed again"))
+    key = ("count", GOLDS["count"], "first")
+    executed = one._golds.get(key, lambda: pytest.fail("executed again"))
+    assert executed is other._golds.get(key, lambda: pytest.fail("executed again"))
     one.close()
     other.close()

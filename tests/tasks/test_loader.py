@@ -88,6 +88,33 @@ def test_a_list_of_golds_is_joined_by_semicolons(tmp_path: Path) -> None:
     assert load_tasks(write(tmp_path / "t.parquet", records))[0].gold == "cd /tmp;ls"
 
 
+GOLDS: list[tuple[dict[str, Any], list[str], tuple[str, ...]]] = [
+    ({"gold": "a", "golds": ["b", "a", ["c", "d"]]}, ["gold"], ("a", "b", "c;d")),
+    ({"golds": ["b", "a"]}, ["gold"], ("b", "a")),
+    ({"gold": "a", "gold2": "b", "gold3": ""}, ["gold2", "gold", "gold3"], ("b", "a")),
+    ({"gold2": None, "gold3": "c", "golds": ["d"]}, ["gold2", "gold3"], ("c", "d")),
+]
+
+
+@pytest.mark.parametrize(("fields", "names", "golds"), GOLDS)
+def test_a_record_may_have_alternative_golds(
+    tmp_path: Path, fields: dict[str, Any], names: list[str], golds: tuple[str, ...]
+) -> None:
+    (task,) = load_tasks(write(tmp_path / "t.json", [{"query": "q", **fields}]), gold_fields=names)
+    assert (task.gold, task.golds, task.extra) == (golds[0], golds, {})
+
+
+def test_golds_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    for fields, names, error, words in [
+        ({"golds": "a"}, ["gold"], DataError, "'golds' is a text; write a list of golds"),
+        ({"gold": "a", "golds": [3]}, ["gold"], DataError, "'golds' is a value of type int"),
+        ({"gold2": ""}, ["gold2"], DataError, "'gold2' is empty"),
+        ({"gold": "a"}, ["gold", "gold2"], UsageError, "no record has the gold field 'gold2'; records have gold, query"),
+    ]:
+        with pytest.raises(error, match=words):
+            load_tasks(write(tmp_path / "t.json", [{"query": "q", **fields}]), gold_fields=names)
+
+
 def test_other_fields_keep_their_types(tmp_path: Path) -> None:
     extra = {"tests": ["assert f(1)"], "hard": True, "n": 3, "tables": {"a": ["b"]}, "note": ""}
     assert load_one(tmp_path, **extra).extra == extra

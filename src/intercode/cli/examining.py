@@ -36,7 +36,7 @@ def _read(env: str, options: dict[str, Any], as_json: bool) -> dict[str, Any]:
 
     _say_unheeded(env, options)
     furnished = bool(options["tree"] or options["image"])
-    found = look(env, furnished=furnished, **{name: options[name] for name in ("data", "limit", "assets")})
+    found = look(env, furnished=furnished, **{name: options[name] for name in ("data", "gold_fields", "limit", "assets")})
     _show_findings(found, as_json)
     return found
 
@@ -46,7 +46,7 @@ def _say_unheeded(env: str, options: dict[str, Any]) -> None:
     from intercode.envs import environment_class
 
     files = {"assets", "tree", "image", "everything"} if environment_class(env).language == "ctf" else set()
-    heeded = {"data", "limit", *files}
+    heeded = {"data", "gold_fields", "limit", *files}
     given = [f"--{name}" for name, value in options.items() if value and name not in heeded and value != "submit"]
     if given:
         say(f"intercode: --static executes nothing, so it does not heed {', '.join(sorted(given))}", err=True)
@@ -55,11 +55,11 @@ def _say_unheeded(env: str, options: dict[str, Any]) -> None:
 def _examined(env: str, options: dict[str, Any], workers: int, as_json: bool) -> dict[str, Any]:
     """What is found is shown before it is kept: a cache that takes nothing costs the next `eval` a check, no more."""
     from intercode.envs import prepare
-    from intercode.runner.check import PASSES, check
+    from intercode.runner.check import check, passes
     from intercode.runner.exclusion import remember
 
     setting = prepare(env, max_turns=None, **options)
-    with bar("checking", PASSES * len(setting.tasks), quiet=as_json) as advance:
+    with bar("checking", passes(setting.tasks), quiet=as_json) as advance:
         found = check(setting, setting.tasks, left_out=setting.left_out, workers=workers, tick=lambda: advance("checking"))
     _show_findings(found, as_json, unplayed=len({task.id for task, _ in setting.left_out}))
     try:

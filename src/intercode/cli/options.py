@@ -58,6 +58,15 @@ def in_here(context: click.Context, parameter: click.Parameter, name: str) -> st
     return name
 
 
+def _names(context: click.Context, option: click.Parameter, text: str | None) -> list[str] | None:
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise click.BadParameter(f"{text!r} is not a list of names, such as gold,gold2")
+    return names
+
+
 def _reward(context: click.Context, option: click.Parameter, name: str | None) -> Any:
     if name is None or name in ("exact", "paper"):
         return name
@@ -73,6 +82,12 @@ def _reward(context: click.Context, option: click.Parameter, name: str | None) -
 world = stack(
     click.option(
         "--data", type=TEXT, metavar="NAME|FILE|DIR", help="Tasks: a downloaded set, a task file or a folder. [starter set]"
+    ),
+    click.option(
+        "--gold-fields",
+        callback=_names,
+        metavar="FIELD,…",
+        help="The fields of a record that hold golds, any of which may match. [gold]",
     ),
     click.option("--tree", type=THERE, help="Files that are placed at / (tar, or folder less any __pycache__)."),
     click.option("--setup", type=THERE, help="Bash script that runs once inside, after the tree is placed."),

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View
 from intercode.envs.bashtext import WARNING, answers
-from intercode.envs.golds import Golds
+from intercode.envs.golds import Golds, each_gold
 from intercode.envs.ground import Ground, Place, execute_gold, execute_gold_again, grounds, missing_paths
-from intercode.envs.judging import judged, require_reward, reward_name
+from intercode.envs.judging import best, judged, require_reward, reward_name
 from intercode.envs.own import bash_record, own_path, require_attributes
 from intercode.errors import DataError
 from intercode.findings import Fault
@@ -101,6 +103,7 @@ class BashEnv(InterCodeEnv):
         view: View | None = None,
         keep_going: bool = False,
         preprocess: Preprocess | None = None,
+        gold_fields: Sequence[str] | None = None,
     ) -> Setting:
         """Load data and build templates once. `protocol="paper"` implies the paper's reward and stateless session.
 
@@ -110,7 +113,8 @@ class BashEnv(InterCodeEnv):
         session = session or ("stateless" if protocol == "paper" else "persistent")
         reward, judge = cls._judged_by(reward, protocol)
         records = bash_record(preprocess or cls.preprocess)
-        found = open_data(data or own_path(cls, "data"), env="bash", limit=limit, preprocess=records)
+        source = data or own_path(cls, "data")
+        found = open_data(source, env="bash", limit=limit, preprocess=records, gold_fields=gold_fields)
         ground, second = grounds(
             found, session,
             image=image or own_path(cls, "image"), tree=tree or own_path(cls, "tree"), setup=setup or own_path(cls, "setup"),
@@ -188,17 +192,25 @@ class BashEnv(InterCodeEnv):
                 place.sandbox.close()
 
     def _compare(self, place: Place) -> Score:
-        again = self.protocol == "paper" and self.turn > 1
-        agent, gold = place.outcome(), self._gold_again(place.ground) if again else self._gold(place, self.task)
+        """The paper's reward knows one gold."""
+        agent = place.outcome()
         if self._asked == "paper":
-            return bash_paper(agent, gold, place.ground.tracked)
-        if self._asked == "exact":
-            return bash_exact(agent, gold, self.task)
-        return judged(self._asked or self.reward, agent, gold, self.task)
+            return bash_paper(agent, self._gold_aside(place.ground, self.task), place.ground.tracked)
+        reward = bash_exact if self._asked == "exact" else partial(judged, self._asked or self.reward)
+        return best(reward(agent, gold, task) for task, gold in self._outcomes(place.ground))
+
+    def _outcomes(self, ground: Ground) -> Iterator[tuple[Task, Outcome]]:
+        """Each gold and its outcome, executed when it is asked for. An alternative that cannot run is left out: no agent is to
+        blame for it, and to raise here would only ever discard answers that the first gold refuses."""
+        first, *others = each_gold(self.task)
+        yield first, self._gold_aside(ground, first)
+        for task in others:
+            with suppress(DataError):
+                yield task, self._gold_aside(ground, task)
 
     def _gold(self, place: Place, task: Task) -> Outcome:
         """The gold's outcome; executing it uses the place, so ask before the episode begins there."""
-        key = (task.id, place.ground.template.digest)
+        key = (task.id, task.gold, place.ground.template.digest)
         return self._golds.get(key, lambda: self._execute_gold(place, task))
 
     def _execute_gold(self, place: Place, task: Task) -> Outcome:
@@ -210,9 +222,12 @@ class BashEnv(InterCodeEnv):
             raise DataError(f"task {task.id}: {'; '.join(_faults(last, task.gold))}; see `intercode check`")
         return outcome
 
-    def _gold_again(self, ground: Ground) -> Outcome:
-        key = (self.task.id, ground.template.digest, "again")
-        return self._golds.get(key, lambda: execute_gold_again(self._aside_on(ground), self.task.gold))
+    def _gold_aside(self, ground: Ground, task: Task) -> Outcome:
+        """The gold's outcome, also while an episode goes on; from the paper's second turn on that of its second execution."""
+        key = (task.id, task.gold, ground.template.digest)
+        if self.protocol == "paper" and self.turn > 1:
+            return self._golds.get((*key, "again"), lambda: execute_gold_again(self._aside_on(ground), task.gold))
+        return self._golds.get(key, lambda: self._execute_gold(self._aside_on(ground), task))
 
     def _aside_on(self, ground: Ground) -> Place:
         """A place for executing golds while an episode goes on elsewhere."""

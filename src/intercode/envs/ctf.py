@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View
-from intercode.envs.golds import Golds, run_gold
+from intercode.envs.golds import Golds, each_gold, run_gold
 from intercode.envs.ground import Ground, Place, grounds
-from intercode.envs.judging import judged, require_reward, reward_name
+from intercode.envs.judging import best, judged, require_reward, reward_name
 from intercode.errors import DataError, UsageError
 from intercode.findings import Fault
 from intercode.rewards import flag_exact, flag_paper
@@ -57,7 +58,7 @@ class CtfEnv(InterCodeEnv):
         super().__init__(tasks, **how)
         require_reward(reward, ("exact", "paper"), "submitted, flag, task")
         self.reward, self._challenges, self._golds = reward, challenges, golds or Golds[str]()
-        self._place = Place(ground)
+        self._place, self._flags = Place(ground), list[tuple[Task, str]]()
 
     @classmethod
     def prepare(  # type: ignore[override]
@@ -80,6 +81,7 @@ class CtfEnv(InterCodeEnv):
         view: View | None = None,
         keep_going: bool = False,
         preprocess: Preprocess | None = None,
+        gold_fields: Sequence[str] | None = None,
     ) -> Setting:
         """Load data once. `assets` has a folder or a tar for each task; `everything` keeps tasks that cannot be played.
 
@@ -88,7 +90,8 @@ class CtfEnv(InterCodeEnv):
         paper = protocol == "paper"
         session = session or ("stateless" if paper else "persistent")
         reward = reward or ("paper" if paper else "exact")
-        found = open_data(data, env="ctf", limit=limit, preprocess=preprocess or cls.preprocess)
+        records = preprocess or cls.preprocess
+        found = open_data(data, env="ctf", limit=limit, preprocess=records, gold_fields=gold_fields)
         furnished = tree is not None or found.tree is not None or image is not None
         challenges = survey(found.tasks, Path(assets) if assets else found.assets, found.file, furnished=furnished)
         tasks, left_out = _playable(found.tasks, challenges, everything)
@@ -121,7 +124,7 @@ class CtfEnv(InterCodeEnv):
         return Trial(flag, flag, (*faults, *_in_plain_sight(self._challenges[task.id], flag)))
 
     def _enter(self, task: Task) -> None:
-        self._flag(task)
+        self._flags = list(self._found(task))
         self._furnish(task)
 
     def _act(self, action: str) -> ExecResult:
@@ -134,10 +137,12 @@ class CtfEnv(InterCodeEnv):
         return self._place.act(action)
 
     def _score(self) -> Score:
-        flag = self._flag(self.task)
+        """The paper's reward knows one gold."""
+        if self.reward == "paper":
+            return flag_paper(self._word, self._flags[0][1])
         if callable(self.reward):
-            return judged(self.reward, self._word, flag, self.task)
-        return flag_paper(self._word, flag) if self.reward == "paper" else flag_exact(self._word, flag)
+            return best(judged(self.reward, self._word, flag, task) for task, flag in self._flags)
+        return best(flag_exact(self._word, flag) for _, flag in self._flags)
 
     def _wrong(self, score: Score) -> str:
         return "That is not the flag."
@@ -161,9 +166,16 @@ class CtfEnv(InterCodeEnv):
             said = last_line(done.output)
             raise DataError(f"task {task.id}: {challenge.assets} cannot be unpacked in the sandbox: {said}")
 
+    def _found(self, task: Task) -> Iterator[tuple[Task, str]]:
+        """Each gold and its flag; finding it uses the place. A script that finds none is left out, if it is an alternative."""
+        first, *others = each_gold(task)
+        yield first, self._flag(first)
+        for other in others:
+            with suppress(DataError):
+                yield other, self._flag(other)
+
     def _flag(self, task: Task) -> str:
-        """Finding it uses the place, so ask before the episode begins there."""
-        return self._golds.get((task.id, self._place.ground.template.digest), lambda: self._find(task))
+        return self._golds.get((task.id, task.gold, self._place.ground.template.digest), lambda: self._find(task))
 
     def _find(self, task: Task) -> str:
         """The flag; a script is executed for it. Raises `DataError` if it finds none."""

@@ -5,13 +5,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 from intercode.errors import DataError, SandboxDied
+from intercode.types import Task
 
 Result = TypeVar("Result")
 Key = tuple[str, ...]
-"""A task's id, and what the gold was executed on, and how if that is to be told."""
+"""A task's id, the gold, and what it was executed on, and how if that is to be told."""
+
+
+def each_gold(task: Task) -> list[Task]:
+    """The task once for each of its golds, with it as `gold`: a reward reads the text of the gold that it compares with."""
+    return [replace(task, gold=gold) for gold in task.golds]
 
 
 class Golds(Generic[Result]):

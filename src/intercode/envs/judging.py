@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,16 @@ def judged(reward: Callable[..., object], *asked: Any) -> Score:
         raise
     except (Exception, SystemExit) as error:
         raise UsageError(f"{who} raised {described(error)}") from error
+
+
+def best(scores: Iterable[Score]) -> Score:
+    """The first success, beyond which no score is asked for, or else the highest score."""
+    found: list[Score] = []
+    for score in scores:
+        found.append(score)
+        if score.success:
+            break
+    return max(found, key=lambda each: (each.success, each.reward, each.unsure))
 
 
 def _is_sound(score: Score) -> bool:

@@ -92,6 +92,7 @@ class PythonEnv(InterCodeEnv):
         keep_going: bool = False,
         sandbox: Backend | None = None,
         preprocess: Preprocess | None = None,
+        gold_fields: Sequence[str] | None = None,
     ) -> Setting:
         """Load data and build the template once. `protocol="paper"` implies the paper's reward.
 
@@ -100,7 +101,8 @@ class PythonEnv(InterCodeEnv):
         if sandbox == "chroot":
             raise UsageError("Python is not played with --sandbox chroot; choose local or docker")
         reward, tell = reward or ("paper" if protocol == "paper" else "exact"), tell or "number"
-        found = open_data(data, env="python", limit=limit, preprocess=preprocess or cls.preprocess)
+        records = preprocess or cls.preprocess
+        found = open_data(data, env="python", limit=limit, preprocess=records, gold_fields=gold_fields)
         tasks = tuple(map(_submittable, found.tasks))
         world = {"image": image, "tree": tree, "setup": setup, "limits": limits, "paper": False, "sandbox": sandbox}
         first, _ = grounds(found, "persistent", **world)  # type: ignore[arg-type]

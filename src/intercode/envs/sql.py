@@ -17,8 +17,8 @@ from typing import Any, Literal, Self
 
 from intercode.engines import Answer, Engine
 from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View
-from intercode.envs.golds import Golds
-from intercode.envs.judging import judged, require_reward, reward_name
+from intercode.envs.golds import Golds, each_gold
+from intercode.envs.judging import best, judged, require_reward, reward_name
 from intercode.envs.sqlground import Gold, Worlds, database, execute_gold, worlds
 from intercode.errors import DataError
 from intercode.findings import Fault
@@ -76,13 +76,15 @@ class SqlEnv(InterCodeEnv):
         view: View | None = None,
         keep_going: bool = False,
         preprocess: Preprocess | None = None,
+        gold_fields: Sequence[str] | None = None,
     ) -> Setting:
         """Load data and databases once. `protocol="paper"` implies the paper's reward.
 
         A session with the server lives as long as its episode, whatever `session` says: so it did in the paper.
         """
         reward = reward or ("paper" if protocol == "paper" else "exact")
-        found = open_data(data, env="sql", limit=limit, preprocess=preprocess or cls.preprocess)
+        records = preprocess or cls.preprocess
+        found = open_data(data, env="sql", limit=limit, preprocess=records, gold_fields=gold_fields)
         made = worlds(found, dump=dump, databases=databases, engine=engine, robust=robust, paper=reward in ("paper", "overlap"))
         golds = Golds[Gold]()
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going}
@@ -116,7 +118,7 @@ class SqlEnv(InterCodeEnv):
         return f"{task.query}\n\nThe database has this schema:\n\n{self._engine.schema(database(task, self._engine))}"
 
     def _enter(self, task: Task) -> None:
-        self._gold(self._engine, task)
+        self._execute_golds(self._engine)
         self._engine.open(database(task, self._engine))
         self._last = _NOTHING
 
@@ -166,25 +168,30 @@ class SqlEnv(InterCodeEnv):
                 engine.close()
 
     def _compare(self, engine: Engine, answer: Table | None) -> Score:
-        gold = self._gold(engine, self.task)
+        return best(self._beside(answer, self._gold(engine, task), task) for task in self._with_golds)
+
+    def _beside(self, answer: Table | None, gold: Gold, task: Task) -> Score:
         if callable(self.reward):
-            return judged(self.reward, answer, gold.table, self.task)
+            return judged(self.reward, answer, gold.table, task)
         if self.reward != "exact":
             return sql_paper(answer, gold.table, ordered=self.reward == "paper")
-        assert gold.table is not None
         return sql_exact(answer, gold.table, gold.order)
 
-    def _gold(self, engine: Engine, task: Task) -> Gold:
-        """Executed on pristine content, so ask before the episode begins there."""
-        second = engine is self._elsewhere
-        return self._golds.get((task.id, "second" if second else "first"), lambda: self._execute_gold(engine, task))
+    @property
+    def _with_golds(self) -> list[Task]:
+        """The task with each gold that the reward compares with; the paper's compares with one."""
+        return [self.task] if self._as_published else each_gold(self.task)
 
-    def _execute_gold(self, engine: Engine, task: Task) -> Gold:
-        """Under `exact`, a gold that cannot run is no yardstick; under `paper` nothing then earns anything."""
-        gold = execute_gold(engine, task)
+    def _gold(self, engine: Engine, task: Task) -> Gold:
+        where = "second" if engine is self._elsewhere else "first"
+        return self._golds.get((task.id, task.gold, where), lambda: execute_gold(engine, task))
+
+    def _execute_golds(self, engine: Engine) -> None:
+        """All at once, since they need pristine content: call it before the episode begins there. An alternative that fails
+        is worth nothing; under `exact` the gold itself must run, for nothing else could be compared with it."""
+        gold, *_ = [self._gold(engine, task) for task in self._with_golds]
         if self.reward == "exact" and gold.table is None:
-            raise DataError(f"task {task.id}: {'; '.join(gold.faults)}; see `intercode check`")
-        return gold
+            raise DataError(f"task {self.task.id}: {'; '.join(gold.faults)}; see `intercode check`")
 
     def _other(self, make: Callable[[], Engine]) -> Engine:
         self._elsewhere = self._elsewhere or make()
@@ -192,7 +199,7 @@ class SqlEnv(InterCodeEnv):
 
     def _holds_elsewhere(self, engine: Engine) -> bool:
         """The whole episode again, on the second contents."""
-        self._gold(engine, self.task)
+        self._execute_golds(engine)
         engine.open(database(self.task, engine))
         answer = _NOTHING
         for action in self._actions:

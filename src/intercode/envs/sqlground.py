@@ -167,7 +167,7 @@ def _literals(tasks: Sequence[Task], engine: Engine) -> Mapping[str, set[str | i
     found: dict[str, set[str | int | float]] = defaultdict(set)
     for task in tasks:
         with contextlib.suppress(DataError):
-            found[database(task, engine)] |= literals(task.gold, engine.dialect)
+            found[database(task, engine)].update(*(literals(gold, engine.dialect) for gold in task.golds))
     return found
 
 

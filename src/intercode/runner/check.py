@@ -3,7 +3,8 @@
     two raw executions differ        → gold_differs             else it scores below 1     → gold_fails, with its parts
     the execution itself complains   → gold_fails, missing …    doing nothing succeeds     → noop_solves
     two tasks ask the same           → duplicate, near_…        a neighbour's gold does    → retrieval_solves
-    the texts disagree (`doubts/`)   → disagrees, weak_tests …
+    the texts disagree (`doubts/`)   → disagrees, weak_tests …  an alternative gold fails  → alternative_fails
+    gold and alternative differ      → golds_disagree
 
 The kinds are in `findings.py`. The two raw executions lie at least `APART` seconds apart, so that a clock in the answer shows.
 """
@@ -17,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +38,6 @@ from intercode.tasks.challenges import survey
 from intercode.types import Episode, Task
 
 APART = 1.1
-PASSES = 5
-"""How often `tick` is called for each task."""
 Finding = dict[str, str]
 Tick = Callable[[], None]
 
@@ -74,13 +74,25 @@ def check(
         "noop_paid": len(paid),
         "nondeterministic": len(unstable),
     }
+    others = [found for group in _with_alternatives(tasks) for found in _alternatives(make_env, group, workers, tick)]
     every = [*tasks, *{task.id: task for task, _ in left_out}.values()]
     said = [(task, fault) for task, fault in _said(every, language) if fault.kind != "gold_fails"]  # executing it knows better
-    return {"tasks": len(every), **counts, **_sorted(every, [*left_out, *unstable, *missed, *paid, *lent, *said])}
+    return {"tasks": len(every), **counts, **_sorted(every, [*left_out, *unstable, *missed, *others, *paid, *lent, *said])}
+
+
+def passes(tasks: Sequence[Task]) -> int:
+    """How often `check` calls its `tick`: for a gold twice, for what is played three times, for an alternative three times."""
+    return 5 * len(tasks) + 3 * sum(len(task.golds) - 1 for task in tasks)
 
 
 def look(
-    env: str, *, data: str | None = None, limit: int | None = None, assets: str | None = None, furnished: bool = False
+    env: str,
+    *,
+    data: str | None = None,
+    gold_fields: Sequence[str] | None = None,
+    limit: int | None = None,
+    assets: str | None = None,
+    furnished: bool = False,
 ) -> dict[str, Any]:
     """What the texts alone say: nothing is executed or built, so that of the golds nothing is known (None).
 
@@ -88,7 +100,8 @@ def look(
     """
     made = environment_class(env)
     source = data or (own_path(made, "data") if hasattr(made, "data") else None)
-    found, language = open_data(source, env=made.language, limit=limit, preprocess=made.preprocess), made.language
+    language, records = made.language, made.preprocess
+    found = open_data(source, env=language, limit=limit, preprocess=records, gold_fields=gold_fields)
     said = _said(found.tasks, language)
     if language == "ctf":
         surveyed = survey(found.tasks, Path(assets) if assets else found.assets, found.file, furnished=furnished)
@@ -166,6 +179,42 @@ def _play(make_env: Callable[[], Any], agent: Strategy, tasks: Sequence[Task], w
 
     episodes = evaluate(make_env, agent, tasks=tasks, workers=workers, on_episode=note)
     return {episode.task: episode for episode in episodes}
+
+
+def _with_alternatives(tasks: Sequence[Task]) -> Iterator[list[tuple[Task, Task]]]:
+    """Tasks with their gold alone, each beside itself with an alternative; in one group each task comes once."""
+    for place in range(1, max((len(task.golds) for task in tasks), default=1)):
+        given = [task for task in tasks if len(task.golds) > place]
+        yield [(replace(task, golds=()), replace(task, gold=task.golds[place], golds=())) for task in given]
+
+
+def _alternatives(
+    make_env: Callable[[], InterCodeEnv], pairs: Sequence[tuple[Task, Task]], workers: int, tick: Tick
+) -> Iterator[Found]:
+    """Alternatives that do not run, or that neither match the gold nor are matched by it. Flags differ on purpose."""
+    golds, others = zip(*pairs, strict=True)
+    trials = _trials(make_env, others, workers, tick)
+    one, other = _as(make_env, golds, others, workers, tick), _as(make_env, others, golds, workers, tick)
+    for (task, alternative), trial in zip(pairs, trials, strict=True):
+        episodes = one[task.id], other[task.id]
+        fault = next((fault for fault in trial.faults if getattr(fault, "kind", "gold_fails") == "gold_fails"), None)
+        if fault is not None:
+            yield task, Fault(f"the alternative {alternative.gold!r:.100}: {fault}", "alternative_fails")
+        elif "gold_is" not in task.extra and not any(episode.success or episode.error for episode in episodes):
+            yield task, Fault(f"the alternative {alternative.gold!r:.100} and the gold do not match", "golds_disagree")
+
+
+def _as(
+    make_env: Callable[[], InterCodeEnv], tasks: Sequence[Task], answers: Sequence[Task], workers: int, tick: Tick
+) -> dict[str, Episode]:
+    """The tasks, played with the golds of `answers`."""
+
+    def make() -> InterCodeEnv:
+        env = make_env()
+        env.tasks = list(tasks)
+        return env
+
+    return _play(make, _neighbour({task.id: task for task in answers}), tasks, workers, tick)
 
 
 def _plain(task: Task, trial: Trial, golds: dict[str, Episode]) -> Iterator[Found]:

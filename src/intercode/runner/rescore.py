@@ -111,8 +111,9 @@ class Rescoring:
         if self.env != "ctf" or task.extra.get("gold_is") != "flag":
             return None
         words = [submitted_word(environment_class("ctf").submission, turn.action or "") for turn in handed_in]
-        judge = flag_paper if self.reward == "paper" else flag_exact
-        return max((judge(word, task.gold) for word in words), key=lambda score: score.reward, default=Score(0.0, False))
+        judge, golds = (flag_paper, [task.gold]) if self.reward == "paper" else (flag_exact, task.golds)
+        scores = (judge(word, gold) for word in words for gold in golds)
+        return max(scores, key=lambda score: score.reward, default=Score(0.0, False))
 
     def _submits(self, turn: Turn) -> bool:
         """Under the paper's protocol only a flag is submitted, by an action like any other."""

@@ -14,10 +14,11 @@ file must be there:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from intercode.errors import DataError, UsageError
 from intercode.tasks.catalog import downloaded, find
@@ -25,11 +26,15 @@ from intercode.tasks.loader import SUFFIXES, Preprocess, load_tasks
 from intercode.types import Task
 
 STARTER = Path(__file__).with_name("starter")
+_USUAL = ("gold",)
+How = Mapping[str, Any]
+"""How a task file is read: the keyword arguments of `load_tasks`."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """Tasks and what they are played on. `digest` is the hex SHA-256 of the task file's bytes, `limit` or not."""
+    """Tasks and what they are played on. `digest` is the hex SHA-256 of the task file's bytes, `limit` or not, and of the
+    names of the gold fields if they are not the usual one."""
 
     name: str
     tasks: tuple[Task, ...]
@@ -50,6 +55,7 @@ def open_data(
     env: str,
     limit: int | None = None,
     preprocess: Preprocess | None = None,
+    gold_fields: Sequence[str] | None = None,
     cache: Path | None = None,
     catalog: Path | None = None,
 ) -> DataSet:
@@ -60,16 +66,17 @@ def open_data(
     `intercode data get NAME`; nothing is fetched here.
     Raises `UsageError` when there is no such data or it cannot be read, `DataError` when it is malformed.
     """
+    how = {"limit": limit, "preprocess": preprocess, "gold_fields": tuple(gold_fields or _USUAL)}
     if source is None:
-        return _open_folder(_starter(env), f"{env}-starter", limit, preprocess)
+        return _open_folder(_starter(env), f"{env}-starter", how)
     path = Path(source)
     with _entering(path):
         is_folder, exists = path.is_dir(), path.exists()
     if is_folder:
-        return _open_folder(path, path.resolve().name, limit, preprocess)
+        return _open_folder(path, path.resolve().name, how)
     if exists:
-        return _open_file(path, path.stem, limit, preprocess)
-    return _open_folder(_fetched(str(source), env, cache, catalog), str(source), limit, preprocess)
+        return _open_file(path, path.stem, how)
+    return _open_folder(_fetched(str(source), env, cache, catalog), str(source), how)
 
 
 def _starter(env: str) -> Path:
@@ -89,14 +96,14 @@ def _fetched(name: str, env: str, cache: Path | None, catalog: Path | None) -> P
     return folder
 
 
-def _open_folder(folder: Path, name: str, limit: int | None, preprocess: Preprocess | None) -> DataSet:
+def _open_folder(folder: Path, name: str, how: How) -> DataSet:
     with _entering(folder):
         files = [folder / f"tasks{suffix}" for suffix in SUFFIXES if (folder / f"tasks{suffix}").exists()]
     if not files:
         raise UsageError(f"{folder}: has no task file; call it tasks.jsonl (or {', '.join(SUFFIXES)})")
     if len(files) > 1:
         raise DataError(f"{folder}: has {' and '.join(file.name for file in files)}; keep one of them")
-    plain = _open_file(files[0], name, limit, preprocess)
+    plain = _open_file(files[0], name, how)
     return replace(
         plain,
         tree=_first(folder, "tree", "tree.tar"),
@@ -117,9 +124,10 @@ def _entering(path: Path) -> Iterator[None]:
         raise UsageError(f"{path}: cannot be read ({error.strerror})") from error
 
 
-def _open_file(path: Path, name: str, limit: int | None, preprocess: Preprocess | None) -> DataSet:
-    tasks = tuple(load_tasks(path, limit=limit, preprocess=preprocess))
-    return DataSet(name, tasks, hashlib.sha256(path.read_bytes()).hexdigest(), file=path)
+def _open_file(path: Path, name: str, how: How) -> DataSet:
+    tasks = tuple(load_tasks(path, **how))
+    fields = b"" if how["gold_fields"] == _USUAL else repr(how["gold_fields"]).encode()
+    return DataSet(name, tasks, hashlib.sha256(path.read_bytes() + fields).hexdigest(), file=path)
 
 
 def _first(folder: Path, *names: str) -> Path | None:

@@ -8,6 +8,7 @@ Every complaint names the file, the place in it ("line 7", or "record 3" where t
 Decided here:
 - A missing `id` is the record's index in the file, from 0, as in the published logs. Ids are unique.
 - A gold may be a list of strings; it is joined with ";" (the paper's form of a gold of several commands).
+- `golds` is a list of alternative golds. If a record has no `gold`, the first of them is the gold.
 - Numbers are not accepted for `query` or `gold`: 007 or 1.50 would have lost its form before we saw it. Quote them.
 - A null field (None, NaN) counts as absent. `general`, which CSV can only write as text, becomes a bool.
 - With `limit`, records beyond it are not looked at.
@@ -20,7 +21,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -37,21 +38,32 @@ Located = Iterator[tuple[str, Any]]
 LARGEST_CSV_FIELD = 16 * 2**20
 
 
-def load_tasks(path: str | Path, *, limit: int | None = None, preprocess: Preprocess | None = None) -> list[Task]:
+def load_tasks(
+    path: str | Path,
+    *,
+    limit: int | None = None,
+    preprocess: Preprocess | None = None,
+    gold_fields: Sequence[str] = ("gold",),
+) -> list[Task]:
     """The tasks of a file, in its order, at most `limit` of them.
 
-    `preprocess` gets each raw record and returns the one to use: rename columns, build a gold, and the like.
+    `preprocess` gets each raw record and returns the one to use: rename columns, build a gold, and the like. `gold_fields`
+    name the fields of that record that hold golds; a record may leave some of them empty.
     Raises `UsageError` when the file cannot be read at all or `preprocess` raises, `DataError` when its content is malformed.
     """
     path = Path(path)
     if limit is not None and limit < 1:
         raise UsageError(f"limit must be at least 1, not {limit}")
-    tasks = []
+    tasks, known = [], set[str]()
     for index, (place, record) in enumerate(islice(_reader(path)(path), limit)):
         where = f"{path}: {place}"
-        tasks.append(_to_task(_preprocessed(record, preprocess, where), index, where))
+        record = _preprocessed(record, preprocess, where)
+        known |= record.keys()
+        tasks.append(_to_task(record, index, where, gold_fields))
     if not tasks:
         raise DataError(f"{path}: holds no records")
+    if unknown := [name for name in gold_fields if name not in {*known, "gold"}]:
+        raise UsageError(f"{path}: no record has the gold field {unknown[0]!r}; records have {', '.join(sorted(known))}")
     _check_unique(tasks, path)
     return tasks
 
@@ -180,20 +192,33 @@ def _preprocessed(record: Any, preprocess: Preprocess | None, where: str) -> Rec
     return record
 
 
-def _to_task(record: Record, index: int, where: str) -> Task:
+def _to_task(record: Record, index: int, where: str, gold_fields: Sequence[str]) -> Task:
     fields = {name: value for name, value in record.items() if not _is_null(value)}
     _require_whole(fields, where)
-    gold = fields.pop("gold", None)
-    if isinstance(gold, list):
-        gold = ";".join(_text(part, "gold", where) for part in gold)
+    golds = _golds(fields, gold_fields, where)
     if "general" in fields:
         fields["general"] = _bool(fields["general"], "general", where)
     return Task(
         id=_id(fields.pop("id", ""), index, where),
         query=_text(fields.pop("query", None), "query", where),
-        gold=_text(gold, "gold", where),
+        gold=golds[0],
         extra=fields,
+        golds=golds,
     )
+
+
+def _golds(fields: Record, names: Sequence[str], where: str) -> tuple[str, ...]:
+    """Take the golds out of the fields: those of the fields `names` that are not empty, then those of the list `golds`."""
+    more = fields.pop("golds", [])
+    found = [(name, fields.pop(name, None)) for name in names]
+    if not isinstance(more, list):
+        raise DataError(f"{where}: field 'golds' is {_kind(more)}; write a list of golds")
+    given = [(name, gold) for name, gold in found if gold not in (None, "")] + [("golds", gold) for gold in more]
+    return tuple(_gold(gold, name, where) for name, gold in given or found[:1])
+
+
+def _gold(value: Any, field: str, where: str) -> str:
+    return _text(";".join(_text(part, field, where) for part in value) if isinstance(value, list) else value, field, where)
 
 
 def _text(value: Any, field: str, where: str) -> str:

@@ -1,0 +1,93 @@
+"""A task with several golds: any of them may match, the best score counts, and one that fails accepts nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import intercode
+from intercode.sandbox.base import Limits
+from intercode.types import Outcome, Task
+
+Make = Callable[..., Any]
+EITHER = Task("either", "Print a fruit of /box.", "cat /box/a", golds=("sleep 99", "nosuch", "cat /box/b"))
+GENERAL = {"general": True}
+
+
+def reward(env: Any, task: Task, *actions: str) -> float:
+    env.tasks.append(task)
+    env.reset(options={"task": task.id})
+    for action in actions:
+        env.step(action)
+    return float(env.step("submit")[1])
+
+
+@pytest.mark.parametrize(
+    ("action", "earned"), [("cat /box/a", 1), ("cat /box/b", 1), ("cat /box/c", 0), ("cat /box/a /box/b", 0), ("nosuch", 0)]
+)
+def test_any_gold_may_match_and_one_that_cannot_run_accepts_nothing(make: Make, action: str, earned: float) -> None:
+    assert reward(make(limits=Limits(seconds=0.5)), EITHER, action) == earned
+
+
+def test_on_each_content_any_gold_of_a_general_task_may_match(make: Make) -> None:
+    """/box/a holds another word elsewhere: so `cat /box/a` matches one gold here and the other one there."""
+    here, there = "echo apple", "echo quince"
+    assert reward(make(), Task("crossed", "Print /box/a.", here, GENERAL, (there,)), "cat /box/a") == 1
+    assert reward(make(), Task("single", "Print /box/a.", here, GENERAL), "cat /box/a") == 0
+
+
+def test_rules_read_the_text_of_the_gold_that_is_compared(make: Make) -> None:
+    """The gold orders its lines, the alternative does not."""
+    task = Task("order", "Print the files of /box, or what is in one.", "sort -r /box/c", golds=("find /box -type f",))
+    env = make()
+    assert [reward(env, task, f"ls {how} -d /box/*") for how in ("-r", "")] == [1, 1]
+
+
+def test_a_reward_of_the_callers_is_asked_about_each_gold_until_one_succeeds(make: Make) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def share(agent: Outcome, gold: Outcome, task: Task) -> float:
+        asked.append((task.gold, gold.output))
+        return {"apple\n": 0.5, "pear\n": 1.0}.get(gold.output, 0.2)
+
+    task = Task("fruit", "Print a fruit.", "cat /box/c", golds=("cat /box/a", "cat /box/b", "echo never"))
+    assert reward(make(reward=share), task, "true") == 1
+    assert asked == [("cat /box/c", "plum ünd €\n"), ("cat /box/a", "apple\n"), ("cat /box/b", "pear\n")]
+    assert reward(make(reward=share), Task("less", "Print.", "cat /box/c", golds=("cat /box/a",)), "true") == 0.5
+
+
+def test_the_papers_reward_compares_with_the_gold_alone(make: Make) -> None:
+    assert reward(make(reward="paper"), Task("paper", "Print.", "cat /box/a", golds=("cat /box/b",)), "cat /box/b") < 1
+
+
+def test_under_the_papers_protocol_an_alternative_is_executed_beside_the_episode(make: Make) -> None:
+    env = make(protocol="paper", reward="exact")
+    env.tasks.append(Task("both", "Make /box/new.", "touch /box/other", golds=("touch /box/new",)))
+    env.reset(options={"task": "both"})
+    assert [env.step(action)[1] for action in ("ls", "touch /box/mine", "mv /box/mine /box/new")] == [0, 0, 1]
+
+
+def test_in_sql_any_gold_may_match(sql: Any) -> None:
+    env = sql()
+    task = Task("any", "Any?", "SELECT 1", env.tasks[0].extra, ("SELECT nosuch FROM nowhere", "SELECT 2 UNION SELECT 3"))
+    for action, earned in (("SELECT 1", 1), ("SELECT 3 UNION SELECT 2", 1), ("SELECT 2", 0), ("SELECT nosuch", 0)):
+        assert (reward(env, task, action) == 1) is bool(earned), action
+
+
+def test_in_ctf_any_flag_may_match(module_cache: Path, tmp_path: Path) -> None:
+    tasks: list[dict[str, Any]] = [
+        {"id": "flags", "query": "What is 0x2A in decimal?", "gold": "tag{42}", "golds": ["42"]},
+        {"id": "scripts", "query": "What is 6 * 7?", "golds": ["echo 42", "exit 1", "echo forty"], "gold_is": "script"},
+    ]
+    (tmp_path / "tasks.jsonl").write_text("".join(json.dumps(task) + "\n" for task in tasks))
+    with intercode.make("ctf", data=str(tmp_path), everything=True) as env:
+        for task, flag, earned in (
+            *(("flags", "tag{42}", 1), ("flags", "42", 1), ("flags", "tag{43}", 0)),
+            *(("scripts", "42", 1), ("scripts", "forty", 1), ("scripts", "six", 0)),
+        ):
+            env.reset(options={"task": task})
+            assert env.step(f"submit {flag}")[1] == earned, (task, flag)
