@@ -99,13 +99,15 @@ class Outcome:
     """What one side did: the answer it gave, and every path it changed (absolute path → change).
 
     `overflow` is the digest of the answer where it was longer than the sandbox keeps. `probe` is what an environment's own
-    probe showed afterwards: what no file tells, such as the content of a service.
+    probe showed afterwards: what no file tells, such as the content of a service. `failed`: the last action ended with a
+    non-zero status; a gold fails only if it printed nothing but errors (a `grep` that finds nothing has not failed).
     """
 
     output: str
     changes: Mapping[str, Change] = field(default_factory=dict)
     overflow: str | None = None
     probe: str = ""
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.slow
 SOUND = {"id": "sound", "query": "Print what /box/a holds.", "gold": "cat /box/a"}
 PLANTED = {
     "fails": ("cat /box/nosuch", "gold_fails", "status 1: cat: /box/nosuch: No such file"),
+    "full": ("rmdir /box", "gold_fails", "status 1: rmdir: failed to remove '/box'"),
     "syntax": ("echo $((", "gold_fails", "status"),
     "random": ("echo $RANDOM$RANDOM", "gold_differs", "differ"),
     "clock": ("date +%s", "gold_differs", "differ"),
@@ -55,7 +56,7 @@ def test_every_plant_is_found_and_the_sound_task_is_not_blamed(cli: Any, planted
     whys = {(finding["task"], finding["kind"]): finding["why"] for finding in found["broken"]}
     for name, (_, kind, why) in PLANTED.items():
         assert why in whys[name, kind]
-    assert (found["tasks"], found["nondeterministic"], found["noop_paid"]) == (11, 3, 1)
+    assert (found["tasks"], found["nondeterministic"], found["noop_paid"]) == (12, 3, 1)
 
 
 def test_a_gold_that_runs_out_of_time_is_found(box: Path, tmp_path: Path, module_cache: Path) -> None:

@@ -15,6 +15,7 @@ BASH = [
     ("answers", "Copy /box/a to /box/l; is zzz in it?", "cat /box/a odd | tee /box/l | grep zzz", "gold_complains"),
     ("shell", "Enter the missing folder and count the entries of /box.", "cd missing; ls /box | wc -l", "gold_complains"),
     ("named", "Enter the warnings and count the entries of /box.", "cd warnings; ls /box | wc -l", "gold_complains"),
+    ("hidden", "Remove the directory /box and those in it.", "find /box -type d -exec rmdir {} \\;", "gold_complains"),
     ("first", "Print what the file /box/a holds.", "cat /box/a", "retrieval_solves"),
     ("again", "Print what the file /box/a holds, please.", "head -n 1 /box/a", "retrieval_solves"),
     ("none", "How many archives (*.zip) lie in /box?", "find /box -name '*.zip' | wc -l", "by_luck"),

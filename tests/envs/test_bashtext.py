@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from intercode.envs.bash import ends_in_failure
-from intercode.envs.bashtext import answers
+from intercode.envs.bashtext import answers, ends_in_failure
 
 TELLING, OTHER = 42, 7
 STUBS = "".join(

@@ -71,6 +71,28 @@ def test_under_the_papers_protocol_an_alternative_is_executed_beside_the_episode
     assert [env.step(action)[1] for action in ("ls", "touch /box/mine", "mv /box/mine /box/new")] == [0, 0, 1]
 
 
+@pytest.mark.parametrize(
+    ("gold", "action", "earned"),
+    [
+        ("rmdir /box", "rmdir /box", 1),
+        ("rmdir /box", "rmdir /box 2> /dev/null", 1),
+        ("rmdir /box", "[ -z $(ls /box) ] && rmdir /box", 1),
+        ("rmdir /box", "rmdir /box 2>&1; true", 0),
+        ("rmdir /box", "rm -r /box; false", 0),
+        ("rmdir /box", "true", 0),
+        ("cat /box/a; rmdir /box", "cat /box/a; rmdir /box", 1),
+        ("cat /box/a; rmdir /box", "false", 0),
+        ("touch /box/new; rmdir /box", "false", 0),
+        ("grep zzz /box/a", "true", 1),
+        ("diff /box/a /box/b", "false", 0),
+    ],
+)
+def test_of_a_gold_that_only_fails_the_status_counts_and_not_the_words(
+    make: Make, gold: str, action: str, earned: float
+) -> None:
+    assert reward(make(), Task("full", "Remove the folder /box.", gold), action) == earned
+
+
 def test_in_sql_any_gold_may_match(sql: Any) -> None:
     env = sql()
     task = Task("any", "Any?", "SELECT 1", env.tasks[0].extra, ("SELECT nosuch FROM nowhere", "SELECT 2 UNION SELECT 3"))

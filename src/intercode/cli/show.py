@@ -99,7 +99,7 @@ def show_left_out(episodes: Sequence[Episode]) -> None:
 
 def show_failing_golds(tasks: Sequence[Task], episodes: Sequence[Episode]) -> None:
     """A gold that fails earns the full reward from itself: where its world is missing, so does whatever fails alike."""
-    from intercode.envs.bash import ends_in_failure
+    from intercode.envs.bashtext import ends_in_failure
 
     failed = {
         episode.task

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View
-from intercode.envs.bashtext import WARNING, answers
+from intercode.envs.bashtext import WARNING, ends_in_failure
 from intercode.envs.golds import Golds, each_gold
 from intercode.envs.ground import Ground, Place, execute_gold, execute_gold_again, grounds, missing_paths
 from intercode.envs.judging import best, judged, require_reward, reward_name
@@ -37,7 +37,7 @@ _PATH = re.compile(r"(?<![^\s=<>&|;(])(/[\w.+-]+(?:/[\w.+-]+)+)/?(?![\w.+/*?\[{$
 """An absolute path of two names or more that is a word of its own, without quotes and patterns."""
 _COMPLAINT = re.compile(
     rf"^(?:\S*bash: line \d+: (?!{WARNING.pattern}|.+: command not found$)"
-    r"|([\w.+-]+): .*(?:(?:missing|extra) operand|No such file|cannot |invalid |unrecognized |denied)).*$",
+    r"|([\w.+-]+): .*(?:(?:missing|extra) operand|No such file|cannot |failed to |invalid |unrecognized |denied)).*$",
     re.MULTILINE,
 )
 """What Bash says on its standard error, or a tool under its name."""
@@ -246,11 +246,6 @@ class BashEnv(InterCodeEnv):
         self._gold(place, self.task)
         place.play(*(action for action in self._actions if not self._submits(action)))
         return place
-
-
-def ends_in_failure(status: int | None, gold: str, said: str) -> bool:
-    """Not where status 1 is the answer of a `grep` that finds nothing, or of a `diff`. `said` is what was printed."""
-    return bool(status) and not (status == 1 and answers(gold, said))
 
 
 def _faults(result: ExecResult, gold: str) -> Iterator[str]:

@@ -36,6 +36,7 @@ _ERROR = re.compile(
     r"operand|No such|[Cc]annot|[Ii]nvalid|unrecognized|denied|\bnot\b|[Ff]ailed|omitting|[Ee]rror|exists|Is a|[Uu]sage"
 )
 """What a tool's complaint says, and its remarks do not (`tar: Removing leading ...`)."""
+_ADVICE = re.compile(r"Try '.+ --help' for more information\.")
 _ABANDONS = re.compile(r"^\w+: readonly variable$|^[^:]*: division by 0|^[^:]*: bad substitution$|^no match: ")
 """Why Bash gives up the text, and not only a builtin (`let`). Of a subshell alone it says the same."""
 _ENDS_EARLY = re.compile(
@@ -70,6 +71,17 @@ def answers(gold: str, said: str) -> bool:
     if end.names[0] in _TELLING:
         return not _complains(said.rstrip("\n").rpartition("\n")[2], end)
     return not (said.strip() or end.hidden) and any(name in _TELLING for name in end.names)
+
+
+def ends_in_failure(status: int | None, gold: str, said: str) -> bool:
+    """Not where status 1 is the answer of a `grep` that finds nothing, or of a `diff`. `said` is what was printed."""
+    return bool(status) and not (status == 1 and answers(gold, said))
+
+
+def only_fails(status: int | None, gold: str, said: str) -> bool:
+    """Whether the gold ends in failure, and all that it printed are errors."""
+    lines = said.split("\n") if said.strip() and ends_in_failure(status, gold, said) else []
+    return any(lines) and all(not line or _fails(line, gold) or _ADVICE.fullmatch(line) for line in lines)
 
 
 def _fails(line: str, gold: str) -> bool:

@@ -17,6 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
+from intercode.envs.bashtext import only_fails
 from intercode.envs.golds import run_gold
 from intercode.errors import DataError, SandboxDied, UsageError
 from intercode.rewards.archives import NAMED, held
@@ -224,12 +225,15 @@ class Place:
         for action in actions:
             self.act(action)
 
-    def outcome(self, *, of_gold: bool = False) -> Outcome:
-        """The answer (what the last action printed), the effect of all actions, and what the probe shows.
+    def outcome(self, gold: str | None = None) -> Outcome:
+        """The answer (what the last action printed), the effect of all actions, what the probe shows, and whether it failed.
 
-        Raises `DataError` if the probe fails after a gold: broken, it would show the same after anything.
+        `gold` is what was executed, if it was a gold. Raises `DataError` if the probe fails after it: broken, the probe would
+        show the same after anything.
         """
-        return Outcome(self.last.output, self._changes(), self.last.overflow, self._probed(of_gold))
+        status, said = self.last.exit_code, self.last.output
+        failed = bool(status) if gold is None else only_fails(status, gold, said)
+        return Outcome(said, self._changes(), self.last.overflow, self._probed(gold is not None), failed)
 
     def _changes(self) -> dict[str, Change]:
         """What differs from the template, and of the first archives among it what they hold."""
@@ -312,7 +316,7 @@ def execute_gold(place: Place, gold: str) -> Outcome:
 
 def _execute(place: Place, gold: str) -> Outcome:
     place.play(gold)
-    return place.outcome(of_gold=True)
+    return place.outcome(gold)
 
 
 def execute_gold_again(place: Place, gold: str) -> Outcome:
@@ -336,7 +340,7 @@ def execute_gold_again(place: Place, gold: str) -> Outcome:
         place.sandbox.write(_ARCHIVE, archive)
         _tar(place, "-Pxf", _ARCHIVE)
     place.act(gold)
-    return place.outcome(of_gold=True)
+    return place.outcome(gold)
 
 
 def _packed(place: Place, paths: Sequence[str]) -> bytes:

@@ -11,7 +11,9 @@ difference. Archives are the same if they hold the same under the same names (`a
 pack. Links are the same if they lead to the same place, written relative or not, unless the query says which.
 
 If the gold changes files and prints nothing, or only chatters (`tar -v`) where the query asks for nothing to be shown,
-the answer does not count. Left out, since outcomes do not tell it: the directory and variables that a shell is left with.
+the answer does not count. If the gold changes nothing and only fails (`rmdir` of a full folder), the agent's last action
+must end with a non-zero status too, and what it prints does not count.
+Left out, since outcomes do not tell it: the directory and variables that a shell is left with.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ def bash_exact(agent: Outcome, gold: Outcome, task: Task) -> Score:
     Unsure if nothing but the answer differs, and most of the gold's words are in it.
     """
     effects = same_effects(agent.changes, gold.changes, task)
-    told = _answer_is_free(gold, task) or _same_output(agent, gold, task)
+    told = agent.failed if _only_fails(gold) else _answer_is_free(gold, task) or _same_output(agent, gold, task)
     shown = {"probe": float(agent.probe == gold.probe)} if agent.probe or gold.probe else {}
     parts = {"effects": float(effects), "answer": float(told), **shown}
     only_told = effects and not told and all(shown.values())
@@ -117,6 +119,11 @@ def _state(path: str, change: Change | None, task: Task) -> object:
     if change.type == "link":
         return "link", posixpath.normpath(posixpath.join(posixpath.dirname(path), change.target or ""))
     return change.type, change.mode, (not _LEVEL.search(task.query) and change.held) or change.digest
+
+
+def _only_fails(gold: Outcome) -> bool:
+    """Whether the gold changes nothing and only fails: then the answer is that it cannot be done, in any words."""
+    return gold.failed and not gold.changes
 
 
 def _answer_is_free(gold: Outcome, task: Task) -> bool:
