@@ -120,7 +120,7 @@ def test_a_gold_that_differs_only_elsewhere_is_found(cli: Any, box: Path, tmp_pa
     assert "differ" in found["broken"][0]["why"]
 
 
-def test_paths_that_a_gold_makes_or_only_begins_are_no_finding(cli: Any, box: Path, tmp_path: Path) -> None:
+def test_paths_that_a_gold_makes_begins_or_takes_as_text_are_no_finding(cli: Any, box: Path, tmp_path: Path) -> None:
     golds = [
         "mkdir -p /box/deep/er && echo x > /box/deep/er/file",
         "split -l 1 /box/c /box/piece-",
@@ -128,8 +128,11 @@ def test_paths_that_a_gold_makes_or_only_begins_are_no_finding(cli: Any, box: Pa
         "sed 's/plum/box/' /box/c",
         "find /box -path '/box/*' | sort",
         "echo http://host/box/x /nosuch/place",
+        "basename /box/none/x.sh .sh",
+        "n=$(dirname /box/none/y.sh); echo /box/b | xargs basename; printf '%s\\n' $n /box/none/z",
     ]
-    tasks = [{"id": str(number), "query": f"task {number}", "gold": gold} for number, gold in enumerate(golds)]
+    queries = [f"task {number} of /box/none/x.sh, /box/none/y.sh" for number in range(len(golds))]
+    tasks = [{"id": query[5], "query": query, "gold": gold} for query, gold in zip(queries, golds, strict=True)]
     made = cli("check", "bash", "--data", write_tasks(tmp_path / "t.jsonl", tasks), "--tree", box / "tree", "--json")
     assert [finding for finding in made.json["broken"] if "names" in finding["why"]] == []
 

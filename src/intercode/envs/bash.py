@@ -42,6 +42,8 @@ _COMPLAINT = re.compile(
 )
 """What Bash says on its standard error, or a tool under its name."""
 _GIVES_AWAY = re.compile(r"^ch(?:own|grp): changing .*(?:not permitted|Invalid argument)")
+_TEXT = re.compile(r"(?:^|[|;&(`\n]|\bxargs|-exec|\bdo|\bthen)\s*(?:basename|dirname|echo|printf)\b[^|;&<>()`\n]*")
+"""A command that handles its arguments as text: a path among them need not be there."""
 _QUOTE = re.compile(r"""["'`,;:()]|\.(?=\s|$)""")
 """What stands around a path in a sentence."""
 
@@ -144,7 +146,8 @@ class BashEnv(InterCodeEnv):
         return bash_exact(agent, gold, task)
 
     def try_gold(self, task: Task) -> Trial:
-        named = [*_PATH.findall(task.gold), *_PATH.findall(_QUOTE.sub(" ", task.query))]
+        used, asked = _TEXT.sub(" ", task.gold), _PATH.findall(_QUOTE.sub(" ", task.query))
+        named = [*_PATH.findall(used), *(path for path in asked if path in used or path not in task.gold)]
         try:
             self._place.move(self._ground.of(task))
             missing = missing_paths(self._place, named, fresh=True)
