@@ -8,12 +8,12 @@
 
 The first system's own ways are kept: the status text is split at white space and taken in pairs, so a name with a blank
 shifts the pairs (where an odd word is left over, the first system crashed; here it is a pair with an empty path).
-A path with a dot goes through `md5sum`, one without through `md5deep -r`; both follow links, and print the same error
-on both sides for what they cannot read, which agrees. Content digests stand for MD5.
+A path with a dot goes through `md5sum`, which follows links and prints the same error on both sides for a folder. One
+without goes through `md5deep`, which the first system's image lacks: it fails on both sides, so such paths agree.
+Content digests stand for MD5.
 
-Left out: `md5deep`'s order of files; what lies in folders behind links *inside* a compared folder (equal if the links
-lead to the same place); links to different unchanged or missing paths agreeing by chance (the template's digests are
-not known here). An answer beyond the sandbox's limit agrees if the digests do, else its kept part is compared.
+Left out: links to different unchanged or missing paths agreeing by chance (the template's digests are not known here).
+An answer beyond the sandbox's limit agrees if the digests do, else its kept part is compared.
 """
 
 from __future__ import annotations
@@ -83,15 +83,12 @@ def answer(agent: Outcome, gold: Outcome) -> float:
     return round(WEIGHT * (float(agent.output == gold.output) if close is None else close), 2)
 
 
-def md5(word: str, changes: Mapping[str, Change]) -> frozenset[tuple[str, Leaf]]:
-    """What the hash command would print for a word of the status text: equal values where it prints the same."""
-    if set(word) & set("\"'\\") or not word:
-        return frozenset()  # a quoted name, or half of one: no such file on either side
-    path = posixpath.normpath("/" + word)
-    found = leaf(path, changes)
-    if found[0] != "folder":
-        return frozenset({("", found)})
-    return frozenset() if "." in word else _listing(found[1], changes)
+def md5(word: str, changes: Mapping[str, Change]) -> Leaf:
+    """What stands for the output of the hash command on a word of the status text: equal values for equal outputs."""
+    if "." not in word or set(word) & set("\"'\\"):
+        return ("nothing", "")  # no such command; or a quoted name, or half of one, which is no file on either side
+    found = leaf(posixpath.normpath("/" + word), changes)
+    return ("folder", "") if found[0] == "folder" else found
 
 
 def leaf(path: str, changes: Mapping[str, Change], links: int = _LINKS) -> Leaf:
@@ -121,11 +118,3 @@ def _first_link(path: str, changes: Mapping[str, Change]) -> tuple[str, Change |
 
 def _any_below(path: str, changes: Mapping[str, Change]) -> bool:
     return any(other.startswith(path.rstrip("/") + "/") for other in changes)
-
-
-def _listing(folder: str, changes: Mapping[str, Change]) -> frozenset[tuple[str, Leaf]]:
-    """Every changed file below a folder, and the folder itself where it holds the template's files too."""
-    start = folder.rstrip("/") + "/"
-    below = {path: change for path, change in changes.items() if path.startswith(start) and change.type != "dir"}
-    files = {(path[len(start) :], leaf(path, changes)) for path in below}
-    return frozenset(files if folder in changes else files | {("", ("template", folder))})
