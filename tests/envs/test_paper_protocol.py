@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+import intercode
 
 
 @pytest.mark.parametrize("action", ["(sleep 0.2; echo late; echo x > /late) &", "echo late | tee >(sleep 0.2; cat > /late)"])
@@ -38,3 +43,15 @@ def test_a_stateless_session_under_the_papers_reward_is_the_first_systems_contai
         assert env.step("ls -d /.dockerenv /tmp; env | grep -c PAGER")[0] == (
             "ls: cannot access '/tmp': No such file or directory\n/.dockerenv\n0\n"
         )
+
+
+def test_the_root_is_a_repository_whose_own_files_do_not_count_and_variables_name_the_file_system(tmp_path: Path) -> None:
+    data = tmp_path / "nl2bash_fs_4.json"
+    data.write_text(json.dumps([{"query": "Print 1.", "gold": "echo 1"}]))
+    with closing(intercode.make("bash", data=str(data), protocol="paper")) as env:
+        env.reset()
+        found = env.step("ls -d /.git /.gitignore; echo $file_system_version $script")[0]
+        assert found == "/.git\n/.gitignore\n4 setup_nl2b_fs_4.sh\n"
+        observation, reward, *_ = env.step("touch /x; git status --short; echo 1")
+        assert (observation, reward < 1) == ("?? x\n1\n", True)
+        assert env.step("rm /x; git status --short; git commit --allow-empty -qm empty; echo 1")[:2] == ("1\n", 1.0)

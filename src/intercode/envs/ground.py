@@ -21,7 +21,7 @@ from intercode.envs.bashtext import only_fails
 from intercode.envs.golds import run_gold
 from intercode.errors import DataError, SandboxDied, UsageError
 from intercode.rewards.archives import NAMED, held
-from intercode.rewards.git_status import IGNORED, ignored
+from intercode.rewards.git_status import IGNORED, UNSEEN, ignored
 from intercode.rewards.unpacking import ROOM
 from intercode.sandbox.base import Limits, Sandbox, Session
 from intercode.sandbox.build import Backend, Start, make_start, open_sandbox, with_script
@@ -30,18 +30,23 @@ from intercode.sandbox.wall import ENVIRONMENT
 from intercode.tasks import DataSet
 from intercode.types import Change, ExecResult, Outcome, Task
 
-_NAMES = " -o ".join(f"-name {name}" for name in sorted(IGNORED))
+_NAMES = " -o ".join(f"-name {name}" for name in sorted(UNSEEN))
 _RESET = f"""
+touch -r / /dev/shm/root
 touch /.dockerenv
 while empty=$(find / -mindepth 1 \\( {_NAMES} \\) -prune -o -type d -empty -print) && [ -n "$empty" ]; do
     printf '%s\\n' "$empty" | xargs -d '\\n' rmdir
 done
+[ -e /.git ] || {{
+    printf '%s\\n' {" ".join(sorted(IGNORED))} > /.gitignore
+    git config --global user.name intercode && git config --global user.email intercode@example.org
+    git init -q && git add -A && git commit -q -m 'initial commit' || mkdir -p /.git
+    find /.git /.gitignore -exec touch -hr /dev/shm/root {{}} +
+}}
+touch -r /dev/shm/root /
 """
-"""A container's mark at `/`, and what the first system's `git clean -fd` removed at each reset: folders without a tracked
-file, /tmp and /mnt among them."""
-_CONTAINER = {"PATH": ENVIRONMENT["PATH"], "HOME": "/root", "HOSTNAME": "intercode"}
-"""The variables that `docker exec` gave the first system's actions."""
-
+"""A container's mark at `/`; what the first system's `git clean -fd` removed at each reset: folders without a tracked file,
+/tmp and /mnt among them; and the repository at `/`, in a root without git an empty folder. `/` keeps its age."""
 _LEAVES_JOBS = re.compile(r"(?<![&>])&(?![&>\d])|>\(")
 _SETTLE = "for i in {1..100}; do set -- /proc/[0-9]*; [ $# -le 2 ] && break; sleep 0.02; done"
 """Docker passed on what jobs printed after their shell had ended, for up to 2 s. Here are the init process and this bash."""
@@ -84,7 +89,7 @@ class Ground:
     @cached_property
     def tracked(self) -> dict[str, Change]:
         """The files and links that the paper's reward takes for known to git."""
-        return self.template.files(skip=IGNORED)
+        return self.template.files(skip=UNSEEN)
 
     def of(self, task: Task) -> Ground:
         """This ground, or for a record with an `image` or a `setup` one with these, made when it is first asked for."""
@@ -149,13 +154,20 @@ def grounds(
             made = make_start(sandbox or "local", image=chosen, tree=tree, setup=setup)
             return with_script(made, _RESET, name="the paper's reset") if paper else made
 
-        environment = _CONTAINER if paper else None
+        environment = _container(data.name) if paper else None
         return Ground(make(image), session, limits, environment, start, probe, lambda chosen: make(_beside(data.file, chosen)))
 
     first = ground(_path(tree) or data.tree, _path(setup) or (None if tree else data.setup), paper)
     if data.second_tree is None or tree is not None:
         return first, None
     return first, ground(data.second_tree, data.second_setup, False)
+
+
+def _container(data: str) -> dict[str, str]:
+    """The variables that `docker exec` gave the first system's actions. Data that is not `nl2bash_fs_N` counts as the first."""
+    number = match[1] if (match := re.search(r"fs_(\d+)$", data)) else "1"
+    own = {"file_system_version": number, "script": f"setup_nl2b_fs_{number}.sh"}
+    return {"PATH": ENVIRONMENT["PATH"], "HOME": "/root", "HOSTNAME": "intercode", **own}
 
 
 def _beside(file: Path | None, image: str) -> str:

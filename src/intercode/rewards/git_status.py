@@ -21,6 +21,8 @@ from intercode.types import Change
 _NAMES = "bin boot dev etc home lib media opt proc root run sbin srv sys usr var .dockerenv"
 IGNORED = frozenset(_NAMES.split(" "))
 """The names in the first system's `.gitignore`; each is ignored at any depth, with everything below it."""
+UNSEEN = IGNORED | {".git"}
+"""What git never tracks."""
 
 _ESCAPES = {7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
 
@@ -36,7 +38,7 @@ def status(changes: Mapping[str, Change], tracked: Collection[str]) -> list[Entr
     """The entries in git's order: tracked ones, then untracked ones, each sorted by the bytes of the path.
 
     `changes` are absolute path → change against the template; `tracked` the absolute paths of the template's files and
-    links outside `IGNORED`. Where `tracked` is a mapping from path to the template's own state (a `Change`), they are
+    links outside `UNSEEN`. Where `tracked` is a mapping from path to the template's own state (a `Change`), they are
     compared; where it has paths only, whatever `changes` calls changed is taken for a change of content.
     """
     modified = {entry for path in changes.keys() & set(tracked) if (entry := _tracked(path, changes, tracked))}
@@ -58,7 +60,7 @@ def quoted(path: str) -> str:
 
 def ignored(path: str) -> bool:
     """Whether an absolute path is out of git's sight: below an ignored name, or part of a repository's own files."""
-    return any(name in IGNORED or name == ".git" for name in path.split("/"))
+    return any(name in UNSEEN for name in path.split("/"))
 
 
 def _tracked(path: str, changes: Mapping[str, Change], tracked: Collection[str]) -> Entry | None:
