@@ -8,7 +8,7 @@ by at most 0.011; of all turns at least 99 % must, on either backend. No side ha
 rules, all of them experiments (fidelity/beside.py), or listed as unexplained. What a side answered is not kept.
 
 `python benchmarks/fidelity.py [--first PYTHON] [--json] [--out FILE] [--limit N] [--workers N] [NAME…]`, NAME as "fs_1";
-skipped without the public data, the built root nl2bash, Docker, or the first system (benchmarks/peers.sh installs it). Exit
+skipped without the public data, the root v1-bash, Docker, or the first system (benchmarks/peers.sh installs it). Exit
 status 1 if an agreement is below its bound. All of it takes about ten minutes.
 """
 

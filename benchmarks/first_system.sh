@@ -1,4 +1,4 @@
-# Makes a built root with an NL2Bash tree look as the first system's containers looked when its runs were recorded.
+# Makes the root v1-bash with an NL2Bash tree look as the first system's containers looked when its runs were recorded.
 # Use it with --setup; other dates (RECORDED, BUILT, WRITTEN, ROOT) may be set in front of it, as replay_bash.py does.
 set -e
 export TZ=UTC0
@@ -18,9 +18,6 @@ if [ -z "${RECORDED:-}" ]; then
     esac
 fi
 : "${WRITTEN:=$BUILT}" "${ROOT:=$BUILT}" "${BASE:=2023-03-08 02:05}"
-
-# Ubuntu has no `compress` unless one asks for it: golds and actions that call it were told so.
-rm -f /usr/bin/compress /usr/bin/uncompress
 
 # Ubuntu 22.04 for amd64 links these in `/`. The fourth container ran on arm64 in May, where there are none.
 if [ "$system" != 4 ] || [[ $RECORDED > 2023-06 ]]; then
@@ -55,5 +52,4 @@ while IFS= read -r -d '' file; do
 done < <(find_in_tree -type f)
 age "$BASE" -h /bin /lib* /media /opt /run /sbin /srv /usr /var
 age "$BUILT" /etc /root
-touch /.dockerenv && rmdir /mnt /tmp # as the reset will, which would otherwise date `/`
 age "$ROOT" /

@@ -5,7 +5,7 @@
     noop, false          the floor: what the reward pays for no answer at all
 
 `python benchmarks/nl2bash.py [--json] [--out FILE] [--workers N]` is skipped without the public data or the image
-(`intercode image build nl2bash`); exit status 1 if a deterministic gold misses, or too many do under the paper's protocol.
+(`intercode image build v1-bash`); exit status 1 if a deterministic gold misses, or too many do under the paper's protocol.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from intercode.sandbox.image import list_images
+from intercode.sandbox.image import V1_BASH, list_images
 
-IMAGE = "nl2bash"
+IMAGE = V1_BASH
 FILE_SYSTEMS = (1, 2, 3, 4)
 _PROJECT = Path(__file__).parents[2]
 _SETUP = _PROJECT / "benchmarks" / "first_system.sh"

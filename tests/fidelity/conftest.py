@@ -1,4 +1,4 @@
-"""The public data, the built root that NL2Bash needs, and the scripts of benchmarks/; what is missing is said, and skips."""
+"""The public data, the root of the first system's runs, and the scripts of benchmarks/; what is missing is said, and skips."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from intercode.sandbox import cache
+from intercode.sandbox.image import V1_BASH as IMAGE
 from intercode.sandbox.image import build_image, list_images
 
 PROJECT = Path(__file__).parents[2]
-IMAGE = "nl2bash"
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +36,7 @@ def image() -> str:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if all(found.name != IMAGE for found in list_images()):
             if shutil.which("mmdebstrap") is None:
-                pytest.skip("no image nl2bash, and no mmdebstrap to build it: apt-get install mmdebstrap")
+                pytest.skip(f"no image {IMAGE}, and no mmdebstrap to build it: apt-get install mmdebstrap")
             build_image(IMAGE)
     return IMAGE
 

@@ -47,12 +47,11 @@ def image() -> None:
 @click.option("--suite", default="bookworm", show_default=True)
 @click.option("--force", is_flag=True, help="Replace an image of that name.")
 def image_build(name: str, packages: tuple[str, ...], packages_file: IO[str] | None, suite: str, force: bool) -> None:
-    """Make the image NAME with mmdebstrap; use it with --image NAME."""
-    from intercode.sandbox.image import DEFAULT_PACKAGES, build_image
+    """Make the image NAME with mmdebstrap; use it with --image NAME. NAME v1-bash has the packages of the paper's Bash root."""
+    from intercode.sandbox.image import build_image
 
     listed = packages_file.read().split() if packages_file else []
-    chosen = [*packages, *listed] or list(DEFAULT_PACKAGES)
-    path = build_image(name, chosen, suite=suite, force=force, progress=lambda line: click.echo(line, err=True))
+    path = build_image(name, [*packages, *listed], suite=suite, force=force, progress=lambda line: click.echo(line, err=True))
     click.echo(path)
 
 

@@ -27,11 +27,18 @@ DEFAULT_PACKAGES = (
     *("tree", "rename", "cpio", "bind9-dnsutils", "iputils-ping", "ncal", "jq", "curl", "ncompress", "hashdeep", "git"),
     *("netbase", "psmisc", "procps", "net-tools", "bsdextrautils", "file", "bzip2", "xz-utils", "zip", "unzip", "less"),
 )
-"""What the golds of NL2Bash call, and a few that every shell user reaches for.
-
-gawk, xxd, bc, rsync and python are absent on purpose: the first system's recorded runs had none of them (its awk was
-mawk), and an agent that finds them there earns other rewards.
-"""
+"""What shell tasks call: the golds of NL2Bash, and a few that every shell user reaches for. gawk, xxd, bc and rsync are absent
+on purpose: the first system had none of them (its awk was mawk), and an agent that finds them there earns other rewards."""
+V1_BASH = "v1-bash"
+PACKAGES: dict[str, tuple[str, ...]] = {
+    V1_BASH: (
+        *("bash", "python3", "psmisc", "bsdmainutils", "cron", "imagemagick", "dnsutils", "git", "tree", "net-tools"),
+        *("iputils-ping", "coreutils", "curl", "cpio", "jq"),
+        *("procps", "bzip2", "e2fsprogs", "less", "patch", "openssh-client", "netbase"),
+    )
+}
+"""The packages of images with a name of their own. `v1-bash` is the root of the first system's recorded runs: the packages
+that its Dockerfile asks for, then those that Ubuntu adds, from its base image and because git and perl recommend them."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 _WORD = re.compile(r"[a-z0-9][a-z0-9._-]*")
@@ -61,19 +68,21 @@ class Image:
 
 def build_image(
     name: str,
-    packages: Sequence[str] = DEFAULT_PACKAGES,
+    packages: Sequence[str] = (),
     *,
     suite: str = "bookworm",
     mirror: str | None = None,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Path:
-    """Make the image `name` and return its folder. `progress` gets mmdebstrap's lines, from another thread.
+    """Make the image `name` and return its folder. Without `packages`, it gets those that `PACKAGES` has for that name, else
+    `DEFAULT_PACKAGES`. `progress` gets mmdebstrap's lines, from another thread.
 
     `force` replaces an image of that name once the new one stands; sandboxes that live on the old one lose its files.
     Raises `UsageError` for a bad or taken name and unknown packages, `SandboxUnavailable` where no image can be made,
     and `SandboxError` if the mirror or the disk fails.
     """
+    packages = packages or PACKAGES.get(name, DEFAULT_PACKAGES)
     _check(packages, suite)
     return keep_image(name, lambda made: _fill(made, packages, suite, mirror, progress), suite, packages, force=force)
 
