@@ -16,6 +16,7 @@ Nothing here knows of models, strategies, or of any particular language.
 from __future__ import annotations
 
 import copy
+import re
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -155,6 +156,11 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         """From options as the command line has them to a setting; a subclass names the options that it takes."""
         raise UsageError(f"{cls.__name__} does not say how it is prepared: it needs a `prepare` of its own")
 
+    @classmethod
+    def submission_under(cls, reward: object) -> re.Pattern[str]:
+        """Return what submits under the reward of that name."""
+        return cls.submission
+
     @staticmethod
     def preprocess(record: dict[str, Any]) -> dict[str, Any]:
         """A record of the data as its tasks are made of it: a subclass may rename fields, build a gold, and the like."""
@@ -209,6 +215,11 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         if self._task is None:
             raise UsageError("call reset() first: no task has begun")
         return self._task
+
+    @property
+    def takes_answer(self) -> bool:
+        """Whether `submit ANSWER` is taken for the current task: ANSWER then stands in the place of the last output."""
+        return False
 
     @property
     def turn(self) -> int:

@@ -1,24 +1,37 @@
 """What a whole action must be to submit: the patterns that environments, strategies and the runner share.
 
 A pattern's group, if it has one, is the word that is submitted. An environment of one's own may have its own pattern.
+
+In Bash the word is an answer that stands in the place of the last output, where the environment takes one:
+
+    submit 12 files        submit 'it costs $5'        submit <<'END'  ⏎  first line  ⏎  second line  ⏎  END
 """
 
 from __future__ import annotations
 
 import re
+import shlex
 
 LONGEST = 1 << 24
 """Characters of an action."""
 ALONE = re.compile(r"submit")
+ANSWER = re.compile(r"submit(?:(?=[ \t<])\s*+(.+))?", re.DOTALL)
+"""In Bash, where the environment takes an answer."""
 WORD = re.compile(r"submit(?:\s++(.*))?")
 NAME = re.compile(r"""submit(?:[ \t]+(?!(?:and|if|in|is|not|or)\b)([\w"'`].*))?""")
 """In Python, where `submit = 5` is code."""
 
+TAKES_ANSWER = "takes_answer"
+"""The field of a task's `extra` that tells a strategy whether `submit ANSWER` is taken for the task."""
+
+_HEREDOC = re.compile(r"<<[ \t]*(['\"]?)(\w+)\1[ \t]*\n(.*\n)?\2", re.DOTALL)
+_LITERAL = re.compile(r"""(?:[^\n'"\\`$;&|<>()]|\\.|'[^']*'|"(?:[^"\\`$]|\\.)*+")*+""")
+
 _OF = {"bash": ALONE, "sql": ALONE, "python": NAME}
 
 
-def pattern_for(language: str) -> re.Pattern[str]:
-    return _OF.get(language, WORD)
+def pattern_for(language: str, *, takes_answer: bool = False) -> re.Pattern[str]:
+    return ANSWER if takes_answer else _OF.get(language, WORD)
 
 
 def submitted_word(submission: re.Pattern[str], action: str) -> str:
@@ -30,3 +43,11 @@ def submitted_word(submission: re.Pattern[str], action: str) -> str:
 def is_submission(action: str | None, pattern: re.Pattern[str]) -> bool:
     """Blanks around it do not matter."""
     return action is not None and pattern.fullmatch(action.strip()) is not None
+
+
+def answer_in(word: str) -> str | None:
+    """Return the answer that a submitted word gives, as Bash would read it; None if Bash would execute or expand part of it."""
+    if document := _HEREDOC.fullmatch(word):
+        body = document[3] or ""
+        return body if document[1] or not re.search(r"[`$\\]", body) else None
+    return " ".join(shlex.split(word)) + "\n" if _LITERAL.fullmatch(word) else None

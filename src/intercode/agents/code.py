@@ -7,7 +7,7 @@
 
 One reply is one action: of several blocks the first is taken, since a model that goes on writing has not seen what the
 first one prints. A last line `submit` after other code is dropped for the same reason. Where no word is submitted (Bash, SQL),
-`submit` with words after it is `submit`. A block in another language
+`submit` with words after it is `submit`, unless the task takes an answer. A block in another language
 (output, a transcript) is no action. What is left out: guessing which of two commands a sentence without fences means.
 """
 
@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from intercode.agents.wrapping import unbracketed, unwrap
-from intercode.submission import pattern_for
+from intercode.submission import ALONE, ANSWER, is_submission, pattern_for
 
 TAGS = {
     "bash": {"bash", "sh", "shell", "zsh", "console", "shell-session", "shellsession", "terminal", "code"},
@@ -56,11 +56,12 @@ Block = tuple[str, str]
 """The language a fence names, in lower case and empty if none; and what stood inside."""
 
 
-def split_reply(text: str, language: str = "bash") -> tuple[str | None, str]:
-    """The action in `text` (None if there is none), and the words around it."""
+def split_reply(text: str, language: str = "bash", *, takes_answer: bool = False) -> tuple[str | None, str]:
+    """The action in `text` (None if there is none), and the words around it. `takes_answer`: `submit ANSWER` is an action."""
     thoughts = "\n".join(_THINK.findall(text))
     said = _unquoted(_TOKENS.sub("", _THINK.sub("", text.replace("\r\n", "\n"))).strip("\ufeff\u200b \t\n"))
-    code = _find(said, language) or None
+    submission = pattern_for(language, takes_answer=takes_answer)
+    code = _find(said, language, submission) or None
     if code is None:
         return None, f"{thoughts}\n{said}".strip()
     around = _EMPTY.sub("", said.replace(code, "", 1)) if code in said else ""
@@ -74,29 +75,32 @@ def _unquoted(said: str) -> str:
     return "\n".join(line[1:].removeprefix(" ") for line in lines) if all(line[:1] == ">" for line in lines) else said
 
 
-def _find(said: str, language: str) -> str | None:
+def _find(said: str, language: str, submission: re.Pattern[str]) -> str | None:
     part, is_code = unwrap(said) or (said, False)
     if is_code and not _FENCE.match(part.strip().split("\n", 1)[0]):
-        return _one_action(part, language)
+        return _one_action(part, language, submission)
     blocks = list(islice(_blocks(part), LOOKED_AT))
-    return _choose(blocks, language) if blocks else _bare(part, language)
+    return _choose(blocks, language, submission) if blocks else _bare(part, language, submission)
 
 
-def _choose(blocks: list[Block], language: str) -> str | None:
+def _choose(blocks: list[Block], language: str, submission: re.Pattern[str]) -> str | None:
     """The first non-empty block in the right language, else the first without a language, made into one action."""
     tags = TAGS.get(language, {language})
     filled = [block for block in blocks if block[1].strip()]
     ranked = [b for b in filled if b[0] in tags] or [b for b in filled if not b[0]]
     if not ranked:
         return None
-    return _one_action(unbracketed(ranked[0][1]), language)
+    return _one_action(unbracketed(ranked[0][1]), language, submission)
 
 
-def _one_action(code: str, language: str) -> str:
-    if _SUBMIT.match(code) or (_SUBMIT_WORD.match(code) and not pattern_for(language).groups):
+def _one_action(code: str, language: str, submission: re.Pattern[str]) -> str:
+    if _SUBMIT.match(code) or (_SUBMIT_WORD.match(code) and not submission.groups):
         return "submit"
+    if submission is ANSWER and is_submission(code, ANSWER):
+        return code.strip()
     lines = _without_prompts(code.strip("\n").rstrip().split("\n"), language)
-    if len(lines) > 1 and _LAST.get(language, re.compile("submit")).fullmatch(lines[-1].strip()):
+    last = ANSWER if submission is ANSWER else _LAST.get(language, ALONE)
+    if len(lines) > 1 and last.fullmatch(lines[-1].strip()):
         lines.pop()
     return "\n".join(lines).rstrip()
 
@@ -109,7 +113,7 @@ def _without_prompts(lines: list[str], language: str) -> list[str]:
     return [found[1] or "" for line in lines if (found := prompt.fullmatch(line.strip()))]
 
 
-def _bare(said: str, language: str) -> str | None:
+def _bare(said: str, language: str, submission: re.Pattern[str]) -> str | None:
     """A reply without fences: one command in backticks, `submit`, or text that does not read as a sentence."""
     if _SUBMIT.match(said):
         return "submit"
@@ -117,7 +121,7 @@ def _bare(said: str, language: str) -> str | None:
     keyword = language == "sql" and first.split(" ", 1)[0].upper() in {"SELECT", "SHOW", "DESCRIBE", "DESC", "WITH"}
     if not first or (_reads_as_prose(first) and not keyword):
         return None
-    return _one_action(said, language)
+    return _one_action(said, language, submission)
 
 
 def _reads_as_prose(line: str) -> bool:

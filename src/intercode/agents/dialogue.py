@@ -13,26 +13,30 @@ from typing import Self
 from intercode.agents.base import TRUNK, Act, Ask, Branch, Step
 from intercode.agents.code import split_reply
 from intercode.agents.prompts import Prompts
+from intercode.submission import TAKES_ANSWER, is_submission, pattern_for
 from intercode.types import Message, Reply, Task
 
 
 @dataclass
 class Dialogue:
-    """`blind`: scores are not told. `left`: how many more actions there are."""
+    """`blind`: scores are not told. `left`: how many more actions there are. `takes_answer`: `submit ANSWER` is taken."""
 
     prompts: Prompts
     protocol: str
     left: int
     messages: list[Message] = field(default_factory=list)
     blind: bool = False
+    takes_answer: bool = False
 
     @classmethod
     def about(cls, task: Task, protocol: str, turns: int, prompts: Prompts, *, blind: bool = False, more: str = "") -> Self:
         """The opening; `more` is the name of a text that the system's message ends with."""
         ending = "blind" if blind and protocol == "paper" else protocol
-        system = prompts.opening(ending, turns=count(turns))
+        takes_answer = bool(task.extra.get(TAKES_ANSWER))
+        endings = [ending, "answer"] if takes_answer else [ending]
+        system = prompts.opening(*endings, turns=count(turns))
         system += f"\n\n{prompts.fill(more)}" if more else ""
-        return cls(prompts, protocol, turns, [message("system", system), message("user", task.query)], blind)
+        return cls(prompts, protocol, turns, [message("system", system), message("user", task.query)], blind, takes_answer)
 
     def ask(self, draw: int = 0) -> Ask:
         return Ask(tuple(self.messages), draw=draw)
@@ -49,7 +53,7 @@ class Dialogue:
     def act(self, reply: Reply, on: Branch = TRUNK) -> Act:
         """What the reply wants done."""
         self.heard(reply)
-        code, thought = split_reply(reply.text, self.prompts.language)
+        code, thought = split_reply(reply.text, self.prompts.language, takes_answer=self.takes_answer)
         return Act(code, thought or None, None if code else self.prompts.fill(f"{self.prompts.form}.retry"), on)
 
     def see(self, step: Step) -> None:
@@ -57,6 +61,9 @@ class Dialogue:
         seen = told(step, scored=self.protocol == "paper" and not self.blind)
         prefix = "Observation: " if self.prompts.form == "react" else ""
         self.say(f"{prefix}{seen}\n[{count(self.left)} left]")
+
+    def submits(self, act: Act) -> bool:
+        return is_submission(act.action, pattern_for(self.prompts.language, takes_answer=self.takes_answer))
 
     def copy(self) -> Self:
         return replace(self, messages=list(self.messages))

@@ -22,7 +22,7 @@ from intercode.agents.base import SUBMIT, TRUNK, Act, Branch, Drop, Fork, Moves,
 from intercode.agents.dialogue import Dialogue, told
 from intercode.agents.prompts import Prompts
 from intercode.errors import ForkError
-from intercode.submission import is_submission, pattern_for
+from intercode.submission import ANSWER, answer_in, submitted_word
 from intercode.types import Task
 
 WIDTH = 3
@@ -31,12 +31,21 @@ UNDO = "undo"
 
 @dataclass(frozen=True)
 class Line:
-    """One finished line of play: where, how it is submitted, what its last action printed, how many of them failed."""
+    """One finished line of play: where, how it is submitted, what its last action printed, how many of them failed.
+
+    Where the submission gives the answer, `given` is true and `answer` is that one.
+    """
 
     branch: Branch
     submission: str = SUBMIT
     answer: str = ""
     failures: int = 0
+    given: bool = False
+
+    @property
+    def vote(self) -> tuple[str, str]:
+        """What is submitted: an answer is the same whether it was printed or given."""
+        return SUBMIT if self.given else self.submission, self.answer
 
 
 def best_of(prompts: Prompts, turns: int = 10, n: int = 3) -> Strategy:
@@ -58,18 +67,27 @@ def _line(talk: Dialogue, draw: int) -> Generator[Any, Any, Line]:
     line = Line((yield Fork()))
     while talk.left:
         act = talk.act((yield talk.ask(draw)), line.branch)
-        if talk.protocol == SUBMIT and _submits(act, talk.prompts):
-            return replace(line, submission=act.action or SUBMIT)
+        if talk.protocol == SUBMIT and talk.submits(act):
+            return _handed_in(line, act.action or SUBMIT, talk)
         step = yield act
         talk.see(step)
         line = replace(line, answer=step.observation.strip(), failures=line.failures + (act.action is None or failed(step)))
     return line
 
 
+def _handed_in(line: Line, action: str, talk: Dialogue) -> Line:
+    """The line as its submission leaves it. An answer that the environment would refuse is left out."""
+    if not talk.takes_answer:
+        return replace(line, submission=action)
+    word = submitted_word(ANSWER, action)
+    answer = answer_in(word) if word else None
+    return line if answer is None else replace(line, submission=action, answer=answer.strip(), given=True)
+
+
 def majority(lines: list[Line]) -> Line:
-    """By what would be submitted: the word, and the last output. The earliest of equal ones."""
-    votes = Counter((line.submission, line.answer) for line in lines)
-    return max(lines, key=lambda line: (votes[line.submission, line.answer], -line.failures))
+    """By what would be submitted: the word, and the answer. The earliest of equal ones."""
+    votes = Counter(line.vote for line in lines)
+    return max(lines, key=lambda line: (votes[line.vote], -line.failures))
 
 
 @dataclass(eq=False)
@@ -103,7 +121,7 @@ def tree_search(prompts: Prompts, turns: int = 10) -> Strategy:
             act = talk.act((yield talk.ask()), node.branch)
             if (act.action or "").strip() == UNDO:
                 yield from _undo(node, nodes)
-            elif protocol == SUBMIT and _submits(act, prompts):
+            elif protocol == SUBMIT and talk.submits(act):
                 talk.see((yield act))
                 nodes = [Node(node.branch, talk)]
             elif act.action is None:
@@ -158,10 +176,6 @@ def _undo(node: Node, nodes: list[Node]) -> Moves:
     nodes[:] = [other for other in nodes if other not in given_up]
     for branch in sorted({other.branch for other in given_up}):
         yield Drop(branch)
-
-
-def _submits(act: Act, prompts: Prompts) -> bool:
-    return is_submission(act.action, pattern_for(prompts.language))
 
 
 def failed(step: Step) -> bool:

@@ -10,6 +10,7 @@ Every call uses up a turn. Calls beyond the last turn are not executed: the mode
 from __future__ import annotations
 
 import json
+import shlex
 from typing import Any
 
 from intercode.agents.base import SUBMIT, Act, Ask, Moves, Strategy
@@ -28,12 +29,14 @@ def _tool(name: str, what: str, **texts: str) -> Tool:
 
 
 EXECUTE = _tool("execute", "Execute code, and be shown what it prints.", code="The code to run.")
-ANSWER = {"answer": "The word to submit, such as a flag or a name; empty if none is wanted."}
+WORD = {"answer": "The word to submit, such as a flag or a name; empty if none is wanted."}
+ANSWER = {"answer": "Your answer, in the place of what the last code printed; empty if that is your answer."}
 
 
-def tools_for(language: str) -> tuple[Tool, Tool]:
-    """A submission has an answer only where it takes a word."""
-    return EXECUTE, _tool(SUBMIT, "Submit the work and end it.", **(ANSWER if pattern_for(language).groups else {}))
+def tools_for(language: str, *, takes_answer: bool = False) -> tuple[Tool, Tool]:
+    """A submission has an answer only where it takes one, or a word."""
+    word = ANSWER if takes_answer else WORD if pattern_for(language).groups else {}
+    return EXECUTE, _tool(SUBMIT, "Submit the work and end it.", **word)
 
 
 class Malformed(Exception):
@@ -42,7 +45,8 @@ class Malformed(Exception):
 
 def tools(prompts: Prompts, turns: int = 10) -> Strategy:
     def strategy(task: Task, protocol: str) -> Moves:
-        talk, offered = Dialogue.about(task, protocol, turns, prompts), tools_for(prompts.language)
+        talk = Dialogue.about(task, protocol, turns, prompts)
+        offered = tools_for(prompts.language, takes_answer=talk.takes_answer)
         while talk.left:
             reply: Reply = yield Ask(tuple(talk.messages), offered)
             talk.messages.append(_said(reply))
@@ -61,21 +65,21 @@ def _carry_out(talk: Dialogue, reply: Reply) -> Moves:
     for number, call in enumerate(reply.calls):
         seen = "Not executed: all turns are used up."
         if talk.left:
-            step = yield _act(talk.prompts, call, thought)
+            step = yield _act(talk, call, thought)
             talk.left -= 1
             seen = f"{told(step, scored=talk.protocol == 'paper')}\n[{count(talk.left)} left]"
         talk.messages.append({**message("tool", seen), "tool_call_id": _id(call, number)})
         thought = None
 
 
-def _act(prompts: Prompts, call: ToolCall, thought: str | None) -> Act:
+def _act(talk: Dialogue, call: ToolCall, thought: str | None) -> Act:
     try:
-        return Act(action_of(call, prompts.language), thought)
+        return Act(action_of(call, talk.prompts.language, takes_answer=talk.takes_answer), thought)
     except Malformed as error:
-        return Act(None, thought, prompts.fill("tools.malformed", why=error))
+        return Act(None, thought, talk.prompts.fill("tools.malformed", why=error))
 
 
-def action_of(call: ToolCall, language: str) -> str:
+def action_of(call: ToolCall, language: str, *, takes_answer: bool = False) -> str:
     """The action of a call. Arguments that are no JSON object are taken for a slip, never for code."""
     try:
         arguments: Any = json.loads(call.arguments or "{}", strict=False)
@@ -84,7 +88,10 @@ def action_of(call: ToolCall, language: str) -> str:
     if not isinstance(arguments, dict):
         raise Malformed("its arguments are not a JSON object")
     if call.name == SUBMIT:
-        return f"{SUBMIT} {arguments.get('answer') or ''}".strip() if pattern_for(language).groups else SUBMIT
+        answer = str(arguments.get("answer") or "")
+        if takes_answer and answer:
+            return f"{SUBMIT} {shlex.quote(answer)}"
+        return f"{SUBMIT} {answer}".strip() if pattern_for(language).groups else SUBMIT
     if call.name != "execute":
         raise Malformed(f"there is no tool {call.name!r:.50}")
     code = code_of(arguments)

@@ -51,7 +51,8 @@ def _after_action(rest: str) -> tuple[str, bool]:
         return f"submit {submitted[1]}".strip(), True
     if rest.startswith(("```", "~~~", "<")):
         return rest, False
-    return re.split(r"\n\s*\n", rest, maxsplit=1)[0].strip("`"), False
+    paragraph = rest if re.match(r"submit[ \t]*<<", rest) else re.split(r"\n\s*\n", rest, maxsplit=1)[0]
+    return paragraph.strip("`"), False
 
 
 def unbracketed(text: str) -> str:

@@ -23,6 +23,7 @@ import click
 from intercode.cli.history import History
 from intercode.cli.unfinished import goes_on
 from intercode.report.text import visible
+from intercode.submission import ANSWER, is_submission
 from intercode.types import Message, Reply, Tool
 
 FENCE = "```"
@@ -102,8 +103,12 @@ class Keyboard:
             if lines[0] == FENCE:
                 if len(lines) > 1 and line == FENCE:
                     return "\n".join(lines[1:-1])
-            elif text.startswith(":") or self._submission.fullmatch(text.strip()) or not goes_on(text, self._language):
+            elif text.startswith(":") or self._submits(text) or not goes_on(text, self._language):
                 return text
+
+    def _submits(self, text: str) -> bool:
+        """Whether it submits as it stands. The answer of `submit ANSWER` in Bash may go on, as any of Bash's words may."""
+        return self._submission is not ANSWER and is_submission(text, self._submission)
 
     def _line(self, prompt: str) -> str | None:
         """What was typed; None if it was taken back."""

@@ -13,12 +13,16 @@ from intercode.runner.evaluation import Evaluation
 from intercode.runner.meter import Meter
 from intercode.runner.run import episode_seed, placing
 from intercode.store import RunStore
+from intercode.submission import ANSWER
 from intercode.types import Episode, Task
 
 HELP = """\
 What you type is executed; `submit` (ctf: `submit FLAG`, python: `submit NAME`) hands your solution in.
 Unfinished lines go on. SQL ends with ; or an empty line. What stands between two lines ``` is one action.
 :tasks lists the tasks, :skip [ID] leaves this one for the next or for ID, :quit or Ctrl-D leaves, :help shows this."""
+HELP_ANSWER = (
+    "`submit ANSWER` gives the answer itself, except on tasks marked general; `submit <<'END'` begins one of several lines."
+)
 _WHY = {"agent_fault": ", since the sandbox did not survive", "turns": ", since no turns are left"}
 
 
@@ -32,13 +36,14 @@ class Player:
     def __init__(self, evaluation: Evaluation, store: RunStore, env: InterCodeEnv, *, live: bool) -> None:
         self._evaluation, self._store, self._env = evaluation, store, env
         self._left = [task for task in evaluation.tasks if (task.id, 0) not in store.finished()]
-        orders = {"tasks": self._list, "skip": self._skip, "quit": _quit, "help": lambda _: note(HELP)}
+        self._help = f"{HELP}\n{HELP_ANSWER}" if env.submission is ANSWER and env.protocol == "submit" else HELP
+        orders = {"tasks": self._list, "skip": self._skip, "quit": _quit, "help": lambda _: note(self._help)}
         after = self._tell_score if live and env.protocol == "submit" else None
         self._keys = Keyboard(env.language, env.submission, orders, after)
 
     def play(self) -> None:
         """Until no task is left. Raises `Left` if the player has had enough."""
-        note(HELP)
+        note(self._help)
         with self._keys.attended():
             while self._left:
                 try:

@@ -1,7 +1,8 @@
 """BashEnv: actions are Bash, the world is a sandbox, the answer is what the last action printed.
 
 The gold acts on the same starting tree before the agent does, in a cell of its own; its outcome is kept for all environments
-that share a `Golds`. A task marked `general` is played again on second contents when it looks solved, and must hold there.
+that share a `Golds`. A task marked `general` is played again on second contents when it looks solved, and must hold there;
+under `exact`, `submit ANSWER` gives the answer itself on all other tasks.
 
 An environment of your own in Bash is a subclass with class attributes and a `reward`: `docs/own-environment.md`.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import permutations
 from pathlib import Path
@@ -27,11 +29,20 @@ from intercode.findings import Fault
 from intercode.rewards import bash_exact, bash_paper
 from intercode.sandbox.base import Limits, Session
 from intercode.sandbox.build import Backend
+from intercode.submission import ALONE, ANSWER, answer_in
 from intercode.tasks import Preprocess, open_data
 from intercode.types import ExecResult, Outcome, Score, Task
 
 Reward = Literal["exact", "paper"] | Callable[[Outcome, Outcome, Task], Score | float]
 _NOT_FOUND = 127
+_NO_ANSWER = (
+    "`submit ANSWER` is not taken for this task, whose solution must also work on other files. Let the last action print the "
+    "answer, then act with `submit` alone."
+)
+_NOT_LITERAL = (
+    "Nothing in the answer of `submit ANSWER` is executed or expanded. Write one line in single quotes; write several lines "
+    "as a here-document that begins with `submit <<'END'`."
+)
 _MISSING = re.compile(r"^\S*bash: line \d+: (.+): command not found$", re.MULTILINE)
 _PATH = re.compile(r"(?<![^\s=<>&|;(])(/[\w.+-]+(?:/[\w.+-]+)+)/?(?![\w.+/*?\[{$-])")
 """An absolute path of two names or more that is a word of its own, without quotes and patterns."""
@@ -83,6 +94,8 @@ class BashEnv(InterCodeEnv):
         if reward is not None:
             require_reward(reward, ("exact", "paper"), "outcome, gold's outcome, task")
         self._asked, self._ground, self._second, self._golds = reward, ground, second, golds or Golds[Outcome]()
+        self._by_exact = reward == "exact" or (reward is None and type(self).reward is BashEnv.reward)
+        self.submission = self.submission_under("exact" if self._by_exact else reward)
         self._place = Place(ground)
         self._elsewhere: Place | None = None
         self._aside: Place | None = None
@@ -141,6 +154,14 @@ class BashEnv(InterCodeEnv):
             asked = "paper"
         return (None, name) if asked in (None, name) else (asked, reward_name(asked))
 
+    @classmethod
+    def submission_under(cls, reward: object) -> re.Pattern[str]:
+        return ANSWER if reward == "exact" and cls.submission is ALONE else cls.submission
+
+    @property
+    def takes_answer(self) -> bool:
+        return self.protocol == "submit" and self.submission is ANSWER and not self.task.general
+
     def reward(self, agent: Outcome, gold: Outcome, task: Task) -> Score | float:
         """What the agent's outcome is worth beside the gold's, from 0 to 1; to be overridden by a subclass."""
         return bash_exact(agent, gold, task)
@@ -165,9 +186,8 @@ class BashEnv(InterCodeEnv):
 
     def _alike(self, outcomes: Sequence[Outcome], task: Task) -> bool:
         """Whether one of them passes for the other: by `exact`, or, as other rewards are not asked, if they are equal."""
-        exact = self._asked == "exact" or (self._asked is None and type(self).reward is BashEnv.reward)
         passing = (bash_exact(*pair, task).success for pair in permutations(outcomes, 2))
-        return outcomes[0] == outcomes[-1] or (exact and any(passing))
+        return outcomes[0] == outcomes[-1] or (self._by_exact and any(passing))
 
     def _enter(self, task: Task) -> None:
         self._place.move(self._ground.of(task))
@@ -176,6 +196,11 @@ class BashEnv(InterCodeEnv):
 
     def _act(self, action: str) -> ExecResult:
         return self._place.act(action)
+
+    def _refuse(self, word: str) -> str | None:
+        if word and self.task.general:
+            return _NO_ANSWER
+        return _NOT_LITERAL if word and answer_in(word) is None else None
 
     def _score(self) -> Score:
         score = self._compare(self._place)
@@ -197,6 +222,8 @@ class BashEnv(InterCodeEnv):
     def _compare(self, place: Place) -> Score:
         """The paper's reward knows one gold."""
         agent = place.outcome()
+        if self._word:
+            agent = replace(agent, output=answer_in(self._word) or "", overflow=None)
         if self._asked == "paper":
             return bash_paper(agent, self._gold_aside(place.ground, self.task), place.ground.tracked)
         reward = bash_exact if self._asked == "exact" else partial(judged, self._asked or self.reward)

@@ -24,7 +24,7 @@ from intercode.models.base import Model
 from intercode.runner.branches import Branches, Playable
 from intercode.runner.meter import Meter
 from intercode.runner.moves import Answer, moves, named
-from intercode.submission import LONGEST, WORD, is_submission
+from intercode.submission import LONGEST, TAKES_ANSWER, WORD, is_submission
 from intercode.types import Ended, Episode, Reply, Score, Task, Turn, Usage
 
 UNSCORED = Score(0.0, False)
@@ -57,7 +57,7 @@ def play(
     ended: Ended | None = None
     answer: Answer = None
     spent, cut, acted = meter.begin(log), False, 0
-    with Branches(env, named(strategy)) as branches, moves(strategy, replace(task, query=query), env.protocol) as advance:
+    with Branches(env, named(strategy)) as branches, moves(strategy, _shown(task, query, env), env.protocol) as advance:
         while ended is None:
             move = advance(answer)
             if move is None or (ended := _forbidden(move, acted, meter, env)):
@@ -81,6 +81,12 @@ def play(
     reward = None if cut else score.reward
     success = reward is not None and score.success
     return Episode(task.id, query, tuple(log), reward, success, ended, score.parts, epoch, seed, unsure=score.unsure)
+
+
+def _shown(task: Task, query: str, env: Playable) -> Task:
+    """The task as a strategy sees it, `reset` done."""
+    extra = {**task.extra, TAKES_ANSWER: True} if getattr(env, "takes_answer", False) else task.extra
+    return replace(task, query=query, extra=extra)
 
 
 def _forbidden(move: Move, acted: int, meter: Meter, env: Playable) -> Ended | None:

@@ -30,7 +30,7 @@ from intercode.runner.asking import Asking
 from intercode.runner.journal import Notes
 from intercode.runner.rescore import options_of, rebuilt, require_same
 from intercode.store import alone_in, read_run, storage_faults, write_whole
-from intercode.submission import is_submission
+from intercode.submission import answer_in, is_submission, submitted_word
 from intercode.types import Episode, Message, Task
 
 LONGEST = 8000
@@ -107,7 +107,9 @@ def _printed(env: InterCodeEnv, task: Task) -> str | None:
 
 
 def _answer(episode: Episode, env: InterCodeEnv) -> str | None:
-    """What was printed last before it was handed in; None if not all of it was recorded."""
+    """The answer that was submitted, or what was printed last before; None if not all of it was recorded."""
+    if word := submitted_word(env.submission, episode.line[-1].action or ""):
+        return _whole(answer_in(word) or "", False)
     seen = [turn for turn in episode.line if not is_submission(turn.action, env.submission)]
     return _whole(seen[-1].observation, seen[-1].truncated_output) if seen else ""
 

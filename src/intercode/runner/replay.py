@@ -8,13 +8,14 @@ None unless the caller names one.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from intercode.agents import replay as replaying
 from intercode.env import InterCodeEnv, Setting, View
-from intercode.envs import prepare
+from intercode.envs import environment_class, prepare
 from intercode.errors import SandboxError, UsageError
 from intercode.recordings import RecordedEpisode, Recording, load_recording
 from intercode.runner.run import evaluate
@@ -63,10 +64,22 @@ def prepare_replay(log: str, env: str, *, reward: str | None, **options: Any) ->
     how |= {key: options.get(key) or getattr(recording, key) for key in ("session", "engine")}
     view = View() if recording.shortened else View(head=None)
     setting = prepare(env, reward=reward or recording.reward, max_turns=None, keep_going=True, view=view, **how)
+    setting = submitting(environment_class(env).submission_under(recording.reward), setting)
     tasks = [task for task in setting.tasks if recording.has(task)]
     if not tasks:
         raise UsageError(f"{log} has no episode of any of these tasks; give the data that it was recorded with (--data)")
     return recording, setting, tasks
+
+
+def submitting(submission: re.Pattern[str], setting: Setting) -> Setting:
+    """Return the setting with environments in which `submission` submits, as it did when the record was made."""
+
+    def make() -> InterCodeEnv:
+        env = setting.make()
+        env.submission = submission
+        return env
+
+    return replace(setting, make=make)
 
 
 _Row = tuple[Task, RecordedEpisode, int, Turn]

@@ -23,6 +23,7 @@ from intercode.env import Setting
 from intercode.envs import environment_class, prepare
 from intercode.errors import DataError, UsageError
 from intercode.rewards import flag_exact, flag_paper
+from intercode.runner.replay import submitting
 from intercode.runner.run import evaluate
 from intercode.store import RunStore, read_run
 from intercode.submission import is_submission, submitted_word
@@ -68,8 +69,16 @@ class Rescoring:
         options = options_of(then, given)
         own = then["reward"] if then.get("reward") in (*REWARDS, "overlap") else reward
         require_same(then, rebuilt(run, self.env, options, own).facts(), force)
-        self.setting = rebuilt(run, self.env, options, reward)
-        self.config = {**then, **self.setting.facts(), "data_from": options["data"], "rescored_from": str(run)}
+        played_for = then.get("played_for", then.get("reward"))
+        self._submission = environment_class(self.env).submission_under(played_for)
+        self.setting = submitting(self._submission, rebuilt(run, self.env, options, reward))
+        self.config = {
+            **then,
+            **self.setting.facts(),
+            "data_from": options["data"],
+            "rescored_from": str(run),
+            "played_for": played_for,
+        }
         self._protocol = then.get("protocol", SUBMIT)
         self._tasks = {task.id: task for task in self.setting.tasks}
         if missing := sorted({episode.task for episode in self.episodes} - set(self._tasks)):
@@ -110,7 +119,7 @@ class Rescoring:
         task = self._tasks[episode.task]
         if self.env != "ctf" or task.extra.get("gold_is") != "flag":
             return None
-        words = [submitted_word(environment_class("ctf").submission, turn.action or "") for turn in handed_in]
+        words = [submitted_word(self._submission, turn.action or "") for turn in handed_in]
         judge, golds = (flag_paper, [task.gold]) if self.reward == "paper" else (flag_exact, task.golds)
         scores = (judge(word, gold) for word in words for gold in golds)
         return max(scores, key=lambda score: score.reward, default=Score(0.0, False))
@@ -119,7 +128,7 @@ class Rescoring:
         """Under the paper's protocol only a flag is submitted, by an action like any other."""
         if self._protocol != SUBMIT and self.env != "ctf":
             return False
-        return is_submission(turn.action, environment_class(self.env).submission)
+        return is_submission(turn.action, self._submission)
 
     def _execute(self, episodes: Sequence[Episode], workers: int, note: Callable[[Rescored], None]) -> None:
         for epoch in sorted({episode.epoch for episode in episodes}):

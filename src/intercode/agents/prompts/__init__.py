@@ -2,6 +2,7 @@
 
     LANGUAGE/world.txt                          what the agent works with; {form} and {ending} are filled in
     LANGUAGE/submit.txt, paper.txt, blind.txt   the ending: how the work is judged; `blind` is `paper` without scores
+    bash/answer.txt                             what the ending adds where `submit ANSWER` is taken
     LANGUAGE/fence.txt, react.txt; tools.txt    the form: how an action is written, for ReAct with an example of our own
     FORM.retry.txt                              the answer to a reply that held no action
     plan*.txt, undo*.txt, tools.malformed.txt   what one strategy adds
@@ -37,8 +38,9 @@ class Prompts:
             text = text.replace(f"{{{key}}}", str(value))
         return text
 
-    def opening(self, ending: str, **values: object) -> str:
-        return self.fill("world", form=self.texts[self.form], ending=self.fill(ending, **values))
+    def opening(self, *endings: str, **values: object) -> str:
+        ending = "\n".join(self.fill(each, **values) for each in endings)
+        return self.fill("world", form=self.texts[self.form], ending=ending)
 
     @cached_property
     def digest(self) -> str:
@@ -56,7 +58,8 @@ def load(form: str, language: str, *more: str) -> Prompts:
     if not (folder / language / "world.txt").is_file():
         raise UsageError(f"there is no prompt for {language} yet; choose an agent of your own or one without a model")
     texts = {}
-    for name in (*WORLD, form, f"{form}.retry", *more):
+    answer = ["answer"] if language == "bash" else []
+    for name in (*WORLD, *answer, form, f"{form}.retry", *more):
         own = folder / language / f"{name}.txt"
         texts[name] = (own if own.is_file() else folder / f"{name}.txt").read_text("utf-8").strip()
     return Prompts(form, language, texts)
