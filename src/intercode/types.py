@@ -82,8 +82,8 @@ class Change:
 
     `mode` holds the permission bits (``0o7777`` mask); `digest` is the hex digest of a regular file's content,
     `target` where a symbolic link points; all are None or 0 for a removed path. `held` is a digest of what an archive
-    holds, however it is packed; an environment that compares archives asks for it. `type` is "other" with mode 0 for what
-    cannot be read, or changes while it is compared.
+    holds, however it is packed, and `attributes` are digests of its members' owners, modes and times; an environment that
+    compares archives asks for them. `type` is "other" with mode 0 for what cannot be read, or changes while it is compared.
     """
 
     kind: Literal["added", "changed", "removed"]
@@ -92,6 +92,7 @@ class Change:
     digest: str | None = None
     target: str | None = None
     held: str | None = None
+    attributes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

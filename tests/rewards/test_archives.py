@@ -47,10 +47,15 @@ def run(command: str, place: Path) -> bytes:
     return subprocess.run(["bash", "-c", command], cwd=place, stdout=subprocess.PIPE, timeout=20).stdout
 
 
-def held(command: str, place: Path) -> str | None:
+def digests(command: str, place: Path) -> tuple[str, ...]:
+    """Of what is held, and of owners, modes and times."""
     place.mkdir()
     (found,) = archives.held([run(command, place)])
     return found
+
+
+def held(command: str, place: Path) -> str | None:
+    return next(iter(digests(command, place)), None)
 
 
 @pytest.mark.parametrize("command", SAME)
@@ -81,13 +86,13 @@ def test_a_zip_holds_its_members(tmp_path: Path) -> None:
             for each in names:
                 made.write(tmp_path / each, each)
     x, y, z = archives.held((tmp_path / name).read_bytes() for name in "xyz")
-    assert x == y is not None
+    assert x == y != ()
     assert x != z
 
 
 @pytest.mark.parametrize("data", [b"", b"text", b"PK\3\4", b"\x1f\x8b\x08", b"BZh9", b"\0" * 257 + b"ustar" + b"\xff" * 600])
 def test_what_is_no_archive_has_no_members(data: bytes) -> None:
-    assert archives.held([data]) == [None]
+    assert archives.held([data]) == [()]
 
 
 TWO = "echo new > a; echo new > b; tar cf x.tar a b"
@@ -128,7 +133,7 @@ def linked(size: int, links: int) -> bytes:
     return made.getvalue()
 
 
-def costs(data: bytes) -> tuple[list[str | None], float, int]:
+def costs(data: bytes) -> tuple[list[tuple[str, ...]], float, int]:
     """The digests, seconds of the caller's own processor, bytes by which its largest memory grew."""
     before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.thread_time()
     found = archives.held([data, gzip.compress(b"x")])
@@ -138,7 +143,7 @@ def costs(data: bytes) -> tuple[list[str | None], float, int]:
 @pytest.mark.parametrize(("size", "links"), [(20_000_000, 60), (10, 20_000)])
 def test_many_names_of_one_file_cost_what_one_does(size: int, links: int) -> None:
     found, seconds, grown = costs(linked(size, links))
-    assert None not in found
+    assert () not in found
     assert seconds < 1
     assert grown < 64 << 20
 
@@ -146,7 +151,7 @@ def test_many_names_of_one_file_cost_what_one_does(size: int, links: int) -> Non
 def test_what_takes_long_to_read_costs_the_reader_only() -> None:
     """Each empty part is short, and the rest is copied for each."""
     found, seconds, grown = costs(gzip.compress(b"") * 300_000)
-    assert found == [None, None]
+    assert found == [(), ()]
     assert seconds < 1
     assert grown < 64 << 20
 
@@ -156,7 +161,7 @@ def test_a_lower_limit_of_the_callers_own_stays(tmp_path: Path) -> None:
     ask = "import sys; from intercode.rewards import archives; print(archives.held([open(sys.argv[1], 'rb').read()])[0])"
     bound = ["prlimit", "--as=800000000:800000000", sys.executable, "-c", ask, str(tmp_path / "a.gz")]
     command = [*(["setpriv", "--bounding-set", "-sys_resource"] if os.getuid() == 0 else []), *bound]
-    assert subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout.strip() not in ("", "None")
+    assert subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout.strip() not in ("", "()")
 
 
 def test_the_reward_compares_what_they_hold_unless_the_query_says_how_to_pack() -> None:
@@ -168,3 +173,27 @@ def test_the_reward_compares_what_they_hold_unless_the_query_says_how_to_pack() 
     assert not bash_exact(packed("1", "a"), packed("2", "b"), task).success
     assert not bash_exact(packed("1", None), packed("2", "b"), task).success
     assert not bash_exact(packed("1", "a"), packed("2", "a"), best).success
+
+
+PRESERVED = "tar -c --mtime=2024-01-02 a.txt b.txt d"
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        ("owners", f"{PRESERVED} --owner=nobody:65534"),
+        ("permissions", f"chmod 600 b.txt; {PRESERVED}"),
+        ("timestamps", "tar -c --mtime=2024-01-03 a.txt b.txt d"),
+    ],
+)
+def test_owners_modes_and_times_count_where_the_query_names_them(words: str, command: str, tmp_path: Path) -> None:
+    def packed(command: str, name: str) -> Outcome:
+        held, *attributes = digests(command, tmp_path / name)
+        change = Change("added", "file", 0o644, name, held=held, attributes=tuple(attributes))
+        return Outcome("", {"/x.tar": change})
+
+    gold, same, other = packed(PRESERVED, "gold"), packed(f"{PRESERVED} | cat", "same"), packed(command, "other")
+    plain, asked = (Task("1", f"Pack the files {how}into /x.tar.", PRESERVED) for how in ("", f"with their {words} "))
+    assert bash_exact(other, gold, plain).success
+    assert bash_exact(same, gold, asked).success
+    assert not bash_exact(other, gold, asked).success

@@ -251,8 +251,12 @@ class Place:
         """What differs from the template, and of the first archives among it what they hold."""
         changes = self.sandbox.diff()
         archives = [path for path, change in changes.items() if change.digest and NAMED.search(path)][:_ARCHIVES]
-        digests = held(map(self._content, archives)) if archives else []
-        return changes | {path: replace(changes[path], held=digest) for path, digest in zip(archives, digests, strict=True)}
+        found = held(map(self._content, archives)) if archives else []
+        return changes | {
+            path: replace(changes[path], held=digests[0], attributes=digests[1:])
+            for path, digests in zip(archives, found, strict=True)
+            if digests
+        }
 
     def _content(self, path: str) -> bytes:
         try:

@@ -19,27 +19,28 @@ NAMED = re.compile(r"\.(tar|tgz|tbz2?|txz|gz|bz2|xz|zip)$", re.IGNORECASE)
 """The end of an archive's name."""
 
 
-def held(contents: Iterable[bytes]) -> list[str | None]:
-    """For each a hex digest of what it holds; None if it is no archive, or none that can be read within the bounds.
+def held(contents: Iterable[bytes]) -> list[tuple[str, ...]]:
+    """For each the hex digests of what it holds, and of its members' owners, modes and times; nothing if it is no archive, or
+    none that can be read within the bounds.
 
     Raises `SandboxError` if the machine does not let it be read.
     """
     command = [sys.executable, "-I", "-S", unpacking.__file__]
     with room_left(), Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd="/") as reader:
-        found = [_told(reader, data) if unpacking.packed(data) else None for data in contents]
+        found = [_told(reader, data) if unpacking.packed(data) else () for data in contents]
         said = reader.communicate()[1].decode(errors="replace")
     if reader.returncode > 0 or reader.returncode == -signal.SIGKILL:
         raise SandboxError(f"archives cannot be read (status {reader.returncode}): {said[-500:]}")
     return found
 
 
-def _told(reader: Popen[bytes], data: bytes) -> str | None:
-    """None where the reader has ended."""
+def _told(reader: Popen[bytes], data: bytes) -> tuple[str, ...]:
+    """Nothing where the reader has ended."""
     assert reader.stdin is not None
     assert reader.stdout is not None
     try:
         reader.stdin.write(unpacking.SIZE.pack(len(data)) + data)
         reader.stdin.flush()
     except BrokenPipeError:
-        return None
-    return reader.stdout.readline().decode().strip() or None
+        return ()
+    return tuple(reader.stdout.readline().decode().split())

@@ -3,14 +3,14 @@
     effects   every path is the same in the end: type, content, permission bits, where a link leads
     answer    the same lines, in the gold's order if it orders, apart from formatting noise (`answers`, `ordering`)
 
-Times and owners do not count. New files in /tmp and other places for scratch count only where the gold makes them too. New
-histories and caches in a home, `.pyc` files, and a tool's marked cache count only where gold or query name them, or where a
-file had to go that could be hidden there.
+Times and owners do not count, nor do owners, modes and times in an archive unless the query names them. New files in /tmp and
+other places for scratch count only where the gold makes them too. New histories and caches in a home, `.pyc` files, and a
+tool's marked cache count only where gold or query name them, or where a file had to go that could be hidden there.
 Contents are compared byte by byte, a missing last newline included: a file is what it holds, while a terminal shows no
 difference. Archives are the same if they hold the same under the same names (`archives`), unless the query says how to
 pack. Links are the same if they lead to the same place, written relative or not, unless the query says which.
 
-If the gold changes files and prints nothing, or only chatters (`tar -v`) where the query asks for nothing to be shown,
+If the gold changes files and prints nothing, or only logs its changes (`rm -v`) where the query asks for nothing to be shown,
 the answer does not count. If the gold changes nothing and only fails (`rmdir` of a full folder), the agent's last action
 must end with a non-zero status too, and what it prints does not count.
 Left out, since outcomes do not tell it: the directory and variables that a shell is left with.
@@ -40,10 +40,17 @@ _CHATTY = named(
     "tar cp mv rm mkdir rmdir ln chmod chown chgrp zip unzip gzip gunzip bzip2 bunzip2 xz unxz dd patch install rename "
     "rsync split csplit tee touch cpio git curl wget"
 )
+_LOOPS = named("for while until done")
 _LEVEL = re.compile(r"\blevels?\b|\b(best|fastest|maximum|smallest|highest|strongest)\b", re.IGNORECASE)
 """Words of a query that say how an archive is to be packed."""
+_ATTRIBUTES = [
+    re.compile(rf"\b({words}|attributes|metadata)\b", re.IGNORECASE)
+    for words in ("owners?|ownership", "permissions?|modes?", r"time ?stamps?|mtimes?|(modification|change|file) (time|date)s?")
+]
+"""Words of a query by which the owners, modes and times in an archive count."""
 _SHOWING = re.compile(
-    r"\b(print|show|display|list|output|echo|report|count|tell|view|console|stdout|terminal|screen|summar|log|write out)"
+    r"(?<![\w/.-])(print|show|display|list|output|echo|report|count|tell|view|console|stdout|terminal|screen|summar|write out"
+    r"|log(?! ?files?\b|s\b))"
     r"|\bverbos|\bhow (many|much)\b|\b(which|what|see)\b|\b(give|state) the (names?|number|paths?|sizes?|total|sum) of\b",
     re.IGNORECASE,
 )
@@ -118,7 +125,9 @@ def _state(path: str, change: Change | None, task: Task) -> object:
         return "link", change.target
     if change.type == "link":
         return "link", posixpath.normpath(posixpath.join(posixpath.dirname(path), change.target or ""))
-    return change.type, change.mode, (not _LEVEL.search(task.query) and change.held) or change.digest
+    return change.type, change.mode, (not _LEVEL.search(task.query) and change.held) or change.digest, [
+        digest for digest, words in zip(change.attributes, _ATTRIBUTES, strict=False) if words.search(task.query)
+    ]  # fmt: skip
 
 
 def _only_fails(gold: Outcome) -> bool:
@@ -134,12 +143,15 @@ def _answer_is_free(gold: Outcome, task: Task) -> bool:
 
 
 def _chatters(task: Task) -> bool:
-    """Whether what the gold prints is only the talk of tools that change files."""
-    return all(_tools(pipeline[-1]) & _CHATTY for pipeline in printing(task.gold))
+    """Whether what the gold prints is only a log of the changes that its tools make. The words of a loop print nothing."""
+    ends = [pipeline[-1] for pipeline in printing(task.gold)]
+    return all(words[0] in _LOOPS or _tools(words) & _CHATTY for words in ends)
 
 
 def _tools(words: list[str]) -> set[str]:
-    """The command itself, or the one that find or xargs runs."""
+    """The command itself, or the one that find or xargs runs; `find -delete` removes as `rm` does."""
+    if words[0] == "find" and "-delete" in words:
+        return {"rm"}
     if words[0] == "find":
         return {after for word, after in pairwise(words) if word in ("-exec", "-execdir", "-ok")}
     return set(words) if words[0] == "xargs" else {words[0]}

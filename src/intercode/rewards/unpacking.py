@@ -1,13 +1,14 @@
-"""What an archive or a compressed file holds, as one digest: the same for every way of packing the same.
+"""What an archive or a compressed file holds, as a digest that is the same for every way of packing the same.
 
     a.tar.gz ──► gzip ──► tar ──► ./b/c (content), b/d -> c      formats, names, contents, where links lead
     a.gz     ──► gzip ──► content
 
-The level of compression, times, owners, modes, the order of members and a folder's own entry beside what lies in it are not in
-it; a hard link is what it leads to. Left out: formats that Python does not read (cpio, 7z), encrypted ones, and whatever holds
-more than `ROOM` bytes. A program of its own (`archives` runs it), since these are a stranger's bytes:
+The level of compression, the order of members and a folder's own entry beside what lies in it are not in it; a hard link is
+what it leads to. The owners, modes and times of all members have a digest each. Left out: formats that Python does not read
+(cpio, 7z), encrypted ones, a zip's owners, and whatever holds more than `ROOM` bytes. A program of its own (`archives` runs
+it), since these are a stranger's bytes:
 
-    length, bytes, length, bytes, ... ──► a line each: the digest, or nothing
+    length, bytes, length, bytes, ... ──► a line each: the digests of content, owners, modes, times, or nothing
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ _COMPRESSED: dict[bytes, tuple[str, Callable[[], Any]]] = {
 }
 """First bytes → name and what undoes it."""
 
-_Member = tuple[str, str, bytes]
+_Member = tuple[str, str, bytes, object, int, object]
+"""Name, kind, content, owner, mode, time."""
 _FOLDER = tarfile.DIRTYPE.decode()
 
 
@@ -47,13 +49,17 @@ class _Unread(Exception):
     """It holds too much, or ends too early."""
 
 
-def held(data: bytes) -> str | None:
-    """A hex digest of what it holds; None if it is no archive, or none that can be read."""
+def held(data: bytes) -> list[str]:
+    """The hex digests of what it holds, and of its members' owners, modes and times; none if it is no archive, or none that can
+    be read."""
     try:
         formats, found = _unpacked(data)
-        return _digest(repr((formats, sorted(found))).encode(errors="surrogateescape")).hex() if formats else None
+        contents = formats, sorted(each[:3] for each in found)
+        attributes = (sorted((each[0], each[place]) for each in found) for place in (3, 4, 5))
+        texts = [repr(told).encode(errors="surrogateescape") for told in (contents, *attributes)]
+        return [_digest(text).hex() for text in texts] if formats else []
     except Exception:  # a stranger's bytes: whatever they do to the readers, they are no archive
-        return None
+        return []
 
 
 def packed(data: bytes) -> bool:
@@ -71,7 +77,7 @@ def _unpacked(data: bytes) -> tuple[list[str], list[_Member]]:
         return [*formats, "tar"], list(_of_tar(data))
     if data.startswith(b"PK"):
         return [*formats, "zip"], list(_of_zip(data))
-    return formats, [("", "file", _digest(data))]
+    return formats, [("", "file", _digest(data), "", 0, "")]
 
 
 def _decompressed(data: bytes, make: Callable[[], Any]) -> bytes:
@@ -93,8 +99,13 @@ def _of_tar(data: bytes) -> Iterator[_Member]:
         found = _extracted(archive)
         if data[archive.offset :].strip(b"\0"):
             raise _Unread  # other programs read on behind a damaged header
+        entries = {posixpath.normpath(member.name): member for member in archive}
     folders = {".", *map(posixpath.dirname, found)}
-    yield from ((name, kind, what) for name, (kind, what) in found.items() if kind != _FOLDER or name not in folders)
+    for name, (kind, what) in found.items():
+        if kind != _FOLDER or name not in folders:
+            entry = entries[name]
+            owner = entry.uname or entry.uid, entry.gname or entry.gid
+            yield name, kind, what, owner, entry.mode, int(entry.mtime)
 
 
 def _extracted(archive: tarfile.TarFile) -> dict[str, tuple[str, bytes]]:
@@ -123,7 +134,7 @@ def _of_zip(data: bytes) -> Iterator[_Member]:
         for name, member in members.items():
             kind = "link" if member.external_attr >> 28 == 0o12 else "dir" if member.is_dir() else "file"
             if not (kind == "dir" and name in folders):
-                yield name, kind, _digest(archive.read(member))
+                yield name, kind, _digest(archive.read(member)), "", member.external_attr >> 16, member.date_time
 
 
 def _require_room(sizes: Iterator[int]) -> None:
@@ -153,7 +164,7 @@ def main() -> None:
     _bound(resource.RLIMIT_CPU, _SECONDS, 2 * _SECONDS)
     _bound(resource.RLIMIT_AS, _MEMORY, _MEMORY)
     for data in _asked():
-        print(held(data) or "", flush=True)
+        print(*held(data), flush=True)
 
 
 if __name__ == "__main__":
