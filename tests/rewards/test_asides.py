@@ -19,6 +19,9 @@ FOUND = ("Which files below /yard hold the word oak?", "grep -rl oak /yard", "/y
 LARGER = ("Which is larger, /yard/a.txt or /yard/b.txt?", "ls -S /yard/a.txt /yard/b.txt | sed -n 1p", "/yard/b.txt")
 MEAN = ("What is the average of the lengths?", "awk '{ s += $1 } END { print s / NR }' /yard/n", "1.50")
 CUT = ("What is the average of the lengths?", "echo 'scale=2; 19.759/1' | bc", "19.75")
+VARIABLES = ("Which variables are in the environment?", "env", "TZ=UTC\nSHLVL=1\n_=/usr/bin/env")
+EXPORTED = ("Which variables are exported?", "export -p", 'declare -x SHLVL="1"\ndeclare -x TZ="UTC"')
+LEVEL = ("How deep is the shell?", "env | grep ^SHLVL", "SHLVL=1")
 TREE = ("List all that is below /yard, itself too.", "find /yard", "/yard\n/yard/a.txt")
 
 
@@ -38,9 +41,12 @@ TREE = ("List all that is below /yard, itself too.", "find /yard", "/yard\n/yard
         (MEAN, "1.5"),
         (MEAN, "1.496"),
         (CUT, "19.759"),
+        (VARIABLES, "SHLVL=2\nTZ=UTC\n_=/usr/bin/printenv"),
+        (VARIABLES, "TZ=UTC"),
+        (EXPORTED, 'declare -x SHLVL="2"\ndeclare -x TZ="UTC"'),
     ],
 )
-def test_complaints_colours_true_totals_and_rounding_are_noise(asked: Asked, ours: str) -> None:
+def test_complaints_colours_true_totals_rounding_and_the_shells_own_variables_are_noise(asked: Asked, ours: str) -> None:
     assert solved(asked, ours)
 
 
@@ -65,6 +71,9 @@ def test_complaints_colours_true_totals_and_rounding_are_noise(asked: Asked, our
         (FOUND, ".\n."),
         (MEAN, "1.491"),
         (MEAN, "1.509"),
+        (VARIABLES, "TZ=UTC\nPS1=x"),
+        (VARIABLES, "SHLVL=1\n_=/usr/bin/env"),
+        (LEVEL, "SHLVL=2"),
     ],
 )
 def test_what_only_looks_like_noise_is_an_answer(asked: Asked, ours: str) -> None:

@@ -2,13 +2,14 @@
 
 Noise: colour, blank ends of the text, runs of blanks and tabs, blank lines in a list, a leading `./`, a slash at the end
 of a path, doubled slashes, the ` -` that checksum tools print for standard input, and what tools say about files
-that they may not read.
+that they may not read; in a printed environment, the variables `_` and `SHLVL`.
 
 Noise unless the query is about it: one side's `total` lines; the character after a line number; a folder that the
 task names, in front of every path; a value's file name; what the largest or newest were ranked by; a list on one line;
 zeros that end an amount's fraction; other signs than blanks between words. So is a sentence, a title or a column more around
 what the gold says (`phrases`), unless the query wants that alone or gives a form.
-Where the query or the gold is about blanks or empty lines, only colour and what no eye sees at the end of a line are noise.
+Where the query or the gold is about blanks or empty lines, or the gold sorts blank lines to the top, only colour and what no
+eye sees at the end of a line are noise.
 
 Never noise: letters, digits, case, the number of equal lines, and (where the gold orders) the order.
 """
@@ -20,9 +21,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 
 from intercode.rewards.arrangements import on_other_lines, turned
-from intercode.rewards.asides import hides, without_colour, without_complaints, without_totals
+from intercode.rewards.asides import hides, without_colour, without_complaints, without_shell_variables, without_totals
 from intercode.rewards.demands import demanded, of_the_answer, reshapes
-from intercode.rewards.ordering import STRICT, Key, order_key
+from intercode.rewards.ordering import STRICT, Key, order_key, sorts
 from intercode.rewards.phrases import FORM, is_file, without_extras, without_listing
 from intercode.types import Task
 
@@ -86,6 +87,7 @@ _COMPUTES = re.compile(
 )
 _SORTS_VERSIONS = re.compile(r"\bsort\b[^|;&]* -(\w*V|-version-sort)")
 """A gold for which 1.9 is before 1.10: names, though they look like numbers."""
+_BLANK_LINE = re.compile(r"[ \t]*\n")
 _BLANKS = re.compile(r"[ \t]+")
 _ALIKE = [(re.compile(r"(?<![^ '\"(=])\./+(?=[^ /])"), ""), (re.compile(r"(?<=[^/:])//+"), "/")]
 _FOLDERS = [(re.compile(r"(?<=[\w.-])/(?= |:|$)"), "")]
@@ -109,8 +111,10 @@ def same_answer(ours: str, theirs: str, task: Task) -> bool:
     ours, theirs = without_colour(ours), without_colour(theirs)
     if hides(ours, theirs):
         return False
+    ours, theirs = without_shell_variables(ours, theirs, task.gold)
     key = order_key(task.gold, task.query)
     exact = bool(_SPACES.search(demanded(task.query)) or _SPACE_TOOLS.search(task.gold)) and not _NUMBERS.fullmatch(theirs)
+    exact = exact or bool(_BLANK_LINE.match(theirs) and sorts(task.gold))
     a, b = (_lines(text, task, key, exact) for text in without_complaints(ours, theirs, task.query))
     a, b = without_totals(a, b, task.query)
     if len(a) > 2 * len(theirs.split()) + _NOTES:
@@ -201,12 +205,16 @@ def _is_listed(folder: str, lines: Sequence[str], gold: str) -> bool:
 
 
 def _relative(lines: Lines, folder: str, dot: bool) -> Lines:
-    """Paths below the folder as seen from there, itself as `.` if `dot`; those elsewhere stay as they are."""
+    """Paths below the folder as seen from there, itself as `.` if `dot`; those elsewhere stay as they are.
+
+    A folder at the top stays as well: `root` is not `/root`.
+    """
     start, end = r"(?<![^ :='\"(,])", r"(?=[ :,'\")]|$)"
     here = "/" if folder == "/" else rf"/?{re.escape(folder[1:])}"
     below = here if folder == "/" else f"{here}/"
     lines = [re.sub(f"{start}{here}{end}", ".", line) for line in lines] if dot else lines
-    return [re.sub(f"{start}{below}(?=[^ /])", "", line) for line in lines]
+    rest = "[^ /]+/[^ /]" if folder == "/" else "[^ /]"
+    return [re.sub(f"{start}{below}(?={rest})", "", line) for line in lines]
 
 
 def _same_value(a: Lines, b: Lines, task: Task) -> bool:

@@ -48,6 +48,10 @@ _REPORTED = re.compile(
 )
 """What `-v` makes a tool say of each file that it changes."""
 
+_ENVIRONMENT = re.compile(r"\b(env|printenv|export|declare|typeset|set)\b")
+_OF_SHELL = re.compile(r"^(?:declare -\S+ |export )?(?:_|SHLVL)=.*\n?", re.MULTILINE)
+"""Variables of a printed environment that each shell sets anew."""
+
 _TOTAL = re.compile(r"\b(total\w*|sum|overall|altogether|all together|combined)\b", re.IGNORECASE)
 _BLOCKS = re.compile(r"total [\d.,]+[KMGTP]?")
 _LISTED = re.compile(r"[-dlbcps][-rwxsStT]{9}[.+@]? ")
@@ -77,6 +81,12 @@ def without_complaints(ours: str, theirs: str, query: str) -> tuple[str, str]:
     reports = wants_change(query) and not any(map(_REPORTED.fullmatch, b))
     ours = "\n".join(line for line in a if not (_is_complaint(line) or (reports and _REPORTED.fullmatch(line))))
     return ours, "\n".join(kept)
+
+
+def without_shell_variables(ours: str, theirs: str, gold: str) -> tuple[str, str]:
+    """Both texts without `_` and `SHLVL`, where the gold prints an environment and not these alone."""
+    kept = _OF_SHELL.sub("", theirs)
+    return (_OF_SHELL.sub("", ours), kept) if _ENVIRONMENT.search(gold) and kept.strip() else (ours, theirs)
 
 
 def _is_complaint(line: str) -> bool:

@@ -87,6 +87,11 @@ def order_key(gold: str, query: str) -> Key:
     return keys[0] if len(keys) == 1 else STRICT
 
 
+def sorts(gold: str) -> bool:
+    """Whether what `gold` prints passes through `sort`."""
+    return any(command_name(words) == "sort" for pipeline in printing(gold) for words in pipeline)
+
+
 def _free_beside(things: Sequence[str]) -> Key:
     """Free, but for lines that name none of several things that the gold tells of one by one."""
     if len(things) < 2:
