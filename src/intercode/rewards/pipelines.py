@@ -62,7 +62,7 @@ def _words(command: str) -> list[str]:
         words = shlex.split(command)
     except ValueError:
         words = command.split()
-    while words and (words[0] in _WRAPPERS or _ASSIGNMENT.fullmatch(words[0])):
+    while words and words != ["env"] and (words[0] in _WRAPPERS or _ASSIGNMENT.fullmatch(words[0])):
         words = words[1:]
     return words
 
