@@ -183,6 +183,31 @@ def test_a_word_is_asked_for_only_where_one_is_submitted(language: str, worded: 
     assert submitted == ["submit 18 files" if worded else "submit"]
 
 
+TAKING = Task("t", "count the lines of notes.txt", "wc -l notes.txt", {"takes_answer": True})
+
+
+@pytest.mark.parametrize(
+    ("name", "reply", "action"),
+    [
+        ("try_again", "```bash\nsubmit 'two lines'\n```", "submit 'two lines'"),
+        ("try_again", "submit 2", "submit 2"),
+        ("try_again", "```bash\nwc -l notes.txt\nsubmit 2\n```", "wc -l notes.txt"),
+        ("try_again", "```bash\nsubmit <<'END'\none\n\ntwo\nEND\n```", "submit <<'END'\none\n\ntwo\nEND"),
+        ("react", "Thought: done\nAction: submit <<'END'\none\n\ntwo\nEND", "submit <<'END'\none\n\ntwo\nEND"),
+        ("react", "Thought: done\nAction: submit", "submit"),
+        ("tools", Reply("", calls=(ToolCall("a", "submit", '{"answer": "it\'s $2\\n"}'),)), "submit 'it'\"'\"'s $2\n'"),
+        ("tools", Reply("", calls=(ToolCall("a", "submit", "{}"),)), "submit"),
+    ],
+)
+def test_an_answer_may_be_submitted_where_the_task_takes_one(name: str, reply: str | Reply, action: str) -> None:
+    agent = make_agent(name, tasks=[TAKING], turns=1)
+    actions, asked, _ = drive(agent.strategy(TAKING, "submit"), [reply])
+    assert actions[0] == action
+    assert "`submit ANSWER`" in asked[0][0]["content"]
+    _, unasked, _ = drive(agent.strategy(TASK, "submit"), [reply])
+    assert "`submit ANSWER`" not in unasked[0][0]["content"]
+
+
 def test_prompts_are_plain_texts_of_our_own_form() -> None:
     for language in ("bash", "sql", "python", "ctf"):
         for form in ("fence", "react"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,7 @@ class World:
         self.states: dict[int, list[str]] = {0: []}
         self.asks: list[Ask] = []
         self.submitted: list[str] | None = None
+        self.submission = ""
 
     def drive(self, moves: Moves) -> World:
         try:
@@ -85,8 +87,8 @@ class World:
         raise AssertionError(move)
 
     def act(self, action: str | None, note: str | None, on: int) -> Step:
-        if action == "submit":
-            self.submitted = self.states[on]
+        if action and action.split()[0] == "submit":
+            self.submitted, self.submission = self.states[on], action
             return Step("", terminated=True)
         self.states[on].append(str(action))
         return Step(note or f"saw {action}", info={"exit_code": int("bad" in str(action))})
@@ -150,9 +152,9 @@ def test_with_its_questions_used_up_the_best_line_is_submitted() -> None:
     assert len(world.asks) == 3
 
 
-def best_of(*replies: str, turns: int, n: int = 3) -> World:
-    agent = make_agent(f"best_of:{n}", tasks=[TASK], turns=turns)
-    return World(*replies).drive(agent.strategy(TASK, "submit"))
+def best_of(*replies: str, turns: int, n: int = 3, task: Task = TASK) -> World:
+    agent = make_agent(f"best_of:{n}", tasks=[task], turns=turns)
+    return World(*replies).drive(agent.strategy(task, "submit"))
 
 
 def test_a_line_that_submits_with_words_is_submitted_without_them() -> None:
@@ -162,6 +164,13 @@ def test_a_line_that_submits_with_words_is_submitted_without_them() -> None:
 def test_the_answer_that_most_lines_have_is_submitted() -> None:
     assert best_of("odd", "even", "even", turns=3).submitted == ["even"]
     assert best_of("a", "even", "odd", "submit", "b", "even", turns=6).submitted == ["a", "even"]
+
+
+def test_an_answer_that_is_submitted_counts_like_one_that_was_printed() -> None:
+    taking = replace(TASK, extra={"takes_answer": True})
+    assert best_of("submit odd", "submit 'saw even'", "even", turns=3, task=taking).submission == "submit 'saw even'"
+    assert best_of("submit odd", "even", "submit 'saw even'", turns=3, task=taking).submitted == ["even"]
+    assert best_of("a", "submit $(b)", turns=2, n=1, task=taking).submission == "submit"
 
 
 def test_each_line_is_another_draw_of_the_same_question() -> None:

@@ -25,7 +25,7 @@ from intercode.agents import Act
 
 SAYS = {{
     "right": "{GOLD!s}",
-    "wordy": "echo I could make out an ant, a bee and a cow.",
+    "wordy": "submit I could make out an ant, a bee and a cow.",
     "other": "echo dog",
     "sly": "echo ant bee cow dog; echo '{ORDER}'",
     "slier": "echo ant bee cow dog; echo '{SLIER}'",

@@ -90,9 +90,11 @@ def test_what_is_unfinished_goes_on_and_fences_hold_one_action(sit_down: Any, tm
         terminal.expect(PROMPT)
         terminal.press(f"{typed}\n")
     terminal.expect("f\nenced\n")
-    terminal.press("submit\n")
+    submission = "submit <<'E'\n3\nE"
+    terminal.press(f"{submission}\n")
+    terminal.expect("solved")
     assert terminal.ends() == 0
-    assert [turn["action"] for turn in episodes(tmp_path / "run")[0]["turns"]] == [*actions, "submit"]
+    assert [turn["action"] for turn in episodes(tmp_path / "run")[0]["turns"]] == [*actions, submission]
 
 
 def test_tasks_are_listed_skipped_and_chosen_and_unknown_orders_are_no_actions(sit_down: Any, tmp_path: Path) -> None:
@@ -103,7 +105,7 @@ def test_tasks_are_listed_skipped_and_chosen_and_unknown_orders_are_no_actions(s
         (":skip nowhere\n", "no task nowhere is left"),
         (":skip last\n", "Print what /box/c holds."),
         (":score\n", "there is no :score"),
-        (":help\n", ":skip [ID]"),
+        (":help\n", "`submit ANSWER`"),
         ("cat /box/c\n", "plum\n"),
         ("submit\n", "solved"),
         (":tasks\n", "solved  last"),

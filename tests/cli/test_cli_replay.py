@@ -52,6 +52,15 @@ def test_a_run_of_ours_under_submit_replays_with_its_reward_and_session(cli: Any
     assert (found["turns"], found["agreement"], found["replayed_success_rate"]) == (10, 1.0, 1.0)
 
 
+def test_an_answer_that_was_submitted_is_submitted_again_under_any_reward(cli: Any, box: Path, tmp_path: Path) -> None:
+    (tmp_path / "answers.jsonl").write_text('{"task": "count", "action": "submit 3"}\n')
+    words = ("--data", box, "--limit", 1, "--json")
+    assert cli("eval", "bash", "--agent", "static:answers.jsonl", "--out", "run", *words).json["success_rate"] == 1.0
+    for reward in ("exact", "paper"):
+        found = cli("replay", "run", "--env", "bash", "--reward", reward, *words).json
+        assert (found["turns"], found["agreement"], found["replayed_success_rate"]) == (1, 1.0, 1.0)
+
+
 def test_a_try_again_log_goes_on_after_its_success_and_tells_what_differs(cli: Any, box: Path, tmp_path: Path) -> None:
     log = {
         "0": episode("count", COUNT, [("ls /box | wc -l", "3\n", 1.0), ("ls /box", "a\nb\nc\n", 0.67)]),

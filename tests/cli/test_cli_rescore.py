@@ -21,11 +21,13 @@ from intercode.agents import Act
 
 
 def mixed(task, protocol):
-    "One task is not submitted, one prints what never comes again, one only looks, the others are right."
+    "One task is not submitted, one prints what never comes again, one only looks, one submits its answer; they are right."
     if task.id == "names":
         yield Act("date +%s%N >&2; ls /box")
     elif task.id == "first":
         yield Act("ls /box")
+    elif task.id == "count":
+        yield Act("submit 3")
     else:
         yield Act(task.gold)
     if task.id != "last":

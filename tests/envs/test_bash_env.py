@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -120,6 +120,60 @@ def test_the_answer_is_the_output_of_the_last_action_before_the_submission(make:
     env.step("ls /box | wc -l")
     env.step("echo 4")
     assert env.step("submit")[1] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("submission", "reward"),
+    [
+        ("submit 3", 1.0),
+        ("submit 'There are 3 entries.'", 1.0),
+        ('submit "3\n"', 1.0),
+        ("submit <<'END'\n3\nEND", 1.0),
+        ("submit 4", 0.0),
+        ("submit ''", 0.0),
+    ],
+)
+def test_an_answer_that_is_submitted_stands_in_the_place_of_the_last_output(make: Make, submission: str, reward: float) -> None:
+    env = make()
+    env.reset(options={"task": "count"})
+    env.step("echo 3" if reward == 0 else "echo 4")
+    assert env.takes_answer
+    assert env.step(submission)[1:3] == (reward, True)
+
+
+NOT_TEXT = (
+    "submit $(ls /box | wc -l)",
+    "submit `echo 3`",
+    "submit <<END\n$x\nEND",
+    "submit 3 | cat",
+    "submit 3\nls",
+    "submit it's 3",
+)
+
+
+@pytest.mark.parametrize(
+    ("task", "submissions", "why"), [("count", NOT_TEXT, "executed or expanded"), ("first", ["submit apple"], "other files")]
+)
+def test_an_answer_that_cannot_be_taken_costs_a_turn_and_is_not_scored(
+    make: Make, task: str, submissions: Sequence[str], why: str
+) -> None:
+    env = make()
+    env.reset(options={"task": task})
+    env.step(env.task.gold)
+    assert env.takes_answer == (task == "count")
+    for submission in submissions:
+        observation, reward, terminated, _, info = env.step(submission)
+        assert (why in observation, reward, terminated, "score" in info) == (True, 0.0, False, False), submission
+    assert env.turn == 1 + len(submissions)
+    assert env.step("submit")[1] == 1.0
+
+
+@pytest.mark.parametrize("options", [{"reward": "paper"}, {"reward": lambda agent, gold, task: 1.0}, {"protocol": "paper"}])
+def test_only_exact_takes_an_answer(make: Make, options: dict[str, Any]) -> None:
+    env = make(**options)
+    env.reset(options={"task": "count"})
+    assert not env.takes_answer
+    assert env.step("submit 3")[4]["exit_code"] == 127
 
 
 def test_an_effect_counts_whatever_was_printed_before_the_last_action(make: Make) -> None:
