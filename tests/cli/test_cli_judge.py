@@ -173,12 +173,12 @@ def test_a_run_that_is_judged_or_played_is_not_judged_at_the_same_time(cli: Any,
 def test_of_an_answer_that_was_not_seen_whole_nothing_is_asked(cli: Any, judge: ChatServer, run: Path) -> None:
     kept = [json.loads(line) for line in (run / "episodes.jsonl").read_text().splitlines()]
     for episode in kept:
-        episode["turns"][0]["truncated_output"] = episode["task"] == "wordy"
+        episode["turns"][0]["truncated_output"] = episode["task"] == "sly"
     write_tasks(run / "episodes.jsonl", kept)
     found = judged(cli, judge, honest)
-    assert said(found) == {"wordy": None, "sly": "different", "slier": "different"}
+    assert said(found) == {"wordy": "same", "sly": None, "slier": "different"}
     replies = {each["task"]: each["reply"] for each in found["judged"]}
-    assert (replies["wordy"], None in (replies["sly"], replies["slier"]), len(judge.requests)) == (None, False, 2)
+    assert (replies["sly"], None in (replies["wordy"], replies["slier"]), len(judge.requests)) == (None, False, 2)
     assert cli("report", "run", "--json").json["analysis"]["judged"][0]["asked"] == 2
 
 
