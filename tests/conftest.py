@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,9 @@ import pytest
 
 ALONE = ("tests/sandbox/", "tests/soak/", "tests/examples/", "tests/docs/", "tests/test_doctor.py")
 """Tests that look at the whole machine, or at docker with what others put there: one after another, in one process."""
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""A script that starts the tests in the background has SIGINT ignored, and every program that a test starts would inherit that."""
 
 
 @pytest.fixture
