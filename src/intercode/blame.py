@@ -7,6 +7,7 @@ in this package and its libraries alone                                 → an `
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import sys
 from collections.abc import Callable
@@ -22,11 +23,30 @@ _named: set[str] = set()
 
 
 def imported(module: str) -> ModuleType:
-    """A module that the caller named: it is the caller's wherever it is installed, with the package that it is in."""
-    found = importlib.import_module(module)
+    """A module, or a file PATH.py, that the caller named: it is the caller's wherever it is, with the package that it is in."""
+    found = _of_file(module) if module.endswith(".py") else importlib.import_module(module)
     package = getattr(sys.modules.get(module.partition(".")[0]), "__path__", ())
     _named.update(os.path.join(folder, "") for folder in package)
     _named.add(found.__file__ or "")
+    return found
+
+
+def _of_file(path: str) -> ModuleType:
+    """The module in a file, imported under its path as it is written, so that it hides no other; what is beside it is found."""
+    if path in sys.modules:
+        return sys.modules[path]
+    file = os.path.abspath(path)
+    if (folder := os.path.dirname(file)) not in sys.path:
+        sys.path.append(folder)
+    spec = importlib.util.spec_from_file_location(path, file)
+    assert spec
+    assert spec.loader
+    sys.modules[path] = found = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(found)
+    except BaseException:
+        del sys.modules[path]
+        raise
     return found
 
 

@@ -21,10 +21,10 @@ ENVIRONMENTS = {
 
 
 def environment_class(name: str) -> type[InterCodeEnv]:
-    """The class behind `bash`, …, or `module:Class` of the caller's own."""
+    """The class behind `bash`, …, or `module:Class` or `path.py:Class` of the caller's own."""
     module, colon, attribute = ENVIRONMENTS.get(name, name).partition(":")
     if not (colon and module and attribute):
-        raise UsageError(f"no environment named {name!r}; there are {', '.join(ENVIRONMENTS)}, or module:Class")
+        raise UsageError(f"no environment named {name!r}; there are {', '.join(ENVIRONMENTS)}, module:Class or path.py:Class")
     found: type[InterCodeEnv] = load(f"{module}:{attribute}", "environment")
     if not hasattr(found, "prepare"):
         raise UsageError(f"{name} is no environment; name a class derived from intercode.InterCodeEnv")
@@ -32,7 +32,7 @@ def environment_class(name: str) -> type[InterCodeEnv]:
 
 
 def load(name: str, what: str) -> Any:
-    """What `module:attribute` names; `what` it should be stands in the error."""
+    """What `module:attribute` or `path.py:attribute` names; `what` it should be stands in the error."""
     module, _, attribute = name.partition(":")
     try:
         return getattr(imported(module), attribute)
@@ -57,8 +57,17 @@ def prepare(env: str, **options: Any) -> Setting:
     given = sorted(name for name, value in unknown.items() if value is not None and value is not False)
     if given:
         raise UsageError(f"the environment {env} takes no {', '.join(given)}; it takes {', '.join(accepted)}")
+    require_data(found, options.get("data"))
     setting = asked(found.prepare, Setting, **{name: value for name, value in options.items() if name not in unknown})
     return replace(setting, make=lambda: _made(setting.make, f"{found.__qualname__}.__init__"))
+
+
+def require_data(found: type[InterCodeEnv], data: object) -> None:
+    """Raises `UsageError` if a class of the caller's own names no tasks; those of its base class are not meant for it."""
+    base = next(each for each in found.__mro__ if "prepare" in vars(each))
+    inherits = base is not found and base.__module__.startswith("intercode.envs.")
+    if inherits and not data and getattr(found, "data", None) is None:
+        raise UsageError(f"{found.__qualname__} has no tasks; name their file by its attribute `data`, or with --data")
 
 
 def _made(make: Callable[[], InterCodeEnv], name: str) -> InterCodeEnv:
@@ -83,6 +92,11 @@ def _accepted(found: type[InterCodeEnv]) -> list[str]:
     return [each.name for each in (*own, *common) if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
 
 
-def make(env: str, **options: Any) -> InterCodeEnv:
+def make(env: str, *, render_mode: str | None = None, **options: Any) -> InterCodeEnv:
     """One environment; `intercode.make("bash", data=…, tree=…)`. The options are those of its class's `prepare`."""
-    return prepare(env, **options)()
+    made = prepare(env, **options)()
+    if render_mode is not None and render_mode not in (modes := made.metadata.get("render_modes", ())):
+        made.close()
+        raise UsageError(f"render_mode {render_mode!r}: it is one of {modes}, or None")
+    made.render_mode = render_mode
+    return made
