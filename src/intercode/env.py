@@ -110,7 +110,7 @@ class Setting:
 class InterCodeEnv(gymnasium.Env[str, str]):
     """`max_turns` steps, then `truncated`; None: no bound. `info` holds no clock, so equal episodes have equal infos."""
 
-    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012
     submission = ALONE
     """A whole action, but for blanks around it, that submits; its group, if it has one, is the word that is submitted."""
     session_noun = "shell"
@@ -145,6 +145,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self.observation_space, self.action_space = Utf8(), Utf8()
         self._order: list[int] = []
         self._task: Task | None = None
+        self._shown = ""
         self._actions: list[str] = []
         self._seen: list[str] = []
         self._came: list[float] = []
@@ -230,6 +231,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """`options={"task": id or index}` chooses; without it the next task in an order that `seed` shuffles."""
         self._require_open()
+        if unknown := sorted(set(options or ()) - {"task"}):
+            raise UsageError(f"reset takes no option {', '.join(map(repr, unknown))}; it takes 'task', an id or an index")
         super().reset(seed=seed)
         if seed is not None:
             self._order = []
@@ -239,7 +242,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._word, self._submitted_times = "", 0
         self._enter(self._task)
         self._over, self._began = False, time.monotonic()
-        return self._greet(self._task), {"task": self._task.id}
+        self._shown = self._greet(self._task)
+        return self._shown, {"task": self._task.id}
 
     @exclusive
     def step(self, action: str) -> StepResult:
@@ -250,9 +254,15 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._actions.append(action)
         self._came.append(time.monotonic() - self._began)
         try:
-            return self._submit(action) if self._submits(action) else self._observe(asked(self._act, ExecResult, action))
+            result = self._submit(action) if self._submits(action) else self._observe(asked(self._act, ExecResult, action))
         except SandboxDied as death:
-            return self._decide(death)
+            result = self._decide(death)
+        self._shown = f"> {action}\n{result[0]}"
+        return result
+
+    def render(self) -> str | None:
+        """What an agent saw last, as `render_mode="ansi"` asks: the query, or its action with the observation; else None."""
+        return self._shown if self.render_mode == "ansi" else None
 
     @exclusive
     def fork(self, *, replay: bool = False) -> Self:

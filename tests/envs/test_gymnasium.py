@@ -16,6 +16,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
 import intercode
 from intercode.env import Utf8
+from intercode.errors import UsageError
 
 ID = "intercode:intercode/Bash-v0"
 
@@ -39,6 +40,22 @@ def test_the_registered_environment_passes_and_forks(box: Path) -> None:
     assert twin.step("pwd")[0] == "/box\n"
     twin.close()
     env.close()
+
+
+def test_it_renders_what_was_seen_last_as_text(box: Path) -> None:
+    env = gymnasium.make(ID, data=str(box), render_mode="ansi")
+    query, _ = env.reset(options={"task": "names"})
+    assert env.render() == query
+    env.step("ls /box")
+    assert env.render() == "> ls /box\na\nb\nc\n"
+    env.close()
+    with pytest.raises(UsageError, match=r"render_mode 'human': it is one of \['ansi'\]"):
+        intercode.make("bash", data=str(box), render_mode="human")
+
+
+def test_an_unknown_option_of_reset_is_refused(make: Callable[..., Any]) -> None:
+    with pytest.raises(UsageError, match="no option 'index'; it takes 'task'"):
+        make().reset(options={"index": 3})
 
 
 @pytest.mark.slow
