@@ -54,7 +54,7 @@ class Recording:
 
     `shortened`: the observations are what the agent saw, long ones with their middle cut. `standing`: a turn without an action
     left the reward as it was (Plan & Solve); elsewhere it earned 0. `engine`: the database server of a run of ours.
-    Of a log also `env`, `agent`, and `turns_allowed`, the limit on actions, where it has one.
+    `env` is None where nothing says it. Of a log also `agent`, and `turns_allowed`, the limit on actions, where it has one.
     """
 
     path: str
@@ -205,14 +205,14 @@ def _own_run(path: Path) -> Recording:
         raise DataError(f"{path / 'run.json'} is not a run's: {error}") from error
     read = [_guarded(path, f"on line {number}", _own_episode, line) for number, line in enumerate(lines, 1)]
     last = {episode.task: episode for episode in read if episode is not None}
-    how = {key: config[key] for key in ("reward", "session", "engine") if config.get(key)}
+    how = {key: config[key] for key in ("env", "reward", "session", "engine") if config.get(key)}
     if isinstance(server := config.get("server"), dict):  # chosen by default
         how.setdefault("engine", server.get("engine"))
     return Recording(str(path), config["protocol"], list(last.values()), shortened=True, **how)
 
 
 def _settings(content: Any) -> dict[str, Any]:
-    texts = ("protocol", "reward", "session", "engine")
+    texts = ("protocol", "env", "reward", "session", "engine")
     if not isinstance(content, dict) or not all(isinstance(content.get(key) or "", str) for key in texts):
         raise ValueError("no settings")
     if content.setdefault("protocol", "submit") not in ("submit", "paper"):

@@ -46,9 +46,9 @@ def test_a_run_of_ours_is_the_same_when_executed_again(cli: Any, box: Path) -> N
     assert found["recorded_success_rate"] == found["replayed_success_rate"]
 
 
-def test_a_run_of_ours_under_submit_replays_with_its_reward_and_session(cli: Any, box: Path) -> None:
+def test_a_run_of_ours_under_submit_replays_with_its_environment_data_reward_and_session(cli: Any, box: Path) -> None:
     cli("eval", "bash", "--data", box, "--agent", "gold", "--out", "run", "--json")
-    found = cli("replay", "run", "--env", "bash", "--data", box, "--json").json
+    found = cli("replay", "run", "--json").json
     assert (found["turns"], found["agreement"], found["replayed_success_rate"]) == (10, 1.0, 1.0)
 
 
@@ -81,7 +81,7 @@ def test_a_try_again_log_goes_on_after_its_success_and_tells_what_differs(cli: A
 def test_a_react_log_is_unwrapped_and_scored_at_its_submission(cli: Any, box: Path, tmp_path: Path) -> None:
     turns = [("execute[ls /box]", "a\nb\nc\n", 0.0), ("execute[ls /box | wc -l]", "3\n", 0.0), ("submit", "", 1.0)]
     log = {"0": episode("count", COUNT, turns, thoughts=["look", "count", "done"])}
-    found = cli("replay", write(tmp_path / "log.json", log), "--env", "bash", "--data", box, "--json").json
+    found = cli("replay", write(tmp_path / "log.json", log), "--data", box, "--json").json
     assert (found["turns"], found["agree"], found["replayed_success_rate"]) == (3, 3, 1.0)
 
 

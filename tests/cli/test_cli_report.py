@@ -35,6 +35,11 @@ def guessed(runs: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("guessed")
+def test_a_folder_of_runs_is_all_of_them(cli: Any) -> None:
+    assert cli("report", ".", "--json").json == cli("report", "gold", "guess", "--json").json
+
+
+@pytest.mark.usefixtures("guessed")
 def test_one_run_is_looked_at_closely(cli: Any) -> None:
     found = cli("report", "guess", "--json").json["analysis"]
     assert [row["solved"] for row in found["by_turn"]] == [0.0, 0.4]

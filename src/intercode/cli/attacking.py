@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 @workers
 @json_flag
 def attack(env: str, workers: int, as_json: bool, **options: Any) -> None:
-    """Try reward hacks and escapes on ENV (bash, sql, python, ctf, or module:Class), and an honest step after each.
+    """Try reward hacks and escapes on ENV (bash, sql, python, ctf, module:Class or path.py:Class), and an honest step after
+    each.
 
     Exit status 1 if one pays, escapes or harms the next honest step; 3 if one could not be tried.
     """

@@ -21,14 +21,14 @@ from intercode.cli.show import print_json, show_reasons, show_summaries, show_ta
 def report(runs: tuple[str, ...], force: bool, html: str | None, plots: str | None, as_json: bool) -> None:
     """Look at one run closely, or at several side by side; two are compared task by task.
 
-    RUN is a folder that `eval` made, or a log file of the first InterCode. With two, the difference is the second less
-    the first.
+    RUN is a folder that `eval` made, a folder of such folders, or a log file of the first InterCode. With two, the
+    difference is the second less the first.
     """
     from intercode.report import require_comparable
     from intercode.report.compare import side_by_side
-    from intercode.report.loading import load
+    from intercode.report.loading import load, runs_in
 
-    found = [load(path) for path in runs]
+    found = [load(path) for folder in runs for path in runs_in(folder)]
     require_comparable([config for config, _ in found], force=force)
     whole = side_by_side(found)
     if html:
@@ -36,7 +36,7 @@ def report(runs: tuple[str, ...], force: bool, html: str | None, plots: str | No
     if plots:
         _draw(plots, whole)
     if as_json:
-        print_json(whole["runs"][0] if len(runs) == 1 else whole)
+        print_json(whole["runs"][0] if len(found) == 1 else whole)
     else:
         _show(whole)
     for config, episodes in found:

@@ -24,6 +24,13 @@ _PYTHON_ERROR = re.compile(r"Error executing action|\{'error': 'Error: ")
 _TIMED_OUT = "Command timed out"
 
 
+def runs_in(path: str | Path) -> list[Path]:
+    """`path` itself; of a folder that is no run but holds some, the folders of these."""
+    path = Path(path)
+    found = [] if (path / "run.json").exists() else sorted(file.parent for file in path.glob("*/run.json"))
+    return found or [path]
+
+
 def load(path: str | Path) -> tuple[dict[str, Any], list[Episode]]:
     """The settings and episodes of a run folder, or of one of the first system's log files; the former with its `verdicts`.
 

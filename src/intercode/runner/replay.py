@@ -11,6 +11,7 @@ import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from intercode.agents import replay as replaying
@@ -18,7 +19,9 @@ from intercode.env import InterCodeEnv, Setting, View
 from intercode.envs import environment_class, prepare
 from intercode.errors import SandboxError, UsageError
 from intercode.recordings import RecordedEpisode, Recording, load_recording
+from intercode.runner.rescore import options_of
 from intercode.runner.run import evaluate
+from intercode.store import read_run
 from intercode.types import Episode, Task, Turn
 
 TOLERANCE = 0.011
@@ -57,10 +60,19 @@ def replay(
     }
 
 
-def prepare_replay(log: str, env: str, *, reward: str | None, **options: Any) -> tuple[Recording, Setting, Sequence[Task]]:
-    """The recording, a setting as it was recorded, and the tasks that it has episodes of, at least one."""
+def prepare_replay(
+    log: str, env: str | None, *, reward: str | None, **options: Any
+) -> tuple[Recording, Setting, Sequence[Task]]:
+    """The recording, a setting as it was recorded, and the tasks that it has episodes of, at least one.
+
+    Without `env` it is the recording's; a run of ours has its other options as well, where none is given.
+    """
     recording = load_recording(log)
-    how = {**options, "protocol": recording.protocol}
+    if (env := env or recording.env) is None:
+        raise UsageError(f"{log} does not say its environment; name it with --env")
+    then = options_of({**read_run(log)[0], "env": env}, options) if Path(log).is_dir() else {}
+    how = {**then, **{name: value for name, value in options.items() if value or name not in then}}
+    how["protocol"] = recording.protocol
     how |= {key: options.get(key) or getattr(recording, key) for key in ("session", "engine")}
     view = View() if recording.shortened else View(head=None)
     setting = prepare(env, reward=reward or recording.reward, max_turns=None, keep_going=True, view=view, **how)
