@@ -18,7 +18,7 @@ ALONE = ("tests/sandbox/", "tests/soak/", "tests/examples/", "tests/docs/", "tes
 """Tests that look at the whole machine, or at docker with what others put there: one after another, in one process."""
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
-"""A script that starts the tests in the background has SIGINT ignored, and every program that a test starts would inherit that."""
+"""SIGINT is ignored where a script starts the tests in the background, and the programs that tests start would inherit that."""
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from intercode.types import Episode, ToolCall, Turn, Usage, is_number
 
 SCHEMA = 1
 FREE = frozenset({"workers", "out", "run", "created", "git_commit", "versions", "mended"}) | {
-    "price", "reply_seconds", "max_cost", "max_tokens", "max_seconds", "data_from"
+    "price", "reply_seconds", "max_cost", "max_tokens", "max_seconds", "data_from", "options"
 }  # fmt: skip
 """Settings that do not decide what an episode's result is: a resumed run may differ in them."""
 
@@ -41,6 +41,7 @@ _SETTINGS = {
     "hardness": _MAP,
     "data_set": _MAP,
     "excluded": dict,
+    "options": dict,
     "mended": list,
     "wall": str,
     "limit": _COUNT,
@@ -49,7 +50,7 @@ _SETTINGS = {
 """Settings that reports and a second scoring need to be of their kind, as far as they are there."""
 _EPISODE = {
     "task": str, "query": str, "turns": list, "reward": (*_NUMBER, NoneType), "success": bool, "ended": _TEXT, "parts": dict,
-    "epoch": int, "seed": int, "error": _TEXT, "unsure": bool,
+    "epoch": int, "seed": int, "error": _TEXT, "unsure": bool, "lost": dict,
 }  # fmt: skip
 _TURN = {
     "ask": (list, NoneType), "reply": _TEXT, "thought": _TEXT, "action": _TEXT, "observation": str, "exit_code": _COUNT,
@@ -165,6 +166,7 @@ def to_json(episode: Episode) -> dict[str, Any]:
         "schema": SCHEMA, "task": episode.task, "epoch": episode.epoch, "seed": episode.seed, "query": episode.query,
         "turns": turns, "reward": episode.reward, "success": episode.success, "parts": dict(episode.parts),
         "ended": episode.ended, "error": episode.error, **({"unsure": True} if episode.unsure else {}),
+        **({"lost": asdict(episode.lost)} if episode.lost != Usage() else {}),
     }  # fmt: skip
 
 
@@ -184,14 +186,15 @@ def from_json(record: Mapping[str, Any]) -> Episode:
         raise ValueError(f"schema {schema!r}, but this version reads {SCHEMA}")
     require(fields, _EPISODE)
     require(fields["parts"], dict.fromkeys(fields["parts"], _NUMBER))
-    turns = tuple(map(_turn, fields.pop("turns")))
+    require(fields.get("lost", {}), USAGE)
+    turns, lost = tuple(map(_turn, fields.pop("turns"))), Usage(**fields.pop("lost", {}))
     for reward in (fields["reward"], *(turn.score for turn in turns)):
         if reward is not None and not -1 <= reward <= 1:
             raise ValueError(f"no reward is {reward:g}: they lie between -1 and 1")
     for place, turn in enumerate(turns):
         if turn.after is not None and turn.after != -1 and not (0 <= turn.after < place and turns[turn.after].acted):
             raise ValueError(f"turn {place} cannot come after turn {turn.after}")
-    return Episode(turns=turns, **fields)
+    return Episode(turns=turns, lost=lost, **fields)
 
 
 def require(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
@@ -235,10 +238,8 @@ def _settle(path: Path, config: dict[str, Any], resume: bool, mended: frozenset[
     elif "run.json" not in names:
         raise UsageError(f"{path} is not empty and holds no run; choose another folder with --out")
     elif not resume:
-        raise UsageError(f"{path} holds a run; add --resume to go on with it, or choose another folder with --out")
-    elif "excluded" in (old := _read_config(path)) and "excluded" not in config:
-        raise UsageError(f"{path} holds a run without its broken tasks; add --exclude-broken to go on with it")
-    elif differing := _differing(old, config, FREE | mended):
+        raise UsageError(f"{path} holds a run; go on with it by --resume {path}, or choose another folder with --out")
+    elif differing := _differing(old := _read_config(path), config, FREE | mended):
         hint = ", or add --mended if what is finished holds all the same" if differing.keys() <= SOURCES else ""
         shown = ", ".join(differing.values())
         raise UsageError(f"{path} holds a run with other settings ({shown}); start a new one with --out{hint}")

@@ -212,7 +212,8 @@ class Turn:
 class Episode:
     """What happened on one task. `error` names an infrastructure fault; such an episode has no reward.
 
-    `unsure` is that of its score.
+    `unsure` is that of its score. `lost` was used by an earlier attempt, which a fault or a kill ended, for replies to
+    questions that this one did not ask.
     """
 
     task: str
@@ -226,10 +227,11 @@ class Episode:
     seed: int = 0
     error: str | None = None
     unsure: bool = False
+    lost: Usage = Usage()
 
     @property
     def usage(self) -> Usage:
-        return sum((turn.usage for turn in self.turns), Usage())
+        return sum((turn.usage for turn in self.turns), self.lost)
 
     @property
     def line(self) -> list[Turn]:

@@ -68,10 +68,10 @@ def test_a_folder_with_a_run_needs_resume_and_the_same_settings(cli: Any, box: P
     again = cli(*go, "--agent", "gold")
     assert (again.status, again.out) == (2, "")
     assert "--resume" in again.err
-    other = cli(*go, "--agent", "noop", "--resume")
+    other = cli(*go, "--agent", "noop", "--resume", "run")
     assert (other.status, other.out) == (2, "")
     assert "agent: 'gold' → 'noop'" in other.err
-    resumed = cli(*go, "--agent", "gold", "--resume", "--workers", 1)
+    resumed = cli(*go, "--agent", "gold", "--resume", "run", "--workers", 1)
     assert (resumed.status, resumed.json) == (0, first.json)
     assert (tmp_path / "run" / "episodes.jsonl").read_bytes() == written
 
@@ -109,7 +109,7 @@ NUMBERS = ("--temperature", "--reply-seconds", "--max-cost", "--max-seconds", "-
         (["--agent", "gold", "--tree", "/nowhere"], "--tree"),
         (["--agent", "gold", "--image", "nosuch"], "image build nosuch"),
         (["--agent", "gold", "--sandbox", "nosuch"], "--sandbox"),
-        (["--agent", "gold", "--resume"], "--out"),
+        (["--agent", "gold", "--out", "a", "--resume", "b"], "two folders"),
         (["--agent", "gold", "--workers", "0"], "--workers"),
         (["--agent", "gold", "--max-cost", "-1"], "--max-cost"),
         (["--agent", "try_again", "--model", "tiny", "--max-cost", "1"], "--price"),
@@ -202,7 +202,7 @@ def test_an_interrupted_run_ends_with_130_and_can_be_resumed(cli: Any, box: Path
     )
     words = ["eval", "bash", "--data", str(box), "--agent", "slow:agent", "--out", "run", "--workers", "1", "--json"]
     file = interrupted(words, tmp_path)
-    resumed = cli(*words, "--resume", PYTHONPATH=str(tmp_path))
+    resumed = cli("eval", "--resume", "run", "--json", PYTHONPATH=str(tmp_path))
     assert (resumed.status, resumed.json["episodes"], resumed.json["success_rate"]) == (0, 5, 1.0)
     assert len({json.loads(line)["task"] for line in file.read_text().splitlines()}) == 5
 
@@ -211,10 +211,10 @@ def test_an_interrupted_score_can_be_resumed_as_well(cli: Any, box: Path, tmp_pa
     (tmp_path / "slow").write_text("".join(f"sleep 0.4; {task['gold']}\n" for task in TASKS))
     words = ["score", "slow", "--env", "bash", "--data", str(box), "--out", "run", "--workers", "1", "--json"]
     interrupted(words, tmp_path)
-    resumed = cli(*words, "--resume")
+    resumed = cli("score", "--resume", "run", "--json")
     assert (resumed.status, resumed.json["episodes"], resumed.json["success_rate"]) == (0, 5, 1.0)
-    lost = cli("score", "slow", "--env", "bash", "--resume")
-    assert (lost.status, lost.err) == (2, "intercode: --resume needs --out with the run's folder\n")
+    other = cli("eval", "--resume", "run")
+    assert (other.status, "go on with `intercode score --resume run`" in other.err) == (2, True)
 
 
 def interrupted(words: list[str], folder: Path) -> Path:
@@ -228,7 +228,7 @@ def interrupted(words: list[str], folder: Path) -> Path:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (130, "")
-    assert err == "run: run\nintercode: interrupted; go on with --resume --out run\n"
+    assert err == f"run: run\nintercode: interrupted; go on with `intercode {words[0]} --resume run`\n"
     assert 1 <= file.read_bytes().count(b"\n") < 5
     return file
 
@@ -282,7 +282,7 @@ def test_a_budget_that_is_spent_ends_early_and_says_how_to_go_on(cli: Any, box: 
     assert (early.status, early.json["errors"], early.json["episodes"]) == (0, 0, 1)
     assert "--max-seconds" in early.err
     assert "--resume" in early.err
-    whole = cli(*go, "--max-seconds", 60, "--resume", PYTHONPATH=str(tmp_path), PAUSE="0")
+    whole = cli(*go, "--max-seconds", 60, "--resume", "run", PYTHONPATH=str(tmp_path), PAUSE="0")
     assert (whole.status, whole.json["episodes"], whole.json["success_rate"]) == (0, 5, 1.0)
 
 

@@ -59,7 +59,7 @@ def test_a_spent_cost_ends_the_run_and_the_price_is_recorded(cli: Any, server: C
     assert "raise --max-cost" in done.err
     assert (len(server.requests), done.json["cost"]) == (2, 0.004)
     assert json.loads((tmp_path / "run" / "run.json").read_text())["price"] == [10.0, 100.0]
-    assert go(cli, server, box, "--resume", "--price", "1,1").json["success_rate"] == 1.0
+    assert go(cli, server, box, "--resume", "run", "--price", "1,1", "--max-cost", 1).json["success_rate"] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_an_episode_out_of_budget_is_scored_and_the_run_goes_on(cli: Any, box: P
         found = go(cli, server, box, "--episode-tokens", 220).json
         assert (found["success_rate"], found["errors"], len(server.requests)) == (0.2, 0, 10)
         assert {(line["ended"], len(line["turns"])) for line in lines(tmp_path)} == {("limit", 3)}
-        assert go(cli, server, box, "--episode-tokens", 330, "--resume").status == 2, "it decides results"
+        assert go(cli, server, box, "--episode-tokens", 330, "--resume", "run").status == 2, "it decides results"
 
 
 def test_a_slow_server_stops_the_run_within_a_turn_of_its_time(cli: Any, server: ChatServer, box: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_slow_server_stops_the_run_within_a_turn_of_its_time(cli: Any, server:
     assert "raise --max-seconds" in done.err
     assert (done.status, 1 <= len(server.requests) <= 2) == (0, True)
     server.before_answer = lambda request: None
-    assert go(cli, server, box, "--resume").json["success_rate"] == 1.0
+    assert go(cli, server, box, "--resume", "run", "--max-seconds", 60).json["success_rate"] == 1.0
 
 
 def test_a_server_that_hangs_does_not_hold_up_the_end_of_the_runs_time(cli: Any, server: ChatServer, box: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_server_that_hangs_does_not_hold_up_the_end_of_the_runs_time(cli: Any,
     assert re.search(r"no answer within 3(\.0)? s; not tried again, since the limit of 3 seconds is reached", done.err)
     assert time.monotonic() - started < 40, "one try, and not six"
     server.before_answer = lambda request: None
-    assert go(cli, server, box, "--resume").json["success_rate"] == 1.0
+    assert go(cli, server, box, "--resume", "run", "--max-seconds", 60).json["success_rate"] == 1.0
 
 
 def test_a_long_conversation_loses_its_oldest_observations_and_says_so(cli: Any, box: Path, tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_killed_run_that_is_resumed_asks_nothing_twice(cli: Any, box: Path, tm
         started.wait()
         server.before_answer = lambda request: None
         server.stopping.set()
-        done = go(cli, server, box, "--price", "10,100", "--resume")
+        done = go(cli, server, box, "--price", "10,100", "--resume", "run")
     asked = [json.dumps(request["messages"]) for request in server.requests]
     assert sorted((Counter(asked) - Counter(set(asked))).elements()) == sorted(held)
     assert len(set(asked)) == 5 * 4
@@ -183,7 +183,7 @@ def test_a_killed_run_that_is_resumed_asks_nothing_twice(cli: Any, box: Path, tm
 def test_a_reply_is_cut_off_only_where_that_is_asked_for(cli: Any, server: ChatServer, box: Path, tmp_path: Path) -> None:
     go(cli, server, box, "--limit", 1)
     assert all("max_tokens" not in request for request in server.requests)
-    assert go(cli, server, box, "--limit", 1, "--reply-tokens", 77, "--resume").status == 2, "it decides results"
+    assert go(cli, server, box, "--limit", 1, "--reply-tokens", 77, "--resume", "run").status == 2, "it decides results"
     server.requests.clear()
     go(cli, server, box, "--limit", 1, "--reply-tokens", 77, "--out", "other")
     assert {request["max_tokens"] for request in server.requests} == {77}
@@ -220,7 +220,7 @@ def test_a_server_that_is_down_is_counted_as_errors_and_a_resumed_run_is_complet
     assert shown.json.items() >= found.items()
     assert "HTTP 500" in shown.err
     server.healthy = True
-    mended = go(cli, server, box, "--resume")
+    mended = go(cli, server, box, "--resume", "run")
     assert mended.status == 0
     assert (mended.json["episodes"], mended.json["errors"], mended.json["success_rate"]) == (5, 0, 1.0)
     rewards = [line["reward"] for line in lines(tmp_path)]
@@ -239,9 +239,30 @@ def test_a_server_that_breaks_on_the_way_costs_no_finished_episode(
     kept = [line for line in lines(tmp_path) if line["reward"] is not None]
     server.healthy, server.good_for = True, None
     asked = len(server.requests)
-    assert go(cli, server, box, "--resume").json["success_rate"] == 1.0
+    assert go(cli, server, box, "--resume", "run").json["success_rate"] == 1.0
     assert len(server.requests) - asked == 2 * 5 - 5, "only what was not answered is asked again"
     assert [line for line in lines(tmp_path) if line["reward"] is not None][: len(kept)] == kept
+
+
+def test_resume_alone_takes_all_from_the_run_and_counts_what_the_whole_of_it_cost(cli: Any, box: Path, tmp_path: Path) -> None:
+    """The first answer prints a time: what was asked after it before the fault is not asked again, and was paid all the same."""
+    with serving({query: ["date +%N", "pwd", gold] for query, gold in GOLDS.items()}) as server:
+        answered = list[object]()
+        server.before_answer = answered.append
+        server.good_for = 6
+        words = ("--model", "tiny", "--price", "10,100", "--workers", 1, "--seed", 3, "--out", "run", "--json")
+        broken = cli("eval", "bash", "--data", box, *words, OPENAI_API_KEY="sk-secret", **server.variables)
+        assert (broken.json["errors"], broken.json["episodes"]) == (3, 4)
+        server.healthy, server.good_for = True, None
+        kept = cli("eval", "--resume", "run", "--keep-errors", "--json")
+        assert (kept.status, kept.json["errors"], kept.json["episodes"]) == (3, 3, 5)
+        whole = cli("eval", "--resume", "run", "--json")
+        assert (whole.status, whole.json["errors"], whole.json["success_rate"]) == (0, 0, 1.0)
+        assert {(request["seed"], request["model"]) for request in server.requests} == {(3, "tiny")}
+    assert len(answered) == 5 * 4 + 1
+    for found in (whole.json, cli("report", "run", "--json").json):
+        assert (found["tokens"], found["cost"]) == (len(answered) * 110, pytest.approx(len(answered) * 0.002))
+    assert "sk-secret" not in (tmp_path / "run" / "run.json").read_text()
 
 
 def test_a_refusal_is_told_at_once(cli: Any, box: Path, tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_a_gold_that_fails_is_not_counted_as_succeeding(cli: Any, worldless: Pat
 
 
 def test_resume_says_when_there_is_nothing_to_go_on_with(cli: Any, worldless: Path) -> None:
-    go = ("eval", "bash", "--data", worldless, "--agent", "noop", "--out", "run", "--resume")
+    go = ("eval", "bash", "--data", worldless, "--agent", "noop", "--resume", "run")
     assert "it held no run: a new one begins" in cli(*go).err
     (worldless.parent / "run" / "episodes.jsonl").unlink()
     assert "begins" not in cli(*go).err

@@ -12,7 +12,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 TOP = "import json\nfrom intercode import BashEnv\n\nclass Own(BashEnv):\n    data = 'tasks.jsonl'\n"
-KEPT = "; finished episodes are kept; when it is mended, go on with --resume --mended"
+KEPT = "; finished episodes are kept; when it is mended, go on with --resume DIR --mended"
 RAISED = "intercode: the environment own:Own raised "
 PLACE = " (own.py, line 6)"
 
@@ -82,7 +82,7 @@ def test_a_trial_of_a_gold_that_raises_names_the_task(cli: Any, tmp_path: Path) 
 def test_the_run_goes_on_when_it_is_mended(cli: Any, tmp_path: Path) -> None:
     evaluated(cli, tmp_path, "def _score(self): raise ValueError('s')")
     (tmp_path / "own.py").write_text(TOP)
-    words = ("eval", "own:Own", "--agent", "gold", "--out", "run", "--resume", "--json")
+    words = ("eval", "own:Own", "--agent", "gold", "--resume", "run", "--json")
     refused = cli(*words)
     assert (refused.status, refused.out) == (2, "")
     assert "add --mended if what is finished holds all the same" in refused.err
@@ -128,7 +128,7 @@ def test_a_fault_of_the_packages_own_is_the_episodes_error_and_the_run_goes_on(c
     errors = [json.loads(line)["error"] for line in (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()]
     (error,) = filter(None, errors)
     assert re.fullmatch(r"intercode: ValueError: ours \(env\.py, line \d+\); .* report it with its traceback", error)
-    done = cli(*EVAL, "--resume")
+    done = cli("eval", "--resume", "run", "--json")
     assert (done.status, done.json["errors"], done.json["success_rate"]) == (0, 0, 1.0)
 
 

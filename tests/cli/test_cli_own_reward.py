@@ -36,7 +36,7 @@ def begun(cli: Any, box: Path, tmp_path: Path, named: str) -> tuple[object, ...]
     assert (whole.status, whole.json["mean_reward"], whole.json["reward"]) == (0, 0.25, "rewards:mine")
     kept = tmp_path / "run" / "episodes.jsonl"
     kept.write_text(kept.read_text().splitlines(keepends=True)[0])
-    return (*words, "--resume")
+    return (*words, "--resume", "run")
 
 
 @pytest.mark.parametrize("named", NAMED)

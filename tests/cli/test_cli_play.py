@@ -97,6 +97,14 @@ def test_what_is_unfinished_goes_on_and_fences_hold_one_action(sit_down: Any, tm
     assert [turn["action"] for turn in episodes(tmp_path / "run")[0]["turns"]] == [*actions, submission]
 
 
+def test_a_named_task_is_the_only_one(sit_down: Any) -> None:
+    terminal = sit_down("--out", "run", "--task", "last")
+    terminal.expect("task last, 1 left")
+    terminal.expect(PROMPT)
+    terminal.press(CTRL_D)
+    assert terminal.ends() == 0
+
+
 def test_tasks_are_listed_skipped_and_chosen_and_unknown_orders_are_no_actions(sit_down: Any, tmp_path: Path) -> None:
     terminal = sit_down("--out", "run")
     for keys, answer in (
@@ -109,14 +117,14 @@ def test_tasks_are_listed_skipped_and_chosen_and_unknown_orders_are_no_actions(s
         ("cat /box/c\n", "plum\n"),
         ("submit\n", "solved"),
         (":tasks\n", "solved  last"),
-        (":quit\n", "--resume --out run"),
+        (":quit\n", "`intercode play --resume run`"),
     ):
         terminal.expect(PROMPT)
         terminal.press(keys)
         terminal.expect(answer)
     assert terminal.ends() == 0
     assert [(each["task"], len(each["turns"])) for each in episodes(tmp_path / "run")] == [("last", 2)]
-    again = sit_down("--out", "run", "--resume")
+    again = sit_down("--resume", "run")
     again.expect("task count, 4 left")
     again.expect(PROMPT)
     again.press(CTRL_D)
@@ -171,7 +179,7 @@ def test_ctrl_c_during_an_action_waits_for_it_and_twice_leaves_at_once(sit_down:
     terminal.expect("the action goes on")
     terminal.press(CTRL_C)
     terminal.expect("run: run\n")
-    terminal.expect("go on with --resume --out run")
+    terminal.expect("go on with `intercode play --resume run`")
     assert terminal.ends() == 130
     assert "Traceback" not in terminal.shown
     assert survivors.left_in(spaces) == []

@@ -202,20 +202,16 @@ def test_what_is_interrupted_can_be_gone_on_with(cli: Any, box: Path, mixed: Pat
         lambda: (mixed.parent / "again/episodes.jsonl").exists() and len(episodes(mixed.parent / "again")) == 4, 60
     )
     running.send_signal(signal.SIGINT)
-    assert "go on with --resume --out again" in running.communicate(timeout=60)[1]
+    assert "go on with `intercode rescore --resume again`" in running.communicate(timeout=60)[1]
     stuck["turns"][0]["action"] = "ls /box"
     write_tasks(mixed / "episodes.jsonl", records)
     assert "--resume" in cli(*words).err
-    rows = cli(*words, "--resume", "--json").json["rescored"]
+    rows = cli("rescore", "--resume", "again", "--json").json["rescored"]
     assert {row["task"]: row["how"] for row in rows} == {
         **dict.fromkeys(["count", "touch", "first", "last"], "earlier"),
         "names": "executed",
     }
     assert len(episodes(mixed.parent / "again")) == 5
-
-
-def test_resume_without_a_folder_is_wrong_usage(cli: Any, mixed: Path) -> None:
-    assert "--resume needs --out" in cli("rescore", "run", "--reward", "paper", "--resume").err
 
 
 def test_an_episode_without_a_result_stays_without_one(cli: Any, box: Path, mixed: Path) -> None:

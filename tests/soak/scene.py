@@ -47,7 +47,7 @@ class Scene:
             variables |= {"LD_PRELOAD": self._clockwork(), "CLOCK": str(self.clock)}
         words = ["nsenter", "--mount", "--target", str(self._holder), "--", INTERCODE, "eval", "sql", "--data", str(self._data)]
         self.process = subprocess.Popen(
-            [*words, *_OPTIONS, "--out", str(self._disk / "run"), "--resume", "--json"],
+            [*words, *_OPTIONS, "--resume", str(self._disk / "run"), "--json"],
             env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
 

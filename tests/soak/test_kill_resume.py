@@ -23,7 +23,7 @@ Results = dict[tuple[str, int], dict[str, Any]]
 
 def start(folder: Path, agent: str, epochs: int) -> subprocess.Popen[bytes]:
     """An evaluation in a process group of its own, that goes on with what is in its folder."""
-    words = ["eval", "bash", "--agent", agent, "--epochs", str(epochs), "--out", str(folder), "--resume", "--json"]
+    words = ["eval", "bash", "--agent", agent, "--epochs", str(epochs), "--resume", str(folder), "--json"]
     return subprocess.Popen(
         [INTERCODE, *words],
         env={**os.environ, "PYTHONPATH": str(HERE)},

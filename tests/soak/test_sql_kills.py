@@ -31,7 +31,7 @@ class Run:
     def __init__(self, folder: Path, data: Path, engine: str, cache: Path, epochs: int) -> None:
         self.folder = folder
         words = ["eval", "sql", "--data", data, "--engine", engine, "--agent", "felling_agent:agent", "--epochs", epochs]
-        self._words = [*map(str, [*words, "--out", folder, "--resume", "--json"])]
+        self._words = [*map(str, [*words, "--resume", folder, "--json"])]
         self._variables = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "INTERCODE_CACHE": str(cache)}
 
     def start(self) -> subprocess.Popen[str]:

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
 import click
 
-from intercode.cli.options import TEXT, Finite, exclude, in_here, json_flag, mended, out, protocol, scoring, workers, world
+from intercode.cli.options import (
+    ENV_HELP,
+    FOLDER,
+    TEXT,
+    Finite,
+    exclude,
+    given_options,
+    in_here,
+    json_flag,
+    mended,
+    out,
+    played,
+    protocol,
+    resume_line,
+    scoring,
+    task,
+    workers,
+    world,
+)
 from intercode.cli.show import progress, resumable, say, show_failing_golds, show_left_out, show_reasons, show_summaries
 from intercode.errors import UsageError
 
@@ -26,9 +45,17 @@ def _price(context: click.Context, option: click.Parameter, text: str | None) ->
     return tokens_in, tokens_out
 
 
+def _address(context: click.Context, option: click.Parameter, url: str | None) -> str | None:
+    """The address by which a run is resumed as well, whatever the variables say then."""
+    return url or os.environ.get("INTERCODE_BASE_URL") or os.environ.get("OPENAI_BASE_URL")
+
+
 @click.command("eval")
-@click.argument("env", callback=in_here)
+@played
 @world
+@task
+@click.option("--failed-in", type=FOLDER, metavar="RUN", help="Only the tasks that no episode of RUN solved.")
+@click.option("--shuffle", is_flag=True, help="Play in an order that --seed draws; --limit takes the first N of it.")
 @exclude
 @click.option(
     "--agent",
@@ -36,13 +63,14 @@ def _price(context: click.Context, option: click.Parameter, text: str | None) ->
     default="try_again",
     show_default=True,
     help="With a model: try_again (try_again_blind sees no scores), react, plan_solve, plan_solve_refine, tools, best_of[:N], "
-    "tree_search; without: gold, noop, retrieval, replay:PATH, static:PATH; your own: module:function.",
+    "tree_search; without: gold, noop, retrieval, replay:PATH, static:PATH; your own: module:function or path.py:function.",
 )
 @click.option(
     "--model",
     type=TEXT,
-    help="A name at an OpenAI-compatible endpoint ($INTERCODE_BASE_URL, $OPENAI_API_KEY), local:FILE.gguf or scripted:FILE.",
+    help="A name at an OpenAI-compatible server ($OPENAI_API_KEY), local:FILE.gguf or scripted:FILE.",
 )
+@click.option("--base-url", type=TEXT, callback=_address, metavar="URL", help="The model's server. [$INTERCODE_BASE_URL]")
 @click.option("--turns", type=click.IntRange(1), default=10, show_default=True, help="Actions before the submission.")
 @click.option("--epochs", type=click.IntRange(1), default=1, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)
@@ -60,10 +88,15 @@ def _price(context: click.Context, option: click.Parameter, text: str | None) ->
 @scoring
 @workers
 @out("runs/ENV-AGENT-TIME")
+@click.option(
+    "--retry-errors/--keep-errors",
+    default=True,
+    help="With --resume: play the episodes that failed by a fault again (default), or only those that were not played.",
+)
 @mended
 @json_flag
 def evaluate(env: str, **options: Any) -> None:
-    """Let an agent act on every task of ENV (bash, sql, python, ctf, or module:Class) and score it."""
+    """Let an agent act on every task of ENV (bash, sql, python, ctf, module:Class or path.py:Class) and score it."""
     if options["agent"] == "human":
         raise UsageError(f"a human plays with `intercode play {env}`")
     _carry_out(env, **options)
@@ -71,7 +104,7 @@ def evaluate(env: str, **options: Any) -> None:
 
 @click.command()
 @click.argument("predictions", type=click.Path(exists=True, dir_okay=False))
-@click.option("--env", callback=in_here, required=True, metavar="ENV", help="bash, sql, python, ctf, or module:Class.")
+@click.option("--env", callback=in_here, required=True, metavar="ENV", help=ENV_HELP)
 @world
 @exclude
 @protocol
@@ -89,11 +122,12 @@ def _carry_out(
     env: str,
     *,
     out: str | None,
-    resume: bool,
+    resume: str | None,
     mended: bool,
     workers: int,
     as_json: bool,
     exclude_broken: bool,
+    retry_errors: bool = True,
     **options: Any,
 ) -> None:
     from intercode.envs import environment_class
@@ -105,11 +139,12 @@ def _carry_out(
         evaluation.exclude_broken(workers=workers)
     if left_out := evaluation.config.get("left_out"):
         click.echo(f"intercode: {len(left_out)} tasks are left out (run.json says why; --all plays them)", err=True)
-    with evaluation.open(out, resume=resume, workers=workers, mended=mended) as store:
+    evaluation.config["options"] = given_options()
+    with evaluation.open(out, resume=bool(resume), workers=workers, mended=mended) as store:
         begun = " (it held no run: a new one begins)" if resume and store.begins else ""
         say(f"run: {store.path}{begun}", err=True)
         with resumable(store.path), progress(len(evaluation.tasks) * evaluation.epochs, quiet=as_json) as tick:
-            config, episodes = evaluation.run(store, workers=workers, on_episode=tick)
+            config, episodes = evaluation.run(store, workers=workers, on_episode=tick, retry_errors=retry_errors)
     found = summary(config, episodes)
     show_summaries([found], as_json)
     show_reasons(episodes)
@@ -117,7 +152,7 @@ def _carry_out(
     if evaluation.agent.name == "gold" and environment_class(env).language == "bash":
         show_failing_golds(evaluation.tasks, episodes)
     if evaluation.stopped:
-        say(f"intercode: stopped early: {evaluation.stopped}; go on with --resume --out {found['run']}", err=True)
+        say(f"intercode: stopped early: {evaluation.stopped}; go on with {resume_line(store.path)}", err=True)
     if evaluation.fault:
         raise evaluation.fault
     sys.exit(3 if found["errors"] else 0)

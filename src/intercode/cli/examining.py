@@ -7,13 +7,14 @@ from typing import Any
 
 import click
 
-from intercode.cli.options import NEW_FILE, THERE, in_here, json_flag, protocol, scoring, workers, world
+from intercode.cli.options import ENV_HELP, NEW_FILE, THERE, in_here, json_flag, protocol, scoring, task, workers, world
 from intercode.cli.show import bar, print_json, progress, say, written
 
 
 @click.command()
 @click.argument("env", callback=in_here)
 @world
+@task
 @protocol
 @scoring
 @click.option("--static", is_flag=True, help="Look at the texts alone: execute nothing, so that no databases are needed.")
@@ -36,7 +37,7 @@ def _read(env: str, options: dict[str, Any], as_json: bool) -> dict[str, Any]:
 
     _say_unheeded(env, options)
     furnished = bool(options["tree"] or options["image"])
-    found = look(env, furnished=furnished, **{name: options[name] for name in ("data", "gold_fields", "limit", "assets")})
+    found = look(env, furnished=furnished, **{name: options[name] for name in ("data", "gold_fields", "limit", "task", "assets")})
     _show_findings(found, as_json)
     return found
 
@@ -46,7 +47,7 @@ def _say_unheeded(env: str, options: dict[str, Any]) -> None:
     from intercode.envs import environment_class
 
     files = {"assets", "tree", "image", "everything"} if environment_class(env).language == "ctf" else set()
-    heeded = {"data", "gold_fields", "limit", *files}
+    heeded = {"data", "gold_fields", "limit", "task", *files}
     given = [f"--{name}" for name, value in options.items() if value and name not in heeded and value != "submit"]
     if given:
         say(f"intercode: --static executes nothing, so it does not heed {', '.join(sorted(given))}", err=True)
@@ -54,11 +55,11 @@ def _say_unheeded(env: str, options: dict[str, Any]) -> None:
 
 def _examined(env: str, options: dict[str, Any], workers: int, as_json: bool) -> dict[str, Any]:
     """What is found is shown before it is kept: a cache that takes nothing costs the next `eval` a check, no more."""
-    from intercode.envs import prepare
     from intercode.runner.check import check, passes
     from intercode.runner.exclusion import remember
+    from intercode.runner.selection import prepare_some
 
-    setting = prepare(env, max_turns=None, **options)
+    setting = prepare_some(env, max_turns=None, **options)
     with bar("checking", passes(setting.tasks), quiet=as_json) as advance:
         found = check(setting, setting.tasks, left_out=setting.left_out, workers=workers, tick=lambda: advance("checking"))
     _show_findings(found, as_json, unplayed=len({task.id for task, _ in setting.left_out}))
@@ -108,16 +109,16 @@ def _show_findings(found: dict[str, Any], as_json: bool, unplayed: int = 0) -> N
 
 @click.command()
 @click.argument("log", type=THERE)
-@click.option("--env", callback=in_here, required=True, metavar="ENV", help="bash, sql, python, ctf, or module:Class.")
+@click.option("--env", callback=in_here, metavar="ENV", help=f"{ENV_HELP} [the recording's]")
 @world
 @scoring
 @workers
 @json_flag
-def replay(log: str, env: str, workers: int, as_json: bool, **options: Any) -> None:
+def replay(log: str, env: str | None, workers: int, as_json: bool, **options: Any) -> None:
     """Execute a recording again (a run folder, or the first system's log) and compare it turn by turn.
 
     Protocol, reward and session are the recording's own (a log of the first system: the paper's); --reward and --session
-    change the latter two.
+    change the latter two. So are the options about data of a run folder, unless they are given.
     """
     from intercode.runner.replay import prepare_replay
     from intercode.runner.replay import replay as execute

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from intercode.cli.options import FOLDER, TEXT, find_own_modules, json_flag, out, workers, world
+from intercode.cli.options import FOLDER, TEXT, find_own_modules, given_options, json_flag, out, workers, world
 
 _FIGURES = (("success", "success_rate", ".1%"), ("mean reward", "mean_reward", ".3f"))
 
@@ -50,7 +50,7 @@ def rescore(
     judge: str | None,
     workers: int,
     out: str | None,
-    resume: bool,
+    resume: str | None,
     force: bool,
     as_json: bool,
     **options: Any,
@@ -76,7 +76,8 @@ def rescore(
 
     todo = Rescoring(run, reward, force=force, **options)
     folder = out or new_folder(Path("runs"), todo.env, f"{todo.config['agent']}-{reward}")
-    with RunStore.create(folder, {**todo.config, "run": str(folder)}, resume=resume) as store:
+    config = {**todo.config, "run": str(folder), "options": given_options()}
+    with RunStore.create(folder, config, resume=bool(resume)) as store:
         with resumable(store.path), progress(len(todo.episodes), quiet=as_json) as tick:
             done = todo.run(store, workers=workers, tick=tick)
         found = summary({**todo.config, "run": str(folder)}, [each.episode for each in done])

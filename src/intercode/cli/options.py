@@ -40,6 +40,7 @@ class _Text(click.ParamType[str]):
 
 
 TEXT = _Text()
+_EACH_TIME = {"out", "resume", "retry_errors", "mended", "as_json"}
 
 
 def find_own_modules() -> None:
@@ -49,8 +50,10 @@ def find_own_modules() -> None:
         sys.path.append(here)
 
 
-def in_here(context: click.Context, parameter: click.Parameter, name: str) -> str:
+def in_here(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
     """A name that may be of a module in the working folder; the environment's stands in errors."""
+    if name is None:
+        return None
     if parameter.name == "env":
         context.meta["intercode.env"] = name
     if ":" in name and name.partition(":")[0] not in ("replay", "static"):
@@ -67,15 +70,27 @@ def _names(context: click.Context, option: click.Parameter, text: str | None) ->
     return names
 
 
+def _played(context: click.Context, argument: click.Parameter, name: str | None) -> str | None:
+    if name is None:
+        folder = context.params["resume"]
+        raise UsageError("name ENV" + (f"; {folder} holds no run that names it" if folder else ", or --resume DIR"))
+    return in_here(context, argument, name)
+
+
+ENV_HELP = "bash, sql, python, ctf, module:Class or path.py:Class."
+played = click.argument("env", callback=_played, required=False)
+
+
 def _reward(context: click.Context, option: click.Parameter, name: str | None) -> Any:
     if name is None or name in ("exact", "paper"):
         return name
     if ":" not in name:
-        raise click.BadParameter(f"{name!r} is not exact, paper or module:function")
+        raise click.BadParameter(f"{name!r} is not exact, paper, module:function or path.py:function")
     from intercode.envs import load
     from intercode.envs.judging import NamedReward
 
-    found = load(in_here(context, option, name), "reward")
+    in_here(context, option, name)
+    found = load(name, "reward")
     return NamedReward(name, found) if callable(found) else found
 
 
@@ -118,7 +133,7 @@ scoring = stack(
     click.option(
         "--reward",
         callback=_reward,
-        metavar="exact|paper|module:function",
+        metavar="exact|paper|module:function|path.py:function",
         help="What an outcome is worth. [the environment's own, else exact; paper under the paper's protocol]",
     ),
     click.option(
@@ -138,23 +153,65 @@ scoring = stack(
         help="bash, python, ctf: what the actions run in. chroot is weak: for root where neither other works. [local]",
     ),
 )
+task = click.option("--task", type=TEXT, multiple=True, metavar="ID", help="Only this task; may be repeated.")
 workers = click.option("--workers", type=click.IntRange(1), default=2, show_default=True)
 
 
-def _has_folder(context: click.Context, option: click.Parameter, resume: bool) -> bool:
-    if resume and context.params.get("out") is None:
-        raise UsageError("--resume needs --out with the run's folder")
-    return resume
+def _stored(context: click.Context, option: click.Parameter, folder: str | None) -> str | None:
+    """Take from the run in `folder` what is not given besides; a folder without a run has nothing to give."""
+    if folder is None or not os.path.exists(os.path.join(folder, "run.json")):
+        return folder
+    from intercode.store import stream_run
+
+    then = stream_run(folder, once=True)[0].get("options", {})
+    if (command := then.get("command", context.info_name)) != context.info_name:
+        raise UsageError(f"{folder} was made by `intercode {command}`; go on with {resume_line(folder, command)}")
+    context.default_map = then
+    return folder
+
+
+def _one_folder(context: click.Context, option: click.Parameter, folder: str | None) -> str | None:
+    resumed: str | None = context.params["resume"]
+    if folder and resumed and folder != resumed:
+        raise UsageError(f"--out {folder} and --resume {resumed} name two folders; leave --out away")
+    return folder or resumed
 
 
 def out(default: str) -> Callable[[Command], Command]:
-    """`--out` is parsed first, wherever it stands, so that `--resume` can ask for it."""
+    """`--resume` is parsed first, wherever it stands, since the run that it names has the values of the other options."""
     return stack(
-        click.option("--out", type=TEXT, metavar="PATH", is_eager=True, help=f"Run folder. [{default}]"),
+        click.option("--out", type=TEXT, metavar="DIR", callback=_one_folder, help=f"Folder of a new run. [{default}]"),
         click.option(
-            "--resume", is_flag=True, callback=_has_folder, help="Go on with the run in --out; begin it if there is none."
+            "--resume", type=TEXT, metavar="DIR", is_eager=True, callback=_stored,
+            help="Go on with the run in DIR, with its options; begin it there if there is none.",
         ),
-    )
+    )  # fmt: skip
+
+
+def resume_line(folder: object, command: str | None = None) -> str:
+    """The line that goes on with a run of this command."""
+    import shlex
+
+    return f"`intercode {command or click.get_current_context().info_name} --resume {shlex.quote(str(folder))}`"
+
+
+def given_options() -> dict[str, Any]:
+    """This command and its options, for `--resume`: without those that each call has anew, and without secrets."""
+    context = click.get_current_context()
+    kept = {name: _plain(value) for name, value in context.params.items() if name not in _EACH_TIME}
+    return {"command": context.info_name, **{name: value for name, value in kept.items() if value and not _is_secret(value)}}
+
+
+def _plain(value: Any) -> Any:
+    """A value as it is written on the command line."""
+    if isinstance(value, tuple) and all(isinstance(part, float) for part in value):
+        return ",".join(map(str, value))
+    return getattr(value, "name", value)
+
+
+def _is_secret(value: Any) -> bool:
+    """Whether it is an address that may hold a password or a key."""
+    return isinstance(value, str) and "://" in value and ("@" in value or "?" in value)
 
 
 mended = click.option(

@@ -117,7 +117,9 @@ def resumable(folder: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"interrupted; go on with --resume --out {folder}") from None
+        from intercode.cli.options import resume_line
+
+        raise KeyboardInterrupt(f"interrupted; go on with {resume_line(folder)}") from None
     except (Exception, SystemExit) as error:
         from intercode.runner.run import THEIRS
 

@@ -26,13 +26,14 @@ from intercode.agents import Strategy, gold, noop
 from intercode.agents.base import Moves
 from intercode.blame import asked
 from intercode.env import InterCodeEnv, Trial
-from intercode.envs import environment_class
+from intercode.envs import environment_class, require_data
 from intercode.envs.own import own_path
 from intercode.errors import DataError, IntercodeError
 from intercode.findings import BROKEN, KINDS, Fault
 from intercode.runner.alike import Found, neighbours, repeated
 from intercode.runner.doubts import doubts
 from intercode.runner.run import evaluate, placing
+from intercode.runner.selection import select
 from intercode.tasks import open_data
 from intercode.tasks.challenges import survey
 from intercode.types import Episode, Task
@@ -91,6 +92,7 @@ def look(
     data: str | None = None,
     gold_fields: Sequence[str] | None = None,
     limit: int | None = None,
+    task: Sequence[str] = (),
     assets: str | None = None,
     furnished: bool = False,
 ) -> dict[str, Any]:
@@ -99,15 +101,17 @@ def look(
     `assets` and `furnished` say what files there are, as for `survey`.
     """
     made = environment_class(env)
+    require_data(made, data)
     source = data or (own_path(made, "data") if hasattr(made, "data") else None)
-    language, records = made.language, made.preprocess
-    found = open_data(source, env=language, limit=limit, preprocess=records, gold_fields=gold_fields)
-    said = _said(found.tasks, language)
+    language, records, most = made.language, made.preprocess, None if task else limit
+    found = open_data(source, env=language, limit=most, preprocess=records, gold_fields=gold_fields)
+    tasks = select(found.tasks, task, limit=limit)
+    said = _said(tasks, language)
     if language == "ctf":
         surveyed = survey(found.tasks, Path(assets) if assets else found.assets, found.file, furnished=furnished)
-        said += [(task, fault) for task in found.tasks for fault in surveyed[task.id].faults]
+        said += [(task, fault) for task in tasks for fault in surveyed[task.id].faults]
     unknown = dict.fromkeys(("gold_ok", "noop_paid", "nondeterministic"))
-    return {"tasks": len(found.tasks), **unknown, **_sorted(found.tasks, said)}
+    return {"tasks": len(tasks), **unknown, **_sorted(tasks, said)}
 
 
 def _said(tasks: Sequence[Task], language: str) -> list[Found]:

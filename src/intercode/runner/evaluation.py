@@ -27,6 +27,7 @@ from intercode.recordings import load_recording
 from intercode.runner.exclusion import broken, findings
 from intercode.runner.meter import Budget, Limits, Meter
 from intercode.runner.run import evaluate
+from intercode.runner.selection import select
 from intercode.runner.sources import sources
 from intercode.store import RunStore
 from intercode.types import Episode, Task
@@ -69,20 +70,31 @@ class Evaluation:
         episode_tokens: int | None = None,
         episode_seconds: float | None = None,
         price: Price | None = None,
+        base_url: str | None = None,
+        task: Sequence[str] = (),
+        failed_in: str | None = None,
+        shuffle: bool = False,
+        limit: int | None = None,
         **world: Any,
     ) -> Evaluation:
-        """`price` wins over the table of prices. Raises `UsageError` for what cannot be run."""
-        setting = prepare(env, max_turns=None, sandbox=sandbox, **world)
+        """`price` wins over the table of prices. `task`, `failed_in` and `shuffle` choose tasks as `select` does, and `limit`
+        then counts these; the agent knows all. Raises `UsageError` for what cannot be run."""
+        choosing = bool(task or failed_in or shuffle)
+        whole = prepare(env, max_turns=None, sandbox=sandbox, limit=None if choosing else limit, **world)
         language = environment_class(env).language
         chosen = make_agent(
-            agent, tasks=setting.tasks, turns=turns, language=language,
-            load=load_recording, predictions=lambda path: load_predictions(path, setting.tasks),
+            agent, tasks=whole.tasks, turns=turns, language=language,
+            load=load_recording, predictions=lambda path: load_predictions(path, whole.tasks),
         )  # fmt: skip
+        setting, facts = whole, dict[str, Any](limit=limit)
+        if choosing:
+            some = select(whole.tasks, task, failed_in=failed_in, shuffle=shuffle, seed=seed, limit=limit)
+            setting, facts = replace(whole, tasks=some), {"limit": None, "tasks": [each.id for each in some]}
         if model and chosen.needs_model:
             price = price or listed_price(model)
         priced = bool(max_cost or episode_cost)
         asked = _model(
-            chosen, model, price, priced=priced, metered=priced or bool(max_tokens or episode_tokens),
+            chosen, model, price, base_url=base_url, priced=priced, metered=priced or bool(max_tokens or episode_tokens),
             temperature=temperature, seed=seed,
             max_tokens=reply_tokens, timeout=min(reply_seconds or PATIENCE, max_seconds or math.inf),
         )  # fmt: skip
@@ -93,11 +105,11 @@ class Evaluation:
             "reply_seconds": reply_seconds,
             "max_cost": max_cost, "max_tokens": max_tokens, "max_seconds": max_seconds,
             "episode_cost": episode_cost, "episode_tokens": episode_tokens, "episode_seconds": episode_seconds,
-            **world, **setting.facts(), **_labels(setting.tasks), "data_from": _place_of(world.get("data")),
+            **world, **facts, **setting.facts(), **_labels(setting.tasks), "data_from": _place_of(world.get("data")),
             **sources(agent=agent, env=env, model=model if asked else None, reward=_place_of_code(world.get("reward"))),
         }  # fmt: skip
-        whole, each = Budget(max_tokens, max_cost, max_seconds), Budget(episode_tokens, episode_cost, episode_seconds)
-        return cls(setting, chosen, asked, config, Limits(turns, whole, each), epochs, seed)
+        run, each = Budget(max_tokens, max_cost, max_seconds), Budget(episode_tokens, episode_cost, episode_seconds)
+        return cls(setting, chosen, asked, config, Limits(turns, run, each), epochs, seed)
 
     def exclude_broken(self, *, workers: int) -> None:
         """Leave out the tasks that `check` calls broken; `excluded` in the settings says why each. Call it before `open`."""
@@ -121,7 +133,12 @@ class Evaluation:
         return RunStore.create(folder, {**self.config, **facts}, resume=resume, mended=mended)
 
     def run(
-        self, store: RunStore, *, workers: int, on_episode: Callable[[Episode], None] | None = None
+        self,
+        store: RunStore,
+        *,
+        workers: int,
+        on_episode: Callable[[Episode], None] | None = None,
+        retry_errors: bool = True,
     ) -> tuple[dict[str, Any], list[Episode]]:
         """Play what the folder does not hold yet; the whole run's settings and episodes.
 
@@ -134,7 +151,7 @@ class Evaluation:
             evaluate(
                 self.setting, self.agent.strategy, self.model,
                 tasks=self.tasks, store=store, workers=workers, epochs=self.epochs, seed=self.seed,
-                meter=meter, on_episode=on_episode,
+                meter=meter, on_episode=on_episode, retry_errors=retry_errors,
             )  # fmt: skip
         except (SandboxError, ModelError, InternalError) as fault:
             self.fault = fault

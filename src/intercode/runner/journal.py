@@ -40,6 +40,7 @@ class Notes:
 
     @property
     def usage(self) -> Usage:
+        """Of the replies that were had before, and that no question has taken yet."""
         return sum((reply.usage for replies in self._known.values() for reply in replies), Usage())
 
     def take(self, question: Mapping[str, Any]) -> Reply | None:

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from intercode.agents.base import Strategy
@@ -33,7 +33,7 @@ from intercode.store import RunStore
 from intercode.types import Episode, Task, Turn, Usage
 
 FAULTS_IN_A_ROW = 3
-KEPT = "finished episodes are kept; when it is mended, go on with --resume"
+KEPT = "finished episodes are kept; when it is mended, go on with --resume DIR"
 THEIRS = f"{KEPT} --mended"
 """Where it is code of the caller's that is to be mended."""
 
@@ -94,8 +94,11 @@ def evaluate(
     seed: int = 0,
     meter: Meter | None = None,
     on_episode: Callable[[Episode], None] | None = None,
+    retry_errors: bool = True,
 ) -> list[Episode]:
     """Play every task `epochs` times, except what `store` holds already, and return the whole run in task order.
+
+    What failed by a fault is played again, but for `retry_errors=False`.
 
     `make_env` is called in each worker's thread, and again after a fault; `on_episode` in this thread, when the episode
     is on disk. A fault ends up in the episode's `error`; the third of one kind in a row is raised, for then a server or
@@ -107,7 +110,7 @@ def evaluate(
     run = _Run(make_env, strategy, model, meter, _Faults(meter), seed, store.path if store else None)
     done = {(episode.task, episode.epoch): episode for episode in (store.episodes() if store else ())}
     order = [(task, epoch) for epoch in range(epochs) for task in tasks]
-    todo = [job for job in order if not _is_finished(done.get((job[0].id, job[1])))]
+    todo = [job for job in order if not _is_done(done.get((job[0].id, job[1])), retry_errors)]
     meter.spend(_spent(done.values(), todo, run.folder))
     for job in todo:
         run.jobs.put(job)
@@ -139,6 +142,10 @@ def episode_seed(seed: int, task: str, epoch: int) -> int:
 
 def _is_finished(episode: Episode | None) -> bool:
     return episode is not None and episode.reward is not None
+
+
+def _is_done(episode: Episode | None, retry_errors: bool) -> bool:
+    return _is_finished(episode) or (episode is not None and episode.error is not None and not retry_errors)
 
 
 def _spent(done: Iterable[Episode], todo: Sequence[tuple[Task, int]], folder: Path | None) -> Usage:
@@ -178,6 +185,7 @@ class _Seat:
                 place = (self._env, task, run.strategy, model, run.meter)
                 with placing(task, run.folder):
                     episode = play(*place, epoch=epoch, seed=seed, turns=turns)
+            episode = replace(episode, lost=kept.usage) if kept else episode
         except UsageError:
             raise
         except Exception as error:
