@@ -245,7 +245,7 @@ def test_a_server_that_breaks_on_the_way_costs_no_finished_episode(
 
 
 def test_resume_alone_takes_all_from_the_run_and_counts_what_the_whole_of_it_cost(cli: Any, box: Path, tmp_path: Path) -> None:
-    """The first answer prints a time: what was asked after it before the fault is not asked again, and was paid all the same."""
+    """The first action prints a time, so that what followed it is not asked again; those answers were paid all the same."""
     with serving({query: ["date +%N", "pwd", gold] for query, gold in GOLDS.items()}) as server:
         answered = list[object]()
         server.before_answer = answered.append

@@ -69,6 +69,7 @@ def test_files_are_named_in_place_of_modules(cli: Any, box: Path, tmp_path: Path
     words = ("eval", f"{file}:Own", "--agent", f"{file}:agent", "--reward", f"{file}:reward", "--out", "run", "--json")
     assert cli(*words).json["mean_reward"] == 0.25
     assert cli("eval", "--resume", "run", "--json").status == 0
+    assert cli("replay", "run", "--json").json["agreement"] == 1.0
     (folder / "helper.py").write_text("WORTH = 0.75\n")
     assert "reward_source" in cli("eval", "--resume", "run").err
     bare = cli("eval", f"{file}:Bare", "--agent", "gold")

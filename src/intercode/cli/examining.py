@@ -7,7 +7,19 @@ from typing import Any
 
 import click
 
-from intercode.cli.options import ENV_HELP, NEW_FILE, THERE, in_here, json_flag, protocol, scoring, task, workers, world
+from intercode.cli.options import (
+    ENV_HELP,
+    NEW_FILE,
+    THERE,
+    find_own_modules,
+    in_here,
+    json_flag,
+    protocol,
+    scoring,
+    task,
+    workers,
+    world,
+)
 from intercode.cli.show import bar, print_json, progress, say, written
 
 
@@ -123,6 +135,7 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
     from intercode.runner.replay import prepare_replay
     from intercode.runner.replay import replay as execute
 
+    find_own_modules()
     recording, setting, tasks = prepare_replay(log, env, **options)
     with progress(len(tasks), quiet=as_json) as tick:
         found = execute(recording, setting, tasks, workers=workers, on_episode=tick)

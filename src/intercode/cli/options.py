@@ -204,7 +204,7 @@ def given_options() -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """A value as it is written on the command line."""
-    if isinstance(value, tuple) and all(isinstance(part, float) for part in value):
+    if isinstance(value, list) or (isinstance(value, tuple) and all(isinstance(part, float) for part in value)):
         return ",".join(map(str, value))
     return getattr(value, "name", value)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from intercode.agents import replay as replaying
 from intercode.env import InterCodeEnv, Setting, View
-from intercode.envs import environment_class, prepare
+from intercode.envs import environment_class, load, prepare
 from intercode.errors import SandboxError, UsageError
 from intercode.recordings import RecordedEpisode, Recording, load_recording
 from intercode.runner.rescore import options_of
@@ -75,6 +75,8 @@ def prepare_replay(
     how["protocol"] = recording.protocol
     how |= {key: options.get(key) or getattr(recording, key) for key in ("session", "engine")}
     view = View() if recording.shortened else View(head=None)
+    if reward is None and ":" in recording.reward:
+        reward = load(recording.reward, "reward")
     setting = prepare(env, reward=reward or recording.reward, max_turns=None, keep_going=True, view=view, **how)
     setting = submitting(environment_class(env).submission_under(recording.reward), setting)
     tasks = [task for task in setting.tasks if recording.has(task)]
