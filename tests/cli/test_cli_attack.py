@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from intercode.tasks.dataset import STARTER
+
 pytestmark = pytest.mark.slow
 
 OWN = """
@@ -51,7 +53,7 @@ def test_a_reward_that_can_be_talked_into_it_falls_short(cli: Any, own: None) ->
 
 
 def test_what_could_not_be_tried_is_a_fault_and_said(cli: Any, own: None) -> None:
-    done = cli("attack", "own:Picky", "--engine", "sqlite")
+    done = cli("attack", "own:Picky", "--engine", "sqlite", "--data", STARTER / "sql")
     assert done.status == 3
     assert "no orchards here" in done.out
     assert " not tried" in done.out

@@ -66,8 +66,9 @@ def require_data(found: type[InterCodeEnv], data: object) -> None:
     """Raises `UsageError` if a class of the caller's own names no tasks; those of its base class are not meant for it."""
     base = next(each for each in found.__mro__ if "prepare" in vars(each))
     inherits = base is not found and base.__module__.startswith("intercode.envs.")
-    if inherits and not data and getattr(found, "data", None) is None:
-        raise UsageError(f"{found.__qualname__} has no tasks; name their file by its attribute `data`, or with --data")
+    says = "by its attribute `data`, or " if hasattr(base, "data") else ""
+    if inherits and not data and not (says and found.data):  # type: ignore[attr-defined]
+        raise UsageError(f"{found.__qualname__} has no tasks; name their file {says}with --data")
 
 
 def _made(make: Callable[[], InterCodeEnv], name: str) -> InterCodeEnv:
