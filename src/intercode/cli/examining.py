@@ -49,7 +49,9 @@ def _read(env: str, options: dict[str, Any], as_json: bool) -> dict[str, Any]:
 
     _say_unheeded(env, options)
     furnished = bool(options["tree"] or options["image"])
-    found = look(env, furnished=furnished, **{name: options[name] for name in ("data", "gold_fields", "limit", "task", "assets")})
+    found = look(
+        env, furnished=furnished, **{name: options[name] for name in ("data", "gold_fields", "limit", "task", "assets")}
+    )
     _show_findings(found, as_json)
     return found
 
