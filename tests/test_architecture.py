@@ -7,7 +7,6 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "intercode"
 FILES = sorted(SOURCE.rglob("*.py"))
-LINES = 400
 
 # From the ground up; a room may import rooms on lower floors, and files of its own.
 FLOORS = [
@@ -50,11 +49,6 @@ def test_imports_point_down_only(path: Path) -> None:
         return
     above = {other for other in imported_rooms(path) if other != here and FLOOR[other] >= FLOOR[here]}
     assert not above, f"{name(path)} ({here}, floor {FLOOR[here]}) imports {above}"
-
-
-@pytest.mark.parametrize("path", FILES, ids=name)
-def test_no_file_is_longer_than_a_reader_can_hold(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= LINES
 
 
 def test_every_room_has_its_floor() -> None:

@@ -8,7 +8,6 @@ None unless the caller names one.
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from intercode.env import InterCodeEnv, Setting, View
 from intercode.envs import environment_class, load, prepare
 from intercode.errors import SandboxError, UsageError
 from intercode.recordings import RecordedEpisode, Recording, load_recording
-from intercode.runner.rescore import options_of
+from intercode.runner.rescore import options_of, submitting
 from intercode.runner.run import evaluate
 from intercode.store import read_run
 from intercode.types import Episode, Task, Turn
@@ -83,17 +82,6 @@ def prepare_replay(
     if not tasks:
         raise UsageError(f"{log} has no episode of any of these tasks; give the data that it was recorded with (--data)")
     return recording, setting, tasks
-
-
-def submitting(submission: re.Pattern[str], setting: Setting) -> Setting:
-    """Return the setting with environments in which `submission` submits, as it did when the record was made."""
-
-    def make() -> InterCodeEnv:
-        env = setting.make()
-        env.submission = submission
-        return env
-
-    return replace(setting, make=make)
 
 
 _Row = tuple[Task, RecordedEpisode, int, Turn]

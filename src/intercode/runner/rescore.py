@@ -12,6 +12,7 @@ an executed episode went as it did then is told by the first turn whose observat
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,11 +20,10 @@ from typing import Any
 
 from intercode.agents import SUBMIT
 from intercode.agents import replay as replaying
-from intercode.env import Setting
+from intercode.env import InterCodeEnv, Setting
 from intercode.envs import environment_class, prepare
 from intercode.errors import DataError, UsageError
 from intercode.rewards import flag_exact, flag_paper
-from intercode.runner.replay import submitting
 from intercode.runner.run import evaluate
 from intercode.store import RunStore, read_run
 from intercode.submission import is_submission, submitted_word
@@ -217,3 +217,14 @@ def _end(then: Episode, again: Episode, protocol: str) -> Ended | None:
     if again.success:
         return "solved"
     return "turns" if then.ended == "solved" else then.ended
+
+
+def submitting(submission: re.Pattern[str], setting: Setting) -> Setting:
+    """Return the setting with environments in which `submission` submits, as it did when the record was made."""
+
+    def make() -> InterCodeEnv:
+        env = setting.make()
+        env.submission = submission
+        return env
+
+    return replace(setting, make=make)
