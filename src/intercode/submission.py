@@ -27,6 +27,9 @@ TAKES_ANSWER = "takes_answer"
 _HEREDOC = re.compile(r"<<[ \t]*(['\"]?)(\w+)\1[ \t]*\n(.*\n)?\2", re.DOTALL)
 _LITERAL = re.compile(r"""(?:[^\n'"\\`$;&|<>()]|\\.|'[^']*'|"(?:[^"\\`$]|\\.)*+")*+""")
 
+_LONGEST_LINE = 1 << 16
+"""Characters: splitting takes the square of a word's length. A here-document may be longer."""
+
 _OF = {"bash": ALONE, "sql": ALONE, "python": NAME}
 
 
@@ -46,8 +49,12 @@ def is_submission(action: str | None, pattern: re.Pattern[str]) -> bool:
 
 
 def answer_in(word: str) -> str | None:
-    """Return the answer that a submitted word gives, as Bash would read it; None if Bash would execute or expand part of it."""
+    """Return the answer that a submitted word gives, as Bash would read it: empty if that is nothing or a comment, None if Bash
+    would execute or expand part of it, or if it is too long for a line."""
     if document := _HEREDOC.fullmatch(word):
         body = document[3] or ""
         return body if document[1] or not re.search(r"[`$\\]", body) else None
-    return " ".join(shlex.split(word)) + "\n" if _LITERAL.fullmatch(word) else None
+    if len(word) > _LONGEST_LINE or not _LITERAL.fullmatch(word):
+        return None
+    words = shlex.split(word, comments=True)
+    return " ".join(words) + "\n" if words or "'" in word or '"' in word else ""

@@ -129,6 +129,7 @@ def test_the_answer_is_the_output_of_the_last_action_before_the_submission(make:
         ("submit 'There are 3 entries.'", 1.0),
         ('submit "3\n"', 1.0),
         ("submit <<'END'\n3\nEND", 1.0),
+        ("submit 3 # as ls says", 1.0),
         ("submit 4", 0.0),
         ("submit ''", 0.0),
     ],
@@ -141,6 +142,13 @@ def test_an_answer_that_is_submitted_stands_in_the_place_of_the_last_output(make
     assert env.step(submission)[1:3] == (reward, True)
 
 
+def test_a_comment_behind_submit_is_no_answer(make: Make) -> None:
+    env = make()
+    env.reset(options={"task": "count"})
+    env.step("echo 3")
+    assert env.step("submit # that is it")[1] == 1.0
+
+
 NOT_TEXT = (
     "submit $(ls /box | wc -l)",
     "submit `echo 3`",
@@ -148,6 +156,7 @@ NOT_TEXT = (
     "submit 3 | cat",
     "submit 3\nls",
     "submit it's 3",
+    "submit " + "3" * 100_000,
 )
 
 

@@ -14,7 +14,8 @@ from intercode.sandbox.base import Limits
 from intercode.types import Outcome, Task
 
 Make = Callable[..., Any]
-EITHER = Task("either", "Print a fruit of /box.", "cat /box/a", golds=("sleep 99", "nosuch", "cat /box/b"))
+BROKEN = ("sleep 99", "nosuch", "cat /box/nosuch", "exit 1")
+EITHER = Task("either", "Print a fruit of /box.", "cat /box/a", golds=(*BROKEN, "cat /box/b"))
 GENERAL = {"general": True}
 
 
@@ -27,7 +28,8 @@ def reward(env: Any, task: Task, *actions: str) -> float:
 
 
 @pytest.mark.parametrize(
-    ("action", "earned"), [("cat /box/a", 1), ("cat /box/b", 1), ("cat /box/c", 0), ("cat /box/a /box/b", 0), ("nosuch", 0)]
+    ("action", "earned"),
+    [("cat /box/a", 1), ("cat /box/b", 1), ("cat /box/c", 0), ("cat /box/a /box/b", 0), ("nosuch", 0), ("false", 0)],
 )
 def test_any_gold_may_match_and_one_that_cannot_run_accepts_nothing(make: Make, action: str, earned: float) -> None:
     assert reward(make(limits=Limits(seconds=0.5)), EITHER, action) == earned

@@ -79,9 +79,8 @@ def _handed_in(line: Line, action: str, talk: Dialogue) -> Line:
     """The line as its submission leaves it. An answer that the environment would refuse is left out."""
     if not talk.takes_answer:
         return replace(line, submission=action)
-    word = submitted_word(ANSWER, action)
-    answer = answer_in(word) if word else None
-    return line if answer is None else replace(line, submission=action, answer=answer.strip(), given=True)
+    answer = answer_in(submitted_word(ANSWER, action))
+    return replace(line, submission=action, answer=answer.strip(), given=True) if answer else line
 
 
 def majority(lines: list[Line]) -> Line:

@@ -198,8 +198,12 @@ def resume_line(folder: object, command: str | None = None) -> str:
 def given_options() -> dict[str, Any]:
     """This command and its options, for `--resume`: without those that each call has anew, and without secrets."""
     context = click.get_current_context()
-    kept = {name: _plain(value) for name, value in context.params.items() if name not in _EACH_TIME}
-    return {"command": context.info_name, **{name: value for name, value in kept.items() if value and not _is_secret(value)}}
+    for name in (context.default_map or {}).get("secret", ()):
+        if not context.params[name]:
+            raise UsageError(f"--{name.replace('_', '-')} was not stored, since it may hold a password; give it again")
+    kept = {name: _plain(value) for name, value in context.params.items() if value and name not in _EACH_TIME}
+    secret = [name for name, value in kept.items() if _is_secret(value)]
+    return {"command": context.info_name, "secret": secret, **{name: kept[name] for name in kept if name not in secret}}
 
 
 def _plain(value: Any) -> Any:

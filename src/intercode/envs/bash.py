@@ -35,6 +35,8 @@ from intercode.types import ExecResult, Outcome, Score, Task
 
 Reward = Literal["exact", "paper"] | Callable[[Outcome, Outcome, Task], Score | float]
 _NOT_FOUND = 127
+_KILLED = (-9, 128 + 9)
+"""Statuses by which SIGKILL ended the gold's shell or its last program: the machine may have done it."""
 _NO_ANSWER = (
     "`submit ANSWER` is not taken for this task, whose solution must also work on other files. Let the last action print the "
     "answer, then act with `submit` alone."
@@ -222,16 +224,16 @@ class BashEnv(InterCodeEnv):
     def _compare(self, place: Place) -> Score:
         """The paper's reward knows one gold."""
         agent = place.outcome()
-        if self._word:
-            agent = replace(agent, output=answer_in(self._word) or "", overflow=None)
+        if answer := answer_in(self._word):
+            agent = replace(agent, output=answer, overflow=None)
         if self._asked == "paper":
             return bash_paper(agent, self._gold_aside(place.ground, self.task), place.ground.tracked)
         reward = bash_exact if self._asked == "exact" else partial(judged, self._asked or self.reward)
         return best(reward(agent, gold, task) for task, gold in self._outcomes(place.ground))
 
     def _outcomes(self, ground: Ground) -> Iterator[tuple[Task, Outcome]]:
-        """Each gold and its outcome, executed when it is asked for. An alternative that cannot run is left out: no agent is to
-        blame for it, and to raise here would only ever discard answers that the first gold refuses."""
+        """Each gold and its outcome, executed when it is asked for. An alternative that cannot run or fails is left out: to
+        raise here would only ever discard answers that the first gold refuses."""
         first, *others = each_gold(self.task)
         yield first, self._gold_aside(ground, first)
         for task in others:
@@ -247,7 +249,9 @@ class BashEnv(InterCodeEnv):
         """Under `exact`, a gold that cannot run is no yardstick; the paper's reward compares with whatever it printed."""
         outcome = execute_gold(place, task.gold)
         last = place.last
-        unfinished = last.timed_out or last.exit_code == _NOT_FOUND or (last.session_lost and (last.exit_code or 0) < 0)
+        unfinished = last.timed_out or last.exit_code in (_NOT_FOUND, *_KILLED)
+        if task.gold != self.task.gold:
+            unfinished |= ends_in_failure(last.exit_code, task.gold, last.output)
         if self._asked in ("exact", None) and unfinished:
             raise DataError(f"task {task.id}: {'; '.join(_faults(last, task.gold))}; see `intercode check`")
         return outcome

@@ -108,8 +108,8 @@ def _printed(env: InterCodeEnv, task: Task) -> str | None:
 
 def _answer(episode: Episode, env: InterCodeEnv) -> str | None:
     """The answer that was submitted, or what was printed last before; None if not all of it was recorded."""
-    if word := submitted_word(env.submission, episode.line[-1].action or ""):
-        return _whole(answer_in(word) or "", False)
+    if answer := answer_in(submitted_word(env.submission, episode.line[-1].action or "")):
+        return _whole(answer, False)
     seen = [turn for turn in episode.line if not is_submission(turn.action, env.submission)]
     return _whole(seen[-1].observation, seen[-1].truncated_output) if seen else ""
 
