@@ -60,9 +60,9 @@ def test_the_score_is_symmetric_and_within_bounds() -> None:
 
 
 def test_contents_is_the_rounded_share_of_common_new_files_that_agree() -> None:
-    a = {"/x.a": file("1"), "/y.a": file("2"), "/z": file("3")}
-    b = {"/x.a": file("1"), "/y.a": file("9"), "/z": file("8")}
-    assert contents({("x.a", "??"), ("y.a", "??"), ("z", "??")}, a, b) == 0.22
+    a = {"/w.a": file("4"), "/x.a": file("1"), "/y.a": file("2"), "/z": file("3")}
+    b = {"/w.a": file("4"), "/x.a": file("1"), "/y.a": file("9"), "/z": file("8")}
+    assert contents({("w.a", "??"), ("x.a", "??"), ("y.a", "??"), ("z", "??")}, a, b) == 0.25
     assert contents({("y.a", "??")}, a, b) == 0.0
 
 

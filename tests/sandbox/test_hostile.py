@@ -63,6 +63,12 @@ def works(sandbox: LocalSandbox) -> bool:
     return False
 
 
+def test_the_variables_of_the_host_are_not_inside(template: Template, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOST_KEY", "planted")
+    with LocalSandbox(template) as sandbox:
+        assert "HOST_KEY" not in sandbox.exec("env; cat /proc/[0-9]*/environ").output
+
+
 @pytest.mark.slow
 class TestAHostileAction:
     @named(attacks.EXHAUSTION, attacks.KERNEL, attacks.SHELL, attacks.GUEST)

@@ -157,7 +157,7 @@ EXHAUSTION = [
     Attack("memory in a nameless file", _MEMFD, limits=frozenset({"file_size"}), calls=frozenset({"memfd_create"})),
     Attack(
         "memory in /dev/shm",
-        "for i in 1 2 3; do head -c 20M /dev/zero > /dev/shm/$i; done; x=$(head -c 60M /dev/zero | tr '\\0' x); sleep 0.3; echo BREA''CH",
+        "for i in 1 2 3; do head -c 20M /dev/zero > /dev/shm/$i; done; x=$(head -c 40M /dev/zero | tr '\\0' x); sleep 0.3; echo BREA''CH",
         limits=frozenset({"memory"}),
     ),
     Attack(
