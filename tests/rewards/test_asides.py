@@ -35,18 +35,13 @@ TREE = ("List all that is below /yard, itself too.", "find /yard", "/yard\n/yard
         (LINES, "bash: line 1: /root/x: Permission denied\n42"),
         (LINES, "\x1b[31m42\x1b[0m"),
         (LINES, "\x1b[01;31m\x1b[K4\x1b[m\x1b[K2"),
-        (SIZES, "6 /yard/a.txt\n117 /yard/b.txt\n123 total"),
-        (LONG, "total 8\n" + LONG[2]),
         (TREE, ".\n./a.txt"),
-        (MEAN, "1.5"),
-        (MEAN, "1.496"),
-        (CUT, "19.759"),
         (VARIABLES, "SHLVL=2\nTZ=UTC\n_=/usr/bin/printenv"),
         (VARIABLES, "TZ=UTC"),
         (EXPORTED, 'declare -x SHLVL="2"\ndeclare -x TZ="UTC"'),
     ],
 )
-def test_complaints_colours_true_totals_rounding_and_the_shells_own_variables_are_noise(asked: Asked, ours: str) -> None:
+def test_complaints_colours_and_the_shells_own_variables_are_noise(asked: Asked, ours: str) -> None:
     assert solved(asked, ours)
 
 

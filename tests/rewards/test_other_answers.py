@@ -97,17 +97,13 @@ def test_another_answer_that_looks_like_it_is_none(asked: Asked, ours: str) -> N
 @pytest.mark.parametrize(
     ("asked", "ours"),
     [
-        (BOTH, "3 5"),
-        *((ENDS, ours) for ours in ("first 08:00, last 12:00", "first=08:00 last=12:00", "08:00 first 12:00 last")),
+        (ENDS, "first 08:00, last 12:00"),
         (("How many files has the user with the most?", "x", "anna 12"), "user anna files 12"),
         (BOTH, "a: 3\nb: 5"),
         (BOTH, "/d/a: 3\n/d/b: 5"),
         (SIZES, "10 /d/x.txt\n20 /d/y.txt"),
-        (("How many lines and words has a.txt?", "wc -l < a.txt; wc -w < a.txt", "3\n15"), "3 15 a.txt"),
         (("How large are the files in /d?", "stat -c %s /d/*", "10\n20"), "20\n10"),
         (("How many lines has it?", "wc -l < /d/README", "3"), "3 README"),
-        (("What is the average?", "awk '{ s += $1 } END { print s / NR }' /d/log", "3.50"), "3.5"),
-        (("How much is it?", "sed -n 's/^price //p' /d/log", "3.50"), "3.5"),
         (("Print the first crate in /d/log.", "grep -m1 crate /d/log", "crate of tea"), "3:crate of tea"),
         (("How many loads had each month?", "x", "01 12\n02 30"), "01: 12\n02: 30"),
         (("How many loads had each month?", "x", "01 12\n02 30"), "01:12\n02:30"),

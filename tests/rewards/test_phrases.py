@@ -28,7 +28,6 @@ NEWER = ("Which is newer, /lab/a.txt or /lab/b.txt?", "ls -t /lab/a.txt /lab/b.t
         (PAIRS, "2024-05: 3 lines\n2024-06: 4 lines"),
         (PAIRS, "Lines of each month:\n2024-05, 3\n2024-06, 4"),
         (LIST, "1. '/a/b.iso'\n2. '/a/c.iso'"),
-        (WIND, "14"),
         (WHO, "root:staff"),
         (WHO, "It belongs to user root and group staff."),
         (SIZE, "2,567 bytes"),

@@ -4,10 +4,9 @@ Noise: colour, blank ends of the text, runs of blanks and tabs, blank lines in a
 of a path, doubled slashes, the ` -` that checksum tools print for standard input, and what tools say about files
 that they may not read; in a printed environment, the variables `_` and `SHLVL`.
 
-Noise unless the query is about it: one side's `total` lines; the character after a line number; a folder that the
-task names, in front of every path; a value's file name; what the largest or newest were ranked by; a list on one line;
-zeros that end an amount's fraction; other signs than blanks between words. So is a sentence, a title or a column more around
-what the gold says (`phrases`), unless the query wants that alone or gives a form.
+Noise unless the query is about it: the character after a line number; a folder that the task names, in front of every path; a
+value's file name; other signs than blanks between words. So is a sentence, a title or a column more around what the gold
+says (`phrases`), unless the query wants that alone or gives a form.
 Where the query or the gold is about blanks or empty lines, or the gold sorts blank lines to the top, only colour and what no
 eye sees at the end of a line are noise.
 
@@ -18,13 +17,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 
-from intercode.rewards.arrangements import on_other_lines, turned
-from intercode.rewards.asides import hides, without_colour, without_complaints, without_shell_variables, without_totals
+from intercode.rewards.asides import hides, without_colour, without_complaints, without_shell_variables
 from intercode.rewards.demands import demanded, of_the_answer, reshapes
 from intercode.rewards.ordering import STRICT, Key, order_key, sorts
-from intercode.rewards.phrases import FORM, is_file, without_extras, without_listing
+from intercode.rewards.phrases import FORM, without_extras, without_listing
 from intercode.types import Task
 
 Lines = list[str]
@@ -53,6 +50,8 @@ _PARTED = re.compile(
 _FORMAT = re.compile(r":|colon|\bformat|separat|delimit|\bcommas?\b", re.IGNORECASE)
 _SLASH = re.compile(r"slash|classif|indicator|\bmark|\btypes?\b", re.IGNORECASE)
 _ONLY = re.compile(r"\b(only|just|alone|bare|nothing (but|else)|without)\b", re.IGNORECASE)
+_VALUE = re.compile(r"\d+(\.\d+)?[KMGTP]?i?B?|[0-9a-f]{32,128}")
+_WORD_ENDS = re.compile(r"[\s'\"`|;&<>()=]+")
 _PATHS = re.compile(
     r"absolute|\bslash|\bno (folder|dir|path)|(begin|start)\w* with /"
     r"|(full|complete|entire) ?(file ?)?(path|name)|relative|base ?name|\bwhere\b|locat"
@@ -60,33 +59,7 @@ _PATHS = re.compile(
     r"|(without|not) (the |their |its )?(leading |full )?(dir|path|folder)",
     re.IGNORECASE,
 )
-_AVERAGE = re.compile(r"\b(average|mean|median|ratio|percent\w*|quotient|divided?)\b", re.IGNORECASE)
-_PRECISION = re.compile(r"decimal|digits?|places?|precision|round", re.IGNORECASE)
-_CUTS = re.compile(r"\b[bd]c\b")
-_EXACTLY = Context(prec=100)
-_SUPERLATIVE = re.compile(r"\b(larg|bigg|small|long|short|old|new|lat)est\b", re.IGNORECASE)
-_MEASURE = re.compile(
-    r"\b(sizes?|count|numbers?|how|usage|bytes|length|dates?|times?|with|lines|words|frequen\w+|often)\b", re.IGNORECASE
-)
 _TRAILING = re.compile(r"trailing|\btrim|\bstrip|\bpad|\balign|justif|\bends? of|\bwidth", re.IGNORECASE)
-_EXACT_NUMBER = re.compile(
-    r"\bwritten|\btag|\bsection|decimal|digits?|precision|round|zero|version|release|format|revision|edition|serial"
-    r"|\b(builds?|chapters?|paragraphs?|articles?|clauses?|items?|rooms?|models?|parts?|patch(es)?|kernels?|ids?|codes?|labels?)\b",
-    re.IGNORECASE,
-)
-_AMOUNT = re.compile(
-    r"\bhow (much|many|often|long|large|big|far|old|heavy|high|deep|fast)\b|\b(larg|small|high|low)est\b"
-    r"|\b(totals?|sums?|averages?|means?|medians?|ratios?|percent\w*|shares?|prices?|costs?|amounts?|balances?|rates?|sizes?|weights?"
-    r"|scores?|minimum|maximum|add(s|ed)? up|per|divided?|multipl\w+|usage|load|seconds|minutes|hours"
-    r"|lengths?|widths?|heights?|depths?|distances?|temperatures?|degrees|k?m|kg|litres|tonnes)\b",
-    re.IGNORECASE,
-)
-"""Words of a query that ask for an amount, not for a name that looks like one (Go 1.20)."""
-_COMPUTES = re.compile(
-    r"\b[bd]c\b|\bdu\b|\bnumfmt\b|%[\d.]+[feg]|\$\(\(|\bawk\b[^|]*([-+*/]=| [-+*/] |\$\w+ ?[-+*/] ?[\d$]|/ ?NR\b)"
-)
-_SORTS_VERSIONS = re.compile(r"\bsort\b[^|;&]* -(\w*V|-version-sort)")
-"""A gold for which 1.9 is before 1.10: names, though they look like numbers."""
 _BLANK_LINE = re.compile(r"[ \t]*\n")
 _BLANKS = re.compile(r"[ \t]+")
 _ALIKE = [(re.compile(r"(?<![^ '\"(=])\./+(?=[^ /])"), ""), (re.compile(r"(?<=[^/:])//+"), "/")]
@@ -96,12 +69,10 @@ _OF_TOOLS = [
     (re.compile(r"^(/bin/|/usr/bin/)?bash: line \d+: "), "bash: "),
 ]
 _NUMBERED = [(re.compile(r"^(\d+): "), r"\1:"), (re.compile(r"^(\d+)[:.)] ?(?=\D)"), r"\1 ")]
-_ZEROS = re.compile(r"(?<![\w.,:/-])(-?\d+)(?:\.0+|(\.\d*[1-9])0+)(?![\w.,:/-])")
 _THOUSANDS = re.compile(r"(?<![\w.,])\d{1,3}(,\d{3})+(?![\w,])")
 _SEPARATOR = re.compile(r" *(?:[,;|]|(?<![!<>=~])=(?![=~])|->|(?<!\d):|:(?!\d)) *")
 _AT_LINE = re.compile(r"^(\d+):(?=\S)")
 _CLOCK = re.compile(r"\d+(:\d\d)+([.,]\d+)?([smh]|[ap]m)?(?= |$)")
-_VALUE = re.compile(r"\d+(\.\d+)?[KMGTP]?i?B?|[0-9a-f]{32,128}")
 
 
 def same_answer(ours: str, theirs: str, task: Task) -> bool:
@@ -115,17 +86,14 @@ def same_answer(ours: str, theirs: str, task: Task) -> bool:
     key = order_key(task.gold, task.query)
     exact = bool(_SPACES.search(demanded(task.query)) or _SPACE_TOOLS.search(task.gold)) and not _NUMBERS.fullmatch(theirs)
     exact = exact or bool(_BLANK_LINE.match(theirs) and sorts(task.gold))
-    a, b = (_lines(text, task, key, exact) for text in without_complaints(ours, theirs, task.query))
-    a, b = without_totals(a, b, task.query)
+    a, b = (_lines(text, task, key, exact) for text in without_complaints(ours, theirs))
     if len(a) > 2 * len(theirs.split()) + _NOTES:
         return False
     spaced = exact and any(not line or line != " ".join(line.split()) for line in (*a, *b))
-    for ours_now, theirs_now in _each_once(((a, b), *_rebased(a, b, task), *_evened(a, b, task))):
-        if _match(ours_now, theirs_now, key) or _same_names(ours_now, theirs_now, task):
+    for ours_now, theirs_now in _each_once(((a, b), *_rebased(a, b, task))):
+        if _match(ours_now, theirs_now, key):
             return True
         if not spaced and any(_same_amid(*read, key, task) for read in _each_once(_readings(ours_now, theirs_now, task))):
-            return True
-        if not exact and on_other_lines(ours_now, theirs_now, key, task.query):
             return True
     return not exact and _same_value(a, b, task)
 
@@ -182,13 +150,6 @@ def _rebased(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
             yield ours, theirs
 
 
-def _evened(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
-    """Both answers without zeros at the end of a fraction, where they are amounts: elsewhere they may be names (Go 1.20)."""
-    named = _EXACT_NUMBER.search(task.query) or _SORTS_VERSIONS.search(task.gold)
-    if not named and (_AMOUNT.search(task.query) or _COMPUTES.search(task.gold)):
-        yield [_ZEROS.sub(r"\1\2", line) for line in a], [_ZEROS.sub(r"\1\2", line) for line in b]
-
-
 def _folders(text: str) -> set[str]:
     """The paths in a text and the folders above them, absolute (everything starts in `/`)."""
     found = {"/"}
@@ -218,31 +179,13 @@ def _relative(lines: Lines, folder: str, dot: bool) -> Lines:
 
 
 def _same_value(a: Lines, b: Lines, task: Task) -> bool:
-    """One value on both sides, where one side also names the file that it is of (`3` and `3 notes.txt`)."""
+    """One value on both sides, where one side also names a file of the gold's (`3` and `3 notes.txt`)."""
     if len(a) != 1 or len(b) != 1 or _ONLY.search(task.query):
         return False
-    (ours, named), (theirs, other) = _value(a[0]), _value(b[0])
-    if not ours or not theirs or (named and other and named != other):
-        return False
-    if not all(not name or is_file(name) or name in _names(task.gold) for name in (named, other)):
-        return False
-    rounded = _AVERAGE.search(task.query) and not _PRECISION.search(task.query)
-    return ours == theirs or bool(rounded and _close(ours, theirs, task.gold))
-
-
-def _names(gold: str) -> set[str]:
-    """The words of a gold, and of its paths what each folder has."""
-    words = re.split(r"[\s'\"`|;&<>()=]+", gold)
-    return {word[start.end() :] for word in words for start in re.finditer(r"^|/", word)}
-
-
-def _same_names(a: Lines, b: Lines, task: Task) -> bool:
-    """The largest, newest, … things on both sides, in one order, where only one side shows what they were ranked by."""
-    if len(a) != len(b) or not _SUPERLATIVE.search(task.query) or _MEASURE.search(task.query):
-        return False
-    long, short = (a, b) if len("".join(a)) > len("".join(b)) else (b, a)
-    parts = [re.fullmatch(r"[\d.]+[KMGTP]? (?P<name>(?=\S*[^\W\d])\S+)", line) for line in long]
-    return bool(parts) and [part and part["name"] for part in parts] == short
+    short, long = sorted((a[0], b[0]), key=len)
+    value, _, name = long.partition(" ")
+    named = any(f"/{word}".endswith(f"/{name}") for word in _WORD_ENDS.split(task.gold))
+    return bool(name and _VALUE.fullmatch(short)) and short == value and named
 
 
 def _readings(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
@@ -282,31 +225,4 @@ def _same_amid(a: Lines, b: Lines, key: Key, task: Task) -> bool:
     ours, theirs = without_extras(a, b, task.query), [" ".join(line.split()) for line in b]
     if ours is None:
         return False
-    arranged = (ours, *turned(ours, theirs, task.query))
-    return any(_match(each, theirs, key) for each in arranged) or on_other_lines(ours, theirs, key, task.query)
-
-
-def _value(line: str) -> tuple[str, str]:
-    """A line's value and the name with it: `3 notes.txt` and `notes.txt:3` are 3 of notes.txt; empty if it is not that."""
-    name = r"(?P<name>(?=\S*[^\W\d])\S+?)"
-    for pattern in (rf"(?P<value>{_VALUE.pattern})( {name})?", rf"{name}: ?(?P<value>{_VALUE.pattern})"):
-        found = re.fullmatch(pattern, line)
-        if found:
-            return found["value"], found["name"] or ""
-    return "", ""
-
-
-def _close(ours: str, theirs: str, gold: str) -> bool:
-    """Whether two decimal numbers agree as far as both are written out (`3`, `3.0`; `0.67`, `0.6666`).
-
-    The shorter one is rounded or, if it is ours or of a gold that does so, cut.
-    """
-    if not all(re.fullmatch(r"\d{1,40}(\.\d{1,40})?", text) for text in (ours, theirs)):
-        return False
-    a, b = Decimal(ours), Decimal(theirs)
-    places = min(len(text.partition(".")[2]) for text in (ours, theirs))
-    if a == b or places < 2:
-        return a == b
-    ways = [ROUND_HALF_UP, ROUND_HALF_EVEN] + [ROUND_DOWN] * (len(ours) < len(theirs) or bool(_CUTS.search(gold)))
-    step = Decimal(1).scaleb(-places)
-    return any(a.quantize(step, way, _EXACTLY) == b.quantize(step, way, _EXACTLY) for way in ways)
+    return _match(ours, theirs, key)

@@ -1,19 +1,15 @@
-"""What a terminal and its tools put beside an answer: colours, complaints about files that may not be read, totals.
+"""What a terminal and its tools put beside an answer: colours, and complaints about files that may not be read.
 
 Each is known by its whole form, so that nothing else passes for it: a colour is switched on before a text and off behind it; a
-complaint begins with a tool's name and ends with what the kernel said of a path; a total is that of the lines beside it.
+complaint begins with a tool's name and ends with what the kernel said of a path.
 Warnings are free text, so only those that are named here are known.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
-from intercode.rewards.demands import wants_change
 from intercode.rewards.pipelines import named
-
-Lines = list[str]
 
 _CONCEALS = r"(?:\d{1,3};){0,6}(?<!;5;)0?8[;m]"
 _ON = rf"(?:\x1b\[0?m)?\x1b\[(?!0?m|{_CONCEALS})[0-9;]{{1,20}}m(?:\x1b\[K)?"
@@ -42,21 +38,9 @@ _WARNED = re.compile(
     r"|Removing leading `[^']+' from (?:member names|hard link targets)"
 )
 
-_NAMED = r"(?:'[^']+'|\"[^\"]+\")"
-_REPORTED = re.compile(
-    rf"(?:renamed )?{_NAMED} -> {_NAMED}|(?:mkdir: )?created directory {_NAMED}|removed (?:directory )?{_NAMED}"
-)
-"""What `-v` makes a tool say of each file that it changes."""
-
 _ENVIRONMENT = re.compile(r"\b(env|printenv|export|declare|typeset|set)\b")
 _OF_SHELL = re.compile(r"^(?:declare -\S+ |export )?(?:_|SHLVL)=.*\n?", re.MULTILINE)
 """Variables of a printed environment that each shell sets anew."""
-
-_TOTAL = re.compile(r"\b(total\w*|sum|overall|altogether|all together|combined)\b", re.IGNORECASE)
-_BLOCKS = re.compile(r"total [\d.,]+[KMGTP]?")
-_LISTED = re.compile(r"[-dlbcps][-rwxsStT]{9}[.+@]? ")
-_SUM = re.compile(r"(?P<size>[\d.,]+[KMGTP]?) total")
-_SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>[KMGTP]?)(?= )")
 
 
 def without_colour(text: str) -> str:
@@ -69,18 +53,13 @@ def hides(ours: str, theirs: str) -> bool:
     return not set(_INVISIBLE.findall(ours)) <= set(_INVISIBLE.findall(theirs))
 
 
-def without_complaints(ours: str, theirs: str, query: str) -> tuple[str, str]:
-    """Both texts without lines about unreadable files, unless those are all that the gold has to say.
-
-    Where the query wants a change, ours also without what tools report of each file, unless the gold has such lines.
-    """
+def without_complaints(ours: str, theirs: str) -> tuple[str, str]:
+    """Both texts without lines about unreadable files, unless those are all that the gold has to say."""
     a, b = (text.split("\n") for text in (ours, theirs))
     kept = [line for line in b if not _is_complaint(line)]
     if not any(kept) and any(b):
         return ours, theirs
-    reports = wants_change(query) and not any(map(_REPORTED.fullmatch, b))
-    ours = "\n".join(line for line in a if not (_is_complaint(line) or (reports and _REPORTED.fullmatch(line))))
-    return ours, "\n".join(kept)
+    return "\n".join(line for line in a if not _is_complaint(line)), "\n".join(kept)
 
 
 def without_shell_variables(ours: str, theirs: str, gold: str) -> tuple[str, str]:
@@ -95,28 +74,3 @@ def _is_complaint(line: str) -> bool:
         return False
     said = line[tool.end() :]
     return bool(_SAID.fullmatch(said) or _WARNED.fullmatch(said))
-
-
-def without_totals(a: Lines, b: Lines, query: str) -> tuple[Lines, Lines]:
-    """Both without `total 12` of ls and `7 total` of wc and du, if only one side has it and the query is not about totals."""
-    ours, theirs = _without_total(a), _without_total(b)
-    one_sided = (ours == a) != (theirs == b)
-    return (ours, theirs) if one_sided and not _TOTAL.search(query) else (a, b)
-
-
-def _without_total(lines: Lines) -> Lines:
-    if len(lines) > 1 and _BLOCKS.fullmatch(lines[0]) and all(map(_LISTED.match, lines[1:])):
-        return lines[1:]
-    last = _SUM.fullmatch(lines[-1]) if len(lines) > 2 else None
-    return lines[:-1] if last and _adds_up(lines[:-1], last["size"]) else lines
-
-
-def _adds_up(lines: Sequence[str], total: str) -> bool:
-    """Whether the sizes that the lines begin with make the total; sizes with a unit were rounded up, each of them."""
-    sizes = [_SIZE.match(f"{line} ") for line in (*lines, total)]
-    known = [float(size["number"]) * 1024 ** " KMGTP".index(size["unit"] or " ") for size in sizes if size]
-    if len(known) < len(sizes):
-        return False
-    *parts, whole = known
-    exact = not any(size and size["unit"] for size in sizes)
-    return bool(sum(parts) == whole if exact else 0.8 * sum(parts) <= whole <= sum(parts))

@@ -10,7 +10,7 @@ file by what they say (`grep x f | cut -f 1`) prints a set; who shows a file, or
 The result is a key: two answers have the same order if their lines have the same sequence of keys. `FREE` gives every
 line the same key, `STRICT` its own, and a numeric sort the number it sorts by, so that lines that tie are free. What is told
 of several things one by one (`stat -c %s a b`, `wc -l < a; wc -l < b`) has its place, as nothing else says what it is of;
-a line that names one of them is free. So have several lines that are made of one thing or of its values (`parts`).
+a line that names one of them is free.
 Left out: the inside of functions, `if`, `case` and braces (strict), and what a loop over names prints for each (free).
 """
 
@@ -20,7 +20,6 @@ import re
 from collections.abc import Callable, Sequence
 
 from intercode.rewards.demands import demanded
-from intercode.rewards.parts import MEASURES, in_parts, splits
 from intercode.rewards.pipelines import AWKS, before, command_name, has_option, named, printing, script_of, xargs_command
 
 Key = Callable[[str], object]
@@ -48,7 +47,10 @@ _FREE = named(
     "sha384sum sha512sum cksum sum stat file basename dirname realpath readlink mount lsblk lsof netstat ss ip getent "
     "compgen who users w id groups lsmod dpkg jobs pgrep pidof test_free tar zipinfo unzip lsattr getfacl"
 )
-_TOLD = (MEASURES - named("df ps")) | named("readlink realpath dirname basename id getent printenv")
+_TOLD = named(
+    "stat file wc du cksum sum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum "
+    "readlink realpath dirname basename id getent printenv"
+)
 """Those that tell something of each of their arguments, or of what they read."""
 _SORTED = named("comm join")
 """These keep the order of sorted files."""
@@ -126,12 +128,12 @@ def _loop_name(loop: re.Match[str], asked: bool) -> str:
 
 def _pipeline_key(pipeline: Sequence[Sequence[str]], asked: bool) -> Key:
     if not asked and all(map(_line_by_line, pipeline)) and any(map(_picks, pipeline)):
-        return STRICT if splits(pipeline, 0) else FREE
+        return FREE
     whole = True  # whether the lines are still those that the command printed
     for index in range(len(pipeline) - 1, -1, -1):
         key = _command_key(pipeline[index], asked, first=index == 0, whole=whole)
         if key is not None:
-            return STRICT if key is FREE and in_parts(pipeline, index) else key
+            return key
         whole = whole and pipeline[index][:1] in (["head"], ["tail"], ["tee"])
     return STRICT
 

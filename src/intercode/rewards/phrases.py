@@ -24,10 +24,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from intercode.rewards.arrangements import fixes_lines
-from intercode.rewards.demands import of_the_answer, wants_change
+from intercode.rewards.demands import of_the_answer, reshapes, wants_change
 from intercode.rewards.pipelines import named
 
+_ONE_A_LINE = re.compile(
+    r"\b(one|each|every)\b[^.]{0,20} (a|separate) line|\blines? each\b|\b(one|single|same|per|own|each|every) line"
+    r"|\bline of (its|their) own|below the other|as a column"
+    r"|\b(two|three|four|five|\d+) (\w+ )?lines"
+    r"|separat|delimit|\bjoin|\bcommas?\b",
+    re.IGNORECASE,
+)
+"""Words of a query that say what a line is."""
 _ALONE = re.compile(
     r"\b(only|just|alone|bare|exactly|no other|nothing (but|else|more)|(no|not|any|other) (words?|text))\b"
     r"|\b(print|show|list|give|tell|write|output|display)\b([^.]|\.\w)*\bwithout\b(?! (needless|leading|trailing|\w+ing\b))",
@@ -103,7 +110,7 @@ def without_extras(ours: Sequence[str], theirs: Sequence[str], query: str) -> li
         return lines
     if len(lines) > len(theirs) > 1 and any(" " in line for line in theirs):
         return None
-    lines = _items(lines, 1 if fixes_lines(query) else len(theirs))
+    lines = _items(lines, 1 if reshapes(query) or _ONE_A_LINE.search(of_the_answer(query)) else len(theirs))
     read = [reader.read(line) for line in lines]
     if not all(read) or reader.swaps(lines):
         return None
