@@ -74,7 +74,7 @@ def test_this_machine_is_well() -> None:
     assert [finding.what for finding in findings if finding.what != "leftovers"] == [
         *("kernel", "sandboxes' user", "bubblewrap", "user namespaces", "/proc", "nested namespaces", "guest's Python"),
         *("overlay", "tmpfs attributes", "cache", "memory", "mmdebstrap", "docker", "podman", "mariadb", "model endpoint"),
-        *("chroot", "sandbox", "owners", "backends"),
+        *("sandbox", "owners", "backends"),
     ]
     assert named(findings)["sandbox"].detail.startswith("started in ")
     assert named(findings)["backends"].detail.startswith("--sandbox local")
@@ -290,6 +290,5 @@ def test_backends_are_named_by_what_was_found() -> None:
         return found.ok, found.detail
 
     assert said(sandbox=True, docker=True) == (True, "--sandbox local or docker works here")
-    assert said(sandbox=False, docker=True, chroot=True) == (True, "--sandbox docker works here")
-    assert said(sandbox=False, chroot=True) == (None, "only --sandbox chroot works here, which is weak")
+    assert said(sandbox=False, docker=True) == (True, "--sandbox docker works here")
     assert said(sandbox=False) == (False, "no sandbox works here")

@@ -171,7 +171,6 @@ ODD: list[dict[str, object]] = [
     {"data_set": {"t": {}}},
     {"excluded": 5},
     {"data_from": 5},
-    {"wall": 5},
     {"limit": "x"},
     {"tree": 5},
     {"setup": ["x"]},

@@ -43,7 +43,6 @@ _SETTINGS = {
     "excluded": dict,
     "options": dict,
     "mended": list,
-    "wall": str,
     "limit": _COUNT,
     "turns": _COUNT,
 } | dict.fromkeys(("model", "data_from", "tree", "setup", "image", "assets", "databases", "dump", "engine"), _TEXT)

@@ -113,15 +113,8 @@ def test_an_attribute_of_the_wrong_kind_is_named_with_the_class(own: Own, said: 
         intercode.prepare(name)
 
 
-@pytest.mark.parametrize(("said", "option"), [("sandbox = 'chroot'", None), ("", "chroot")])
-def test_that_a_chroot_is_weak_is_said_whoever_asks_for_it(own: Own, said: str, option: Any, capsys: Any) -> None:
-    with pytest.raises(UsageError, match="no image named 'nowhere'"):
-        intercode.prepare(own(said, task()), sandbox=option, image="nowhere")
-    assert capsys.readouterr().err.count("the chroot sandbox is a weak wall") == 1
-
-
 def test_a_sandbox_that_there_is_not_is_refused_with_those_there_are(own: Own) -> None:
-    with pytest.raises(UsageError, match="sandbox 'dokcer': it is 'local', 'docker', 'chroot'"):
+    with pytest.raises(UsageError, match="sandbox 'dokcer': it is 'local', 'docker'"):
         intercode.prepare(own("", task()), sandbox="dokcer")
 
 

@@ -391,11 +391,6 @@ def test_wrong_options_are_the_callers_fault(settings: Callable[..., Setting], o
         settings(**options)()
 
 
-def test_a_chroot_is_refused_before_anything_is_looked_at() -> None:
-    with pytest.raises(UsageError, match="Python is not played with --sandbox chroot"):
-        intercode.prepare("python", sandbox="chroot", data="no such data")
-
-
 def test_a_submission_that_passes_the_public_tests_is_final(tmp_path: Path) -> None:
     """What hidden tests call with cannot be noted down for another submission, nor for another turn."""
     record = {

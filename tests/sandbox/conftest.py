@@ -10,7 +10,6 @@ import docker_images
 import pytest
 
 from intercode.sandbox import template as templates
-from intercode.sandbox.chroot.tree import Tree, make_tree
 from intercode.sandbox.docker import images
 from intercode.sandbox.docker.export import export_image
 from intercode.sandbox.docker.images import DockerImage, make_image
@@ -47,10 +46,3 @@ def exported(image: DockerImage) -> str:
     if name not in [each.name for each in list_images()]:
         export_image(image.name, name)
     return name
-
-
-@pytest.fixture(scope="session")
-def tree(exported: str) -> Tree:
-    if os.getuid() != 0:
-        pytest.skip("only root makes chroot sandboxes")
-    return make_tree(exported)

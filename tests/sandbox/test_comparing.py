@@ -12,7 +12,7 @@ from intercode.sandbox.base import Sandbox
 from intercode.sandbox.build import make_template, open_sandbox
 
 pytestmark = pytest.mark.slow
-STARTS = {"template": "local", "image": "docker", "tree": "chroot"}
+STARTS = {"template": "local", "image": "docker"}
 SAME = {
     "a hole": "truncate -s 300000 f",
     "written zeros": "head -c 300000 /dev/zero > f",

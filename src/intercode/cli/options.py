@@ -149,8 +149,8 @@ scoring = stack(
     click.option("--submits", type=click.IntRange(1), help="python, ctf: how many submissions may be made. [1]"),
     click.option(
         "--sandbox",
-        type=click.Choice(["local", "docker", "chroot"]),
-        help="bash, python, ctf: what the actions run in. chroot is weak: for root where neither other works. [local]",
+        type=click.Choice(["local", "docker"]),
+        help="bash, python, ctf: what the actions run in. [local]",
     ),
 )
 task = click.option("--task", type=TEXT, multiple=True, metavar="ID", help="Only this task; may be repeated.")

@@ -13,7 +13,6 @@ from intercode.doctor.finding import Finding, read
 from intercode.engines import mariadbd
 from intercode.errors import IntercodeError, SandboxUnavailable
 from intercode.sandbox import cache
-from intercode.sandbox.chroot import berth
 from intercode.sandbox.docker import leftovers
 from intercode.sandbox.docker.daemon import docker
 
@@ -117,7 +116,7 @@ def _mariadb() -> Finding:
 
 
 def clean() -> list[str]:
-    """Remove what processes that are gone have left: work folders of builds, copied trees, containers. Says what it removed."""
+    """Remove what processes that are gone have left: work folders of builds, containers. Says what it removed."""
     folders = _cut_short()
     for folder in folders:
         cache.remove(folder)
@@ -125,4 +124,4 @@ def clean() -> list[str]:
         containers = leftovers.clear() if shutil.which("docker") else []
     except SandboxUnavailable:  # a daemon that is down runs no containers
         containers = []
-    return [*(f"folder {folder}" for folder in [*folders, *berth.clear()]), *(f"container {name[:12]}" for name in containers)]
+    return [*(f"folder {folder}" for folder in folders), *(f"container {name[:12]}" for name in containers)]

@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Iterator
 
 from intercode.doctor.finding import Finding
 from intercode.errors import IntercodeError
-from intercode.sandbox import cache, template
+from intercode.sandbox import template
 from intercode.sandbox.build import with_script
-from intercode.sandbox.identity import UID
 from intercode.sandbox.local import LocalSandbox
 
 _BACKENDS = {"local": "sandbox", "docker": "docker"}
-_CHROOT = "chroot"
-_CAGE = f"""
-import os, sys
-os.chown(sys.argv[1], {UID}, {UID})
-os.mknod(sys.argv[1] + "/null", 0o20666, os.makedev(1, 3))
-open(sys.argv[1] + "/null", "wb").close()
-os.chroot(sys.argv[1])
-os.setgroups([])
-os.setresgid({UID}, {UID}, {UID})
-os.setresuid({UID}, {UID}, {UID})
-"""
 
 
 def findings() -> Iterator[Finding]:
-    yield _cage()
     try:
         made = with_script(template.base(None), "rmdir /media", name="doctor")
         assert isinstance(made, template.Template)
@@ -50,26 +33,7 @@ def backends(found: list[Finding]) -> Finding:
     names = [name for name, what in _BACKENDS.items() if what in well]
     if names:
         return Finding("backends", True, f"--sandbox {' or '.join(names)} works here", "")
-    if _CHROOT in well:
-        return Finding(
-            "backends", None, "only --sandbox chroot works here, which is weak", "see docs/security.md before using it"
-        )
     return Finding("backends", False, "no sandbox works here", "mend what is found above")
-
-
-def _cage() -> Finding:
-    """Whether root may do what the chroot sandbox needs."""
-    if os.getuid() != 0:
-        return Finding(_CHROOT, None, "only root can make one (--sandbox chroot)", "use another backend")
-    try:
-        with tempfile.TemporaryDirectory(dir=cache.root()) as folder:
-            done = subprocess.run([sys.executable, "-I", "-c", _CAGE, folder], capture_output=True, text=True, timeout=20)
-    except (IntercodeError, OSError, subprocess.SubprocessError) as error:
-        return Finding(_CHROOT, None, str(error), "use another backend")
-    if done.returncode == 0:
-        return Finding(_CHROOT, True, "can be made; it is weak (--sandbox chroot)", "")
-    mend = "start the container with --cap-add CHOWN,DAC_OVERRIDE,FOWNER,KILL,MKNOD,SETGID,SETUID,SYS_CHROOT"
-    return Finding(_CHROOT, None, done.stderr.strip().rpartition("\n")[2], mend)
 
 
 def _first_steps(sandbox: LocalSandbox, started: float) -> Finding:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import re
 import shlex
-import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -142,12 +141,7 @@ def grounds(
     start: str | None = None,
     probe: str | None = None,
 ) -> tuple[Ground, Ground | None]:
-    """The ground, and the one with second contents if the data has them. A tree or setup of the caller's own goes first.
-
-    That a chroot sandbox is weak is said here, on stderr, whether an option or a class asks for one.
-    """
-    if sandbox == "chroot":
-        print("intercode: the chroot sandbox is a weak wall: see docs/security.md for what it does not hold", file=sys.stderr)
+    """The ground, and the one with second contents if the data has them. A tree or setup of the caller's own goes first."""
 
     def ground(tree: Path | None, setup: Path | None, paper: bool) -> Ground:
         def make(chosen: str | None) -> Start:

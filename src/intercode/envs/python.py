@@ -98,8 +98,6 @@ class PythonEnv(InterCodeEnv):
 
         An interpreter lives as long as its episode, whatever `session` says: so it did in the paper.
         """
-        if sandbox == "chroot":
-            raise UsageError("Python is not played with --sandbox chroot; choose local or docker")
         reward, tell = reward or ("paper" if protocol == "paper" else "exact"), tell or "number"
         records = preprocess or cls.preprocess
         found = open_data(data, env="python", limit=limit, preprocess=records, gold_fields=gold_fields)

@@ -66,7 +66,6 @@ def _cells(row: Summary, label: str) -> Row:
         "agent": str(row["agent"]),
         "model": str(row["model"] or "–"),
         "env": str(row["env"]),
-        "wall": row.get("wall", "–"),
         "reward": str(row["reward"]),
         "n": str(row["episodes"]),
         "success %": number(row["success_rate"], 100),

@@ -46,7 +46,6 @@ def summary(config: Mapping[str, Any], episodes: Sequence[Episode]) -> Summary:
         "seconds": round(sum(turn.seconds for episode in episodes for turn in episode.turns), 3),
         "tokens": sum(usage.prompt_tokens + usage.completion_tokens for usage in used),
         "cost": round(sum(usage.cost for usage in used), 6),
-        **({"wall": config["wall"]} if "wall" in config else {}),
         **({"pass_at_k": pass_at_k(scored)} if any(episode.epoch for episode in scored) else {}),
         **({"by_hardness": levels} if (levels := groups(config.get("hardness") or {}, scored)) else {}),
         **({"excluded": list(config["excluded"])} if "excluded" in config else {}),

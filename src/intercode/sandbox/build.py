@@ -1,6 +1,6 @@
 """From the options of the command line to where sandboxes start: base, tree, and what a setup script makes of it.
 
-local    a `Template` of layers    docker    a `DockerImage`    chroot    a `Tree`
+local    a `Template` of layers    docker    a `DockerImage`
 
 Docker's is imported when it is asked for.
 """
@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from intercode.errors import DataError, UsageError
 from intercode.sandbox import cache, template
 from intercode.sandbox.base import MIB, Limits, Sandbox, Session
-from intercode.sandbox.chroot import tree as trees
-from intercode.sandbox.chroot.tree import Tree
 from intercode.sandbox.local import CellSandbox, LocalSandbox
 from intercode.sandbox.template import Template
 from intercode.sandbox.wall import Bubblewrap
@@ -24,9 +22,9 @@ from intercode.sandbox.wall import Bubblewrap
 if TYPE_CHECKING:
     from intercode.sandbox.docker.images import DockerImage
 
-Start: TypeAlias = "Template | Tree | DockerImage"
+Start: TypeAlias = "Template | DockerImage"
 """What sandboxes start from; every kind has `digest` and `files`."""
-Backend = Literal["local", "docker", "chroot"]
+Backend = Literal["local", "docker"]
 SETUP_LIMITS = Limits(seconds=600, memory=4096 * MIB, disk=2048 * MIB, file_size=1024 * MIB, processes=512)
 
 _SCRIPT = "/dev/shm/setup.sh"
@@ -39,21 +37,13 @@ def make_start(backend: Backend, *, image: str | None = None, tree: Path | None 
         raise UsageError(f"sandbox {backend!r}: it is {', '.join(map(repr, get_args(Backend)))}")
     if backend == "local":
         return make_template(image=image, tree=tree, setup=setup)
-    made: Start
-    if backend == "chroot":
-        made = trees.make_tree(image, tree)
-    else:
-        from intercode.sandbox.docker.images import make_image
+    from intercode.sandbox.docker.images import make_image
 
-        made = make_image(image, tree)
+    made = make_image(image, tree)
     return with_script(made, _text(setup), name=str(setup)) if setup else made
 
 
 def open_sandbox(start: Start, *, session: Session, limits: Limits | None, environment: Mapping[str, str] | None) -> Sandbox:
-    if isinstance(start, Tree):
-        from intercode.sandbox.chroot.sandbox import ChrootSandbox
-
-        return ChrootSandbox(start, session=session, limits=limits, environment=environment)
     if isinstance(start, Template):
         return LocalSandbox(start, session=session, limits=limits, environment=environment)
     from intercode.sandbox.docker import sandbox
@@ -62,8 +52,7 @@ def open_sandbox(start: Start, *, session: Session, limits: Limits | None, envir
 
 
 def open_interpreter(start: Start, *, limits: Limits | None, environment: Mapping[str, str] | None) -> CellSandbox:
-    """A sandbox whose session is a Python interpreter; a tree's cannot be, only cells that are cloned have one."""
-    assert not isinstance(start, Tree)
+    """A sandbox whose session is a Python interpreter."""
     if isinstance(start, Template):
         return LocalSandbox(start, limits=limits, environment=environment, program="python")
     from intercode.sandbox.docker.sandbox import DockerSandbox
@@ -85,8 +74,6 @@ def with_script(below: Start, text: str, *, name: str) -> Start:
     """What the Bash script `text` changes, added; `name` stands in error messages."""
     if isinstance(below, Template):
         return below.over(_script_layer(below, text, name))
-    if isinstance(below, Tree):
-        return trees.with_script(below, text, name=name)
     from intercode.sandbox.docker import images
 
     return images.with_script(below, text, name=name)

@@ -50,9 +50,6 @@ _ABSENT: _Numbers = {
     "clone3": (435, 435), "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
     "memfd_create": (319, 279), "memfd_secret": (447, 447), "vmsplice": (278, 75), "io_setup": (206, 0),
 }  # fmt: skip
-_SHARED: _Numbers = {
-    "shmget": (29, 194), "msgget": (68, 186), "semget": (64, 190), "mq_open": (240, 180),
-}  # fmt: skip
 _CLONE = (56, 220)
 _SOCKET = (41, 198)
 _IOCTL = (16, 29)
@@ -66,19 +63,16 @@ def names() -> list[str]:
     return sorted([*_REFUSED, *_ABSENT])
 
 
-def program(*, machine: str | None = None, leave_out: frozenset[str] = frozenset(), own_namespaces: bool = True) -> bytes:
-    """The filter for this machine. `leave_out` names calls to let through, those judged by argument too: for tests.
-
-    Without namespaces of the agent's own, sockets and IPC objects would be the machine's: all are refused but socket pairs.
-    """
+def program(*, machine: str | None = None, leave_out: frozenset[str] = frozenset()) -> bytes:
+    """The filter for this machine. `leave_out` names calls to let through, those judged by argument too: for tests."""
     machine = machine or platform.machine()
     if machine not in _ARCHITECTURES:
         raise SandboxUnavailable(f"the local sandbox knows x86_64 and aarch64, not {machine}; use --sandbox docker")
     column, audit = _ARCHITECTURES[machine]
     code = [(_LOAD, 0, 0, _ARCH), (_JEQ, 1, 0, audit), _refuse(ENOSYS), (_LOAD, 0, 0, _NR)]
     code += [(_JGE, 0, 1, _X32), _refuse(ENOSYS)]
-    answers = _with_arguments(_FAMILIES if own_namespaces else ())
-    for table, errno in ((_REFUSED, EPERM), ({**_ABSENT, **({} if own_namespaces else _SHARED)}, ENOSYS)):
+    answers = _with_arguments()
+    for table, errno in ((_REFUSED, EPERM), (_ABSENT, ENOSYS)):
         answers |= {name: (numbers, [_refuse(errno)]) for name, numbers in table.items()}
     kept = [(numbers[column], block) for name, (numbers, block) in answers.items() if name not in leave_out]
     code += _choice(sorted((number, block) for number, block in kept if number is not None))
@@ -108,10 +102,10 @@ def _choice(answers: list[tuple[int, list[_Step]]]) -> list[_Step]:
     return [(_JGE, len(below), 0, answers[middle][0]), *below, *above]
 
 
-def _with_arguments(allowed: tuple[int, ...]) -> dict[str, tuple[tuple[int | None, int | None], list[_Step]]]:
+def _with_arguments() -> dict[str, tuple[tuple[int | None, int | None], list[_Step]]]:
     """Calls that depend on an argument; each block ends the program."""
     clone = [(_LOAD, 0, 0, _ARG0), (_JSET, 0, 1, _NEW_NAMESPACES), _refuse(EPERM), _LET]
-    families = [(_JEQ, len(allowed) - index, 0, family) for index, family in enumerate(allowed)]
+    families = [(_JEQ, len(_FAMILIES) - index, 0, family) for index, family in enumerate(_FAMILIES)]
     socket = [(_LOAD, 0, 0, _ARG0), *families, _refuse(EAFNOSUPPORT), _LET]
     requests = [step for request in _TERMINAL_INJECTION for step in _when(request, [_refuse(EPERM)])]
     ioctl = [(_LOAD, 0, 0, _ARG1), *requests, _LET]

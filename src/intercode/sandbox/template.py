@@ -252,15 +252,11 @@ def _extract(source: Path, made: Path) -> None:
 
 def mount_points(root: Path) -> None:
     for name in ("proc", "dev"):
-        true_folder(root / name)
-        identity().own(root / name)
-
-
-def true_folder(path: Path) -> None:
-    """A link there, which may lead out of the tree, is replaced."""
-    if path.is_symlink():
-        path.unlink()
-    path.mkdir(exist_ok=True)
+        path = root / name
+        if path.is_symlink():  # which may lead out of the tree
+            path.unlink()
+        path.mkdir(exist_ok=True)
+        identity().own(path)
 
 
 def untar(source: Path, made: Path, archive: IO[bytes] | None) -> None:
