@@ -167,7 +167,7 @@ def test_tree_and_setup_become_part_of_the_image(image: DockerImage, tmp_path: P
         assert sandbox.diff() == {}
     assert with_script(make_image(image.name, tmp_path), "chmod 600 /srv/deep/file; echo $0 > /srv/made", name="setup") == made
     assert {"/srv/made", "/srv/deep/file"} <= set(made.files(skip=["usr", "var"]))
-    with pytest.raises(DataError, match=r"(?s)the setup script broken ended with status 3.*no such thing"):
+    with pytest.raises(DataError, match=r"(?s)the setup script broken cannot be added.*no such thing.*code: 3"):
         with_script(image, "echo no such thing; exit 3", name="broken")
 
 

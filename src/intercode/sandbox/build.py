@@ -27,7 +27,7 @@ Start: TypeAlias = "Template | DockerImage"
 Backend = Literal["local", "docker"]
 SETUP_LIMITS = Limits(seconds=600, memory=4096 * MIB, disk=2048 * MIB, file_size=1024 * MIB, processes=512)
 
-_SCRIPT = "/dev/shm/setup.sh"
+SCRIPT = "/dev/shm/setup.sh"
 """Where the script lies while it runs: outside of what becomes the layer."""
 
 
@@ -95,14 +95,9 @@ def _run(below: Template, text: str, name: str, made: Path) -> None:
     made.chmod(0o755)
     wall = Bubblewrap(below, SETUP_LIMITS, "stateless", export=made)
     with LocalSandbox.inside(wall, SETUP_LIMITS) as sandbox:
-        run_setup(sandbox, text, name)
+        sandbox.write(SCRIPT, text.encode())
+        result = sandbox.exec("", argv=["bash", SCRIPT], cwd="/")
+        if result.exit_code != 0:
+            how = "ran out of time" if result.timed_out else f"ended with status {result.exit_code}"
+            raise DataError(f"the setup script {name} {how}; it printed:\n{result.output[-2000:] or '(nothing)'}")
         sandbox.export(made)
-
-
-def run_setup(sandbox: Sandbox, text: str, name: str) -> None:
-    """Run the script; `DataError` with the end of what it printed, if it fails."""
-    sandbox.write(_SCRIPT, text.encode())
-    result = sandbox.exec("", argv=["bash", _SCRIPT], cwd="/")
-    if result.exit_code != 0:
-        how = "ran out of time" if result.timed_out else f"ended with status {result.exit_code}"
-        raise DataError(f"the setup script {name} {how}; it printed:\n{result.output[-2000:] or '(nothing)'}")

@@ -259,9 +259,13 @@ def mount_points(root: Path) -> None:
         identity().own(path)
 
 
-def untar(source: Path, made: Path, archive: IO[bytes] | None) -> None:
-    """Raises `OSError` if the disk of `made` is full, `DataError` for all else that tar complains of."""
+def untar(source: Path, made: Path, archive: IO[bytes] | None, skip: Collection[str] = ()) -> None:
+    """Unpack all but what is called, or lies below, a name in `skip`.
+
+    Raises `OSError` if the disk of `made` is full, `DataError` for all else that tar complains of.
+    """
     options = ["--no-same-owner", "-p", "--exclude=./dev/*", "--exclude=dev/*", "--delay-directory-restore"]
+    options += [f"--exclude={name}" for name in skip]
     options += [] if archive is None or not archive.seekable() else _compression(archive)
     done = subprocess.run(
         ["tar", "-C", str(made), "-x", *options, "-f", "-"],

@@ -42,7 +42,7 @@ def export_tar(reference: str, target: Path) -> None:
     part = target.with_name(f"{target.name}.part")
     found = inspect(reference, reference)
     try:
-        with open(part, "wb") as file, _exported(found) as archive:
+        with open(part, "wb") as file, exported(found) as archive:
             shutil.copyfileobj(archive, file, 1 << 20)
         part.replace(target)
     except OSError as error:
@@ -54,7 +54,7 @@ def export_tar(reference: str, target: Path) -> None:
 
 def _fill(made: Path, found: DockerImage) -> None:
     root = template.new_tree(made)
-    with _exported(found) as archive:
+    with exported(found) as archive:
         template.untar(Path(found.name), root, archive)
     if not any(os.path.lexists(root / place) for place in ("bin/bash", "usr/bin/bash")):
         raise UsageError(f"the image {found.name!r} has no bash, which the local sandbox needs: use it with --sandbox docker")
@@ -64,7 +64,7 @@ def _fill(made: Path, found: DockerImage) -> None:
 
 
 @contextmanager
-def _exported(found: DockerImage) -> Iterator[IO[bytes]]:
+def exported(found: DockerImage) -> Iterator[IO[bytes]]:
     """Its tar, from a container that never runs."""
     container = docker("create", "--pull", "never", "--network", "none", "--label", leftovers.label(), found.id, "true")
     try:

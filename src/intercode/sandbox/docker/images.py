@@ -1,6 +1,6 @@
 """From what the user names to an image: a name or a Dockerfile, then the tree and what the setup script changed.
 
-    NAME | Dockerfile ──► image ──► + tree at / ──► + setup, run by the guest ──► committed
+    NAME | Dockerfile ──► image ──► + tree at / ──► + setup, each by a `docker build` without network
 
 A Dockerfile is built with its folder as context, from docker's cache where nothing has changed; what docker says meanwhile
 goes to `progress`, and its end into the error. The other steps are kept as `intercode/made:KEY`, where KEY names all that went
@@ -21,11 +21,11 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from intercode.errors import IntercodeError, UsageError
+from intercode.errors import DataError, IntercodeError, UsageError
 from intercode.sandbox import template
-from intercode.sandbox.build import SETUP_LIMITS, run_setup
-from intercode.sandbox.docker import leftovers
+from intercode.sandbox.build import SCRIPT, SETUP_LIMITS
 from intercode.sandbox.docker.daemon import docker, fault, machine_fault, program
+from intercode.sandbox.wall import ENVIRONMENT
 from intercode.types import Change
 
 Progress = Callable[[str], None]
@@ -57,10 +57,13 @@ class DockerImage:
     cpus: float | None = 1.0
 
     def files(self, skip: Collection[str] = ()) -> dict[str, Change]:
-        from intercode.sandbox.docker.lone import LoneSandbox
+        """The state of all files and links by absolute path, but for what is called, or lies below, a name in `skip`."""
+        from intercode.sandbox.docker.export import exported
 
-        with LoneSandbox(self, session="stateless") as sandbox:
-            return sandbox.files(sorted(skip))
+        with tempfile.TemporaryDirectory() as folder, exported(self) as archive:
+            made = Path(folder)
+            template.untar(Path(self.name), template.new_tree(made), archive, skip)
+            return template.Template((made,), (), self.digest).files(skip)
 
 
 def make_image(image: str | None, tree: Path | None = None, progress: Progress | None = None) -> DockerImage:
@@ -74,12 +77,15 @@ def make_image(image: str | None, tree: Path | None = None, progress: Progress |
 
 def with_tree(below: DockerImage, tree: Path) -> DockerImage:
     layer = template.unpack(tree)
-    return _over(below, layer.name, lambda name: _place(name, layer / template.TREE))
+    return _with_step(below, layer.name, "ADD content /", lambda file: _pack(layer / template.TREE, file), f"the tree {tree}")
 
 
 def with_script(below: DockerImage, text: str, *, name: str) -> DockerImage:
-    """What the Bash script `text` changes, added; `name` stands in error messages."""
-    return _over(below, text, lambda container: None, script=(text, name))
+    """Add what the script `text` changes; `name` stands in error messages. An image without bash runs the script by its sh."""
+    variables = [f"{key}={value}" for key, value in ENVIRONMENT.items() if key not in dict(below.environment)]
+    command = ["env", *variables, "sh", "-c", f"mv /.setup.sh {SCRIPT} && exec $(command -v bash || echo sh) {SCRIPT}"]
+    step = f"COPY content /.setup.sh\nRUN {json.dumps(command)}"
+    return _with_step(below, text, step, lambda file: file.write_text(text), f"the setup script {name}")
 
 
 def _recipe(image: str) -> Path | None:
@@ -104,9 +110,7 @@ def _check_recipe(path: Path) -> None:
 def _build(recipe: Path, progress: Progress) -> str:
     """Asks docker each time: its own cache knows what has changed, the FROM image among it."""
     tag = f"{_SHELF}:{_hash('dockerfile', str(recipe.name), template.folder_digest(recipe.parent))}"
-    status, log = _run(
-        [program(), "build", "--force-rm", "--tag", tag, "--file", str(recipe), "--", str(recipe.parent)], progress
-    )
+    status, log = _run(["--tag", tag, "--file", str(recipe), "--", str(recipe.parent)], progress, _PATIENCE)
     if status == -signal.SIGKILL:
         raise UsageError(f"{recipe}: its build was ended, since it took more than {_PATIENCE / 3600:g} hours")
     if status:
@@ -114,13 +118,13 @@ def _build(recipe: Path, progress: Progress) -> str:
     return tag
 
 
-def _run(command: list[str], progress: Progress) -> tuple[int, str]:
-    """The status and what was printed. It ends with this process, and with our patience."""
+def _run(words: list[str], progress: Progress, seconds: float) -> tuple[int, str]:
+    """Return the status of `docker build` and what it printed. It is killed when this process ends, and after `seconds`."""
     lines = []
-    command = [sys.executable, "-I", "-S", "-c", _WITH_PARENT, *command]
+    command = [sys.executable, "-I", "-S", "-c", _WITH_PARENT, program(), "build", "--force-rm", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as build:
         assert build.stdout is not None
-        late = threading.Timer(_PATIENCE, build.kill)
+        late = threading.Timer(seconds, build.kill)
         late.start()
         try:
             for line in build.stdout:
@@ -135,27 +139,31 @@ def _run(command: list[str], progress: Progress) -> tuple[int, str]:
 
 
 def _failed(recipe: Path, log: str) -> IntercodeError:
-    end = "\n".join(log.splitlines()[-_LOG:])
     what = "its FROM image is not here, and docker cannot fetch it" if _NO_BASE.search(log) else "it does not build"
-    return machine_fault(log) or UsageError(f"{recipe}: {what}; docker's last lines:\n{end}")
+    return machine_fault(log) or UsageError(f"{recipe}: {what}; docker's last lines:\n{_end(log)}")
 
 
-def _over(below: DockerImage, content: str, fill: Callable[[str], None], script: tuple[str, str] | None = None) -> DockerImage:
-    """An image with one more layer: what `fill` puts into a running container, and the script changes there."""
-    from intercode.sandbox.docker.lone import LoneSandbox
+def _end(log: str) -> str:
+    return "\n".join(log.splitlines()[-_LOG:])
 
+
+def _with_step(below: DockerImage, content: str, step: str, fill: Callable[[Path], object], what: str) -> DockerImage:
+    """An image with one more `step`, whose file `fill` writes. `DataError` names it as `what`, with docker's last lines."""
     _refuse_volumes(below)
     digest = _hash(below.digest, content)
-    tag = f"{_SHELF}:{digest}"
+    tag, base = f"{_SHELF}:{digest}", f"{_SHELF}:{below.digest}"
     if not _known(tag):
-        with LoneSandbox(below, limits=SETUP_LIMITS, session="stateless") as sandbox:
-            fill(sandbox.container)
-            if script:
-                run_setup(sandbox, *script)
-            changes = [word for change in ("ENTRYPOINT []", leftovers.NOBODYS) for word in ("--change", change)]
-            docker("commit", *changes, sandbox.container, tag, seconds=600)
-    made = inspect(tag, below.name)
-    return replace(below, id=made.id, digest=digest, environment=made.environment)
+        docker("tag", below.id, base)  # not every builder takes the id of an image
+        with tempfile.TemporaryDirectory() as folder:
+            fill(Path(folder, "content"))
+            Path(folder, "Dockerfile").write_text(f"FROM {base}\nUSER 0\nWORKDIR /\n{step}\n")
+            seconds = SETUP_LIMITS.seconds
+            status, log = _run(["--network", "none", "--tag", tag, folder], lambda line: None, seconds)
+        if status == -signal.SIGKILL:
+            raise DataError(f"{what} ran out of time ({seconds:.0f} s)")
+        if status:
+            raise machine_fault(log) or DataError(f"{what} cannot be added to {below.name}; docker's last lines:\n{_end(log)}")
+    return replace(below, id=inspect(tag, below.name).id, digest=digest)
 
 
 def _refuse_volumes(below: DockerImage) -> None:
@@ -167,14 +175,12 @@ def _refuse_volumes(below: DockerImage) -> None:
         )
 
 
-def _place(container: str, tree: Path) -> None:
+def _pack(tree: Path, archive: Path) -> None:
     """All of it belongs to root inside."""
     names = sorted(path.name for path in tree.iterdir())
-    with tempfile.TemporaryFile() as archive:
-        command = ["tar", "-C", str(tree), "--owner=0", "--group=0", "--numeric-owner", "-cf", "-", "--", *names]
-        subprocess.run(command, stdout=archive, check=True)
-        archive.seek(0)
-        docker("cp", "-", f"{container}:/", stdin=archive, seconds=600)
+    subprocess.run(
+        ["tar", "-C", str(tree), "--owner=0", "--group=0", "--numeric-owner", "-cf", str(archive), "--", *names], check=True
+    )
 
 
 def _known(tag: str) -> bool:

@@ -25,8 +25,6 @@ from intercode.sandbox.docker.daemon import docker
 _LINES = "intercode-line-"
 _OLD = 600.0
 _KEY = "intercode.owner"
-NOBODYS = f'LABEL {_KEY}=""'
-"""A line for an image that is made of a container: else containers of that image would have the container's owner."""
 _GOING = re.compile(r"already in progress|No such container", re.I)
 _FORMAT = f'{{{{.ID}}}} {{{{.Label "{_KEY}"}}}}'
 
