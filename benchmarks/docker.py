@@ -30,7 +30,6 @@ from intercode.runner.run import evaluate
 from intercode.sandbox.base import Sandbox
 from intercode.sandbox.docker.daemon import docker
 from intercode.sandbox.docker.images import DockerImage, make_image
-from intercode.sandbox.docker.lone import LoneSandbox
 from intercode.sandbox.docker.sandbox import DockerSandbox
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import base
@@ -56,8 +55,8 @@ def acquire(make: Callable[[], Sandbox]) -> float:
 def warm(sandbox: DockerSandbox) -> None:
     """Wait until its pool has a fresh container."""
     assert sandbox.wall.pool
-    with sandbox.wall.pool.borrowed():
-        pass
+    while sandbox.wall.pool._fresh.empty():
+        time.sleep(0.01)
 
 
 def from_warm_pool(here: DockerSandbox, image: DockerImage) -> float:
@@ -85,11 +84,12 @@ def start(image: DockerImage) -> None:
 def measure(image: DockerImage, runs: int) -> Iterator[Row]:
     with ExitStack() as stack:
         here = stack.enter_context(DockerSandbox(image))
-        lone = stack.enter_context(LoneSandbox(image))
+        plain = docker("run", "--detach", "--network", "none", image.id, "sleep", "infinity")
+        stack.callback(docker, "rm", "--force", plain)
         local = stack.enter_context(LocalSandbox(base(None)))
         steps: list[Callable[[], float]] = [
             lambda: timed(lambda: here.exec(STEP)),
-            lambda: timed(lambda: execute(lone.container)),
+            lambda: timed(lambda: execute(plain)),
             lambda: timed(lambda: local.exec(STEP)),
         ]
         ours, theirs, beside = in_turn(runs, *steps)
@@ -109,10 +109,11 @@ def measure(image: DockerImage, runs: int) -> Iterator[Row]:
         yield Row("reset after a change: docker backend, local backend", ours, theirs)
         ours, theirs = in_turn(runs, lambda: renewed(here), lambda: renewed(local))
         yield Row("reset after a look: docker backend, local backend", ours, theirs)
-        for each in (here, lone, local):
+        for each in (here, local):
             each.exec(TOUCH)
+        docker("exec", plain, "sh", "-c", TOUCH)
         ours, theirs, beside = in_turn(
-            runs, lambda: timed(here.diff), lambda: timed(lambda: docker("diff", lone.container)), lambda: timed(local.diff)
+            runs, lambda: timed(here.diff), lambda: timed(lambda: docker("diff", plain)), lambda: timed(local.diff)
         )
         yield Row("what has changed: docker backend (with contents), docker diff (names)", ours, theirs)
         yield Row("what has changed: docker backend, local backend", ours, beside)

@@ -25,7 +25,6 @@ from intercode.sandbox.base import MIB, Limits
 from intercode.sandbox.build import with_script
 from intercode.sandbox.docker import images, leftovers
 from intercode.sandbox.docker.images import DockerImage, make_image
-from intercode.sandbox.docker.lone import LoneSandbox
 from intercode.sandbox.docker.sandbox import DockerSandbox
 
 pytestmark = pytest.mark.slow
@@ -62,23 +61,18 @@ def until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
     return met
 
 
-Kind = type[DockerSandbox] | type[LoneSandbox]
-both = pytest.mark.parametrize("kind", [DockerSandbox, LoneSandbox], ids=["rooms", "lone"])
-
-
-@pytest.fixture(params=[DockerSandbox, LoneSandbox], ids=["rooms", "lone"])
-def sandbox(image: DockerImage, request: pytest.FixtureRequest) -> Iterator[DockerSandbox | LoneSandbox]:
-    with request.param(image, limits=Limits(memory=128 * MIB, processes=40)) as made:
+@pytest.fixture
+def sandbox(image: DockerImage) -> Iterator[DockerSandbox]:
+    with DockerSandbox(image, limits=Limits(memory=128 * MIB, processes=40)) as made:
         yield made
 
 
 # -- any image ---------------------------------------------------------------------------------------------------------
 
 
-@both
-def test_an_image_with_nothing_but_busybox_is_lent_a_bash(kind: Kind) -> None:
+def test_an_image_with_nothing_but_busybox_is_lent_a_bash() -> None:
     docker_images.require_docker()
-    with kind(make_image(docker_images.busybox())) as sandbox:
+    with DockerSandbox(make_image(docker_images.busybox())) as sandbox:
         sandbox.exec("cd /tmp; list=(a 'b c'); f() { echo \"f $1\"; }")
         assert sandbox.exec('f "${list[1]}"; pwd; ls /').output == "f b c\n/tmp\nbin\ndev\netc\nproc\nsys\ntmp\nvar\n"
         assert sandbox.exec("echo early; sleep 60", timeout=0.4).timed_out
@@ -89,21 +83,19 @@ def test_an_image_with_nothing_but_busybox_is_lent_a_bash(kind: Kind) -> None:
             assert twin.exec("f 1; cat x").output == "f 1\nx\n"
 
 
-@both
-def test_a_service_of_the_image_runs_inside(kind: Kind) -> None:
+def test_a_service_of_the_image_runs_inside() -> None:
     docker_images.require_docker()
-    with kind(make_image(docker_images.debian())) as sandbox:
+    with DockerSandbox(make_image(docker_images.debian())) as sandbox:
         sandbox.exec("redis-server --save '' --daemonize yes > /dev/null; until redis-cli ping; do :; done")
         assert sandbox.exec("redis-cli set k v; redis-cli get k").output == "OK\nv\n"
         sandbox.reset()
         assert sandbox.exec("redis-cli get k").exit_code == 1
 
 
-@both
-def test_an_image_without_a_shell_is_the_callers_fault(kind: Kind) -> None:
+def test_an_image_without_a_shell_is_the_callers_fault() -> None:
     docker_images.require_docker()
     with pytest.raises(UsageError, match="has no shell"):
-        kind(make_image(docker_images.bare()))
+        DockerSandbox(make_image(docker_images.bare()))
 
 
 def test_a_dockerfile_is_built_with_its_log_shown_and_again_from_dockers_cache(image: DockerImage, tmp_path: Path) -> None:
@@ -176,7 +168,7 @@ def test_nothing_is_added_to_an_image_whose_volumes_would_lose_it(image: DockerI
     made = make_image(str(tmp_path), progress=lambda line: None)
     with pytest.raises(UsageError, match=r"declares VOLUME /srv/data"):
         with_script(made, "echo x > /srv/data/x", name="setup")
-    with LoneSandbox(made) as sandbox:
+    with DockerSandbox(made) as sandbox:
         assert sandbox.exec("echo x > /srv/data/x; cat /srv/data/x").output == "x\n"
 
 
@@ -211,11 +203,10 @@ def test_a_wrong_dockerfile_is_the_callers_fault(image: DockerImage, tmp_path: P
         make_image(str(tmp_path), progress=lambda line: None)
 
 
-@both
-def test_a_daemon_that_is_down_is_named_with_its_mend(kind: Kind, image: DockerImage, monkeypatch: pytest.MonkeyPatch) -> None:
-    with kind(image) as sandbox:
+def test_a_daemon_that_is_down_is_named_with_its_mend(image: DockerImage, monkeypatch: pytest.MonkeyPatch) -> None:
+    with DockerSandbox(image) as sandbox:
         monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
-        for use in (lambda: make_image(image.name), lambda: kind(replace(image, cpus=None)).close()):
+        for use in (lambda: make_image(image.name), lambda: DockerSandbox(replace(image, cpus=None)).close()):
             with pytest.raises(SandboxUnavailable, match="not at DOCKER_HOST=unix:///nowhere"):
                 use()
         monkeypatch.setenv("DOCKER_HOST", "no://where")
@@ -225,11 +216,10 @@ def test_a_daemon_that_is_down_is_named_with_its_mend(kind: Kind, image: DockerI
         assert sandbox.exec("echo alive").output == "alive\n"
 
 
-@both
-def test_a_runtime_or_network_that_docker_lacks_is_named(kind: Kind, image: DockerImage) -> None:
+def test_a_runtime_or_network_that_docker_lacks_is_named(image: DockerImage) -> None:
     for made in (replace(image, runtime="nosuch"), replace(image, network="nosuch")):
         with pytest.raises(UsageError, match="'nosuch'"):
-            kind(made)
+            DockerSandbox(made)
 
 
 def test_a_container_that_is_removed_is_noticed_and_replaced(image: DockerImage) -> None:
@@ -247,7 +237,7 @@ def test_a_container_that_is_removed_is_noticed_and_replaced(image: DockerImage)
 # -- the wall ----------------------------------------------------------------------------------------------------------
 
 
-def test_too_much_memory_and_too_many_processes_end_what_used_them(sandbox: DockerSandbox | LoneSandbox) -> None:
+def test_too_much_memory_and_too_many_processes_end_what_used_them(sandbox: DockerSandbox) -> None:
     assert (
         "memory limit of 128 MiB exceeded"
         in sandbox.exec("for i in {1..6}; do (x=$(head -c 30M /dev/zero | tr '\\0' x); sleep 8) & done; wait", timeout=9).output
@@ -255,6 +245,23 @@ def test_too_much_memory_and_too_many_processes_end_what_used_them(sandbox: Dock
     assert "limit of 40 processes exceeded" in sandbox.exec("for i in {1..60}; do sleep 60 & done; wait", timeout=9).output
     sandbox.exec("true")
     assert sandbox.exec("echo alive").output == "alive\n"
+
+
+def test_a_network_that_is_named_is_that_of_every_episode(image: DockerImage) -> None:
+    with DockerSandbox(replace(image, network="bridge")) as sandbox:
+        assert sandbox.exec("cat /proc/net/dev | grep -c eth0; [ -s /etc/resolv.conf ]; echo $?; touch /x").output == "1\n0\n"
+        sandbox.reset()
+        assert sandbox.exec("cat /proc/net/dev | grep -c eth0").output == "1\n"
+        assert sandbox.diff() == {}
+
+
+def test_the_images_health_check_gets_no_process_beside_the_agent(image: DockerImage, tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text(f"FROM {image.name}\nHEALTHCHECK --interval=1s CMD touch /tmp/left\n")
+    checked = make_image(str(tmp_path))
+    assert json.loads(docker("image", "inspect", checked.id))[0]["Config"]["Healthcheck"]["Interval"] == 10**9
+    with DockerSandbox(checked) as sandbox:
+        state = json.loads(docker("inspect", sandbox.container))[0]["State"]
+    assert "Health" not in state
 
 
 SWITCH = "echo theirs > /proc/sys/kernel/domainname && cat /proc/sys/kernel/domainname"
@@ -357,7 +364,7 @@ def test_the_folder_of_a_line_whose_process_was_killed_is_removed_in_time(
     assert {path.name for path in tmp_path.iterdir()} == {mine, f"{strangers}new", "other"}
 
 
-def test_a_forked_child_lets_go_and_may_not_use_the_parents_sandbox(sandbox: DockerSandbox | LoneSandbox) -> None:
+def test_a_forked_child_lets_go_and_may_not_use_the_parents_sandbox(sandbox: DockerSandbox) -> None:
     child = os.fork()
     if child == 0:
         try:

@@ -123,7 +123,6 @@ class Ground:
                 "template": self.template.digest,
                 "userland": fingerprint(sandbox),
                 "session": self.session,
-                **sandbox.about,
                 **scripts,
             }
 

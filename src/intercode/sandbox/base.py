@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 from intercode.errors import UsageError
 from intercode.types import Change, ExecResult
@@ -43,8 +42,6 @@ class Sandbox(ABC):
 
     limits: Limits
     session: Session
-    about: ClassVar[Mapping[str, str]] = {}
-    """What a run is to say of its sandboxes."""
 
     @abstractmethod
     def exec(

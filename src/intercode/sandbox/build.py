@@ -46,9 +46,9 @@ def make_start(backend: Backend, *, image: str | None = None, tree: Path | None 
 def open_sandbox(start: Start, *, session: Session, limits: Limits | None, environment: Mapping[str, str] | None) -> Sandbox:
     if isinstance(start, Template):
         return LocalSandbox(start, session=session, limits=limits, environment=environment)
-    from intercode.sandbox.docker import sandbox
+    from intercode.sandbox.docker.sandbox import DockerSandbox
 
-    return sandbox.open_sandbox(start, session=session, limits=limits, environment=environment)
+    return DockerSandbox(start, session=session, limits=limits, environment=environment)
 
 
 def open_interpreter(start: Start, *, limits: Limits | None, environment: Mapping[str, str] | None) -> CellSandbox:

@@ -163,6 +163,7 @@ class Wall(ABC):
         *,
         weakened: Weakened | None = None,
         fds: tuple[int, ...] = (),
+        own_network: bool = True,
     ) -> None:
         """Tell the keeper what its cells are to be; `plan` is that of `guest/rooms.py`."""
         weakened = weakened or Weakened()
@@ -172,6 +173,7 @@ class Wall(ABC):
             "persistent": session == "persistent",
             "program": self.program,
             "lent": "/usr" in plan[1],
+            "own_network": own_network,
             "texts": _texts() if self.program == "python" else [],
             "memory": limits.memory,
             "processes": limits.processes,

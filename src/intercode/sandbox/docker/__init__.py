@@ -1,9 +1,9 @@
 """The docker backend: any image, a container as the wall, the same guest as behind the local one.
 
     images.py      what the user names ─► an image with its tree and setup, cached by content
-    sandbox.py     the contract, in cells as behind the local wall; or, where these cannot be, by lone.py
-    wall.py        a container with the keeper in it          lone.py        one with a guest that cannot erase
-    container.py   `docker run`, and a lone container         pool.py        fresh ones, started before they are wanted
+    sandbox.py     the contract, in cells as behind the local wall
+    wall.py        `docker run`, and a container with the keeper in it
+    pool.py        fresh ones, started before they are wanted
     bundle.py      the interpreter that runs the guest, mounted read-only: images need no Python
     leftovers.py   containers whose process is gone       daemon.py   the docker command, and what its complaints mean
 

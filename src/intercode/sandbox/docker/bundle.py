@@ -12,13 +12,12 @@ from intercode.sandbox import anchor, cache
 from intercode.sandbox.guest import places
 from intercode.sandbox.wall import guest_python
 
+ARGUMENTS = [
+    *("--library-path", f"{places.BUNDLE}/lib", "--argv0", f"{places.BUNDLE}/guest", f"{places.BUNDLE}/guest"),
+    *("-I", "-S", "-B", "-X", "utf8", "-c", "from guest.container import main; main()"),
+]
+"""Of the loader, so that the keeper is run."""
 _MAKER = Path(__file__).with_name("bundling.py")
-
-
-def arguments(module: str) -> list[str]:
-    """Of the loader, so that this module of the guest is run."""
-    python = ["--library-path", f"{places.BUNDLE}/lib", "--argv0", f"{places.BUNDLE}/guest", f"{places.BUNDLE}/guest"]
-    return [*python, "-I", "-S", "-B", "-X", "utf8", "-c", f"from guest.{module} import main; main()"]
 
 
 def bundle() -> Path:

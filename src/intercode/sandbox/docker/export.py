@@ -10,18 +10,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import IO
 
-from intercode.errors import SandboxError, UsageError
+from intercode.errors import UsageError
 from intercode.sandbox import image as images
 from intercode.sandbox import template
-from intercode.sandbox.docker import leftovers
-from intercode.sandbox.docker.daemon import docker, fault, program
-from intercode.sandbox.docker.images import DockerImage, inspect
+from intercode.sandbox.docker.images import DockerImage, exported, inspect
 
 _NO_NAME = re.compile(r"[^a-z0-9_-]+")
 
@@ -61,20 +56,3 @@ def _fill(made: Path, found: DockerImage) -> None:
     images.name_machine(root)
     template.keep_settings(made, dict(found.environment), found.cwd)
     os.utime(made)
-
-
-@contextmanager
-def exported(found: DockerImage) -> Iterator[IO[bytes]]:
-    """Its tar, from a container that never runs."""
-    container = docker("create", "--pull", "never", "--network", "none", "--label", leftovers.label(), found.id, "true")
-    try:
-        with subprocess.Popen([program(), "export", container], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as export:
-            assert export.stdout is not None
-            assert export.stderr is not None
-            yield export.stdout
-            said = export.stderr.read().decode(errors="replace")
-        if export.returncode:
-            raise fault(said, found.name)
-    finally:
-        with suppress(SandboxError):
-            docker("rm", "--force", container)

@@ -17,13 +17,16 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import IO
 
-from intercode.errors import DataError, IntercodeError, UsageError
+from intercode.errors import DataError, IntercodeError, SandboxError, UsageError
 from intercode.sandbox import template
 from intercode.sandbox.build import SCRIPT, SETUP_LIMITS
+from intercode.sandbox.docker import leftovers
 from intercode.sandbox.docker.daemon import docker, fault, machine_fault, program
 from intercode.sandbox.wall import ENVIRONMENT
 from intercode.types import Change
@@ -58,8 +61,6 @@ class DockerImage:
 
     def files(self, skip: Collection[str] = ()) -> dict[str, Change]:
         """The state of all files and links by absolute path, but for what is called, or lies below, a name in `skip`."""
-        from intercode.sandbox.docker.export import exported
-
         with tempfile.TemporaryDirectory() as folder, exported(self) as archive:
             made = Path(folder)
             template.untar(Path(self.name), template.new_tree(made), archive, skip)
@@ -197,6 +198,23 @@ def inspect(reference: str, name: str) -> DockerImage:
         raise fault("No such image", name) from None
     variables = tuple((line.partition("=")[0], line.partition("=")[2]) for line in found["Config"].get("Env") or ())
     return DockerImage(found["Id"], name, _hash(found["Id"]), variables, found["Config"].get("WorkingDir") or "/")
+
+
+@contextmanager
+def exported(found: DockerImage) -> Iterator[IO[bytes]]:
+    """Its tar, from a container that never runs."""
+    container = docker("create", "--pull", "never", "--network", "none", "--label", leftovers.label(), found.id, "true")
+    try:
+        with subprocess.Popen([program(), "export", container], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as export:
+            assert export.stdout is not None
+            assert export.stderr is not None
+            yield export.stdout
+            said = export.stderr.read().decode(errors="replace")
+        if export.returncode:
+            raise fault(said, found.name)
+    finally:
+        with suppress(SandboxError):
+            docker("rm", "--force", container)
 
 
 def _hash(*words: str) -> str:

@@ -4,57 +4,73 @@
         └── Unix socket, mounted into it ═══════════ keeper, pid 1 in there          guest/container.py, keeper.py
                                                        └ cell, one per episode: an overlay above the image
 
-The container has CAP_SYS_ADMIN for as long as the keeper builds its rooms; no process of the agent's is ever in the user
-namespace where that counts.
+The container lives as long as the line: when the socket closes, however this process ends, the keeper exits, and the daemon
+removes the container (`--rm`). No port is published. The container has CAP_SYS_ADMIN while the keeper builds its rooms; no
+process of the agent's is ever in the user namespace where that counts.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import select
 import socket
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from intercode.errors import IntercodeError, SandboxDied, SandboxError, SandboxUnavailable
-from intercode.sandbox.docker import leftovers
-from intercode.sandbox.docker.container import Spec, command, new_name, no_shell, silent
-from intercode.sandbox.docker.daemon import docker, fault, machine_fault
-from intercode.sandbox.docker.pool import Pool
+from intercode.errors import IntercodeError, SandboxDied, SandboxError, SandboxUnavailable, UsageError
+from intercode.sandbox.base import MIB, Limits, Program, Session
+from intercode.sandbox.docker import bundle, leftovers
+from intercode.sandbox.docker.daemon import docker, fault, machine_fault, program
+from intercode.sandbox.docker.images import DockerImage
 from intercode.sandbox.guest import places, wire
 from intercode.sandbox.wall import Wall
+
+if TYPE_CHECKING:
+    from intercode.sandbox.docker.pool import Pool
 
 Cell = tuple[int, socket.socket]
 _START, _END = 60.0, 10.0
 """Seconds that a container may take to start, and to end."""
 _SANDBOXES = 4
 """The sandboxes in one wall, copies among them, that may use all of their limits at once."""
-_RIGHTS = ("SYS_ADMIN", "SETFCAP")
-_UNCONFINED = ("--security-opt", "seccomp=unconfined", "--security-opt", "apparmor=unconfined")
+_RIGHTS = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SYS_ADMIN", "SETFCAP")
+_UNCONFINED = ("seccomp=unconfined", "apparmor=unconfined")
+_GUEST_MEMORY, _GUEST_PROCESSES = 128 * MIB, 8
 
 
-class NoRooms(SandboxError):
-    """This container cannot be made into a wall with rooms."""
+@dataclass(frozen=True)
+class Spec:
+    """All that decides what a container is; equal ones share a pool."""
+
+    image: DockerImage
+    limits: Limits
+    session: Session
+    environment: tuple[tuple[str, str], ...]
+    program: Program
 
 
 class DockerWall(Wall):
     """Starts at once, and waits until the line stands; `ready` waits for the first cell. Closed, it leaves `pool`."""
 
-    pool: Pool[DockerWall] | None = None
+    pool: Pool | None = None
     _first: Cell | None = None
 
     def __init__(self, spec: Spec) -> None:
-        self.spec, self.name, self.cwd, self._stands = spec, new_name(), spec.image.cwd, False
+        self.spec, self.cwd, self._stands = spec, spec.image.cwd, False
+        self.name = f"intercode-{secrets.token_hex(6)}"
         super().__init__(spec.program)
 
     def ready(self) -> Self:
-        """Raises `UsageError` for an image without a shell, and `NoRooms`; then the container is gone."""
+        """Raises `UsageError` for an image without a shell, and `SandboxUnavailable`; then the container is gone."""
         try:
             plan = (2, (), (), self.spec.limits.disk, True)
-            self._introduce(plan, self.spec.limits, self.spec.session, dict(self.spec.environment))
+            own_network = self.spec.image.network == "none"
+            self._introduce(plan, self.spec.limits, self.spec.session, dict(self.spec.environment), own_network=own_network)
             self._control.settimeout(_START)
             head, _ = wire.receive(self._control, 0)
             self._control.settimeout(None)
@@ -62,13 +78,15 @@ class DockerWall(Wall):
             raise self._broken() from None
         if not head.get("ready"):
             self.close()
-            raise _no_rooms(head["failed"]) if "failed" in head else no_shell(self.spec)
+            if "failed" in head:
+                raise _no_namespaces(head["failed"])
+            raise UsageError(f"the image {self.spec.image.name!r} has no shell: put bash (or sh) into it")
         self._stands = True
         try:
             self._first = super().cell()
         except SandboxUnavailable as error:
             self.close()
-            raise _no_rooms(str(error)) from None
+            raise _no_namespaces(str(error)) from None
         return self
 
     def cell(self, *, cwd: str | None = None, replaces: int | None = None, upper: int | None = None) -> Cell:
@@ -78,7 +96,9 @@ class DockerWall(Wall):
 
     @property
     def alive(self) -> bool:
-        return silent(self._control)
+        ready = select.poll()
+        ready.register(self._control, select.POLLIN)
+        return not ready.poll(0)  # while nothing was asked, only the end of a line can be heard
 
     def close(self) -> None:
         if self._first:
@@ -94,13 +114,29 @@ class DockerWall(Wall):
             door.bind(str(path))
             path.chmod(0o666)  # the folder is closed to others
             door.listen(1)
-            line = ("--mount", f"type=bind,source={path},target={places.LINE}")
-            argv = command(self.spec, self.name, "container", (*line, *_UNCONFINED), more_rights=_RIGHTS, sandboxes=_SANDBOXES)
             nothing = subprocess.DEVNULL
             process = subprocess.Popen(
-                argv, stdin=nothing, stdout=nothing, stderr=self._errors, cwd="/", start_new_session=True
+                self._command(path), stdin=nothing, stdout=nothing, stderr=self._errors, cwd="/", start_new_session=True
             )
             return self._accept(door, process), process
+
+    def _command(self, line: Path) -> list[str]:
+        """Return the `docker run` with the keeper as first process."""
+        image, limits = self.spec.image, self.spec.limits
+        memory = str(_SANDBOXES * limits.memory + _GUEST_MEMORY)
+        processes = str(_SANDBOXES * (limits.processes + _GUEST_PROCESSES))
+        argv = [program(), "run", "--rm", "--sig-proxy=false", "--pull", "never", "--log-driver", "none"]
+        argv += ["--mount", f"type=bind,source={line},target={places.LINE}"]
+        argv += ["--mount", f"type=bind,source={bundle.bundle()},target={places.BUNDLE},readonly"]
+        argv += ["--name", self.name, "--label", leftovers.label(), "--hostname", "intercode", "--network", image.network]
+        argv += ["--cap-drop", "ALL", *(word for right in _RIGHTS for word in ("--cap-add", right))]
+        argv += [word for option in _UNCONFINED for word in ("--security-opt", option)]
+        argv += ["--security-opt", "no-new-privileges", "--user", "0", "--workdir", "/", "--no-healthcheck"]
+        argv += ["--tmpfs", "/sys/fs/cgroup:ro"]  # else it may be one that root can write to, and no reset looks at
+        argv += ["--memory", memory, "--memory-swap", memory, "--pids-limit", processes]
+        argv += ["--cpus", str(image.cpus)] if image.cpus else []
+        argv += ["--runtime", image.runtime] if image.runtime else []
+        return [*argv, "--entrypoint", f"{places.BUNDLE}/loader", image.id, *bundle.ARGUMENTS]
 
     def _accept(self, door: socket.socket, process: subprocess.Popen[bytes]) -> socket.socket:
         end, ready = os.pidfd_open(process.pid), select.poll()
@@ -137,8 +173,11 @@ class DockerWall(Wall):
         words = self.last_words()
         self._errors.close()
         found = fault(words, self.spec.image.name)
-        return _no_rooms(str(found)) if type(found) is SandboxError and not machine_fault(words) else found
+        return _no_namespaces(str(found)) if type(found) is SandboxError and not machine_fault(words) else found
 
 
-def _no_rooms(why: str) -> NoRooms:
-    return NoRooms(f"containers here cannot be erased from within: {why}; for Python, use --sandbox local")
+def _no_namespaces(why: str) -> SandboxUnavailable:
+    return SandboxUnavailable(
+        f"no namespaces can be made in containers here: {why}; let the daemon and its runtime grant --cap-add SYS_ADMIN "
+        "--security-opt seccomp=unconfined, or use --sandbox local"
+    )

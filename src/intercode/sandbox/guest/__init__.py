@@ -15,8 +15,7 @@ Where the session is a Python interpreter:
 
 In a container:
 
-    container.py    the keeper's way into one              lone.py       a cell that is pid 1, where there can be no rooms
-                                                           walk.py       what changed then, found by looking at all files
+    container.py    the keeper's way into one
 
 `birth.py` is the beginning of a cell and `entry.py` its way into its episode, `spawn.py` starts the agent's pid 1 without a
 copy of the interpreter, `rooms.py` builds the episode's file system, `networks.py` lends it a network namespace, `layers.py`

@@ -17,14 +17,15 @@ import socket
 import stat
 from typing import Any
 
-from . import keeper, kernel, lone, places, rooms, wire
+from . import keeper, kernel, places, rooms, wire
 from .cell import Cell
 from .shell import Job
 
 _ROOM = "/dev/.intercode-room"
 _NODES = ("null", "zero", "full", "random", "urandom", "tty")
 _LINKS = {"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
-_NETWORK_FILES = ("etc/hosts", "etc/hostname")
+_NETWORK_FILES = ("etc/hosts", "etc/hostname", "etc/resolv.conf")
+_RESOLVER = "etc/resolv.conf"
 _SPACES = kernel.NEWUSER | kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS
 
 
@@ -33,9 +34,13 @@ def main() -> None:
     line = socket.socket(socket.AF_UNIX)
     line.connect(places.LINE)
     config, filter_program, _ = wire.receive_with_fds(line, 1 << 20)
-    if lone.lacks_shell(config["env"].get("PATH", os.defpath)):
+    folders = config["env"].get("PATH", os.defpath).split(":")
+    shells = [name for name in ("bash", "sh") if any(os.access(f"{folder}/{name}", os.X_OK) for folder in folders)]
+    if not shells:
         wire.send(line, {"shell": False})
         return
+    if "bash" not in shells:
+        Job.bash = places.lent_bash(places.BUNDLE)
     try:
         made = _settle(line, *keeper.equip(config), filter_program)
     except OSError as error:
@@ -46,7 +51,7 @@ def main() -> None:
 
 
 def _settle(line: socket.socket, config: dict[str, Any], kind: type[Cell], filter_program: bytes) -> keeper.Keeper:
-    _build()
+    _build(_NETWORK_FILES[:2] if config["own_network"] else _NETWORK_FILES)
     _emigrate()
     made = keeper.Keeper(line, config, kind, filter_program)
     agents, Job.bash = Job.bash, places.lent_bash("/guest")  # outside of the cells there is no other, and no python3
@@ -55,14 +60,14 @@ def _settle(line: socket.socket, config: dict[str, Any], kind: type[Cell], filte
     return made
 
 
-def _build() -> None:
+def _build(network_files: tuple[str, ...]) -> None:
     """A new root, and nothing of the old one but what is in it."""
     os.mkdir(_ROOM)
     kernel.mount("tmpfs", _ROOM, "tmpfs", kernel.NOSUID, "mode=755")
     image = _folder(f"layers/0/{rooms.TREE}")
     kernel.mount("/", image, flags=kernel.BIND)
     kernel.mount("none", image, flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY)
-    _take_network_files(_folder(f"layers/1/{rooms.TREE}"))
+    _take_network_files(_folder(f"layers/1/{rooms.TREE}"), network_files)
     kernel.bind(places.BUNDLE, _folder("guest"))
     kernel.mount("proc", _folder("proc"), "proc", kernel.NOSUID | kernel.NODEV | kernel.NOEXEC)
     _furnish(_folder("dev"))
@@ -75,10 +80,10 @@ def _folder(name: str) -> str:
     return path
 
 
-def _take_network_files(layer: str) -> None:
+def _take_network_files(layer: str, names: tuple[str, ...]) -> None:
     """The image's own are empty: the daemon mounts these over them."""
     os.mkdir(f"{layer}/etc")
-    for name in _NETWORK_FILES:
+    for name in names:
         if os.path.ismount(f"/{name}"):
             with open(f"/{name}", "rb") as source, open(f"{layer}/{name}", "wb") as copy:
                 copy.write(source.read())

@@ -115,11 +115,15 @@ def _rights(config: Config) -> frozenset[int]:
 
 
 def _bound(config: Config) -> None:
-    """What holds for this process and, from here on, for all that it starts."""
+    """Bound this process and all that it starts, by at most what the machine or the container allows."""
     if "capabilities" not in config["left_open"]:
         kernel.bound_capabilities(_rights(config))
-    limits = config["rlimits"]
-    limit({**limits, "NPROC": limits["NPROC"] + _OWN_PROCESSES} if "NPROC" in limits else limits)
+    for name, value in config["rlimits"].items():
+        number = getattr(resource, "RLIMIT_" + name)
+        value += _OWN_PROCESSES if name == "NPROC" else 0
+        _, most = resource.getrlimit(number)
+        value = value if most == resource.RLIM_INFINITY else min(value, most)
+        resource.setrlimit(number, (value, value))
 
 
 def _lock(config: Config, filter_program: bytes, kept: Collection[int]) -> None:
@@ -133,15 +137,6 @@ def give_up_rights(config: Config) -> None:
     """For a clone of the cell that becomes the agent's: what executing a program would take from it."""
     if "capabilities" not in config["left_open"]:
         kernel.drop_capabilities(())
-
-
-def limit(limits: dict[str, int]) -> None:
-    """This process and all that it starts, by the names of rlimits; at most what the machine or the container allows."""
-    for name, value in limits.items():
-        number = getattr(resource, "RLIMIT_" + name)
-        _, most = resource.getrlimit(number)
-        value = value if most == resource.RLIM_INFINITY else min(value, most)
-        resource.setrlimit(number, (value, value))
 
 
 def _write(path: str, text: str) -> None:

@@ -25,7 +25,7 @@ class Keeper:
     def __init__(self, control: socket.socket, config: dict[str, Any], kind: type[Cell], filter_program: bytes) -> None:
         self._control, self._kind, self._filter = control, kind, filter_program
         self._config = {**config, "plan": rooms.Plan.read(*config["plan"]), "everywhere": _settle(config["share"])}
-        self._networks = Networks()
+        self._networks = Networks(config["own_network"])
         self._children = os.open("/proc/self/task/1/children", os.O_RDONLY | os.O_CLOEXEC)
         self._cells: dict[int, tuple[int, int]] = {}
         rooms.prepare(self._config["plan"])

@@ -26,7 +26,6 @@ _SYS_CLONE = {"x86_64": 56, "aarch64": 220}[os.uname().machine]
 _SYS_CAPSET = {"x86_64": 126, "aarch64": 91}[os.uname().machine]
 _SYS_OPENAT2 = 437
 _PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 22, 24, 38
-_PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
 _SIGCHLD = 17
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
 _NO_MAGICLINKS, _IN_ROOT = 0x02, 0x10
@@ -120,16 +119,6 @@ def processor() -> int:
 
 def die_with_parent() -> None:
     _check(_libc.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0), "prctl(PDEATHSIG)")
-
-
-def adopt_orphans() -> None:
-    """What this process's children leave behind becomes its own, not pid 1's."""
-    _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl(CHILD_SUBREAPER)")
-
-
-def hide() -> None:
-    """From here on others without CAP_SYS_PTRACE cannot see this process's memory, descriptors and folders, root's or not."""
-    _check(_libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "prctl(DUMPABLE)")
 
 
 def bound_capabilities(keep: Collection[int]) -> None:
