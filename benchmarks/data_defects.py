@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -50,8 +49,7 @@ def world(name: str) -> tuple[str, dict[str, Any]]:
         return "bash", data.world(int(name[-1]))
     if name in ("spider", "wikisql"):
         dumps = {"spider": "ic_spider_dbs.sql", "wikisql": "ic_wikisql_dev.sql"}
-        engine = "mariadb" if shutil.which("mariadbd") else "sqlite"
-        return "sql", {"data": _tasks(name), "dump": folder / name / dumps[name], "engine": engine}
+        return "sql", {"data": _tasks(name), "dump": folder / name / dumps[name]}
     if name == "ctf":
         return "ctf", {"data": _tasks(name), "assets": folder / "ctf" / "task_assets", "everything": True}
     return ("python" if name == "mbpp" else "sql"), {"data": _tasks(name)}

@@ -1,8 +1,7 @@
-"""What golds, doing nothing, and `SELECT 1` earn on Spider, on both engines; what WikiSQL's golds do; whether BIRD loads.
+"""What golds, doing nothing, and `SELECT 1` earn on Spider, on MariaDB; what WikiSQL's golds do; whether BIRD loads.
 
-    paper, exact      on MariaDB and on SQLite: every gold is played; one that misses is named with what `check` says of it
+    paper, exact      every gold is played; one that misses is named with what `check` says of it
     noop, SELECT 1    the floor: what the reward pays for no answer, and for one that looks at nothing
-    both engines      the golds that both can run, and the causes of other rows (fidelity/sql_engines.py)
     WikiSQL           a case for `check`: golds that write names which must be quoted
     BIRD              loads; its databases are not public, and that is said
 
@@ -14,7 +13,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -23,10 +21,7 @@ from typing import Any
 
 from fidelity import data
 from fidelity.floor import constant
-from fidelity.proof import UNEXPLAINED
 from fidelity.sql_data import dump, task_file, world
-from fidelity.sql_engines import Difference, differences
-from fidelity.sql_scenes import Bench
 from measuring.rows import Row, absent, command, finish, table
 
 from intercode.agents import Strategy, gold, noop
@@ -39,29 +34,23 @@ from intercode.runner.run import evaluate
 from intercode.tasks import open_data
 from intercode.types import Episode
 
-ENGINES = ("mariadb", "sqlite")
 MODES: dict[str, dict[str, Any]] = {"paper": {"protocol": "paper"}, "exact": {"reward": "exact"}}
 FAILS = "gold fails"
 """What `check` says of a gold that the server refuses."""
 AT_LEAST, SECONDS = 1028, 60.0
-"""Golds at reward 1 under `paper` on MariaDB, and the time in which all golds are evaluated with two workers."""
+"""Golds at reward 1 under `paper`, and the time in which all golds are evaluated with two workers."""
 
 AGENTS: dict[str, Strategy] = {"gold": gold, "noop": noop, "SELECT 1": constant("SELECT 1")}
 
 
 @dataclass(frozen=True)
 class Played:
-    """One engine under one reward. `why`: for each task whose gold misses, what `check` says of it."""
+    """One reward. `why`: for each task whose gold misses, what `check` says of it."""
 
-    engine: str
     mode: str
     episodes: Mapping[str, Sequence[Episode]]
     why: Mapping[str, str]
     seconds: float
-
-    @property
-    def name(self) -> str:
-        return f"{self.engine}, {self.mode}"
 
     @property
     def faulty(self) -> list[str]:
@@ -79,20 +68,20 @@ class Played:
     def rows(self) -> Iterator[Row]:
         """Where tasks that miss are told one by one, their number has no bound."""
         tasks, solved = len(self.episodes["gold"]), self.solved("gold")
-        what = f"{self.name}: golds solved of {tasks}"
-        if self.name == "mariadb, paper":
+        what = f"{self.mode}: golds solved of {tasks}"
+        if self.mode == "paper":
             yield Row(what, solved, AT_LEAST, 1, floor=True, unit="")
         else:
             yield Row(what, solved, tasks - len(self.why) + len(self.faulty), unit="")
-        yield Row(f"{self.name}: seconds for all golds", self.seconds, SECONDS, 1)
+        yield Row(f"{self.mode}: seconds for all golds", self.seconds, SECONDS, 1)
         for agent in list(AGENTS)[1:]:
-            yield Row(f"{self.name}: {agent} solved, against golds", self.solved(agent), solved, unit="")
+            yield Row(f"{self.mode}: {agent} solved, against golds", self.solved(agent), solved, unit="")
             yield Row(
-                f"{self.name}: {agent} mean reward, against golds", round(self.mean(agent), 4), self.mean("gold"), unit=""
+                f"{self.mode}: {agent} mean reward, against golds", round(self.mean(agent), 4), self.mean("gold"), unit=""
             )
 
     def faults(self) -> Iterator[str]:
-        yield from (f"{self.name}: task {task} misses, and check does not say that its gold fails" for task in self.faulty)
+        yield from (f"{self.mode}: task {task} misses, and check does not say that its gold fails" for task in self.faulty)
 
 
 @dataclass(frozen=True)
@@ -114,31 +103,13 @@ class Checked:
             yield f"WikiSQL: {self.tasks - self.run} golds do not run, check names {self.failing}"
 
 
-@dataclass(frozen=True)
-class Engines:
-    """Golds that both engines can run, and those of them whose rows differ."""
-
-    both: int
-    apart: Sequence[Difference]
-
-    @property
-    def causes(self) -> Counter[str]:
-        return Counter(difference.proof.cause for difference in self.apart)
-
-    def rows(self) -> Iterator[Row]:
-        same = self.both - len(self.apart)
-        yield Row("golds with the same rows on both engines, of those that both run", same, self.both, unit="")
-        explained = self.both - self.causes[UNEXPLAINED]
-        yield Row("… or with other rows and a cause", explained, self.both, 1, floor=True, unit="")
-
-
-def play(engine: str, mode: str, workers: int) -> Played:
-    setting = prepare("sql", engine=engine, max_turns=None, **world(), **MODES[mode])
+def play(mode: str, workers: int) -> Played:
+    setting = prepare("sql", max_turns=None, **world(), **MODES[mode])
     start = time.monotonic()
     golds = evaluate(setting, gold, tasks=setting.tasks, workers=workers)
     seconds = time.monotonic() - start
     others = {name: evaluate(setting, agent, tasks=setting.tasks, workers=workers) for name, agent in list(AGENTS.items())[1:]}
-    return Played(engine, mode, {"gold": golds, **others}, _why(setting, golds), seconds)
+    return Played(mode, {"gold": golds, **others}, _why(setting, golds), seconds)
 
 
 def _why(setting: Setting, golds: Sequence[Episode]) -> dict[str, str]:
@@ -164,11 +135,6 @@ def wikisql(workers: int) -> Checked:
     return Checked(len(setting.tasks), run, len(failing), time.monotonic() - start)
 
 
-def engines() -> Engines:
-    with closing(Bench("mariadb")) as maria, closing(Bench("sqlite")) as lite:
-        return Engines(*differences(maria, lite))
-
-
 def bird_file() -> Path:
     return data.folder() / "bird" / "ic_bird.json"
 
@@ -187,24 +153,20 @@ def bird() -> tuple[int, str]:
 # -- output -------------------------------------------------------------------------------------------------------------
 
 
-def show(rows: Sequence[Row], played: Sequence[Played], both: Engines, birds: tuple[int, str]) -> None:
+def show(rows: Sequence[Row], played: Sequence[Played], birds: tuple[int, str]) -> None:
     table(rows)
     for one in played:
-        print(f"\n{one.name}: {len(one.why)} golds miss")
+        print(f"\n{one.mode}: {len(one.why)} golds miss")
         for task, why in one.why.items():
             print(f"  task {task}: {why}")
-    print("\nother rows on SQLite: " + ", ".join(f"{count} {cause}" for cause, count in both.causes.most_common()))
-    for difference in both.apart:
-        if difference.proof.cause == UNEXPLAINED:
-            print(f"  UNEXPLAINED task {difference.task.id}: {difference.task.gold[:300]}")
     print(f"BIRD: {birds[0]} tasks loaded; without databases: {birds[1]}")
 
 
-def details(played: Sequence[Played], wiki: Checked, both: Engines, birds: tuple[int, str]) -> dict[str, Any]:
+def details(played: Sequence[Played], wiki: Checked, birds: tuple[int, str]) -> dict[str, Any]:
     """What `--out` holds: figures, without texts of the data."""
     return {
         "played": {
-            one.name: {
+            one.mode: {
                 "solved": {agent: one.solved(agent) for agent in AGENTS},
                 "mean": {agent: one.mean(agent) for agent in AGENTS},
                 "missed": sorted(one.why, key=int),
@@ -214,7 +176,6 @@ def details(played: Sequence[Played], wiki: Checked, both: Engines, birds: tuple
             for one in played
         },
         "wikisql": {"tasks": wiki.tasks, "run": wiki.run, "failing": wiki.failing},
-        "engines": {"both": both.both, "apart": {one.task.id: one.proof.cause for one in both.apart}},
         "bird": {"tasks": birds[0], "error": birds[1]},
     }
 
@@ -223,13 +184,13 @@ def main() -> int:
     options = command(__doc__, out=True, workers=True).parse_args()
     if absent(options, task_file(), dump(), *wikisql_files(), bird_file(), why=mariadbd.missing()):
         return 0
-    played = [play(engine, mode, options.workers) for engine in ENGINES for mode in MODES]
-    wiki, both, birds = wikisql(options.workers), engines(), bird()
+    played = [play(mode, options.workers) for mode in MODES]
+    wiki, birds = wikisql(options.workers), bird()
     checked: list[Played | Checked] = [*played, wiki]
-    rows = [row for part in checked for row in part.rows()] + list(both.rows())
+    rows = [row for part in checked for row in part.rows()]
     faults = [fault for part in checked for fault in part.faults()]
-    found = details(played, wiki, both, birds)
-    return finish(options, rows, show=lambda: show(rows, played, both, birds), details=found, faults=faults)
+    found = details(played, wiki, birds)
+    return finish(options, rows, show=lambda: show(rows, played, birds), details=found, faults=faults)
 
 
 if __name__ == "__main__":

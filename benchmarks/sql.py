@@ -13,16 +13,16 @@ the compiled statement in a cache. That figure stands in the table as well, with
 for the median over the statements' ratios *and* for the times of all statements together; the spread is that of the ratios,
 from the tenth to the ninetieth percentile.
 
-Three sets of statements: the starter set's golds; Spider's golds, at most eight a database, where the public data is there
-(`$INTERCODE_DATA`, or `../shared/data`); and scans and joins over 5,000 rows of a ledger, which is made up here, as agents
-write them. Both sides take turns in a shuffled order, seven times a statement. That is done in five blocks, over all statements
-each; a statement's time is its median in that block in which both sides together took least time for it, so that it is the
-machine's quiet moments that count, judged by both.
+Three sets of statements: the starter set's golds; on MariaDB Spider's golds, at most eight a database, where the public data is
+there (`$INTERCODE_DATA`, or `../shared/data`); and scans and joins over 5,000 rows of a ledger, which is made up here, as
+agents write them. Both sides take turns in a shuffled order, seven times a statement. That is done in five blocks, over all
+statements each; a statement's time is its median in that block in which both sides together took least time for it, so that it
+is the machine's quiet moments that count, judged by both.
 
 **Resets** are timed by the clock: after a SELECT, and after a write, which makes the engine rebuild. A database's time is the
-median of five in a row, in the quickest of five such rows; the figure is the median over the databases. They are Spider's where
-they are there (`world_1`, the largest, is shown alone and without a bound), the starter's else. All templates are in the cache
-before.
+median of five in a row, in the quickest of five such rows; the figure is the median over the databases. They are Spider's on
+MariaDB, where they are there (`world_1`, the largest, is shown alone and without a bound), the starter's else. All templates
+are in the cache before.
 
 **Golds**: all of Spider's played by two workers under the paper's reward, from the first server's start to the last one's end,
 in a setting of its own, where none has been executed yet.
@@ -58,9 +58,9 @@ from intercode.runner.run import evaluate
 from intercode.types import Task
 
 BLOCKS, ROUNDS, RESETS, PER_DATABASE = 5, 7, 5, 8
-BOUNDS = {"sqlite": 3.0, "mariadb": 1.3}
+BOUNDS = {"sqlite": 5.0, "mariadb": 1.3}
 RIVALS = {"sqlite": "sqlite3", "mariadb": "PyMySQL"}
-UNWRITTEN, WRITTEN, GOLDS = 1e-3, 45e-3, 60.0
+UNWRITTEN, WRITTEN, GOLDS = 1.5e-3, 45e-3, 60.0
 """Seconds."""
 APART = "world_1"
 SCANS = (
@@ -282,7 +282,7 @@ def engine_rows(kind: str, ledger: dict[str, Any], public: dict[str, Any] | None
     starter, scans = ready(kind, {}), ready(kind, ledger)
     yield from step_rows(starter, kind, "starter golds", starter.tasks)
     yield from step_rows(scans, kind, "scans of 5,000 rows", scans.tasks)
-    if public is None:
+    if public is None or kind == "sqlite":
         yield from reset_rows(starter, kind, "starter", starter.tasks)
         return
     setting = ready(kind, public)

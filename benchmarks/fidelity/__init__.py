@@ -8,5 +8,5 @@ proof.py     what a rule answers with
 control.py   whether the rules can say no
 floor.py     agents that look at nothing
 
-sql_data.py, sql_scenes.py and sql_causes.py are the same for SQL; sql_engines.py has the rules for rows that differ by engine.
+sql_data.py, sql_scenes.py and sql_causes.py are the same for SQL.
 """

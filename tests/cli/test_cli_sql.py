@@ -187,7 +187,9 @@ BIRD = '[{"question_id": 1, "query": "Q", "gold": "SELECT 1", "evidence": "E", "
         (["--engine", "mysql://nobody/"], "the URL of a server is mysql://USER:PASSWORD@HOST:PORT/"),
         (["--engine", "mysql://me:secret@127.0.0.1:1/", "--databases", "."], "holds its databases itself"),
         (["--engine", "mysql://me:secret@127.0.0.1:1/", "--robust"], "--robust needs second contents"),
-        (["--databases", "."], "holds no database"),
+        (["--dump", "shop.sql", "--engine", "sqlite"], "use --engine mariadb (apt-get install mariadb-server)"),
+        (["--databases", "files", "--engine", "mariadb"], "MariaDB does not load SQLite files; use --engine sqlite"),
+        (["--databases", "files/empty"], "holds no database"),
         (["--databases", "nowhere"], "does not exist"),
         (["--tree", "."], "the environment sql takes no tree"),
         (["--image", "x"], "the environment sql takes no image"),
@@ -198,6 +200,9 @@ BIRD = '[{"question_id": 1, "query": "Q", "gold": "SELECT 1", "evidence": "E", "
 )
 def test_wrong_usage_says_what_to_do(cli: Any, tmp_path: Path, words: list[str], said: str) -> None:
     (tmp_path / "bird.json").write_text(BIRD)
+    (tmp_path / "shop.sql").write_text("CREATE TABLE t (a INT);")
+    (tmp_path / "files" / "empty").mkdir(parents=True)
+    (tmp_path / "files" / "shop.sqlite").write_bytes(b"SQLite format 3\0")
     done = cli("eval", "sql", "--agent", "gold", *words, "--json")
     assert (done.status, done.out) == (2, "")
     assert said in done.err

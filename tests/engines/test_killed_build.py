@@ -12,7 +12,6 @@ from families import family, wait_until
 from orchard import ENDLESS, orchard_databases, servers_below, skip_unless_there
 
 from intercode.engines import databases, engine_maker, mariadbd, sqlite
-from intercode.engines.convert import for_mariadb
 from intercode.errors import DataError, SandboxError
 
 pytestmark = pytest.mark.slow
@@ -21,7 +20,7 @@ pytestmark = pytest.mark.slow
 def test_a_server_killed_while_it_loads_leaves_no_template(empty_cache: Path) -> None:
     """Its last second of work would be missing there. The blow falls when the databases' own files are there."""
     skip_unless_there("mariadb")
-    content = for_mariadb(orchard_databases())
+    content = orchard_databases()
     killed: list[int] = []
 
     def strike() -> None:

@@ -16,7 +16,6 @@ from orchard import ENDLESS, Pool, orchard_databases, plays, pool
 from intercode.attacks.orchard import GOLDS
 from intercode.attacks.sql import ATTACKS, ENGINES, TRIGGER, Attack
 from intercode.engines import Databases, Engine, mariadbd, session, sqlite, sqlite_guest
-from intercode.engines.convert import for_mariadb
 from intercode.engines.mariadb import MariadbEngine
 from intercode.envs.golds import Golds
 from intercode.envs.sql import SqlEnv
@@ -145,7 +144,7 @@ def engine_without(engine: str, off: str, content: Databases) -> Callable[[], En
         prepared = sqlite.prepare(content)
         return lambda: kind(prepared, content)
     kinds = {"kept": KeptMariadb, "root": Root, "account": KeptAccount, "many": Many}
-    made = mariadbd.prepare(for_mariadb(content))
+    made = mariadbd.prepare(content)
     return lambda: kinds.get(off, MariadbEngine)(made)
 
 

@@ -118,7 +118,7 @@ world = stack(
         "--engine",
         type=TEXT,
         metavar="sqlite|mariadb|URL",
-        help="sql: the server. [sqlite; mariadb for a MySQL dump where it is installed]",
+        help="sql: the server. [sqlite; mariadb for a MySQL dump]",
     ),
     click.option("--handicap", is_flag=True, help="sql: show the schema in the first observation."),
     click.option("--robust", is_flag=True, help="sql: play each solved task on second contents as well, and report it."),
