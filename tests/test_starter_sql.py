@@ -64,8 +64,8 @@ def mariadb() -> Iterator[Ask]:
     import pymysql
 
     content = "".join(f"CREATE DATABASE {name}; USE {name}; {path.read_text()}\n" for name, path in DATABASES.items())
-    with running(content, "--skip-networking") as host, ExitStack() as stack:
-        how = {"unix_socket": str(host.socket), "user": "root"}
+    with running(content) as socket, ExitStack() as stack:
+        how = {"unix_socket": str(socket), "user": "root"}
         opened = {name: stack.enter_context(closing(pymysql.connect(**how, database=name))) for name in DATABASES}
         yield lambda db, sql: fetch(opened[db], sql)
 

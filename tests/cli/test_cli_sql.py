@@ -183,10 +183,8 @@ BIRD = '[{"question_id": 1, "query": "Q", "gold": "SELECT 1", "evidence": "E", "
     [
         (["--data", "bird.json"], "there are no databases; name them with --dump FILE or --databases DIR"),
         (["--dump", "bird.json", "--databases", "."], "not with both"),
-        (["--engine", "oracle"], "there is no engine 'oracle'; there are sqlite, mariadb and mysql://USER:PASSWORD@HOST/"),
-        (["--engine", "mysql://nobody/"], "the URL of a server is mysql://USER:PASSWORD@HOST:PORT/"),
-        (["--engine", "mysql://me:secret@127.0.0.1:1/", "--databases", "."], "holds its databases itself"),
-        (["--engine", "mysql://me:secret@127.0.0.1:1/", "--robust"], "--robust needs second contents"),
+        (["--engine", "oracle"], "there is no engine 'oracle'; there are sqlite and mariadb"),
+        (["--engine", "mysql://me:secret@127.0.0.1:1/"], "dump its databases (mariadb-dump"),
         (["--dump", "shop.sql", "--engine", "sqlite"], "use --engine mariadb (apt-get install mariadb-server)"),
         (["--databases", "files", "--engine", "mariadb"], "MariaDB does not load SQLite files; use --engine sqlite"),
         (["--databases", "files/empty"], "holds no database"),
@@ -206,13 +204,6 @@ def test_wrong_usage_says_what_to_do(cli: Any, tmp_path: Path, words: list[str],
     done = cli("eval", "sql", "--agent", "gold", *words, "--json")
     assert (done.status, done.out) == (2, "")
     assert said in done.err
-    assert "secret" not in done.err
-
-
-def test_a_server_that_does_not_answer_is_a_fault_of_the_server(cli: Any) -> None:
-    done = cli("eval", "sql", "--agent", "gold", "--engine", "mysql://me:secret@127.0.0.1:1/")
-    assert (done.status, done.out) == (3, "")
-    assert "127.0.0.1:1 does not answer" in done.err
     assert "secret" not in done.err
 
 

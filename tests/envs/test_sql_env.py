@@ -250,7 +250,7 @@ def test_a_function_scores_instead(sql: Any) -> None:
         ({"reward": "generous"}, "generous"),
         ({"protocol": "sometimes"}, "sometimes"),
         ({"engine": "oracle"}, "there is no engine 'oracle'"),
-        ({"engine": "http://localhost/"}, "the URL of a server is"),
+        ({"engine": "http://localhost/"}, "--engine takes no address of a running server"),
         ({"databases": "/nowhere"}, "/nowhere"),
         ({"dump": "a.sql", "databases": "b"}, "not with both"),
         ({"data": "/nowhere"}, "nowhere"),

@@ -16,7 +16,7 @@ from intercode.agents import Act, Moves, Step, gold, noop
 from intercode.engines import databases, engine_maker
 from intercode.envs.sql import SqlEnv
 from intercode.envs.sqlground import Worlds
-from intercode.errors import DataError, SandboxUnavailable, UsageError
+from intercode.errors import DataError
 from intercode.runner.check import check
 from intercode.runner.run import evaluate
 from intercode.types import Task
@@ -276,22 +276,6 @@ def test_golds_hold_on_the_second_contents(engine: str) -> None:
     setting = _starter(engine, robust=True)
     episodes = evaluate(setting, gold, tasks=setting.tasks)
     assert [episode.task for episode in episodes if episode.parts.get("robust") != 1.0] == []
-
-
-# -- servers that the user names ----------------------------------------------------------------------------------------
-
-
-def test_a_server_named_by_its_url_has_no_second_contents_and_takes_no_databases(tmp_path: Path) -> None:
-    url = "mysql://me:secret@127.0.0.1:1/"
-    data = str(write(tmp_path / "data"))
-    with pytest.raises(UsageError, match="--robust"):
-        intercode.prepare("sql", data=data, engine=url, robust=True)
-    with pytest.raises(UsageError, match="holds its databases itself"):
-        intercode.prepare("sql", data=data, engine=url, databases=data + "/databases")
-    setting = intercode.prepare("sql", data=data, engine=url)
-    with pytest.raises(SandboxUnavailable, match=r"127\.0\.0\.1:1 does not answer") as told:
-        setting()
-    assert "secret" not in str(told.value)
 
 
 def test_prepare_is_shared_and_golds_are_executed_once() -> None:

@@ -117,7 +117,7 @@ world = stack(
     click.option(
         "--engine",
         type=TEXT,
-        metavar="sqlite|mariadb|URL",
+        metavar="sqlite|mariadb",
         help="sql: the server. [sqlite; mariadb for a MySQL dump]",
     ),
     click.option("--handicap", is_flag=True, help="sql: show the schema in the first observation."),

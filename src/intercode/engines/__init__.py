@@ -1,6 +1,6 @@
 """Database engines: private servers on which an agent's SQL runs. `engine_maker` chooses one; `base.py` has the contract.
 
-databases(path) ──► Databases ──► engine_maker("sqlite" | "mariadb" | "mysql://…", databases) ──► () -> Engine
+databases(path) ──► Databases ──► engine_maker("sqlite" | "mariadb", databases) ──► () -> Engine
              a MySQL dump is for MariaDB, SQLite files for SQLite; portable SQL is for both
 """
 
@@ -18,20 +18,20 @@ __all__ = ["Answer", "Caps", "Databases", "Engine", "databases", "engine_maker",
 ENGINES = ("sqlite", "mariadb")
 
 
-def engine_maker(name: str | None, content: Databases | None, *, caps: Caps | None = None) -> Callable[[], Engine]:
+def engine_maker(name: str | None, content: Databases, *, caps: Caps | None = None) -> Callable[[], Engine]:
     """What makes engines of one kind, each with a server of its own; the databases are prepared here, once.
 
-    `name` is `sqlite`, `mariadb` or the URL of a server, which holds its databases itself. Raises `UsageError` for another
-    one, without databases, or for databases that only the other engine loads, `DataError` for databases that do not load,
-    `SandboxUnavailable` where no server is installed.
+    `name` is `sqlite` or `mariadb`. Raises `UsageError` for another one, or for databases that only the other engine loads,
+    `DataError` for databases that do not load, `SandboxUnavailable` where no server is installed.
     """
-    if name is not None and "://" in name:
-        return _url(name, caps)
-    name = name or ("mariadb" if content is not None and content.kind == "mysql" else "sqlite")
+    name = name or ("mariadb" if content.kind == "mysql" else "sqlite")
+    if "://" in name:
+        raise UsageError(
+            "--engine takes no address of a running server; dump its databases (mariadb-dump --databases NAME… >FILE) and use "
+            "--dump FILE"
+        )
     if name not in ENGINES:
-        raise UsageError(f"there is no engine {name!r}; there are {', '.join(ENGINES)} and mysql://USER:PASSWORD@HOST/")
-    if content is None:
-        raise UsageError("there are no databases; name them with --dump FILE or --databases DIR")
+        raise UsageError(f"there is no engine {name!r}; there are {' and '.join(ENGINES)}")
     if name == "sqlite" and content.kind == "mysql":
         raise UsageError(
             "SQLite does not load a MySQL dump; use --engine mariadb (apt-get install mariadb-server), or give a folder of "
@@ -40,12 +40,6 @@ def engine_maker(name: str | None, content: Databases | None, *, caps: Caps | No
     if name == "mariadb" and content.kind == "sqlite":
         raise UsageError("MariaDB does not load SQLite files; use --engine sqlite, or give a MySQL dump or portable SQL")
     return _mariadb(content, caps) if name == "mariadb" else _sqlite(content, caps)
-
-
-def _url(url: str, caps: Caps | None) -> Callable[[], Engine]:
-    from intercode.engines.url import UrlEngine
-
-    return lambda: UrlEngine(url, caps=caps)
 
 
 def _mariadb(content: Databases, caps: Caps | None) -> Callable[[], Engine]:

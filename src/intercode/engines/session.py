@@ -19,8 +19,7 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from intercode.engines.base import Answer, Caps, Engine
-from intercode.engines.quoting import quoted
+from intercode.engines.base import Answer, Caps
 from intercode.engines.waiting import Waiting
 from intercode.sandbox.guest.limit import Limit
 from intercode.types import Table
@@ -236,13 +235,6 @@ class Session:
 
     def _gone(self, error: Any) -> bool:
         return _code(error) in _GONE or not self._connection.open
-
-
-def schema(engine: Engine, db: str) -> str:
-    """The CREATE statements of a database, by the referee's account."""
-    names = [quoted(str(name), "mysql") for name, _ in engine.table(db, "SHOW FULL TABLES").rows]
-    texts = [engine.table(db, f"SHOW CREATE TABLE {name}").rows[0][1] for name in names]
-    return "".join(f"{text};\n\n" for text in texts).strip()
 
 
 def _no_rescue(call: int) -> float:

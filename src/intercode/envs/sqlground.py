@@ -29,24 +29,19 @@ _NO_ROWS = Table((), ())
 
 @dataclass(frozen=True)
 class Worlds:
-    """Makers of engines. `robust`: play every solved task on the second contents, not only the general ones.
-
-    `shown`: the engine as it may be written down, where its name holds a password.
-    """
+    """Makers of engines. `robust`: play every solved task on the second contents, not only the general ones."""
 
     first: Callable[[], Engine]
     second: Callable[[], Engine] | None
     robust: bool
     digest: str
-    shown: str | None = None
 
     def facts(self) -> dict[str, Any]:
         """What decides results: the databases' content and the server."""
         with self.first() as engine:
             found = engine.facts()
         userland = {key: found[key] for key in ("engine", "version") if key in found}
-        shown = {"engine": self.shown} if self.shown else {}
-        return {"template": self.digest, "userland": userland, "server": found, **shown}
+        return {"template": self.digest, "userland": userland, "server": found}
 
 
 @dataclass(frozen=True)
@@ -86,33 +81,20 @@ def worlds(
     robust: bool,
     paper: bool,
 ) -> Worlds:
-    """Engines for the tasks. Databases of the caller's own go first. Raises `UsageError` where there are none.
-
-    A server named by its URL holds its databases itself and is never written to, so there are no second contents for it.
-    """
+    """Engines for the tasks. Databases of the caller's own go first. Raises `UsageError` where there are none."""
     if dump and databases:
         raise UsageError("give the databases with --dump FILE or with --databases DIR, not with both")
-    if engine is not None and "://" in engine:
-        return _foreign(engine, given=dump or databases, robust=robust)
     source = dump or databases or data.databases
-    content = read_databases(Path(source)) if source else None
+    if not source:
+        raise UsageError("there are no databases; name them with --dump FILE or --databases DIR")
+    content = read_databases(Path(source))
     make = engine_maker(engine, content)
     wanted = robust or (not paper and any(task.general for task in data.tasks))
     second = None
-    if wanted and content is not None:
+    if wanted:
         with make() as first:
             second = engine_maker(engine, second_databases(first, content, _literals(data.tasks, first)))
-    return Worlds(make, second, robust, content.digest if content else str(engine))
-
-
-def _foreign(url: str, *, given: object, robust: bool) -> Worlds:
-    if given:
-        raise UsageError(f"the server of --engine URL holds its databases itself; leave {given} away, or use --engine mariadb")
-    if robust:
-        raise UsageError("--robust needs second contents, and nothing is written to the server of --engine URL")
-    scheme, _, rest = url.partition("://")
-    shown = f"{scheme}://{rest.rpartition('@')[2]}"
-    return Worlds(engine_maker(url, None), None, False, shown, shown)
+    return Worlds(make, second, robust, content.digest)
 
 
 def database(task: Task, engine: Engine) -> str:
