@@ -248,6 +248,12 @@ def test_a_call_gives_its_first_result(mariadb: Engine) -> None:
     assert rows(mariadb, "SELECT 3") == [(3,)]
 
 
+def test_an_error_after_some_rows_is_an_answer(mariadb: Engine) -> None:
+    statement = "SELECT n, IF(n = 150, (SELECT a.n FROM seed a WHERE a.n < seed.n), 0) FROM seed ORDER BY n"
+    assert "more than 1 row" in refused(mariadb, statement)
+    assert rows(mariadb, "SELECT 1") == [(1,)]
+
+
 @pytest.mark.parametrize(
     ("statements", "named"),
     [

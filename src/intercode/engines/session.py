@@ -8,7 +8,6 @@
 
 PyMySQL's own time-out closes the connection and stops nothing in the server, so the socket that it is given here (`Line`)
 watches the time and calls for help. The agent can change each of the server's time limits; this one it cannot reach.
-`rows.py` reads the rows.
 """
 
 from __future__ import annotations
@@ -17,15 +16,11 @@ import io
 import socket
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from intercode.engines.base import Answer, Caps
-from intercode.engines.waiting import Waiting
 from intercode.sandbox.guest.limit import Limit
 from intercode.types import Table
-
-if TYPE_CHECKING:
-    from intercode.engines.rows import Result
 
 Stop = Callable[[str, int], None]
 """Stops what a session does: `QUERY` or `CONNECTION`, and the session's number."""
@@ -33,6 +28,8 @@ Stop = Callable[[str, int], None]
 _RESCUES = (("QUERY", 0.2), ("CONNECTION", 0.15))
 """What is killed in turn, and the seconds in which that must have shown."""
 _BUFFER = 1 << 16
+_FETCHED = 16
+"""Rows at once: few, as each may have as many bytes as the server lets into a packet."""
 _INTERRUPTED = 1317
 _GONE = (0, 1927, 2006, 2013)
 """Errors of the line, and of a session that was killed."""
@@ -54,17 +51,17 @@ class SessionLost(Exception):
 class Line(io.RawIOBase):
     """What PyMySQL takes for a socket. `arm` sets when time is up; then `rescue` is asked for more, by the number of the call.
 
-    `overdue`: it was.
+    `overdue`: it was. `taken`: bytes that were received since `arm`.
     """
 
     def __init__(self, sock: socket.socket) -> None:
-        self._sock, self._wait, self._limit = sock, Waiting(sock), Limit(0.0)
+        self._sock, self._limit = sock, Limit(0.0)
         self._rescue: Callable[[int], float] = _no_rescue
-        self._calls = 0
+        self._calls = self.taken = 0
 
     def arm(self, seconds: float, rescue: Callable[[int], float]) -> None:
-        self._limit, self._rescue, self._calls = Limit(seconds), rescue, 0
-        self._wait.sending(seconds)
+        self._limit, self._rescue, self._calls, self.taken = Limit(seconds), rescue, 0, 0
+        self._sock.settimeout(seconds)
 
     @property
     def overdue(self) -> bool:
@@ -72,14 +69,19 @@ class Line(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         while True:
-            try:
-                self._wait.receiving(self._limit.wait())
-                return self._sock.recv_into(buffer)
-            except BlockingIOError:  # at the next look
-                continue
-            except TimeoutError:
+            wait = self._limit.wait()
+            if wait <= 0:
                 self._calls += 1
                 self._limit = Limit(self._rescue(self._calls))
+                continue
+            if wait != self._sock.gettimeout():
+                self._sock.settimeout(wait)
+            try:
+                size = self._sock.recv_into(buffer)
+            except TimeoutError:  # at the next look
+                continue
+            self.taken += size
+            return size
 
     # -- what PyMySQL calls -----------------------------------------------------------------------------------------
 
@@ -111,14 +113,13 @@ class Session:
     ) -> None:
         """`many`: several statements may go in one piece. Raises pymysql's `OperationalError` for a refused login, and
         `SessionLost` if the server goes meanwhile."""
+        from pymysql.connections import Connection
         from pymysql.constants import CLIENT
-
-        from intercode.engines.rows import RowConnection
 
         self._stop: Stop = lambda what, number: None
         self._line = Line(sock)
         self._line.arm(seconds, _no_rescue)
-        self._connection = RowConnection(
+        self._connection = Connection(
             user=user,
             password=password,
             database=db,
@@ -157,17 +158,20 @@ class Session:
         try:
             self._stop = stop
             self._line.arm(seconds, self._rescue)
-            return self._ask(statement, caps, stop)
+            return self._ask(statement, caps)
         except (err.InterfaceError, *_UNREAD) as error:
             raise SessionLost(str(error)) from None
         except err.MySQLError as error:
-            return self._refused(error)
+            if self._gone(error):
+                raise SessionLost(str(error)) from None
+            message = str(error.args[1]) if len(error.args) > 1 else str(error)
+            return Answer(error=message, timed_out=self._line.overdue)
+        finally:
+            if self._connection._result is not None:  # PyMySQL would read on when a result that is not read out is forgotten
+                self._connection._result.unbuffered_active = False
 
     def close(self) -> None:
         """At once, without a farewell; the server rolls back, unlocks and drops temporary tables when it notices."""
-        unread = self._connection._result
-        if unread is not None:
-            unread.unbuffered_active = False  # PyMySQL would read on when it is forgotten
         self._line.close()
 
     # -- inside -----------------------------------------------------------------------------------------------------
@@ -201,37 +205,47 @@ class Session:
                 rows = cursor.fetchall()
             return tuple(rows)
 
-    def _ask(self, statement: str, caps: Caps, stop: Stop) -> Answer:
-        result = self._connection.ask(statement)
-        if result.description is None:
-            self._connection.drain(result)
-            return Answer(affected=max(result.affected_rows, 0), timed_out=self._line.overdue)
-        columns = tuple([column[0] for column in result.description])
-        rows, cut = _rows(result, caps)
-        if cut:
-            stop("QUERY", self.number)
-        self._leave(result, killed=cut)
-        return Answer(Table(columns, rows, cut), timed_out=self._line.overdue)
-
-    def _leave(self, result: Result, *, killed: bool) -> None:
-        """Read away what is left, also a procedure's further results. A killed session gets its error here, or with the next
-        statement."""
+    def _ask(self, statement: str, caps: Caps) -> Answer:
         from pymysql import err
+        from pymysql.cursors import SSCursor
 
+        cursor = self._connection.cursor(SSCursor)
+        cursor.execute(statement)
+        described, affected = cursor.description, cursor.rowcount
+        rows, cut = self._rows(cursor, caps)
         try:
-            self._connection.drain(result)
-            if killed:
-                self._connection.ping(reconnect=False)
+            if cut:
+                self._stop("QUERY", self.number)
+            unread: bool | None = True
+            while unread:  # the rows that are left, and a procedure's further results
+                for _ in cursor.fetchall_unbuffered():
+                    pass
+                unread = cursor.nextset()
+            if cut:
+                self._connection.ping(reconnect=False)  # an error that came late belongs to this statement
         except err.MySQLError as error:
-            if _code(error) != _INTERRUPTED or not killed:
+            if _code(error) != _INTERRUPTED or not cut:
                 raise
+        if described is None:
+            return Answer(affected=max(affected, 0), timed_out=self._line.overdue)
+        return Answer(Table(tuple(column[0] for column in described), rows, cut), timed_out=self._line.overdue)
 
-    def _refused(self, error: Any) -> Answer:
-        """An error of the server's is an answer; one of the line's is not."""
-        if self._gone(error):
-            raise SessionLost(str(error)) from None
-        message = str(error.args[1]) if len(error.args) > 1 else str(error)
-        return Answer(error=message, timed_out=self._line.overdue)
+    def _rows(self, cursor: Any, caps: Caps) -> tuple[tuple[tuple[Any, ...], ...], bool]:
+        """Return the rows that go into the caps, and whether there are more. A row's size is that of its text, so that the cut
+        does not depend on how the stream was packed."""
+        rows: list[tuple[Any, ...]] = []
+        enough = 2 * caps.bytes + _BUFFER
+        while some := cursor.fetchmany(_FETCHED):
+            rows += some
+            if len(rows) > caps.rows or self._line.taken > enough:
+                break
+        if self._line.taken > caps.bytes:
+            room = caps.bytes
+            for number, row in enumerate(rows[: caps.rows]):
+                room -= len(repr(row).encode("utf-8", "replace"))
+                if room < 0:
+                    return tuple(rows[:number]), True
+        return tuple(rows[: caps.rows]), len(rows) > caps.rows or bool(some)
 
     def _gone(self, error: Any) -> bool:
         return _code(error) in _GONE or not self._connection.open
@@ -241,28 +255,5 @@ def _no_rescue(call: int) -> float:
     raise Overrun
 
 
-def _rows(result: Result, caps: Caps) -> tuple[tuple[tuple[Any, ...], ...], bool]:
-    rows = result.fetch(caps.rows, 2 * caps.bytes)
-    if len(rows) > caps.rows or result.unbuffered_active:
-        return _fitting(rows[: caps.rows], caps, cut=True)
-    return _fitting(rows, caps, cut=False) if result.taken > caps.bytes else (tuple(rows), False)
-
-
 def _code(error: Any) -> int:
     return error.args[0] if error.args and isinstance(error.args[0], int) else 0
-
-
-def _fitting(rows: list[tuple[Any, ...]], caps: Caps, *, cut: bool) -> tuple[tuple[tuple[Any, ...], ...], bool]:
-    """The rows that go into the byte cap, by their own sizes: where the cut is must not depend on how the stream was packed."""
-    room = caps.bytes
-    for number, row in enumerate(rows):
-        room -= 4 + sum(1 + _size(value) for value in row)
-        if room < 0:
-            return tuple(rows[:number]), True
-    return tuple(rows), cut
-
-
-def _size(value: Any) -> int:
-    if isinstance(value, bytes):
-        return len(value)
-    return len(value.encode("utf-8", "replace")) if isinstance(value, str) else len(str(value))
