@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sqlite3
+import threading
 import time
 from pathlib import Path
 
@@ -11,8 +12,7 @@ import pytest
 from asking import ask, do, refused, rows
 
 from intercode.engines import Engine, databases, sqlite
-from intercode.engines.sqlite_guest import HEADER, SOME
-from intercode.engines.sqlite_line import Line
+from intercode.engines.sqlite import answer, exchange
 from intercode.errors import DataError, SandboxDied, SandboxError
 
 DENIED = [
@@ -150,36 +150,60 @@ def test_a_write_to_a_file_in_wal_mode_is_noticed(tmp_path: Path) -> None:
         assert rows(engine, "SELECT a FROM t") == [(1,), (2,)]
 
 
-def test_text_that_is_not_utf8_may_come_late(embedded: Engine) -> None:
-    """The rows before it were on their way already."""
-    statement = "SELECT CASE n WHEN 150 THEN CAST(x'ff41' AS TEXT) ELSE 'row ' || n END FROM seed WHERE n < 180 ORDER BY n"
-    found = rows(embedded, statement)
-    assert [len(found), found[149], found[150], found[179]] == [180, ("row 149",), ("\udcffA",), ("row 179",)]
-
-
-def test_text_that_is_not_utf8_may_be_all_there_is(embedded: Engine) -> None:
-    assert rows(embedded, "SELECT CAST(x'ff' AS TEXT)") == [("\udcff",)]
-    assert rows(embedded, "SELECT 1 AS a, CAST(x'ff41' AS TEXT) AS b") == [(1, "\udcffA")]
-    gold = embedded.run_gold("garden_1", "SELECT CAST(x'ff' AS TEXT)").table
-    assert gold is not None
-    assert gold.rows == (("\udcff",),)
-
-
 def test_an_answer_that_cannot_be_read_is_no_death(own_sqlite: sqlite.SqliteEngine) -> None:
     """The mistake may be the host's own: neither the agent nor the machine is blamed, and the next episode has a new server."""
-    frame = SOME + b"[]"
-    for answer in (lambda: ask(own_sqlite, "SELECT 1"), lambda: own_sqlite.run_gold("vault", "SELECT 1"), own_sqlite.facts):
+    for asked in (lambda: ask(own_sqlite, "SELECT 1"), lambda: own_sqlite.run_gold("vault", "SELECT 1"), own_sqlite.facts):
         own_sqlite.open("garden_1")
         own_sqlite._hang_up()
         ours, theirs = socket.socketpair()
-        own_sqlite._line = Line(ours)
+        own_sqlite._line = ours
         with theirs:
-            theirs.sendall(HEADER.pack(len(frame)) + frame)
+            theirs.sendall(b"[]\n")
             with pytest.raises(SandboxError, match="cannot be read") as caught:
-                answer()
+                asked()
         assert not isinstance(caught.value, SandboxDied)
     own_sqlite.open("garden_1")
     assert rows(own_sqlite, "SELECT COUNT(*) FROM plant") == [(3,)]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"", b"[", b"[1, 2]", b"{}", b'"text"', b"\xff\xfe", b"[" * 200_000, b'{"error": "x"}', b'{"affected": null}',
+        b'{"columns": [0], "rows": [], "cut": false}', b'{"columns": ["a"], "rows": [[1, 2]], "cut": false}',
+        b'{"columns": ["a"], "rows": ["x"], "cut": false}', b'{"columns": ["a"], "rows": [[[1]]], "cut": false}',
+        b'{"columns": ["a"], "rows": [[{"b": "z"}]], "cut": false}', b'{"columns": ["a"], "rows": [[{"b": 1}]], "cut": false}',
+    ],
+    ids=lambda reply: str(reply[:30]),
+)  # fmt: skip
+def test_what_is_no_answer_is_an_error(reply: bytes) -> None:
+    """As a server may give that was taken over."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        threading.Thread(target=theirs.sendall, args=(reply + b"\n",)).start()
+        with pytest.raises(ValueError, match=r".+"):
+            answer(exchange(ours, {}, 5))
+
+
+@pytest.mark.parametrize("drop", [b"", b"x"])
+def test_silence_and_drops_end_in_time(drop: bytes) -> None:
+    """The whole answer has the time once, however it comes."""
+    ours, theirs = socket.socketpair()
+    over = threading.Event()
+
+    def drip() -> None:
+        while not over.wait(0.05):
+            theirs.sendall(drop)
+
+    dripping = threading.Thread(target=drip)
+    dripping.start()
+    began = time.monotonic()
+    with ours, theirs:
+        with pytest.raises(TimeoutError):
+            exchange(ours, {}, 0.4)
+        assert 0.3 < time.monotonic() - began < 2
+        over.set()
+        dripping.join()
 
 
 def test_a_server_that_reaches_its_memory_was_led_there(own_sqlite: sqlite.SqliteEngine) -> None:

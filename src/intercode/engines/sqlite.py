@@ -1,7 +1,6 @@
 """The SQLite engine: a small server inside the wall (`sqlite_guest.py`) that holds the databases as files.
 
     host ── LocalSandbox.connect ──► /srv/sqlite/door ──► sqlite_guest ──► pristine/ (a cached layer), played/ (tmpfs)
-            (sqlite_line.py reads the answers)
 
 The host never opens a database file. A statement that SQLite does not let itself be stopped in (one endless function call)
 costs the server its life, not the content: a new one goes on with the same file.
@@ -12,22 +11,24 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import socket
 import time
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from intercode.engines import sqlite_guest
 from intercode.engines.base import Answer, Caps, Engine, closed_on_failure, died
 from intercode.engines.dump import Databases
-from intercode.engines.sqlite_guest import RUN, SECONDS
-from intercode.engines.sqlite_line import Line
 from intercode.errors import DataError, ForkError, SandboxDied, SandboxError, UsageError
 from intercode.sandbox import cache, template
 from intercode.sandbox.base import MIB, Limits
+from intercode.sandbox.guest.limit import Limit
 from intercode.sandbox.identity import identity
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
 from intercode.sandbox.wall import Bubblewrap, guest_python
+from intercode.types import Table
 
 _PLACE = "/srv/sqlite"
 _DOOR, _SAID = f"{_PLACE}/door", f"{_PLACE}/said"
@@ -37,6 +38,8 @@ _GRACE = 0.3
 _PATIENCE = 20.0
 _POLL = 0.001
 _LARGEST_FILE = 1 << 30
+_LARGEST_ANSWER = 1 << 28
+_CHUNK = 1 << 16
 _REFUSED = 3
 """The status of `_FILL` for a script that fails."""
 
@@ -72,7 +75,7 @@ class SqliteEngine(Engine):
         self._prepared, self._source, self._caps = prepared, databases, caps or Caps()
         self._db: str | None = None
         self._broken = self._closed = False
-        self._line: Line | None = None
+        self._line: socket.socket | None = None
         self._sandbox = self._new_sandbox()
         with closed_on_failure(self._sandbox):
             self._start()
@@ -96,10 +99,9 @@ class SqliteEngine(Engine):
     def run(self, statement: str, *, seconds: float) -> Answer:
         if self._db is None or self._broken:
             raise UsageError("no database is open; call open(db) first")
-        body = RUN + SECONDS.pack(seconds) + statement.encode("utf-8", "surrogatepass")
         server = self._server()
         try:
-            return server.statement(body, seconds + _GRACE)
+            return answer(exchange(server, {"op": "run", "statement": statement, "seconds": seconds}, seconds + _GRACE))
         except TimeoutError:
             self._revive()
             return Answer(error="interrupted", timed_out=True, lost=True)
@@ -112,7 +114,7 @@ class SqliteEngine(Engine):
         head = {"op": "gold", "db": db, "statement": statement, "seconds": seconds}
         server = self._server()
         try:
-            return server.statement(json.dumps(head).encode(), seconds + _GRACE)
+            return answer(exchange(server, head, seconds + _GRACE))
         except TimeoutError:  # in a function that SQLite does not let be stopped: the next `open` needs another server
             self._broken = True
             return Answer(error="interrupted", timed_out=True, lost=True)
@@ -157,7 +159,7 @@ class SqliteEngine(Engine):
         command = f"{first}; rm -f {_DOOR}; exec >{_SAID} 2>&1; {' '.join(words)} & echo $! >{_PLACE}/pid"
         self._sandbox.exec("", argv=["bash", "-c", command], cwd="/")
 
-    def _server(self) -> Line:
+    def _server(self) -> socket.socket:
         """The line to the server; one that took another's place finds the database as that one left it."""
         if self._line is None:
             self._line = self._connect()
@@ -165,11 +167,11 @@ class SqliteEngine(Engine):
                 self._ask({"op": "resume", "db": self._db}, wait=_PATIENCE)
         return self._line
 
-    def _connect(self) -> Line:
+    def _connect(self) -> socket.socket:
         until = time.monotonic() + _PATIENCE
         while True:
             try:
-                return Line(self._sandbox.connect(_DOOR))
+                return self._sandbox.connect(_DOOR)
             except OSError:
                 if time.monotonic() > until:
                     raise SandboxDied(f"the SQLite server does not start; it said: {self._said()}") from None
@@ -210,7 +212,7 @@ class SqliteEngine(Engine):
     def _ask(self, head: dict[str, Any], *, wait: float) -> dict[str, Any]:
         """For what is no statement: a server that does not reply in time is as good as dead."""
         try:
-            return self._server().request(head, wait)
+            return exchange(self._server(), head, wait)
         except (OSError, ValueError, EOFError) as error:
             raise self._failed(head["op"], error) from None
 
@@ -234,6 +236,54 @@ class SqliteEngine(Engine):
             else:
                 twin.open(self._db)
         return twin
+
+
+def exchange(line: socket.socket, request: dict[str, Any], wait: float) -> dict[str, Any]:
+    """Send a request and return the reply, within `wait` seconds.
+
+    Raises `TimeoutError` for silence, `EOFError` and `OSError` where the other end is gone, and `ValueError` for what is no
+    reply: a server that was taken over can say anything and do nothing.
+    """
+    limit, data = Limit(wait), bytearray()
+    line.settimeout(wait)
+    line.sendall(json.dumps(request).encode() + b"\n")
+    while not data.endswith(b"\n"):
+        left = limit.wait()
+        if left <= 0:
+            raise TimeoutError
+        line.settimeout(left)
+        try:
+            piece = line.recv(_CHUNK)
+        except TimeoutError:  # at the next look
+            continue
+        if not piece:
+            raise EOFError
+        data += piece
+        if len(data) > _LARGEST_ANSWER:
+            raise ValueError("an answer that is too large")
+    try:
+        reply = json.loads(data, object_hook=lambda found: bytes.fromhex(found["b"]) if found.keys() == {"b"} else found)
+    except (TypeError, RecursionError) as error:
+        raise ValueError(repr(error)) from None
+    if not isinstance(reply, dict):
+        raise ValueError("no reply")
+    return reply
+
+
+_VALUES = {int, float, str, bytes, type(None)}
+
+
+def answer(reply: dict[str, Any]) -> Answer:
+    """What a statement's reply says. Raises `ValueError` for one that is none."""
+    match reply:
+        case {"columns": [*columns], "rows": [*rows], "cut": bool(cut)} if all(isinstance(name, str) for name in columns):
+            if all(type(row) is list and len(row) == len(columns) for row in rows) and {*map(type, chain(*rows))} <= _VALUES:
+                return Answer(Table(tuple(columns), tuple(map(tuple, rows)), cut))
+        case {"error": str(error), "late": bool(late)}:
+            return Answer(error=error, timed_out=late)
+        case {"affected": int(affected)}:
+            return Answer(affected=affected)
+    raise ValueError(f"no answer: {str(reply)[:200]}")
 
 
 def _limits(prepared: Template) -> Limits:

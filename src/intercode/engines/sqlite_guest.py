@@ -3,39 +3,30 @@
     PLACE/pristine/NAME.sqlite   read-only, for the referee
     PLACE/played/NAME.sqlite     the agent's copy, on tmpfs
 
-A frame is its length (4 bytes) and what its first byte says:
+Request and reply are a line of JSON each:
 
-    request   R  the seconds as a double, and a statement of the agent's       {  {"op": "open" | "gold" | "changed", …}
-    reply     [  [columns, rows]: a small table, whole                         {  {"affected"}, {"error", "late"}, …
-              #  some rows by column (`packed`); more frames follow, the last {"columns", "cut"} or {"error", "late"}
-              !  forget the rows so far, they come again
+    {"op": "run" | "gold", "statement", "seconds", …}  ──►  {"columns", "rows", "cut"}, {"affected"} or {"error", "late"}
+    {"op": "open" | "resume" | "changed" | "facts", …}  ──►  what the method of that name returns
 
-Text that is not UTF-8 crosses as surrogates. A copy counts as written when the change counter in its header has moved, and is
-made anew at the next `open`.
+Bytes are {"b": hex}; text that is not UTF-8 crosses as surrogates. A copy counts as written when the change counter in its
+header has moved, and is made anew at the next `open`.
 
 The authorizer is what the agent is held by: no other file, no extension, and of the pragmas only those that tell.
 """
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import resource
-import select
 import shutil
 import socket
 import sqlite3
-import struct
 import sys
 import time
 import urllib.parse
-from array import array
-from collections.abc import Iterator
 from typing import Any
 
-HEADER, SECONDS = struct.Struct("!I"), struct.Struct("!d")
-RUN, SOME, AGAIN = b"R", b"#", b"!"
 _TELLING = """
 table_info table_xinfo table_list index_list index_info index_xinfo foreign_key_list foreign_key_check database_list
 collation_list function_list pragma_list compile_options encoding user_version application_id data_version freelist_count
@@ -53,21 +44,23 @@ _STEPS = 2000
 """Instructions of SQLite's machine between two looks at the clock."""
 _MOST = 1.0
 """Seconds that count of what passed between two looks; `Limit` says why."""
-_FEW, _BATCH = 64, 512
-"""Rows that are asked for at first, and then."""
+_BATCH = 256
+"""Rows that are fetched at once."""
 _LIMIT_LENGTH, _LONGEST = 0, 64 << 20
 _KEPT = 128 << 20
 """Bytes of copies that are kept for the next time."""
 _MEMORY = 768 << 20
 """Bytes of this process: below what its sandbox is ended at, so that a greedy statement gets an error."""
-_MOMENT, _MOST_ASLEEP = 60e-6, 64
-_as_text = functools.partial(str, encoding="utf-8", errors="surrogateescape")
-_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_json = json.JSONEncoder(separators=(",", ":"), default=lambda value: {"b": value.hex()}).encode
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
 
 
 class Server:
     def __init__(self, place: str, rows: int, size: int) -> None:
-        self._place, self._rows, self._size = place, rows, size
+        self._place, self._max_rows, self._size = place, rows, size
         self._agent: sqlite3.Connection | None = None
         self._db = ""
         self._seen = -1
@@ -75,16 +68,10 @@ class Server:
         self._late = False
         os.makedirs(f"{place}/played", exist_ok=True)
 
-    def answer(self, request: bytes) -> Iterator[bytes]:
-        """The frames, without their lengths."""
-        if request[:1] == RUN:
-            assert self._agent is not None
-            (seconds,) = SECONDS.unpack_from(request, 1)
-            return self._execute(self._agent, request[1 + SECONDS.size :].decode("utf-8", "surrogatepass"), seconds)
+    def answer(self, request: bytes) -> str:
         words = json.loads(request)
-        if words["op"] == "gold":
-            return self.gold(words["db"], words["statement"], words["seconds"])
-        return iter([_encode(getattr(self, words.pop("op"))(**words))])
+        reply = getattr(self, words.pop("op"))(**words)
+        return reply if isinstance(reply, str) else _json(reply)
 
     # -- requests ---------------------------------------------------------------------------------------------------
 
@@ -107,14 +94,17 @@ class Server:
         self._enter(db, self._counter(self._pristine(db)))
         return {}
 
-    def gold(self, db: str, statement: str, seconds: float) -> Iterator[bytes]:
+    def run(self, statement: str, seconds: float) -> str:
+        assert self._agent is not None
+        return self._execute(self._agent, statement, seconds)
+
+    def gold(self, db: str, statement: str, seconds: float) -> str:
         try:
             connection = self._connect(f"file:{urllib.parse.quote(self._pristine(db))}?mode=ro&immutable=1")
         except sqlite3.DatabaseError as error:
-            yield _encode({"error": f"the database {db} cannot be read: {error}", "late": False})
-            return
+            return _json({"error": f"the database {db} cannot be read: {error}", "late": False})
         try:
-            yield from self._execute(connection, statement, seconds)
+            return self._execute(connection, statement, seconds)
         finally:
             connection.close()
 
@@ -171,6 +161,7 @@ class Server:
 
     def _connect(self, path: str) -> sqlite3.Connection:
         connection = sqlite3.connect(path, isolation_level=None, uri=path.startswith("file:"))
+        connection.text_factory = _text
         for pragma in _PRAGMAS:
             connection.execute("PRAGMA " + pragma)
         if hasattr(connection, "setlimit"):  # since Python 3.11
@@ -185,49 +176,38 @@ class Server:
         self._looked, self._late = now, self._left < 0
         return int(self._late)
 
-    def _execute(self, connection: sqlite3.Connection, statement: str, seconds: float) -> Iterator[bytes]:
-        """A SELECT changes nothing: it is run as if all text were UTF-8, which is quicker, and once more if some is not."""
+    def _execute(self, connection: sqlite3.Connection, statement: str, seconds: float) -> str:
         self._left, self._looked, self._late = seconds, time.monotonic(), False
-        twice = statement.lstrip()[:6].upper() == "SELECT"
-        for text in (str, _as_text) if twice else (_as_text,):
-            connection.text_factory = text
-            try:
-                yield from self._result(connection.execute(statement))
-                return
-            except (sqlite3.Error, sqlite3.Warning, ValueError, MemoryError) as error:
-                if text is _as_text or "decode to UTF-8" not in str(error):
-                    yield _encode({"error": str(error) or "out of memory", "late": self._late})
-                    return
-            yield AGAIN
+        try:
+            cursor = connection.execute(statement)
+            if cursor.description is None:
+                return _json({"affected": max(cursor.rowcount, 0)})
+            columns = _json([column[0] for column in cursor.description])
+            rows, cut = self._rows(cursor)
+            return f'{{"columns":{columns},"cut":{_json(cut)},"rows":[{",".join(rows)}]}}'
+        except (sqlite3.Error, sqlite3.Warning, ValueError, MemoryError) as error:
+            return _json({"error": str(error) or "out of memory", "late": self._late})
 
-    def _result(self, cursor: sqlite3.Cursor) -> Iterator[bytes]:
-        if cursor.description is None:
-            yield _encode({"affected": max(cursor.rowcount, 0)})
-            return
-        columns = [column[0] for column in cursor.description]
-        asked = min(_FEW, self._rows + 1)
-        batch = cursor.fetchmany(asked)
-        whole = _small(columns, batch) if len(batch) < asked else b""
-        if whole and len(whole) <= self._size:
-            yield whole
-        else:
-            yield from self._stream(columns, cursor, batch)
-
-    def _stream(self, columns: list[str], cursor: sqlite3.Cursor, batch: list[tuple[Any, ...]]) -> Iterator[bytes]:
-        """Rows as they come, so that the client reads the first while the next are fetched."""
-        left, room, cut = self._rows, self._size, False
-        while batch and not cut:
-            piece = packed(batch)
-            if len(batch) > left or len(piece) > room:
-                batch, cut = _fitting(batch[:left], room), True
-                piece = packed(batch)
-            yield piece
-            left, room = left - len(batch), room - len(piece)
+    def _rows(self, cursor: sqlite3.Cursor) -> tuple[list[str], bool]:
+        """The rows that go into the caps, as JSON, and whether there are more."""
+        found: list[str] = []
+        left, room = self._max_rows, self._size
+        while batch := cursor.fetchmany(min(_BATCH, left + 1)):
+            text = _json(batch)[1:-1]
+            if len(batch) > left or len(text) > room:
+                for row in batch[:left]:
+                    text = _json(row)
+                    room -= len(text)
+                    if room < 0:
+                        break
+                    found.append(text)
+                cursor.close()
+                return found, True
+            found.append(text)
+            left, room = left - len(batch), room - len(text)
             if self._tick():
                 raise sqlite3.OperationalError("interrupted")
-            batch = [] if cut else cursor.fetchmany(min(_BATCH, left + 1))
-        cursor.close()
-        yield _encode({"columns": columns, "cut": cut})
+        return found, False
 
 
 def _end_wal(path: str) -> None:
@@ -238,64 +218,6 @@ def _end_wal(path: str) -> None:
         connection = sqlite3.connect(path)
         connection.execute("PRAGMA journal_mode=DELETE")
         connection.close()
-
-
-def _small(columns: list[str], rows: list[tuple[Any, ...]]) -> bytes:
-    """Empty if there are bytes among the values."""
-    try:
-        return _json([columns, rows]).encode("utf-8", "surrogateescape")
-    except TypeError:
-        return b""
-
-
-def packed(rows: list[tuple[Any, ...]]) -> bytes:
-    """SOME, [[kind, size, places of NULLs], …] by column, a line feed, and each column's values without the NULLs.
-
-    Kinds: q, d as `array` has them; t texts with NUL characters between; j JSON, with bytes as {"b": hex}.
-    """
-    heads, pieces = [], []
-    for column in zip(*rows):  # noqa: B905 (Python 3.9 runs this)
-        nulls = [place for place, value in enumerate(column) if value is None] if None in column else []
-        kind, data = _column([value for value in column if value is not None] if nulls else column)
-        heads.append([kind, len(data), nulls])
-        pieces.append(data)
-    return SOME + _json(heads).encode() + b"\n" + b"".join(pieces)
-
-
-def _column(values: Any) -> tuple[str, bytes]:
-    kinds = set(map(type, values))
-    kind = kinds.pop() if len(kinds) == 1 else None
-    if kind is int or kind is float:
-        code = "q" if kind is int else "d"
-        return code, array(code, values).tobytes()
-    if kind is str:
-        text = "\0".join(values)
-        if text.count("\0") == len(values) - 1:
-            return "t", text.encode("utf-8", "surrogateescape")
-    return "j", _json([_plain(value) for value in values]).encode("utf-8", "surrogateescape")
-
-
-def _plain(value: Any) -> Any:
-    return {"b": value.hex()} if isinstance(value, bytes) else value
-
-
-def _fitting(rows: list[tuple[Any, ...]], room: int) -> list[tuple[Any, ...]]:
-    """The rows that go into the byte cap, by their own sizes."""
-    for number, row in enumerate(rows):
-        room -= 4 + sum(1 + _room(value) for value in row)
-        if room < 0:
-            return rows[:number]
-    return rows
-
-
-def _room(value: Any) -> int:
-    if isinstance(value, bytes):
-        return 2 * len(value) + 8
-    return len(value.encode("utf-8", "replace")) if isinstance(value, str) else 8
-
-
-def _encode(reply: dict[str, Any]) -> bytes:
-    return _json(reply).encode("utf-8", "surrogateescape")
 
 
 def _rights(action: int, first: str | None, second: str | None, db: str | None, trigger: str | None) -> int:
@@ -314,52 +236,6 @@ def _asks(name: str, value: str | None) -> bool:
     return value is None or name.startswith(("table_", "index_", "foreign_key_", "integrity_", "quick_"))
 
 
-class Vigil:
-    """Staying awake before a read, on either side: on an idle machine that is cheaper than to be put to sleep and woken.
-
-    It pays only while the other process has a processor to itself, and costs where they share one. So after a wait in vain the
-    next ones are taken asleep, twice as many each time.
-    """
-
-    def __init__(self, sock: socket.socket) -> None:
-        self._ready = select.poll()
-        self._ready.register(sock, select.POLLIN)
-        self._asleep, self._penalty = 0, 1
-
-    def __call__(self) -> None:
-        if self._asleep:
-            self._asleep -= 1
-        elif self._came():
-            self._penalty = 1
-        else:
-            self._asleep, self._penalty = self._penalty, min(2 * self._penalty, _MOST_ASLEEP)
-
-    def _came(self) -> bool:
-        until = time.perf_counter() + _MOMENT
-        while time.perf_counter() < until:
-            if self._ready.poll(0):
-                return True
-        return False
-
-
-def serve(line: socket.socket, server: Server) -> None:
-    vigil = Vigil(line)
-    while data := line.recv(1 << 16):
-        for frame in server.answer(_rest(line, data)):
-            line.sendall(HEADER.pack(len(frame)) + frame)
-        vigil()
-
-
-def _rest(line: socket.socket, data: bytes) -> bytes:
-    """A request's body; most often it came whole."""
-    while len(data) < HEADER.size or len(data) - HEADER.size < HEADER.unpack_from(data)[0]:
-        more = line.recv(1 << 20)
-        if not more:
-            sys.exit()
-        data += more
-    return data[HEADER.size :]
-
-
 def _bound_memory() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     room = _MEMORY if most == resource.RLIM_INFINITY else min(most, _MEMORY)
@@ -373,7 +249,8 @@ def main(place: str, path: str, rows: str, size: str) -> None:
         door.bind(path)
         door.listen(1)
         line, _ = door.accept()
-        serve(line, server)
+        for request in line.makefile("rb"):
+            line.sendall(server.answer(request).encode() + b"\n")
 
 
 if __name__ == "__main__":
