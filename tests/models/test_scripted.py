@@ -71,6 +71,11 @@ def test_make_model_reads_a_script_and_ignores_options_it_has_no_use_for(tmp_pat
     assert model.name == f"scripted:{path}"
 
 
+def test_a_model_file_is_wrong_usage_and_is_to_be_served() -> None:
+    with pytest.raises(UsageError, match=r"serve the file .* --base-url"):
+        make_model("local:model.gguf")
+
+
 def test_make_model_takes_every_other_name_as_one_on_a_server() -> None:
     model = make_model("qwen2:7b", base_url="http://127.0.0.1:9/v1")
     assert isinstance(model, OpenAIModel)

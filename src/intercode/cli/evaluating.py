@@ -68,7 +68,7 @@ def _address(context: click.Context, option: click.Parameter, url: str | None) -
 @click.option(
     "--model",
     type=TEXT,
-    help="A name at an OpenAI-compatible server ($OPENAI_API_KEY), local:FILE.gguf or scripted:FILE.",
+    help="A name at an OpenAI-compatible server ($OPENAI_API_KEY), or scripted:FILE.",
 )
 @click.option("--base-url", type=TEXT, callback=_address, metavar="URL", help="The model's server. [$INTERCODE_BASE_URL]")
 @click.option("--turns", type=click.IntRange(1), default=10, show_default=True, help="Actions before the submission.")
