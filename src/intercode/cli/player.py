@@ -18,11 +18,9 @@ from intercode.types import Episode, Task
 
 HELP = """\
 What you type is executed; `submit` (ctf: `submit FLAG`, python: `submit NAME`) hands your solution in.
-Unfinished lines go on. SQL ends with ; or an empty line. What stands between two lines ``` is one action.
+What stands between two lines ``` is one action.
 :tasks lists the tasks, :skip [ID] leaves this one for the next or for ID, :quit or Ctrl-D leaves, :help shows this."""
-HELP_ANSWER = (
-    "`submit ANSWER` gives the answer itself, except on tasks marked general; `submit <<'END'` begins one of several lines."
-)
+HELP_ANSWER = "`submit ANSWER` gives the answer itself, except on tasks marked general."
 _WHY = {"agent_fault": ", since the sandbox did not survive", "turns": ", since no turns are left"}
 
 
@@ -39,17 +37,16 @@ class Player:
         self._help = f"{HELP}\n{HELP_ANSWER}" if env.submission is ANSWER and env.protocol == "submit" else HELP
         orders = {"tasks": self._list, "skip": self._skip, "quit": _quit, "help": lambda _: note(self._help)}
         after = self._tell_score if live and env.protocol == "submit" else None
-        self._keys = Keyboard(env.language, env.submission, orders, after)
+        self._keys = Keyboard(env.language, orders, after)
 
     def play(self) -> None:
         """Until no task is left. Raises `Left` if the player has had enough."""
         note(self._help)
-        with self._keys.attended():
-            while self._left:
-                try:
-                    self._end(self._left[0])
-                except _Skipped as skip:
-                    self._bring_forward(str(skip))
+        while self._left:
+            try:
+                self._end(self._left[0])
+            except _Skipped as skip:
+                self._bring_forward(str(skip))
 
     def _end(self, task: Task) -> None:
         """Play `task`, and record it. The data's faults are one task's own, and no episode."""
