@@ -14,9 +14,7 @@ from intercode.cli.show import print_json, show_reasons, show_summaries, show_ta
 @click.argument("runs", nargs=-1, required=True, type=THERE, metavar="RUN...")
 @click.option("--force", is_flag=True, help="Put runs with different userlands side by side all the same.")
 @click.option("--html", type=NEW_FILE, metavar="FILE", help="Also write one page to FILE.")
-@click.option(
-    "--plots", type=click.Path(file_okay=False), metavar="DIR", help="Also draw PNG and SVG files; needs intercode-gym[plots]."
-)
+@click.option("--plots", type=click.Path(file_okay=False), metavar="DIR", help="Also draw each chart to an SVG file in DIR.")
 @json_flag
 def report(runs: tuple[str, ...], force: bool, html: str | None, plots: str | None, as_json: bool) -> None:
     """Look at one run closely, or at several side by side; two are compared task by task.
@@ -63,7 +61,7 @@ def _write_page(file: str, whole: dict[str, Any]) -> None:
 
 
 def _draw(folder: str, whole: dict[str, Any]) -> None:
-    from intercode.report.plots import draw
+    from intercode.report.svg import draw
 
     with written(folder):
         draw(whole, folder)

@@ -1,4 +1,4 @@
-"""What is worth drawing of a report, as numbers: the page and the plots draw the same charts."""
+"""What is worth drawing of a report, as numbers: the page and the files of `--plots` draw the same charts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A chart as inline SVG, coloured by the page's style sheet (classes s0, s1, …): no scripts, no fonts, no dependency.
+"""A chart as SVG, in the page (coloured by its style sheet: classes s0, s1, …) or in a file: no scripts, no dependency.
 
 lines: one polyline a run over 0 to 100 %, a dot and a tooltip for each point where they are few
 bars:  one row a label, in it one bar a run
@@ -6,25 +6,51 @@ bars:  one row a label, in it one bar a run
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
+from pathlib import Path
+from typing import Any
 
-from intercode.report.charts import Chart, order
-from intercode.report.text import visible
+from intercode.report.charts import Chart, charts, order
+from intercode.report.text import one_line, visible
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 400, 220, 34, 12, 10, 34
 BAR, GAP, NAMES, FIGURES = 14, 8, 118, 44
 DOTS = 200
 COLOURS = 6
 """Runs that the style sheet tells apart; more begin again."""
+ROW = 18
+"""Height of a line of text above the chart of a file."""
+STYLE = """\
+text{font:12px "Liberation Sans",sans-serif;fill:#59636e}.name{fill:#1b1f24}.grid{stroke:#d8dce2}
+polyline{fill:none;stroke:currentColor;stroke-width:2}circle,rect{fill:currentColor}.ground{color:#fff}
+.s0{color:#0b62c4}.s1{color:#b4470e}.s2{color:#18794e}.s3{color:#8e3fb5}.s4{color:#a0154f}.s5{color:#5c6470}
+.s1 polyline{stroke-dasharray:7 3}.s2 polyline{stroke-dasharray:2 3}.s3 polyline{stroke-dasharray:9 3 2 3}"""
+"""Of a file: page.css's rules with plain colours, since programs that convert SVG know no variables."""
 
 
-def svg(chart: Chart) -> str:
+def draw(whole: Mapping[str, Any], folder: str | Path) -> None:
+    """Write each chart of `side_by_side`'s report to FOLDER/NAME.svg; the folder is made. Raises OSError."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for chart in charts(whole):
+        runs = list(chart.series) if len(chart.series) > 1 else []
+        top = ROW * (len(runs) + 1) + 6
+        head = [f'<style>{STYLE}</style><rect class="ground" y="{-top}" width="100%" height="100%"/>']
+        head.append(f'<text class="name" x="8" y="{ROW - top}">{_text(chart.title)}</text>')
+        for number, run in enumerate(runs):
+            y = ROW * (number + 2) - top
+            head.append(f'<g class="s{number % COLOURS}"><rect x="8" y="{y - 9}" width="10" height="10"/></g>')
+            head.append(f'<text x="24" y="{y}">{_text(one_line(run, 60))}</text>')
+        Path(folder, f"{chart.name}.svg").write_text(svg(chart, "".join(head), top), "utf-8")
+
+
+def svg(chart: Chart, head: str = "", top: int = 0) -> str:
+    """Return the chart below `head`, which takes the `top` units above it."""
     height, marks = (HEIGHT, _lines(chart)) if chart.lines else _bars(chart)
     title = _text(chart.title)
     return (
-        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{title}" xmlns="http://www.w3.org/2000/svg">'
-        f"{''.join(marks)}</svg>"
+        f'<svg viewBox="0 {-top} {WIDTH} {height + top}" role="img" aria-label="{title}" xmlns="http://www.w3.org/2000/svg">'
+        f"{head}{''.join(marks)}</svg>"
     )
 
 

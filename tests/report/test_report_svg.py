@@ -1,0 +1,32 @@
+"""The charts as files, for papers and slides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from played import CONFIG, error, fine, played, submit
+
+from intercode.report.compare import side_by_side
+from intercode.report.svg import draw
+
+NAMES = {"success-by-turn", "errors-by-turn", "pass-at-k", "hardness", "failures"}
+EPISODES = [played(f"t{n}", error(), fine(), submit(), solved=n > 1, epoch=epoch) for n in range(4) for epoch in (0, 1)]
+RUN = ({**CONFIG, "hardness": {"t0": "easy", "t1": "hard", "t2": "hard"}}, EPISODES)
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_every_chart_is_a_file_that_names_its_runs_where_there_are_several(tmp_path: Path, runs: int) -> None:
+    others = [({**RUN[0], "run": f"runs/<odd> \x1b {n}"}, RUN[1]) for n in range(runs)]
+    draw(side_by_side(others), tmp_path / "plots")
+    assert {path.stem for path in (tmp_path / "plots").glob("*.svg")} == NAMES
+    for path in (tmp_path / "plots").iterdir():
+        texts = [text.text for text in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")]
+        named = [text for text in texts if "odd" in str(text)]
+        assert (len(named), any("%" in str(text) for text in texts)) == (runs if runs > 1 else 0, True)
+
+
+def test_what_was_not_measured_is_not_drawn(tmp_path: Path) -> None:
+    draw(side_by_side([(CONFIG, [])]), tmp_path)
+    assert list(tmp_path.iterdir()) == []
