@@ -8,7 +8,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,11 +19,8 @@ from typing import Any
 import pytest
 
 from intercode.doctor import Finding, clean, examine
-from intercode.doctor.around import podman
 from intercode.doctor.model import endpoint
 from intercode.doctor.sandboxes import backends
-from intercode.doctor.system import system, wsl
-from intercode.sandbox import seccomp
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can break this on purpose")
@@ -73,8 +69,8 @@ def test_this_machine_is_well() -> None:
     assert failed(findings) == []
     assert [finding.what for finding in findings if finding.what != "leftovers"] == [
         *("kernel", "sandboxes' user", "bubblewrap", "user namespaces", "/proc", "nested namespaces", "guest's Python"),
-        *("overlay", "tmpfs attributes", "cache", "memory", "mmdebstrap", "docker", "podman", "mariadb", "model endpoint"),
-        *("sandbox", "owners", "backends"),
+        *("overlay", "tmpfs attributes", "cache", "mmdebstrap", "docker", "mariadb", "model endpoint"),
+        *("sandbox", "backends"),
     ]
     assert named(findings)["sandbox"].detail.startswith("started in ")
     assert named(findings)["backends"].detail.startswith("--sandbox local")
@@ -95,21 +91,10 @@ def test_what_is_not_well_has_a_line_that_mends_it(empty_cache: Path) -> None:
 def test_user_namespaces_turned_off_are_found(empty_cache: Path) -> None:
     found = inside(first="echo 0 > /proc/sys/user/max_user_namespaces")
     assert failed(list(found.values())) == ["user namespaces", "sandbox"]
-    assert "max_user_namespaces is 0" in found["user namespaces"].detail
     assert found["user namespaces"].mend == "sysctl -w user.max_user_namespaces=15000"
     assert found["overlay"] == Finding(
         "overlay", None, "not tried, since it needs user namespaces", "mend user namespaces first"
     )
-
-
-@needs_root
-def test_a_filter_around_the_process_is_found(empty_cache: Path) -> None:
-    with tempfile.TemporaryFile() as program:
-        program.write(seccomp.program())
-        program.seek(0)
-        found = examined("bwrap", "--dev-bind", "/", "/", "--seccomp", str(program.fileno()), pass_fds=(program.fileno(),))
-    assert failed(list(found.values())) == ["user namespaces", "sandbox"]
-    assert "seccomp" in found["user namespaces"].mend or "filter" in found["user namespaces"].mend
 
 
 @needs_root
@@ -119,12 +104,6 @@ def test_parts_of_proc_hidden_as_containers_do_are_found(empty_cache: Path) -> N
     assert "systempaths=unconfined" in found["/proc"].mend
 
 
-def test_capabilities_of_an_ordinary_user_are_found(empty_cache: Path) -> None:
-    found = examined("bwrap", "--dev-bind", "/", "/", "--unshare-user", "--uid", "1000", "--cap-add", "ALL")
-    assert failed(list(found.values())) == ["user namespaces", "sandbox"]
-    assert "setpriv" in found["user namespaces"].mend
-
-
 @needs_root
 def test_a_root_that_cannot_become_another_user_is_found(empty_cache: Path) -> None:
     found = examined("unshare", "--user", "--map-root-user")
@@ -132,19 +111,11 @@ def test_a_root_that_cannot_become_another_user_is_found(empty_cache: Path) -> N
     assert "ordinary user" in found["sandboxes' user"].mend
 
 
-def test_a_path_without_bwrap_is_found(empty_cache: Path) -> None:
+def test_a_path_without_programs_names_what_to_install(empty_cache: Path) -> None:
     found = examined(env={**os.environ, "PATH": str(empty_cache)})
     assert failed(list(found.values())) == ["bubblewrap", "sandbox"]
-    assert found["bubblewrap"].mend == "apt-get install bubblewrap"
-    assert found["mmdebstrap"] == Finding(
-        "mmdebstrap", None, "no images can be built (intercode image build)", "apt-get install mmdebstrap"
-    )
-
-
-def test_a_path_without_anything_names_what_to_install(empty_cache: Path) -> None:
-    found = examined(env={**os.environ, "PATH": str(empty_cache)})
-    mends = {what: found[what].mend for what in ("docker", "podman")}
-    assert mends == {"docker": "apt-get install docker.io", "podman": "apt-get install podman"}
+    packages = {"bubblewrap": "bubblewrap", "mmdebstrap": "mmdebstrap", "docker": "docker.io"}
+    assert all(found[what].mend.startswith(f"apt-get install {package}") for what, package in packages.items())
 
 
 @needs_root
@@ -165,32 +136,6 @@ def test_old_work_folders_are_reported_and_young_ones_are_not(empty_cache: Path)
     assert found == Finding("leftovers", None, "1 builds were cut short", "intercode doctor --clean")
     assert clean() == [f"folder {old}"]
     assert (old.exists(), young.exists()) == (False, True)
-
-
-# -- systems, told by what they say of themselves ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("version", "generation"),
-    [
-        ("Linux version 4.4.0-19041-Microsoft (Microsoft@Microsoft.com) (gcc version 5.4.0 (GCC) ) #1237-Microsoft", 1),
-        ("Linux version 5.15.153.1-microsoft-standard-WSL2 (root@941d701f84f1) (gcc (GCC) 11.2.0)", 2),
-        ("Linux version 6.1.0-18-amd64 (debian-kernel@lists.debian.org) (gcc-12 (Debian 12.2.0-14) 12.2.0)", None),
-    ],
-)
-def test_generations_of_wsl_are_told_apart(version: str, generation: int | None) -> None:
-    assert wsl(version) == generation
-    found = system("Linux", version.split()[2], version)
-    assert (found.ok, "WSL" in found.detail) == (generation != 1, generation is not None)
-    assert ("wsl --set-version" in found.mend) == (generation == 1)
-
-
-@pytest.mark.parametrize(
-    ("name", "words"), [("Darwin", "Docker Desktop"), ("Windows", "wsl --install"), ("FreeBSD", "Linux VM")]
-)
-def test_a_system_without_namespaces_is_told_where_else_to_run(name: str, words: str) -> None:
-    found = system(name, "1.0", "")
-    assert (found.ok, words in found.mend) == (False, True)
 
 
 # -- what answers, and what does not ---------------------------------------------------------------------------------------
@@ -222,15 +167,15 @@ def address() -> Iterator[str]:
 @pytest.mark.parametrize(
     ("path", "key", "ok", "detail", "mend"),
     [
-        ("/v1", "right", True, "model-0, model-1, model-2, model-3, model-4 and 2 more", ""),
-        ("/v1/", "wrong", False, "refuses the key (status 401)", "OPENAI_API_KEY"),
+        ("/v1", "right", True, "model-0, model-1, model-2, model-3, model-4, …", ""),
+        ("/v1/", "wrong", False, "(status 401)", "OPENAI_API_KEY"),
         ("", "right", None, "lists no models (status 404)", "ends in /v1"),
     ],
 )
 def test_a_model_endpoint_is_asked_for_its_models(address: str, path: str, key: str, ok: bool, detail: str, mend: str) -> None:
     found = endpoint({"INTERCODE_BASE_URL": address + path, "OPENAI_API_KEY": key})
     assert (found.ok, detail in found.detail, mend in found.mend) == (ok, True, True)
-    assert key not in f"{found.detail} {found.mend}".replace("the key", "")
+    assert key not in f"{found.detail} {found.mend}"
 
 
 def test_a_model_endpoint_that_is_down_or_not_named_is_found() -> None:
@@ -254,34 +199,6 @@ def _greet(server: socket.socket) -> None:
     with line:
         line.recv(1 << 16)
         line.sendall(b"SSH-2.0-none\r\n")
-
-
-def test_a_podman_without_the_docker_command_is_told_what_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if (program := shutil.which("podman")) is None:
-        pytest.skip("podman is not installed")
-    (tmp_path / "podman").symlink_to(program)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    found = podman(tmp_path / "podman.sock")
-    assert (found.ok, found.mend) == (None, "apt-get install docker.io")
-
-
-def test_podmans_socket_is_tried(tmp_path: Path) -> None:
-    if shutil.which("podman") is None or shutil.which("docker") is None:
-        pytest.skip("podman and the docker command are not installed")
-    if (tried := subprocess.run(["podman", "info"], capture_output=True, text=True, timeout=60)).returncode != 0:
-        pytest.skip(f"podman does not run as this user: {tried.stderr.strip()[-300:]}")
-    path = tmp_path / "podman.sock"
-    silent = podman(path)
-    assert (silent.ok, f"DOCKER_HOST=unix://{path}" in silent.mend) == (None, True)
-    with subprocess.Popen(["podman", "system", "service", "--time=0", f"unix://{path}"], stderr=subprocess.DEVNULL) as service:
-        try:
-            until = time.monotonic() + 30
-            while not path.exists() and service.poll() is None and time.monotonic() < until:
-                time.sleep(0.05)
-            found = podman(path)
-        finally:
-            service.terminate()
-    assert (found.ok, f"DOCKER_HOST=unix://{path}" in found.detail) == (True, True)
 
 
 def test_backends_are_named_by_what_was_found() -> None:

@@ -22,7 +22,6 @@ def findings() -> Iterator[Finding]:
         with LocalSandbox(made) as sandbox:
             started = time.perf_counter() - start
             yield _first_steps(sandbox, started)
-            yield _owners(sandbox)
     except (IntercodeError, OSError) as error:
         yield Finding("sandbox", False, str(error), "mend what is found above")
 
@@ -45,10 +44,3 @@ def _first_steps(sandbox: LocalSandbox, started: float) -> Finding:
     ok = (said, left) == ("works\n", "")
     detail = f"started in {started * 1e3:.0f} ms, reset with a first command in {reset * 1e3:.0f} ms"
     return Finding("sandbox", ok, detail if ok else f"printed {said!r}, and after a reset {left!r}", "" if ok else "report it")
-
-
-def _owners(sandbox: LocalSandbox) -> Finding:
-    if sandbox.exec("touch /owned && chown 1 /owned").exit_code == 0:
-        return Finding("owners", True, "files can be given to other users inside", "")
-    mend = "leave out the tasks that need it (intercode check names them)"
-    return Finding("owners", None, "one user inside: chown to another fails, which tasks seldom notice", mend)
