@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from intercode.sandbox.image import V1_BASH, list_images
+from intercode.sandbox.image import V1_BASH, image_path
 
 IMAGE = V1_BASH
 FILE_SYSTEMS = (1, 2, 3, 4)
@@ -57,8 +57,7 @@ def files() -> list[Path]:
 
 def no_image() -> str | None:
     """Why NL2Bash cannot be played here, if its root is not built."""
-    built = any(image.name == IMAGE for image in list_images())
-    return None if built else f"there is no image {IMAGE}: intercode image build {IMAGE}"
+    return None if image_path(IMAGE).is_dir() else f"there is no image {IMAGE}: intercode image build {IMAGE}"
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from intercode.sandbox import template
 from intercode.sandbox.docker import leftovers
 from intercode.sandbox.docker.daemon import docker
 from intercode.sandbox.docker.export import export_image
-from intercode.sandbox.image import list_images
+from intercode.sandbox.image import image_path
 
 INTERPRETER = "INTERCODE_BENCH_PYTHON"
 _NAME, _TRIES = "intercode-first", 20
@@ -187,7 +187,7 @@ def base() -> str:
 def export(image: str) -> str:
     """The name of a local image with the same files."""
     name = f"first-{docker('image', 'inspect', '--format', '{{.Id}}', image).partition(':')[2][:16]}"
-    if name not in {each.name for each in list_images()}:
+    if not image_path(name).is_dir():
         export_image(image, name)
     return name
 

@@ -13,7 +13,7 @@ from intercode.sandbox import template as templates
 from intercode.sandbox.docker import images
 from intercode.sandbox.docker.export import export_image
 from intercode.sandbox.docker.images import DockerImage, make_image
-from intercode.sandbox.image import list_images
+from intercode.sandbox.image import image_path
 
 
 @pytest.fixture(scope="session")
@@ -43,6 +43,6 @@ def image() -> DockerImage:
 def exported(image: DockerImage) -> str:
     """The name under which that image is in the cache, without docker."""
     name = f"test-{image.digest}"
-    if name not in [each.name for each in list_images()]:
+    if not image_path(name).is_dir():
         export_image(image.name, name)
     return name

@@ -14,10 +14,8 @@ import pytest
 from intercode.errors import SandboxError, SandboxUnavailable, UsageError
 from intercode.sandbox.build import make_template
 from intercode.sandbox.identity import identity
-from intercode.sandbox.image import Image, build_image, list_images
+from intercode.sandbox.image import build_image, image_path
 from intercode.sandbox.local import LocalSandbox
-
-NOBODY_LISTENS = "http://127.0.0.1:9/debian"
 
 needs_mmdebstrap = pytest.mark.skipif(shutil.which("mmdebstrap") is None, reason="mmdebstrap is not installed")
 needs_a_way_to_be_root = pytest.mark.skipif(
@@ -27,7 +25,7 @@ needs_a_way_to_be_root = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def tiny(module_cache: Path) -> Image:
+def tiny(module_cache: Path) -> str:
     """An image with `tree` in it."""
     if shutil.which("mmdebstrap") is None:
         pytest.skip("mmdebstrap is not installed")
@@ -37,61 +35,54 @@ def tiny(module_cache: Path) -> Image:
     except SandboxError as error:
         pytest.skip(f"no image can be built here: {error}")
     assert any("downloading" in line for line in said)
-    return list_images()[0]
+    return "tiny"
 
 
-def run(image: Image, *actions: str) -> list[str]:
-    with LocalSandbox(make_template(image=image.name)) as sandbox:
+def run(image: str, *actions: str) -> list[str]:
+    with LocalSandbox(make_template(image=image)) as sandbox:
         return [sandbox.exec(action).output for action in actions]
 
 
 @pytest.mark.slow
 class TestABuiltImage:
-    def test_has_the_packages_that_were_asked_for(self, tiny: Image) -> None:
+    def test_has_the_packages_that_were_asked_for(self, tiny: str) -> None:
         assert run(tiny, "mkdir -p a/b; tree --noreport a") == ["a\n└── b\n"]
 
-    def test_has_nothing_of_the_machine_that_built_it(self, tiny: Image) -> None:
+    def test_has_nothing_of_the_machine_that_built_it(self, tiny: str) -> None:
         assert run(tiny, "cat /etc/resolv.conf /etc/machine-id", "cat /etc/hostname") == ["", "intercode\n"]
 
-    def test_holds_no_package_lists_or_caches(self, tiny: Image) -> None:
+    def test_holds_no_package_lists_or_caches(self, tiny: str) -> None:
         assert run(tiny, "find /var/lib/apt/lists /var/cache/apt -type f -size +0") == [""]
 
-    def test_belongs_to_root_inside_and_to_the_sandboxes_user_outside(self, tiny: Image) -> None:
+    def test_belongs_to_root_inside_and_to_the_sandboxes_user_outside(self, tiny: str) -> None:
         assert run(tiny, "find / -xdev ! -user root ! -path '/proc*' ! -path '/dev*'") == [""]
-        assert {path.lstat().st_uid for path in tiny.path.rglob("bash")} == {identity().uid}
+        assert {path.lstat().st_uid for path in image_path(tiny).rglob("bash")} == {identity().uid}
 
-    def test_is_wholly_writable(self, tiny: Image) -> None:
+    def test_is_wholly_writable(self, tiny: str) -> None:
         assert run(tiny, "rm -r /usr/share/perl5; ls -d /usr/share/perl5 2>&1; echo x > /usr/bin/new && cat /usr/bin/new") == [
             "ls: cannot access '/usr/share/perl5': No such file or directory\nx\n"
         ]
 
-    def test_has_no_file_that_is_younger_than_its_packages(self, tiny: Image) -> None:
+    def test_has_no_file_that_is_younger_than_its_packages(self, tiny: str) -> None:
         assert run(tiny, "find /etc /usr /var /root /home -newermt 2023-11-15") == [""]
 
-    def test_is_listed_with_what_is_in_it(self, tiny: Image) -> None:
-        assert (tiny.name, tiny.suite, tiny.packages) == ("tiny", "bookworm", ("tree",))
-        assert {"tree", "bash", "coreutils"} <= set(tiny.versions)
-        assert tiny.versions["bash"].startswith("5.2")
-        assert 50 << 20 < tiny.size < 500 << 20
+    def test_leaves_nothing_beside_it(self, tiny: str) -> None:
+        assert [path.name for path in image_path(tiny).parent.iterdir()] == ["tiny"]
 
-    def test_leaves_nothing_beside_it(self, tiny: Image) -> None:
-        assert sorted(path.name for path in tiny.path.parent.iterdir()) == ["tiny", "tiny.json"]
-
-    def test_a_name_that_is_taken_is_refused(self, tiny: Image) -> None:
+    def test_a_name_that_is_taken_is_refused(self, tiny: str) -> None:
         with pytest.raises(UsageError, match=r"there is an image named 'tiny' already.*--force"):
             build_image("tiny", ["tree"])
 
-    def test_a_forced_build_that_fails_keeps_the_old_image(self, tiny: Image) -> None:
-        with pytest.raises(UsageError, match="bookworm has no package named 'no-such-package-at-all'"):
+    def test_a_forced_build_that_fails_keeps_the_old_image(self, tiny: str) -> None:
+        with pytest.raises(UsageError, match=r"(?s)no such package.*no-such-package-at-all"):
             build_image("tiny", ["tree", "no-such-package-at-all"], force=True)
-        assert list_images() == [tiny]
+        assert run(tiny, "command -v tree") == ["/usr/bin/tree\n"]
         self.test_leaves_nothing_beside_it(tiny)
 
-    def test_a_forced_build_replaces_the_image_and_its_digest(self, tiny: Image) -> None:
+    def test_a_forced_build_replaces_the_image_and_its_digest(self, tiny: str) -> None:
         before = make_template(image="tiny").digest
         build_image("tiny", ["bc"], force=True)
         assert run(tiny, "command -v tree; echo 2^64 | bc") == ["18446744073709551616\n"]
-        assert list_images()[0].packages == ("bc",)
         assert make_template(image="tiny").digest != before
         self.test_leaves_nothing_beside_it(tiny)
 
@@ -108,15 +99,6 @@ def test_what_is_no_package_name_is_refused(empty_cache: Path, package: str) -> 
         build_image("tiny", [package])
 
 
-def test_no_images_are_an_empty_list(empty_cache: Path) -> None:
-    assert list_images() == []
-
-
-def test_a_folder_without_a_record_is_listed_by_its_name(empty_cache: Path) -> None:
-    (empty_cache / "images" / "mine").mkdir(parents=True)
-    assert list_images() == [Image("mine", "", (), {}, 0)]
-
-
 def test_without_mmdebstrap_the_apt_line_is_named(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(empty_cache))
     with pytest.raises(SandboxUnavailable, match="apt-get install mmdebstrap"):
@@ -126,15 +108,16 @@ def test_without_mmdebstrap_the_apt_line_is_named(empty_cache: Path, monkeypatch
 @pytest.mark.slow
 @needs_mmdebstrap
 @needs_a_way_to_be_root
-def test_a_mirror_out_of_reach_is_the_networks_fault(empty_cache: Path) -> None:
-    with pytest.raises(SandboxError, match=r"(?s)mirror could not be read.*Connection refused"):
-        build_image("tiny", ["tree"], mirror=NOBODY_LISTENS)
+def test_a_mirror_out_of_reach_is_shown_in_its_own_words(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    with pytest.raises(SandboxError, match=r"(?s)are the network .*refused"):
+        build_image("tiny", ["tree"])
     assert list((empty_cache / "images").iterdir()) == []
 
 
 @pytest.mark.slow
 @needs_mmdebstrap
-def test_an_interrupted_build_leaves_nothing(empty_cache: Path, tiny: Image) -> None:
+def test_an_interrupted_build_leaves_nothing(empty_cache: Path, tiny: str) -> None:
     build = "build_image('tiny', ['tree'], progress=lambda line: print(line, flush=True))"
     code = f"from intercode.sandbox.image import build_image; {build}"
     with subprocess.Popen(
@@ -145,15 +128,3 @@ def test_an_interrupted_build_leaves_nothing(empty_cache: Path, tiny: Image) -> 
         process.send_signal(signal.SIGINT)
     assert process.returncode == -signal.SIGINT
     assert list((empty_cache / "images").iterdir()) == []
-
-
-@pytest.mark.slow
-@needs_mmdebstrap
-@pytest.mark.skipif(os.getuid() != 0, reason="only root may mount a small disk")
-def test_a_full_disk_is_called_by_its_name(empty_cache: Path, tiny: Image) -> None:
-    code = "from intercode.sandbox.image import build_image; build_image('tiny', ['tree'])"
-    small = 'mount -t tmpfs -o size=150m,mode=755 small "$INTERCODE_CACHE" && exec "$@"'
-    done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", small, "sh", sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
-    assert "SandboxError: the disk is full" in done.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import IO
 
 import click
 
@@ -43,16 +42,13 @@ def image() -> None:
 @image.command("build")
 @click.argument("name")
 @click.option("--package", "packages", multiple=True, help="A Debian package; may be repeated. [a set for shell tasks]")
-@click.option("--packages-file", type=click.File(), help="A file with one package per line.")
 @click.option("--suite", default="bookworm", show_default=True)
 @click.option("--force", is_flag=True, help="Replace an image of that name.")
-def image_build(name: str, packages: tuple[str, ...], packages_file: IO[str] | None, suite: str, force: bool) -> None:
+def image_build(name: str, packages: tuple[str, ...], suite: str, force: bool) -> None:
     """Make the image NAME with mmdebstrap; use it with --image NAME. NAME v1-bash has the packages of the paper's Bash root."""
     from intercode.sandbox.image import build_image
 
-    listed = packages_file.read().split() if packages_file else []
-    path = build_image(name, [*packages, *listed], suite=suite, force=force, progress=lambda line: click.echo(line, err=True))
-    click.echo(path)
+    click.echo(build_image(name, packages, suite=suite, force=force, progress=lambda line: click.echo(line, err=True)))
 
 
 @image.command("export")

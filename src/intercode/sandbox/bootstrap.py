@@ -27,23 +27,18 @@ EPOCH = 1_650_240_000  # 2022-04-18, the date of the base image that the first s
 
 _LEFT_OUT = ("path-exclude=/usr/share/man/*", "path-exclude=/usr/share/locale/*", "path-exclude=/usr/share/info/*")
 _DOCUMENTS = ("path-exclude=/usr/share/doc/*", "path-include=/usr/share/doc/*/copyright")
-_ASKED_FOR = re.compile(r"Unable to locate package (\S+)|Package '?([^' ]+)'? has no installation candidate")
-_NO_SUITE = re.compile(r"does not have a Release file")
-_NO_NETWORK = re.compile(r"Failed to fetch|Could not (resolve|connect)|Temporary failure|Unable to connect|timed out")
+_UNKNOWN = re.compile(r"Unable to locate package|has no installation candidate|does not have a Release file")
 _NO_MODE = re.compile(r"unable to pick chroot mode|doesn't exist in /etc/sub|libfakechroot|requires root|cannot mount")
-_FULL = re.compile(r"No space left on device|You don't have enough free space")
 
 
 @contextlib.contextmanager
-def tar_stream(
-    packages: Sequence[str], suite: str, mirror: str | None, work: Path, progress: Progress | None
-) -> Iterator[IO[bytes]]:
+def tar_stream(packages: Sequence[str], suite: str, work: Path, progress: Progress | None) -> Iterator[IO[bytes]]:
     """The root's tar while it is made, to be read to its end. `work` may hold mmdebstrap's files meanwhile.
 
     What mmdebstrap complains of is raised in place of what the reader made of half a tar. Interrupted, it clears up after
     itself; if this process is killed, it does so once it finds no reader.
     """
-    process = _start(packages, suite, mirror, work)
+    process = _start(packages, suite, work)
     log = _Log(process, progress)
     assert process.stdout is not None
     trouble: DataError | OSError | None = None
@@ -59,10 +54,10 @@ def tar_stream(
         process.wait()
         log.join()
     if process.returncode or trouble:
-        raise _failure([*log.lines, str(trouble or "")], suite, trouble)
+        raise _failure([*log.lines, str(trouble or "")])
 
 
-def _start(packages: Sequence[str], suite: str, mirror: str | None, work: Path) -> subprocess.Popen[bytes]:
+def _start(packages: Sequence[str], suite: str, work: Path) -> subprocess.Popen[bytes]:
     program = shutil.which("mmdebstrap")
     if program is None:
         raise SandboxUnavailable(
@@ -71,23 +66,12 @@ def _start(packages: Sequence[str], suite: str, mirror: str | None, work: Path) 
     root = identity().other
     argv = [program, "--variant=minbase", "--format=tar", f"--mode={'unshare' if root else 'auto'}"]
     argv += [f"--dpkgopt={line}" for line in (*_LEFT_OUT, *_DOCUMENTS)]
-    argv += [f"--include={name}" for name in packages]
-    argv += [suite, "-", *([mirror] if mirror else [])]
-    environment = {
-        **os.environ,
-        "LC_ALL": "C.UTF-8",
-        "SOURCE_DATE_EPOCH": str(EPOCH),
-        **({"TMPDIR": str(work)} if root else {}),
-    }
+    argv += [*(f"--include={name}" for name in packages), suite, "-"]
+    environment = {**os.environ, "LC_ALL": "C.UTF-8", "SOURCE_DATE_EPOCH": str(EPOCH)} | ({"TMPDIR": str(work)} if root else {})
     return subprocess.Popen(
-        argv,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment,
-        cwd="/",
-        start_new_session=True,
-    )
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=environment, cwd="/", start_new_session=True,
+    )  # fmt: skip
 
 
 class _Log(threading.Thread):
@@ -109,21 +93,14 @@ class _Log(threading.Thread):
                     self._progress(line[3:])
 
 
-def _failure(lines: list[str], suite: str, trouble: DataError | OSError | None) -> IntercodeError:
-    text = "\n".join(lines)
+def _failure(lines: list[str]) -> IntercodeError:
     last = "\n".join([line for line in lines if line and not line.startswith("I: ")][-8:])
-    if unknown := _ASKED_FOR.search(text):
-        return UsageError(f"{suite} has no package named {unknown[1] or unknown[2]!r}; look it up with: apt-cache search WORD")
-    if _FULL.search(text):
-        return SandboxError(f"the disk is full; free some space, or set INTERCODE_CACHE (and TMPDIR) to a larger disk:\n{last}")
-    if _NO_SUITE.search(text):
-        return UsageError(f"the mirror has no suite {suite!r}; check its spelling, or give another mirror:\n{last}")
-    if _NO_NETWORK.search(text):
-        return SandboxError(f"the package mirror could not be read; check the network, or give another mirror:\n{last}")
-    if _NO_MODE.search(text):
+    if _UNKNOWN.search(last):
+        return UsageError(f"the mirror has no such package or suite; look packages up with: apt-cache search WORD\n{last}")
+    if _NO_MODE.search(last):
         return SandboxUnavailable(
             "mmdebstrap cannot make a root as this user; mend it with: apt-get install fakechroot fakeroot "
             "(or apt-get install uidmap and a line for this user in /etc/subuid and /etc/subgid), or run it as root:"
             f"\n{last}"
         )
-    return SandboxError(f"mmdebstrap could not make the image:\n{last}")
+    return SandboxError(f"mmdebstrap could not make the image; are the network and the disk as they should be?\n{last}")

@@ -1,21 +1,18 @@
 """Images: root file systems with a listed package set, made by mmdebstrap and kept in the cache.
 
     mmdebstrap ── tar ──► pipe ──► unpacked as the sandboxes' user ──► ROOT/images/NAME
-                                                                   └─► ROOT/images/NAME.json   what is in it
 
 An image is complete or absent: it is built in a hidden folder beside its place and renamed. apt's mirror is the one
-that mmdebstrap takes by itself, unless one is given. Left out: other distributions' package managers (give a root file
+that mmdebstrap takes by itself. Left out: other distributions' package managers (give a root file
 system or its tar to `--image` instead), and updating an image in place (build it again with `force`).
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from intercode.errors import UsageError
@@ -40,8 +37,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
 """The packages of images with a name of their own. `v1-bash` is the root of the first system's recorded runs: the packages
 that its Dockerfile asks for, then those that Ubuntu adds, from its base image and because git and perl recommend them."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-_PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
-_WORD = re.compile(r"[a-z0-9][a-z0-9._-]*")
+_WORD = re.compile(r"[a-z0-9][a-z0-9._+-]*")
 _WRITTEN = {
     "machine-id": "",
     "resolv.conf": "",
@@ -50,28 +46,11 @@ _WRITTEN = {
 }
 
 
-@dataclass(frozen=True)
-class Image:
-    """The record of an image: the `suite` of Debian, or the image of docker's, that it was made of; `packages` asked for,
-    `versions` of all that are installed, `size` in bytes on disk."""
-
-    name: str
-    suite: str
-    packages: tuple[str, ...]
-    versions: dict[str, str]
-    size: int
-
-    @property
-    def path(self) -> Path:
-        return _shelf() / self.name
-
-
 def build_image(
     name: str,
     packages: Sequence[str] = (),
     *,
     suite: str = "bookworm",
-    mirror: str | None = None,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Path:
@@ -83,104 +62,56 @@ def build_image(
     and `SandboxError` if the mirror or the disk fails.
     """
     packages = packages or PACKAGES.get(name, DEFAULT_PACKAGES)
-    _check(packages, suite)
-    return keep_image(name, lambda made: _fill(made, packages, suite, mirror, progress), suite, packages, force=force)
+    for word in (suite, *packages):
+        if not _WORD.fullmatch(word):
+            raise UsageError(f"{word!r} is no package name, nor a suite of Debian; give one at a time, as apt-get install does")
+
+    def fill(made: Path) -> None:
+        root = template.new_tree(made)
+        made.parent.chmod(0o755)
+        with tar_stream(packages, suite, made.parent, progress) as archive:
+            template.untar(Path(f"mmdebstrap's {suite}"), root, archive)
+        name_machine(root)
+        os.utime(made)  # a template's digest holds this time, so that setup layers of a replaced image are not used again
+
+    return keep_image(name, fill, force=force)
 
 
-def keep_image(name: str, fill: Callable[[Path], None], suite: str, packages: Sequence[str] = (), *, force: bool) -> Path:
+def keep_image(name: str, fill: Callable[[Path], None], *, force: bool) -> Path:
     """The folder of an image whose files `fill` puts into the folder that it is given. `UsageError` for a bad or taken name."""
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} cannot name an image; use up to 64 lower-case letters, digits, '-' and '_'")
-    final = _shelf() / name
+    final = image_path(name)
+    taken = UsageError(f"there is an image named {name!r} already; choose another name, or replace it with --force")
     if final.exists() and not force:
-        raise UsageError(f"there is an image named {name!r} already; choose another name, or replace it with --force")
+        raise taken
     fresh = cache.folder("images", f".{name}-{secrets.token_hex(4)}", fill)
+    old = fresh.with_name(f"{fresh.name}-old")
     try:
-        record = Image(name, suite, tuple(packages), _versions(fresh / template.TREE), _size(fresh))
-        _settle(fresh, final, force)
+        if force and final.exists():
+            final.rename(old)
+        fresh.rename(final)
+    except OSError:  # another process has made it meanwhile
+        raise taken from None
     finally:
         cache.remove(fresh)
-    _record(name).write_text(json.dumps(asdict(record), indent=1) + "\n")
+        cache.remove(old)
     return final
 
 
-def list_images() -> list[Image]:
-    """The images of the cache by name. A folder without a record (put there by hand) has none of its packages known."""
-    return [_load(path) for path in sorted(_shelf().iterdir()) if path.is_dir() and _NAME.fullmatch(path.name)]
-
-
-def _shelf() -> Path:
-    shelf = cache.root() / "images"
-    shelf.mkdir(exist_ok=True)
-    return shelf
-
-
-def _record(name: str) -> Path:
-    return _shelf() / f"{name}.json"
-
-
-def _load(path: Path) -> Image:
-    try:
-        fields = json.loads(_record(path.name).read_text())
-        return Image(**{**fields, "packages": tuple(fields["packages"])})
-    except (OSError, ValueError, TypeError, KeyError):
-        return Image(path.name, "", (), {}, 0)
-
-
-def _check(packages: Sequence[str], suite: str) -> None:
-    if not _WORD.fullmatch(suite):
-        raise UsageError(f"{suite!r} is no Debian suite; bookworm is one")
-    for package in packages:
-        if not _PACKAGE.fullmatch(package):
-            raise UsageError(f"{package!r} is no package name; give one name at a time, as apt-get install takes them")
-
-
-def _fill(made: Path, packages: Sequence[str], suite: str, mirror: str | None, progress: Progress | None) -> None:
-    root = template.new_tree(made)
-    made.parent.chmod(0o755)
-    with tar_stream(packages, suite, mirror, made.parent, progress) as archive:
-        template.untar(Path(f"mmdebstrap's {suite}"), root, archive)
-    name_machine(root)
-    os.utime(made)  # a template's digest holds this time, so that setup layers of a replaced image are not used again
+def image_path(name: str) -> Path:
+    """The folder of an image, whether it is there or not."""
+    return cache.root() / "images" / name
 
 
 def name_machine(root: Path) -> None:
     """What whoever starts a system writes into its root; nothing where /etc is a link, which may lead out of it."""
     etc = root / "etc"
     for name, text in _WRITTEN.items() if etc.is_dir() and not etc.is_symlink() else ():
-        _write(etc / name, text)
+        path = etc / name
+        path.unlink(missing_ok=True)  # a link there (to a folder of the machine that builds) is replaced, never followed
+        path.write_text(text)
+        identity().own(path)
+        for changed in (path, etc):
+            os.utime(changed, (EPOCH, EPOCH))
     template.mount_points(root)
-
-
-def _write(path: Path, text: str) -> None:
-    """A link there (to a folder of the machine that builds) is replaced, never followed."""
-    path.unlink(missing_ok=True)
-    path.write_text(text)
-    identity().own(path)
-    for changed in (path, path.parent):
-        os.utime(changed, (EPOCH, EPOCH))
-
-
-def _settle(fresh: Path, final: Path, force: bool) -> None:
-    old = fresh.with_name(f"{fresh.name}-old")
-    try:
-        if force and final.exists():
-            final.rename(old)
-        fresh.rename(final)
-    except OSError:
-        raise UsageError(f"another process made an image named {final.name!r} meanwhile; that one stays") from None
-    finally:
-        cache.remove(old)
-
-
-def _versions(root: Path) -> dict[str, str]:
-    """The installed packages, as dpkg's own list has them."""
-    status = root / "var/lib/dpkg/status"
-    listed = status.read_text(errors="replace").split("\n\n") if status.is_file() else []
-    fields = [dict(re.findall(r"^(Package|Version|Status): (.+)$", entry, re.MULTILINE)) for entry in listed]
-    return {each["Package"]: each["Version"] for each in fields if each.get("Status", "").endswith(" installed")}
-
-
-def _size(root: Path) -> int:
-    """Bytes on disk."""
-    return sum(os.lstat(os.path.join(folder, name)).st_blocks * 512 for folder, _, files in os.walk(root) for name in files)

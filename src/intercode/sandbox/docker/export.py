@@ -29,7 +29,7 @@ def export_image(reference: str, name: str | None = None, *, force: bool = False
     """
     found = inspect(reference, reference)
     name = name or _NO_NAME.sub("-", reference.rpartition("/")[2].removesuffix(":latest").lower())
-    return images.keep_image(name, lambda made: _fill(made, found), reference, force=force)
+    return images.keep_image(name, lambda made: _fill(made, found), force=force)
 
 
 def export_tar(reference: str, target: Path) -> None:
