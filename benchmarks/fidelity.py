@@ -4,8 +4,7 @@
     ours            the paper's protocol, on Docker, and on the local backend with the same image exported
 
 GPT-3.5's actions of 2023 (Try Again on NL2Bash's fs_1, fs_3, fs_4) are played turn by turn. A reward agrees if it differs
-by at most 0.011; of all turns at least 99 % must, on either backend. No side has a network. Each disagreement is given to
-rules, all of them experiments (fidelity/beside.py), or listed as unexplained. What a side answered is not kept.
+by at most 0.011; of all turns at least 99 % must, on either backend. No side has a network. What a side answered is not kept.
 
 `python benchmarks/fidelity.py [--first PYTHON] [--json] [--out FILE] [--limit N] [--workers N] [NAME…]`, NAME as "fs_1";
 skipped without the public data, the root v1-bash, Docker, or the first system (benchmarks/peers.sh installs it). Exit
@@ -15,50 +14,39 @@ status 1 if an agreement is below its bound. All of it takes about ten minutes.
 from __future__ import annotations
 
 import sys
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fidelity import data, first
-from fidelity.beside import BACKENDS, Compared, compare, record, world
-from fidelity.proof import UNEXPLAINED
+from fidelity.beside import BACKENDS, compare, record, world
 from measuring.rows import Row, absent, command, finish, table
 
 BOUND = 0.99
 
 
-def measure(run: data.Run, python: str, workers: int, limit: int | None) -> list[Compared]:
+def measure(run: data.Run, python: str, workers: int, limit: int | None) -> dict[str, dict[str, Any]]:
+    """The figures of `intercode replay --json`, by file system and backend."""
     here = world(run, python)
     today = record(here, workers, limit)
-    return [compare(here, today, backend, workers) for backend in BACKENDS]
+    return {f"{run.name.split()[-1]} {backend}": compare(here, today, backend, workers) for backend in BACKENDS}
 
 
-def rows(measured: Sequence[Compared]) -> Iterator[Row]:
-    for each in measured:
-        yield Row(f"{each.name}: turns whose rewards agree", each.figures["agree"], each.figures["turns"], unit="")
+def rows(measured: Mapping[str, dict[str, Any]]) -> Iterator[Row]:
+    for name, figures in measured.items():
+        yield Row(f"{name}: turns whose rewards agree", figures["agree"], figures["turns"], unit="")
     for backend in BACKENDS:
-        mine = [each.figures for each in measured if each.name.endswith(backend)]
+        mine = [figures for name, figures in measured.items() if name.endswith(backend)]
         agree, turns = (sum(figures[key] for figures in mine) for key in ("agree", "turns"))
         yield Row(f"{backend}: turns whose rewards agree", agree, turns, BOUND, floor=True, unit="")
 
 
-def show(measured: Sequence[Compared]) -> None:
+def show(measured: Mapping[str, dict[str, Any]]) -> None:
     table(list(rows(measured)))
-    for each in measured:
-        figures = each.figures
-        print(f"\n{each.name}: observations equal {figures['observations_equal']} of {figures['turns']}, ", end="")
+    for name, figures in measured.items():
+        print(f"\n{name}: observations equal {figures['observations_equal']} of {figures['turns']}, ", end="")
         print(f"success {figures['recorded_success_rate']:.1%} and {figures['replayed_success_rate']:.1%}")
-        for name, count in Counter(cause.proof.cause for cause in each.causes).items():
-            print(f"  {count:4} {name}")
-        for cause in each.causes:
-            scene, rewards = cause.scene, f"{cause.scene.recorded:.2f}, ours {cause.replayed:.2f}"
-            print(f"  task {scene.task.id} turn {scene.index}: {rewards}, {cause.proof.cause}")
-            if cause.proof.cause == UNEXPLAINED:
-                print(f"    {scene.action[:200]!r}\n    {scene.observation[:300]!r}\n    {scene.agent().output[:300]!r}")
-
-
-def details(measured: Sequence[Compared]) -> list[dict[str, Any]]:
-    return [{"name": each.name, "causes": [cause.as_json() for cause in each.causes]} for each in measured]
+        for row in figures["disagreements"]:
+            print(f"  task {row['task']} turn {row['turn']}: {row['recorded']:.2f}, ours {row['replayed']:.2f}")
 
 
 def main() -> int:
@@ -72,8 +60,11 @@ def main() -> int:
     chosen = [run for run in runs if not options.names or run.name.split()[-1] in options.names]
     if absent(options, *(run.path for run in chosen), *data.files(), why=data.no_image() or missing or first.no_docker()):
         return 0
-    measured = [each for run in chosen for each in measure(run, python, options.workers, options.limit)]
-    return finish(options, list(rows(measured)), show=lambda: show(measured), details=details(measured))
+    measured = dict[str, dict[str, Any]]()
+    for run in chosen:
+        measured |= measure(run, python, options.workers, options.limit)
+    details = {name: {**figures, "disagreements": None} for name, figures in measured.items()}  # which hold texts of the data
+    return finish(options, list(rows(measured)), show=lambda: show(measured), details=details)
 
 
 if __name__ == "__main__":

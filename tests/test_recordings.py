@@ -40,15 +40,14 @@ def write(path: Path, content: Any) -> Path:
 
 
 def test_a_try_again_log_is_read(tmp_path: Path) -> None:
-    info = {"eval_obs": "3\n"}
-    log = entry(["ls", "ls | wc -l"], ["a\n", "3\n"], [0.67, 1.0], info=info)
+    log = entry(["ls", "ls | wc -l"], ["a\n", "3\n"], [0.67, 1.0])
     recording = load_recording(write(tmp_path, {"0": log}))
     (episode,) = recording.episodes
     assert recording.protocol == "paper"
     assert (episode.task, episode.query) == ("0", "count the files")
     assert episode.actions == ["ls", "ls | wc -l"]
     assert episode.rewards == [0.67, 1.0]
-    assert (episode.max_reward, episode.turns_max, episode.gold_output) == (1.0, 10, "3\n")
+    assert (episode.max_reward, episode.turns_max) == (1.0, 10)
     assert recording.success_rate == 1
 
 
@@ -74,7 +73,7 @@ def test_plan_and_solve_is_unwrapped_and_keeps_its_fences(tmp_path: Path) -> Non
 
 
 def test_an_episode_without_a_turn_is_read(tmp_path: Path) -> None:
-    log = entry([], [], [0], info=None)
+    log = entry([], [], [0])
     assert load_recording(write(tmp_path, {"0": log})).episodes[0].rewards == []
 
 

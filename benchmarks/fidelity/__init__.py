@@ -1,12 +1,8 @@
-"""What the measurements of fidelity share: the public data, the first system's looks, re-execution, and causes.
+"""What the measurements of fidelity share: the public data, and the first system beside ours.
 
 data.py      where tasks, trees and recordings lie; the setup script with the dates of a recording
-scenes.py    a recorded episode executed again, and again with one thing changed
-text.py      when two texts say the same: reordered, other dates or numbers
-causes.py    one rule for each cause of a disagreement, each an experiment
-proof.py     what a rule answers with
-control.py   whether the rules can say no
+sql_data.py  the same for SQL
+first.py     the first system, played by first_driver.py in a Python of its own
+beside.py    what it answers today, as a recording that ours is compared with
 floor.py     agents that look at nothing
-
-sql_data.py, sql_scenes.py and sql_causes.py are the same for SQL.
 """

@@ -83,13 +83,13 @@ def runs() -> list[Run]:
 
 
 @contextmanager
-def setup_script(dates: Mapping[str, str], more: str = "") -> Iterator[Path]:
-    """A copy of `first_system.sh` for a recording of these dates, with `more` at its end, made for now.
+def setup_script(dates: Mapping[str, str]) -> Iterator[Path]:
+    """A copy of `first_system.sh` for a recording of these dates, made for now.
 
     The moment stands in it: ages matter, so no layer of an earlier measurement may serve.
     """
     head = "".join(f"{name}='{date}'\n" for name, date in dates.items())
     with tempfile.NamedTemporaryFile("w", prefix="first_system-", suffix=".sh") as script:
-        script.write(f"# made at {time.time()}\n{head}{_SETUP.read_text()}{more}")
+        script.write(f"# made at {time.time()}\n{head}{_SETUP.read_text()}")
         script.flush()
         yield Path(script.name)

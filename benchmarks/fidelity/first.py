@@ -46,11 +46,10 @@ WORKDIR /
 
 @dataclass(frozen=True)
 class Turn:
-    """What the first system answered: `gold` is what its gold printed. Nothing was executed where these are None."""
+    """What the first system answered. Nothing was executed where `observation` is None."""
 
     observation: str | None
     reward: float
-    gold: str | None
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
     argv    the name of an image, a task file
     stdin   {"task": index, "actions": [text or null, …]}
-    stdout  {"turns": [{"observation", "reward", "gold"}, …]}; "ready" comes first
+    stdout  {"turns": [{"observation", "reward"}, …]}; "ready" comes first
 
 The loop is the first system's experiment: after each action a submission, which scores; a reply without code executes
 nothing and earns 0. Its environment knows two image names and their shells; this one is told of a third.
@@ -24,10 +24,10 @@ def play(env: Any, task: int, actions: list[str | None]) -> list[dict[str, Any]]
 
 def _turn(env: Any, action: str | None) -> dict[str, Any]:
     if action is None:
-        return {"observation": None, "reward": 0.0, "gold": None}
+        return {"observation": None, "reward": 0.0}
     observation = env.step(action)[0]
     _, reward, _, _ = env.step("submit")
-    return {"observation": observation, "reward": float(reward), "gold": env.observation_eval}
+    return {"observation": observation, "reward": float(reward)}
 
 
 def main() -> None:

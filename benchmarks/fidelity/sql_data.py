@@ -47,5 +47,3 @@ RUNS = (
 )
 NEAR = 1.0
 """Points that today's success rate may be away from the recorded."""
-UNEXPLAINED_AT_MOST = 0.002
-"""Share of the turns."""

@@ -32,8 +32,7 @@ class RecordedEpisode:
     """What was done on one task. All sequences have one entry per turn; a reward is the number that was written then.
 
     `turns_max` is how many actions were allowed (a ReAct run adds a submission of its own after the last);
-    `gold_output` is what the gold printed, where the last turn recorded it; `labels` are the task's `hardness` and
-    `data_set`, where a log has them.
+    `labels` are the task's `hardness` and `data_set`, where a log has them.
     """
 
     task: str
@@ -44,7 +43,6 @@ class RecordedEpisode:
     valid: Sequence[bool]
     max_reward: float
     turns_max: int
-    gold_output: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -160,7 +158,7 @@ def _is_react(entry: Any) -> bool:
 
 
 def _episode(entry: Mapping[str, Any], react: bool) -> RecordedEpisode:
-    history, summary, info = entry["turn_history"], entry["summary"], entry.get("info") or {}
+    history, summary = entry["turn_history"], entry["summary"]
     observations = [str(observation) for observation in history["observations"]]
     unwrap = _react_action if react else _plain_action
     actions = [unwrap(action, seen) for action, seen in zip(history["actions"], observations, strict=True)]
@@ -173,7 +171,6 @@ def _episode(entry: Mapping[str, Any], react: bool) -> RecordedEpisode:
         valid=[valid is not False for valid in history["valid_action"][: len(actions)]],
         max_reward=float(summary["max_reward"]),
         turns_max=int(summary.get("turns_max", len(actions))),
-        gold_output=_text(info.get("eval_obs")),
         labels={name: str(entry[key]) for name, key in _LABELS.items() if entry.get(key)},
     )
 
@@ -189,10 +186,6 @@ def _react_action(action: str, _seen: str) -> str | None:
 def _plain_action(action: str, seen: str) -> str | None:
     """The recorded text, unless the loop answered that it found no code in it."""
     return None if _NO_CODE.match(seen) else action
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value)
 
 
 def _own_run(path: Path) -> Recording:

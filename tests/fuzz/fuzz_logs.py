@@ -33,7 +33,6 @@ def _entries(draw: st.DrawFn) -> dict[str, Any]:
         "query": draw(_WORD),
         "turn_history": {name: draw(st.lists(kind, min_size=turns, max_size=turns)) for name, kind in kinds.items()},
         "summary": {"max_reward": draw(st.floats(0, 1)), "turns_max": draw(st.integers(0, 10))},
-        "info": draw(st.sampled_from([{}, {"eval_obs": "3"}, None])),
         "hardness": "easy",
     }
 
