@@ -115,6 +115,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     """A whole action, but for blanks around it, that submits; its group, if it has one, is the word that is submitted."""
     session_noun = "shell"
     """What an observation calls that which keeps the state between actions."""
+    live_forks = True  # False: `_branch` cannot make a live copy, and each fork re-executes the episode
     language = "bash"
     """What actions are written in; it chooses a strategy's prompts, and with `bash` and `sql` a strategy submits no word."""
 
@@ -268,21 +269,30 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     def fork(self, *, replay: bool = False) -> Self:
         """A second environment in the same state, turn count included; both must be closed.
 
-        Raises `ForkError` naming the jobs or descriptors that cannot be copied; with `replay=True` the episode is then
-        re-executed instead, and ForkError is raised if an observation differs.
+        In SQL and Python the episode is re-executed; elsewhere the copy is live, and `ForkError` names the jobs or descriptors
+        that cannot be copied, unless `replay=True` re-executes then. A re-executed observation that differs is a `ForkError`.
         """
         self._require_open()
         twin = copy.copy(self)
         twin._actions, twin._seen, twin._came = list(self._actions), list(self._seen), list(self._came)
-        twin._order, twin._lock = list(self._order), Lock()
-        twin._np_random = copy.deepcopy(self._np_random)
+        twin._order, twin._lock, twin._np_random = list(self._order), Lock(), copy.deepcopy(self._np_random)
         try:
-            self._branch(twin, live=True)
+            self._branch(twin, live := self.live_forks)
         except ForkError:
             if not replay:
                 raise
-            self._branch(twin, live=False)
-            twin._relive()
+            self._branch(twin, live := False)
+        if self._task is None or live:
+            return twin
+        try:
+            twin._enter(twin.task)
+            acted = (action for action in self._actions if not self._submits(action))
+            for number, (action, seen) in enumerate(zip(acted, self._seen, strict=True), start=1):
+                if fingerprint(asked(twin._act, ExecResult, action)) != seen:
+                    raise ForkError(f"re-executing the episode gave another observation at turn {number}: {action!r}")
+        except BaseException:
+            twin._leave()
+            raise
         return twin
 
     def close(self) -> None:
@@ -374,18 +384,6 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             if not self._submits(action):
                 self._seen.append(fingerprint(asked(self._act, ExecResult, action)))
         time.sleep(_AFTERMATH)
-
-    def _relive(self) -> None:
-        """The episode again, as fast as it goes, in a world of its own; nothing of that is left if it goes another way."""
-        try:
-            self._enter(self.task)
-            acted = (action for action in self._actions if not self._submits(action))
-            for number, (action, seen) in enumerate(zip(acted, self._seen, strict=True), start=1):
-                if fingerprint(asked(self._act, ExecResult, action)) != seen:
-                    raise ForkError(f"re-executing the episode gave another observation at turn {number}: {action!r}")
-        except BaseException:
-            self._leave()
-            raise
 
     def _choose(self, wanted: str | Integral | None) -> Task:
         if wanted is None:

@@ -9,7 +9,7 @@ from asking import ask, do, refused, rows
 from garden import make
 
 from intercode.engines import Caps, Databases, Engine
-from intercode.errors import ForkError, UsageError
+from intercode.errors import UsageError
 
 CROSS = "SELECT COUNT(*) FROM seed a, seed b, seed c, seed d, seed e"
 MANY = "SELECT a.n, b.n, c.n FROM seed a, seed b, seed c"
@@ -219,41 +219,6 @@ def test_a_gold_sees_pristine_content_after_an_episode(engine: Engine) -> None:
 def test_two_engines_do_not_see_each_other(own: Engine, engine: Engine) -> None:
     do(own, "DELETE FROM plant")
     assert rows(engine, STATE) == PRISTINE
-
-
-# -- fork ---------------------------------------------------------------------------------------------------------------
-
-
-def test_a_fork_has_the_committed_content(engine: Engine) -> None:
-    do(engine, "INSERT INTO bed VALUES (3, 'west')", "CREATE TABLE extra (a INT)", "INSERT INTO extra VALUES (7)")
-    with engine.fork() as twin:
-        assert rows(twin, "SELECT name FROM bed WHERE id = 3") == [("west",)]
-        do(twin, "DELETE FROM extra")
-        assert rows(engine, "SELECT a FROM extra") == [(7,)]
-        with twin.fork() as third:
-            assert rows(third, "SELECT COUNT(*) FROM extra") == [(0,)]
-        twin.open("garden_1")
-        assert rows(twin, STATE) == PRISTINE
-
-
-def test_an_untouched_engine_forks(engine: Engine) -> None:
-    with engine.fork() as twin:
-        assert rows(twin, STATE) == PRISTINE
-
-
-@pytest.mark.parametrize(
-    ("statements", "named"),
-    [
-        (("BEGIN",), "transaction"),
-        (("BEGIN", "DELETE FROM plant"), "transaction"),
-        (("CREATE TEMPORARY TABLE t (a INT)",), "temporary"),
-    ],
-)
-def test_a_fork_names_what_it_cannot_copy(engine: Engine, statements: tuple[str, ...], named: str) -> None:
-    do(engine, *statements)
-    with pytest.raises(ForkError, match=named):
-        engine.fork()
-    assert rows(engine, "SELECT 1") == [(1,)]
 
 
 # -- the caller's mistakes ----------------------------------------------------------------------------------------------

@@ -81,16 +81,13 @@ def test_a_stopped_server_is_replaced(victim: tuple[Engine, int]) -> None:
     assert rows(engine, "SELECT COUNT(*) FROM plant") == [(3,)]
 
 
-@pytest.mark.parametrize("what", ["facts", "fork"])
-def test_a_stopped_sqlite_is_told_by_forks_and_facts(
-    what: str, own_sqlite: sqlite.SqliteEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopped_sqlite_is_told_by_facts(own_sqlite: sqlite.SqliteEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     (pid,) = servers_of(own_sqlite)
     monkeypatch.setattr(sqlite, "_PATIENCE", 0.3)
     os.kill(pid, signal.SIGSTOP)
     assert wait_until(lambda: stopped(pid))
     with pytest.raises(SandboxDied, match="does not answer"):
-        getattr(own_sqlite, what)()
+        own_sqlite.facts()
     monkeypatch.undo()
     own_sqlite.open("garden_1")
     assert rows(own_sqlite, "SELECT COUNT(*) FROM plant") == [(3,)]

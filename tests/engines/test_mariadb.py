@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from asking import ask, do, refused, rows
 
 from intercode.engines import Databases, Engine, databases, engine_maker, mariadbd
 from intercode.engines.mariadb import MariadbEngine
-from intercode.errors import DataError, ForkError, SandboxDied, UsageError
+from intercode.errors import DataError, UsageError
 
 DENIED = [
     "SELECT * FROM vault.secret",
@@ -254,50 +253,11 @@ def test_an_error_after_some_rows_is_an_answer(mariadb: Engine) -> None:
     assert rows(mariadb, "SELECT 1") == [(1,)]
 
 
-@pytest.mark.parametrize(
-    ("statements", "named"),
-    [
-        (("LOCK TABLES bed WRITE",), "bed"),
-        (("DO GET_LOCK('mine', 0)",), "mine"),
-        (("BEGIN", "SELECT * FROM plant"), "plant"),
-        (("XA START 'deal'", "DELETE FROM plant", "XA END 'deal'", "XA PREPARE 'deal'"), "deal"),
-        (("CREATE TEMPORARY TABLE t (a INT)", "DROP TEMPORARY TABLE IF EXISTS nothing"), "temporary"),
-    ],
-)
-def test_a_fork_names_locks(mariadb: Engine, statements: tuple[str, ...], named: str) -> None:
-    do(mariadb, *statements)
-    with pytest.raises(ForkError, match=named):
-        mariadb.fork()
-
-
-def test_a_prepared_transaction_ends_with_the_episode_whatever_its_format(mariadb: Engine) -> None:
+def test_a_prepared_transaction_ends_with_the_episode_whatever_its_format(own_mariadb: MariadbEngine) -> None:
     name = "'deal', 'branch', 2"
-    do(mariadb, f"XA START {name}", "DELETE FROM plant", f"XA END {name}", f"XA PREPARE {name}")
-    mariadb.open("vault")
-    mariadb.fork().close()
-
-
-def test_a_fork_that_does_not_start_leaves_its_parent_whole(own_mariadb: MariadbEngine) -> None:
-    do(own_mariadb, "DELETE FROM plant")
-    own_mariadb._prepared = replace(own_mariadb._prepared, sql_mode="NONSENSE")
-    with pytest.raises(SandboxDied, match="NONSENSE"):
-        own_mariadb.fork()
-    assert rows(own_mariadb, "SELECT COUNT(*) FROM plant") == [(0,)]
-
-
-def test_a_fork_leaves_nothing_of_the_log_beside_its_parent(own_mariadb: MariadbEngine) -> None:
-    do(own_mariadb, "DELETE FROM plant")
-    own_mariadb.fork().close()
-    assert own_mariadb._server.run(["ls", "/tmp"]) == ""
-
-
-def test_a_fork_carries_what_statements_cannot_tell(mariadb: Engine) -> None:
-    do(mariadb, "CREATE TABLE r (a DOUBLE, b FLOAT, c BLOB)", "INSERT INTO r VALUES (RAND(), RAND(), x'0027ff')")
-    do(mariadb, "CREATE PROCEDURE p() SELECT 'here'", "CREATE VIEW v AS SELECT a FROM r")
-    with mariadb.fork() as twin:
-        assert rows(twin, "SELECT * FROM r") == rows(mariadb, "SELECT * FROM r")
-        assert rows(twin, "CALL p()") == [("here",)]
-        assert rows(twin, "SELECT * FROM v") == rows(mariadb, "SELECT a FROM r")
+    do(own_mariadb, f"XA START {name}", "DELETE FROM plant", f"XA END {name}", f"XA PREPARE {name}")
+    own_mariadb.open("vault")
+    assert own_mariadb._server.admin.query("XA RECOVER") == ()
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Forking SqlEnv on both engines: the same committed content, then separate lives; replay where a live copy is impossible."""
+"""Forking SqlEnv on both engines, by executing the episode again: the same content and session, then separate lives."""
 
 from __future__ import annotations
 
@@ -59,49 +59,15 @@ def test_an_untouched_environment_forks(sql: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("actions", "named"),
-    [
-        (("BEGIN", "DELETE FROM picking"), "transaction"),
-        (("CREATE TEMPORARY TABLE basket (id INTEGER)",), "temporary table"),
-        (("BEGIN",), "transaction"),
-    ],
-)
-def test_what_cannot_be_copied_is_named_and_nothing_is_lost(sql: Any, actions: tuple[str, ...], named: str) -> None:
-    env = sql("count", *actions)
-    with pytest.raises(ForkError, match=named):
-        env.fork()
-    env.step(GOLDS["count"])
-    assert env.step("submit")[1] == 1.0
-
-
-@pytest.mark.parametrize(
-    ("actions", "named"),
-    [
-        (("LOCK TABLES picking WRITE",), "picking"),
-        (("DO GET_LOCK('gate', 0)",), "gate"),
-        (("XA START 'deal'", "DELETE FROM picking", "XA END 'deal'", "XA PREPARE 'deal'"), "deal"),
-    ],
-)
-def test_locks_are_named(servers: Pool, sql: Any, actions: tuple[str, ...], named: str) -> None:
-    """SQLite has no such statements: they fail, and a fork of what they left is as good as any other."""
-    env = sql("count", *actions)
-    if servers.engine == "mariadb":
-        with pytest.raises(ForkError, match=named):
-            env.fork()
-    else:
-        env.fork().close()
-
-
-@pytest.mark.parametrize(
     "actions",
     [
         ("CREATE TEMPORARY TABLE basket AS SELECT 7 AS id", "SELECT * FROM basket"),
         ("BEGIN", "DELETE FROM picking WHERE id < 7", "SELECT COUNT(*) AS id FROM picking"),
     ],
 )
-def test_replay_makes_what_cannot_be_copied_again(sql: Any, actions: tuple[str, ...]) -> None:
+def test_a_fork_has_the_open_transaction_and_the_temporary_tables(sql: Any, actions: tuple[str, ...]) -> None:
     env = sql("count", *actions)
-    twin = env.fork(replay=True)
+    twin = env.fork()
     assert twin.turn == env.turn
     assert twin.step(actions[-1])[:4] == env.step(actions[-1])[:4]
     twin.step("ROLLBACK")
@@ -110,12 +76,12 @@ def test_replay_makes_what_cannot_be_copied_again(sql: Any, actions: tuple[str, 
     twin.close()
 
 
-def test_a_replay_that_goes_another_way_is_an_error_and_leaves_no_server(servers: Pool, sql: Any) -> None:
+def test_a_fork_that_goes_another_way_is_an_error_and_leaves_no_server(servers: Pool, sql: Any) -> None:
     random = "RANDOM()" if servers.engine == "sqlite" else "RAND()"
     env = sql("count", "BEGIN", f"SELECT {random}")
     before = servers_below(os.getpid())
     with pytest.raises(ForkError, match="another observation at turn 2"):
-        env.fork(replay=True)
+        env.fork()
     assert wait_until(lambda: set(servers_below(os.getpid())) <= set(before))
     assert env.step(GOLDS["count"])[0] == "[(7,)]"
 

@@ -8,7 +8,7 @@
     run_gold   as the referee: reads any database, as it was before anyone wrote
 
 A statement that fails is an answer (`Answer.error`), as it is to any client. What raises: `UsageError` (an unknown database, a
-closed engine), `SandboxDied` (the server is gone; `open` starts a new one), `ForkError`.
+closed engine), `SandboxDied` (the server is gone; `open` starts a new one).
 """
 
 from __future__ import annotations
@@ -74,11 +74,6 @@ class Engine(ABC):
     @abstractmethod
     def schema(self, db: str) -> str:
         """The CREATE statements of the pristine `db`, as the server prints them."""
-
-    @abstractmethod
-    def fork(self) -> Engine:
-        """A second engine with the same committed content and the same database open. Raises `ForkError` for what cannot be
-        copied: open transactions, temporary tables, locks. Session variables start afresh."""
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:

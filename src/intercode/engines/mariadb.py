@@ -21,7 +21,7 @@ from intercode.engines.base import Answer, Caps, Engine, closed_on_failure, died
 from intercode.engines.mariadbd import Prepared, Server
 from intercode.engines.quoting import quoted
 from intercode.engines.session import LOST, Overrun, Session, SessionLost
-from intercode.errors import DataError, ForkError, SandboxDied, SandboxError, UsageError
+from intercode.errors import DataError, SandboxDied, SandboxError, UsageError
 from intercode.sandbox.base import MIB, Limits
 
 _COUNTERS = (
@@ -37,8 +37,6 @@ _MARK = (
     "SELECT @@gtid_binlog_pos, GROUP_CONCAT(variable_value ORDER BY variable_name) "
     f"FROM information_schema.global_status WHERE variable_name IN {_COUNTERS}"
 )
-_HELD = "SELECT DISTINCT lock_type, table_schema, table_name FROM information_schema.metadata_lock_info WHERE thread_id = {}"
-_TEMPORARY = "SHOW SESSION STATUS LIKE 'Com_create_temporary_table'"
 _KILL = 0.25
 """Seconds for a KILL, which a healthy server answers at once."""
 _PATIENCE = 200
@@ -46,7 +44,6 @@ _PATIENCE = 200
 _ROOM = 96 * MIB
 """What a server may have grown by, in bytes, before it is replaced rather than mended: a file of InnoDB's never shrinks."""
 _ACCESS_DENIED = 1045
-_ADMIN_FILE, _REPLAY_FILE = "/run/admin.cnf", "/tmp/replay.sql"
 
 
 class _Mark(NamedTuple):
@@ -85,7 +82,9 @@ class MariadbEngine(Engine):
                 self._begin(db, None)
 
     def run(self, statement: str, *, seconds: float) -> Answer:
-        session = self._open()
+        session = self._session
+        if session is None or self._broken:
+            raise UsageError("no database is open; call open(db) first")
         with self._watched("during a statement"):
             try:
                 return session.ask(statement, seconds, self._caps, self._stop)
@@ -107,15 +106,6 @@ class MariadbEngine(Engine):
         texts = [self.table(db, f"SHOW CREATE TABLE {name}").rows[0][1] for name in names]
         return "".join(f"{text};\n\n" for text in texts).strip()
 
-    def fork(self) -> MariadbEngine:
-        session = self._open()
-        with self._watched("during a fork"):
-            blockers = [*self._held(session), *_temporary(session)]
-            if blockers:
-                raise ForkError("a live copy cannot take along: " + ", ".join(blockers) + "; end them first")
-            changes = self._changes() if self._mark() != self._began else b""
-        return self._twin(changes)
-
     def facts(self) -> dict[str, Any]:
         options = ("version", "sql_mode", "lower_case_table_names", "collation_server", "default_storage_engine")
         with self._watched("when it was asked for its settings"):
@@ -136,7 +126,7 @@ class MariadbEngine(Engine):
         touched = self._pristine(db) | self._account(db)
         self._db = db
         if touched or mark is None:
-            self._note()
+            self._began = self._mark()
         self._session = self._server.session(self._user(db), db=db)
 
     def _leave(self) -> _Mark | None:
@@ -245,7 +235,7 @@ class MariadbEngine(Engine):
         self._accounts: set[str] = set()
         self._db, self._broken = None, False
         self._used_first = self._used()
-        self._note()
+        self._began = self._mark()
 
     def _end_session(self) -> None:
         if self._session is not None:
@@ -258,17 +248,7 @@ class MariadbEngine(Engine):
         if self._broken:
             self._restart()
 
-    def _open(self) -> Session:
-        if self._session is None or self._broken:
-            raise UsageError("no database is open; call open(db) first")
-        return self._session
-
     # -- the admin's session ----------------------------------------------------------------------------------------
-
-    def _note(self) -> None:
-        """Where the episode begins, in the counters and in the binary log."""
-        self._began = self._mark()
-        self._log, self._position, *_ = self._server.admin.query("SHOW MASTER STATUS")[0]
 
     def _agents(self) -> list[int]:
         """The agent's sessions, those that are about to end among them."""
@@ -287,47 +267,6 @@ class MariadbEngine(Engine):
     def _used(self) -> int:
         """Bytes of the sandbox's disk."""
         return int(self._server.run(["df", "--output=used", "-B1", "/"]).split()[-1])
-
-    # -- fork -------------------------------------------------------------------------------------------------------
-
-    def _held(self, session: Session) -> list[str]:
-        names = {"Table metadata lock": "an open transaction or lock on table", "User lock": "the lock"}
-        rows = self._server.admin.query(_HELD.format(session.number))
-        found = [f"{names.get(kind, kind)} {table or schema}" for kind, schema, table in rows]
-        prepared = [f"the prepared transaction {name!r}" for *_, name in self._server.admin.query("XA RECOVER")]
-        inside = session.query("SELECT @@in_transaction")[0][0] and not found
-        return [*found, *prepared, *(["an open transaction"] if inside else [])]
-
-    def _changes(self) -> bytes:
-        """What was committed since `open`, as the server's own log has it: rows, not statements."""
-        command = f"mariadb-binlog --no-defaults --start-position={self._position} {mariadbd.LOGS}/{self._log} >{_REPLAY_FILE}"
-        self._server.run(["bash", "-c", command])
-        changes = self._server.sandbox.read(_REPLAY_FILE, limit=512 * MIB)
-        self._server.run(["rm", _REPLAY_FILE])
-        return changes
-
-    def _twin(self, changes: bytes) -> MariadbEngine:
-        twin = MariadbEngine(self._prepared, caps=self._caps, limits=self._limits)
-        with closed_on_failure(twin):
-            assert self._db is not None
-            twin.open(self._db)
-            if changes:
-                twin._replay(changes)
-        return twin
-
-    def _replay(self, changes: bytes) -> None:
-        sandbox = self._server.sandbox
-        login = f"[client]\nuser=root\npassword={self._server.password}\nsocket={mariadbd.SOCKET}\n"
-        sandbox.write(_ADMIN_FILE, login.encode(), mode=0o600)
-        sandbox.write(_REPLAY_FILE, changes)
-        command = f"mariadb --defaults-file={_ADMIN_FILE} --binary-mode <{_REPLAY_FILE} && rm {_REPLAY_FILE}"
-        self._server.run(["bash", "-c", command])
-
-
-def _temporary(session: Session) -> list[str]:
-    """MariaDB counts those that were made, and does not list those that are left: to refuse too much loses nothing."""
-    made = int(session.query(_TEMPORARY)[0][1])
-    return [f"temporary tables (this session made {made}, dropped or not)"] if made else []
 
 
 def _xid(name: bytes | str, length: int, branch: int) -> str:

@@ -73,7 +73,6 @@ _OPTIONS = {
     "log-bin-trust-function-creators": "1",
     "query-cache-type": "0",
     "query-cache-size": "0",
-    "plugin-load-add": "metadata_lock_info",  # for `fork`
     # temporary tables in files, where a row's place is its number: in memory it is an address, and rows that tie under ORDER BY
     # … LIMIT would come in another order from each server
     "tmp-memory-table-size": "0",

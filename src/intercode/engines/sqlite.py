@@ -20,7 +20,7 @@ from typing import Any
 from intercode.engines import sqlite_guest
 from intercode.engines.base import Answer, Caps, Engine, closed_on_failure, died
 from intercode.engines.dump import Databases
-from intercode.errors import DataError, ForkError, SandboxDied, SandboxError, UsageError
+from intercode.errors import DataError, SandboxDied, SandboxError, UsageError
 from intercode.sandbox import cache, template
 from intercode.sandbox.base import MIB, Limits
 from intercode.sandbox.guest.limit import Limit
@@ -72,7 +72,7 @@ class SqliteEngine(Engine):
 
     def __init__(self, prepared: Template, databases: Databases, *, caps: Caps | None = None) -> None:
         self.databases = databases.names
-        self._prepared, self._source, self._caps = prepared, databases, caps or Caps()
+        self._prepared, self._caps = prepared, caps or Caps()
         self._db: str | None = None
         self._broken = self._closed = False
         self._line: socket.socket | None = None
@@ -124,16 +124,6 @@ class SqliteEngine(Engine):
     def schema(self, db: str) -> str:
         made = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
         return ";\n\n".join(str(text) for (text,) in self.table(db, made).rows) + ";"
-
-    def fork(self) -> SqliteEngine:
-        if self._db is None or self._broken:
-            raise UsageError("no database is open; call open(db) first")
-        state = self._ask({"op": "changed"}, wait=_PATIENCE)
-        blockers = ["an open transaction"] if state["transaction"] else []
-        blockers += [f"the temporary table {name}" for name in state["temporary"]]
-        if blockers:
-            raise ForkError("a live copy cannot take along: " + ", ".join(blockers) + "; end them first")
-        return self._twin(changed=state["changed"])
 
     def facts(self) -> dict[str, Any]:
         version = self._ask({"op": "facts"}, wait=_PATIENCE)["version"]
@@ -223,19 +213,6 @@ class SqliteEngine(Engine):
             return SandboxError(f"the SQLite server's answer to {when} cannot be read ({error}); please report the statement")
         how = "it does not answer" if isinstance(error, TimeoutError) else str(error) or "its end of the line closed"
         return died(self._sandbox, f"the SQLite server died during {when} ({how})", words=self._said)
-
-    def _twin(self, *, changed: bool) -> SqliteEngine:
-        twin = SqliteEngine(self._prepared, self._source, caps=self._caps)
-        with closed_on_failure(twin):
-            assert self._db is not None
-            if changed:
-                path = f"{_PLACE}/played/{self._db}.sqlite"
-                twin._sandbox.write(path, self._sandbox.read(path, limit=_LARGEST_FILE))
-                twin._ask({"op": "resume", "db": self._db}, wait=_PATIENCE)
-                twin._db = self._db
-            else:
-                twin.open(self._db)
-        return twin
 
 
 def exchange(line: socket.socket, request: dict[str, Any], wait: float) -> dict[str, Any]:

@@ -108,12 +108,6 @@ class Server:
         finally:
             connection.close()
 
-    def changed(self) -> dict[str, Any]:
-        """What stands in the way of a copy, and whether there is anything to copy."""
-        assert self._agent is not None
-        temporary = [name for (name,) in self._agent.execute("SELECT name FROM temp.sqlite_master")]
-        return {"transaction": self._agent.in_transaction, "temporary": temporary, "changed": self._written()}
-
     def facts(self) -> dict[str, Any]:
         return {"version": sqlite3.sqlite_version}
 

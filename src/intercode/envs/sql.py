@@ -37,6 +37,7 @@ class SqlEnv(InterCodeEnv):
     rows: its ReAct runs were scored so. Other arguments are those of `InterCodeEnv`."""
 
     language = "sql"
+    live_forks = False
 
     def __init__(
         self,
@@ -159,8 +160,7 @@ class SqlEnv(InterCodeEnv):
         return Score(0.0, False, parts)
 
     def _branch(self, twin: Self, live: bool) -> None:
-        began = live and self._task is not None
-        twin._engine, twin._elsewhere = self._engine.fork() if began else self._worlds.first(), None
+        twin._engine, twin._elsewhere = self._worlds.first(), None
 
     def _leave(self) -> None:
         for engine in (self._engine, self._elsewhere):
