@@ -5,7 +5,7 @@
 **Figures.** A round times each operation nine times in a row, in an order that is shuffled anew; a block is five rounds. Of six
 blocks the one that took least time in all counts (the quietest moment, judged by both sides together), and a figure is the
 median of its 45 times. A step is one of an episode under way; a grading is `submit NAME` on a task with three asserts, all of
-which pass, under `exact`; a fork copies an interpreter with 100 variables and is timed without closing the twin.
+which pass, under `exact`; a fork executes again the action that made 100 variables, and is timed without closing the twin.
 
 **Jupyter** is `jupyter_client` (blocking) with an `ipykernel`, in a virtual environment of its own, whose interpreter
 `--jupyter` (or `$JUPYTER_PYTHON`) names: `execute_interactive("x = 1")`, from the request to the kernel's idle, as a notebook

@@ -10,7 +10,6 @@ from textwrap import indent
 import pytest
 from graded import Grade, passed
 
-from intercode.errors import ForkError
 from intercode.sandbox.local import LocalSandbox
 
 WAYS = {
@@ -43,11 +42,9 @@ def see():
 """
 
 
-def test_it_goes_on_and_no_copy_is_made_of_the_session_that_it_is_in(python: LocalSandbox, concealed: str) -> None:
+def test_it_goes_on_after_its_action(python: LocalSandbox, concealed: str) -> None:
     python.exec(f"{concealed}\nstart(1)\nsee()")
     assert python.exec(BEATING).output == "True\n"
-    with pytest.raises(ForkError, match="python3"):
-        python.fork()
 
 
 def test_the_test_that_started_it_ends_it(grade: Grade, python: LocalSandbox, concealed: str) -> None:
@@ -71,8 +68,6 @@ def test_a_name_is_no_line_of_what_the_kernel_says(python: LocalSandbox, name: s
     rename = f"import ctypes, os, time; ctypes.CDLL(None).prctl(15, b'{name}', 0, 0, 0)"
     assert python.exec(f"{rename}; time.sleep(0.3)\n1").output == "1\n"
     python.exec("if os.fork() == 0:\n    os.setsid()\n    time.sleep(60)")
-    with pytest.raises(ForkError):
-        python.fork()
     assert python.exec("1").output == "1\n"
 
 
@@ -95,8 +90,6 @@ time.sleep(5)
     assert "memory limit of 1024 MiB exceeded" in python.exec(action, timeout=9).output
 
 
-def test_an_interpreter_that_is_not_dumpable_is_played_on_and_not_copied(python: LocalSandbox) -> None:
+def test_an_interpreter_that_is_not_dumpable_is_played_on(python: LocalSandbox) -> None:
     python.exec("import ctypes; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)")
-    with pytest.raises(ForkError, match="descriptors that nobody may see"):
-        python.fork()
     assert python.exec("1").output == "1\n"

@@ -110,11 +110,10 @@ class Workshop:
         self._aside = self._beside()
         return self._aside
 
-    def twin(self, *, live: bool) -> Self:
-        """The same place again: a live copy of the agent's interpreter and files, or an untouched one."""
+    def twin(self) -> Self:
+        """Return an untouched place in the same wall."""
         other = copy.copy(self)
-        other._furnish(self.agent.fork() if live else self.ground.make())
-        other._clean = not live
+        other._furnish(self._beside())
         return other
 
     def close(self) -> None:

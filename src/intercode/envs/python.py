@@ -43,6 +43,7 @@ class PythonEnv(InterCodeEnv):
     test that failed, or that test itself. Other arguments are those of `InterCodeEnv`."""
 
     language = "python"
+    live_forks = False
     session_noun = "interpreter"
     submission = NAME
     """What follows the word is told to be no name if it is none; it could not be Python either."""
@@ -138,7 +139,7 @@ class PythonEnv(InterCodeEnv):
         return self._shop.act(action)
 
     def _branch(self, twin: Self, live: bool) -> None:
-        twin._shop = self._shop.twin(live=live)
+        twin._shop = self._shop.twin()
 
     def _leave(self) -> None:
         self._shop.close()

@@ -74,6 +74,8 @@ class CellSandbox(GuestSandbox):
         self._speak(sock)
 
     def fork(self) -> Self:
+        if self._wall.wall.program == "python":
+            raise ForkError("an interpreter cannot be copied live; fork its environment, which executes the episode again")
         fds: list[int] = []
         reply, state = self._ask({"op": "snapshot"}, wait=60, fds=fds)
         try:
@@ -147,7 +149,7 @@ class CellSandbox(GuestSandbox):
     def _take_on(self, seen: dict[str, Any], state: bytes) -> None:
         done, _ = self._ask({"op": "restore", "status": said(seen, "status", int)}, state)
         if not said(done, "ok", bool):
-            raise ForkError(f"the copy could not take on the session's state: {done.get('said', 'its shell ended')}")
+            raise ForkError("the copy could not take on the session's state: its shell ended")
 
 
 class LocalSandbox(CellSandbox):

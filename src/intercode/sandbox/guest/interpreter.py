@@ -2,8 +2,6 @@
 
     cell ══ line (descriptor 200) ══ interpreter          X run an action      → "status token" when it is done
               frames: token, kind, size, payload          B fork a branch      → a child that serves the descriptor sent along
-                                                          S carry the state away, through the descriptor sent along
-                                                          R take on a state that another interpreter carried away
 
 An action is compiled as a module; if its last statement is an expression, its value is echoed as an interactive session would.
 Errors show the agent's own lines, those of earlier actions too. `exit()` ends the interpreter and all that was defined.
@@ -29,8 +27,6 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from . import carry
-
 LINE_FD = 200
 FRAME = struct.Struct("!12scI")
 """Token, kind, size of the payload that follows."""
@@ -48,7 +44,7 @@ class Interpreter:
         main.__dict__["__builtins__"] = builtins
         sys.modules["__main__"] = main
         self.space: dict[str, Any] = main.__dict__
-        self.sources: list[str] = []
+        self._texts = 0
         self.defined = ""
         """The function or class that an action defined last, at its top level."""
         self.flags = 0
@@ -61,7 +57,7 @@ class Interpreter:
 
     def run(self, source: str) -> int:
         """Execute one action; the status that it ends with."""
-        threads = carry.threads()
+        threads = _threads()
         status = self._execute(source)
         _flush()
         if os.getpid() != self._pid:
@@ -82,8 +78,8 @@ class Interpreter:
 
     def remember(self, source: str) -> str:
         """Keep the text for tracebacks; the name that it goes by."""
-        self.sources.append(source)
-        name = NAME.format(len(self.sources))
+        self._texts += 1
+        name = NAME.format(self._texts)
         linecache.cache[name] = (len(source), None, source.splitlines(True), name)
         return name
 
@@ -140,23 +136,9 @@ def serve(line: socket.socket, interpreter: Interpreter, branch: Branch) -> None
             status = interpreter.run(payload.decode("utf-8", "surrogateescape"))
         elif kind == b"B":
             _fork(line, fds[0], branch, interpreter)
-        elif kind == b"S":
-            with contextlib.suppress(OSError):  # too much, or too late
-                _write_all(fds[0], carry.pack(interpreter))
-        elif kind == b"R":
-            status = _take_on(interpreter, payload)
         for fd in fds:
             os.close(fd)
         line.sendall(b"%d %s\n" % (status, token))
-
-
-def _take_on(interpreter: Interpreter, state: bytes) -> int:
-    try:
-        carry.unpack(interpreter, state)
-    except Exception as error:
-        _write_all(2, f"{type(error).__name__}: {error}".encode("utf-8", "backslashreplace"))
-        return 1
-    return 0
 
 
 def _receive(line: socket.socket) -> tuple[Any, ...]:
@@ -256,11 +238,19 @@ def _flush() -> None:
 
 def _still_more_than(threads: int) -> bool:
     until = time.monotonic() + _LAST_THREADS
-    while carry.threads() > threads:
+    while _threads() > threads:
         if time.monotonic() > until:
             return True
         time.sleep(0.002)
     return False
+
+
+def _threads() -> int:
+    """How many this process has."""
+    try:
+        return len(os.listdir("/proc/self/task"))
+    except OSError:
+        return 1
 
 
 # -- from a fresh process to an interpreter -------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ import fcntl
 import importlib
 import json
 import os
-import select
 import signal
 import site
 import socket
@@ -22,17 +21,13 @@ import time
 from functools import partial
 from typing import Any
 
-from . import carry, entry, interpreter, processes, start, wire
+from . import entry, interpreter, processes, start, wire
 from .cell import Cell
-from .output import Output
 from .rehearsal import ACTIONS
 from .shell import _FIONREAD, Job, Report, Shell, _enter, new_token
 
 _LOADED = ("collections", "functools", "heapq", "itertools", "math", "random", "re", "string", "typing")
 _PATIENCE = 5.0
-_LARGEST_STATE = 256 << 20
-_SILENT = f"the interpreter, which does not answer or holds more than {_LARGEST_STATE >> 20} MiB"
-_LARGEST_REFUSAL, _REASONS, _REASON = 1 << 20, 100, 500
 _LAST_DEATH = 2.0
 _LOOK = 0.0005
 
@@ -68,21 +63,11 @@ class Python(Shell):
         """Asked at the interpreter's end: what waits at this one is its report."""
         return bool(self._pending) or any(fcntl.ioctl(self._theirs, _FIONREAD, bytes(4)))
 
-    @property
-    def lines(self) -> tuple[int, int]:
-        return self._theirs.fileno(), self._actions
-
     def begin(self, action: bytes) -> None:
         self._request(b"X", action)
 
     def branch(self, line: socket.socket) -> None:
         self._request(b"B", b"", line.fileno())
-
-    def carry(self, line: socket.socket) -> None:
-        self._request(b"S", b"", line.fileno())
-
-    def take_on(self, state: bytes) -> None:
-        self._request(b"R", state)
 
     def close(self) -> None:
         self._line.close()
@@ -149,62 +134,6 @@ class PythonCell(Cell):
         while more := {each.pid for each in alive if each.parent in jobs} - jobs - {mine}:
             jobs |= more
         return [each for each in alive if each.pid not in jobs and each.pid != mine]
-
-    # -- fork -------------------------------------------------------------------------------------------------------
-
-    def _op_snapshot(self, head: dict[str, Any], payload: bytes) -> None:
-        """Its state first: an interpreter that has answered has closed what it was born with."""
-        assert isinstance(self._job, Python)
-        state = self._capture(self._job)
-        blockers = self._blockers() + _refusal(state)
-        if blockers:
-            wire.send(self._sock, {"blockers": blockers})
-        else:
-            wire.send(self._sock, {"cwd": self._here(), "status": self._status}, state, (self._files.upper,))
-
-    def _capture(self, shell: Shell) -> bytes:
-        """Opaque bytes: the other interpreter alone makes something of them."""
-        assert isinstance(shell, Python)
-        if shell.dead:
-            return b""
-        ours, theirs = socket.socketpair()
-        with ours:
-            with theirs:
-                shell.carry(theirs)
-            state = _read_all(ours, time.monotonic() + _PATIENCE)
-        self._wait(shell, _PATIENCE)
-        return state
-
-    def _op_restore(self, head: dict[str, Any], payload: bytes) -> None:
-        shell = self._living_shell()
-        assert isinstance(shell, Python)
-        shell.take_on(payload)
-        done = self._wait(shell, _PATIENCE)
-        self._output.drain(self._out)
-        said, _ = self._output.take()
-        self._output = Output(self._config["output"])
-        wire.send(self._sock, {"ok": done and shell.exit_code == 0, "said": said[-1000:].decode(errors="replace")})
-
-
-def _refusal(state: bytes) -> list[str]:
-    """Why there is no state to go on with, in the words of the agent's interpreter, which may say anything."""
-    if state and not state.startswith(carry.REFUSED):
-        return []
-    try:
-        return [str(reason)[:_REASON] for reason in list(json.loads(state[1:_LARGEST_REFUSAL]))[:_REASONS]]
-    except (ValueError, TypeError, RecursionError):
-        return [_SILENT]
-
-
-def _read_all(line: socket.socket, until: float) -> bytes:
-    """All up to the other side's end; nothing if it is too large or late."""
-    pieces = bytearray()
-    while len(pieces) <= _LARGEST_STATE and select.select([line], [], [], max(0.0, until - time.monotonic()))[0]:
-        piece = line.recv(1 << 20)
-        if not piece:
-            return bytes(pieces)
-        pieces += piece
-    return b""
 
 
 def _become(line: int, out: int, config: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from . import branch, interpreter
 
-MODULES = ("limit", "plain", "referee", "carry", "interpreter", "branch", "start")
+MODULES = ("limit", "plain", "referee", "interpreter", "branch", "start")
 BOOT = """
 import json, socket, sys, types
 line = socket.socket(fileno=200)
