@@ -37,7 +37,6 @@ _GRACE = 0.3
 """Seconds that the server may take over a statement's own limit."""
 _PATIENCE = 20.0
 _POLL = 0.001
-_LARGEST_FILE = 1 << 30
 _LARGEST_ANSWER = 1 << 28
 _CHUNK = 1 << 16
 _REFUSED = 3

@@ -20,10 +20,9 @@ from intercode.sandbox.base import Sandbox
 from intercode.sandbox.guest import wire
 from intercode.sandbox.guest.limit import Limit
 from intercode.sandbox.share import near
-from intercode.sandbox.shortcut import MOMENT, Shortcut
 from intercode.types import Change, ExecResult
 
-_QUICK = 500e-6
+_MOMENT, _QUICK = 150e-6, 500e-6
 _PAYLOAD = 1 << 30
 _CHANGE = {"kind": (str,), "type": (str,), "mode": (int,), "digest": (str, NoneType), "target": (str, NoneType)}
 _GRACE = 15.0
@@ -38,13 +37,7 @@ class GuestSandbox(Sandbox):
     _ready: select.poll
     _patience: float
     _quick: bool
-    _shortcut: Shortcut | None = None
     _share: Sequence[int] = ()
-    _lends: bool
-    _alone: bool
-    """Whether nothing but the session's bash lives, as the cell said last."""
-    _missed: dict[str, Any] | None
-    """The last answer, if the cell knows nothing of it."""
 
     @property
     @abstractmethod
@@ -58,7 +51,7 @@ class GuestSandbox(Sandbox):
         seconds = self.limits.seconds if timeout is None else timeout
         head = {"op": "exec", "seconds": seconds, **({"argv": argv, "cwd": cwd} if argv else {})}
         payload = action.encode("utf-8", "surrogateescape")
-        reply, output = self._ask(head, payload, wait=seconds) if argv else self._act(head, payload)
+        reply, output = self._ask(head, payload, wait=seconds)
         return ExecResult(
             output=output.decode("utf-8", "backslashreplace"),
             exit_code=said(reply, "exit_code", int, NoneType),
@@ -76,38 +69,11 @@ class GuestSandbox(Sandbox):
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _act(self, head: dict[str, Any], action: bytes) -> tuple[dict[str, Any], bytes]:
-        """The session's next action: past the cell if the last ones were quick and nothing else lives."""
-        shortcut = self._short_way() if action and self._quick and self._alone else None
-        if shortcut is None or not shortcut.begin(action):
-            return self._ask(head, action, wait=head["seconds"])
-        answer = shortcut.answer()
-        if answer is None:
-            self._quick = False
-            return self._ask(head | shortcut.handed_over(), wait=head["seconds"])
-        self._missed = answer[0]
-        return answer
-
-    def _short_way(self) -> Shortcut | None:
-        if self._shortcut is None:
-            fds: list[int] = []
-            self._ask({"op": "lend"}, fds=fds)
-            self._shortcut = Shortcut.over(fds, self.limits.output)
-            self._alone = self._lends = self._shortcut is not None
-        return self._shortcut
-
     def _speak(self, sock: socket.socket) -> None:
         """From now on the guest is at the other end of `sock`."""
         self._sock, self._patience, self._quick = sock, 0.0, False
         self._ready = select.poll()
         self._ready.register(sock, select.POLLIN)
-        self._alone, self._lends, self._missed = False, True, None
-        self._leave_shell()
-
-    def _leave_shell(self) -> None:
-        if self._shortcut is not None:
-            self._shortcut.close()
-        self._shortcut = None
 
     def _open(self) -> None:
         if os.getpid() != self._pid:
@@ -120,8 +86,6 @@ class GuestSandbox(Sandbox):
     ) -> tuple[dict[str, Any], bytes]:
         """The reply's head and payload. Descriptors that come with it are added to `fds`; those of an error are closed."""
         self._open()
-        if self._missed is not None:
-            head, self._missed = head | {"missed": self._missed}, None
         try:
             self._allow(wait + _GRACE)
             with near(self._share):
@@ -145,13 +109,10 @@ class GuestSandbox(Sandbox):
         After an action that took longer not again, until one is quick: where others need the processor it would be in the way.
         """
         began = time.perf_counter()
-        while self._quick and not self._ready.poll(0) and time.perf_counter() - began < MOMENT:
+        while self._quick and not self._ready.poll(0) and time.perf_counter() - began < _MOMENT:
             os.sched_yield()
         answer = self._answer(limit)
         self._quick = time.perf_counter() - began < _QUICK
-        self._alone = self._lends and answer[0].get("alone", False)
-        if answer[0].get("lost"):
-            self._leave_shell()
         return answer
 
     def _answer(self, limit: Limit, fds: list[int] | None = None) -> tuple[dict[str, Any], bytes]:

@@ -91,7 +91,6 @@ class CellSandbox(GuestSandbox):
         if self._number < 0 or os.getpid() != self._pid:
             return
         self._sock.close()
-        self._leave_shell()
         number, self._number = self._number, -1
         self._wall.users -= 1
         if self._wall.users == 0:

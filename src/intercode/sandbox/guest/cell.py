@@ -18,7 +18,7 @@ import socket
 import time
 from typing import Any
 
-from . import door, entry, files, kernel, layers, lending, processes, rooms, wire
+from . import door, entry, files, kernel, layers, processes, rooms, wire
 from .limit import Limit
 from .output import Output
 from .shell import CAPTURE, Program, Shell, child_signals, once
@@ -37,9 +37,6 @@ Config = dict[str, Any]
 
 
 class Cell:
-    lends = True
-    """Whether the host may speak to a shell that lives alone, past this cell."""
-
     def __init__(self, sock: socket.socket, config: Config, room: entry.Room) -> None:
         self._sock, self._config, self._room, self._files, self._anchor = sock, config, room, room.files, room.anchor
         self._root = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -92,8 +89,6 @@ class Cell:
         self._table.close()
 
     def _answer(self, head: dict[str, Any], payload: bytes) -> None:
-        if missed := head.get("missed"):  # while the host spoke to the shell itself
-            self._cwd, self._status = missed["cwd"], missed["exit_code"]
         self._acted = True
         try:
             getattr(self, "_op_" + head["op"])(head, payload)
@@ -101,10 +96,9 @@ class Cell:
             wire.send(self._sock, {"errno": error.errno, "error": error.strerror or str(error)})
 
     def _idle(self) -> None:
-        """Wait for a request and watch what lives. Where only a shell did, its output is the host's, until it starts others."""
-        lent, others, newest = self._alone, False, self._mark.pid
+        """Wait for a request and watch what lives."""
+        poll = _poll(self._sock.fileno(), self._wake, self._out)
         while True:
-            poll = _poll(self._sock.fileno(), self._wake, *([self._out] if self._watching else []))
             ready = dict(poll.poll(_IDLE_TICK * 1000 if self._acted else None))
             if self._wake in ready:
                 self._reap()
@@ -112,11 +106,7 @@ class Cell:
                 self._output.drain(self._out)
             if self._sock.fileno() in ready:
                 return
-            if lent and not others and self._table.newest() == newest:
-                continue
-            newest = self._table.newest()
             self._police()
-            others, self._watching = self._watching, self._watching and not lent
 
     # -- exec -------------------------------------------------------------------------------------------------------
 
@@ -140,9 +130,6 @@ class Cell:
             argv = head.get("argv") or once(payload)
             self._keep_shell = self._job
             self._job = Program(self._out_in, self._config["env"], head.get("cwd") or self._here(), argv)
-        elif "begun" in head:
-            assert isinstance(self._job, Shell)
-            self._job.go_on(head["begun"].encode(), head["status"])
         else:
             self._living_shell().begin(payload or _BLANK)
         assert self._job is not None
@@ -244,18 +231,7 @@ class Cell:
         kept, overflow = self._output.take()
         self._output = Output(self._config["output"])
         lost, self._lost = self._lost, False
-        about = {"exit_code": exit_code, "timed_out": timed_out, "lost": lost, "cwd": self._cwd, "overflow": overflow}
-        return about | {"alone": self._alone}, kept
-
-    @property
-    def _alone(self) -> bool:
-        """Whether the host may speak to the shell itself: nothing else lives."""
-        return self.lends and isinstance(self._job, Shell) and not self._job.dead and not self._watching
-
-    def _op_lend(self, head: dict[str, Any], payload: bytes) -> None:
-        assert isinstance(self._job, Shell)
-        with lending.lines(self._job, self._out, self._room.proc, self._anchor.pid) as fds:
-            wire.send(self._sock, {}, b"", fds)
+        return {"exit_code": exit_code, "timed_out": timed_out, "lost": lost, "cwd": self._cwd, "overflow": overflow}, kept
 
     def _here(self) -> str:
         """Where the shell is; where it was last, if it died."""

@@ -24,7 +24,7 @@ from typing import Any
 from . import entry, interpreter, processes, start, wire
 from .cell import Cell
 from .rehearsal import ACTIONS
-from .shell import _FIONREAD, Job, Report, Shell, _enter, new_token
+from .shell import _FIONREAD, Job, Shell, _enter, new_token
 
 _LOADED = ("collections", "functools", "heapq", "itertools", "math", "random", "re", "string", "typing")
 _PATIENCE = 5.0
@@ -40,7 +40,7 @@ class Python(Shell):
         self._line, self._theirs = socket.socketpair()
         self._pending = memoryview(b"")
         self._token = self._next = new_token()
-        self._heard = Report()
+        self._said = b""
         self._start(config, cwd)
         self.done_fd = self._line.fileno()
         self._actions = os.dup(self.done_fd)
@@ -75,7 +75,7 @@ class Python(Shell):
         os.close(self._actions)
 
     def _request(self, kind: bytes, payload: bytes, *fds: int) -> None:
-        self._token, self._heard, self.exit_code = new_token(), Report(), None
+        self._token, self._said, self.exit_code = new_token(), b"", None
         head = interpreter.FRAME.pack(self._token, kind, len(payload))
         try:
             socket.send_fds(self._line, [head], list(fds))
@@ -87,8 +87,6 @@ class Python(Shell):
 
 
 class PythonCell(Cell):
-    lends = False
-
     _branched: processes.Mark | None = None
     """When the branch that has not been ended yet was made."""
 

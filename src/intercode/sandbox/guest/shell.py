@@ -59,27 +59,6 @@ _CAPTURE = (
 )
 
 
-class Report:
-    """What bash says of an action: "status token". Other lines are of no action, or of an earlier one."""
-
-    def __init__(self) -> None:
-        self.status: int | None = None
-        self._said = b""
-
-    def hear(self, done: int, token: bytes) -> bool:
-        """Read what is there; False when nobody can send any more."""
-        try:
-            said = os.read(done, 4096)
-        except BlockingIOError:
-            return True
-        *lines, rest = (self._said + said).split(b"\n")
-        self._said = rest[-64:]
-        for words in map(bytes.split, lines):
-            if len(words) > 1 and words[-2].isdigit() and words[-1] == token:
-                self.status = int(words[-2][:4])
-        return bool(said)
-
-
 class Job:
     """A child process whose end is known by `exited`; the cell's reaper calls it."""
 
@@ -142,7 +121,7 @@ class Shell(Job):
         os.set_blocking(self.done_fd, False)
         os.set_blocking(self._actions, False)
         self._token = self._next = new_token()
-        self._heard = Report()
+        self._said = b""
         self._pending = memoryview(_LOOP.encode() + b"\0")
         self.feed()
 
@@ -164,15 +143,10 @@ class Shell(Job):
     def begin(self, action: bytes) -> None:
         """Without an action bash only reports, and `$?` stays."""
         self._token, self._next = self._next, new_token()
-        self._heard, self.exit_code = Report(), None
-        self._pending = memoryview(message(self._token, action))
+        self._said, self.exit_code = b"", None
+        read = _NOTHING if not action else b"-N%010d" % len(action) + action if action.isascii() else _LINE + action + b"\0"
+        self._pending = memoryview(self._token + read)
         self.feed()
-
-    def go_on(self, token: bytes, status: int | None) -> None:
-        """With an action that the host began, and has perhaps seen end; the shell may have died of it."""
-        self._token, self._heard = token, Report()
-        if not self.dead:
-            self.exit_code = status
 
     def feed(self) -> None:
         try:
@@ -183,11 +157,17 @@ class Shell(Job):
             self._pending = memoryview(b"")
 
     def hear(self) -> bool:
-        """Read reports; False when nobody can send one any more."""
-        hearing = self._heard.hear(self.done_fd or 0, self._token)
-        if self._heard.status is not None:
-            self.exit_code = self._heard.status
-        return hearing
+        """Read reports, "status token": others are of an earlier action, or of none. False when nobody can send any more."""
+        try:
+            said = os.read(self.done_fd or 0, 4096)
+        except BlockingIOError:
+            return True
+        *lines, rest = (self._said + said).split(b"\n")
+        self._said = rest[-64:]
+        for words in map(bytes.split, lines):
+            if len(words) > 1 and words[-2].isdigit() and words[-1] == self._token:
+                self.exit_code = int(words[-2][:4])
+        return bool(said)
 
     @property
     def finished(self) -> bool:
@@ -256,13 +236,6 @@ def child_signals() -> int:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return read
-
-
-def message(token: bytes, action: bytes) -> bytes:
-    """The action as bash takes it: before it the token, and how it is to be read."""
-    if not action:
-        return token + _NOTHING
-    return token + (b"-N%010d" % len(action) + action if action.isascii() else _LINE + action + b"\0")
 
 
 def new_token() -> bytes:
