@@ -64,7 +64,7 @@ class Room(NamedTuple):
 
 
 def namespaces(config: Config) -> int:
-    """What a cell is cloned into; its network namespace the keeper lends, and its processes' is made later."""
+    """What a cell is cloned into; its network namespace the keeper makes, and its processes' is made later."""
     network = kernel.NEWNET if "network" in config["left_open"] else 0
     return _NAMESPACES | network | (0 if config["plan"].contained else kernel.NEWUSER)
 

@@ -18,16 +18,14 @@ from typing import Any
 
 from . import birth, entry, kernel, rehearsal, rooms, spawn, wire
 from .cell import Cell
-from .networks import Networks
 
 
 class Keeper:
     def __init__(self, control: socket.socket, config: dict[str, Any], kind: type[Cell], filter_program: bytes) -> None:
         self._control, self._kind, self._filter = control, kind, filter_program
         self._config = {**config, "plan": rooms.Plan.read(*config["plan"]), "everywhere": _settle(config["share"])}
-        self._networks = Networks(config["own_network"])
         self._children = os.open("/proc/self/task/1/children", os.O_RDONLY | os.O_CLOEXEC)
-        self._cells: dict[int, tuple[int, int]] = {}
+        self._cells: dict[int, int] = {}
         rooms.prepare(self._config["plan"])
 
     def learn(self, kind: type[Cell]) -> None:
@@ -59,11 +57,12 @@ class Keeper:
         self._end(old, wait=True)
 
     def _make(self, head: dict[str, Any], fds: list[int]) -> None:
-        network = self._networks.take()
+        if self._config["own_network"]:
+            kernel.unshare(kernel.NEWNET)  # for the cell, by its keeper: so the agent's root does not own it
+            kernel.raise_loopback()
         try:
-            self._cells[head["cell"]] = self._clone(head, *fds), network
+            self._cells[head["cell"]] = self._clone(head, *fds)
         except BlockingIOError:
-            self._networks.give_back(network)
             with socket.socket(fileno=os.dup(fds[0])) as line:
                 birth.put_off(line)
         for fd in fds:
@@ -79,33 +78,31 @@ class Keeper:
     def _end(self, number: int | None, *, wait: bool) -> None:
         if number not in self._cells:
             return
-        pid, _ = self._cells[number]
+        pid = self._cells[number]
         os.kill(pid, signal.SIGKILL)
         if wait:
             self._bury(os.waitpid(pid, 0)[0])
 
     def _bury(self, pid: int) -> None:
-        """End and reap what this dead cell left to this process, and cells that end meanwhile; then take back their networks.
+        """End and reap what this dead cell left to this process, and cells that end meanwhile.
 
         An anchor ends only when all below it are reaped.
         """
-        networks = self._forget(pid)
+        self._forget(pid)
         while orphans := self._orphans():
             for orphan in orphans:
                 os.kill(orphan, signal.SIGKILL)
             for _ in orphans:
-                networks += self._forget(os.waitpid(-1, 0)[0])
-        for network in networks:
-            self._networks.give_back(network)
+                self._forget(os.waitpid(-1, 0)[0])
 
     def _orphans(self) -> set[int]:
         """Children that are no cells."""
         os.lseek(self._children, 0, os.SEEK_SET)
-        return set(map(int, kernel.rest(self._children).split())) - {cell for cell, _ in self._cells.values()}
+        return set(map(int, kernel.rest(self._children).split())) - set(self._cells.values())
 
-    def _forget(self, pid: int) -> list[int]:
-        """The network of a cell; none if it was another process."""
-        return [self._cells.pop(number)[1] for number, (cell, _) in list(self._cells.items()) if cell == pid]
+    def _forget(self, pid: int) -> None:
+        """If it was a cell."""
+        self._cells = {number: cell for number, cell in self._cells.items() if cell != pid}
 
 
 def equip(config: dict[str, Any]) -> tuple[dict[str, Any], type[Cell]]:

@@ -45,7 +45,7 @@ def library(*functions: str) -> ctypes.PyDLL:
 
 
 _libc = library(
-    *("mount", "umount2", "pivot_root", "setns", "unshare", "signal", "sched_getcpu", "prctl", "syscall"),
+    *("mount", "umount2", "pivot_root", "unshare", "signal", "sched_getcpu", "prctl", "syscall"),
     *("shmctl", "msgctl", "semctl"),
 )
 
@@ -96,11 +96,6 @@ def enter_root(path: str) -> None:
 def raise_loopback() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         fcntl.ioctl(sock, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _IFF_UP))
-
-
-def enter(namespace: int, kind: int) -> None:
-    """The namespace behind a descriptor; its kind is one of the NEW… flags."""
-    _check(_libc.setns(namespace, kind), "setns")
 
 
 def unshare(flags: int) -> None:
