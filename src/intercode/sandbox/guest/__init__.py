@@ -20,5 +20,5 @@ In a container:
 copy of the interpreter, `rooms.py` builds the episode's file system, `layers.py` reads and copies overlay layers, `files.py`
 reads and writes the agent's files, `door.py` connects the host to a program inside, `kernel.py` holds the system calls Python
 lacks, `processes.py` looks at, stops and ends the agent's processes, `wire.py` is the framing and `limit.py` the clock (the
-host uses both too), `rehearsal.py` is what the keeper does once before the first cell.
+host uses both too).
 """

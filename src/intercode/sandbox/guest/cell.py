@@ -62,38 +62,18 @@ class Cell:
         return [self._job.pid] if self._job and not self._job.dead else []
 
     def serve(self) -> None:
+        """Wait for requests and answer them, until the host goes away."""
         while True:
+            self._idle()
             try:
-                self.serve_once()
-            except EOFError:
+                head, payload = wire.receive(self._sock, self._config["payload"])
+            except (EOFError, OSError):
                 return
-
-    def serve_once(self) -> None:
-        """Wait for a request and answer it. EOFError: the host went away."""
-        self._idle()
-        try:
-            head, payload = wire.receive(self._sock, self._config["payload"])
-        except OSError:
-            raise EOFError from None
-        self._answer(head, payload)
-
-    def dismiss(self) -> None:
-        """End the shell, and let go of everything."""
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        for fd in (signal.set_wakeup_fd(-1), self._wake, self._root, self._out, self._out_in):
-            os.close(fd)
-        if self._job is not None:
-            processes.kill(self._job.pid)
-            os.waitpid(self._job.pid, 0)
-            self._job.close()
-        self._table.close()
-
-    def _answer(self, head: dict[str, Any], payload: bytes) -> None:
-        self._acted = True
-        try:
-            getattr(self, "_op_" + head["op"])(head, payload)
-        except OSError as error:
-            wire.send(self._sock, {"errno": error.errno, "error": error.strerror or str(error)})
+            self._acted = True
+            try:
+                getattr(self, "_op_" + head["op"])(head, payload)
+            except OSError as error:
+                wire.send(self._sock, {"errno": error.errno, "error": error.strerror or str(error)})
 
     def _idle(self) -> None:
         """Wait for a request and watch what lives."""

@@ -53,11 +53,7 @@ def main() -> None:
 def _settle(line: socket.socket, config: dict[str, Any], kind: type[Cell], filter_program: bytes) -> keeper.Keeper:
     _build(_NETWORK_FILES[:2] if config["own_network"] else _NETWORK_FILES)
     _emigrate()
-    made = keeper.Keeper(line, config, kind, filter_program)
-    agents, Job.bash = Job.bash, places.lent_bash("/guest")  # outside of the cells there is no other, and no python3
-    made.learn(Cell)
-    Job.bash = agents
-    return made
+    return keeper.Keeper(line, config, kind, filter_program)
 
 
 def _build(network_files: tuple[str, ...]) -> None:

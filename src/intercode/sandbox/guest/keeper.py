@@ -16,7 +16,7 @@ import socket
 import sys
 from typing import Any
 
-from . import birth, entry, kernel, rehearsal, rooms, spawn, wire
+from . import birth, entry, kernel, rooms, spawn, wire
 from .cell import Cell
 
 
@@ -28,17 +28,9 @@ class Keeper:
         self._cells: dict[int, int] = {}
         rooms.prepare(self._config["plan"])
 
-    def learn(self, kind: type[Cell]) -> None:
-        """By rehearsing as a cell of this kind."""
-        if self._config["persistent"]:
-            try:
-                rehearsal.rehearse(self._config, kind)
-            except BlockingIOError:
-                sys.exit("there are too many processes for a shell (see `ulimit -u`)")
+    def serve(self) -> None:
         spawn.get_ready()
         _forget_imports()
-
-    def serve(self) -> None:
         while True:
             try:
                 head, _, fds = wire.receive_with_fds(self._control, 0)
@@ -139,5 +131,4 @@ def main() -> None:
     config, filter_program, fds = wire.receive_with_fds(control, 1 << 20)
     config, kind = equip({**config, "export": fds[0] if fds else None})
     keeper = Keeper(control, config, kind, filter_program)
-    keeper.learn(kind)
     keeper.serve()

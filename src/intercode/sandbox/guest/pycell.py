@@ -23,7 +23,6 @@ from typing import Any
 
 from . import entry, interpreter, processes, start, wire
 from .cell import Cell
-from .rehearsal import ACTIONS
 from .shell import _FIONREAD, Job, Shell, _enter, new_token
 
 _LOADED = ("collections", "functools", "heapq", "itertools", "math", "random", "re", "string", "typing")
@@ -161,6 +160,4 @@ def prepare(config: dict[str, Any]) -> dict[str, Any]:
         importlib.import_module(name)
     site.main()
     path, finders = [entry for entry in sys.path if entry not in ("", "/")], list(sys.meta_path)
-    for _ in range(ACTIONS):
-        interpreter.Interpreter().run("x = 1")
     return {**config, "imports": (path, finders)}
