@@ -3,7 +3,7 @@
     suite.py      from a task's record to the tests that it means
     grading.py    a test: calls carried between the grader's cell and a copy of the agent's interpreter
 
-What runs inside is `sandbox/guest/`: `interpreter.py`, `branch.py`, `referee.py`, `plain.py`, `carry.py`.
+What runs inside is `sandbox/guest/`: `interpreter.py`, `branch.py`, `referee.py`, `plain.py`.
 """
 
 from intercode.interpreters.grading import PATIENCE, About, Grader, Result
