@@ -138,7 +138,7 @@ def measure_workers(setting: Setting) -> list[Row]:
     (cpu_1, wall_1), (cpu_2, wall_2), raw_1, raw_2 = min(pairs, key=lambda pair: pair[1][1] / pair[0][1])
     return [
         Row("CPU per starter episode, 2 workers against 1", cpu_2, cpu_1, 1.15),
-        Row("wall per starter episode, 2 workers against 1", wall_2, wall_1, 1 / 1.6),
+        Row("wall per starter episode, 2 workers against 1", wall_2, wall_1, 0.68),
         Row("wall per raw, 2 threads against 1: the machine's own", raw_2, raw_1),
     ]
 
@@ -151,12 +151,12 @@ def rows(at: dict[str, float]) -> list[Row]:
     return [
         Row("step `ls /`, against raw", at["ls"], yardstick, 1.0),
         Row("step `x=1`, against raw", at["x=1"], yardstick, 0.1),
-        Row("step `x=1`, against `bash -c x=1`", at["x=1"], at["raw x=1"], 0.1),
-        Row("reset, against raw", at["reset"], yardstick, 4.0),
-        Row("reset and step `x=1`, against raw", at["reset, x=1"], yardstick, 4.0),
-        Row("gold episode (reset, action, score), against raw", at["episode"], yardstick, 6.0),
-        Row("fork after three actions, against raw", at["fork"], yardstick, 8.0),
-        Row("fork and close, against raw", at["fork, close"], yardstick, 8.0),
+        Row("step `x=1`, against `bash -c x=1`", at["x=1"], at["raw x=1"], 0.2),
+        Row("reset, against raw", at["reset"], yardstick, 2.7),
+        Row("reset and step `x=1`, against raw", at["reset, x=1"], yardstick, 3.0),
+        Row("gold episode (reset, action, score), against raw", at["episode"], yardstick, 4.5),
+        Row("fork after three actions, against raw", at["fork"], yardstick, 4.5),
+        Row("fork and close, against raw", at["fork, close"], yardstick, 4.5),
     ]
 
 
