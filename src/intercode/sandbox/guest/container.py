@@ -40,7 +40,8 @@ def main() -> None:
         wire.send(line, {"shell": False})
         return
     if "bash" not in shells:
-        Job.bash = places.lent_bash(places.BUNDLE)
+        bundle = places.BUNDLE
+        Job.bash = (f"{bundle}/loader", "--library-path", f"{bundle}/lib", "--argv0", "bash", f"{bundle}/shell")
     try:
         made = _settle(line, *keeper.equip(config), filter_program)
     except OSError as error:
