@@ -115,7 +115,7 @@ def database(task: Task, engine: Engine) -> str:
 
 
 def execute_gold(engine: Engine, task: Task) -> Gold:
-    """Run a gold as the referee. Raises `DataError` if two servers died of it."""
+    """Run a gold as the referee. Raises `DataError` if the gold itself ended its server."""
     return run_gold(lambda: _execute(engine, task), task.gold)
 
 

@@ -125,7 +125,8 @@ class OpenAIModel:
             )
         except Exception as error:  # of the HTTP library, which is another one from version to version of the SDK
             raise UsageError(f"{address}: cannot be the base URL (INTERCODE_BASE_URL): {error}") from error
-        self.url = f"{str(self._client.base_url).rstrip('/')}/chat/completions"
+        whole = self._client.base_url.copy_with(username=None, password=None, query=None)  # messages must not tell a password
+        self.url = f"{str(whole).rstrip('/')}/chat/completions"
         if not self.url.startswith(("http://", "https://")):
             raise UsageError(f"{self.url}: the base URL (INTERCODE_BASE_URL) must start with http:// or https://")
         self._loop = Loop()

@@ -118,25 +118,25 @@ class Table:
                 return found
 
     @contextlib.contextmanager
-    def still(self, stop: Callable[[], None]) -> Iterator[bool]:
-        """`stop` them all; False if one goes on all the same. In the end continue those that were not stopped before."""
+    def still(self, stop: Callable[[], None]) -> Iterator[None]:
+        """`stop` them all, and wait until they stand. In the end continue those that were not stopped before."""
         before = {each.pid for each in self.all() if self._stands(each.pid, _STOPPED)}
         stop()
         try:
-            yield self._come_to_stand()
+            self._come_to_stand()
+            yield
         finally:  # children first: then no shell sees a job of its own stopped
             send([each for each in reversed(self.all()) if each.pid not in before], signal.SIGCONT)
 
-    def _come_to_stand(self) -> bool:
-        """Whether all do in time. One that waits until its child executes a program (vfork) stands as long as that child."""
+    def _come_to_stand(self) -> None:
+        """Wait until all do, or time is up. One that waits for a child to execute a program (vfork) stands with the child."""
         until = time.monotonic() + _STOPPING
         while time.monotonic() < until:
             alive = self.all()
             parents = {each.parent for each in alive}
             if all(self._stands(each.pid, _WAITING if each.pid in parents else _STOPPED) for each in alive):
-                return True
+                return
             time.sleep(_BRIEF)
-        return False
 
     def _stands(self, pid: int, states: bytes) -> bool:
         """Whether each of its threads is in one of these states, or gone."""
