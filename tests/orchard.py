@@ -43,7 +43,7 @@ def orchard_databases() -> Databases:
 
 
 @functools.cache
-def _prepared(engine: str, options: str) -> Setting:
+def _prepared(engine: str, options: str, cache: str | None) -> Setting:
     with tempfile.TemporaryDirectory() as folder:
         return intercode.prepare("sql", data=str(write(Path(folder) / "orchard")), engine=engine, **json.loads(options))
 
@@ -54,7 +54,7 @@ def prepared(engine: str, **options: Any) -> Setting:
     if callable(options.get("reward")):
         with tempfile.TemporaryDirectory() as folder:
             return intercode.prepare("sql", data=str(write(Path(folder) / "orchard")), engine=engine, **options)
-    return _prepared(engine, json.dumps(options, sort_keys=True))
+    return _prepared(engine, json.dumps(options, sort_keys=True), os.environ.get("INTERCODE_CACHE"))
 
 
 class Pool:
