@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from intercode.types import Task
 
 
 @pytest.fixture(scope="module")
-def wall(module_cache: Path) -> Iterator[LocalSandbox]:
+def wall() -> Iterator[LocalSandbox]:
     needs_bwrap()
     with LocalSandbox(make_template(), program="python") as sandbox:
         yield sandbox
@@ -40,10 +39,17 @@ def grade(python: LocalSandbox, referee: LocalSandbox) -> Grade:
     """`grade(code, "f", tests=[…])`: execute the code, submit `f` under the name `it`, give the results."""
 
     def graded(
-        code: str, name: str | None, *, seconds: float = 2.0, gold: str = "def it(*args): pass", **record: Any
+        code: str,
+        name: str | None,
+        *,
+        seconds: float = 2.0,
+        patience: int | None = None,
+        gold: str = "def it(*args): pass",
+        **record: Any,
     ) -> list[Result]:
         python.exec(code)
         suite = suite_of(Task("t", "q", gold, {"name": "it", **record}))
-        return Grader(referee, seconds=seconds).grade(python, suite, name=name, text=None if name else code)
+        grader = Grader(referee, seconds=seconds, patience=patience)
+        return grader.grade(python, suite, name=name, text=None if name else code)
 
     return graded

@@ -7,37 +7,44 @@ import time
 import pytest
 from graded import Grade, passed
 
+from intercode.errors import DataError
+
 CASES = {"inputs": ["1\n", "2\n"], "outputs": ["2\n", "4\n"]}
-
-
-@pytest.mark.parametrize("number", [9, 11])
-def test_a_program_that_kills_itself_fails(grade: Grade, number: int) -> None:
-    found = grade(f"import os\nif input() == '1': os.kill(os.getpid(), {number})\nprint(4)", None, cases=CASES)
-    assert [(result.passed, result.why) for result in found] == [(False, f"ended with status -{number}"), (True, "")]
-
-
-@pytest.mark.parametrize("end", ["os._exit(0)", "os.kill(os.getpid(), 9)"])
-def test_what_the_answer_kills_fails(grade: Grade, end: str) -> None:
-    (result,) = grade(f"import os\ndef f(): {end}", "f", tests=["assert it() == 1"])
-    assert (result.passed, result.why) == (False, "the interpreter ended during the call")
-
-
-def test_an_answer_that_dies_in_one_test_and_fails_another_has_failed(grade: Grade) -> None:
-    """Else whoever knows that it fails could have nothing decided."""
-    code = """
+DIES_IN_ONE_TEST = """
 import os
 def f(x):
     if x == 1 and not os.path.exists('/tmp/x'):
         open('/tmp/x', 'w')
-        os._exit(0)
+        os.kill(os.getpid(), 9)
     return 1
 """
-    found = grade(code, "f", tests=["assert it(1) == 1", "assert it(2) == 2"])
+THREADS = """
+from concurrent.futures import ThreadPoolExecutor
+with ThreadPoolExecutor(4) as pool:
+    assert list(pool.map(it, range(20))) == list(range(20))
+"""
+PROCESSES = """
+import multiprocessing
+fork = multiprocessing.get_context('fork')
+found = fork.SimpleQueue()
+asked = [fork.Process(target=lambda n=n: found.put((n, it(n)))) for n in range(9)]
+for each in asked: each.start()
+assert sorted(found.get() for _ in asked) == [(n, n) for n in range(9)]
+"""
+
+
+def test_a_program_that_kills_itself_fails(grade: Grade) -> None:
+    found = grade("import os\nif input() == '1': os.kill(os.getpid(), 11)\nprint(4)", None, cases=CASES)
+    assert [(result.passed, result.why) for result in found] == [(False, "ended with status -11"), (True, "")]
+
+
+def test_an_answer_that_dies_in_one_test_fails_it_and_is_not_asked_again(grade: Grade) -> None:
+    found = grade(DIES_IN_ONE_TEST, "f", tests=["assert it(1) == 1", "assert it(2) == 2"])
     assert [result.passed for result in found] == [False, False]
-    assert "the interpreter ended" in found[0].why
+    assert found[0].why == "the interpreter ended during the call"
 
 
-@pytest.mark.parametrize("pauses", [(2.7, 1.8, 0.9, 0), ()], ids=["late", "never"])
+@pytest.mark.parametrize("pauses", [(0.7, 0.45, 0.2, 0), ()], ids=["late", "never"])
 def test_an_answer_that_does_not_read_what_it_is_asked_is_late(grade: Grade, pauses: tuple[float, ...]) -> None:
     """Its arguments do not fit into the line at once: the host waits while the answer does, and counts that."""
     code = f"""
@@ -55,24 +62,9 @@ def f(x):
     time.sleep(60)
 """
     began = time.monotonic()
-    (result,) = grade(code, "f", seconds=4, tests=["assert [it([0] * 300_000) for _ in range(4)] == [1] * 4"])
+    (result,) = grade(code, "f", seconds=1, tests=["assert [it([0] * 300_000) for _ in range(4)] == [1] * 4"])
     assert (result.passed, result.why) == (False, "ran out of time")
-    assert time.monotonic() - began < 8
-
-
-THREADS = """
-from concurrent.futures import ThreadPoolExecutor
-with ThreadPoolExecutor(4) as pool:
-    assert list(pool.map(it, range(20))) == list(range(20))
-"""
-PROCESSES = """
-import multiprocessing
-fork = multiprocessing.get_context('fork')
-found = fork.SimpleQueue()
-asked = [fork.Process(target=lambda n=n: found.put((n, it(n)))) for n in range(9)]
-for each in asked: each.start()
-assert sorted(found.get() for _ in asked) == [(n, n) for n in range(9)]
-"""
+    assert time.monotonic() - began < 3
 
 
 @pytest.mark.parametrize("test", [THREADS, PROCESSES], ids=["threads", "processes"])
@@ -93,7 +85,10 @@ def test_a_test_that_gives_up_a_call_is_judged_at_once(grade: Grade) -> None:
     assert (passed(found), time.monotonic() - began < 4) == ([True, False], True)
 
 
-def test_nobody_in_the_graders_cell_can_look_into_its_interpreters(grade: Grade) -> None:
-    opens = "import os\n{}_ = open(f'/proc/{{os.getppid()}}/mem', 'r+b')\n{}"
-    agent = opens.format("def f():\n    ", "    return 1")
-    assert passed(grade(agent, "f", tests=[opens.format("", "it()"), "assert it() == 1"])) == [False, True]
+def test_a_test_that_ends_its_own_process_or_is_too_large_is_the_datas_fault(grade: Grade) -> None:
+    for test, words in (
+        ("import os; os._exit(0)", "ends its own process"),
+        (f"it(1)  # {'x' * (17 << 20)}", "too many to cross"),
+    ):
+        with pytest.raises(DataError, match=words):
+            grade("def f(x): return 42", "f", tests=[test])
