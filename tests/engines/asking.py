@@ -1,10 +1,21 @@
-"""Short ways to put a statement to an engine."""
+"""An engine of either kind on given databases, and short ways to put a statement to one."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from intercode.engines import Answer, Engine
+from orchard import skip_unless_there
+
+from intercode.engines import Answer, Caps, Databases, Engine, mariadbd, sqlite
+from intercode.engines.mariadb import MariadbEngine
+
+
+def make(name: str, sources: Databases, caps: Caps | None = None) -> Engine:
+    """Skips where it is not installed."""
+    skip_unless_there(name)
+    if name == "sqlite":
+        return sqlite.SqliteEngine(sqlite.prepare(sources), sources, caps=caps)
+    return MariadbEngine(mariadbd.prepare(sources), caps=caps)
 
 
 def ask(engine: Engine, statement: str, seconds: float = 10.0) -> Answer:
@@ -13,7 +24,13 @@ def ask(engine: Engine, statement: str, seconds: float = 10.0) -> Answer:
 
 def rows(engine: Engine, statement: str) -> list[tuple[Any, ...]]:
     answer = ask(engine, statement)
-    assert answer.table is not None, answer.error
+    assert answer.table is not None, f"{statement}: {answer.error}"
+    return list(answer.table.rows)
+
+
+def gold(engine: Engine, db: str, statement: str) -> list[tuple[Any, ...]]:
+    answer = engine.run_gold(db, statement)
+    assert answer.table is not None, f"{statement}: {answer.error}"
     return list(answer.table.rows)
 
 

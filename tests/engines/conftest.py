@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from garden import make
+from asking import make
 
-from intercode.engines import Databases, Engine, databases, sqlite
-from intercode.engines.mariadb import MariadbEngine
+from intercode.engines import Databases, Engine, databases
 
 GARDEN = """
 CREATE TABLE bed (id INTEGER NOT NULL, name VARCHAR(20) NOT NULL, PRIMARY KEY (id));
@@ -21,7 +20,6 @@ CREATE TABLE seed (n INTEGER NOT NULL, PRIMARY KEY (n));
 """
 NUMBERS = "INSERT INTO seed VALUES " + ", ".join(f"({n})" for n in range(200)) + ";\n"
 VAULT = "CREATE TABLE secret (word VARCHAR(20)); INSERT INTO secret VALUES ('sesame');"
-NAMES = ("mariadb", "sqlite")
 
 
 @pytest.fixture(scope="session")
@@ -34,12 +32,13 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Databases:
 
 @pytest.fixture(scope="session")
 def shared(sources: Databases) -> Iterator[Callable[[str], Engine]]:
-    """One engine of each kind for all tests that leave it whole."""
+    """One engine of each kind for all tests that leave it whole, freshly opened."""
     made: dict[str, Engine] = {}
 
     def get(name: str) -> Engine:
         if name not in made:
             made[name] = make(name, sources)
+        made[name].open("garden_1")
         return made[name]
 
     yield get
@@ -47,49 +46,24 @@ def shared(sources: Databases) -> Iterator[Callable[[str], Engine]]:
         engine.close()
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=["mariadb", "sqlite"])
 def engine(request: pytest.FixtureRequest, shared: Callable[[str], Engine]) -> Engine:
-    """A garden, freshly opened."""
-    engine = shared(request.param)
-    engine.open("garden_1")
-    return engine
+    return shared(request.param)
 
 
 @pytest.fixture
 def mariadb(shared: Callable[[str], Engine]) -> Engine:
-    engine = shared("mariadb")
-    engine.open("garden_1")
-    return engine
+    return shared("mariadb")
 
 
 @pytest.fixture
 def embedded(shared: Callable[[str], Engine]) -> Engine:
-    engine = shared("sqlite")
-    engine.open("garden_1")
-    return engine
+    return shared("sqlite")
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=["mariadb", "sqlite"])
 def own(request: pytest.FixtureRequest, sources: Databases) -> Iterator[Engine]:
     """An engine that a test may break."""
     with make(request.param, sources) as engine:
-        engine.open("garden_1")
-        yield engine
-
-
-@pytest.fixture
-def own_mariadb(sources: Databases) -> Iterator[MariadbEngine]:
-    engine = make("mariadb", sources)
-    assert isinstance(engine, MariadbEngine)
-    with engine:
-        engine.open("garden_1")
-        yield engine
-
-
-@pytest.fixture
-def own_sqlite(sources: Databases) -> Iterator[sqlite.SqliteEngine]:
-    engine = make("sqlite", sources)
-    assert isinstance(engine, sqlite.SqliteEngine)
-    with engine:
         engine.open("garden_1")
         yield engine

@@ -12,12 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from asking import do, rows
+from asking import do, gold, make, rows
 from families import wait_until
-from garden import make
-from orchard import ENDLESS, servers_below, servers_of
+from orchard import ENDLESS, kill_server, servers_below, servers_of, skip_unless_there
 
-from intercode.engines import Databases, Engine, mariadbd, sqlite
+from intercode.engines import Databases, Engine, mariadbd
 from intercode.engines.mariadb import MariadbEngine
 from intercode.errors import SandboxDied, SandboxError
 
@@ -28,97 +27,57 @@ def stopped(pid: int) -> bool:
     return set(states) == {"T"}
 
 
-@pytest.fixture
-def victim(own: Engine) -> tuple[Engine, int]:
-    """An engine, and its server's process as the machine numbers it."""
-    (pid,) = servers_of(own)
-    return own, pid
-
-
-def test_a_killed_server_is_told_and_replaced(victim: tuple[Engine, int]) -> None:
-    engine, pid = victim
-    do(engine, "DELETE FROM plant")
-    os.kill(pid, signal.SIGKILL)
-    began = time.monotonic()
-    with pytest.raises(SandboxDied, match="server died"):
-        engine.run("SELECT 1", seconds=5)
-    assert time.monotonic() - began < 2
+def assert_works(engine: Engine) -> None:
     engine.open("garden_1")
     assert rows(engine, "SELECT COUNT(*) FROM plant") == [(3,)]
 
 
-def test_a_server_killed_between_episodes_is_replaced(victim: tuple[Engine, int]) -> None:
-    engine, pid = victim
-    os.kill(pid, signal.SIGKILL)
-    assert wait_until(lambda: not servers_of(engine))
-    engine.open("garden_1")
-    assert rows(engine, "SELECT COUNT(*) FROM plant") == [(3,)]
+def test_a_server_that_dies_is_told_and_replaced(own: Engine) -> None:
+    do(own, "DELETE FROM plant")
+    kill_server(own)
+    with pytest.raises(SandboxDied, match="server died") as caught:
+        own.run("SELECT 1", seconds=5)
+    assert not caught.value.by_agent
+    assert_works(own)
 
+    kill_server(own)  # between two episodes
+    assert_works(own)
 
-def test_a_server_killed_before_a_gold_is_told_and_replaced(victim: tuple[Engine, int]) -> None:
-    engine, pid = victim
-    os.kill(pid, signal.SIGKILL)
+    kill_server(own)
     with pytest.raises(SandboxDied):
-        engine.run_gold("vault", "SELECT 1")
-    table = engine.run_gold("vault", "SELECT 1").table
-    assert table is not None
-    assert table.rows == ((1,),)
+        own.run_gold("vault", "SELECT 1")
+    assert gold(own, "vault", "SELECT 1") == [(1,)]
 
 
-def test_a_stopped_server_is_replaced(victim: tuple[Engine, int]) -> None:
-    """It neither answers nor ends, as one that is stuck in the kernel."""
-    engine, pid = victim
+def test_a_server_that_is_stuck_or_whose_wall_dies_is_replaced_and_closing_leaves_no_process(own: Engine) -> None:
+    """A stopped one neither answers nor ends, as one that is stuck in the kernel."""
+    (pid,) = servers_of(own)
     os.kill(pid, signal.SIGSTOP)
     assert wait_until(lambda: stopped(pid))
     began = time.monotonic()
-    try:
-        answer = engine.run("SELECT 1", seconds=0.2)
-        assert answer.lost
-    except SandboxDied:
-        pass
+    with contextlib.suppress(SandboxDied):
+        assert own.run("SELECT 1", seconds=0.2).lost
     assert time.monotonic() - began < 3
-    engine.open("garden_1")
-    assert rows(engine, "SELECT COUNT(*) FROM plant") == [(3,)]
+    assert_works(own)
 
-
-def test_a_stopped_sqlite_is_told_by_facts(own_sqlite: sqlite.SqliteEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    (pid,) = servers_of(own_sqlite)
-    monkeypatch.setattr(sqlite, "_PATIENCE", 0.3)
-    os.kill(pid, signal.SIGSTOP)
-    assert wait_until(lambda: stopped(pid))
-    with pytest.raises(SandboxDied, match="does not answer"):
-        own_sqlite.facts()
-    monkeypatch.undo()
-    own_sqlite.open("garden_1")
-    assert rows(own_sqlite, "SELECT COUNT(*) FROM plant") == [(3,)]
-
-
-def test_the_wall_itself_may_die(victim: tuple[Engine, int]) -> None:
-    engine, pid = victim
-    sandbox = engine._server.sandbox if engine.dialect == "mysql" else engine._sandbox  # type: ignore[attr-defined]
+    (pid,) = servers_of(own)
+    sandbox = own._server.sandbox if own.dialect == "mysql" else own._sandbox  # type: ignore[attr-defined]
     os.kill(sandbox._wall.wall._process.pid, signal.SIGKILL)
     assert wait_until(lambda: not Path(f"/proc/{pid}").exists())
     with pytest.raises(SandboxDied):
-        engine.run("SELECT 1", seconds=1)
-    engine.open("garden_1")
-    assert rows(engine, "SELECT COUNT(*) FROM plant") == [(3,)]
+        own.run("SELECT 1", seconds=1)
+    assert_works(own)
 
-
-def test_closing_leaves_no_process(victim: tuple[Engine, int]) -> None:
-    engine, pid = victim
-    engine.close()
+    (pid,) = servers_of(own)
+    own.close()
     assert not Path(f"/proc/{pid}").exists()
 
 
 @pytest.mark.slow
 def test_a_mariadb_that_cannot_start_leaves_no_process(sources: Databases, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a process more each time, so that its start breaks off in one place after another, `df` beside it among them.
-
-    At first it does not end either, so that only our patience does.
-    """
-    monkeypatch.setattr(mariadbd, "_PATIENCE", 2.0)
-    if why := mariadbd.missing():
-        pytest.skip(why)
+    """With a process more each time, so that its start breaks off in one place after another, `df` beside it among them."""
+    skip_unless_there("mariadb")
+    monkeypatch.setattr(mariadbd, "_PATIENCE", 1.0)  # at first it does not end either
     prepared, others = mariadbd.prepare(sources), set(servers_below(os.getpid()))
     failed: dict[str, set[int]] = {}
     for processes in range(8, 24):
@@ -134,10 +93,7 @@ def test_a_mariadb_that_cannot_start_leaves_no_process(sources: Databases, monke
 @pytest.mark.soak
 @pytest.mark.parametrize("name", ["mariadb", "sqlite"])
 def test_a_server_killed_at_random_moments(name: str, sources: Databases) -> None:
-    """30 deaths between any two instructions, every second one amid a statement.
-
-    Only `SandboxDied` is seen, and the content is whole each time.
-    """
+    """30 deaths between any two instructions, every second one amid a statement: only `SandboxDied` is seen."""
     chance = random.Random(7)
     with make(name, sources) as engine:
         engine.open("garden_1")
@@ -145,21 +101,13 @@ def test_a_server_killed_at_random_moments(name: str, sources: Databases) -> Non
             (pid,) = servers_of(engine)
             killer = threading.Timer(chance.uniform(0, 0.05), os.kill, [pid, signal.SIGKILL])
             killer.start()
-            if turn % 2:
-                episodes(engine, killer)
-            else:
+            with contextlib.suppress(SandboxDied):  # `open` may mend it unseen
+                while turn % 2 and killer.is_alive():
+                    engine.open("garden_1")
+                    engine.run_gold("vault", "SELECT * FROM secret")
+                    do(engine, "DELETE FROM plant", "CREATE TABLE extra (a INT)")
+            if not turn % 2:
                 with pytest.raises(SandboxDied):
                     engine.run(ENDLESS[name], seconds=30)
             killer.join()
-            engine.open("garden_1")
-            assert rows(engine, "SELECT COUNT(*) FROM plant") == [(3,)]
-
-
-def episodes(engine: Engine, killer: threading.Timer) -> None:
-    """Writing episodes until the blow has fallen, which is seen unless `open` mended it."""
-    with contextlib.suppress(SandboxDied):
-        while killer.is_alive():
-            engine.open("garden_1")
-            engine.run_gold("vault", "SELECT * FROM secret")
-            engine.run("DELETE FROM plant", seconds=5)
-            engine.run("CREATE TABLE extra (a INT)", seconds=5)
+            assert_works(engine)

@@ -1,69 +1,71 @@
-"""A server that is killed while its databases are being loaded leaves no template behind."""
+"""Databases that do not load, and servers that are killed while they load: a clear error, and no template is left."""
 
 from __future__ import annotations
 
 import os
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from asking import gold, make
 from families import family, wait_until
 from orchard import ENDLESS, orchard_databases, servers_below, skip_unless_there
 
-from intercode.engines import databases, engine_maker, mariadbd, sqlite
+from intercode.engines import databases
 from intercode.errors import DataError, SandboxError
 
-pytestmark = pytest.mark.slow
+BROKEN = [
+    ("sqlite", "INSERT INTO nowhere VALUES (1)", "database odd: no such table: nowhere"),
+    ("mariadb", "CREATE TABEL u (a INT)", r"database odd: .*TABEL"),
+    ("mariadb", "KILL CONNECTION_ID()", r"database odd: .*in the statement 'KILL"),
+]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("engine", "statement", "message"), BROKEN)
+def test_a_script_that_fails_is_the_datas_fault(
+    empty_cache: Path, tmp_path: Path, engine: str, statement: str, message: str
+) -> None:
+    (tmp_path / "odd.sql").write_text(f"CREATE TABLE t (a INT); {statement};")
+    with pytest.raises(DataError, match=message):
+        make(engine, databases(tmp_path))
+
+
+@pytest.mark.slow
 def test_a_server_killed_while_it_loads_leaves_no_template(empty_cache: Path) -> None:
     """Its last second of work would be missing there. The blow falls when the databases' own files are there."""
-    skip_unless_there("mariadb")
     content = orchard_databases()
-    killed: list[int] = []
-
-    def strike() -> None:
-        assert wait_until(lambda: any(loading(pid) for pid in servers_below(os.getpid())), 30)
-        for pid in servers_below(os.getpid()):
-            killed.append(pid)
-            os.kill(pid, signal.SIGKILL)
-
-    thread = threading.Thread(target=strike)
-    thread.start()
+    skip_unless_there("mariadb")
     with pytest.raises(SandboxError, match="loaded"):
-        mariadbd.prepare(content)
-    thread.join()
-    assert killed
-    with engine_maker("mariadb", content)() as engine:
-        engine.open("orchard")
-        before = engine.run("SELECT COUNT(*) FROM picking", seconds=5)
-        engine.run("DELETE FROM picking", seconds=5)
-        engine.open("orchard")
-        assert engine.run("SELECT COUNT(*) FROM picking", seconds=5) == before
+        struck(loading, lambda: make("mariadb", content))
+    with make("mariadb", content) as engine:
+        assert gold(engine, "orchard", "SELECT COUNT(*) > 0 FROM picking") == [(1,)]
 
 
 def test_a_sqlite_that_is_killed_while_it_loads_is_not_the_datas_fault(empty_cache: Path, tmp_path: Path) -> None:
     skip_unless_there("sqlite")
     (tmp_path / "slow.sql").write_text(ENDLESS["sqlite"] + ";")
+    with pytest.raises(SandboxError, match="SQLite died while databases were being loaded"):
+        struck(fillers, lambda: make("sqlite", databases(tmp_path)))
+
+
+def struck(victims: Callable[[], list[int]], load: Callable[[], Any]) -> None:
+    """Load, and kill the victims as soon as there are some."""
 
     def strike() -> None:
-        assert wait_until(lambda: bool(fillers()), 30)
-        for pid in fillers():
+        assert wait_until(victims, 30)
+        for pid in victims():
             os.kill(pid, signal.SIGKILL)
 
     thread = threading.Thread(target=strike)
     thread.start()
-    with pytest.raises(SandboxError, match="SQLite died while databases were being loaded"):
-        sqlite.prepare(databases(tmp_path))
-    thread.join()
-
-
-def test_a_script_that_fails_is_the_datas_fault(empty_cache: Path, tmp_path: Path) -> None:
-    skip_unless_there("sqlite")
-    (tmp_path / "odd.sql").write_text("CREATE TABLE t (a); INSERT INTO nowhere VALUES (1);")
-    with pytest.raises(DataError, match="database odd: no such table: nowhere"):
-        sqlite.prepare(databases(tmp_path))
+    try:
+        load()
+    finally:
+        thread.join()
 
 
 def fillers() -> list[int]:
@@ -78,5 +80,7 @@ def words(pid: int) -> list[str]:
         return []
 
 
-def loading(pid: int) -> bool:
-    return os.path.exists(f"/proc/{pid}/root/var/lib/mariadb/orchard/picking.ibd")
+def loading() -> list[int]:
+    """The MariaDB servers of ours that have begun to write the database's last table."""
+    found = servers_below(os.getpid())
+    return [pid for pid in found if os.path.exists(f"/proc/{pid}/root/var/lib/mariadb/orchard/picking.ibd")]
