@@ -15,33 +15,23 @@ from intercode.errors import UsageError
 DENIED = [
     "SELECT * FROM vault.secret",
     "SELECT * FROM mysql.user",
-    "SELECT * FROM mysql.global_priv",
     "USE vault",
-    "USE mysql",
     "CREATE DATABASE other",
     "DROP DATABASE vault",
     "CREATE USER mallory",
     "GRANT ALL ON garden_1.* TO mallory",
     "ALTER USER gold@localhost IDENTIFIED BY ''",
-    "SET PASSWORD FOR root@localhost = PASSWORD('')",
     "SET GLOBAL max_connections = 1",
-    "SET GLOBAL sql_mode = ''",
     "SET sql_log_bin = 0",
-    "SET GLOBAL event_scheduler = ON",
-    "FLUSH STATUS",
     "FLUSH TABLES WITH READ LOCK",
-    "RESET MASTER",
     "SHUTDOWN",
     "INSTALL SONAME 'ha_federatedx'",
-    "INSTALL PLUGIN x SONAME 'ha_blackhole'",
     "CREATE FUNCTION sys_exec RETURNS INT SONAME 'udf.so'",
     "CREATE SERVER s FOREIGN DATA WRAPPER mysql OPTIONS (HOST 'localhost')",
     "LOAD DATA INFILE '/etc/passwd' INTO TABLE bed",
     "LOAD DATA LOCAL INFILE '/etc/passwd' INTO TABLE bed",
     "SELECT 1 INTO OUTFILE '/tmp/out'",
     "SELECT 1 INTO DUMPFILE '/srv/exchange/out'",
-    "BACKUP STAGE START",
-    "CHANGE MASTER TO MASTER_HOST = 'x'",
     "KILL 1",
     "CREATE DEFINER = root@localhost VIEW v AS SELECT * FROM mysql.user",
     "CREATE DEFINER = gold@localhost PROCEDURE p() SELECT * FROM vault.secret",
@@ -49,46 +39,33 @@ DENIED = [
 HIDDEN = [
     "SELECT LOAD_FILE('/etc/passwd')",
     "SELECT COUNT(*) > 0 FROM information_schema.schemata WHERE schema_name IN ('vault', 'mysql')",
-    "SELECT COUNT(*) > 0 FROM information_schema.tables WHERE table_schema = 'vault'",
     "SELECT COUNT(*) > 1 FROM information_schema.processlist",
     "SELECT COUNT(*) > 0 FROM information_schema.user_privileges WHERE grantee LIKE '%root%'",
 ]
 WRITES = [
     ("CREATE PROCEDURE p() SELECT 1",),
-    ("CREATE FUNCTION f() RETURNS INT RETURN 1",),
     ("CREATE TRIGGER t BEFORE INSERT ON bed FOR EACH ROW SET NEW.name = 'x'",),
     ("CREATE EVENT e ON SCHEDULE EVERY 1 SECOND DO DELETE FROM plant",),
-    ("CREATE SEQUENCE s",),
     ("CREATE TABLE m (a INT) ENGINE=MyISAM", "INSERT INTO m VALUES (1)"),
     ("TRUNCATE TABLE plant",),
-    ("RENAME TABLE plant TO weed",),
-    ("DROP DATABASE garden_1",),
     ("DROP DATABASE garden_1", "CREATE DATABASE garden_1"),
     ("SET PASSWORD = PASSWORD('mine')",),
-    ("XA START 'x'", "DELETE FROM plant", "XA END 'x'", "XA PREPARE 'x'"),
     ("XA START 'x'", "SELECT * FROM plant FOR UPDATE", "XA END 'x'", "XA PREPARE 'x'"),
-    ("ALTER DATABASE garden_1 CHARACTER SET latin1",),
     ("LOCK TABLES bed WRITE, plant WRITE", "DELETE FROM plant"),
     ("CREATE TABLE t (a INT) DATA DIRECTORY = '/tmp'",),
-    ("OPTIMIZE LOCAL TABLE plant",),
     ("ANALYZE LOCAL TABLE plant PERSISTENT FOR ALL",),
     ("BEGIN", "INSERT INTO plant (id, bed_id, name) VALUES (99, 1, 'a')", "ROLLBACK"),
     ("XA START 'deal', 'branch', 2", "DELETE FROM plant", "XA END 'deal', 'branch', 2", "XA PREPARE 'deal', 'branch', 2"),
 ]
 CLEAN = [
     ("SELECT * FROM bed",),
-    ("SELECT DISTINCT a.name FROM plant a, plant b ORDER BY 1",),
     ("BEGIN", "SELECT * FROM bed FOR UPDATE", "COMMIT"),
     ("DO GET_LOCK('x', 1)",),
     ("SET @a = 1, sql_mode = ''",),
-    ("SHOW TABLES",),
     ("DESCRIBE bed",),
-    ("EXPLAIN SELECT * FROM bed",),
-    ("SELECT table_name FROM information_schema.tables",),
     ("WITH RECURSIVE r AS (SELECT 1 n UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT * FROM r",),
     ("DELETE FROM plant WHERE id = 1000",),
     ("LOCK TABLES bed READ",),
-    ("HANDLER bed OPEN",),
     ("PREPARE s FROM 'SELECT 1'",),
 ]
 
@@ -128,14 +105,10 @@ def test_what_is_beyond_the_database_is_hidden(mariadb: Engine) -> None:
         assert rows(mariadb, statement)[0][0] in (None, 0), statement
 
 
-def test_rights_do_not_reach_a_database_of_a_similar_name(odd: Engine) -> None:
+def test_names_may_hold_the_quote_and_rights_do_not_reach_a_similar_name(odd: Engine) -> None:
     """In GRANT an underscore stands for any character, unless it is quoted."""
     odd.open("a_b")
     refused(odd, "SELECT * FROM axb.`c``d`")
-    assert rows(odd, "SELECT * FROM a_b.`c``d`") == [(1,)]
-
-
-def test_names_may_hold_the_quote(odd: Engine) -> None:
     odd.open("a`b_1")
     do(odd, "DELETE FROM `c``d`")
     odd.open("a`b_1")
@@ -185,6 +158,8 @@ def test_a_session_ends_with_the_episode(mariadb: Engine) -> None:
     do(mariadb, "SET NAMES latin1", "SET sql_mode = 'ANSI_QUOTES', @a = 5, max_statement_time = 0")
     do(mariadb, "PREPARE s FROM 'SELECT 1'", "DO GET_LOCK('l', 0)", "LOCK TABLES bed WRITE")
     ask(mariadb, "SELECT 'ü', x'ff', _latin1 x'fc'")
+    do(mariadb, "SET character_set_results = utf16")
+    ask(mariadb, "SELECT 1.5, DATE '2024-05-06'")  # in an encoding that nobody reads
     mariadb.open("garden_1")
     assert rows(mariadb, "SELECT @a, \"ü\", GET_LOCK('l', 0), @@in_transaction") == [(None, "ü", 1, 0)]
     refused(mariadb, "EXECUTE s")
@@ -220,15 +195,6 @@ def test_killing_its_own_session_costs_the_agent_its_session(mariadb: Engine) ->
     do(mariadb, "SET @a = 1", "INSERT INTO bed VALUES (7, 'kept')")
     assert ask(mariadb, "KILL CONNECTION_ID()").lost
     assert rows(mariadb, "SELECT @a, COUNT(*) FROM bed WHERE id = 7") == [(None, 1)]
-
-
-@pytest.mark.parametrize("encoding", ["ucs2", "utf16", "utf32"])
-def test_results_in_an_encoding_that_nobody_reads_cost_the_session_at_most(mariadb: Engine, encoding: str) -> None:
-    for value in ("1.5", "DATE '2024-05-06'", "TIME '01:02:03'", "1", "1e0", "x'00'", "JSON_ARRAY(1)"):
-        do(mariadb, f"SET character_set_results = {encoding}")
-        ask(mariadb, f"SELECT {value}")
-        mariadb.open("garden_1")
-        assert rows(mariadb, "SELECT 1.5 + 0 > 1, COUNT(*) FROM plant") == [(1, 3)]
 
 
 def test_a_call_gives_its_first_result_and_an_error_after_some_rows_is_an_answer(mariadb: Engine) -> None:

@@ -13,7 +13,7 @@ from asking import ask, do, make, refused, rows
 
 from intercode.engines import Databases, Engine, databases
 from intercode.engines.sqlite import SqliteEngine, answer, exchange
-from intercode.errors import DataError, SandboxDied, SandboxError
+from intercode.errors import DataError, SandboxDied
 
 DENIED = [
     "ATTACH '/etc/passwd' AS x",
@@ -28,18 +28,9 @@ DENIED = [
     "PRAGMA journal_mode = WAL",
     "PRAGMA temp_store_directory = '/tmp'",
     "PRAGMA user_version = 7",
-    "PRAGMA trusted_schema = 1",
-    "PRAGMA mmap_size = 1",
-    "PRAGMA data_store_directory = '/'",
     "SELECT fts3_tokenizer('simple')",
     "UPDATE sqlite_master SET sql = 'x'",
     "SELECT length(hex(zeroblob(1000000000)))",
-]
-TOLD = [
-    "PRAGMA table_info(bed)",
-    "PRAGMA foreign_key_list(plant)",
-    "PRAGMA table_list",
-    "SELECT * FROM pragma_table_info('bed')",
 ]
 
 
@@ -47,6 +38,15 @@ TOLD = [
 def test_what_is_beyond_the_database_is_denied(embedded: Engine, statement: str) -> None:
     refused(embedded, statement)
     assert rows(embedded, "SELECT COUNT(*) FROM plant") == [(3,)]
+
+
+def test_pragmas_that_tell_of_the_schema_or_end_with_the_session_are_allowed(embedded: Engine) -> None:
+    for statement in ("PRAGMA table_info(bed)", "PRAGMA foreign_key_list(plant)", "SELECT * FROM pragma_table_info('bed')"):
+        assert rows(embedded, statement)
+    do(embedded, "PRAGMA foreign_keys = ON")
+    refused(embedded, "INSERT INTO plant VALUES (9, 77, 'x', 1)")
+    embedded.open("garden_1")
+    assert rows(embedded, "PRAGMA foreign_keys") == [(0,)]
 
 
 def test_without_the_authorizer_it_would_go_through(tmp_path: Path) -> None:
@@ -57,10 +57,6 @@ def test_without_the_authorizer_it_would_go_through(tmp_path: Path) -> None:
             statement = statement.replace("/etc/passwd", f"{tmp_path}/a").replace("/srv/sqlite/pristine/", f"{tmp_path}/")
             connection.execute(statement.replace("/tmp/copy", f"{tmp_path}/b"))
             connection.close()
-
-
-def test_what_tells_of_the_schema_is_allowed(embedded: Engine) -> None:
-    assert all(rows(embedded, statement) for statement in TOLD)
 
 
 def test_values_come_as_they_are(embedded: Engine) -> None:
@@ -80,13 +76,6 @@ def test_a_function_that_cannot_be_stopped_costs_the_session_only(embedded: Engi
     assert rows(embedded, "SELECT COUNT(*) FROM bed WHERE id = 7") == [(1,)]
     embedded.open("garden_1")
     assert rows(embedded, "SELECT COUNT(*) FROM bed WHERE id = 7") == [(0,)]
-
-
-def test_pragmas_of_the_session_end_with_it(embedded: Engine) -> None:
-    do(embedded, "PRAGMA foreign_keys = ON")
-    refused(embedded, "INSERT INTO plant VALUES (9, 77, 'x', 1)")
-    embedded.open("garden_1")
-    assert rows(embedded, "PRAGMA foreign_keys") == [(0,)]
 
 
 def test_an_unwritten_copy_is_kept_and_a_written_one_is_not(embedded: Engine) -> None:
@@ -122,24 +111,6 @@ def test_sqlite_files_are_loaded_as_they_are_and_a_cut_one_is_named(tmp_path: Pa
             do(engine, "DELETE FROM t")
             engine.open(name)
             assert rows(engine, "SELECT COUNT(*) FROM t") == [(3000,)]
-
-
-def test_an_answer_that_cannot_be_read_is_no_death(sources: Databases) -> None:
-    """The mistake may be the host's own: neither the agent nor the machine is blamed, and the next episode has a new server."""
-    with make("sqlite", sources) as engine:
-        assert isinstance(engine, SqliteEngine)
-        for asked in (lambda: ask(engine, "SELECT 1"), lambda: engine.run_gold("vault", "SELECT 1"), engine.facts):
-            engine.open("garden_1")
-            engine._hang_up()
-            ours, theirs = socket.socketpair()
-            engine._line = ours
-            with theirs:
-                theirs.sendall(b"[]\n")
-                with pytest.raises(SandboxError, match="cannot be read") as caught:
-                    asked()
-            assert not isinstance(caught.value, SandboxDied)
-        engine.open("garden_1")
-        assert rows(engine, "SELECT COUNT(*) FROM plant") == [(3,)]
 
 
 @pytest.mark.parametrize(
