@@ -94,15 +94,11 @@ def test_what_is_beyond_the_database_is_denied(mariadb: Engine, statement: str) 
     assert rows(mariadb, "SELECT COUNT(*) FROM plant") == [(3,)]
 
 
-def test_the_referee_can_what_the_agent_cannot(mariadb: Engine) -> None:
-    """The positive control: these names exist."""
-    for statement in ("SELECT * FROM vault.secret", "SELECT COUNT(*) FROM mysql.user"):
-        assert gold(mariadb, "garden_1", statement)
-
-
-def test_what_is_beyond_the_database_is_hidden(mariadb: Engine) -> None:
+def test_what_is_beyond_the_database_is_hidden_from_the_agent_and_not_from_the_referee(mariadb: Engine) -> None:
     for statement in HIDDEN:
         assert rows(mariadb, statement)[0][0] in (None, 0), statement
+    for statement in ("SELECT * FROM vault.secret", "SELECT COUNT(*) FROM mysql.user"):
+        assert gold(mariadb, "garden_1", statement)
 
 
 def test_names_may_hold_the_quote_and_rights_do_not_reach_a_similar_name(odd: Engine) -> None:
@@ -133,14 +129,9 @@ def test_a_write_is_noticed_and_undone(mariadb: Engine, statements: tuple[str, .
     mariadb.open("garden_1")
     assert not written(mariadb)
     assert rows(mariadb, "SELECT COUNT(*) FROM plant") == [(3,)]
-    kinds = "SELECT COUNT(*) FROM information_schema.{} WHERE {}_schema = 'garden_1'"
-    for table, prefix, count in (
-        ("routines", "routine", 0),
-        ("triggers", "trigger", 0),
-        ("events", "event", 0),
-        ("tables", "table", 3),
-    ):
-        assert rows(mariadb, kinds.format(table, prefix)) == [(count,)]
+    for kind, count in {"routine": 0, "trigger": 0, "event": 0, "table": 3}.items():
+        there = f"SELECT COUNT(*) FROM information_schema.{kind}s WHERE {kind}_schema = 'garden_1'"
+        assert rows(mariadb, there) == [(count,)]
     do(mariadb, "DELETE FROM plant", "INSERT INTO bed VALUES (3, 'z')")
 
 
@@ -173,12 +164,7 @@ def test_a_gold_after_a_write_to_its_database_is_refused(mariadb: Engine) -> Non
 
 @pytest.mark.parametrize(
     "statement",
-    [
-        "SELECT SLEEP(60)",
-        "SELECT BENCHMARK(1000000000000, MD5('a'))",
-        "SET STATEMENT max_statement_time = 0 FOR SELECT SLEEP(60)",
-        "CALL p()",
-    ],
+    ["SELECT SLEEP(60)", "SET STATEMENT max_statement_time = 0 FOR SELECT SLEEP(60)", "CALL p()"],
 )
 def test_a_long_statement_is_stopped_and_the_session_lives(mariadb: Engine, statement: str) -> None:
     handler = "DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END; WHILE 1 DO DO SLEEP(5); END WHILE"
@@ -191,18 +177,14 @@ def test_a_long_statement_is_stopped_and_the_session_lives(mariadb: Engine, stat
     assert rows(mariadb, "SELECT @a") == [(None if answer.lost else 7,)]
 
 
-def test_killing_its_own_session_costs_the_agent_its_session(mariadb: Engine) -> None:
-    do(mariadb, "SET @a = 1", "INSERT INTO bed VALUES (7, 'kept')")
-    assert ask(mariadb, "KILL CONNECTION_ID()").lost
-    assert rows(mariadb, "SELECT @a, COUNT(*) FROM bed WHERE id = 7") == [(None, 1)]
-
-
-def test_a_call_gives_its_first_result_and_an_error_after_some_rows_is_an_answer(mariadb: Engine) -> None:
+def test_calls_errors_after_some_rows_and_the_end_of_the_own_session_are_answers(mariadb: Engine) -> None:
     do(mariadb, "CREATE PROCEDURE p() BEGIN SELECT 1; SELECT 2; END")
     assert rows(mariadb, "CALL p()") == [(1,)]
     statement = "SELECT n, IF(n = 150, (SELECT a.n FROM seed a WHERE a.n < seed.n), 0) FROM seed ORDER BY n"
     assert "more than 1 row" in refused(mariadb, statement)
-    assert rows(mariadb, "SELECT 3") == [(3,)]
+    do(mariadb, "SET @a = 1", "INSERT INTO bed VALUES (7, 'kept')")
+    assert ask(mariadb, "KILL CONNECTION_ID()").lost
+    assert rows(mariadb, "SELECT @a, COUNT(*) FROM bed WHERE id = 7") == [(None, 1)]
 
 
 @pytest.mark.slow
