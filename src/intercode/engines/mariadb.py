@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
+
+from pymysql.err import MySQLError, OperationalError
 
 from intercode.engines import mariadbd
 from intercode.engines.base import Answer, Caps, Engine, closed_on_failure, died
@@ -22,7 +24,7 @@ from intercode.engines.mariadbd import Prepared, Server
 from intercode.engines.quoting import quoted
 from intercode.engines.session import LOST, Overrun, Session, SessionLost
 from intercode.errors import DataError, SandboxDied, SandboxError, UsageError
-from intercode.sandbox.base import MIB, Limits
+from intercode.sandbox.base import MIB
 
 _COUNTERS = (
     "Handler_write",
@@ -46,11 +48,8 @@ _ROOM = 96 * MIB
 _ACCESS_DENIED = 1045
 
 
-class _Mark(NamedTuple):
-    """What the server has counted. Two equal ones: nothing was written between them."""
-
-    log: str
-    counters: str
+_Mark = tuple[Any, ...]
+"""What the server has counted. Two equal ones: nothing was written between them."""
 
 
 class MariadbEngine(Engine):
@@ -59,10 +58,10 @@ class MariadbEngine(Engine):
     dialect = "mysql"
     _began: _Mark
 
-    def __init__(self, prepared: Prepared, *, caps: Caps | None = None, limits: Limits = mariadbd.LIMITS) -> None:
+    def __init__(self, prepared: Prepared, *, caps: Caps | None = None) -> None:
         self.databases = prepared.databases.names
-        self._prepared, self._caps, self._limits = prepared, caps or Caps(), limits
-        self._server = Server(prepared, limits=limits)
+        self._prepared, self._caps = prepared, caps or Caps()
+        self._server = Server(prepared)
         self._session: Session | None = None
         self._db: str | None = None
         self._closed = False
@@ -70,8 +69,6 @@ class MariadbEngine(Engine):
             self._fresh()
 
     def open(self, db: str) -> None:
-        from pymysql.err import MySQLError
-
         db = self.name_of(db)
         self._alive()
         try:
@@ -156,7 +153,8 @@ class MariadbEngine(Engine):
     def _settled(self) -> _Mark:
         """What is counted once the server has let go of the last session: its locks, its transaction."""
         for _ in range(_PATIENCE):
-            agents = self._agents()
+            listed = self._server.admin.query("SHOW PROCESSLIST", seconds=10)
+            agents = [number for number, user, *_ in listed if str(user).startswith("agent_")]
             if not agents:
                 return self._mark()
             for number in agents:
@@ -165,11 +163,11 @@ class MariadbEngine(Engine):
 
     def _end_prepared(self) -> None:
         """Prepared transactions outlive their session, with their locks."""
-        from pymysql.err import MySQLError
-
         for form, length, branch, name in self._server.admin.query("XA RECOVER"):
+            data = name.encode() if isinstance(name, str) else bytes(name)
+            xid = f"X'{data[:length].hex()}', X'{data[length : length + branch].hex()}', {form}"
             with contextlib.suppress(MySQLError):  # it says that it was rolled back
-                self._server.admin.query(f"XA ROLLBACK {_xid(name, length, branch)}, {form}")
+                self._server.admin.query(f"XA ROLLBACK {xid}")
 
     def _user(self, db: str) -> str:
         return f"agent_{self.databases.index(db)}"
@@ -192,7 +190,7 @@ class MariadbEngine(Engine):
         if db in self._written:
             changed = self._mark() != self._began
             self._pristine(db)
-            self._began = _Mark("", "") if changed else self._mark()
+            self._began = () if changed else self._mark()
         return self._server.session("gold", db=db)
 
     # -- faults -----------------------------------------------------------------------------------------------------
@@ -200,8 +198,6 @@ class MariadbEngine(Engine):
     @contextlib.contextmanager
     def _watched(self, when: str) -> Iterator[None]:
         """The server's own death, told apart from a session's; also that it refuses the admin."""
-        from pymysql.err import MySQLError
-
         try:
             yield
         except (SessionLost, Overrun, SandboxDied, MySQLError) as error:
@@ -210,8 +206,6 @@ class MariadbEngine(Engine):
 
     def _resumed(self, lost: Session) -> Answer:
         """A new session in the place of one that was killed; raises `SessionLost` if the server itself is gone."""
-        from pymysql.err import OperationalError
-
         lost.close()
         self._server.admin.query("DO 0")
         assert self._db is not None
@@ -250,25 +244,16 @@ class MariadbEngine(Engine):
 
     # -- the admin's session ----------------------------------------------------------------------------------------
 
-    def _agents(self) -> list[int]:
-        """The agent's sessions, those that are about to end among them."""
-        listed = self._server.admin.query("SHOW PROCESSLIST", seconds=10)
-        return [number for number, user, *_ in listed if str(user).startswith("agent_")]
-
     def _mark(self) -> _Mark:
-        return _Mark(*self._server.admin.query(_MARK, seconds=10)[0])
+        return self._server.admin.query(_MARK, seconds=10)[0]
 
     def _stop(self, what: str, number: int) -> None:
-        from pymysql.err import MySQLError
-
         with contextlib.suppress(MySQLError):  # it has ended meanwhile
             self._server.admin.query(f"KILL {what} {number}", seconds=_KILL)
 
     def _used(self) -> int:
         """Bytes of the sandbox's disk."""
-        return int(self._server.run(["df", "--output=used", "-B1", "/"]).split()[-1])
-
-
-def _xid(name: bytes | str, length: int, branch: int) -> str:
-    data = name.encode() if isinstance(name, str) else bytes(name)
-    return f"X'{data[:length].hex()}', X'{data[length : length + branch].hex()}'"
+        result = self._server.sandbox.exec("", argv=["df", "--output=used", "-B1", "/"], cwd="/", timeout=60)
+        if result.exit_code != 0:
+            raise SandboxError(f"df failed beside the server: {result.output[-1000:].strip()}")
+        return int(result.output.split()[-1])

@@ -15,8 +15,11 @@ import secrets
 import shutil
 import subprocess
 import time
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from pymysql.err import MySQLError
 
 from intercode.engines.base import closed_on_failure
 from intercode.engines.dump import Databases, statements
@@ -115,43 +118,27 @@ class Prepared:
 
     template: Template
     databases: Databases
-    sql_mode: str = SQL_MODE
 
 
-def prepare(databases: Databases, sql_mode: str = SQL_MODE) -> Prepared:
+def prepare(databases: Databases) -> Prepared:
     """The template with these databases loaded (`mysql` or `portable`). Raises `DataError` for one that does not load."""
-    why = missing()
-    if why:
+    if why := missing():
         raise SandboxUnavailable(why)
     below = template.base(None)
-    key = hashlib.sha256("\0".join((_LAYOUT, below.digest, version(), databases.digest, sql_mode)).encode()).hexdigest()[:32]
-    layer = cache.folder("layers", key, lambda made: _build(below, databases, sql_mode, made))
-    return Prepared(below.over(layer), databases, sql_mode)
-
-
-def version() -> str:
-    """What the installed server says of itself."""
-    program = _program("mariadbd")
-    if program is None:
-        return "absent"
-    said = subprocess.run([program, "--no-defaults", "--version"], capture_output=True, text=True, check=False)
-    return said.stdout.strip()
-
-
-def script(databases: Databases, name: str) -> list[str]:
-    """The statements that make the database, from nothing."""
-    lines = databases.scripts[name]
-    if databases.kind == "mysql":
-        return list(lines)
-    named = quoted(name, "mysql")
-    return [f"CREATE DATABASE {named}", f"USE {named}", *(line for text in lines for line in statements(text))]
+    said = subprocess.run(
+        [str(_program("mariadbd")), "--no-defaults", "--version"], capture_output=True, text=True, check=False
+    )
+    words = (_LAYOUT, below.digest, said.stdout.strip(), databases.digest, SQL_MODE)
+    key = hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
+    layer = cache.folder("layers", key, lambda made: _build(below, databases, made))
+    return Prepared(below.over(layer), databases)
 
 
 class Server:
     """A running server. `admin` is the host's own session; its password is drawn anew with each start."""
 
-    def __init__(self, prepared: Prepared, *, limits: Limits = LIMITS) -> None:
-        self.prepared, self._limits = prepared, limits
+    def __init__(self, prepared: Prepared) -> None:
+        self.prepared = prepared
         self.sandbox = self._sandbox()
         with closed_on_failure(self.sandbox):
             self._start()
@@ -177,35 +164,24 @@ class Server:
         except SessionLost as error:
             raise SandboxDied(f"the database server died at a login ({error})") from None
 
-    def run(self, argv: list[str], *, seconds: float = 60.0) -> str:
-        """A program beside the server; its output. Raises `SandboxError` if it fails."""
-        result = self.sandbox.exec("", argv=argv, cwd="/", timeout=seconds)
-        if result.exit_code != 0:
-            raise SandboxError(f"{' '.join(argv)[:200]} failed beside the server: {result.output[-1000:].strip()}")
-        return result.output
-
     def close(self) -> None:
         self.sandbox.close()
 
     def _sandbox(self) -> LocalSandbox:
-        return LocalSandbox(self.prepared.template, limits=self._limits, session="stateless")
+        return LocalSandbox(self.prepared.template, limits=LIMITS, session="stateless")
 
     def _start(self) -> None:
-        from pymysql.err import MySQLError
-
-        _launch(self.sandbox, {**_OPTIONS, **_BINLOG, "sql-mode": self.prepared.sql_mode})
+        _launch(self.sandbox, {**_OPTIONS, **_BINLOG, "sql-mode": SQL_MODE})
+        self.password = secrets.token_hex(16)
+        secret = f"localhost = PASSWORD('{self.password}')"
         try:
-            self._enter(_first_session(self.sandbox))
+            first = _first_session(self.sandbox)
+            first.query(f"SET sql_log_bin = 0; SET PASSWORD FOR gold@{secret}; SET PASSWORD FOR root@{secret}")
+            first.close()
+            self.admin = self.session("root", many=True)
+            self.admin.query(f"SET tmp_memory_table_size = {MIB}")  # looks at the server's counters do not make files
         except (SessionLost, MySQLError) as error:
             raise SandboxDied(f"the database server died at its start ({error})") from None
-
-    def _enter(self, first: Session) -> None:
-        self.password = secrets.token_hex(16)
-        first.query("SET sql_log_bin = 0")
-        first.query(";".join(f"SET PASSWORD FOR {user}@localhost = PASSWORD('{self.password}')" for user in ("gold", "root")))
-        first.close()
-        self.admin = self.session("root", many=True)
-        self.admin.query(f"SET tmp_memory_table_size = {MIB}")  # looks at the server's counters do not make files
 
 
 def _program(name: str) -> str | None:
@@ -236,49 +212,37 @@ def _alive(sandbox: LocalSandbox) -> bool:
     return sandbox.exec("", argv=["bash", "-c", "grep -qsx mariadbd /proc/[0-9]*/comm"]).exit_code == 0
 
 
-def _build(below: Template, databases: Databases, sql_mode: str, made: Path) -> None:
+def _build(below: Template, databases: Databases, made: Path) -> None:
     made.chmod(0o755)
     with LocalSandbox.inside(Bubblewrap(below, _BUILD, "stateless", export=made), _BUILD) as sandbox:
         result = sandbox.exec("", argv=["bash", "-c", _INSTALL.format(data=_DATA, logs=LOGS)], cwd="/")
         if result.exit_code != 0:
             raise SandboxUnavailable(f"mariadb-install-db failed: {result.output[-2000:].strip()}")
-        _launch(sandbox, {**_OPTIONS, "sql-mode": sql_mode, "max-allowed-packet": _LARGEST})
+        _launch(sandbox, {**_OPTIONS, "sql-mode": SQL_MODE, "max-allowed-packet": _LARGEST})
         try:
-            _fill(_first_session(sandbox), databases)
+            with closing(_first_session(sandbox)) as session:
+                for name in databases.names:
+                    load(session, databases, name)
+                session.query("CREATE USER gold@localhost; GRANT SELECT, SHOW VIEW ON *.* TO gold@localhost")
+                session.query("SET GLOBAL innodb_fast_shutdown = 0; SHUTDOWN")
         except SessionLost as error:
-            if _answers(sandbox):
+            with suppress(OSError, SessionLost):
+                Session(sandbox.connect(SOCKET), user="root", password="").close()
                 raise DataError(f"{error}; the server does not take it: make it several statements") from None
             raise SandboxDied(f"mariadbd died while databases were being loaded ({error}); start again") from None
         _shut(sandbox)
         sandbox.export(made)
 
 
-def _fill(session: Session, databases: Databases) -> None:
-    for name in databases.names:
-        load(session, databases, name)
-    session.query(
-        "CREATE USER gold@localhost; GRANT SELECT, SHOW VIEW ON *.* TO gold@localhost; SET GLOBAL innodb_fast_shutdown = 0"
-    )
-    session.query("SHUTDOWN")
-    session.close()
-
-
-def _answers(sandbox: LocalSandbox) -> bool:
-    try:
-        Session(sandbox.connect(SOCKET), user="root", password="").close()
-    except (OSError, SessionLost):
-        return False
-    return True
-
-
 def load(session: Session, databases: Databases, name: str) -> None:
     """Run the statements that make a database. Raises `DataError` with the one that fails, and `SessionLost` with the one that
     the session ended at."""
-    from pymysql.err import MySQLError
-
-    session.query(_FRESH)
+    named, lines = quoted(name, "mysql"), databases.scripts[name]
+    if databases.kind == "portable":
+        lines = (f"CREATE DATABASE {named}", f"USE {named}", *(line for text in lines for line in statements(text)))
+    session.query("SET foreign_key_checks = 0, unique_checks = 0")
     loaded = 0
-    for statement in script(databases, name):
+    for statement in lines:
         loaded += len(statement)
         try:
             session.query(statement, seconds=_AT_LEAST + loaded / _SLOWEST)
@@ -286,21 +250,14 @@ def load(session: Session, databases: Databases, name: str) -> None:
             raise DataError(f"database {name}: {error.args[-1]}; in the statement {statement[:200]!r}") from error
         except SessionLost as error:
             raise SessionLost(f"database {name}: {error}; in the statement {statement[:200]!r}") from None
-    _weigh(session, name)
-
-
-def _weigh(session: Session, name: str) -> None:
-    """Take the tables' statistics anew: those of the filling differ from those of a first look, and plans with them, so that a
-    rebuilt database would give rows that tie in another order than a fresh one."""
-    named = quoted(name, "mysql")
-    tables = session.query(f"SHOW FULL TABLES FROM {named} WHERE table_type = 'BASE TABLE'")
-    if tables:
+    # The statistics of the filling differ from those of a first look, and plans with them, so that a rebuilt database would
+    # give rows that tie in another order than a fresh one.
+    if tables := session.query(f"SHOW FULL TABLES FROM {named} WHERE table_type = 'BASE TABLE'"):
         session.query("ANALYZE TABLE " + ", ".join(f"{named}.{quoted(table, 'mysql')}" for table, _ in tables))
 
 
 _AT_LEAST, _SLOWEST = 60.0, 50_000
 """Seconds that a statement of a load has, and characters a second beside: an index may be over all that came before."""
-_FRESH = "SET foreign_key_checks = 0, unique_checks = 0"
 
 
 def _shut(sandbox: LocalSandbox) -> None:

@@ -18,6 +18,11 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from pymysql import err
+from pymysql.connections import Connection
+from pymysql.constants import CLIENT
+from pymysql.cursors import SSCursor
+
 from intercode.engines.base import Answer, Caps
 from intercode.sandbox.guest.limit import Limit
 from intercode.types import Table
@@ -113,9 +118,6 @@ class Session:
     ) -> None:
         """`many`: several statements may go in one piece. Raises pymysql's `OperationalError` for a refused login, and
         `SessionLost` if the server goes meanwhile."""
-        from pymysql.connections import Connection
-        from pymysql.constants import CLIENT
-
         self._stop: Stop = lambda what, number: None
         self._line = Line(sock)
         self._line.arm(seconds, _no_rescue)
@@ -129,7 +131,16 @@ class Session:
             ssl_disabled=True,
             defer_connect=True,
         )
-        self._enter()
+        try:
+            self._connection.connect(self._line)
+        except (Overrun, *_UNREAD) as error:
+            self._line.close()
+            raise SessionLost(f"no login: {error}") from None
+        except err.MySQLError as error:
+            self._line.close()
+            if _code(error) in _GONE:
+                raise SessionLost(str(error)) from None
+            raise
         self.number: int = self._connection.thread_id()
 
     @property
@@ -139,11 +150,14 @@ class Session:
 
     def query(self, statement: str, *, seconds: float = 60.0) -> tuple[tuple[Any, ...], ...]:
         """All rows of the last of a host's own statements. Raises pymysql's errors, and `SessionLost`."""
-        from pymysql import err
-
         try:
             self._line.arm(seconds, _no_rescue)
-            return self._query(statement)
+            with self._connection.cursor() as cursor:
+                cursor.execute(statement)
+                rows = cursor.fetchall()
+                while cursor.nextset():
+                    rows = cursor.fetchall()
+                return tuple(rows)
         except (Overrun, err.InterfaceError, *_UNREAD) as error:
             raise SessionLost(str(error) or "no answer in time") from None
         except err.MySQLError as error:
@@ -153,8 +167,6 @@ class Session:
 
     def ask(self, statement: str, seconds: float, caps: Caps, stop: Stop) -> Answer:
         """One statement of a stranger. Raises `SessionLost` and `Overrun`."""
-        from pymysql import err
-
         try:
             self._stop = stop
             self._line.arm(seconds, self._rescue)
@@ -176,20 +188,6 @@ class Session:
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
-    def _enter(self) -> None:
-        from pymysql import err
-
-        try:
-            self._connection.connect(self._line)
-        except (Overrun, *_UNREAD) as error:
-            self._line.close()
-            raise SessionLost(f"no login: {error}") from None
-        except err.MySQLError as error:
-            self._line.close()
-            if _code(error) in _GONE:
-                raise SessionLost(str(error)) from None
-            raise
-
     def _rescue(self, call: int) -> float:
         if call > len(_RESCUES):
             raise Overrun
@@ -197,18 +195,7 @@ class Session:
         self._stop(what, self.number)
         return patience
 
-    def _query(self, statement: str) -> tuple[tuple[Any, ...], ...]:
-        with self._connection.cursor() as cursor:
-            cursor.execute(statement)
-            rows = cursor.fetchall()
-            while cursor.nextset():
-                rows = cursor.fetchall()
-            return tuple(rows)
-
     def _ask(self, statement: str, caps: Caps) -> Answer:
-        from pymysql import err
-        from pymysql.cursors import SSCursor
-
         cursor = self._connection.cursor(SSCursor)
         cursor.execute(statement)
         described, affected = cursor.description, cursor.rowcount
