@@ -8,19 +8,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from threading import RLock
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from intercode.errors import UsageError
 
 Words = ParamSpec("Words")
+Owner = TypeVar("Owner", bound=Any)
 Made = TypeVar("Made")
-
-
-class Lockable(Protocol):
-    _lock: Any
-
-
-Owner = TypeVar("Owner", bound=Lockable)
 Lock = RLock
 
 

@@ -68,9 +68,27 @@ def databases(path: Path) -> Databases:
     """What `path` holds. Raises `UsageError` if it is not there or holds no database, `DataError` if it cannot be read."""
     if not path.exists():
         raise UsageError(f"{path}: there is no such file or folder with databases")
-    if path.is_dir():
-        return _folder(path)
-    return _sqlite_files([path]) if path.suffix in _SUFFIXES else _dump(path)
+    if path.suffix in _SUFFIXES and not path.is_dir():
+        return _sqlite_files([path])
+    if not path.is_dir():
+        text = _text(path)
+        dumped = split(text) or split(text, path.stem)
+        if not dumped:
+            raise UsageError(f"{path} holds no statement that makes a database")
+        if odd := [name for name in dumped if "/" in name or "\0" in name]:
+            raise DataError(f"{path}: the database {odd[0]!r} cannot be a file's name; give it another one")
+        return Databases("mysql", _hash("mysql", text), dumped)
+    scripts = sorted(path.glob("*.sql"))
+    files = sorted(file for suffix in _SUFFIXES for file in [*path.glob(f"*{suffix}"), *path.glob(f"*/*{suffix}")])
+    if scripts and files:
+        raise UsageError(f"{path} holds both .sql and SQLite files; give one kind")
+    if scripts:
+        texts = {name: _text(file) for name, file in _named(scripts).items()}
+        portable = {name: (text,) for name, text in texts.items()}
+        return Databases("portable", _hash("portable", *texts, *texts.values()), portable)
+    if nested := [file for file in files if file.parent == path or file.stem == file.parent.name]:
+        return _sqlite_files(nested)
+    raise UsageError(f"{path} holds no database: NAME.sql, NAME.sqlite or NAME/NAME.sqlite")
 
 
 def statements(text: str) -> Iterator[str]:
@@ -115,34 +133,6 @@ def _known(statement: str) -> str:
     return _FOREIGN_COLLATION.sub(_KNOWN_COLLATION, statement)
 
 
-def _dump(path: Path) -> Databases:
-    text = _text(path)
-    scripts = split(text) or split(text, path.stem)
-    if not scripts:
-        raise UsageError(f"{path} holds no statement that makes a database")
-    if odd := [name for name in scripts if "/" in name or "\0" in name]:
-        raise DataError(f"{path}: the database {odd[0]!r} cannot be a file's name; give it another one")
-    return Databases("mysql", _hash("mysql", text), scripts)
-
-
-def _folder(path: Path) -> Databases:
-    scripts = sorted(path.glob("*.sql"))
-    files = sorted(file for suffix in _SUFFIXES for file in [*path.glob(f"*{suffix}"), *path.glob(f"*/*{suffix}")])
-    if scripts and files:
-        raise UsageError(f"{path} holds both .sql and SQLite files; give one kind")
-    if scripts:
-        return _portable(scripts)
-    nested = [file for file in files if file.parent == path or file.stem == file.parent.name]
-    if not nested:
-        raise UsageError(f"{path} holds no database: NAME.sql, NAME.sqlite or NAME/NAME.sqlite")
-    return _sqlite_files(nested)
-
-
-def _portable(files: list[Path]) -> Databases:
-    texts = {name: _text(file) for name, file in _named(files).items()}
-    return Databases("portable", _hash("portable", *texts, *texts.values()), {name: (text,) for name, text in texts.items()})
-
-
 def _sqlite_files(files: list[Path]) -> Databases:
     named = _named(files)
     return Databases("sqlite", _hash("sqlite", *named, *map(_stamp, named.values())), files=named)
@@ -158,18 +148,13 @@ def _named(files: list[Path]) -> dict[str, Path]:
     return {file.stem: file for file in found.values()}
 
 
-def _unfinished(file: Path) -> Path | None:
-    """A log beside the file with changes that are not in it yet, or not out of it again."""
-    log, journal = (file.with_name(file.name + ending) for ending in ("-wal", "-journal"))
-    if log.is_file() and log.stat().st_size > 0:
-        return log
-    return journal if journal.is_file() and journal.read_bytes()[:8] == _HOT else None
-
-
 def _stamp(file: Path) -> str:
     """The content of a file; of a large one its size and time, as reading it would take longer than using it."""
+    log, journal = (file.with_name(file.name + ending) for ending in ("-wal", "-journal"))
     try:
-        if log := _unfinished(file):
+        if journal.is_file() and journal.read_bytes()[:8] == _HOT:
+            log = journal
+        if log is journal or (log.is_file() and log.stat().st_size > 0):
             mend = f"sqlite3 {shlex.quote(str(file))} 'PRAGMA wal_checkpoint(TRUNCATE)'"
             raise DataError(f"{log} holds changes that {file.name} lacks; close what has it open, then: {mend}")
         with open(file, "rb") as content:

@@ -106,7 +106,8 @@ class _Remade:
         for number, row in enumerate(old):
             if number not in gone:
                 self.rows.append(self._anchored(row) if number in held else self._changed(row))
-        for _ in range(_wanted(len(old)) if kept else 0):
+        wanted = min(max(len(old) if len(old) <= 200 else len(old) // 3, _LEAST_ADDED), _MOST_ADDED)
+        for _ in range(wanted if kept else 0):
             self._add(rng.choice(favoured if rng.random() < 0.5 else kept))
         self.rows += self.added
         for place in self._loose:
@@ -160,8 +161,8 @@ class _Remade:
         free = [number for number, row in enumerate(self.rows) if self._is_free(row, place) and row[place] not in ends]
         rng.shuffle(free)
         room = len(free) // 2
-        for value in column.at_edges()[:room]:
-            self._put(free.pop(), place, value)
+        for edge in column.edges[:room]:
+            self._put(free.pop(), place, column.at(edge))
 
     def _put(self, number: int, place: int, value: Value) -> None:
         row = self.rows[number]
@@ -210,7 +211,11 @@ class _Remade:
                 self._note(new)
                 if way == "twin":
                     self._twins[model] = new
-                new = new if way == "twin" else self._near(new) if way == "near" else self._far(new)
+                elif way == "far":
+                    new = self._emptied(self._altered(new, _CHANGED_FAR, added=True))
+                elif self._loose:
+                    place = self._rng.choice(self._loose)
+                    new = (*new[:place], self.columns[place].other(self._rng, new[place]), *new[place + 1 :])
                 self.added.append(self._renamed(new))
                 return
 
@@ -222,16 +227,6 @@ class _Remade:
             if column.names and row[place] in column.held:
                 new[place] = column.other(self._rng, None)
         return tuple(new)
-
-    def _far(self, row: Row) -> Row:
-        return self._emptied(self._altered(row, _CHANGED_FAR, added=True))
-
-    def _near(self, row: Row) -> Row:
-        """One thing is other than in the model."""
-        place = self._rng.choice(self._loose) if self._loose else None
-        if place is None:
-            return row
-        return (*row[:place], self.columns[place].other(self._rng, row[place]), *row[place + 1 :])
 
     def _fits(self, row: Row, old: Row | None = None) -> bool:
         """Whether its keys are free, or as they were in the old row."""
@@ -249,24 +244,16 @@ class _Remade:
         for key in self.relation.unique:
             free = [place for place in key if place not in self._foreign | self.relation.fixed]
             if free and len(key) == 1:
-                new[free[0]] = self._new_key(free[0])
-                if new[free[0]] is None:
+                taken = self._taken.setdefault(free[0], set(self.columns[free[0]].distinct))
+                new[free[0]] = value = self.columns[free[0]].unused(self._rng, taken)
+                taken.add(value)
+                if value is None:
                     return None
                 continue
             new = list(self._pointed_elsewhere(tuple(new), 0.7, within=key))
             for place in free:
                 new[place] = self.columns[place].other(self._rng, new[place])
         return tuple(new)
-
-    def _new_key(self, place: int) -> Value:
-        value = self.columns[place].unused(self._rng, self._used(place))
-        self._used(place).add(value)
-        return value
-
-    def _used(self, place: int) -> set[Value]:
-        if place not in self._taken:
-            self._taken[place] = set(self.columns[place].distinct)
-        return self._taken[place]
 
     # -- values -----------------------------------------------------------------------------------------------------
 
@@ -358,12 +345,6 @@ def _bare(value: Value) -> Value:
         return value
     text = value.casefold().rstrip()
     return text if text.isascii() else "".join(one for one in normalize("NFKD", text) if not combining(one))
-
-
-def _wanted(count: int) -> int:
-    """How many rows a table gets more."""
-    share = count if count <= 200 else count // 3
-    return min(max(share, _LEAST_ADDED), _MOST_ADDED) if count else 0
 
 
 def _anchors(rows: Sequence[Row], columns: Sequence[Column]) -> Iterator[int]:

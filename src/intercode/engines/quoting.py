@@ -17,25 +17,17 @@ def literal(value: object, dialect: str) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, str):
-        return _text(value, dialect)
+        if dialect != "sqlite":
+            return "'" + value.replace("\\", "\\\\").replace("'", "''").replace("\0", "\\0") + "'"
+        if any(one == "\0" or "\ud800" <= one <= "\udfff" for one in value):
+            return f"CAST(X'{value.encode('utf-8', 'surrogateescape').hex()}' AS TEXT)"
+        return "'" + value.replace("'", "''") + "'"
     if isinstance(value, bytes):
         return f"X'{value.hex()}'"
     if isinstance(value, float):
-        return _float(value)
+        if math.isfinite(value):
+            return repr(value)
+        return "NULL" if math.isnan(value) else f"{math.copysign(9, value):.0f}e999"
     if isinstance(value, datetime.timedelta):
         return f"'{clock(value)}'"
     return f"'{value}'" if isinstance(value, datetime.date) else str(value)
-
-
-def _text(value: str, dialect: str) -> str:
-    if dialect != "sqlite":
-        return "'" + value.replace("\\", "\\\\").replace("'", "''").replace("\0", "\\0") + "'"
-    if any(one == "\0" or "\ud800" <= one <= "\udfff" for one in value):
-        return f"CAST(X'{value.encode('utf-8', 'surrogateescape').hex()}' AS TEXT)"
-    return "'" + value.replace("'", "''") + "'"
-
-
-def _float(value: float) -> str:
-    if math.isfinite(value):
-        return repr(value)
-    return "NULL" if math.isnan(value) else f"{math.copysign(9, value):.0f}e999"

@@ -30,7 +30,12 @@ def second_contents(engine: Engine, literals: Literals, *, seed: int = 0) -> Dat
     `literals`: by database, the values that golds name; they stay where they are. Raises `DataError` for a table that cannot
     be read.
     """
-    scripts = {name: _script(engine, name, _of(literals, name), seed) for name in engine.databases}
+    scripts = {}
+    for db in engine.databases:
+        named = {word for name, words in literals.items() if name.lower() == db.lower() for word in words}
+        schema = relations.read(engine, db, named)
+        rows = perturb.perturbed(schema.relations, named, f"{seed}\0{db.lower()}")
+        scripts[db] = tuple(relations.write(schema, rows))
     kind: Kind = "portable" if engine.dialect == "sqlite" else "mysql"
     text = json.dumps([kind, sorted(scripts.items())])
     return Databases(kind, hashlib.sha256(text.encode()).hexdigest()[:32], scripts)
@@ -38,31 +43,16 @@ def second_contents(engine: Engine, literals: Literals, *, seed: int = 0) -> Dat
 
 def second_databases(engine: Engine, content: Databases, literals: Literals, *, seed: int = 0) -> Databases:
     """The second contents of `content`, which is what the engine holds; made once, then taken from the cache."""
-    key = _key(engine, content, literals, seed)
-    folder = cache.folder("second", key, lambda made: _keep(second_contents(engine, literals, seed=seed), made))
+    named = sorted((name, sorted(map(repr, words))) for name, words in literals.items())
+    modules = (str(module.__file__) for module in (dependencies, perturb, quoting, relations, values))
+    code = [Path(file).read_text("utf-8") for file in (*modules, __file__)]
+    whole = json.dumps([engine.dialect, engine.facts().get("version"), content.digest, named, seed, code], default=str)
+
+    def build(folder: Path) -> None:
+        made = second_contents(engine, literals, seed=seed)
+        kept = {"kind": made.kind, "digest": made.digest, "scripts": made.scripts}
+        (folder / "second.json").write_text(json.dumps(kept), "ascii")
+
+    folder = cache.folder("second", hashlib.sha256(whole.encode()).hexdigest()[:32], build)
     kept = json.loads((folder / "second.json").read_text("ascii"))
     return Databases(kept["kind"], kept["digest"], {name: tuple(lines) for name, lines in kept["scripts"].items()})
-
-
-def _key(engine: Engine, content: Databases, literals: Literals, seed: int) -> str:
-    named = sorted((name, sorted(map(repr, words))) for name, words in literals.items())
-    facts = engine.facts()
-    code = [Path(str(module.__file__)).read_text("utf-8") for module in (dependencies, perturb, quoting, relations, values)]
-    code.append(Path(__file__).read_text("utf-8"))
-    whole = json.dumps([engine.dialect, facts.get("version"), content.digest, named, seed, code], default=str)
-    return hashlib.sha256(whole.encode()).hexdigest()[:32]
-
-
-def _keep(made: Databases, folder: Path) -> None:
-    kept = {"kind": made.kind, "digest": made.digest, "scripts": made.scripts}
-    (folder / "second.json").write_text(json.dumps(kept), "ascii")
-
-
-def _of(literals: Literals, db: str) -> Collection[Literal]:
-    return {word for name, words in literals.items() if name.lower() == db.lower() for word in words}
-
-
-def _script(engine: Engine, db: str, literals: Collection[Literal], seed: int) -> tuple[str, ...]:
-    schema = relations.read(engine, db, literals)
-    rows = perturb.perturbed(schema.relations, literals, f"{seed}\0{db.lower()}")
-    return tuple(relations.write(schema, rows))

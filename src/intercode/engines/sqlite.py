@@ -101,8 +101,9 @@ class SqliteEngine(Engine):
         server = self._server()
         try:
             return answer(exchange(server, {"op": "run", "statement": statement, "seconds": seconds}, seconds + _GRACE))
-        except TimeoutError:
-            self._revive()
+        except TimeoutError:  # a new server on the files of this one
+            self._hang_up()
+            self._start(f"kill -9 $(cat {_PLACE}/pid)")
             return Answer(error="interrupted", timed_out=True, lost=True)
         except (OSError, ValueError, EOFError) as error:
             raise self._failed("a statement", error) from None
@@ -137,7 +138,11 @@ class SqliteEngine(Engine):
     # -- inside -----------------------------------------------------------------------------------------------------
 
     def _new_sandbox(self) -> LocalSandbox:
-        return LocalSandbox(self._prepared, limits=_limits(self._prepared), session="stateless")
+        """With room for a copy of the largest database, and for as much again."""
+        files = (self._prepared.layers[-1] / template.TREE).glob(f"{_PLACE[1:]}/pristine/*.sqlite")
+        room = 512 * MIB + 2 * max((file.stat().st_size for file in files), default=0)
+        limits = Limits(memory=room + 1024 * MIB, disk=room, file_size=room, processes=16)
+        return LocalSandbox(self._prepared, limits=limits, session="stateless")
 
     def _start(self, first: str = "true") -> None:
         """The server begins while its caller goes on; `_server` waits for it."""
@@ -150,21 +155,18 @@ class SqliteEngine(Engine):
 
     def _server(self) -> socket.socket:
         """The line to the server; one that took another's place finds the database as that one left it."""
-        if self._line is None:
-            self._line = self._connect()
-            if self._db is not None:
-                self._ask({"op": "resume", "db": self._db}, wait=_PATIENCE)
-        return self._line
-
-    def _connect(self) -> socket.socket:
         until = time.monotonic() + _PATIENCE
-        while True:
+        while self._line is None:
             try:
-                return self._sandbox.connect(_DOOR)
+                self._line = self._sandbox.connect(_DOOR)
             except OSError:
                 if time.monotonic() > until:
                     raise SandboxDied(f"the SQLite server does not start; it said: {self._said()}") from None
                 time.sleep(_POLL)
+                continue
+            if self._db is not None:
+                self._ask({"op": "resume", "db": self._db}, wait=_PATIENCE)
+        return self._line
 
     def _said(self) -> str:
         """The end of what the server printed."""
@@ -172,11 +174,6 @@ class SqliteEngine(Engine):
             return self._sandbox.read(_SAID).decode(errors="replace")[-2000:]
         except OSError:
             return ""
-
-    def _revive(self) -> None:
-        """A new server on the files of one that does not answer."""
-        self._hang_up()
-        self._start(f"kill -9 $(cat {_PLACE}/pid)")
 
     def _hang_up(self) -> None:
         if self._line is not None:
@@ -262,17 +259,17 @@ def answer(reply: dict[str, Any]) -> Answer:
     raise ValueError(f"no answer: {str(reply)[:200]}")
 
 
-def _limits(prepared: Template) -> Limits:
-    """Room for a copy of the largest database, and for as much again."""
-    files = (prepared.layers[-1] / template.TREE).glob(f"{_PLACE[1:]}/pristine/*.sqlite")
-    largest = max((file.stat().st_size for file in files), default=0)
-    room = 512 * MIB + 2 * largest
-    return Limits(memory=room + 1024 * MIB, disk=room, file_size=room, processes=16)
-
-
 def _build(below: Template, databases: Databases, made: Path) -> None:
     if databases.kind == "sqlite":
-        _copy(databases, template.new_tree(made))
+        folder = template.new_tree(made)
+        for part in Path(_PLACE[1:], "pristine").parts:
+            folder /= part
+            folder.mkdir()
+            identity().own(folder)
+        for name, file in databases.files.items():
+            shutil.copyfile(file, folder / f"{name}.sqlite")
+            (folder / f"{name}.sqlite").chmod(0o644)
+            identity().own(folder / f"{name}.sqlite")
         return
     made.chmod(0o755)
     limits = Limits(seconds=600, memory=4096 * MIB, disk=2048 * MIB, file_size=1024 * MIB)
@@ -287,15 +284,3 @@ def _build(below: Template, databases: Databases, made: Path) -> None:
         if result.exit_code != 0:
             raise SandboxDied(f"SQLite died while databases were being loaded (status {result.exit_code}: {said}); start again")
         sandbox.export(made)
-
-
-def _copy(databases: Databases, tree: Path) -> None:
-    folder = tree
-    for name in Path(_PLACE[1:], "pristine").parts:
-        folder /= name
-        folder.mkdir()
-        identity().own(folder)
-    for name, file in databases.files.items():
-        shutil.copyfile(file, folder / f"{name}.sqlite")
-        (folder / f"{name}.sqlite").chmod(0o644)
-        identity().own(folder / f"{name}.sqlite")

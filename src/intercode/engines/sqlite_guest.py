@@ -6,7 +6,7 @@
 Request and reply are a line of JSON each:
 
     {"op": "run" | "gold", "statement", "seconds", …}  ──►  {"columns", "rows", "cut"}, {"affected"} or {"error", "late"}
-    {"op": "open" | "resume" | "changed" | "facts", …}  ──►  what the method of that name returns
+    {"op": "open" | "resume" | "facts", …}  ──►  what the method of that name returns
 
 Bytes are {"b": hex}; text that is not UTF-8 crosses as surrogates. A copy counts as written when the change counter in its
 header has moved, and is made anew at the next `open`.
@@ -35,6 +35,8 @@ page_count page_size schema_version integrity_check quick_check
 TELLING = frozenset(_TELLING.split())
 SETTING = frozenset(("foreign_keys", "recursive_triggers", "case_sensitive_like", "reverse_unordered_selects"))
 """Pragmas of the session, which may be set as well."""
+_OF_TABLES = ("table_", "index_", "foreign_key_", "integrity_", "quick_")
+"""Pragmas that name a table are read with an argument, which would set others."""
 _PRAGMAS = ("synchronous=OFF", "temp_store=MEMORY", "trusted_schema=OFF", "cell_size_check=ON", "locking_mode=EXCLUSIVE")
 """Nobody else reads the file, and to lock it anew for each statement would take longer than most statements."""
 _FORBIDDEN_FUNCTIONS = frozenset(("load_extension", "fts3_tokenizer", "writefile", "readfile", "edit"))
@@ -52,10 +54,6 @@ _KEPT = 128 << 20
 _MEMORY = 768 << 20
 """Bytes of this process: below what its sandbox is ended at, so that a greedy statement gets an error."""
 _json = json.JSONEncoder(separators=(",", ":"), default=lambda value: {"b": value.hex()}).encode
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "surrogateescape")
 
 
 class Server:
@@ -129,7 +127,7 @@ class Server:
             return
         self._agent.close()
         self._agent = None
-        if self._written():
+        if self._counter(self._copy(self._db)) != self._seen:
             self._remove(self._db)
 
     def _make_room(self, size: int) -> None:
@@ -144,9 +142,6 @@ class Server:
             if os.path.exists(self._copy(db) + ending):
                 os.unlink(self._copy(db) + ending)
 
-    def _written(self) -> bool:
-        return self._counter(self._copy(self._db)) != self._seen
-
     def _counter(self, path: str) -> int:
         """SQLite raises it with each transaction that changes the file; -1 if there is none yet."""
         with open(path, "rb") as file:
@@ -155,7 +150,7 @@ class Server:
 
     def _connect(self, path: str) -> sqlite3.Connection:
         connection = sqlite3.connect(path, isolation_level=None, uri=path.startswith("file:"))
-        connection.text_factory = _text
+        connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
         for pragma in _PRAGMAS:
             connection.execute("PRAGMA " + pragma)
         if hasattr(connection, "setlimit"):  # since Python 3.11
@@ -219,25 +214,17 @@ def _rights(action: int, first: str | None, second: str | None, db: str | None, 
         return sqlite3.SQLITE_OK
     if action == _PRAGMA:
         name = (first or "").lower()
-        allowed = name in SETTING or (name in TELLING and _asks(name, second))
+        asks = second is None or name.startswith(_OF_TABLES)
+        allowed = name in SETTING or (name in TELLING and asks)
     else:
         allowed = action == _FUNCTION and (second or "").lower() not in _FORBIDDEN_FUNCTIONS
     return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
 
-def _asks(name: str, value: str | None) -> bool:
-    """Whether a pragma is read, not set: those that name a table take an argument."""
-    return value is None or name.startswith(("table_", "index_", "foreign_key_", "integrity_", "quick_"))
-
-
-def _bound_memory() -> None:
+def main(place: str, path: str, rows: str, size: str) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     room = _MEMORY if most == resource.RLIM_INFINITY else min(most, _MEMORY)
     resource.setrlimit(resource.RLIMIT_AS, (room, room))
-
-
-def main(place: str, path: str, rows: str, size: str) -> None:
-    _bound_memory()
     server = Server(place, int(rows), int(size))
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(path)

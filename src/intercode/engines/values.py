@@ -64,7 +64,8 @@ class Column:
         self.missing = len(values) - len(present)
         self.distinct = sorted(self.counts, key=repr)
         self.held = _held(self.distinct, literals)
-        self.few = _is_few(len(self.counts), len(present))
+        distinct = len(self.counts)  # few as in an enumeration: a flag, a code, a rating
+        self.few = (distinct <= 2 < len(present)) or (distinct <= _FEW and 4 * distinct <= len(present))
         self.line = None if self.few else _line(self.distinct)
         self.names = len(self.distinct) == len(present) and bool(present) and all(isinstance(one, str) for one in present)
         self._present, self._sorted_held = present, sorted(self.held, key=repr)
@@ -82,9 +83,9 @@ class Column:
         place = self.line.place(old) if self.line and old is not None else None
         chance = rng.random()
         if self.edges and chance < 0.35:
-            return self._at(rng.choice(self.edges) + rng.choice((-1, 0, 0, 1)))
+            return self.at(rng.choice(self.edges) + rng.choice((-1, 0, 0, 1)))
         if place is not None and chance < 0.65:
-            return self._at(self._moved(rng, place))
+            return self.at(self._moved(rng, place))
         if self.names and self._unnamed:
             return rng.choice(self._unnamed)
         if self._sorted_held and chance > 0.85:
@@ -102,21 +103,17 @@ class Column:
         ends = {self._places[0], self._places[-1]}
         return [value for value in self.distinct if self.line.place(value) in ends]
 
-    def at_edges(self) -> list[object]:
-        """The values that literals within the range stand for."""
-        return [self._at(place) for place in self.edges]
-
     def inner(self, rng: Random) -> object:
         """A value between the least and the greatest, and not too near to them."""
         low, high = self._places[0], self._places[-1]
         margin = max((high - low) // 8, 1)
-        return self._at(rng.randint(low + margin, max(high - margin, low + margin)))
+        return self.at(rng.randint(low + margin, max(high - margin, low + margin)))
 
     def near_end(self, rng: Random, end: object) -> object:
         """A value that takes the place of the least or the greatest."""
         low, high = self._places[0], self._places[-1]
         step = rng.randint(1, max((high - low) // 16, 1))
-        return self._at(low + step if self.line and self.line.place(end) == low else high - step)
+        return self.at(low + step if self.line and self.line.place(end) == low else high - step)
 
     def unused(self, rng: Random, taken: Collection[object]) -> object | None:
         """A new key in the pattern of the old ones; None if none was found."""
@@ -139,7 +136,7 @@ class Column:
         except (OverflowError, ValueError):
             return None
 
-    def _at(self, place: int) -> object:
+    def at(self, place: int) -> object:
         assert self.line is not None
         return self.line.value(min(max(place, self._places[0]), self._places[-1]))
 
@@ -159,23 +156,21 @@ def _line(values: Sequence[object]) -> Line | None:
     if kind is str:
         return _text_line([value for value in values if isinstance(value, str)])
     if kind is int or kind is float:
-        return _number_line(values)
+        floats = [repr(value) for value in values if isinstance(value, float)]
+        if not floats:
+            return Line(lambda value: value if isinstance(value, int) else None, lambda place: place)
+        decimals = ["" if "e" in text or "n" in text else text.partition(".")[2] for text in floats]
+        digits = min(max(0 if part == "0" else len(part) for part in decimals), _STEPS_OF_FLOATS)
+        return Line(lambda value: _scaled(value, digits), lambda place: round(place / 10**digits, digits), 10**digits)
     if kind is Decimal:
-        digits = max(-_exponent(value) for value in values if isinstance(value, Decimal))
+        exponents = [value.as_tuple().exponent for value in values if isinstance(value, Decimal)]
+        digits = max(-exponent if isinstance(exponent, int) else 0 for exponent in exponents)
         return Line(lambda value: _scaled(value, digits), lambda place: Decimal(place).scaleb(-digits), 10**digits)
     if kind is datetime.date:
-        return Line(_day, datetime.date.fromordinal)
+        return Line(lambda value: value.toordinal() if isinstance(value, datetime.date) else None, datetime.date.fromordinal)
     if kind is datetime.datetime:
         return Line(_second, lambda place: _EPOCH + datetime.timedelta(seconds=place), 86_400)
     return None
-
-
-def _number_line(values: Sequence[object]) -> Line:
-    floats = [value for value in values if isinstance(value, float)]
-    if not floats:
-        return Line(lambda value: value if isinstance(value, int) else None, lambda place: place)
-    digits = min(max(map(_digits, floats)), _STEPS_OF_FLOATS)
-    return Line(lambda value: _scaled(value, digits), lambda place: round(place / 10**digits, digits), 10**digits)
 
 
 def _text_line(texts: Sequence[str]) -> Line | None:
@@ -212,10 +207,6 @@ def _scaled(value: object, digits: int) -> int | None:
     return round(Decimal(value).scaleb(digits)) if isinstance(value, int | float | Decimal) else None
 
 
-def _day(value: object) -> int | None:
-    return value.toordinal() if isinstance(value, datetime.date) else None
-
-
 def _second(value: object) -> int | None:
     return (value - _EPOCH) // _STEP if isinstance(value, datetime.datetime) else None
 
@@ -234,22 +225,7 @@ def _written_second(value: object) -> int | None:
         return None
 
 
-def _digits(value: float) -> int:
-    text = repr(value)
-    return 0 if "e" in text or "n" in text or text.endswith(".0") else len(text.partition(".")[2])
-
-
-def _exponent(value: Decimal) -> int:
-    exponent = value.as_tuple().exponent
-    return exponent if isinstance(exponent, int) else 0
-
-
 # -- values and literals ------------------------------------------------------------------------------------------------
-
-
-def _is_few(distinct: int, count: int) -> bool:
-    """A column like an enumeration: a flag, a code, a rating."""
-    return (distinct <= 2 < count) or (distinct <= _FEW and 4 * distinct <= count)
 
 
 def _held(distinct: Iterable[object], literals: Collection[Literal]) -> set[object]:

@@ -83,7 +83,13 @@ class Grader:
                 reply = self._asked(agent, {"role": "about", "name": name, "method": method})
                 break
         agent.end_branch()
-        return _about(reply) if reply else None
+        if not reply:
+            return None
+        named, takes = reply.get("defined"), reply.get("takes")  # the agent may say anything
+        defined = tuple(str(name) for name in named[:_NAMES]) if isinstance(named, list) else ()
+        pair = isinstance(takes, list) and len(takes) == 2 and all(type(each) is int for each in takes)
+        accepted = (takes[0], takes[1]) if pair and isinstance(takes, list) else None
+        return About(defined, str(reply.get("last") or ""), reply.get("callable") is True, accepted)
 
     def grade(self, agent: CellSandbox, suite: Suite, *, name: str | None, text: str | None = None) -> list[Result]:
         """Each test of the suite in order, with the agent's `name` for the suite's; a program may be given as `text`."""
@@ -144,7 +150,14 @@ class Grader:
 
 def _verdict(test: Test, referee: socket.socket, far: socket.socket, request: dict[str, Any], limit: Limit) -> Result:
     """How the test ended, by the word of the grader's side. Raises `_Ended` and `_Unjudged`."""
-    _hand_over(referee, request, limit)
+    try:
+        plain.send(referee, request, limit)
+    except plain.NotPlain as error:
+        raise DataError(f"the test {request['texts'][-1]!r:.60} cannot be executed: {error}") from None
+    except TimeoutError:
+        raise SandboxDied("the grader does not take the test") from None
+    except OSError as error:
+        raise _Unjudged from error
     asked = waiting = False
     try:
         while True:
@@ -172,17 +185,6 @@ def _first(referee: socket.socket, far: socket.socket, limit: Limit) -> socket.s
         if ready := dict(poll.poll(wait * 1000)):
             return referee if referee.fileno() in ready else far
     raise TimeoutError
-
-
-def _hand_over(referee: socket.socket, request: dict[str, Any], limit: Limit) -> None:
-    try:
-        plain.send(referee, request, limit)
-    except plain.NotPlain as error:
-        raise DataError(f"the test {request['texts'][-1]!r:.60} cannot be executed: {error}") from None
-    except TimeoutError:
-        raise SandboxDied("the grader does not take the test") from None
-    except OSError as error:
-        raise _Unjudged from error
 
 
 def _heard(referee: socket.socket, limit: Limit, asked: bool) -> dict[str, Any]:
@@ -244,12 +246,3 @@ def same_text(printed: str, expected: str) -> bool:
 def _lines(text: str) -> list[str]:
     lines = [line.rstrip() for line in text.rstrip().split("\n")]
     return lines[next((number for number, line in enumerate(lines) if line), len(lines)) :]
-
-
-def _about(reply: dict[str, Any]) -> About:
-    """Decoded with suspicion: the agent may say anything."""
-    named, takes = reply.get("defined"), reply.get("takes")
-    defined = tuple(str(name) for name in named[:_NAMES]) if isinstance(named, list) else ()
-    pair = isinstance(takes, list) and len(takes) == 2 and all(type(each) is int for each in takes)
-    accepted = (takes[0], takes[1]) if pair and isinstance(takes, list) else None
-    return About(defined, str(reply.get("last") or ""), reply.get("callable") is True, accepted)

@@ -94,19 +94,23 @@ def _suite(task: Task) -> Suite:
         raise DataError(f"task {task.id} has no tests; give it `tests`, `cases` or `script`")
     gold = _parsed(task.gold)
     setup = _text_of(record, "test_setup_code", task)
+    defined = {node.name for node in gold.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    imports = [ast.unparse(node) for node in gold.body if isinstance(node, ast.Import | ast.ImportFrom)]
     asserted = [test.text for test in tests if test.kind == "assert"]
     method = _fn_name(record, task)
     name = _text_of(record, "name", task) or method or _name(gold, asserted)
-    before = tuple(text for text in (_AGREES if method else "", _imports(gold), setup) if text.strip())
+    before = tuple(text for text in (_AGREES if method else "", "\n".join(imports), setup) if text.strip())
     free = _free("\n".join([*before, *asserted]), task)
-    entry = SOLUTION if method and _only_a_class(gold, name) else name
+    entry = SOLUTION if method and SOLUTION in defined and name not in defined else name
     return Suite(name, tuple(sorted({name, *free} - {""})), before, tests, _takes(gold, name), method, entry)
 
 
 def _tests(record: Mapping[str, Any], task: Task) -> Iterator[Test]:
     for hidden, prefix in ((False, ""), (True, "hidden_")):
-        for text in _asserts(record.get("hidden" if hidden else "tests") or [], task):
-            yield Test("assert", hidden, text)
+        texts = record.get("hidden" if hidden else "tests") or []
+        if not isinstance(texts, list) or not all(isinstance(text, str) and text.strip() for text in texts):
+            raise DataError(f"task {task.id}: its tests are {texts!r:.60}; a list of asserts as texts is expected")
+        yield from (Test("assert", hidden, text) for text in texts)
         cases = record.get(f"{prefix}cases") or ({} if hidden else record.get("input_output")) or {}
         yield from _cases(cases, hidden, task)
         if script := _text_of(record, f"{prefix}script", task):
@@ -123,34 +127,21 @@ def _text_of(record: Mapping[str, Any], field: str, task: Task) -> str:
     return value or ""
 
 
-def _asserts(texts: Any, task: Task) -> list[str]:
-    if not isinstance(texts, list) or not all(isinstance(text, str) and text.strip() for text in texts):
-        raise DataError(f"task {task.id}: its tests are {texts!r:.60}; a list of asserts as texts is expected")
-    return texts
-
-
 def _cases(cases: Any, hidden: bool, task: Task) -> Iterator[Test]:
     try:
         found = _read(cases) if isinstance(cases, str) else cases
-        pairs = list(zip(*(_list_of(found, field) for field in ("inputs", "outputs")), strict=True))
+        for field in ("inputs", "outputs"):
+            if not isinstance(value := found.get(field, []), list):
+                raise TypeError(f"`{field}` is {value!r:.60}; a list is expected")
+        pairs = list(zip(found.get("inputs", []), found.get("outputs", []), strict=True))
     except (ValueError, AttributeError, TypeError) as error:
         raise DataError(f"task {task.id}: its cases are not pairs of inputs and outputs ({error})") from error
     for given, expected in pairs:
         if name := found.get("fn_name"):
-            yield Test("assert", hidden, f"assert _agrees({name}(*{_listed(given)!r}), {expected!r})")
+            listed = given if isinstance(given, list) else [given]
+            yield Test("assert", hidden, f"assert _agrees({name}(*{listed!r}), {expected!r})")
         else:
             yield Test("program", hidden, stdin=_text(given), expected=_text(expected))
-
-
-def _list_of(cases: Mapping[str, Any], field: str) -> list[Any]:
-    value = cases.get(field, [])
-    if not isinstance(value, list):
-        raise TypeError(f"`{field}` is {value!r:.60}; a list is expected")
-    return value
-
-
-def _listed(given: Any) -> list[Any]:
-    return given if isinstance(given, list) else [given]
 
 
 def _text(value: Any) -> str:
@@ -186,17 +177,6 @@ def _name(gold: ast.Module, asserted: list[str]) -> str:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in defined:
                 return node.func.id
     return defined[-1] if defined else ""
-
-
-def _only_a_class(gold: ast.Module, name: str) -> bool:
-    """Whether the gold has a class `Solution` and no function `name`."""
-    defined = {node.name for node in gold.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    return SOLUTION in defined and name not in defined
-
-
-def _imports(gold: ast.Module) -> str:
-    """Tests use modules that only the gold imports."""
-    return "\n".join(ast.unparse(node) for node in gold.body if isinstance(node, ast.Import | ast.ImportFrom))
 
 
 def _free(text: str, task: Task) -> set[str]:
