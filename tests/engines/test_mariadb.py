@@ -1,4 +1,4 @@
-"""What an agent may try on MariaDB, and what is left of it."""
+"""What an agent may try on MariaDB, and what is left of it; more of it is in `attacks/sql.py`, with positive controls."""
 
 from __future__ import annotations
 
@@ -13,24 +13,18 @@ from intercode.engines.mariadb import MariadbEngine
 from intercode.errors import UsageError
 
 DENIED = [
-    "SELECT * FROM vault.secret",
-    "SELECT * FROM mysql.user",
     "USE vault",
     "CREATE DATABASE other",
     "DROP DATABASE vault",
-    "CREATE USER mallory",
     "GRANT ALL ON garden_1.* TO mallory",
     "ALTER USER gold@localhost IDENTIFIED BY ''",
     "SET GLOBAL max_connections = 1",
-    "SET sql_log_bin = 0",
     "FLUSH TABLES WITH READ LOCK",
     "SHUTDOWN",
     "INSTALL SONAME 'ha_federatedx'",
     "CREATE FUNCTION sys_exec RETURNS INT SONAME 'udf.so'",
     "CREATE SERVER s FOREIGN DATA WRAPPER mysql OPTIONS (HOST 'localhost')",
-    "LOAD DATA INFILE '/etc/passwd' INTO TABLE bed",
     "LOAD DATA LOCAL INFILE '/etc/passwd' INTO TABLE bed",
-    "SELECT 1 INTO OUTFILE '/tmp/out'",
     "SELECT 1 INTO DUMPFILE '/srv/exchange/out'",
     "KILL 1",
     "CREATE DEFINER = root@localhost VIEW v AS SELECT * FROM mysql.user",
@@ -43,15 +37,12 @@ HIDDEN = [
     "SELECT COUNT(*) > 0 FROM information_schema.user_privileges WHERE grantee LIKE '%root%'",
 ]
 WRITES = [
-    ("CREATE PROCEDURE p() SELECT 1",),
     ("CREATE TRIGGER t BEFORE INSERT ON bed FOR EACH ROW SET NEW.name = 'x'",),
     ("CREATE EVENT e ON SCHEDULE EVERY 1 SECOND DO DELETE FROM plant",),
     ("CREATE TABLE m (a INT) ENGINE=MyISAM", "INSERT INTO m VALUES (1)"),
     ("TRUNCATE TABLE plant",),
     ("DROP DATABASE garden_1", "CREATE DATABASE garden_1"),
-    ("SET PASSWORD = PASSWORD('mine')",),
     ("XA START 'x'", "SELECT * FROM plant FOR UPDATE", "XA END 'x'", "XA PREPARE 'x'"),
-    ("LOCK TABLES bed WRITE, plant WRITE", "DELETE FROM plant"),
     ("CREATE TABLE t (a INT) DATA DIRECTORY = '/tmp'",),
     ("ANALYZE LOCAL TABLE plant PERSISTENT FOR ALL",),
     ("BEGIN", "INSERT INTO plant (id, bed_id, name) VALUES (99, 1, 'a')", "ROLLBACK"),

@@ -46,25 +46,14 @@ def suite(gold: str, **record: Any) -> Suite:
     return suite_of(Task("t", "q", gold, record))
 
 
-def test_the_name_is_the_one_that_the_tests_call_and_the_gold_defines() -> None:
-    gold = "def part(x): return x\ndef whole(x): return part(x)"
-    assert suite(gold, tests=["assert sorted(whole([2, 1])) == [1, 2]"]).name == "whole"
+def test_names_arguments_and_hidden_tests_are_read_off_gold_and_tests() -> None:
+    gold = "def part(x): return x\ndef whole(x, y=1): return part(x)"
+    found = suite(gold, tests=["assert sorted(whole([2, 1])) == [1, 2]"], hidden=["assert not whole([])"])
+    assert (found.name, found.takes, [test.hidden for test in found.tests]) == ("whole", (1, 2), [False, True])
     assert suite(gold, tests=["assert whole(1) == 1"], name="part").name == "part"
-
-
-def test_names_come_from_the_agent_and_modules_from_the_golds_imports() -> None:
+    assert suite("def f(a, *b): pass", tests=["assert f(1)"]).takes == (1, -1)
     found = suite("import sys\nclass Pair: pass\ndef f(p): pass", tests=["import math\nassert f(Pair(math.pi, sys.maxsize))"])
     assert (found.names, found.before) == (("Pair", "f"), ("import sys",))
-
-
-def test_the_arguments_of_the_gold_are_counted() -> None:
-    assert suite("def f(a, b=1): pass", tests=["assert f(1)"]).takes == (1, 2)
-    assert suite("def f(a, *b): pass", tests=["assert f(1)"]).takes == (1, -1)
-
-
-def test_hidden_tests_come_after_the_public_ones() -> None:
-    found = suite("def f(): pass", tests=["assert f()"], hidden=["assert not f()"])
-    assert [test.hidden for test in found.tests] == [False, True]
 
 
 def test_cases_with_a_function_are_calls_and_others_are_programs() -> None:
