@@ -39,19 +39,13 @@ def engine_maker(name: str | None, content: Databases, *, caps: Caps | None = No
         )
     if name == "mariadb" and content.kind == "sqlite":
         raise UsageError("MariaDB does not load SQLite files; use --engine sqlite, or give a MySQL dump or portable SQL")
-    return _mariadb(content, caps) if name == "mariadb" else _sqlite(content, caps)
+    if name == "sqlite":
+        from intercode.engines import sqlite
 
-
-def _mariadb(content: Databases, caps: Caps | None) -> Callable[[], Engine]:
+        files = sqlite.prepare(content)
+        return lambda: sqlite.SqliteEngine(files, content, caps=caps)
     from intercode.engines import mariadbd
     from intercode.engines.mariadb import MariadbEngine
 
     prepared = mariadbd.prepare(content)
     return lambda: MariadbEngine(prepared, caps=caps)
-
-
-def _sqlite(content: Databases, caps: Caps | None) -> Callable[[], Engine]:
-    from intercode.engines import sqlite
-
-    prepared = sqlite.prepare(content)
-    return lambda: sqlite.SqliteEngine(prepared, content, caps=caps)

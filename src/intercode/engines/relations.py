@@ -3,8 +3,8 @@
     MariaDB   information_schema, SHOW CREATE TABLE        SQLite   PRAGMA table_xinfo, sqlite_master
                                 └────────► Schema ────────────┘ ────► statements that make it
 
-Unlike in `tables.py` nothing is translated: the statements are for an engine of the same kind, and keep its checks, defaults,
-keys and views. Generated columns are read as absent, so that the server fills them again.
+Nothing is translated: the statements are for an engine of the same kind, and keep its checks, defaults, keys and views.
+Generated columns are read as absent, so that the server fills them again.
 """
 
 from __future__ import annotations
