@@ -20,7 +20,6 @@ import intercode
 from intercode.attacks.orchard import CELLAR, CONSTANT, ENGINES, GOLDS, ORCHARD, TASKS, write
 from intercode.engines import Databases, databases, mariadbd
 from intercode.env import Setting
-from intercode.envs.sql import SqlEnv
 
 __all__ = ["CELLAR", "CONSTANT", "ENDLESS", "ENGINES", "GOLDS", "ORCHARD", "TASKS", "Pool", "pool", "prepared", "write"]
 
@@ -58,12 +57,11 @@ def prepared(engine: str, **options: Any) -> Setting:
 
 
 class Pool:
-    """Environments on one engine; each test may use what an earlier one has left."""
+    """Environments that tests use one after the other; each may use what an earlier one has left."""
 
-    def __init__(self, engine: str) -> None:
-        skip_unless_there(engine)
-        self.engine = engine
-        self._made: list[tuple[str, SqlEnv]] = []
+    def __init__(self, new: Callable[..., Any], engine: str = "") -> None:
+        self._new, self.engine = new, engine
+        self._made: list[tuple[str, Any]] = []
 
     def lent(self) -> Callable[..., Any]:
         """A maker of environments, none of them given twice; with a task it has begun, and taken the actions."""
@@ -71,10 +69,13 @@ class Pool:
 
         def make(task: str | None = None, *actions: str, **options: Any) -> Any:
             key = repr(sorted(options.items()))
-            pair = next((pair for pair in free if pair[0] == key), None) or self._new(key, options)
-            if pair in free:
+            pair = next((pair for pair in free if pair[0] == key), None)
+            if pair:
                 free.remove(pair)
-            env: Any = pair[1]
+            else:
+                pair = key, self._new(**options)
+                self._made.append(pair)
+            env = pair[1]
             if task is not None:
                 env.reset(seed=0, options={"task": task})
             for action in actions:
@@ -83,11 +84,6 @@ class Pool:
 
         return make
 
-    def _new(self, key: str, options: dict[str, Any]) -> tuple[str, SqlEnv]:
-        env: Any = prepared(self.engine, **options)()
-        self._made.append((key, env))
-        return self._made[-1]
-
     def close(self) -> None:
         for _, env in self._made:
             env.close()
@@ -95,9 +91,9 @@ class Pool:
 
 @contextlib.contextmanager
 def pool(engine: str) -> Iterator[Pool]:
-    made = Pool(engine)
-    yield made
-    made.close()
+    skip_unless_there(engine)
+    with contextlib.closing(Pool(lambda **options: prepared(engine, **options)(), engine)) as made:
+        yield made
 
 
 def servers_below(pid: int) -> list[int]:

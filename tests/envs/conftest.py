@@ -1,18 +1,16 @@
-"""A small data set with second contents, and environments on it that are closed at the end of a test; SQL on both engines."""
+"""A small data set with second contents, and environments on it that tests lend each other; SQL on both engines."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kept import kept, lent, needs_bwrap
+from kept import kept, needs_bwrap
 from orchard import ENGINES, Pool, pool
-
-from intercode.env import Setting
-from intercode.envs.bash import BashEnv
 
 TASKS: list[dict[str, Any]] = [
     {"id": "count", "query": "How many entries does /box have?", "gold": "ls /box | wc -l"},
@@ -22,11 +20,9 @@ TASKS: list[dict[str, Any]] = [
     {"id": "long", "query": "Print the numbers to 5000.", "gold": "seq 5000"},
 ]
 
-Make = Callable[..., BashEnv]
 
-
-@pytest.fixture(scope="module")
-def box(tmp_path_factory: pytest.TempPathFactory, module_cache: Path) -> Path:
+@pytest.fixture(scope="session")
+def box(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The data folder: /box with the files a, b and c; on the second contents `a` holds another word."""
     needs_bwrap()
     folder = tmp_path_factory.mktemp("box")
@@ -40,15 +36,16 @@ def box(tmp_path_factory: pytest.TempPathFactory, module_cache: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def settings(box: Path) -> Callable[..., Setting]:
-    return kept("bash", box)
+def boxes(box: Path) -> Iterator[Pool]:
+    prepare = kept("bash", box)
+    with closing(Pool(lambda **options: prepare(**options)())) as made:
+        yield made
 
 
 @pytest.fixture
-def make(settings: Callable[..., Setting]) -> Iterator[Make]:
-    """Makes environments over the box."""
-    with lent(lambda **options: settings(**options)()) as made:
-        yield made
+def make(boxes: Pool) -> Callable[..., Any]:
+    """Lends environments over the box."""
+    return boxes.lent()
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -59,5 +56,5 @@ def servers(request: pytest.FixtureRequest) -> Iterator[Pool]:
 
 @pytest.fixture
 def sql(servers: Pool) -> Callable[..., Any]:
-    """Makes environments over the orchard, on each engine in turn."""
+    """Lends environments over the orchard, on each engine in turn."""
     return servers.lent()

@@ -7,46 +7,41 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import intercode
 from intercode.sandbox.base import Limits
 from intercode.types import Outcome, Task
 
 Make = Callable[..., Any]
-BROKEN = ("sleep 99", "nosuch", "cat /box/nosuch", "exit 1")
-EITHER = Task("either", "Print a fruit of /box.", "cat /box/a", golds=(*BROKEN, "cat /box/b"))
-GENERAL = {"general": True}
 
 
 def reward(env: Any, task: Task, *actions: str) -> float:
     env.tasks.append(task)
-    env.reset(options={"task": task.id})
-    for action in actions:
-        env.step(action)
-    return float(env.step("submit")[1])
+    try:
+        env.reset(options={"task": task.id})
+        for action in actions:
+            env.step(action)
+        return float(env.step("submit")[1])
+    finally:
+        env.tasks.pop()
 
 
-@pytest.mark.parametrize(
-    ("action", "earned"),
-    [("cat /box/a", 1), ("cat /box/b", 1), ("cat /box/c", 0), ("cat /box/a /box/b", 0), ("nosuch", 0), ("false", 0)],
-)
-def test_any_gold_may_match_and_one_that_cannot_run_accepts_nothing(make: Make, action: str, earned: float) -> None:
-    assert reward(make(limits=Limits(seconds=0.5)), EITHER, action) == earned
+def test_any_gold_may_match_and_one_that_cannot_run_accepts_nothing(make: Make) -> None:
+    broken = ("sleep 99", "nosuch", "cat /box/nosuch", "exit 1")
+    either = Task("either", "Print a fruit of /box.", "cat /box/a", golds=(*broken, "cat /box/b"))
+    env = make(limits=Limits(seconds=0.3))
+    for action, earned in (
+        *(("cat /box/a", 1), ("cat /box/b", 1), ("cat /box/c", 0), ("cat /box/a /box/b", 0)),
+        *(("nosuch", 0), ("false", 0)),
+    ):
+        assert reward(env, either, action) == earned, action
 
 
 def test_on_each_content_any_gold_of_a_general_task_may_match(make: Make) -> None:
     """/box/a holds another word elsewhere: so `cat /box/a` matches one gold here and the other one there."""
     here, there = "echo apple", "echo quince"
-    assert reward(make(), Task("crossed", "Print /box/a.", here, GENERAL, (there,)), "cat /box/a") == 1
-    assert reward(make(), Task("single", "Print /box/a.", here, GENERAL), "cat /box/a") == 0
-
-
-def test_rules_read_the_text_of_the_gold_that_is_compared(make: Make) -> None:
-    """The gold orders its lines, the alternative does not."""
-    task = Task("order", "Print the files of /box, or what is in one.", "sort -r /box/c", golds=("find /box -type f",))
-    env = make()
-    assert [reward(env, task, f"ls {how} -d /box/*") for how in ("-r", "")] == [1, 1]
+    general = {"general": True}
+    assert reward(make(), Task("crossed", "Print /box/a.", here, general, (there,)), "cat /box/a") == 1
+    assert reward(make(), Task("single", "Print /box/a.", here, general), "cat /box/a") == 0
 
 
 def test_a_reward_of_the_callers_is_asked_about_each_gold_until_one_succeeds(make: Make) -> None:
@@ -62,37 +57,28 @@ def test_a_reward_of_the_callers_is_asked_about_each_gold_until_one_succeeds(mak
     assert reward(make(reward=share), Task("less", "Print.", "cat /box/c", golds=("cat /box/a",)), "true") == 0.5
 
 
-def test_the_papers_reward_compares_with_the_gold_alone(make: Make) -> None:
+def test_the_papers_reward_compares_with_the_gold_alone_and_its_protocol_with_any(make: Make) -> None:
     assert reward(make(reward="paper"), Task("paper", "Print.", "cat /box/a", golds=("cat /box/b",)), "cat /box/b") < 1
-
-
-def test_under_the_papers_protocol_an_alternative_is_executed_beside_the_episode(make: Make) -> None:
     env = make(protocol="paper", reward="exact")
     env.tasks.append(Task("both", "Make /box/new.", "touch /box/other", golds=("touch /box/new",)))
     env.reset(options={"task": "both"})
     assert [env.step(action)[1] for action in ("ls", "touch /box/mine", "mv /box/mine /box/new")] == [0, 0, 1]
+    env.tasks.pop()
 
 
-@pytest.mark.parametrize(
-    ("gold", "action", "earned"),
-    [
-        ("rmdir /box", "rmdir /box", 1),
+def test_of_a_gold_that_only_fails_the_status_counts_and_not_the_words(make: Make) -> None:
+    for gold, action, earned in (
         ("rmdir /box", "rmdir /box 2> /dev/null", 1),
         ("rmdir /box", "[ -z $(ls /box) ] && rmdir /box", 1),
         ("rmdir /box", "rmdir /box 2>&1; true", 0),
         ("rmdir /box", "rm -r /box; false", 0),
-        ("rmdir /box", "true", 0),
         ("cat /box/a; rmdir /box", "cat /box/a; rmdir /box", 1),
         ("cat /box/a; rmdir /box", "false", 0),
         ("touch /box/new; rmdir /box", "false", 0),
         ("grep zzz /box/a", "true", 1),
         ("diff /box/a /box/b", "false", 0),
-    ],
-)
-def test_of_a_gold_that_only_fails_the_status_counts_and_not_the_words(
-    make: Make, gold: str, action: str, earned: float
-) -> None:
-    assert reward(make(), Task("full", "Remove the folder /box.", gold), action) == earned
+    ):
+        assert reward(make(), Task("full", "Remove the folder /box.", gold), action) == earned, (gold, action)
 
 
 def test_in_sql_any_gold_may_match(sql: Any) -> None:
@@ -102,7 +88,7 @@ def test_in_sql_any_gold_may_match(sql: Any) -> None:
         assert (reward(env, task, action) == 1) is bool(earned), action
 
 
-def test_in_ctf_any_flag_may_match(module_cache: Path, tmp_path: Path) -> None:
+def test_in_ctf_any_flag_may_match(tmp_path: Path, box: Path) -> None:
     tasks: list[dict[str, Any]] = [
         {"id": "flags", "query": "What is 0x2A in decimal?", "gold": "tag{42}", "golds": ["42"]},
         {"id": "scripts", "query": "What is 6 * 7?", "golds": ["echo 42", "exit 1", "echo forty"], "gold_is": "script"},

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import Any
 
 import pytest
+from kept import needs_bwrap
 
 import intercode
 from intercode.envs.judging import judged
 from intercode.errors import DataError, UsageError
 from intercode.types import Score, Task
 
-PLAYED = {
-    "bash": ["submit"],
-    "sql": ["SELECT 1", "submit"],
-    "python": ["def f(x): return x", "submit f"],
-    "ctf": ["submit flag"],
-}
+TASK = Task("t", "?", "x")
 WRONG = [
     *(2, -0.5, float("nan"), None, "1", 10**400),
     *(Score(2.0, True), Score(float("nan"), False), Score("x", 1, 3)),  # type: ignore[arg-type]
@@ -25,36 +20,20 @@ WRONG = [
     Score(1.0, True, {"digest": 2**63}),
 ]
 
-pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 
-
-@pytest.mark.parametrize("env_name", PLAYED)
 @pytest.mark.parametrize("given", WRONG)
-def test_what_is_no_score_is_refused(env_name: str, given: Any) -> None:
-    with intercode.make(env_name, limit=1, reward=lambda *asked: given) as env:
-        env.reset(seed=0)
-        *before, last = PLAYED[env_name]
-        for action in before:
-            env.step(action)
-        with pytest.raises(UsageError, match=r"the reward .*<lambda>, asked about task .+, returned .+; it returns a Score"):
-            env.step(last)
+def test_what_is_no_score_is_refused(given: Any) -> None:
+    with pytest.raises(UsageError, match=r"the reward .*<lambda>, asked about task t, returned .+; it returns a Score"):
+        judged(lambda task: given, TASK)
 
 
-@pytest.mark.parametrize("env_name", PLAYED)
 @pytest.mark.parametrize(("error", "told"), [(KeyError("of"), "KeyError: 'of'"), (SystemExit(7), "SystemExit: 7")])
-def test_a_reward_that_raises_is_named_with_the_task(env_name: str, error: BaseException, told: str) -> None:
-    def failing(*asked: Any) -> float:
+def test_a_reward_that_raises_is_named_with_the_task(error: BaseException, told: str) -> None:
+    def failing(task: Task) -> float:
         raise error
 
-    with intercode.make(env_name, limit=1, reward=failing) as env:
-        env.reset(seed=0)
-        *before, last = PLAYED[env_name]
-        for action in before:
-            env.step(action)
-        with pytest.raises(
-            UsageError, match=rf"the reward .*failing, asked about task .+, raised {told} \(test_own_reward.py, "
-        ):
-            env.step(last)
+    with pytest.raises(UsageError, match=rf"the reward .*failing, asked about task t, raised {told} \(test_own_reward.py, "):
+        judged(failing, TASK)
 
 
 def test_an_error_of_ours_that_a_reward_raises_stays_what_it_is() -> None:
@@ -62,10 +41,28 @@ def test_an_error_of_ours_that_a_reward_raises_stays_what_it_is() -> None:
         raise DataError("no field 'of'")
 
     with pytest.raises(DataError, match="no field 'of'"):
-        judged(failing, Task("t", "?", "x"))
+        judged(failing, TASK)
 
 
-@pytest.mark.parametrize("env_name", PLAYED)
-def test_an_unknown_name_is_refused_with_the_known_ones(env_name: str) -> None:
-    with pytest.raises(UsageError, match=r"reward 'best': it is 'exact', 'paper'.* or a function of \("):
-        intercode.make(env_name, limit=1, reward="best")
+@pytest.mark.parametrize(
+    ("env_name", "actions"),
+    [
+        ("bash", ["submit"]),
+        ("sql", ["SELECT 1", "submit"]),
+        ("python", ["def f(x): return x", "submit f"]),
+        ("ctf", ["submit flag"]),
+    ],
+)
+def test_every_environment_asks_a_reward_and_refuses_what_is_no_score(env_name: str, actions: list[str]) -> None:
+    needs_bwrap()
+    given: list[Any] = [0.25, None]
+    with intercode.make(env_name, limit=1, reward=lambda *asked: given.pop(0)) as env:
+        for _ in range(2):
+            env.reset(seed=0)
+            for action in actions[:-1]:
+                env.step(action)
+            if len(given) == 2:
+                assert env.step(actions[-1])[1] == 0.25
+            else:
+                with pytest.raises(UsageError, match=r"asked about task .+, returned None; it returns a Score"):
+                    env.step(actions[-1])
