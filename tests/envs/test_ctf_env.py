@@ -7,15 +7,13 @@ import os
 import shutil
 import tarfile
 from collections.abc import Callable, Iterator
-from functools import partial
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import pytest
-from gymnasium.utils.env_checker import check_env
-from gymnasium.vector import SyncVectorEnv
-from kept import lent, needs_bwrap
+from kept import kept, needs_bwrap
+from orchard import Pool
 
 import intercode
 from intercode.agents import gold, noop, try_again
@@ -48,7 +46,7 @@ def write(folder: Path, tasks: list[dict[str, Any]]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def vault(tmp_path_factory: pytest.TempPathFactory, module_cache: Path) -> Path:
+def vault(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The data folder: assets in folders for two tasks, and in a tar with modes, a link and times for one."""
     needs_bwrap()
     folder = write(tmp_path_factory.mktemp("vault"), [*TASKS, *WANTING])
@@ -69,83 +67,56 @@ def vault(tmp_path_factory: pytest.TempPathFactory, module_cache: Path) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def vaults(vault: Path) -> Iterator[Pool]:
+    prepare = kept("ctf", vault)
+    with closing(Pool(lambda **options: prepare(**options)())) as made:
+        yield made
+
+
 @pytest.fixture
-def make(vault: Path) -> Iterator[Make]:
-    with lent(partial(intercode.make, "ctf")) as made:
-
-        def begun(task: str | None = None, **options: Any) -> Any:
-            env = made(**{"data": str(vault), **options})
-            if task is not None:
-                env.reset(options={"task": task})
-            return env
-
-        yield begun
+def make(vaults: Pool) -> Make:
+    return vaults.lent()
 
 
 # -- submissions --------------------------------------------------------------------------------------------------------
 
 
-def test_the_flag_ends_the_episode_with_reward_1(make: Make) -> None:
-    observation, reward, terminated, truncated, info = make("box").step("  submit   tag{Wide Open}  ")
+def test_the_flag_ends_the_episode_with_reward_1_and_a_wrong_one_with_0(make: Make) -> None:
+    observation, reward, terminated, truncated, info = make("box").step("submit   tag{Wide Open}  ")
     assert (observation, reward, terminated, truncated) == ("", 1.0, True, False)
     assert (info["score"], info["ended"]) == (Score(1.0, True, {"flag": 1.0}), "submit")
-
-
-def test_a_wrong_flag_is_told_and_ends_the_episode_if_it_was_the_only_one(make: Make) -> None:
     observation, reward, terminated, _, info = make("box").step("submit tag{wrong}")
     assert (observation, reward, terminated) == ("That is not the flag.", 0.0, True)
     assert info["score"] == Score(0.0, False, {"flag": 0.0})
 
 
 def test_several_wrong_flags_may_be_allowed_and_cost_a_turn_each(make: Make) -> None:
-    env = make("box", submits=3, max_turns=None)
+    env = make("box", submits=3, max_turns=4)
     for left in (2, 1):
         observation, reward, terminated, _, info = env.step(f"submit tag{{{left}}}")
         assert (observation, reward, terminated) == (f"That is not the flag. {left} more may be submitted.", 0.0, False)
         assert "score" not in info
-    assert env.turn == 2
-    assert env.step("echo still here")[0] == "still here\n"
+    assert (env.turn, env.step("echo still here")[0]) == (2, "still here\n")
     assert env.step("submit tag{0}")[2] is True
     with pytest.raises(UsageError, match="over"):
         env.step("submit tag{Wide Open}")
-
-
-def test_the_flag_counts_after_wrong_ones(make: Make) -> None:
-    env = make("box", submits=2)
-    env.step("submit tag{no}")
-    assert env.step("submit tag{Wide Open}")[1:3] == (1.0, True)
     env.reset(options={"task": "box"})
     assert env.step("submit tag{no}")[2] is False, "the count begins anew with the episode"
+    assert env.step("submit tag{Wide Open}")[1:3] == (1.0, True)
 
 
-def test_wrong_flags_use_up_the_turns(make: Make) -> None:
-    env = make("box", submits=5, max_turns=2)
-    env.step("submit a")
-    _, reward, terminated, truncated, info = env.step("submit b")
-    assert (reward, terminated, truncated, info["ended"]) == (0.0, False, True, "turns")
-
-
-@pytest.mark.parametrize(
-    "word", ["", "tag{wide open}", "'tag{Wide Open}\"", "''", "Wide Open", "tag{Wide  Open}", "tag{Wide Open} x"]
-)
-def test_nothing_but_the_flag_itself_is_right(make: Make, word: str) -> None:
-    assert make("box").step(f"submit {word}")[1] == 0.0
-
-
-@pytest.mark.parametrize("word", ["'tag{Wide Open}'", '"tag{Wide Open}"', " ' tag{Wide Open}'"])
-def test_quotes_around_the_flag_do_not_count(make: Make, word: str) -> None:
-    assert make("box").step(f"submit {word}")[1] == 1.0
-
-
-@pytest.mark.parametrize("word", ["tag{wide open}", "TAG{WIDE OPEN}"])
-def test_letter_case_does_not_count_under_the_papers_reward(make: Make, word: str) -> None:
-    assert make("box", reward="paper").step(f"submit {word}")[1] == 1.0
-
-
-@pytest.mark.parametrize("action", ["submit tag{Wide Open}\nls", "echo submit tag{Wide Open}", "submitted tag{Wide Open}"])
-def test_only_a_line_of_its_own_submits(make: Make, action: str) -> None:
-    _, reward, terminated, *_ = make("box").step(action)
-    assert (reward, terminated) == (0.0, False)
+def test_nothing_but_the_flag_itself_is_right(make: Make) -> None:
+    wrong = ("", "tag{wide open}", "'tag{Wide Open}\"", "''", "Wide Open", "tag{Wide  Open}", "tag{Wide Open} x")
+    quoted = ("'tag{Wide Open}'", '"tag{Wide Open}"', " ' tag{Wide Open}'")
+    for words, options, earned in ((wrong, {}, 0), (quoted, {}, 1), (("TAG{wide OPEN}",), {"reward": "paper"}, 1)):
+        env = make(**options)
+        for word in words:
+            env.reset(options={"task": "box"})
+            assert env.step(f"submit {word}")[1] == earned, word
+    env = make("box")
+    for action in ("submit tag{Wide Open}\nls", "echo submit tag{Wide Open}", "submitted tag{Wide Open}"):
+        assert env.step(action)[1:3] == (0.0, False), "only a line of its own submits"
 
 
 def test_a_reward_of_the_callers_own_gets_both_words(make: Make) -> None:
@@ -164,40 +135,34 @@ def test_under_the_papers_protocol_any_number_of_flags_is_scored(make: Make) -> 
     assert (reward, terminated, info["ended"]) == (1.0, True, "solved")
 
 
-@pytest.mark.parametrize("options", [{}, {"reward": "paper"}, {"protocol": "paper"}, {"session": "stateless"}])
+@pytest.mark.parametrize("options", [{}, {"protocol": "paper"}, {"session": "stateless"}])
 def test_the_golds_agent_reaches_every_flag_and_noop_none(vault: Path, options: dict[str, Any]) -> None:
     setting = intercode.prepare("ctf", data=str(vault), **options)
     assert all(episode.success for episode in evaluate(setting, gold, tasks=setting.tasks))
     assert not any(episode.success or episode.reward for episode in evaluate(setting, noop, tasks=setting.tasks))
 
 
-@pytest.mark.parametrize("protocol", ["submit", "paper"])
-def test_a_model_submits_in_a_block_and_reads_that_it_was_wrong(vault: Path, protocol: str) -> None:
+def test_a_model_submits_in_a_block_and_reads_that_it_was_wrong(vault: Path) -> None:
     replies = ["```bash\nls a\n```", "It is this:\n```bash\nsubmit tag{no}\n```", "```\nsubmit tag{Wide Open}\n```"]
-    setting = intercode.prepare("ctf", data=str(vault), protocol=protocol, submits=2)
+    setting = intercode.prepare("ctf", data=str(vault), submits=2)
     (episode,) = evaluate(setting, try_again("ctf", 5), ScriptedModel(replies), tasks=setting.tasks[:1])
     assert (episode.success, len(episode.turns)) == (True, 3)
     assert "That is not the flag." in str(episode.turns[2].ask)
     assert "submit FLAG" in episode.turns[0].ask[0]["content"]  # type: ignore[index]
 
 
-@pytest.mark.parametrize(("options", "words"), [({"submits": -1}, "submits"), ({"reward": "best"}, "best")])
-def test_wrong_options_are_the_callers_fault(make: Make, options: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        make(**options)
-
-
 # -- a task's files -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("session", ["persistent", "stateless"])
-def test_the_shell_starts_among_the_tasks_own_files(make: Make, session: str) -> None:
-    env = make(session=session)
-    for task, listed in (("box", "a/letter\na/run"), ("find", "turned"), ("number", ""), ("box", "a/letter\na/run")):
-        env.reset(options={"task": task})
-        assert env.step("pwd; find . -type f -printf %P. | tr . '\\n' | sort")[0].split() == ["/ctf", *listed.split()]
-        env.step("touch mine; mkdir -p /ctf/a; echo changed > a/letter")
-    assert env.step("ls /dev/shm")[0] == ""
+def test_the_shell_starts_among_the_tasks_own_files(make: Make) -> None:
+    """Which the agent may change and remove."""
+    for session in ("persistent", "stateless"):
+        env = make(session=session)
+        for task, listed in (("box", "a/letter\na/run"), ("find", "turned"), ("number", ""), ("box", "a/letter\na/run")):
+            env.reset(options={"task": task})
+            assert env.step("pwd; find . -type f -printf %P. | tr . '\\n' | sort")[0].split() == ["/ctf", *listed.split()]
+            env.step("touch mine; mkdir -p /ctf/a; echo changed > a/letter")
+        assert env.step("ls /dev/shm")[0] == ""
 
 
 def test_a_folder_keeps_what_can_be_run_and_a_tar_keeps_modes_links_and_times(make: Make) -> None:
@@ -205,20 +170,10 @@ def test_a_folder_keeps_what_can_be_run_and_a_tar_keeps_modes_links_and_times(ma
     assert make("modes").step("stat -c '%a %Y' odd; readlink link")[0] == "431 1000000000\nodd\n"
 
 
-def test_the_agent_may_change_and_remove_the_files(make: Make) -> None:
-    env = make("modes")
-    assert env.step("chmod 600 odd && echo y >> odd && rm link && cat odd; ls")[0] == "xy\nodd\n"
-
-
-def test_a_tar_that_cannot_be_unpacked_is_the_datas_fault(vault: Path, tmp_path: Path, make: Make) -> None:
+def test_a_tar_that_cannot_be_unpacked_is_the_datas_fault(tmp_path: Path, make: Make) -> None:
     (tmp_path / "box.tar").write_bytes(b"no tar at all" * 99)
     with pytest.raises(DataError, match=r"box.*cannot be unpacked"):
         make("box", assets=str(tmp_path))
-
-
-def test_assets_that_are_not_there_are_the_callers_fault(make: Make, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no such folder"):
-        make(assets=str(tmp_path / "nosuch"))
 
 
 # -- golds --------------------------------------------------------------------------------------------------------------
@@ -229,17 +184,22 @@ def test_a_scripts_last_line_is_the_flag(make: Make) -> None:
     assert make("find").step("submit echo looking; rev turned")[1] == 0.0
 
 
-@pytest.mark.parametrize(("script", "words"), [("cat nosuch", "status 1"), ("true", "nothing"), ("sleep 30", "out of time")])
-def test_a_script_that_finds_nothing_is_the_datas_fault(make: Make, tmp_path: Path, script: str, words: str) -> None:
-    data = write(tmp_path, [{"id": "x", "query": "What is 0x1?", "gold": script, "gold_is": "script"}])
-    with pytest.raises(DataError, match=f"task x: .*{words}"):
-        make("x", data=str(data), limits=Limits(seconds=1.0))
-
-
-def test_a_form_of_gold_that_there_is_not_is_the_datas_fault(make: Make, tmp_path: Path) -> None:
-    data = write(tmp_path, [{"query": "What is 0x1?", "gold": "1", "gold_is": "riddle"}])
-    with pytest.raises(DataError, match=r"task 0: .*'riddle'.*flag, script"):
-        make(data=str(data))
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"gold": "cat nosuch", "gold_is": "script"}, "task x: .*status 1"),
+        ({"gold": "true", "gold_is": "script"}, "task x: .*nothing"),
+        ({"gold": "sleep 30", "gold_is": "script"}, "task x: .*out of time"),
+        ({"gold": "1", "gold_is": "riddle"}, r"task x: .*'riddle'.*flag, script"),
+    ],
+)
+def test_a_gold_that_finds_nothing_is_the_datas_fault(tmp_path: Path, fields: dict[str, Any], words: str) -> None:
+    data = write(tmp_path, [{"id": "x", "query": "What is 0x1?", **fields}])
+    with (
+        pytest.raises(DataError, match=words),
+        intercode.make("ctf", data=str(data), limits=Limits(seconds=0.5)) as env,
+    ):
+        env.reset()
 
 
 # -- tasks that cannot be played ----------------------------------------------------------------------------------------
@@ -250,47 +210,29 @@ def test_tasks_that_cannot_be_played_are_left_out_and_listed(vault: Path) -> Non
     assert [task.id for task in setting.tasks] == ["box", "modes", "find", "number"]
     left_out = setting.facts()["left_out"]
     assert list(left_out) == ["far", "got", "gone", "bare"]
-    for name, words in (
-        ("far", "nc vault.example.net"),
-        ("got", "files.example.net"),
-        ("gone", "'lost.bin'"),
-        ("bare", "form tag{…}"),
-    ):
-        assert words in left_out[name]
+    words = ("nc vault.example.net", "files.example.net", "'lost.bin'", "form tag{…}")
+    assert all(word in why for word, why in zip(words, left_out.values(), strict=True))
+    assert len(intercode.prepare("ctf", data=str(vault), limit=3).tasks) == 3, "a limit counts before"
 
 
 def test_they_are_there_for_who_asks_and_each_task_says_what_it_is(vault: Path) -> None:
     setting = intercode.prepare("ctf", data=str(vault), everything=True)
-    facts = {
-        task.id: tuple(task.extra[name] for name in ("needs_network", "has_assets", "broken_gold")) for task in setting.tasks
-    }
+    names = ("needs_network", "has_assets", "broken_gold")
+    facts = {task.id: tuple(task.extra[name] for name in names) for task in setting.tasks}
     assert facts["box"] == facts["modes"] == (False, True, False)
     assert (facts["far"], facts["gone"], facts["bare"]) == ((True, False, False), (False, False, False), (False, False, True))
     assert setting.facts()["left_out"] == {}
 
 
-def test_a_limit_counts_before_tasks_are_left_out(vault: Path) -> None:
-    assert len(intercode.prepare("ctf", data=str(vault), limit=3).tasks) == 3
-
-
-def test_where_nothing_is_left_the_caller_is_told_why(make: Make, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"'lost.bin'.*--assets"):
-        make(data=str(write(tmp_path, [WANTING[2]])))
-
-
-def test_files_that_a_tree_brings_are_files_as_well(make: Make, tmp_path: Path) -> None:
+def test_files_that_a_tree_brings_are_files_as_well(tmp_path: Path) -> None:
     data = write(tmp_path, [WANTING[2]])
+    with pytest.raises(UsageError, match=r"'lost.bin'.*--assets"):
+        intercode.make("ctf", data=str(data))
     (data / "tree" / "srv").mkdir(parents=True)
     (data / "tree" / "srv" / "lost.bin").write_text("here\n")
-    assert make("gone", data=str(data)).step("cat /srv/lost.bin; pwd")[0] == "here\n/ctf\n"
-
-
-def test_a_backslash_that_json_ate_is_seen_where_slashes_are_written_plainly(tmp_path: Path, vault: Path) -> None:
-    records = r'[{"query": "0x1", "gold": "t{a\/b}", "see": "c/d"}, {"query": "0x2", "gold": "t{a\\\/b}", "see": "c\/d"}]'
-    for name, text, broken in (("mixed", records, 2), ("always", records.replace('"c/d"', '"c"'), 0)):
-        (tmp_path / f"{name}.json").write_text(text)
-        setting = intercode.prepare("ctf", data=str(tmp_path / f"{name}.json"), everything=True)
-        assert sum(task.extra["broken_gold"] for task in setting.tasks) == broken
+    with intercode.make("ctf", data=str(data)) as env:
+        env.reset()
+        assert env.step("cat /srv/lost.bin; pwd")[0] == "here\n/ctf\n"
 
 
 @pytest.mark.slow
@@ -310,49 +252,26 @@ def test_the_data_check_names_every_fault(vault: Path, tmp_path: Path) -> None:
     assert (found["gold_ok"], found["noop_paid"], found["nondeterministic"]) == (8, 0, 0)
 
 
-# -- Gymnasium, forks, faults -------------------------------------------------------------------------------------------
-
-
-def test_gymnasiums_checker_passes(make: Make, vault: Path) -> None:
-    check_env(make(), skip_render_check=True)
-    env = gymnasium.make("intercode:intercode/Ctf-v0", data=str(vault))
-    check_env(env.unwrapped)
-    env.close()
-
-
-def test_vector_environments_keep_submissions_apart(vault: Path) -> None:
-    vector = SyncVectorEnv([lambda: intercode.make("ctf", data=str(vault), submits=2)] * 3)
-    vector.reset(seed=1, options={"task": "box"})
-    _, rewards, terminated, _, _ = vector.step(("submit tag{Wide Open}", "submit no", "pwd"))
-    assert (list(rewards), list(terminated)) == ([1.0, 0.0, 0.0], [True, False, False])
-    vector.close()
+# -- forks, leaks -------------------------------------------------------------------------------------------------------
 
 
 def test_a_fork_has_the_files_and_as_many_submissions_left(make: Make) -> None:
-    env = make("box", submits=2)
-    env.step("cd a; x=7; rm run")
-    env.step("submit no")
-    twin = env.fork()
-    assert twin.step("pwd; echo $x; ls")[0] == "/ctf/a\n7\nletter\n"
-    assert twin.step("submit no")[2] is True
-    assert env.step("submit tag{Wide Open}")[1:3] == (1.0, True)
-    twin.close()
-
-
-def test_where_a_live_copy_is_impossible_the_episode_is_executed_again(make: Make) -> None:
-    env = make("box", submits=2)
-    env.step("submit no")
-    env.step("cd a; sleep 100 & echo $((6 * 7))")
-    with pytest.raises(ForkError, match="process"):
-        env.fork()
-    twin = env.fork(replay=True)
-    assert twin.step("pwd")[0] == "/ctf/a\n"
-    assert twin.step("submit no")[2] is True, "the first submission was counted"
-    twin.close()
+    """Live, or by replay where a job runs."""
+    for job in ("", "sleep 100 & "):
+        env = make("box", submits=2)
+        env.step(f"cd a; {job}x=7; rm run")
+        env.step("submit no")
+        if job:
+            with pytest.raises(ForkError, match="process"):
+                env.fork()
+        with env.fork(replay=bool(job)) as twin:
+            assert twin.step("pwd; echo $x; ls")[0] == "/ctf/a\n7\nletter\n"
+            assert twin.step("submit no")[2] is True
+        assert env.step("submit tag{Wide Open}")[1:3] == (1.0, True)
 
 
 def test_the_flag_is_in_no_info_and_no_observation_before_it_is_found(make: Make) -> None:
-    env = make("find", submits=2)
+    env = make(submits=2)
     seen = [
         env.reset(options={"task": "find"}),
         env.step("env; set; cat /proc/*/environ /proc/*/cmdline"),

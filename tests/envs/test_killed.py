@@ -1,11 +1,10 @@
 """The death of what the agent's user owns (a shell, an interpreter, a test's process) is an outcome, whoever killed it. A gold
-that did not come to its end is no yardstick."""
+that did not come to its end is no yardstick, a test that ends its grader is the data's fault, a lost sandbox the machine's."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -15,11 +14,13 @@ from typing import Any
 
 import pytest
 from families import NAMED, killing_the_parent_of, killing_the_wall_at, the_victims, wait_until
+from kept import needs_bwrap
 
 import intercode
 from intercode.errors import DataError, SandboxDied
+from intercode.sandbox.local import LocalSandbox
 
-PAUSE = "timeout 3 sleep 61.75"
+PAUSE = "timeout 1 sleep 61.75"
 DOUBLE = {"gold": "def f(x): return x + x", "tests": ["assert f(1) == 2"], "hidden": ["assert f(3) == 6"]}
 ANSWER = "def f(x): return 2 * x"
 Made = Callable[..., Any]
@@ -27,10 +28,9 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def made(tmp_path: Path, module_cache: Path) -> Iterator[Made]:
+def made(tmp_path: Path) -> Iterator[Made]:
     """Makes environments of one task."""
-    if shutil.which("bwrap") is None:
-        pytest.skip("bubblewrap is not installed")
+    needs_bwrap()
     with ExitStack() as stack:
 
         def make(env: str, options: dict[str, Any] | None = None, **record: Any) -> Any:
@@ -47,6 +47,12 @@ def kill_the_victim() -> None:
     assert wait_until(the_victims)
     os.kill(the_victims()[0], signal.SIGKILL)
     assert wait_until(lambda: not the_victims())
+
+
+def solves(env: Any) -> bool:
+    env.reset()
+    env.step(ANSWER)
+    return bool(env.step("submit")[1] == 1)
 
 
 def test_a_gold_whose_shell_is_killed_is_an_error_and_not_kept(made: Made) -> None:
@@ -100,9 +106,44 @@ def test_the_death_of_the_sandbox_in_a_python_episode_is_decided(made: Made) -> 
 
 def test_a_grader_that_was_killed_between_two_submissions_is_replaced(made: Made) -> None:
     env = made("python", **DOUBLE)
-    for _ in range(2):
-        env.step(ANSWER)
-        assert env.step("submit")[1] == 1
-        env._shop._referee.sandbox.exec(NAMED)
-        kill_the_victim()
-        env.reset()
+    assert solves(env)
+    env._shop._referee.sandbox.exec(NAMED)
+    kill_the_victim()
+    assert solves(env)
+
+
+def test_a_lost_grader_is_the_machines_fault_once_and_nobodys_after(made: Made) -> None:
+    """Also while a gold is tried."""
+    env = made("python", **DOUBLE)
+    for play in (lambda: solves(env), lambda: env.try_gold(env.task).faults == ()):
+        assert play()
+        referee: LocalSandbox = env._shop._referee.sandbox
+        referee._wall.wall.end(referee._number)
+        assert referee._ready.poll(10_000)
+        with pytest.raises(SandboxDied):
+            play()
+        assert play()
+
+
+def test_an_agent_that_submits_at_once_is_not_blamed_for_a_wall_that_fell_before(made: Made) -> None:
+    env = made("python", **DOUBLE)
+    os.kill(env._shop.agent._wall.wall._process.pid, signal.SIGKILL)
+    assert env._shop.agent._ready.poll(10_000)
+    with pytest.raises(SandboxDied, match="did not happen again"):
+        env.step("submit")
+    assert solves(env)
+
+
+@pytest.mark.parametrize(
+    "tests",
+    [
+        {"tests": ["import os; os._exit(0)", "assert f(1) == 2"]},
+        {"tests": ["import os; os.kill(os.getpid(), 9)"]},
+        {"tests": ["assert f(1)"], "hidden": ["import os; os._exit(0)"]},
+    ],
+)
+def test_a_test_that_ends_its_grader_whoever_answers_is_the_datas_fault(made: Made, tests: dict[str, Any]) -> None:
+    env = made("python", **{**DOUBLE, **tests})
+    env.step(ANSWER)
+    with pytest.raises(DataError, match="ends its own process"):
+        env.step("submit f")
