@@ -2,8 +2,7 @@
 
     python3 looping_grader.py EPISODE.json      {"code": …, "tests": […]}
 
-This process carries calls and answers between the two, unopened. Exit status 0 if each test passed. Run it in a
-sandbox only.
+This process carries calls and answers between the two. Exit status 0 if each test passed. Run it in a sandbox only.
 """
 
 import json
@@ -14,20 +13,13 @@ import sys
 
 
 def send(line, message):
-    send_raw(line, json.dumps(message).encode())
-
-
-def send_raw(line, body):
+    body = json.dumps(message).encode()
     line.sendall(struct.pack("!I", len(body)) + body)
 
 
-def receive_raw(line):
-    (size,) = struct.unpack("!I", line.recv(4, socket.MSG_WAITALL))
-    return line.recv(size, socket.MSG_WAITALL)
-
-
 def receive(line):
-    return json.loads(receive_raw(line))
+    (size,) = struct.unpack("!I", line.recv(4, socket.MSG_WAITALL))
+    return json.loads(line.recv(size, socket.MSG_WAITALL))
 
 
 def answer(line, code):
@@ -38,22 +30,18 @@ def answer(line, code):
 
 
 def judge(line):
-    while True:
-        request = receive(line)
-        send(line, _test(request, line))
-
-
-def _test(request, line):
     def it(*args):
         send(line, {"ask": args})
         return receive(line)["value"]
 
-    try:
-        for text in request["texts"]:
-            exec(text, {"it": it})
-    except BaseException:
-        return {"passed": False}
-    return {"passed": True}
+    while True:
+        passed = True
+        for text in receive(line)["texts"]:
+            try:
+                exec(text, {"it": it})
+            except BaseException:
+                passed = False
+        send(line, {"passed": passed})
 
 
 def started(serve, *args):
@@ -68,18 +56,14 @@ def started(serve, *args):
     return ours
 
 
-def main(path):
-    with open(path) as file:
-        episode = json.load(file)
-    grader, passed = started(judge), True
-    for test in episode["tests"]:
-        agent = started(answer, episode["code"])
-        send(grader, {"texts": [test]})
-        while "ask" in (said := receive(grader)):
-            send(agent, said)
-            send_raw(grader, receive_raw(agent))
-        passed &= said["passed"]
-    sys.exit(0 if passed else 1)
-
-
-main(sys.argv[1])
+with open(sys.argv[1]) as file:
+    episode = json.load(file)
+grader, passed = started(judge), True
+for test in episode["tests"]:
+    agent = started(answer, episode["code"])
+    send(grader, {"texts": [test]})
+    while "ask" in (said := receive(grader)):
+        send(agent, said)
+        send(grader, receive(agent))
+    passed &= said["passed"]
+sys.exit(0 if passed else 1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,12 @@ from intercode.types import Score
 DOCUMENT = Path(__file__).parents[2] / "docs" / "security.md"
 LIMITS = Limits(seconds=3.0, memory=384 << 20, processes=64)
 SLOW = f"import time\ntime.sleep(0.2)\n{HONEST}"
-REWARDS = ("exact", "paper")
 each_attack = pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
 
 
 @pytest.fixture(scope="module")
-def envs(tmp_path_factory: pytest.TempPathFactory, module_cache: Path) -> Iterator[Callable[[str], Any]]:
-    """One environment for each reward, for the whole module: what an attack leaves would be found by the next."""
+def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One for the whole module: what an attack leaves would be found by the next."""
     needs_bwrap()
     gold = HONEST.replace("def f", "def it")
     tasks = [
@@ -40,16 +39,8 @@ def envs(tmp_path_factory: pytest.TempPathFactory, module_cache: Path) -> Iterat
     ]
     data = tmp_path_factory.mktemp("hacks") / "tasks.jsonl"
     data.write_text("".join(json.dumps(task) + "\n" for task in tasks))
-    with ExitStack() as stack:
-        made: dict[str, Any] = {}
-
-        def env(reward: str) -> Any:
-            if reward not in made:
-                made[reward] = intercode.make("python", data=str(data), reward=reward, seconds=1.0, limits=LIMITS)
-                stack.enter_context(closing(made[reward]))
-            return made[reward]
-
-        yield env
+    with closing(intercode.make("python", data=str(data), seconds=0.5, limits=LIMITS)) as made:
+        yield made
 
 
 def plays(env: Any, attack: Attack, code: str) -> Score:
@@ -60,73 +51,12 @@ def plays(env: Any, attack: Attack, code: str) -> Score:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("reward", REWARDS)
 @each_attack
-def test_it_does_not_pay_and_the_next_honest_episode_does(envs: Callable[[str], Any], attack: Attack, reward: str) -> None:
-    env = envs(reward)
+def test_it_does_not_pay_and_the_next_honest_episode_does(env: Any, attack: Attack) -> None:
     score = plays(env, attack, attack.code)
-    if (attack.sign, reward) == ("public", "paper"):
-        assert score.success, "the paper's reward knows shown tests only"
-    else:
-        assert not score.success
-        assert score.reward < 1
+    assert not score.success
+    assert score.reward < 1
     assert plays(env, attack, HONEST).reward == 1
-
-
-# -- controls -------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def machine(envs: Callable[[str], Any]) -> Iterator[LocalSandbox]:
-    with LocalSandbox(make_template(), limits=LIMITS) as sandbox:
-        yield sandbox
-
-
-@pytest.fixture
-def says_passed(machine: LocalSandbox) -> Callable[..., bool]:
-    """The naive grader's verdict on the last of some submissions that one process grades."""
-    machine.reset()
-    machine.exec("mkdir -p /srv/naive && cd /srv/naive")
-    for name in ("naive_grader.py", "looping_grader.py"):
-        machine.write(f"/srv/naive/{name}", (Path(__file__).parent / name).read_bytes())
-
-    def verdict(attack: Attack, *codes: str) -> bool:
-        paths = [f"/srv/naive/{number}.json" for number in range(len(codes))]
-        for path, code in zip(paths, codes, strict=True):
-            machine.write(path, json.dumps({"code": code, "tests": attack.tests}).encode())
-        grader = "looping_grader.py" if attack.sign == "takes" else "naive_grader.py"
-        done = machine.exec(f"cd /srv/naive; python3 {grader} {' '.join(paths)}")
-        if done.timed_out or done.session_lost:
-            return False
-        return done.exit_code == 0 or done.output.strip().endswith("\npassed") or done.output.strip() == "passed"
-
-    return verdict
-
-
-@pytest.mark.slow
-@each_attack
-def test_it_beats_the_naive_grader(says_passed: Callable[..., bool], attack: Attack) -> None:
-    if attack.sign == "takes":  # the late answer goes to whoever reads the line first
-        assert any(says_passed(attack, attack.code) for _ in range(8))
-    elif attack.sign in ("pays", "public"):
-        assert says_passed(attack, attack.code)
-    elif attack.sign == "harms":
-        assert not says_passed(attack, attack.code, SLOW)
-    else:
-        says_passed(attack, attack.code)
-        assert not says_passed(attack, SLOW)
-
-
-@pytest.mark.slow
-def test_the_naive_grader_knows_right_from_wrong(says_passed: Callable[..., bool]) -> None:
-    for attack in ATTACKS:
-        assert says_passed(attack, HONEST, HONEST), attack.name
-    wrong = Attack("wrong", "pays", "def f(n): return 0", TESTS)
-    assert not says_passed(wrong, wrong.code)
-    assert says_passed(wrong, wrong.code, SLOW)
-
-
-# -- the table ------------------------------------------------------------------------------------------------------------
 
 
 def test_there_are_more_than_twenty_mechanisms_and_the_document_lists_each() -> None:
@@ -135,3 +65,49 @@ def test_there_are_more_than_twenty_mechanisms_and_the_document_lists_each() -> 
     section = DOCUMENT.read_text().partition("## Reward hacks in Python")[2].partition("\n## ")[0]
     rows = [line.split("|")[1:3] for line in section.splitlines() if line.startswith("| ") and "---" not in line][1:]
     assert [(name.strip(), sign.strip()) for name, sign in rows] == [(attack.name, attack.sign) for attack in ATTACKS]
+
+
+# -- controls -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def passed() -> Iterator[Callable[..., bool]]:
+    """The naive grader's verdict on the last of some submissions that one process grades."""
+    needs_bwrap()
+    with LocalSandbox(make_template(), limits=LIMITS) as machine:
+
+        def verdict(attack: Attack, *codes: str) -> bool:
+            machine.reset()
+            machine.exec("mkdir -p /srv/naive")
+            grader = Path(__file__).with_name("looping_grader.py" if attack.sign == "takes" else "naive_grader.py")
+            machine.write("/srv/naive/grader.py", grader.read_bytes())
+            paths = [f"{number}.json" for number in range(len(codes))]
+            for path, code in zip(paths, codes, strict=True):
+                machine.write(f"/srv/naive/{path}", json.dumps({"code": code, "tests": attack.tests}).encode())
+            each = paths if attack.sign == "left" else [" ".join(paths)]  # by a process each, or by one
+            done = machine.exec("cd /srv/naive; " + "; ".join(f"python3 grader.py {path}" for path in each))
+            if done.timed_out or done.session_lost:
+                return False
+            return done.exit_code == 0 or done.output.strip().rpartition("\n")[2] == "passed"
+
+        yield verdict
+
+
+@pytest.mark.soak
+@each_attack
+def test_it_beats_the_naive_grader(passed: Callable[..., bool], attack: Attack) -> None:
+    if attack.sign == "takes":  # the late answer goes to whoever reads the line first
+        assert any(passed(attack, attack.code) for _ in range(8))
+    elif attack.sign in ("pays", "public"):
+        assert passed(attack, attack.code)
+    else:
+        assert not passed(attack, attack.code, SLOW)
+
+
+@pytest.mark.soak
+def test_the_naive_grader_knows_right_from_wrong(passed: Callable[..., bool]) -> None:
+    for attack in ATTACKS:
+        assert passed(attack, HONEST, HONEST), attack.name
+    wrong = Attack("wrong", "pays", "def f(n): return 0", TESTS)
+    assert not passed(wrong, wrong.code)
+    assert passed(wrong, wrong.code, SLOW)
