@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View
-from intercode.envs.bashtext import WARNING, ends_in_failure
+from intercode.envs.bashtext import ends_in_failure
 from intercode.envs.golds import Golds, each_gold
 from intercode.envs.ground import Ground, Place, execute_gold, execute_gold_again, grounds, missing_paths
 from intercode.envs.judging import best, judged, require_reward, reward_name
@@ -49,7 +49,7 @@ _MISSING = re.compile(r"^\S*bash: line \d+: (.+): command not found$", re.MULTIL
 _PATH = re.compile(r"(?<![^\s=<>&|;(])(/[\w.+-]+(?:/[\w.+-]+)+)/?(?![\w.+/*?\[{$-])")
 """An absolute path of two names or more that is a word of its own, without quotes and patterns."""
 _COMPLAINT = re.compile(
-    rf"^(?:\S*bash: line \d+: (?!{WARNING.pattern}|.+: command not found$)"
+    r"^(?:\S*bash: line \d+: (?!(?:\S+: )?warning: |.+: command not found$)"
     r"|([\w.+-]+): .*(?:(?:missing|extra) operand|No such file|cannot |failed to |invalid |unrecognized |denied)).*$",
     re.MULTILINE,
 )
