@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from orchard import ENDLESS, Pool, orchard_databases, plays, pool
+from orchard import Pool, orchard_databases, plays, prepared
 
 from intercode.attacks.orchard import GOLDS
 from intercode.attacks.sql import ATTACKS, ENGINES, TRIGGER, Attack
@@ -23,7 +24,7 @@ from intercode.envs.sqlground import Worlds
 from intercode.errors import IntercodeError
 from intercode.rewards import sql_exact
 from intercode.rewards.exact_sql import free
-from intercode.types import Score, Table, Task
+from intercode.types import Score, Table
 
 CASES = [
     pytest.param(engine, attack, id=f"{attack.name}-{engine}")
@@ -47,25 +48,16 @@ def steps(env: Any, engine: str, attack: Attack) -> tuple[Any, Any]:
 
 
 @pytest.fixture(scope="module")
-def worker() -> Iterator[Callable[[str], Any]]:
-    """One environment on each engine, for all attacks in turn."""
-    pools: dict[str, Pool] = {}
-    envs: dict[str, Any] = {}
-
-    def get(engine: str) -> Any:
-        if engine not in envs:
-            pools[engine] = Pool(engine)
-            envs[engine] = pools[engine].lent()(seconds=2)
-        return envs[engine]
-
-    yield get
-    for each in pools.values():
+def pools() -> Iterator[dict[str, Pool]]:
+    made = {engine: Pool(lambda engine=engine, **options: prepared(engine, **options)(), engine) for engine in ENGINES}
+    yield made
+    for each in made.values():
         each.close()
 
 
 @pytest.mark.parametrize(("engine", "attack"), CASES)
-def test_it_does_not_pay_and_does_not_harm(worker: Callable[[str], Any], engine: str, attack: Attack) -> None:
-    env = worker(engine)
+def test_it_does_not_pay_and_does_not_harm(pools: dict[str, Pool], engine: str, attack: Attack) -> None:
+    env = pools[engine].lent()(seconds=2)
     info, score = steps(env, engine, attack)
     assert not score.success
     if attack.sign == "through":
@@ -91,20 +83,22 @@ class LateGolds(SqlEnv):
         return sql_exact(answer, gold, free(gold))
 
 
-class KeptMariadb(MariadbEngine):
+class Kept:
     """Sessions and content live on."""
+
+    _db = None
 
     def open(self, db: str) -> None:
         if self._db != db:
-            super().open(db)
+            super().open(db)  # type: ignore[misc]
 
 
-class KeptSqlite(sqlite.SqliteEngine):
-    """Sessions and content live on."""
+class KeptMariadb(Kept, MariadbEngine):
+    pass
 
-    def open(self, db: str) -> None:
-        if self._db != db:
-            super().open(db)
+
+class KeptSqlite(Kept, sqlite.SqliteEngine):
+    pass
 
 
 class Root(MariadbEngine):
@@ -149,37 +143,28 @@ def engine_without(engine: str, off: str, content: Databases) -> Callable[[], En
 
 
 @pytest.fixture
-def unprotected(worker: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
-    made: list[SqlEnv] = []
+def unprotected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
+    with ExitStack() as stack:
 
-    def make(engine: str, off: str) -> Any:
-        tasks: list[Task] = worker(engine).tasks
-        if off == "open":
-            monkeypatch.setattr(sqlite_guest, "__file__", str(without_authorizer(tmp_path)))
-        if off == "trusting":
-            monkeypatch.setattr(session, "_UNREAD", ())
-        content = orchard_databases()
-        worlds = Worlds(engine_without(engine, off, content), None, False, content.digest)
-        kind = LateGolds if off == "late" else SqlEnv
-        made.append(kind(tasks, worlds, golds=Golds(), seconds=2))
-        return made[-1]
+        def make(engine: str, off: str) -> Any:
+            tasks = prepared(engine).tasks
+            if off == "open":  # the server's program less the call that sets the authorizer
+                text = Path(sqlite_guest.__file__).read_text()
+                assert text.count("connection.set_authorizer(_rights)") == 1
+                changed = tmp_path / "server.py"
+                changed.write_text(text.replace("connection.set_authorizer(_rights)", "pass"))
+                monkeypatch.setattr(sqlite_guest, "__file__", str(changed))
+            if off == "trusting":
+                monkeypatch.setattr(session, "_UNREAD", ())
+            content = orchard_databases()
+            worlds = Worlds(engine_without(engine, off, content), None, False, content.digest)
+            kind = LateGolds if off == "late" else SqlEnv
+            return stack.enter_context(closing(kind(tasks, worlds, golds=Golds(), seconds=2)))
 
-    yield make
-    for env in made:
-        env.close()
-
-
-def without_authorizer(folder: Path, instead: str = "") -> Path:
-    """The server's program less the call that sets it."""
-    text = Path(sqlite_guest.__file__).read_text()
-    call = "connection.set_authorizer(_rights)"
-    assert text.count(call) == 1
-    changed = folder / "server.py"
-    changed.write_text(text.replace(call, instead or "pass"))
-    return changed
+        yield make
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize(("engine", "attack"), CASES)
 def test_without_the_protection_it_works(unprotected: Callable[..., Any], engine: str, attack: Attack) -> None:
     env = unprotected(engine, attack.control)
@@ -195,8 +180,7 @@ def test_without_the_protection_it_works(unprotected: Callable[..., Any], engine
         assert info["exit_code"] == 0
     elif attack.sign == "left":
         env.reset(options={"task": "count"})
-        *_, info = env.step(attack.probe)
-        assert info["exit_code"] == 0
+        assert env.step(attack.probe)[4]["exit_code"] == 0
     else:
         assert not honest(env)
 
@@ -211,46 +195,29 @@ def honest(env: Any) -> bool:
 # -- time -----------------------------------------------------------------------------------------------------------------
 
 WITHOUT_END = {
-    ("mariadb", "sleep"): ENDLESS["mariadb"],
-    ("mariadb", "sleep with its own limit"): "SET STATEMENT max_statement_time = 0 FOR SELECT SLEEP(60)",
-    ("mariadb", "benchmark"): "SELECT BENCHMARK(100000000000, MD5('x'))",
-    ("mariadb", "cross join"): "SELECT COUNT(*) FROM " + ", ".join(f"tree t{n}" for n in range(12)),
-    (
-        "mariadb",
-        "procedure",
-    ): "BEGIN NOT ATOMIC DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END; WHILE 1 DO DO SLEEP(9); END WHILE; END",
-    ("sqlite", "cross join"): "SELECT COUNT(*) FROM " + ", ".join(f"tree t{n}" for n in range(12)),
-    ("sqlite", "recursion"): ENDLESS["sqlite"],
-    ("sqlite", "one long call"): "SELECT instr(hex(zeroblob(9000000)), hex(zeroblob(4000000)) || '1')",
+    "mariadb": (
+        "SET STATEMENT max_statement_time = 0 FOR SELECT SLEEP(60)",
+        "SELECT BENCHMARK(100000000000, MD5('x'))",
+        "BEGIN NOT ATOMIC DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END; WHILE 1 DO DO SLEEP(9); END WHILE; END",
+    ),
+    "sqlite": (
+        "SELECT COUNT(*) FROM " + ", ".join(f"tree t{n}" for n in range(12)),
+        "SELECT instr(hex(zeroblob(9000000)), hex(zeroblob(4000000)) || '1')",
+    ),
 }
 
 
-@pytest.mark.parametrize(("engine", "name"), WITHOUT_END, ids=str)
-def test_a_statement_without_end_is_stopped_in_time_and_harms_nobody(engine: str, name: str) -> None:
-    with pool(engine) as own:
-        make = own.lent()
-        for seconds in (0.2, 0.6):  # the longer limit is the control: it does go on
-            env = make("count", "DELETE FROM picking", seconds=seconds)
-            began = time.monotonic()
-            *_, info = env.step(WITHOUT_END[engine, name])
-            took = time.monotonic() - began
-            assert info["timed_out"]
-            assert 0.9 * seconds <= took < seconds + 0.9
-            assert not env.step("submit")[4]["score"].success
-            assert plays(env, "count", "SELECT COUNT(*) FROM picking", GOLDS["count"]).success
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_statement_without_end_is_stopped_in_time_and_harms_nobody(pools: dict[str, Pool], engine: str) -> None:
+    for statement in WITHOUT_END[engine]:
+        env = pools[engine].lent()("count", "DELETE FROM picking", seconds=0.3)
+        began = time.monotonic()
+        *_, info = env.step(statement)
+        assert info["timed_out"]
+        assert 0.27 <= time.monotonic() - began < 1.2
+        assert not env.step("submit")[4]["score"].success
+        assert plays(env, "count", "SELECT COUNT(*) FROM picking", GOLDS["count"]).success
 
 
-def test_extensions_are_not_even_looked_for(
-    worker: Callable[[str], Any], unprotected: Callable[..., Any], tmp_path: Path
-) -> None:
-    """The control is a server that lets them be loaded: it looks for the file."""
-    env = worker("sqlite")
-    env.reset(options={"task": "count"})
-    assert "not authorized" in env.step("SELECT load_extension('/srv/nowhere')")[0]
-    assert plays(env, "count", GOLDS["count"]).success
-    changed = without_authorizer(tmp_path, "connection.enable_load_extension(True)")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sqlite_guest, "__file__", str(changed))
-        env = unprotected("sqlite", "")
-        env.reset(options={"task": "count"})
-        assert "nowhere" in env.step("SELECT load_extension('/srv/nowhere')")[0]
+def test_extensions_are_not_even_looked_for(pools: dict[str, Pool]) -> None:
+    assert "not authorized" in pools["sqlite"].lent()("count").step("SELECT load_extension('/srv/nowhere')")[0]
