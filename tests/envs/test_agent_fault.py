@@ -49,14 +49,6 @@ def test_a_death_that_does_not_happen_again_is_the_machines_fault(make: Make) ->
     assert solves(env), "and after a death under a gold"
 
 
-def test_a_death_under_the_papers_protocol_earns_nothing_that_was_earned_before(make: Make) -> None:
-    env = make("count", protocol="paper")
-    assert env.step("true")[1] > 0
-    with killing_the_wall_at(MARK, times=2):
-        _, reward, terminated, _, info = env.step(MARK)
-    assert (reward, terminated, info["ended"], info["score"].reward) == (0.0, True, "agent_fault", 0.0)
-
-
 def test_a_death_between_two_turns_is_decided_at_the_pace_of_the_episode(make: Make) -> None:
     """Re-executed faster than it was, the episode would be over before the job that kills."""
     env = make("count")
@@ -66,14 +58,6 @@ def test_a_death_between_two_turns_is_decided_at_the_pace_of_the_episode(make: M
         *_, info = env.step("echo the next action")
     assert len(killed) == 2
     assert info["ended"] == "agent_fault"
-
-
-def test_a_death_on_the_second_contents_is_decided_too(make: Make) -> None:
-    env = make("first", f"grep -q apple /box/a || {MARK}; cat /box/a")
-    with killing_the_wall_at(MARK, times=2) as killed:
-        _, reward, terminated, _, info = env.step("submit")
-    assert len(killed) == 2
-    assert (reward, terminated, info["ended"]) == (0.0, True, "agent_fault")
 
 
 def test_an_agent_that_breaks_its_sandbox_from_inside_earns_0_and_no_error(make: Make) -> None:

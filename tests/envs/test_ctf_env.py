@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -16,18 +13,15 @@ from kept import kept, needs_bwrap
 from orchard import Pool
 
 import intercode
-from intercode.agents import gold, noop, try_again
+from intercode.agents import gold, noop
 from intercode.errors import DataError, ForkError, UsageError
-from intercode.models import ScriptedModel
-from intercode.runner.check import check
 from intercode.runner.run import evaluate
 from intercode.sandbox.base import Limits
-from intercode.types import Score, Task
+from intercode.types import Score
 
 Make = Callable[..., Any]
 TASKS: list[dict[str, Any]] = [
     {"id": "box", "query": "Open the file /ctf/a/letter.", "gold": "tag{Wide Open}"},
-    {"id": "modes", "query": "Look at the files in /ctf.", "gold": "tag{kept}"},
     {"id": "find", "query": "Read the file.", "gold": "echo looking; rev turned", "gold_is": "script"},
     {"id": "number", "query": "What is 0x2A in decimal? Answer tag{n}.", "gold": "tag{42}"},
 ]
@@ -47,7 +41,7 @@ def write(folder: Path, tasks: list[dict[str, Any]]) -> Path:
 
 @pytest.fixture(scope="module")
 def vault(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The data folder: assets in folders for two tasks, and in a tar with modes, a link and times for one."""
+    """The data folder: assets in folders for two tasks."""
     needs_bwrap()
     folder = write(tmp_path_factory.mktemp("vault"), [*TASKS, *WANTING])
     letters = folder / "assets" / "box" / "a"
@@ -57,13 +51,6 @@ def vault(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (letters / "run").chmod(0o755)
     (folder / "assets" / "find").mkdir()
     (folder / "assets" / "find" / "turned").write_text("}detnuh{gat\n")
-    loose = tmp_path_factory.mktemp("loose")
-    (loose / "odd").write_text("x")
-    (loose / "odd").chmod(0o431)
-    os.utime(loose / "odd", (10**9, 10**9))
-    (loose / "link").symlink_to("odd")
-    with tarfile.open(folder / "assets" / "modes.tar.gz", "w:gz") as tar:
-        tar.add(loose, ".")
     return folder
 
 
@@ -119,13 +106,6 @@ def test_nothing_but_the_flag_itself_is_right(make: Make) -> None:
         assert env.step(action)[1:3] == (0.0, False), "only a line of its own submits"
 
 
-def test_a_reward_of_the_callers_own_gets_both_words(make: Make) -> None:
-    def share(submitted: str, flag: str, task: Task) -> Score:
-        return Score(sum(map(str.__eq__, submitted, flag)) / len(flag), submitted == flag)
-
-    assert make("number", reward=share).step("submit tag{xx}")[1] == pytest.approx(5 / 7)
-
-
 def test_under_the_papers_protocol_any_number_of_flags_is_scored(make: Make) -> None:
     env = make("box", protocol="paper")
     for _ in range(3):
@@ -142,15 +122,6 @@ def test_the_golds_agent_reaches_every_flag_and_noop_none(vault: Path, options: 
     assert not any(episode.success or episode.reward for episode in evaluate(setting, noop, tasks=setting.tasks))
 
 
-def test_a_model_submits_in_a_block_and_reads_that_it_was_wrong(vault: Path) -> None:
-    replies = ["```bash\nls a\n```", "It is this:\n```bash\nsubmit tag{no}\n```", "```\nsubmit tag{Wide Open}\n```"]
-    setting = intercode.prepare("ctf", data=str(vault), submits=2)
-    (episode,) = evaluate(setting, try_again("ctf", 5), ScriptedModel(replies), tasks=setting.tasks[:1])
-    assert (episode.success, len(episode.turns)) == (True, 3)
-    assert "That is not the flag." in str(episode.turns[2].ask)
-    assert "submit FLAG" in episode.turns[0].ask[0]["content"]  # type: ignore[index]
-
-
 # -- a task's files -----------------------------------------------------------------------------------------------------
 
 
@@ -163,17 +134,8 @@ def test_the_shell_starts_among_the_tasks_own_files(make: Make) -> None:
             assert env.step("pwd; find . -type f -printf %P. | tr . '\\n' | sort")[0].split() == ["/ctf", *listed.split()]
             env.step("touch mine; mkdir -p /ctf/a; echo changed > a/letter")
         assert env.step("ls /dev/shm")[0] == ""
-
-
-def test_a_folder_keeps_what_can_be_run_and_a_tar_keeps_modes_links_and_times(make: Make) -> None:
-    assert make("box").step("a/run; stat -c %a a/letter")[0] == "ran\n644\n"
-    assert make("modes").step("stat -c '%a %Y' odd; readlink link")[0] == "431 1000000000\nodd\n"
-
-
-def test_a_tar_that_cannot_be_unpacked_is_the_datas_fault(tmp_path: Path, make: Make) -> None:
-    (tmp_path / "box.tar").write_bytes(b"no tar at all" * 99)
-    with pytest.raises(DataError, match=r"box.*cannot be unpacked"):
-        make("box", assets=str(tmp_path))
+        env.reset(options={"task": "box"})
+        assert env.step("a/run; stat -c %a a/letter")[0] == "ran\n644\n"
 
 
 # -- golds --------------------------------------------------------------------------------------------------------------
@@ -207,49 +169,12 @@ def test_a_gold_that_finds_nothing_is_the_datas_fault(tmp_path: Path, fields: di
 
 def test_tasks_that_cannot_be_played_are_left_out_and_listed(vault: Path) -> None:
     setting = intercode.prepare("ctf", data=str(vault))
-    assert [task.id for task in setting.tasks] == ["box", "modes", "find", "number"]
+    assert [task.id for task in setting.tasks] == ["box", "find", "number"]
     left_out = setting.facts()["left_out"]
     assert list(left_out) == ["far", "got", "gone", "bare"]
     words = ("nc vault.example.net", "files.example.net", "'lost.bin'", "form tag{…}")
     assert all(word in why for word, why in zip(words, left_out.values(), strict=True))
-    assert len(intercode.prepare("ctf", data=str(vault), limit=3).tasks) == 3, "a limit counts before"
-
-
-def test_they_are_there_for_who_asks_and_each_task_says_what_it_is(vault: Path) -> None:
-    setting = intercode.prepare("ctf", data=str(vault), everything=True)
-    names = ("needs_network", "has_assets", "broken_gold")
-    facts = {task.id: tuple(task.extra[name] for name in names) for task in setting.tasks}
-    assert facts["box"] == facts["modes"] == (False, True, False)
-    assert (facts["far"], facts["gone"], facts["bare"]) == ((True, False, False), (False, False, False), (False, False, True))
-    assert setting.facts()["left_out"] == {}
-
-
-def test_files_that_a_tree_brings_are_files_as_well(tmp_path: Path) -> None:
-    data = write(tmp_path, [WANTING[2]])
-    with pytest.raises(UsageError, match=r"'lost.bin'.*--assets"):
-        intercode.make("ctf", data=str(data))
-    (data / "tree" / "srv").mkdir(parents=True)
-    (data / "tree" / "srv" / "lost.bin").write_text("here\n")
-    with intercode.make("ctf", data=str(data)) as env:
-        env.reset()
-        assert env.step("cat /srv/lost.bin; pwd")[0] == "here\n/ctf\n"
-
-
-@pytest.mark.slow
-def test_the_data_check_names_every_fault(vault: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "data"
-    shutil.copytree(vault, folder)
-    (folder / "assets" / "box" / "a" / "letter").write_text("so it is tag{Wide Open}\n")
-    setting = intercode.prepare("ctf", data=str(folder), everything=True)
-    found = check(setting, setting.tasks)
-    assert {finding["task"]: finding["why"].split("(")[0].strip() for finding in found["broken"] + found["suspicious"]} == {
-        "box": "the flag stands in plain text in a/letter",
-        "far": "needs the network",
-        "got": "needs the network",
-        "gone": "speaks of 'lost.bin', and has no assets",
-        "bare": "the gold 16 is not of the others' form tag{…}",
-    }
-    assert (found["gold_ok"], found["noop_paid"], found["nondeterministic"]) == (8, 0, 0)
+    assert len(intercode.prepare("ctf", data=str(vault), limit=2).tasks) == 2, "a limit counts before"
 
 
 # -- forks, leaks -------------------------------------------------------------------------------------------------------

@@ -48,36 +48,6 @@ def test_forks_live_separate_lives(make: Make) -> None:
         ended.step("ls")
 
 
-def test_a_fork_goes_on_in_the_same_order_of_tasks(make: Make) -> None:
-    env = make()
-    env.reset(seed=3)
-    with env.fork() as twin:
-        assert [twin.reset()[1] for _ in range(9)] == [env.reset()[1] for _ in range(9)]
-
-
-def test_a_fork_of_a_fork_outlives_both(make: Make) -> None:
-    child = make("count", "word=one").fork()
-    child.step("word+=two")
-    grandchild = child.fork()
-    child.close()
-    assert grandchild.step("echo $word")[0] == "onetwo\n"
-    grandchild.step("ls /box | wc -l")
-    assert grandchild.step("submit")[1] == 1.0
-    grandchild.close()
-
-
-def test_forks_are_scored_on_second_contents_and_under_the_papers_protocol(make: Make) -> None:
-    env = make("first", "cd /box")
-    with env.fork() as twin:
-        env.step("cat a")
-        twin.step("echo apple")
-        assert env.step("submit")[1] == 1.0
-        assert twin.step("submit")[4]["score"].parts["robust"] == 0.0
-    env = make("names", "cd /box", "echo hello", protocol="paper")
-    with env.fork() as twin:
-        assert (twin.step("pwd")[0], twin.step("ls /box")[1], env.step("ls")[1]) == ("/box\n", 1.0, 1.0)
-
-
 def test_a_second_thread_is_told_and_takes_nothing_from_the_first(make: Make) -> None:
     env = make("count")
     with ThreadPoolExecutor(1) as threads:
@@ -140,22 +110,3 @@ def test_a_search_over_many_forks_leaves_no_process_and_no_descriptor(make: Make
     chain.close()
     assert wait_until(lambda: alive(family(os.getpid())) <= before)
     assert len(os.listdir("/proc/self/fd")) == open_before
-
-
-def test_branches_may_be_explored_by_threads_of_their_own(make: Make) -> None:
-    env = make("count", "cd /box")
-    branches = [env.fork() for _ in range(4)]
-
-    def explore(number: int) -> list[str]:
-        seen = []
-        with branches[number] as branch:
-            for step in range(4):
-                seen.append(branch.step(f"word={number}.{step}; echo $word")[0])
-                with branch.fork() as leaf:
-                    seen.append(leaf.step("echo $word")[0])
-                branch.reset(options={"task": "count"})
-        return seen
-
-    with ThreadPoolExecutor(4) as threads:
-        found = list(threads.map(explore, range(4)))
-    assert found == [[f"{number}.{step}\n" for step in range(4) for _ in range(2)] for number in range(4)]

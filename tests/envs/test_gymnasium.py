@@ -10,15 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
-import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from kept import needs_bwrap
-from orchard import GOLDS, prepared
 
 import intercode
-from intercode.env import Utf8
 
 ID = "intercode:intercode/Bash-v0"
 
@@ -85,30 +82,3 @@ def test_vector_environments_keep_every_text_apart(box: Path, kind: Callable[...
     _, rewards, terminated, *_ = vector.step(("submit", "submit", "pwd"))
     assert (list(rewards), list(terminated)) == ([1, 0, 0], [True, True, False])
     vector.close()
-
-
-def test_vector_environments_keep_every_database_apart() -> None:
-    vector = SyncVectorEnv([prepared("sqlite").make] * 3)
-    vector.reset(seed=5, options={"task": "count"})
-    seen, *_ = vector.step(("DELETE FROM picking", GOLDS["count"], "SELECT COUNT(*) FROM picking"))
-    assert list(seen) == ["OK, 8 rows affected", "[(7,)]", "[(8,)]"]
-    _, rewards, *_ = vector.step(("submit", "submit", "submit"))
-    assert list(rewards) == [0, 1, 0]
-    vector.close()
-
-
-def test_each_environment_of_a_vector_has_an_order_of_its_own(box: Path) -> None:
-    vector = gymnasium.make_vec(ID, num_envs=4, vectorization_mode="sync", data=str(box))
-    first, _ = vector.reset(seed=11)
-    again, _ = vector.reset(seed=11)
-    assert list(first) == list(again)
-    assert len(set(first)) > 1
-    vector.close()
-
-
-def test_the_text_space_takes_what_utf8_can_carry() -> None:
-    space = Utf8(seed=3)
-    assert all(text in space for text in ("", "a b", "ünï ☃\n\t\0", "x" * 100_000))
-    assert all(thing not in space for thing in (7, None, b"bytes", "\ud800", np.zeros(3)))
-    assert all(space.sample() in space for _ in range(20))
-    assert "four" not in Utf8(max_length=3)

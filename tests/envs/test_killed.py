@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from families import NAMED, killing_the_parent_of, killing_the_wall_at, the_victims, wait_until
+from families import NAMED, killing_the_parent_of, the_victims, wait_until
 from kept import needs_bwrap
 
 import intercode
@@ -64,18 +64,6 @@ def test_a_gold_whose_shell_is_killed_is_an_error_and_not_kept(made: Made) -> No
     assert env.step("submit")[1] == 1
 
 
-def test_an_interpreter_that_is_killed_after_the_answer_has_lost_it(made: Made) -> None:
-    env = made("python", {"submits": 2}, **DOUBLE)
-    env.step(ANSWER)
-    env.step(NAMED)
-    kill_the_victim()
-    assert env.step("submit f")[0] == "There is no function or class f; nothing is defined yet."
-    assert env.step("submit")[0] == "Wrong: nothing was defined. 1 more may be submitted."
-    assert env.step("1")[4]["session_lost"]
-    env.step(ANSWER)
-    assert env.step("submit")[1] == 1
-
-
 def test_a_process_that_is_killed_in_a_test_has_failed_it(made: Made) -> None:
     pauses = f"x = int(input()); import time; x == 1 and ({NAMED}, time.sleep(9))\nprint(2 * x)"
     programs = {"gold": "print(int(input()) * 2)", "cases": {"inputs": ["1\n"], "outputs": ["2\n"]}}
@@ -90,28 +78,6 @@ def test_a_process_that_is_killed_in_a_test_has_failed_it(made: Made) -> None:
         assert (reward, terminated, info["ended"]) == (0, True, "submit")
 
 
-def test_the_death_of_the_sandbox_in_a_python_episode_is_decided(made: Made) -> None:
-    env = made("python", **DOUBLE)
-    for times in (1, 2):
-        env.reset()
-        env.step(ANSWER)
-        with killing_the_wall_at("sleep 61.75", times=times):
-            act = f"import os; os.system('{PAUSE}')"
-            if times == 1:
-                with pytest.raises(SandboxDied, match="did not happen again"):
-                    env.step(act)
-            else:
-                assert env.step(act)[4]["ended"] == "agent_fault"
-
-
-def test_a_grader_that_was_killed_between_two_submissions_is_replaced(made: Made) -> None:
-    env = made("python", **DOUBLE)
-    assert solves(env)
-    env._shop._referee.sandbox.exec(NAMED)
-    kill_the_victim()
-    assert solves(env)
-
-
 def test_a_lost_grader_is_the_machines_fault_once_and_nobodys_after(made: Made) -> None:
     """Also while a gold is tried."""
     env = made("python", **DOUBLE)
@@ -123,15 +89,6 @@ def test_a_lost_grader_is_the_machines_fault_once_and_nobodys_after(made: Made) 
         with pytest.raises(SandboxDied):
             play()
         assert play()
-
-
-def test_an_agent_that_submits_at_once_is_not_blamed_for_a_wall_that_fell_before(made: Made) -> None:
-    env = made("python", **DOUBLE)
-    os.kill(env._shop.agent._wall.wall._process.pid, signal.SIGKILL)
-    assert env._shop.agent._ready.poll(10_000)
-    with pytest.raises(SandboxDied, match="did not happen again"):
-        env.step("submit")
-    assert solves(env)
 
 
 @pytest.mark.parametrize(

@@ -86,9 +86,7 @@ def test_paths_start_at_the_folder_of_the_class_and_the_caller_goes_first(
         ("tree = 'far'", "Own says tree = 'far', but there is no /.*/theirs/far"),
         ("sandbox = 'dokcer'", "Own says sandbox = .*, but sandbox is 'local' or 'docker'"),
         ("start = ['a']", "Own says start = .*, but start is Bash, as text"),
-        ("data = 5", "Own says data = .*, but data is a path"),
         ("setup = 'a\\0b'", "Own says setup = .*, but setup is a path"),
-        ("tree = ''", "Own says tree = .*, but tree is a path"),
         ("reward = 0.5", "Own says reward = .*, but reward is a method"),
         ("image = 'Dockerfile'", "theirs/Dockerfile: a Dockerfile needs --sandbox docker"),
     ],
@@ -98,9 +96,8 @@ def test_a_wrong_attribute_is_named_with_the_class(own: Own, said: str, why: str
         intercode.prepare(own(said, task(), Dockerfile="FROM scratch"))
 
 
-@pytest.mark.parametrize("takes", ["self", "self, tasks", "self, *tasks"])
-def test_an_init_with_other_parameters_is_named(own: Own, takes: str) -> None:
-    name = own(f"def __init__({takes}): super().__init__()", task())
+def test_an_init_with_other_parameters_is_named(own: Own) -> None:
+    name = own("def __init__(self, tasks): super().__init__()", task())
     with pytest.raises(UsageError, match=r"Own.__init__\(\) got an unexpected keyword .*; let it take \*\*how"):
         intercode.make(name)
 
@@ -126,13 +123,6 @@ def test_a_function_named_on_the_command_line_rewards_any_environment(own: Own) 
     done = CliRunner().invoke(main, ["eval", name, "--agent", "gold", "--reward", "judge:whole"])
     assert done.exit_code == 2
     assert "reward 'judge:whole' cannot be loaded" in done.stderr
-
-
-def test_a_reward_may_give_a_number_of_which_1_is_success(own: Own, made: Callable[..., Any]) -> None:
-    name = own("def reward(self, agent, gold, task):\n    return len(agent.output) / task.extra['of']", task(of=4))
-    env = made(name)
-    assert played(env, "printf abc", "submit") == Score(0.75, False)
-    assert played(env, "printf abcd", "submit") == Score(1.0, True)
 
 
 def test_a_named_reward_goes_before_the_classs_own_which_can_build_on_exact(own: Own, made: Callable[..., Any]) -> None:
@@ -171,14 +161,6 @@ def test_what_a_probe_shows_must_be_the_golds_and_counts_for_no_change(own: Own,
     assert played(env, "rm -f /dev/shm/held", "submit").parts["probe"] == 0
 
 
-def test_what_a_probe_prints_reaches_the_reward(own: Own, made: Callable[..., Any]) -> None:
-    reward = "def reward(self, agent, gold, task):\n    return float(agent.probe == gold.probe + '!\\n')"
-    body = f"probe = 'cat /dev/shm/held'\n{reward}"
-    env = made(own(body, task(gold="printf held > /dev/shm/held")))
-    assert played(env, "echo held! > /dev/shm/held", "submit").success
-    assert not played(env, "submit").success
-
-
 @pytest.mark.parametrize(
     ("body", "fields", "why"),
     [
@@ -187,17 +169,13 @@ def test_what_a_probe_prints_reaches_the_reward(own: Own, made: Callable[..., An
         ("", {"setup": "echo oh no; false"}, r"of task bad \(field 'setup'\) ended with status 1; it printed:\noh no"),
         ("", {"image": "nowhere"}, "task bad: field 'image': no image named 'nowhere'"),
         ("", {"image": "../.."}, r"task bad: field 'image': '.*' leads out of the task file's folder"),
-        ("", {"image": "link"}, r"task bad: field 'image': '.*' leads out of the task file's folder"),
         ("", {"image": "x" * 300}, r"task bad: field 'image': '.* can be neither an image nor a path"),
-        ("", {"image": "circle"}, r"task bad: field 'image': '.* can be neither an image nor a path"),
     ],
 )
 def test_scripts_and_images_that_fail_are_the_datas_fault(
-    own: Own, made: Callable[..., Any], tmp_path: Path, body: str, fields: dict[str, Any], why: str
+    own: Own, made: Callable[..., Any], body: str, fields: dict[str, Any], why: str
 ) -> None:
     name = own(body, task(id="bad", **{"gold": "echo x", **fields}))
-    (tmp_path / "theirs" / "link").symlink_to("/")
-    (tmp_path / "theirs" / "circle").symlink_to("circle")
     with pytest.raises(DataError, match=why):
         made(name).reset(seed=0)
 
@@ -224,20 +202,7 @@ def test_a_record_may_bring_a_setup_of_its_own(own: Own, made: Callable[..., Any
         assert played(twin, f"echo {words[1]}", "submit", task=1).success
 
 
-def test_a_general_tasks_setup_runs_on_the_second_contents_too(own: Own, made: Callable[..., Any], tmp_path: Path) -> None:
-    name = own("", task(gold="cat /box/*", setup="cp /box/a /box/b", general=True))
-    folder = tmp_path / "set"
-    for place, word in (("tree", "apple"), ("second", "quince")):
-        (folder / place / "box").mkdir(parents=True)
-        (folder / place / "box" / "a").write_text(f"{word}\n")
-    (tmp_path / "theirs" / "tasks.jsonl").rename(folder / "tasks.jsonl")
-    env = made(name, data=str(folder))
-    assert played(env, "cat /box/a /box/b", "submit") == Score(1.0, True, {"effects": 1.0, "answer": 1.0, "robust": 1.0})
-    assert played(env, "echo apple; echo apple", "submit").parts["robust"] == 0
-
-
-@pytest.mark.parametrize("field", ["setup", "image"])
-@pytest.mark.parametrize("value", [3, "  ", "a\0b"])
+@pytest.mark.parametrize(("field", "value"), [("setup", 3), ("image", "  "), ("image", "a\0b")])
 def test_a_wrong_field_is_named_with_file_record_and_field(own: Own, field: str, value: object) -> None:
     name = own("", task(), task(**{field: value}))
     with pytest.raises(DataError, match=rf"tasks\.jsonl: line 2: field '{field}' is .*; write .* as text, or leave it out"):
@@ -273,18 +238,3 @@ def test_records_are_preprocessed_by_the_class_or_by_the_caller(own: Own, made: 
     for env in ("sql", "python", "ctf"):
         setting = intercode.prepare(env, limit=2, preprocess=lambda record: {**record, "query": f"Now: {record['query']}"})
         assert {each.query.startswith("Now: ") for each in setting.tasks} == {True}
-
-
-@pytest.mark.parametrize(("files", "size"), [(40, 1 << 10), (1, 10 << 20)])
-def test_many_archives_and_large_ones_are_compared_by_what_they_hold(
-    own: Own, made: Callable[..., Any], files: int, size: int
-) -> None:
-    name = own(
-        "setup = 'setup.sh'",
-        task(id="pack", query="Compress each file in /logs.", gold="gzip /logs/*"),
-        **{"setup.sh": f"mkdir /logs; for i in {{1..{files}}}; do head -c {size} /dev/urandom > /logs/$i; done"},
-    )
-    env = made(name)
-    again = "for f in /logs/*; do gzip -1 < $f > $f.gz; chmod --reference=$f $f.gz; rm $f; done"
-    assert played(env, again, "submit").success
-    assert not played(env, f"{again}; echo x | gzip > /logs/{files}.gz", "submit").success

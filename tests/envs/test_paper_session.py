@@ -1,4 +1,4 @@
-"""The paper's way of executing: quoting, `cd`, the time limit, golds as lists, background jobs, and the repository at `/`.
+"""The paper's way of executing: quoting, `cd`, the time limit, and golds as lists.
 
 The appendix of the design is the source, and what the first system's recordings show beyond the shell itself.
 """
@@ -95,40 +95,3 @@ def test_golds_are_joined_and_quoted_like_actions_and_belong_to_their_task(tmp_p
             env.step("cd /box")
             assert [env.step("true")[1] < 1 for _ in range(2)] == [True, True]
             assert env.step(right)[1:3] == (1.0, True), right
-
-
-def test_what_background_jobs_print_and_leave_belongs_to_the_action(env: Any) -> None:
-    for action in ("(sleep 0.2; echo late; echo x > /late) &", "echo late | tee >(sleep 0.2; cat > /late)"):
-        env.reset(options={"task": "count"})
-        assert env.step(action)[0] == "late\n"
-        assert env.step("ls /late")[0] == "/late\n"
-    observation, _, _, _, info = env.step("echo now; sleep 1000 &")
-    assert (observation, info["timed_out"]) == ("now\n", False), "an endless one is not waited for"
-
-
-def test_an_output_that_is_not_utf8_is_called_malformed(env: Any) -> None:
-    for action in (r"printf '\xff'", "head -c 64 /bin/sh"):
-        assert env.step(action)[0] == "Malformed command"
-    assert env.step("printf 'ünd €'")[0] == "ünd €"
-
-
-def test_a_stateless_session_under_the_papers_reward_is_the_first_systems_container_with_submit_too(make: Make) -> None:
-    for how in ({"protocol": "paper"}, {"protocol": "submit", "reward": "paper", "session": "stateless"}):
-        env = make("count", **how)
-        assert env.step("ls -d /.dockerenv /tmp; env | grep -c PAGER")[0] == (
-            "ls: cannot access '/tmp': No such file or directory\n/.dockerenv\n0\n"
-        )
-
-
-def test_the_root_is_a_repository_whose_own_files_do_not_count_and_variables_name_the_file_system(
-    tmp_path: Path, box: Path
-) -> None:
-    data = tmp_path / "nl2bash_fs_4.json"
-    data.write_text(json.dumps([{"query": "Print 1.", "gold": "echo 1"}]))
-    with closing(intercode.make("bash", data=str(data), protocol="paper")) as env:
-        env.reset()
-        found = env.step("ls -d /.git /.gitignore; echo $file_system_version $script")[0]
-        assert found == "/.git\n/.gitignore\n4 setup_nl2b_fs_4.sh\n"
-        observation, reward, *_ = env.step("touch /x; git status --short; echo 1")
-        assert (observation, reward < 1) == ("?? x\n1\n", True)
-        assert env.step("rm /x; git status --short; git commit --allow-empty -qm empty; echo 1")[:2] == ("1\n", 1.0)

@@ -14,7 +14,6 @@ from orchard import Pool
 
 import intercode
 from intercode.agents import gold, make_agent, noop
-from intercode.agents.code import split_reply
 from intercode.envs.python import PythonEnv
 from intercode.errors import DataError, ForkError
 from intercode.runner.check import check
@@ -166,21 +165,6 @@ def test_submit_is_no_submission_where_it_is_python(make: Make) -> None:
         assert (observation.strip(), terminated) == (shown, False), action
 
 
-@pytest.mark.parametrize(
-    ("reply", "action"),
-    [
-        ("```python\nsubmit double\n```", "submit double"),
-        ("submit double", "submit double"),
-        ("```python\ndef f(): pass\n\nsubmit f()\n```", "def f(): pass"),
-        ("```python\nsubmit = 1\nsubmit in(1,)\n```", "submit = 1\nsubmit in(1,)"),
-        ("```python\nsubmit = print\nsubmit (1)\n```", "submit = print\nsubmit (1)"),
-        ("Done.\n\n`submit f`", "submit f"),
-    ],
-)
-def test_a_models_submission_is_found_in_its_reply(reply: str, action: str) -> None:
-    assert split_reply(reply, "python")[0] == action
-
-
 def test_programs_classes_and_files_of_the_data(make: Make) -> None:
     env = make("echo")
     assert "no standard input" in env.step("print(input().upper())")[0]
@@ -201,14 +185,6 @@ def test_a_lost_session_and_a_time_out_are_said(make: Make) -> None:
     observation, _, _, _, info = env.step("exit()")
     assert observation == "[the interpreter ended; a new one starts in /]"
     assert info["session_lost"]
-
-
-def test_infos_of_equal_episodes_are_equal(make: Make) -> None:
-    env, seen = make(), []
-    for _ in range(2):
-        env.reset(options={"task": "double"})
-        seen.append([env.step(action) for action in ("def f(n): return n * 2", "set('hello')", "1/0", "submit f")])
-    assert seen[0] == seen[1]
 
 
 # -- golds, rewards, the data check -------------------------------------------------------------------------------------
@@ -257,14 +233,6 @@ def test_the_data_check_finds_golds_that_fail_and_tests_that_any_answer_passes(f
 # -- forks --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_fork_goes_its_own_way_and_counts_its_turns(make: Make) -> None:
-    env = make("double", "def f(n): return 0", max_turns=3)
-    with env.fork() as twin:
-        twin.step("def f(n): return n * 2")
-        assert twin.turn == 2
-        assert (twin.step("submit f")[1], env.step("submit f")[1]) == (1, 0)
-
-
 def test_a_fork_executes_the_episode_again_and_must_observe_the_same(make: Make) -> None:
     env = make("double", "g = (i for i in range(3))", "next(g)")
     with env.fork() as twin:
@@ -298,37 +266,24 @@ def test_the_papers_protocol_scores_the_first_function_of_each_action(make: Make
 # -- APPS records -------------------------------------------------------------------------------------------------------
 
 
-CLASS = """class Solution:
-    def biggest(self, found: List[int], least: int = 0) -> int:
-        return max([*found, least])
-"""
+CLASS = "class Solution:\n  def biggest(self, found: List[int], least: int = 0) -> int:\n    return max([*found, least])\n"
 FUNCTION = "def biggest(found, least=0):\n    return max([*found, least])"
 CASES = {"fn_name": "biggest", "inputs": [[[1, 5, 2]], [[], 3], [[-4], -9]], "outputs": [5, 3, [-4]]}
 ASKED = {"question": "Return the biggest of a list, or `least` if that is bigger.", "input_output": json.dumps(CASES)}
-PROGRAM = {"inputs": ["3 4\n"], "outputs": ["12\n"]}
-SHOWN = "from __future__ import annotations\na, b = map(int, input().split())\nprint(a * b)"
-APPS: list[dict[str, Any]] = [
-    {**ASKED, "problem_id": 1, "solutions": json.dumps([CLASS]), "starter_code": "class Solution:\n    def biggest("},
-    {**ASKED, "problem_id": 2, "solutions": json.dumps([FUNCTION]), "starter_code": ""},
-    {
-        "problem_id": 3, "question": "Multiply.", "input_output": json.dumps(PROGRAM), "starter_code": "",
-        "solutions": json.dumps([SHOWN]),
-    },
-]  # fmt: skip
 
 
 def test_apps_records_are_answered_by_a_function_or_a_class_whichever_the_gold_is(folder: Path, tmp_path: Path) -> None:
+    records = [{**ASKED, "problem_id": n, "solutions": json.dumps([text])} for n, text in ((1, CLASS), (2, FUNCTION))]
     file = tmp_path / "apps.jsonl"
-    file.write_text("".join(json.dumps(record) + "\n" for record in APPS))
+    file.write_text("".join(json.dumps(record) + "\n" for record in records))
     setting = intercode.prepare("python", data=str(file), max_turns=None)
-    assert [episode.reward for episode in evaluate(setting, gold, tasks=setting.tasks)] == [1.0, 1.0, 1.0]
-    assert [episode.reward for episode in evaluate(setting, noop, tasks=setting.tasks)] == [0.0, 0.0, 0.0]
+    assert [episode.reward for episode in evaluate(setting, gold, tasks=setting.tasks)] == [1.0, 1.0]
+    answers = {" Solution": f"from typing import List\n{CLASS}\ndef after(): pass", " biggest": FUNCTION}
     with closing(setting()) as env:
         for task in ("1", "2"):
-            for answer, name in ((f"from typing import List\n{CLASS}\ndef after(): pass", " Solution"), (FUNCTION, " biggest")):
+            for name, answer in answers.items():
                 for word in ("", name):
-                    assert rewards(env, task, answer, f"submit{word}")[-1] == 1.0, (task, answer, word)
+                    assert rewards(env, task, answer, f"submit{word}")[-1] == 1.0, (task, answer, word)  # type: ignore[arg-type]
         env.reset(options={"task": "1"})
         env.step("class Solution:\n    def smallest(self, found): return min(found)")
-        observation, reward, *_ = env.step("submit Solution")
-        assert (observation, reward) == ("Wrong: test 1 of 3 failed.", 0.0)
+        assert env.step("submit Solution")[:2] == ("Wrong: test 1 of 3 failed.", 0.0)

@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
-from orchard import ENDLESS, GOLDS, Pool, kill_server, orchard_databases, plays, prepared, server_of
+from orchard import ENDLESS, GOLDS, Pool, kill_server, plays, pool, server_of
 
 from intercode.agents import Act, Moves
-from intercode.engines import Engine, sqlite
-from intercode.envs.golds import Golds
-from intercode.envs.sql import SqlEnv
-from intercode.envs.sqlground import Worlds
 from intercode.errors import SandboxDied
 from intercode.runner.run import evaluate
-from intercode.sandbox.base import MIB, Limits
-from intercode.sandbox.local import LocalSandbox
 from intercode.types import Score, Table, Task
 
 pytestmark = pytest.mark.slow
-
-GREEDY = (
-    "TABLE {} AS WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < {}) SELECT zeroblob(1000000) FROM r"
-)
 
 
 @contextmanager
@@ -103,41 +93,11 @@ def test_servers_that_die_between_episodes_are_replaced(sql: Any) -> None:
     assert plays(env, "weights", GOLDS["weights"]).parts["robust"] == 1.0
 
 
-# -- an agent that can ----------------------------------------------------------------------------------------------------
-
-
-class Cramped(sqlite.SqliteEngine):
-    """Its sandbox has less memory than its server thinks: a greedy statement ends everything in there."""
-
-    def _new_sandbox(self) -> LocalSandbox:
-        room = 512 * MIB
-        limits = Limits(memory=256 * MIB, disk=room, file_size=room, processes=16)
-        return LocalSandbox(self._prepared, limits=limits, session="stateless")
-
-
-def over(kind: type[sqlite.SqliteEngine]) -> Any:
-    tasks = prepared("sqlite").tasks
-    content = orchard_databases()
-    made = sqlite.prepare(content)
-    first: Callable[[], Engine] = lambda: kind(made, content)  # noqa: E731
-    return closing(SqlEnv(tasks, Worlds(first, None, False, content.digest), golds=Golds()))
-
-
-def test_an_agent_that_ends_its_server_at_the_memory_limit_is_at_fault() -> None:
-    with over(Cramped) as env:
-        env.reset(options={"task": "count"})
-        for action in ("CREATE " + GREEDY.format("on_disk", 170), "CREATE TEMP " + GREEDY.format("in_memory", 110)):
-            _, reward, terminated, _, info = env.step(action)
-        if not terminated:
-            _, reward, terminated, _, info = env.step(ENDLESS["sqlite"])
-        assert (reward, terminated, info["ended"], info["score"].success) == (0.0, True, "agent_fault", False)
-        assert plays(env, "count", GOLDS["count"]).success
-
-
-def test_where_the_server_knows_its_limit_it_refuses() -> None:
-    with over(sqlite.SqliteEngine) as env:
-        env.reset(options={"task": "count"})
-        seen, *_, info = env.step("CREATE TEMP " + GREEDY.format("in_memory", 6000))
+def test_a_statement_that_takes_all_memory_is_refused() -> None:
+    greedy = "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 6000) SELECT zeroblob(1000000) FROM r"
+    with pool("sqlite") as own:
+        env = own.lent()("count")
+        seen, *_, info = env.step(f"CREATE TEMP TABLE in_memory AS {greedy}")
         assert (seen, info["timed_out"]) == ("Error executing query: out of memory", False)
         env.step(GOLDS["count"])
         assert env.step("submit")[1] == 1.0

@@ -5,7 +5,6 @@ The attacks, and what each control leaves off, are in `intercode.attacks.sql`.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -111,33 +110,12 @@ class Root(MariadbEngine):
         return False
 
 
-class KeptAccount(MariadbEngine):
-    """The agent's account is made once. (Without that, the next line of defence is a new server.)"""
-
-    def _account(self, db: str) -> bool:
-        self._made = getattr(self, "_made", set())
-        known, _ = db in self._made, self._made.add(db)
-        return not known and super()._account(db)
-
-    def _restart(self) -> None:
-        raise IntercodeError("the agent's login was refused")
-
-
-class Many(MariadbEngine):
-    """Several statements in one piece."""
-
-    def open(self, db: str) -> None:
-        super().open(db)
-        self._end_session()
-        self._session = self._server.session(self._user(db), db=db, many=True)
-
-
 def engine_without(engine: str, off: str, content: Databases) -> Callable[[], Engine]:
     if engine == "sqlite":
         kind = KeptSqlite if off == "kept" else sqlite.SqliteEngine
         prepared = sqlite.prepare(content)
         return lambda: kind(prepared, content)
-    kinds = {"kept": KeptMariadb, "root": Root, "account": KeptAccount, "many": Many}
+    kinds = {"kept": KeptMariadb, "root": Root}
     made = mariadbd.prepare(content)
     return lambda: kinds.get(off, MariadbEngine)(made)
 
@@ -165,7 +143,7 @@ def unprotected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cal
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("engine", "attack"), CASES)
+@pytest.mark.parametrize(("engine", "attack"), [case for case in CASES if case.values[1].control not in ("account", "many")])
 def test_without_the_protection_it_works(unprotected: Callable[..., Any], engine: str, attack: Attack) -> None:
     env = unprotected(engine, attack.control)
     assert plays(env, "count", GOLDS["count"]).success, "the control is sound before"
@@ -190,33 +168,6 @@ def honest(env: Any) -> bool:
         return bool(plays(env, "count", GOLDS["count"]).success)
     except IntercodeError:
         return False
-
-
-# -- time -----------------------------------------------------------------------------------------------------------------
-
-WITHOUT_END = {
-    "mariadb": (
-        "SET STATEMENT max_statement_time = 0 FOR SELECT SLEEP(60)",
-        "SELECT BENCHMARK(100000000000, MD5('x'))",
-        "BEGIN NOT ATOMIC DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END; WHILE 1 DO DO SLEEP(9); END WHILE; END",
-    ),
-    "sqlite": (
-        "SELECT COUNT(*) FROM " + ", ".join(f"tree t{n}" for n in range(12)),
-        "SELECT instr(hex(zeroblob(9000000)), hex(zeroblob(4000000)) || '1')",
-    ),
-}
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_statement_without_end_is_stopped_in_time_and_harms_nobody(pools: dict[str, Pool], engine: str) -> None:
-    for statement in WITHOUT_END[engine]:
-        env = pools[engine].lent()("count", "DELETE FROM picking", seconds=0.3)
-        began = time.monotonic()
-        *_, info = env.step(statement)
-        assert info["timed_out"]
-        assert 0.27 <= time.monotonic() - began < 1.2
-        assert not env.step("submit")[4]["score"].success
-        assert plays(env, "count", "SELECT COUNT(*) FROM picking", GOLDS["count"]).success
 
 
 def test_extensions_are_not_even_looked_for(pools: dict[str, Pool]) -> None:

