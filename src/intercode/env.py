@@ -251,7 +251,10 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._require_open()
         if self._over:
             raise UsageError("the episode is over or has not begun; call reset()")
-        self._require_text(action)
+        if not isinstance(action, str):
+            raise UsageError(f"an action is a str, not {type(action).__name__}")
+        if "\0" in action or not self.action_space.contains(action):
+            raise UsageError("an action is text that UTF-8 can encode, without NUL characters and of 16 MiB at most")
         self._actions.append(action)
         self._came.append(time.monotonic() - self._began)
         try:
@@ -305,12 +308,6 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     def _require_open(self) -> None:
         if self._closed:
             raise UsageError("the environment is closed; make a new one")
-
-    def _require_text(self, action: object) -> None:
-        if not isinstance(action, str):
-            raise UsageError(f"an action is a str, not {type(action).__name__}")
-        if "\0" in action or not self.action_space.contains(action):
-            raise UsageError("an action is text that UTF-8 can encode, without NUL characters and of 16 MiB at most")
 
     def _submits(self, action: str) -> bool:
         return self.protocol == "submit" and is_submission(action, self.submission)

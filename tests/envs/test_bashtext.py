@@ -40,6 +40,7 @@ def test_other_statuses_and_what_a_gold_that_only_fails_prints() -> None:
     assert [ends_in_failure(status, "grep x f", "") for status in (0, 2, None)] == [False, True, False]
     said = "rmdir: failed to remove '/box': Directory not empty\n"
     assert only_fails(1, "rmdir /box", said)
+    assert only_fails(123, "find / | xargs rm", "rm: missing operand\nTry 'rm --help' for more information.\n")
     assert not only_fails(1, "cat /box/a; rmdir /box", f"apple\n{said}")
     assert not only_fails(1, "rmdir /box", "")
     assert not only_fails(0, "rmdir /box; true", said)

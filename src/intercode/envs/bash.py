@@ -176,20 +176,28 @@ class BashEnv(InterCodeEnv):
             missing = missing_paths(self._place, named, fresh=True)
             outcomes = [execute_gold(self._place, task.gold)]
             last = self._place.last
-            faults = [*_faults(last, task.gold), *_complaints(last, task.gold), *_found_nothing(outcomes[0])]
-            faults += _not_there(missing_paths(self._place, missing), task.gold)
+            faults = list(_faults(last, task.gold))
+            # a tool in a pipe or a substitution may fail without that the status tells it
+            said = next((each[0] for each in _COMPLAINT.finditer(last.output) if not each[1] or each[1] in task.gold), "")
+            if said and last.exit_code is not None and not ends_in_failure(last.exit_code, task.gold, last.output):
+                faults.append(Fault(f"gold ends well, but prints an error: {said:.150}", "gold_complains"))
+            if outcomes[0].output.strip() == "0" and not outcomes[0].changes:
+                faults.append(Fault("gold finds nothing: it prints 0 and changes nothing", "by_luck"))
+            for path in missing_paths(self._place, missing):  # a query may speak of what should not be there
+                who, kind = ("gold", "missing") if path in task.gold else ("query", "disagrees")
+                faults.append(Fault(f"{who} names {path}, which is there neither before nor after it", kind))
             if task.general and self._second:
                 outcomes.append(execute_gold(self._elsewhere_on(self._second.of(task)), task.gold))
         except DataError as error:
             return Trial(None, "", (str(error),))
-        if task.general:
-            faults += _not_general(outcomes, self._alike(outcomes, task))
+        if task.general and len(outcomes) < 2:
+            faults.append(Fault("is marked general, but the data have no second contents", "not_general"))
+        elif task.general:
+            passing = (bash_exact(*pair, task).success for pair in permutations(outcomes, 2))
+            if outcomes[0] == outcomes[1] or (self._by_exact and any(passing)):
+                why = "is marked general, but the gold has the same outcome on both contents: a constant answer passes"
+                faults.append(Fault(why, "not_general"))
         return Trial(outcomes, "\n".join(outcome.output for outcome in outcomes), tuple(faults))
-
-    def _alike(self, outcomes: Sequence[Outcome], task: Task) -> bool:
-        """Whether one of them passes for the other: by `exact`, or, as other rewards are not asked, if they are equal."""
-        passing = (bash_exact(*pair, task).success for pair in permutations(outcomes, 2))
-        return outcomes[0] == outcomes[-1] or (self._by_exact and any(passing))
 
     def _enter(self, task: Task) -> None:
         self._place.move(self._ground.of(task))
@@ -294,30 +302,3 @@ def _faults(result: ExecResult, gold: str) -> Iterator[str]:
         last = result.output.strip().rpartition("\n")[2][:200]
         alone = "; the sandbox has one user, so no file can be given to another" if _GIVES_AWAY.search(last) else ""
         yield f"gold ends with status {result.exit_code}" + (f": {last}" if last else "") + alone
-
-
-def _complaints(result: ExecResult, gold: str) -> Iterator[Fault]:
-    """Errors that the status does not tell, since the tool stands inside a pipe or a substitution."""
-    said = next((each[0] for each in _COMPLAINT.finditer(result.output) if not each[1] or each[1] in gold), "")
-    if said and result.exit_code is not None and not ends_in_failure(result.exit_code, gold, result.output):
-        yield Fault(f"gold ends well, but prints an error: {said:.150}", "gold_complains")
-
-
-def _found_nothing(outcome: Outcome) -> Iterator[Fault]:
-    if outcome.output.strip() == "0" and not outcome.changes:
-        yield Fault("gold finds nothing: it prints 0 and changes nothing", "by_luck")
-
-
-def _not_there(paths: Sequence[str], gold: str) -> Iterator[Fault]:
-    """A gold needs what it names; a query may speak of what should not be there."""
-    for path in paths:
-        who, kind = ("gold", "missing") if path in gold else ("query", "disagrees")
-        yield Fault(f"{who} names {path}, which is there neither before nor after it", kind)
-
-
-def _not_general(outcomes: Sequence[Outcome], alike: bool) -> Iterator[str]:
-    if len(outcomes) < 2:
-        yield Fault("is marked general, but the data have no second contents", "not_general")
-    elif alike:
-        why = "is marked general, but the gold has the same outcome on both contents: a constant answer passes"
-        yield Fault(why, "not_general")

@@ -17,8 +17,8 @@ _NOT_CODE = re.compile(
     r"""\\.|'[^']*'|"(?:\\.|[^"\\])*"|(?<![^\s;&|()])#[^\n]*|\$\(\(?|[<>]\(|\d*&?[<>]+&?[ \t]*[^\s;&|()]*""", re.DOTALL
 )
 """Quoted texts, comments, redirections, and what begins a substitution."""
-_COMMAND = re.compile(r"(?:^|&&|[;\n|&({])[\s({]*?(?:\w+=\S*\s+)*(?:\S*/)?(!(?=\s)|\[\[?(?=\s)|\(\(|[\w.+-]+)")
-_COMPLAINT = re.compile(r"(?:\S*bash: line \d+|([^\s:]+)): ")
+_COMMAND = re.compile(r"(?:^|&&|[;\n|&({])[\s({]*?(?:\w+=\S*\s+)*(?:[^\s;|&]*/)?(!(?=\s)|\[\[?(?=\s)|\(\(|[\w.+-]+)")
+_COMPLAINT = re.compile(r"\S*bash: line \d+: |Try '|([^\s:]+): ")
 
 
 def ends_in_failure(status: int | None, gold: str, said: str) -> bool:
@@ -29,10 +29,10 @@ def ends_in_failure(status: int | None, gold: str, said: str) -> bool:
     if not commands or commands[-1] not in _TELLING:
         return True
     complaint = _COMPLAINT.match(said.rstrip("\n").rpartition("\n")[2])
-    return bool(complaint) and complaint[1] in (None, commands[-1])
+    return complaint is not None and complaint[1] in (None, commands[-1])
 
 
 def only_fails(status: int | None, gold: str, said: str) -> bool:
-    """Whether the gold ends in failure, and each line that it printed begins with the name of a program of it, or Bash's."""
+    """Whether the gold ends in failure, and each line that it printed begins as a complaint of its programs or Bash does."""
     lines = [_COMPLAINT.match(line) for line in said.splitlines() if line]
     return ends_in_failure(status, gold, said) and bool(lines) and all(found and (found[1] or "") in gold for found in lines)

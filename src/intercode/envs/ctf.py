@@ -13,7 +13,7 @@ Under the paper's protocol `submit FLAG` is an action among others, and any numb
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -101,10 +101,11 @@ class CtfEnv(InterCodeEnv):
         ground = replace(ground, template=with_script(ground.template, f"mkdir -p {PLACE}", name="the folder for assets"))
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going, "submits": submits}
         golds = Golds[str]()
+        digests = "\n".join(f"{task.id} {challenges[task.id].digest}" for task in tasks)
         facts = {
             "data": found.name,
             "data_digest": found.digest,
-            "assets_digest": _digest(tasks, challenges),
+            "assets_digest": hashlib.sha256(digests.encode()).hexdigest(),
             "left_out": {task.id: "; ".join(challenges[task.id].faults) for task, _ in left_out},
             "reward": reward_name(reward),
         }
@@ -121,10 +122,17 @@ class CtfEnv(InterCodeEnv):
             flag = self._find(task)
         except DataError as error:
             return Trial(None, "", (*faults, str(error)))
-        return Trial(flag, flag, (*faults, *_in_plain_sight(self._challenges[task.id], flag)))
+        if name := self._challenges[task.id].plain(flag):
+            faults.append(Fault(f"the flag stands in plain text in {name}", "plain_flag"))
+        return Trial(flag, flag, tuple(faults))
 
     def _enter(self, task: Task) -> None:
-        self._flags = list(self._found(task))
+        """Each gold's flag is found in the place first. A script that finds none is left out, if it is an alternative."""
+        first, *others = each_gold(task)
+        self._flags = [(first, self._flag(first))]
+        for other in others:
+            with suppress(DataError):
+                self._flags.append((other, self._flag(other)))
         self._furnish(task)
 
     def _act(self, action: str) -> ExecResult:
@@ -163,16 +171,7 @@ class CtfEnv(InterCodeEnv):
         place.sandbox.write(_ARCHIVE, challenge.packed, mode=0o600)
         done = place.sandbox.exec("", argv=["sh", "-c", _UNPACK], cwd="/", timeout=60)
         if done.exit_code != 0:
-            said = last_line(done.output)
-            raise DataError(f"task {task.id}: {challenge.assets} cannot be unpacked in the sandbox: {said}")
-
-    def _found(self, task: Task) -> Iterator[tuple[Task, str]]:
-        """Each gold and its flag; finding it uses the place. A script that finds none is left out, if it is an alternative."""
-        first, *others = each_gold(task)
-        yield first, self._flag(first)
-        for other in others:
-            with suppress(DataError):
-                yield other, self._flag(other)
+            raise DataError(f"task {task.id}: {challenge.assets} cannot be unpacked in the sandbox: {last_line(done.output)}")
 
     def _flag(self, task: Task) -> str:
         return self._golds.get((task.id, task.gold, self._place.ground.template.digest), lambda: self._find(task))
@@ -203,23 +202,14 @@ def _playable(
 ) -> tuple[list[Task], list[tuple[Task, Fault]]]:
     """The tasks to play, with what is known of them; and each reason why others are not."""
     left_out = [(task, fault) for task in tasks if not everything for fault in challenges[task.id].faults]
-    kept = [_described(task, challenges[task.id]) for task in tasks if everything or not challenges[task.id].faults]
+    kept = [
+        replace(task, extra={**task.extra, "gold_is": gold_is(task), **challenges[task.id].facts})
+        for task in tasks
+        if everything or not challenges[task.id].faults
+    ]
     if not kept:
         first, why = left_out[0][0].id, left_out[0][1]
         raise UsageError(
             f"no task can be played as it is (task {first} {why}); give their files with --assets, or play all with --all"
         )
     return kept, left_out
-
-
-def _described(task: Task, challenge: Challenge) -> Task:
-    return replace(task, extra={**task.extra, "gold_is": gold_is(task), **challenge.facts})
-
-
-def _digest(tasks: Sequence[Task], challenges: Mapping[str, Challenge]) -> str:
-    return hashlib.sha256("\n".join(f"{task.id} {challenges[task.id].digest}" for task in tasks).encode()).hexdigest()
-
-
-def _in_plain_sight(challenge: Challenge, flag: str) -> Iterator[str]:
-    if name := challenge.plain(flag):
-        yield Fault(f"the flag stands in plain text in {name}", "plain_flag")

@@ -33,17 +33,13 @@ class Golds(Generic[Result]):
             mine = key not in self._results
             future = self._results.setdefault(key, Future())
         if mine:
-            self._fulfil(future, key, execute)
+            try:
+                future.set_result(execute())
+            except BaseException as error:  # passed on to all who wait, and not kept
+                with self._lock:
+                    del self._results[key]
+                future.set_exception(error)
         return future.result()
-
-    def _fulfil(self, future: Future[Result], key: Key, execute: Callable[[], Result]) -> None:
-        """A fault is passed on to all who wait, and not kept."""
-        try:
-            future.set_result(execute())
-        except BaseException as error:
-            with self._lock:
-                del self._results[key]
-            future.set_exception(error)
 
 
 def run_gold(execute: Callable[[], Result], gold: str) -> Result:

@@ -147,20 +147,18 @@ def grounds(
             made = make_start(sandbox or "local", image=chosen, tree=tree, setup=setup)
             return with_script(made, _RESET, name="the paper's reset") if paper else made
 
-        environment = _container(data.name) if paper else None
+        environment = None
+        if paper:  # as `docker exec` gave them; data that is not `nl2bash_fs_N` counts as the first
+            number = match[1] if (match := re.search(r"fs_(\d+)$", data.name)) else "1"
+            environment = {"PATH": ENVIRONMENT["PATH"], "HOME": "/root", "HOSTNAME": "intercode"}
+            environment |= {"file_system_version": number, "script": f"setup_nl2b_fs_{number}.sh"}
         return Ground(make(image), session, limits, environment, start, probe, lambda chosen: make(_beside(data.file, chosen)))
 
-    first = ground(_path(tree) or data.tree, _path(setup) or (None if tree else data.setup), paper)
+    own_tree, own_setup = (Path(each) if each else None for each in (tree, setup))
+    first = ground(own_tree or data.tree, own_setup or (None if tree else data.setup), paper)
     if data.second_tree is None or tree is not None:
         return first, None
     return first, ground(data.second_tree, data.second_setup, False)
-
-
-def _container(data: str) -> dict[str, str]:
-    """The variables that `docker exec` gave the first system's actions. Data that is not `nl2bash_fs_N` counts as the first."""
-    number = match[1] if (match := re.search(r"fs_(\d+)$", data)) else "1"
-    own = {"file_system_version": number, "script": f"setup_nl2b_fs_{number}.sh"}
-    return {"PATH": ENVIRONMENT["PATH"], "HOME": "/root", "HOSTNAME": "intercode", **own}
 
 
 def _beside(file: Path | None, image: str) -> str:
@@ -177,10 +175,6 @@ def _beside(file: Path | None, image: str) -> str:
     if not inside:
         raise UsageError(f"{image!r} leads out of the task file's folder; name an image, or put it there")
     return str(path) if exists else image
-
-
-def _path(given: str | Path | None) -> Path | None:
-    return Path(given) if given else None
 
 
 class Place:
@@ -206,13 +200,10 @@ class Place:
                 self._rebuild(self.ground)
         self._clean, self.last = True, _NOTHING
         if self.ground.start:
-            self._start(self.ground.start)
-
-    def _start(self, script: str) -> None:
-        self._clean = False
-        done = self._aside(script)
-        if done.exit_code != 0:
-            raise _failed("the start script", done)
+            self._clean = False
+            done = self._aside(self.ground.start)
+            if done.exit_code != 0:
+                raise _failed("the start script", done)
 
     def _aside(self, script: str) -> ExecResult:
         """Bash beside the agent's shell, which does not see it."""
@@ -340,7 +331,11 @@ def execute_gold_again(place: Place, gold: str) -> Outcome:
     restored = [path for path in first.changes if path in place.ground.tracked]
     if not left and not restored:
         return first
-    archive = _packed(place, left)
+    archive = b""
+    if left:
+        place.sandbox.write(_NAMES_LEFT, "\0".join(left).encode("utf-8", "surrogateescape"))
+        _tar(place, "--no-recursion", "--null", "-T", _NAMES_LEFT, "-Pcf", _ARCHIVE)
+        archive = place.sandbox.read(_ARCHIVE, limit=1 << 28)
     place.begin()
     place.act("")
     if restored:
@@ -350,14 +345,6 @@ def execute_gold_again(place: Place, gold: str) -> Outcome:
         _tar(place, "-Pxf", _ARCHIVE)
     place.act(gold)
     return place.outcome(gold)
-
-
-def _packed(place: Place, paths: Sequence[str]) -> bytes:
-    if not paths:
-        return b""
-    place.sandbox.write(_NAMES_LEFT, "\0".join(paths).encode("utf-8", "surrogateescape"))
-    _tar(place, "--no-recursion", "--null", "-T", _NAMES_LEFT, "-Pcf", _ARCHIVE)
-    return place.sandbox.read(_ARCHIVE, limit=1 << 28)
 
 
 def _tar(place: Place, *options: str) -> None:

@@ -45,7 +45,13 @@ def judged(reward: Callable[..., object], *asked: Any) -> Score:
         given = reward(*asked)
         if is_number(given) and 0 <= given <= 1:
             return Score(float(given), given == 1)
-        if not isinstance(given, Score) or not _is_sound(given):
+        sound = (
+            isinstance(given, Score)
+            and (is_number(given.reward) and 0 <= given.reward <= 1 and isinstance(given.success, bool))
+            and isinstance(given.parts, Mapping)
+            and all(isinstance(name, str) and is_number(part) for name, part in given.parts.items())
+        )
+        if not isinstance(given, Score) or not sound:
             raise UsageError(f"{who} returned {given!r:.200}; it returns a Score with a reward from 0 to 1, or such a number")
         return given
     except IntercodeError:
@@ -62,10 +68,3 @@ def best(scores: Iterable[Score]) -> Score:
         if score.success:
             break
     return max(found, key=lambda each: (each.success, each.reward, each.unsure))
-
-
-def _is_sound(score: Score) -> bool:
-    if not (is_number(score.reward) and 0 <= score.reward <= 1 and isinstance(score.success, bool)):
-        return False
-    parts = score.parts
-    return isinstance(parts, Mapping) and all(isinstance(name, str) and is_number(parts[name]) for name in parts)

@@ -30,12 +30,10 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip()) and "\0" not in value
 
 
-def _is_path(value: object) -> bool:
-    return isinstance(value, Path) or _is_text(value)
-
-
 _ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = {
-    **dict.fromkeys(("data", "image", "tree", "setup"), (lambda it: it is None or _is_path(it), "a path")),
+    **dict.fromkeys(
+        ("data", "image", "tree", "setup"), (lambda it: it is None or isinstance(it, Path) or _is_text(it), "a path")
+    ),
     **dict.fromkeys(("start", "probe"), (lambda it: it is None or _is_text(it), "Bash, as text")),
     **dict.fromkeys(("reward", "preprocess"), (callable, "a method")),
     "sandbox": (get_args(Backend).__contains__, " or ".join(map(repr, get_args(Backend)))),

@@ -156,7 +156,8 @@ class PythonEnv(InterCodeEnv):
         if about is None:
             return f"The interpreter did not answer whether there is a function or class {word}."
         if not about.callable:
-            return f"There is no function or class {word}{_listed(about.defined)}."
+            listed = f"there are {', '.join(about.defined[:20])}" if about.defined else "nothing is defined yet"
+            return f"There is no function or class {word}; {listed}."
         if suite.program or about.takes is None or suite.takes is None:
             return None
         (least, most), (fewest, largest) = about.takes, suite.takes
@@ -166,7 +167,8 @@ class PythonEnv(InterCodeEnv):
 
     def _score(self) -> Score:
         suite, self._results = self._suite(self.task), ()
-        if self.protocol == "paper" and self.reward == "paper" and _known_to_the_paper(suite):
+        asserts_only = all(test.kind == "assert" for test in suite.tests)
+        if self.protocol == "paper" and self.reward == "paper" and asserts_only:  # the first system knew no others
             return self._score_as_the_paper_did(suite)
         name, text = self._submitted_answer(suite)
         if name is None and text is None:
@@ -242,21 +244,12 @@ def _submittable(task: Task) -> Task:
     return task if suite.program else replace(task, extra={**task.extra, "submit": suite.entry})
 
 
-def _known_to_the_paper(suite: Suite) -> bool:
-    """The first system had asserts only. Scripts and programs are scored where they were played."""
-    return all(test.kind == "assert" for test in suite.tests)
-
-
 def _first_function(text: str) -> str | None:
     return next((found[1] for pattern in _DEFS if (found := pattern.search(text))), None)
 
 
 def _passed(results: Sequence[Result]) -> list[bool]:
     return [result.passed for result in results]
-
-
-def _listed(names: Sequence[str]) -> str:
-    return f"; there are {', '.join(names[:20])}" if names else "; nothing is defined yet"
 
 
 def _count(least: int, most: int) -> str:

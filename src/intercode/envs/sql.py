@@ -10,7 +10,7 @@ looks solved is played again on second contents, which a seeded generator makes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -104,14 +104,14 @@ class SqlEnv(InterCodeEnv):
                 golds.append(execute_gold(self._other(self._worlds.second), task))
         except DataError as error:
             return Trial(None, "", (str(error),))
-        everywhere = task.general and not self._as_published
-        faults = [*golds[0].faults, *(_not_general(golds, self._alike(golds)) if everywhere else ())]
+        faults = list(golds[0].faults)
+        if task.general and not self._as_published:
+            passing = (sql_exact(a.table, b.table, b.order).success for a, b in permutations(golds, 2))
+            if golds[0].evidence == golds[-1].evidence or (self.reward == "exact" and any(passing)):
+                why = "is marked general, but the gold has the same outcome on both contents: a constant answer passes"
+                faults.append(Fault(why, "not_general"))
+            faults += [f"on the second contents: {fault}" for gold in golds[1:] for fault in gold.faults]
         return Trial([gold.evidence for gold in golds], "\n".join(gold.summary for gold in golds), tuple(faults))
-
-    def _alike(self, golds: Sequence[Gold]) -> bool:
-        """Whether the answer of one passes for the other: by `exact`, or, as other rewards are not asked, if they are equal."""
-        passing = (sql_exact(a.table, b.table, b.order).success for a, b in permutations(golds, 2))
-        return golds[0].evidence == golds[-1].evidence or (self.reward == "exact" and any(passing))
 
     def _greet(self, task: Task) -> str:
         if not self._handicap:
@@ -213,7 +213,8 @@ def _shown(answer: Answer, protocol: Protocol) -> str:
     if answer.error is not None:
         return f"Error executing query: {answer.error}"
     if answer.table is None:
-        return "Error executing query: No result set to fetch from." if protocol == "paper" else _done(answer.affected)
+        done = f"OK, {answer.affected} row{'' if answer.affected == 1 else 's'} affected"
+        return "Error executing query: No result set to fetch from." if protocol == "paper" else done
     rows = str(list(answer.table.rows))
     if not answer.table.cut:
         return rows
@@ -221,14 +222,3 @@ def _shown(answer: Answer, protocol: Protocol) -> str:
         f"only the first {len(answer.table.rows)} rows; there are more" if answer.table.rows else "the first row is too large"
     )
     return f"{rows}\n[{kept}]"
-
-
-def _done(affected: int) -> str:
-    return f"OK, {affected} row{'' if affected == 1 else 's'} affected"
-
-
-def _not_general(golds: Sequence[Gold], alike: bool) -> Iterator[str]:
-    if alike:
-        why = "is marked general, but the gold has the same outcome on both contents: a constant answer passes"
-        yield Fault(why, "not_general")
-    yield from (f"on the second contents: {fault}" for gold in golds[1:] for fault in gold.faults)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from intercode.engines import Answer, Databases, Engine, engine_maker, second_databases
+from intercode.engines import Answer, Engine, engine_maker, second_databases
 from intercode.engines import databases as read_databases
 from intercode.envs.golds import run_gold
 from intercode.errors import DataError, UsageError
@@ -91,9 +91,13 @@ def worlds(
     make = engine_maker(engine, content)
     wanted = robust or (not paper and any(task.general for task in data.tasks))
     second = None
-    if wanted:
+    if wanted:  # the second contents keep the values that golds name; a task without a database says so when it is played
+        named: dict[str, set[str | int | float]] = defaultdict(set)
         with make() as first:
-            second = engine_maker(engine, second_databases(first, content, _literals(data.tasks, first)))
+            for task in data.tasks:
+                with contextlib.suppress(DataError):
+                    named[database(task, first)].update(*(literals(gold, first.dialect) for gold in task.golds))
+            second = engine_maker(engine, second_databases(first, content, named))
     return Worlds(make, second, robust, content.digest)
 
 
@@ -142,15 +146,3 @@ def _faults(answer: Answer) -> Iterator[str]:
         yield f"gold returns more rows or bytes than are kept: {len(answer.table.rows)} rows are"
     elif all(value is None for row in answer.table.rows for value in row):
         yield Fault("gold returns nothing: any statement that finds nothing is right", "by_luck")
-
-
-def _literals(tasks: Sequence[Task], engine: Engine) -> Mapping[str, set[str | int | float]]:
-    """The values that the golds name, by database: second contents keep them. A task without one says so when played."""
-    found: dict[str, set[str | int | float]] = defaultdict(set)
-    for task in tasks:
-        with contextlib.suppress(DataError):
-            found[database(task, engine)].update(*(literals(gold, engine.dialect) for gold in task.golds))
-    return found
-
-
-__all__ = ["Databases", "Gold", "Worlds", "database", "execute_gold", "worlds"]
