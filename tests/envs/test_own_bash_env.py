@@ -105,15 +105,6 @@ def test_an_init_with_other_parameters_is_named(own: Own) -> None:
 # -- its reward ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_recording_is_played_again_under_the_classs_own_reward(own: Own, tmp_path: Path) -> None:
-    name = own("def reward(self, agent, gold, task):\n    return 0.25", task(gold="echo x"))
-    run, options = tmp_path / "run", {"standalone_mode": False}
-    for words in (["eval", name, "--agent", "gold", "--out", str(run)], ["replay", str(run), "--env", name]):
-        done = CliRunner().invoke(main, words, **options)
-        assert (done.exit_code, done.exception) == (0, None), done.output
-    assert "2 of 2 rewards agree (100.0%)" in done.output
-
-
 def test_a_function_named_on_the_command_line_rewards_any_environment(own: Own) -> None:
     name = own("", task(gold="echo x"), **{"judge.py": "def half(agent, gold, task):\n    return 0.5"})
     done = CliRunner().invoke(main, ["eval", name, "--agent", "gold", "--json", "--reward", "judge:half"])

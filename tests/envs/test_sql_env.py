@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from families import wait_until
-from orchard import ENDLESS, GOLDS, Pool, plays, servers_below, skip_unless_there, write
+from orchard import ENDLESS, GOLDS, Pool, plays, skip_unless_there, write
 
 import intercode
-from intercode.errors import DataError, ForkError
+from intercode.errors import DataError
 from intercode.types import Score
 
 KEYS = {"exit_code", "timed_out", "truncated_output", "session_lost"}
@@ -169,13 +167,3 @@ def test_a_fork_has_content_session_and_turns_and_lives_on_its_own(sql: Any) -> 
     right.close()
     assert plays(child, "count", "SELECT COUNT(*) FROM picking", GOLDS["count"]).success, "and begins anew"
     child.close()
-
-
-def test_a_fork_that_goes_another_way_is_an_error_and_leaves_no_server(servers: Pool, sql: Any) -> None:
-    random = "RANDOM()" if servers.engine == "sqlite" else "RAND()"
-    env = sql("count", "BEGIN", f"SELECT {random}")
-    before = servers_below(os.getpid())
-    with pytest.raises(ForkError, match="another observation at turn 2"):
-        env.fork()
-    assert wait_until(lambda: set(servers_below(os.getpid())) <= set(before))
-    assert env.step(GOLDS["count"])[0] == "[(7,)]"

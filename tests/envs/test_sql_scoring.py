@@ -38,13 +38,6 @@ def test_an_answer_is_judged_as_a_careful_person_would(sql: Any) -> None:
         assert (score.success, score.reward == 1.0) == (solved, solved), answer
 
 
-def test_the_reward_tells_how_near_an_answer_is(sql: Any) -> None:
-    env = sql()
-    near = plays(env, "lost", "SELECT 4")
-    assert (near.parts["rows"], 0 < near.reward < 1) == (0.5, True)
-    assert plays(env, "words", "SELECT word FROM cask ORDER BY id DESC").parts == {"rows": 1.0, "order": 0.0, "columns": 1.0}
-
-
 # -- second contents ----------------------------------------------------------------------------------------------------
 
 
