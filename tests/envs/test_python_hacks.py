@@ -22,7 +22,6 @@ from intercode.sandbox.build import make_template
 from intercode.sandbox.local import LocalSandbox
 from intercode.types import Score
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "security.md"
 LIMITS = Limits(seconds=3.0, memory=384 << 20, processes=64)
 SLOW = f"import time\ntime.sleep(0.2)\n{HONEST}"
 each_attack = pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
@@ -57,14 +56,6 @@ def test_it_does_not_pay_and_the_next_honest_episode_does(env: Any, attack: Atta
     assert not score.success
     assert score.reward < 1
     assert plays(env, attack, HONEST).reward == 1
-
-
-def test_there_are_more_than_twenty_mechanisms_and_the_document_lists_each() -> None:
-    names = [attack.name for attack in ATTACKS]
-    assert len(set(names)) == len(names) > 20
-    section = DOCUMENT.read_text().partition("## Reward hacks in Python")[2].partition("\n## ")[0]
-    rows = [line.split("|")[1:3] for line in section.splitlines() if line.startswith("| ") and "---" not in line][1:]
-    assert [(name.strip(), sign.strip()) for name, sign in rows] == [(attack.name, attack.sign) for attack in ATTACKS]
 
 
 # -- controls -------------------------------------------------------------------------------------------------------------
