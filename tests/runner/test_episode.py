@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from calculator import Calculator, make_tasks
 
-from intercode.agents import Act, Ask, Drop, Moves, Strategy, gold, noop, try_again
+from intercode.agents import Act, Ask, Moves, Strategy, gold, try_again
 from intercode.errors import ModelError, SandboxDied, UsageError
 from intercode.runner.episode import play
 from intercode.runner.meter import Budget, Limits, Meter
@@ -43,11 +42,7 @@ def acts(*actions: str | None) -> Strategy:
 
 
 def run(
-    strategy: Strategy,
-    protocol: str = "submit",
-    model: Speaker | None = None,
-    limits: Limits | None = None,
-    **more: int,
+    strategy: Strategy, protocol: str = "submit", model: Speaker | None = None, limits: Limits | None = None, **more: int
 ) -> Episode:
     return play(Calculator(TASKS, protocol), TASKS[0], strategy, model, Meter(limits), **more)
 
@@ -64,27 +59,14 @@ def test_gold_submits_and_is_solved() -> None:
     assert all(turn.seconds >= 0 and turn.exit_code == 0 for turn in episode.turns)
 
 
-def test_gold_is_solved_without_a_submission_under_the_papers_protocol() -> None:
-    episode = run(gold, "paper")
-    assert (episode.reward, episode.ended, len(episode.turns)) == (1.0, "solved", 1)
-
-
-def test_noop_earns_nothing() -> None:
-    assert not run(noop).success
-    assert not run(noop, "paper").success
-
-
 def test_the_papers_reward_is_the_best_over_the_turns_with_its_parts() -> None:
     episode = run(acts("2", "9", "1"), "paper")
     assert episode.reward == 0.25
     assert episode.parts == {"distance": 1.0}
     assert [turn.score for turn in episode.turns] == [0.25, 0.071, 0.167]
     assert episode.ended == "turns"
-
-
-def test_under_submit_only_the_submission_earns() -> None:
-    episode = run(acts("1 2 +"))
-    assert (episode.reward, episode.success, episode.ended) == (0.0, False, "turns")
+    broken = run(acts("2", "suicide", "1 2 +"), "paper")
+    assert (broken.reward, broken.success, broken.ended, broken.parts) == (0.0, False, "agent_fault", {}), "not even its best"
 
 
 def test_a_reply_without_code_costs_a_turn_and_executes_nothing() -> None:
@@ -109,16 +91,6 @@ def test_one_submission_beyond_the_turns_is_allowed_and_nothing_else() -> None:
     assert len(run(acts("1", "submit"), "paper", limits=Limits(turns=1)).turns) == 1
 
 
-def test_the_environments_own_turn_limit_ends_it_too() -> None:
-    episode = play(Calculator(TASKS, "paper", 2), TASKS[0], acts("1", "2", "1 2 +"), None, Meter())
-    assert (len(episode.turns), episode.ended) == (2, "turns")
-
-
-def test_an_agent_that_breaks_its_sandbox_earns_nothing_not_even_its_best() -> None:
-    episode = run(acts("2", "suicide", "1 2 +"), "paper")
-    assert (episode.reward, episode.success, episode.ended, episode.parts) == (0.0, False, "agent_fault", {})
-
-
 def test_a_turn_joins_question_reply_and_action() -> None:
     model = Speaker("Adding.\n```bash\n1 2 +\n```", "```\nsubmit\n```")
     episode = run(try_again(turns=5), model=model)
@@ -133,22 +105,6 @@ def test_a_turn_joins_question_reply_and_action() -> None:
     assert episode.usage == Usage(20, 10, 0.5)
 
 
-def test_questions_without_an_action_are_turns_of_their_own() -> None:
-    def planner(task: Task, protocol: str) -> Moves:
-        yield Ask([{"role": "user", "content": "plan"}])
-        yield Ask([{"role": "user", "content": "code"}])
-        yield Act(task.gold)
-        yield Act("submit")
-
-    episode = run(planner, model=Speaker("a plan", "code"), limits=Limits(turns=1))
-    assert episode.success
-    assert [(turn.reply, turn.action) for turn in episode.turns] == [
-        ("a plan", None),
-        ("code", "1 2 +"),
-        (None, "submit"),
-    ]
-
-
 @pytest.mark.parametrize("limits", [Limits(run=Budget(tokens=30)), Limits(run=Budget(cost=0.5))], ids=["tokens", "cost"])
 def test_a_spent_budget_ends_it_within_one_turn_and_without_a_reward(limits: Limits) -> None:
     model = Speaker(*["```\n1\n```"] * 9)
@@ -158,13 +114,6 @@ def test_a_spent_budget_ends_it_within_one_turn_and_without_a_reward(limits: Lim
     assert episode.usage.prompt_tokens == 20
 
 
-def test_time_is_a_budget_too() -> None:
-    ticks = iter([0.0, 1.0, 2.0, 3.0, 4.0])
-    meter = Meter(Limits(run=Budget(seconds=2.5)), clock=lambda: next(ticks))
-    episode = play(Calculator(TASKS, "paper"), TASKS[0], acts("1", "1", "1", "1"), None, meter)
-    assert (episode.ended, len(episode.turns)) == ("limit", 2)
-
-
 def asking_to_the_end(task: Task, protocol: str) -> Moves:
     for _ in range(9):
         reply = yield Ask([{"role": "user", "content": task.query}])
@@ -172,38 +121,13 @@ def asking_to_the_end(task: Task, protocol: str) -> Moves:
     yield Act("submit")
 
 
-EPISODE_BUDGETS = [Budget(tokens=30), Budget(tokens=16), Budget(cost=0.5)]
-
-
-@pytest.mark.parametrize("budget", EPISODE_BUDGETS, ids=str)
+@pytest.mark.parametrize("budget", [Budget(tokens=30), Budget(cost=0.5)], ids=str)
 def test_an_episode_out_of_its_own_budget_is_submitted_and_scored_as_it_stands(budget: Budget) -> None:
     model = Speaker("1", "2 +", "9", "9")
     episode = run(asking_to_the_end, model=model, limits=Limits(episode=budget))
     assert model.calls == 2
     assert [turn.action for turn in episode.turns] == ["1", "2 +", "submit"]
     assert (episode.reward, episode.success, episode.ended) == (1.0, True, "limit")
-
-
-class Watched(list[Turn]):
-    """Turns that count how often one of them is looked at."""
-
-    looks = 0
-
-    def __iter__(self) -> Iterator[Turn]:
-        for turn in super().__iter__():
-            self.looks += 1
-            yield turn
-
-    def __getitem__(self, place: Any) -> Any:
-        self.looks += len(range(*place.indices(len(self)))) if isinstance(place, slice) else 1
-        return super().__getitem__(place)
-
-
-def test_limits_are_kept_without_going_through_all_turns_at_each_one() -> None:
-    turns, limits = Watched(), Limits(turns=100, episode=Budget(tokens=10**6))
-    episode = play(Calculator(TASKS), TASKS[0], acts(*["1"] * 101), None, Meter(limits), turns=turns)
-    assert (episode.ended, len(episode.turns)) == ("turns", 100)
-    assert turns.looks <= 10 * 100
 
 
 def test_under_the_papers_protocol_the_best_turn_within_the_budget_counts() -> None:
@@ -221,20 +145,6 @@ def test_an_episodes_time_ends_it_as_well_and_its_own_submission_comes_first() -
     assert (quick.reward, quick.ended) == (1.0, "submit")
 
 
-def test_a_run_out_of_budget_leaves_an_episode_unscored_even_if_its_own_is_out_as_well() -> None:
-    both = Limits(run=Budget(tokens=30), episode=Budget(tokens=30))
-    episode = run(asking_to_the_end, model=Speaker("1", "2 +", "9"), limits=both)
-    assert (episode.reward, episode.ended, len(episode.turns)) == (None, "limit", 2)
-
-
-def test_a_stopped_meter_cuts_off_before_the_next_move() -> None:
-    meter = Meter()
-    meter.stop("enough")
-    meter.stop("later")
-    assert meter.over() == "enough"
-    assert play(Calculator(TASKS), TASKS[0], gold, None, meter).turns == ()
-
-
 @pytest.mark.parametrize(("act", "fault"), [("break", SandboxDied), (None, ModelError)])
 def test_faults_pass_through_and_leave_the_turns_to_the_caller(act: str | None, fault: type[Exception]) -> None:
     def strategy(task: Task, protocol: str) -> Moves:
@@ -249,50 +159,6 @@ def test_faults_pass_through_and_leave_the_turns_to_the_caller(act: str | None, 
     assert [turn.action for turn in turns] == ["1"]
 
 
-def test_what_a_model_was_paid_is_kept_when_the_environment_fails() -> None:
-    turns: list[Turn] = []
-    with pytest.raises(SandboxDied):
-        play(Calculator(TASKS), TASKS[0], try_again(), Speaker("```\nbreak\n```"), Meter(), turns=turns)
-    assert [(turn.action, turn.usage.cost) for turn in turns] == [(None, 0.25)]
-
-
-def test_asking_without_a_model_is_the_callers_fault() -> None:
-    with pytest.raises(UsageError, match="--model"):
-        run(try_again())
-
-
-@pytest.mark.parametrize("end", ["submit", "break", "error"])
-def test_the_generator_is_closed_however_it_ends(end: str) -> None:
-    closed: list[bool] = []
-
-    def strategy(task: Task, protocol: str) -> Moves:
-        try:
-            if end == "error":
-                raise ZeroDivisionError
-            yield Act(end)
-            yield Act("submit")
-        finally:
-            closed.append(True)
-
-    expected: dict[str, Callable[[], object]] = {"submit": lambda: run(strategy)}
-    if end in expected:
-        expected[end]()
-    else:
-        with pytest.raises((SandboxDied, UsageError)):
-            run(strategy)
-    assert closed == [True]
-
-
-def test_an_action_of_none_always_has_a_note_and_so_costs_a_turn() -> None:
-    def strategy(task: Task, protocol: str) -> Moves:
-        while True:
-            yield Act(None)
-
-    episode = run(strategy, limits=Limits(turns=3))
-    assert (len(episode.turns), episode.ended) == (3, "turns")
-    assert all("No code" in turn.observation for turn in episode.turns)
-
-
 def raises(task: Task, protocol: str) -> Moves:
     yield Act(str(1 // 0))
 
@@ -302,15 +168,6 @@ def ends_badly(task: Task, protocol: str) -> Moves:
         yield Act("13")
     finally:
         {}["nothing"]
-
-
-def leaves(task: Task, protocol: str) -> Moves:
-    yield Act(sys.exit())
-
-
-def goes(task: Task, protocol: str) -> Moves:
-    yield Act("1")
-    raise GeneratorExit
 
 
 class Unspeakable(Exception):
@@ -330,24 +187,14 @@ def says_nothing(task: Task, protocol: str) -> Moves:
     [
         (raises, "raises raised ZeroDivisionError.*test_episode.py, line"),
         (ends_badly, "ends_badly raised KeyError"),
-        (leaves, "leaves raised SystemExit"),
-        (goes, "goes raised GeneratorExit"),
         (says_nothing, "says_nothing raised Unspeakable.*ZeroDivisionError"),
         (lambda task: iter(()), r"raised TypeError: [^(]*\(\)[^(]*$"),
         (lambda task, protocol: None, "returned None.*generator function"),
-        (lambda task, protocol: [Act("submit")], "returned .*generator function"),
         (lambda task, protocol: (each for each in ["ls"]), "yielded 'ls'"),
         (lambda task, protocol: (Act(each) for each in [7]), "yielded Act.*its action"),
-        (lambda task, protocol: (each for each in [Act(None, note=5)]), "yielded Act.*its note"),
-        (lambda task, protocol: (each for each in [Act("1", object())]), "yielded Act.*its thought"),
         (lambda task, protocol: (each for each in [Act("1", on="a")]), "yielded Act.*its on"),
-        (lambda task, protocol: (each for each in [Drop([])]), "yielded Drop.*its branch"),
         (lambda task, protocol: (each for each in [Ask("x")]), "yielded Ask.*each of its messages"),
-        (lambda task, protocol: (each for each in [Ask(None)]), "yielded Ask.*its messages"),
-        (lambda task, protocol: (each for each in [Ask([{"content": "x"}])]), "yielded Ask.*each of its messages"),
         (lambda task, protocol: (each for each in [Ask([{"role": "user", "content": {1}}])]), "yielded Ask.*JSON"),
-        (lambda task, protocol: (each for each in [Ask([], draw="a")]), "yielded Ask.*its draw"),
-        (lambda task, protocol: (each for each in [Unspeakable()]), "yielded.*Unspeakable"),
     ],
 )
 def test_a_strategy_that_fails_is_the_callers_fault_and_named(strategy: Any, told: str) -> None:
@@ -368,12 +215,6 @@ def test_what_goes_wrong_when_the_episode_is_over_takes_no_score_away(last: list
 
     with pytest.warns(RuntimeWarning, match="strategy raised .*kept"):
         assert run(strategy).success
-
-
-def test_what_a_strategy_raised_is_chained() -> None:
-    with pytest.raises(UsageError) as caught:
-        run(raises)
-    assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
 def test_the_strategy_sees_the_query_as_the_environment_words_it() -> None:

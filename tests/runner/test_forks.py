@@ -12,7 +12,6 @@ from intercode.agents import Act, Ask, Drop, Fork, Moves, Strategy
 from intercode.errors import ForkError, IntercodeError, SandboxDied, UsageError
 from intercode.runner.episode import play
 from intercode.runner.meter import Budget, Limits, Meter
-from intercode.submission import ALONE
 from intercode.types import Episode, Reply, Task, Usage
 
 TASKS = make_tasks(3)
@@ -31,36 +30,40 @@ class Copied(Calculator):
         return twin
 
 
+class Costly:
+    """Each answer uses up an episode's ten tokens."""
+
+    name = "costly"
+
+    def complete(self, messages: object, **more: object) -> Reply:
+        return Reply("an answer", Usage(9, 1))
+
+
 def run(strategy: Strategy, protocol: str = "submit", limits: Limits | None = None, env: Any = None) -> Episode:
     trunk = env or Copied(TASKS, protocol)
     before = Calculator.alive
     try:
-        return play(trunk, TASKS[0], strategy, None, Meter(limits))
+        return play(trunk, TASKS[0], strategy, Costly(), Meter(limits))
     finally:
         assert Calculator.alive == before, "a copy is still open"
         trunk.close()
 
 
-def told(episode: Episode) -> list[tuple[str | None, str, int | None]]:
-    return [(turn.action, turn.observation, turn.after) for turn in episode.turns]
-
-
-def two_lines(task: Task, protocol: str) -> Moves:
-    yield Act("1")
-    left = yield Fork()
-    yield Act("5", on=left)
-    right = yield Fork(left)
-    yield Act("6", on=left)
-    yield Act("2 +", on=0)
-    yield Act("7", on=right)
-    yield Drop(left)
-    yield Act("submit", on=0)
-
-
 def test_each_branch_goes_on_where_it_was_forked_and_the_record_says_where() -> None:
+    def two_lines(task: Task, protocol: str) -> Moves:
+        yield Act("1")
+        left = yield Fork()
+        yield Act("5", on=left)
+        right = yield Fork(left)
+        yield Act("6", on=left)
+        yield Act("2 +", on=0)
+        yield Act("7", on=right)
+        yield Drop(left)
+        yield Act("submit", on=0)
+
     episode = run(two_lines)
     assert episode.success
-    assert told(episode) == [
+    assert [(turn.action, turn.observation, turn.after) for turn in episode.turns] == [
         ("1", "1", None),
         ("5", "5", None),
         ("6", "6", None),
@@ -71,34 +74,16 @@ def test_each_branch_goes_on_where_it_was_forked_and_the_record_says_where() -> 
     assert [turn.action for turn in episode.line] == ["1", "2 +", "submit"]
 
 
-def test_a_branch_may_be_submitted_and_only_it_counts() -> None:
-    def strategy(task: Task, protocol: str) -> Moves:
-        branch = yield Fork()
-        yield Act("9")
-        yield Act("1 2 +", on=branch)
-        yield Act("submit", on=branch)
-
-    episode = run(strategy)
-    assert (episode.reward, episode.ended) == (1.0, "submit")
-    assert [turn.action for turn in episode.line] == ["1 2 +", "submit"]
-
-
-def test_actions_on_all_branches_count_against_the_turns() -> None:
-    def strategy(task: Task, protocol: str) -> Moves:
-        for _ in range(9):
-            branch = yield Fork()
-            yield Act("1", on=branch)
-
-    assert len(run(strategy, limits=Limits(turns=4)).turns) == 4
-
-
-def test_a_fork_after_the_last_turn_is_no_action_and_may_still_be_submitted() -> None:
+def test_actions_on_all_branches_count_against_the_turns_and_a_branch_may_be_submitted_after_the_last() -> None:
     def strategy(task: Task, protocol: str) -> Moves:
         yield Act("1 2 +")
-        branch = yield Fork()
+        for _ in range(3):
+            branch = yield Fork()
+        yield Act("9")
         yield Act("submit", on=branch)
 
-    assert run(strategy, limits=Limits(turns=1)).success
+    assert run(strategy, limits=Limits(turns=2)).success
+    assert len(run(strategy, limits=Limits(turns=1)).turns) == 1
 
 
 class Twice(Copied):
@@ -113,34 +98,23 @@ class Twice(Copied):
         return super().step(action)
 
 
-def test_a_submission_that_is_told_to_be_wrong_was_the_choice_of_its_branch() -> None:
+@pytest.mark.parametrize("peeks", [True, False])
+def test_a_submission_that_is_told_to_be_wrong_was_the_choice_of_its_branch(peeks: bool) -> None:
     """Else a copy would tell what the others are worth."""
 
-    def peeking(task: Task, protocol: str) -> Moves:
+    def strategy(task: Task, protocol: str) -> Moves:
         branch = yield Fork()
         step = yield Act("submit", on=branch)
         assert step.observation == "wrong"
-        yield Act("1 2 +")
+        chosen = 0 if peeks else branch
+        yield Act("1 2 +", on=chosen)
+        yield Act("submit", on=chosen)
 
-    with pytest.raises(UsageError, match=r"the agent test_forks:.* branch 0 that is not there"):
-        run(peeking, env=Twice(TASKS))
-
-    def honest(task: Task, protocol: str) -> Moves:
-        branch = yield Fork()
-        yield Act("submit", on=branch)
-        yield Act("1 2 +", on=branch)
-        yield Act("submit", on=branch)
-
-    assert run(honest, env=Twice(TASKS)).success
-
-
-class Costly:
-    """Each answer uses up an episode's ten tokens."""
-
-    name = "costly"
-
-    def complete(self, messages: object, **more: object) -> Reply:
-        return Reply("an answer", Usage(9, 1))
+    if peeks:
+        with pytest.raises(UsageError, match=r"the agent test_forks:.* branch 0 that is not there"):
+            run(strategy, env=Twice(TASKS))
+    else:
+        assert run(strategy, env=Twice(TASKS)).success
 
 
 @pytest.mark.parametrize(("dropped", "submitted"), [([], ["2", "1 +"]), ([1], ["5"]), ([1, 0], []), ([1, 0, 2], None)], ids=str)
@@ -158,9 +132,7 @@ def test_where_the_budget_ends_an_episode_the_branch_that_acted_last_is_submitte
         yield Ask([{"role": "user", "content": "On?"}])
         yield Ask([{"role": "user", "content": "And on?"}])
 
-    trunk = Copied(TASKS)
-    episode = play(trunk, TASKS[0], strategy, Costly(), Meter(Limits(episode=Budget(tokens=10))))
-    trunk.close()
+    episode = run(strategy, limits=Limits(episode=Budget(tokens=10)))
     assert (episode.ended, episode.success) == ("limit", submitted == ["2", "1 +"])
     assert [turn.action for turn in episode.line] == ([*submitted, "submit"] if submitted is not None else ["2", "1 +"])
     assert [turn.reply for turn in episode.turns if turn.action is None] == ["an answer"], "a question is a turn of its own"
@@ -175,23 +147,14 @@ def test_a_copy_that_cannot_be_had_is_told_to_the_strategy() -> None:
         yield Act("submit")
 
     assert run(strategy).success
-
-
-def test_an_environment_without_copies_is_the_callers_fault() -> None:
-    def strategy(task: Task, protocol: str) -> Moves:
-        yield Fork()
-
     with pytest.raises(UsageError, match="Calculator has no method fork"):
         run(strategy, env=Calculator(TASKS))
 
 
-@pytest.mark.parametrize("move", [Act("1", on=7), Fork(7), Drop(7), Act("1", on=None)], ids=repr)  # type: ignore[arg-type]
+@pytest.mark.parametrize("move", [Act("1", on=7), Fork(7), Drop(7)], ids=repr)
 def test_a_branch_that_is_not_there_is_the_callers_fault(move: Any) -> None:
-    def strategy(task: Task, protocol: str) -> Moves:
-        yield move
-
-    with pytest.raises(UsageError, match=r"is not there|its on is"):
-        run(strategy)
+    with pytest.raises(UsageError, match="is not there"):
+        run(lambda task, protocol: (each for each in [move]))
 
 
 @pytest.mark.parametrize("last", ["suicide", "break", "submit", "fail"])
@@ -223,32 +186,13 @@ def test_under_the_papers_protocol_the_best_of_all_branches_counts_and_a_solved_
     assert (episode.ended, len(episode.turns), episode.reward) == ("solved", 2, 1.0)
 
 
-def test_a_strategy_that_forks_for_ever_is_stopped_and_named() -> None:
-    def forks(task: Task, protocol: str) -> Moves:
-        while True:
-            yield Fork()
-
-    with pytest.raises(UsageError, match=r"forks has \d+ copies open"):
-        run(forks)
-
-
-def test_a_strategy_that_never_acts_is_stopped_and_named() -> None:
+@pytest.mark.parametrize(("drops", "told"), [(False, r"\d+ copies open"), (True, r"\d+ moves in a row without an action")])
+def test_a_strategy_that_forks_for_ever_is_stopped_and_named(drops: bool, told: str) -> None:
     def dithers(task: Task, protocol: str) -> Moves:
         while True:
-            yield Drop((yield Fork()))
+            branch = yield Fork()
+            if drops:
+                yield Drop(branch)
 
-    with pytest.raises(UsageError, match=r"dithers made \d+ moves in a row without an action"):
+    with pytest.raises(UsageError, match=f"dithers .*{told}"):
         run(dithers)
-
-
-def test_what_the_environment_does_not_take_for_a_submission_chooses_no_branch() -> None:
-    class Alone(Copied):
-        submission = ALONE
-
-    def strategy(task: Task, protocol: str) -> Moves:
-        branch = yield Fork()
-        yield Act("submit now", on=branch)
-        yield Act("1 2 +")
-        yield Act("submit")
-
-    assert run(strategy, env=Alone(TASKS)).success
