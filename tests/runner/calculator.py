@@ -27,8 +27,8 @@ class Calculator(gymnasium.Env[str, str]):
     built = 0
     _count = threading.Lock()
 
-    def __init__(self, tasks: list[Task], protocol: str = "submit", max_turns: int | None = None) -> None:
-        self.tasks, self.protocol, self.max_turns = tasks, protocol, max_turns
+    def __init__(self, tasks: list[Task], protocol: str = "submit") -> None:
+        self.tasks, self.protocol = tasks, protocol
         self.broken = self.closed = False
         self.thread: int | None = None
         with Calculator._count:
@@ -44,11 +44,9 @@ class Calculator(gymnasium.Env[str, str]):
         if self.task.extra.get("bad_data"):
             raise DataError(f"task {self.task.id} has no gold")
         self.stack: list[int] = []
-        self.turns = 0
         return self.task.query, {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        self.turns += 1
         info: dict[str, Any] = {"timed_out": False, "truncated_output": False, "session_lost": False}
         if action == "suicide":
             return "the sandbox is gone", 0.0, True, False, {**info, "exit_code": None, "ended": "agent_fault"}
@@ -60,11 +58,9 @@ class Calculator(gymnasium.Env[str, str]):
         if score:
             info["score"] = score
         solved = self.protocol == "paper" and score is not None and score.reward == 1
-        out_of_turns = self.max_turns is not None and self.turns >= self.max_turns
-        if submitted or solved or out_of_turns:
-            info["ended"] = "submit" if submitted else "solved" if solved else "turns"
-        truncated = out_of_turns and not submitted and not solved
-        return observation, score.reward if score else 0.0, submitted or solved, truncated, info
+        if submitted or solved:
+            info["ended"] = "submit" if submitted else "solved"
+        return observation, score.reward if score else 0.0, submitted or solved, False, info
 
     def _run(self, action: str) -> tuple[str, int]:
         words = action.split()

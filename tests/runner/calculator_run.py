@@ -14,6 +14,8 @@ from intercode.runner.run import evaluate
 from intercode.store import RunStore
 from intercode.types import Message, Reply, Task
 
+folder, count, workers, seconds, *agent = sys.argv[1:]
+
 
 class SlowModel:
     name = "slow"
@@ -23,42 +25,31 @@ class SlowModel:
         return Reply("")
 
 
-def slow_gold(seconds: float) -> object:
+def slow_gold(task: Task, protocol: str) -> Moves:
     """Solves odd tasks and fails even ones, so that results differ by task."""
-
-    def strategy(task: Task, protocol: str) -> Moves:
-        yield Act(f"sleep {seconds}")
-        yield Act(task.gold if int(task.id[1:]) % 2 else "1")
-        yield Act("submit")
-
-    return strategy
+    yield Act(f"sleep {seconds}")
+    yield Act(task.gold if int(task.id[1:]) % 2 else "1")
+    yield Act("submit")
 
 
 def asking(task: Task, protocol: str) -> Moves:
     yield Ask([{"role": "user", "content": task.query}])
 
 
-def main() -> None:
-    folder, count, workers, seconds, *agent = sys.argv[1:]
-    tasks = make_tasks(int(count))
-    strategy = asking if agent == ["asking"] else slow_gold(float(seconds))
-    with RunStore.create(Path(folder), {"env": "calculator", "tasks": count}, resume=True) as store:
-        print("started", flush=True)
-        try:
-            evaluate(
-                lambda: Calculator(tasks),
-                strategy,  # type: ignore[arg-type]
-                SlowModel(),
-                tasks=tasks,
-                store=store,
-                workers=int(workers),
-                seed=5,
-                on_episode=lambda episode: print(episode.task, flush=True),
-            )
-        except KeyboardInterrupt:
-            print("alive:", Calculator.alive, flush=True)
-            sys.exit(130)
-
-
-if __name__ == "__main__":
-    main()
+tasks = make_tasks(int(count))
+with RunStore.create(Path(folder), {"env": "calculator", "tasks": count}, resume=True) as store:
+    print("started", flush=True)
+    try:
+        evaluate(
+            lambda: Calculator(tasks),
+            asking if agent else slow_gold,
+            SlowModel(),
+            tasks=tasks,
+            store=store,
+            workers=int(workers),
+            seed=5,
+            on_episode=lambda episode: print(episode.task, flush=True),
+        )
+    except KeyboardInterrupt:
+        print("alive:", Calculator.alive, flush=True)
+        sys.exit(130)

@@ -20,32 +20,21 @@ from intercode.types import Task
 BASH = [
     ("Count the files in /den/cave.", "find /den/cave -type f | wc -l", "ls -A /den/cave", "disagrees"),
     ("List /den/cave by name.", "ls /den/cave", "ls /den", "disagrees"),
-    ("Compare /den/cave with /den/lair.", "diff -r /den/cave /den/lair", "diff -r /den/cave /den/cave", "disagrees"),
     ("Print the lines with 'otter' in /den/log.", "grep otter /den/log", "grep beaver /den/log", "disagrees"),
-    ("Print the first 4 lines of /den/log.", "head -n 4 /den/log", "head -n 7 /den/log", "disagrees"),
     ("Make a symbolic link /den/way to /den/log.", "ln -s /den/log /den/way", "ln /den/log /den/way", "disagrees"),
     ("Remove all *.tmp files in /den.", "find /den -name '*.tmp' -delete", "find /den -maxdepth 1 -name '*.tmp'", "disagrees"),
-    ("List all files in /den that are empty.", "find /den -type f -empty", "find /den -empty", "disagrees"),
-    ("Print the sizes of /den's entries.", "du /den", "du /den | tee sizes.txt", "disagrees"),
-    ("Search /den/log for otter.", "grep otter /den/log", "grep -i otter /den/log", "disagrees"),
     ("Print the word count of the log in /den.", "wc -w /den/log", "wc -w $LOGFILE", "missing"),
     ("Get the page.", "curl http://localhost/", "curl http://den.example/", "needs_network"),
     ("Find what changed in /den in the last day.", "find /den -newer /den", "find /den -mtime -1", "unstable"),
     ("Print the greeting of /den/log.", "echo $(head -n 1 /den/log)", "echo hello", "by_luck"),
     ("Print the lines of /den/q.txt.", "cat /den/q.txt", "cat /den/list.txt", "disagrees"),
     ("Print the number of processors in /den/machine.", "grep -c cpu /den/machine", "nproc", "unstable"),
-    ("Print the first line of /den/memory.", "cat /den/memory", "head -n 1 /proc/meminfo", "unstable"),
-    ("Print the number of the file /den/log.", "stat -c %s /den/log", "stat -c %i /den/log", "unstable"),
-    ("Print when /den/log was read.", "stat -c %Y /den/log", "stat -c %X /den/log", "unstable"),
 ]  # fmt: skip
 SQL = [
     ("What is the average age?", "SELECT AVG(age) FROM pet", "SELECT age FROM pet", "disagrees"),
-    ("How many pets are there?", "SELECT COUNT(*) FROM pet", "SELECT name FROM pet", "disagrees"),
     ("Age of the youngest?", "SELECT MIN(age) FROM pet", "SELECT MAX(age) FROM pet", "disagrees"),
     ("Pets called 'Rex'?", "SELECT id FROM pet WHERE name = 'Rex'", "SELECT id FROM pet WHERE name LIKE 'R%x'", "disagrees"),
-    ("Pets older than 12?", "SELECT id FROM pet WHERE age >= 13", "SELECT id FROM pet WHERE age > 21", "disagrees"),
     ("Any pet?", "SELECT id FROM pet ORDER BY id LIMIT 1", "SELECT id FROM pet LIMIT 1", "unstable"),
-    ("Any number?", "SELECT id FROM pet ORDER BY id LIMIT 1", "SELECT 1", "by_luck"),
     ("The pets' names?", "SELECT name FROM pet", "SELECT Pet Name FROM WHERE Kind = Big Dog", "gold_fails"),
 ]  # fmt: skip
 PYTHON = [
@@ -54,18 +43,11 @@ PYTHON = [
     (["assert f(1)", "assert not f(2)"], ["assert f(1)", "assert f(2) is True"]),
     (["assert f(1) == 2", "assert f(3) == 4"], ["assert f(1) == 2", "assert f(1)==2", "assert f(3) == 4"]),
 ]
-
-
 PYTHON_TEXTS = [
     ("def f(x) return x", ["assert f(1) == 2", "assert f(2) == 3"], "gold_fails"),
-    ("def f(x): return x + 1", ["assert f(1) = 2", "assert f(2) == 3"], "gold_fails"),
     ("def f(x): return x + 1", [], "gold_fails"),
     ("def f(x): return x + 1", ["assert True", "assert f(1) == 2", "assert f(2) == 3"], "empty_test"),
-    ("def f(x): return " + "-" * 150_000 + "x", ["assert f(1) == 2", "assert f(2) == 3"], "gold_fails"),
-    ("def f(x): return x + 1", ["assert f({[1]: 2}) == 1", "assert f(2) == 2", "assert True"], "empty_test"),
-    ("def f(x): return x + 1", ["assert f(1) == 0x" + "f" * 9000, "assert f(2) == 0x" + "f" * 9000], "weak_tests"),
     ("import random\ndef f(x): return x + random.random()", ["assert f(1) > 1", "assert f(2) > 2"], "unstable"),
-    ("import time\ndef f(x): return x + time.time()", ["assert f(1) > 1", "assert f(2) > 2"], "unstable"),
 ]
 
 
@@ -91,17 +73,6 @@ def test_python_that_cannot_be_read_or_depends_on_chance_is_found_in_its_text(go
     assert kinds("python", "Write f.", gold, tests=tests) == {kind}
     sound = "import random\nrandom.seed(7)\ndef f(x): return x + random.random()"
     assert kinds("python", "Write f.", sound, tests=["assert f(1) > 1", "assert f(2) > 2"]) == set()
-
-
-@pytest.mark.parametrize(
-    "odd", [{"tests": 5}, {"tests": ["assert f(1) == 2", "assert f(2) == 3"], "hidden": 5}, {"tests": [5]}, {"tests": {"a": 1}}]
-)
-def test_tests_of_another_kind_are_a_finding_like_any_other(odd: dict[str, Any]) -> None:
-    assert kinds("python", "Write f.", "def f(x): return x + 1", **odd) == {"gold_fails"}
-
-
-def test_what_asks_for_the_processors_is_not_blamed_for_not_counting() -> None:
-    assert kinds("bash", "Print the number of processors.", "nproc") == {"unstable"}
 
 
 def test_the_same_gold_in_almost_the_same_words_is_found_and_another_database_is_not() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import sys
 from collections.abc import Iterator
@@ -23,18 +24,6 @@ FILES = {
 }
 
 
-@pytest.fixture
-def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder for modules of one's own, which are forgotten afterwards."""
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    for name, text in FILES.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    yield tmp_path
-    forget()
-
-
 def forget() -> None:
     for name in [name for name in sys.modules if name.startswith("mine_")]:
         del sys.modules[name]
@@ -46,58 +35,53 @@ def digest() -> dict[str, str]:
     return sources(agent="mine_agent:agent", env="bash", model=None)
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if "other" not in name])
-def test_a_change_of_any_of_ones_own_modules_shows(mine: Path, name: str) -> None:
-    before = digest()
-    assert list(before) == ["agent_source"]
-    assert digest() == before
-    with (mine / name).open("a") as file:
-        file.write("# another\n")
-    assert digest() != before
-
-
-def test_another_folder_does_not(mine: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = digest()
-    there = shutil.copytree(mine, tmp_path_factory.mktemp("there") / "a" / "b")
-    (mine / "mine_agent.py").unlink()
-    monkeypatch.syspath_prepend(str(there))
-    assert digest() == before
-
-
-def test_a_module_that_it_does_not_import_does_not(mine: Path) -> None:
-    before = digest()
-    (mine / "mine_other.py").write_text("x = 2\n")
-    assert digest() == before
-
-
-@pytest.mark.parametrize("kind", ["static", "scripted", "replay"])
-def test_so_does_a_file_of_actions_or_replies(tmp_path: Path, kind: str) -> None:
-    file = tmp_path / "episodes.jsonl"
-    file.write_text("one\n")
-    named = f"{kind}:{tmp_path if kind == 'replay' else file}"
-    before = sources(agent=named)
-    file.write_text("two\n")
-    assert list(before) == ["agent_source"]
-    assert sources(agent=named) != before
-
-
-def test_our_own_agents_models_and_environments_have_none() -> None:
-    assert sources(agent="try_again", env="sql", model="ft:some-model:of:ours", reward=None) == {}
-
-
-def test_an_installed_package_is_followed_and_other_installed_ones_are_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    installed = tmp_path / "site-packages"
-    (installed / "mine_shop").mkdir(parents=True)
-    (installed / "mine_shop" / "__init__.py").write_text("from mine_shop.till import agent\nimport mine_library\n")
-    (installed / "mine_shop" / "till.py").write_text("def agent(*asked): yield\n")
-    (installed / "mine_library.py").write_text("x = 1\n")
-    monkeypatch.syspath_prepend(str(installed))
-    make_agent("mine_shop:agent", tasks=[])
-    before = sources(agent="mine_shop:agent")
-    (installed / "mine_library.py").write_text("x = 2\n")
-    assert sources(agent="mine_shop:agent") == before
-    (installed / "mine_shop" / "till.py").write_text("def agent(*asked): yield 2\n")
-    assert sources(agent="mine_shop:agent") != before
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of modules of one's own, which are forgotten afterwards."""
+    folder = tmp_path / "mine"
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    yield folder
     forget()
+
+
+def test_a_change_of_any_module_that_the_agent_imports_shows_and_no_other(
+    mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = shutil.copytree(mine, tmp_path / "here")
+    monkeypatch.syspath_prepend(str(here))
+    digests = [digest()]
+    assert list(digests[0]) == ["agent_source"]
+    for name in FILES:
+        with (here / name).open("a") as file:
+            file.write("# another\n")
+        digests.append(digest())
+    changes = dict(zip(FILES, (old != new for old, new in itertools.pairwise(digests)), strict=True))
+    assert changes == {name: name != "mine_other.py" for name in FILES}
+    shutil.rmtree(here)
+    assert digest() == digests[0], "the same modules in another folder"
+
+
+def test_an_installed_package_is_followed_and_other_installed_ones_are_not(mine: Path) -> None:
+    installed = mine.rename(mine.with_name("site-packages"))
+    sys.path.insert(0, str(installed))
+    before = digest()
+    (installed / "mine_words.py").write_text("WORD = 'pwd'\n")
+    assert digest() == before
+    (installed / "mine_agent.py").write_text("def agent(*asked): yield 2\n")
+    assert digest() != before
+    sys.path.remove(str(installed))
+
+
+def test_so_does_a_file_of_actions_and_our_own_agents_and_environments_have_none(tmp_path: Path) -> None:
+    (tmp_path / "episodes.jsonl").write_text("one\n")
+    named = [f"static:{tmp_path}/episodes.jsonl", f"scripted:{tmp_path}/episodes.jsonl", f"replay:{tmp_path}"]
+    before = [sources(agent=name) for name in named]
+    (tmp_path / "episodes.jsonl").write_text("two\n")
+    for old, name in zip(before, named, strict=True):
+        assert list(old) == ["agent_source"]
+        assert sources(agent=name) != old
+    assert sources(agent="try_again", env="sql", model="ft:some-model:of:ours", reward=None) == {}
