@@ -1,4 +1,4 @@
-"""Task files of all four formats, and every malformed one that we could think of."""
+"""Task files of all four formats, and the malformed ones that people write."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import math
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,51 +49,43 @@ def load_text(tmp_path: Path, suffix: str, text: str | bytes) -> list[Task]:
     return load_tasks(path)
 
 
-def load_one(tmp_path: Path, **fields: Any) -> Task:
-    return load_text(tmp_path, ".json", json.dumps([{"query": "q", "gold": "g", **fields}]))[0]
-
-
-SUFFIXES = [".json", ".jsonl", ".csv", ".parquet"]
-
 # ── what loads ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("suffix", [".json", ".jsonl", ".csv", ".parquet"])
 def test_every_format_gives_the_same_tasks(tmp_path: Path, suffix: str) -> None:
-    tasks = load_tasks(write(tmp_path / f"tasks{suffix}", RECORDS))
-    assert tasks == [
+    path = write(tmp_path / f"tasks{suffix}", RECORDS)
+    tasks = [
         Task("0", "count files", "ls | wc -l", {"level": "easy"}),
         Task("1", 'größte, "erste"\nZeile', "head -1", {"level": "hard"}),
     ]
-
-
-def test_the_suffix_may_be_in_capitals_and_the_path_a_string(tmp_path: Path) -> None:
-    path = tmp_path / "TASKS.JSON"
-    path.write_text(json.dumps(RECORDS))
-    assert len(load_tasks(str(path))) == 2
-
-
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_ids_are_taken_from_the_records(tmp_path: Path, suffix: str) -> None:
+    assert load_tasks(path) == tasks
+    assert load_tasks(str(path), limit=1) == tasks[:1]
+    if suffix != ".parquet":
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+        assert load_tasks(path) == tasks, "a byte order mark"
     records = [{"id": "b", **RECORDS[0]}, {"id": "a", **RECORDS[1]}]
-    assert [task.id for task in load_tasks(write(tmp_path / f"t{suffix}", records))] == ["b", "a"]
+    assert [task.id for task in load_tasks(write(tmp_path / f"ids{suffix}", records))] == ["b", "a"]
 
 
-def test_a_whole_number_is_an_id(tmp_path: Path) -> None:
-    assert load_one(tmp_path, id=17).id == "17"
+EXTRA = {"tests": ["assert f(1)"], "hard": True, "n": 3, "tables": {"a": ["b"]}, "note": ""}
+FIELDS: list[tuple[dict[str, Any], Task]] = [
+    ({"id": 17}, Task("17", "q", "g")),
+    ({"gold": ["cd /tmp", "ls"]}, Task("0", "q", "cd /tmp;ls")),
+    ({"query": " q\n", "gold": "\tprintf x\r\n"}, Task("0", " q\n", "\tprintf x\r\n")),
+    (EXTRA, Task("0", "q", "g", EXTRA)),
+]
 
 
-def test_a_list_of_golds_is_joined_by_semicolons(tmp_path: Path) -> None:
-    assert load_one(tmp_path, gold=["cd /tmp", "ls"]).gold == "cd /tmp;ls"
-    records: list[dict[str, Any]] = [{"query": "q", "gold": ["cd /tmp", "ls"]}]
-    assert load_tasks(write(tmp_path / "t.parquet", records))[0].gold == "cd /tmp;ls"
+@pytest.mark.parametrize(("fields", "task"), FIELDS)
+def test_fields_keep_their_types_and_are_not_stripped(tmp_path: Path, fields: dict[str, Any], task: Task) -> None:
+    assert load_tasks(write(tmp_path / "t.json", [{"query": "q", "gold": "g", **fields}])) == [task]
 
 
 GOLDS: list[tuple[dict[str, Any], list[str], tuple[str, ...]]] = [
     ({"gold": "a", "golds": ["b", "a", ["c", "d"]]}, ["gold"], ("a", "b", "c;d")),
     ({"golds": ["b", "a"]}, ["gold"], ("b", "a")),
     ({"gold": "a", "gold2": "b", "gold3": ""}, ["gold2", "gold", "gold3"], ("b", "a")),
-    ({"gold2": None, "gold3": "c", "golds": ["d"]}, ["gold2", "gold3"], ("c", "d")),
 ]
 
 
@@ -107,140 +100,61 @@ def test_a_record_may_have_alternative_golds(
 def test_golds_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     for fields, names, error, words in [
         ({"golds": "a"}, ["gold"], DataError, "'golds' is a text; write a list of golds"),
-        ({"gold": "a", "golds": [3]}, ["gold"], DataError, "'golds' is a value of type int"),
-        ({"gold2": ""}, ["gold2"], DataError, "'gold2' is empty"),
         ({"gold": "a"}, ["gold", "gold2"], UsageError, "no record has the gold field 'gold2'; records have gold, query"),
     ]:
         with pytest.raises(error, match=words):
             load_tasks(write(tmp_path / "t.json", [{"query": "q", **fields}]), gold_fields=names)
 
 
-def test_other_fields_keep_their_types(tmp_path: Path) -> None:
-    extra = {"tests": ["assert f(1)"], "hard": True, "n": 3, "tables": {"a": ["b"]}, "note": ""}
-    assert load_one(tmp_path, **extra).extra == extra
-
-
-def test_queries_and_golds_are_not_stripped(tmp_path: Path) -> None:
-    task = load_one(tmp_path, query=" q\n", gold="\tprintf x\r\n")
-    assert (task.query, task.gold) == (" q\n", "\tprintf x\r\n")
-
-
-def test_limit_stops_before_the_malformed_rest(tmp_path: Path) -> None:
-    path = tmp_path / "t.jsonl"
-    path.write_text(json.dumps(RECORDS[0]) + "\nbroken")
-    assert len(load_tasks(path, limit=1)) == 1
-    with pytest.raises(DataError):
-        load_tasks(path, limit=2)
-
-
-def test_a_limit_beyond_the_end_gives_all(tmp_path: Path) -> None:
-    assert len(load_tasks(write(tmp_path / "t.json", RECORDS), limit=99)) == 2
-
-
-@pytest.mark.parametrize("suffix", [".json", ".jsonl", ".csv"])
-def test_a_byte_order_mark_is_skipped(tmp_path: Path, suffix: str) -> None:
-    path = write(tmp_path / f"t{suffix}", RECORDS)
-    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
-    assert load_tasks(path)[0].query == "count files"
-
-
-@pytest.mark.parametrize("suffix", [".json", ".jsonl", ".csv"])
-def test_windows_line_ends_are_line_ends(tmp_path: Path, suffix: str) -> None:
-    path = write(tmp_path / f"t{suffix}", RECORDS[:1] * 1)
-    path.write_bytes(path.read_bytes().replace(b"\r\n", b"\n").replace(b"\n", b"\r\n"))
-    assert load_tasks(path) == [Task("0", "count files", "ls | wc -l", {"level": "easy"})]
-
-
-def test_blank_lines_are_skipped_and_do_not_count_as_records(tmp_path: Path) -> None:
-    line = json.dumps(RECORDS[0])
-    assert [task.id for task in load_text(tmp_path, ".jsonl", f"\n{line}\n\n  \n{line}")] == ["0", "1"]
-    assert [task.id for task in load_text(tmp_path, ".csv", "\nquery,gold\n\nq,g\n\nq,g\n")] == ["0", "1"]
-
-
-def test_unicode_line_separators_do_not_split_a_json_line(tmp_path: Path) -> None:
+def test_line_ends_and_blank_lines_of_any_editor_are_read(tmp_path: Path) -> None:
     line = json.dumps({"query": "a\u2028b\u0085c", "gold": "g"}, ensure_ascii=False)
-    assert load_text(tmp_path, ".jsonl", line)[0].query == "a\u2028b\u0085c"
-
-
-def test_a_csv_field_may_be_huge(tmp_path: Path) -> None:
-    query = "x" * 1_000_000
-    assert load_text(tmp_path, ".csv", f"query,gold\n{query},g\n")[0].query == query
+    assert load_text(tmp_path, ".jsonl", f"\r\n{line}\r\n\n  \n{line}") == [Task(n, "a\u2028b\u0085c", "g") for n in "01"]
+    assert load_text(tmp_path, ".csv", "\nquery,gold\r\n\nq,g\r\n\nq,g\n") == [Task(n, "q", "g") for n in "01"]
 
 
 def test_nulls_in_parquet_count_as_absent(tmp_path: Path) -> None:
     records: list[dict[str, Any]] = [
-        {"id": None, "query": "q", "gold": "g", "hint": None, "weight": math.nan},
-        {"id": "x", "query": "q", "gold": "g", "hint": "h", "weight": 1.0},
+        {"id": None, "query": "q", "gold": ["g"], "hint": None, "weight": math.nan},
+        {"id": "x", "query": "q", "gold": ["g"], "hint": "h", "weight": 1.0},
     ]
     tasks = load_tasks(write(tmp_path / "t.parquet", records))
     assert [(task.id, task.extra) for task in tasks] == [("0", {}), ("x", {"hint": "h", "weight": 1.0})]
+    with pytest.raises(DataError, match=r"t\.parquet: record 2: field 'query' is missing"):
+        load_tasks(write(tmp_path / "t.parquet", [records[0], {**records[1], "query": None}]))
 
 
-@pytest.mark.parametrize(("word", "general"), [("true", True), ("False", False), ("1", True), ("0", False), ("", False)])
+@pytest.mark.parametrize(("word", "general"), [("true", True), ("False", False), ("0", False), ("", False)])
 def test_general_is_a_truth_value_even_in_csv(tmp_path: Path, word: str, general: bool) -> None:
     assert load_text(tmp_path, ".csv", f"query,gold,general\nq,g,{word}\n")[0].general is general
-
-
-def test_preprocess_can_rename_and_build_fields(tmp_path: Path) -> None:
-    path = tmp_path / "t.jsonl"
-    path.write_text('{"nl": "count", "bash": "wc"}\n')
-    tasks = load_tasks(path, preprocess=lambda record: {"query": record["nl"], "gold": record["bash"]})
-    assert tasks == [Task("0", "count", "wc")]
 
 
 # ── what does not, and how it says so ──────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("name", ["gone.json", "folder", "tasks.txt", "tasks"])
+@pytest.mark.parametrize("name", ["gone.json", "folder", "tasks.txt"])
 def test_a_path_that_is_no_task_file_is_wrong_usage(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()
-    for plain in ("tasks.txt", "tasks"):
-        (tmp_path / plain).write_text("x")
+    (tmp_path / "tasks.txt").write_text("x")
     with pytest.raises(UsageError, match=rf"{name}: (no such file|is a folder|.*must end in)"):
         load_tasks(tmp_path / name)
 
 
-@pytest.mark.parametrize("limit", [0, -1])
-def test_a_limit_below_one_is_wrong_usage(tmp_path: Path, limit: int) -> None:
+def test_a_limit_below_one_is_wrong_usage(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="limit"):
-        load_tasks(write(tmp_path / "t.json", RECORDS), limit=limit)
-
-
-@pytest.mark.parametrize("text", ["", " \n\n", "\ufeff"])
-@pytest.mark.parametrize("suffix", [".json", ".jsonl", ".csv"])
-def test_an_empty_file_holds_no_records(tmp_path: Path, suffix: str, text: str) -> None:
-    if suffix == ".csv":
-        text = text.replace(" ", "")
-    with pytest.raises(DataError, match=rf"tasks{suffix}: holds no records"):
-        load_text(tmp_path, suffix, text)
-
-
-@pytest.mark.parametrize(("suffix", "text"), [(".json", "[]"), (".csv", "query,gold\n")])
-def test_a_file_of_no_records_is_refused(tmp_path: Path, suffix: str, text: str) -> None:
-    with pytest.raises(DataError, match="holds no records"):
-        load_text(tmp_path, suffix, text)
+        load_tasks(write(tmp_path / "t.json", RECORDS), limit=0)
 
 
 FIELD = [
     ({"gold": "g"}, "field 'query' is missing"),
-    ({"query": "q"}, "field 'gold' is missing"),
     ({"query": "q", "gold": None}, "field 'gold' is missing"),
     ({"query": "", "gold": "g"}, "field 'query' is empty"),
-    ({"query": "q", "gold": " \n"}, "field 'gold' is empty"),
-    ({"query": "q", "gold": []}, "field 'gold' is empty"),
     ({"query": "q", "gold": ["a", ""]}, "field 'gold' is empty"),
     ({"query": "q", "gold": ["a", 1]}, "field 'gold' is a value of type int"),
     ({"query": "q", "gold": 42}, "field 'gold' is a value of type int; write it as text"),
-    ({"query": 1.5, "gold": "g"}, "field 'query' is a value of type float"),
-    ({"query": "q", "gold": True}, "field 'gold' is a truth value"),
     ({"query": "q", "gold": {"a": 1}}, "field 'gold' is an object"),
     ({"query": "q", "gold": "a\0b"}, "field 'gold' contains a NUL"),
-    ({"query": "q", "gold": "\ud83d"}, "field 'gold' holds half a surrogate pair"),
-    ({"query": "q", "gold": "g", "setup": "echo \ud83d"}, "field 'setup' holds half a surrogate pair"),
     ({"query": "q", "gold": "g", "cases": {"inputs": [{"\ud83d": 1}]}}, "field 'cases' holds half a surrogate pair"),
-    ({"query": "q", "gold": "g", "id": 1.5}, "field 'id' is a value of type float"),
     ({"query": "q", "gold": "g", "id": True}, "field 'id' is a truth value"),
-    ({"query": "q", "gold": "g", "id": " "}, "field 'id' is empty"),
     ({"query": "q", "gold": "g", "general": "maybe"}, "field 'general' is 'maybe'; write true or false"),
 ]
 
@@ -254,98 +168,39 @@ def test_a_malformed_field_is_named_with_its_place(tmp_path: Path, record: dict[
         load_text(tmp_path, ".jsonl", "\n\n".join(map(json.dumps, records)))
 
 
-def test_parquet_records_are_counted_from_one(tmp_path: Path) -> None:
-    path = write(tmp_path / "t.parquet", [RECORDS[0], {**RECORDS[1], "gold": None}])
-    with pytest.raises(DataError, match=r"t\.parquet: record 2: field 'gold' is missing"):
-        load_tasks(path)
+MALFORMED: list[tuple[str, str | bytes, str]] = [
+    (".json", "", r"tasks\.json: holds no records"),
+    (".json", "[]", "holds no records"),
+    (".jsonl", " \n\n", "holds no records"),
+    (".csv", "query,gold\n", "holds no records"),
+    (".json", json.dumps(RECORDS, indent=1)[:-20], r"tasks\.json: line \d+, column \d+: is not JSON .*cut short"),
+    (".jsonl", json.dumps(RECORDS[0]) + '\n{"query": "q", "go', r"tasks\.jsonl: line 2, column \d+: is not JSON"),
+    (".json", "[" * 200_000, r"tasks\.json: .*JSON"),
+    (".json", '{"data": []}', r"tasks\.json: holds an object where a list"),
+    (".jsonl", '"a"', "line 1: is a text where an object"),
+    (".csv", 'query,gold\n"two\nlines",g\nq,\n', r"tasks\.csv: line 4: field 'gold' is empty"),
+    (".csv", "query,gold\nq,g\nq,g,more\n", r"line 3: \d fields where the header has 2"),
+    (".csv", 'query,gold\nq,g\n"open,g\nq,g\nq,g\n', r"line 3: .*quote left open"),
+    (".csv", b"query,gold\n" + b"x" * (2**24 + 1) + b",g\n", r"line 2: .*field larger than field limit"),
+    (".csv", "query,gold,gold\nq,g,h\n", "line 1: the header names 'gold' more than once"),
+    (".csv", "one\nfür".encode("latin-1"), r"tasks\.csv: line 2: byte 0xfc is not UTF-8; save"),
+    (".json", "one\nfür".encode("utf-16"), r"tasks\.json: line 1: byte 0xff is not UTF-8; save"),
+    (".parquet", b"PAR1" + b"x" * 100 + b"PAR1", r"tasks\.parquet: is not a readable Parquet file"),
+]
 
 
-def test_a_csv_error_counts_lines_over_multi_line_fields(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"tasks\.csv: line 4: field 'gold' is empty"):
-        load_text(tmp_path, ".csv", 'query,gold\n"two\nlines",g\nq,\n')
-
-
-@pytest.mark.parametrize("row", ["q", "q,g,more"])
-def test_a_csv_row_of_another_width_is_refused(tmp_path: Path, row: str) -> None:
-    with pytest.raises(DataError, match=r"line 3: \d fields where the header has 2"):
-        load_text(tmp_path, ".csv", f"query,gold\nq,g\n{row}\n")
-
-
-def test_an_open_quote_in_csv_names_the_line_it_starts_on(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"line 3: .*quote left open"):
-        load_text(tmp_path, ".csv", 'query,gold\nq,g\n"open,g\nq,g\nq,g\n')
-
-
-def test_a_csv_field_beyond_all_measure_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"line 2: .*field larger than field limit"):
-        load_text(tmp_path, ".csv", b"query,gold\n" + b"x" * (2**24 + 1) + b",g\n")
-
-
-def test_a_csv_header_that_repeats_a_name_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="line 1: the header names 'gold' more than once"):
-        load_text(tmp_path, ".csv", "query,gold,gold\nq,g,h\n")
-
-
-def test_truncated_json_is_located(tmp_path: Path) -> None:
-    text = json.dumps(RECORDS, indent=1)
-    with pytest.raises(DataError, match=r"tasks\.json: line \d+, column \d+: is not JSON .*cut short"):
-        load_text(tmp_path, ".json", text[:-20])
-    with pytest.raises(DataError, match=r"tasks\.jsonl: line 2, column \d+: is not JSON"):
-        load_text(tmp_path, ".jsonl", json.dumps(RECORDS[0]) + '\n{"query": "q", "go')
-
-
-@pytest.mark.parametrize("text", ["[" * 200_000, "[" + "1" * 5000 + "]"])
-def test_json_that_the_parser_gives_up_on_is_the_datas_fault(tmp_path: Path, text: str) -> None:
-    with pytest.raises(DataError, match=r"tasks\.json: .*JSON"):
-        load_text(tmp_path, ".json", text)
-
-
-@pytest.mark.parametrize(("text", "kind"), [('{"data": []}', "an object"), ('"x"', "a text"), ("null", "null")])
-def test_json_that_is_no_list_says_what_it_is(tmp_path: Path, text: str, kind: str) -> None:
-    with pytest.raises(DataError, match=rf"tasks\.json: holds {kind} where a list"):
-        load_text(tmp_path, ".json", text)
-
-
-@pytest.mark.parametrize("suffix", [".json", ".jsonl"])
-def test_a_record_that_is_no_object_is_refused(tmp_path: Path, suffix: str) -> None:
-    text = '["a"]' if suffix == ".json" else '"a"'
-    with pytest.raises(DataError, match=r"(record|line) 1: is a text where an object"):
+@pytest.mark.parametrize(("suffix", "text", "message"), MALFORMED, ids=[message for *_, message in MALFORMED])
+def test_a_malformed_file_says_where_and_why(tmp_path: Path, suffix: str, text: str | bytes, message: str) -> None:
+    with pytest.raises(DataError, match=message):
         load_text(tmp_path, suffix, text)
-
-
-@pytest.mark.parametrize("suffix", [".json", ".jsonl", ".csv"])
-def test_another_encoding_names_line_and_byte(tmp_path: Path, suffix: str) -> None:
-    with pytest.raises(DataError, match=rf"tasks{suffix}: line 2: byte 0xfc is not UTF-8; save"):
-        load_text(tmp_path, suffix, "one\nfür".encode("latin-1"))
-
-
-def test_utf_16_is_told_to_be_saved_as_utf_8(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="line 1: byte 0xff is not UTF-8"):
-        load_text(tmp_path, ".csv", "query,gold\nq,g\n".encode("utf-16"))
 
 
 def test_equal_ids_are_refused_and_both_records_named(tmp_path: Path) -> None:
     records = [{"id": "a", **RECORDS[0]}, RECORDS[1], {"id": "a", **RECORDS[1]}]
     with pytest.raises(DataError, match="records 1 and 3, field 'id': both are 'a'"):
         load_tasks(write(tmp_path / "t.json", records))
-
-
-def test_an_id_may_not_equal_an_index_given_to_another_record(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="records 1 and 2, field 'id': both are '1'"):
         load_tasks(write(tmp_path / "t.json", [{"id": 1, **RECORDS[0]}, RECORDS[1]]))
-
-
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"not parquet at all", b"PAR1" + b"x" * 100 + b"PAR1"])
-def test_a_file_that_is_not_parquet_is_refused(tmp_path: Path, content: bytes) -> None:
-    with pytest.raises(DataError, match=r"tasks\.parquet: is not a readable Parquet file"):
-        load_text(tmp_path, ".parquet", content)
-
-
-def test_truncated_parquet_is_refused(tmp_path: Path) -> None:
-    path = write(tmp_path / "t.parquet", RECORDS)
-    path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(DataError, match="is not a readable Parquet file"):
-        load_tasks(path)
 
 
 def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path) -> None:
@@ -357,17 +212,16 @@ def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path) -> None:
     assert "pip install 'intercode-gym[parquet]'" in done.stderr
 
 
-def test_what_preprocess_raises_is_told_with_both_places(tmp_path: Path) -> None:
-    said = r"t\.json: record 1: preprocess raised KeyError: 'nl' \(test_loader\.py, line \d+\)$"
-    with pytest.raises(UsageError, match=said):
-        load_tasks(write(tmp_path / "t.json", RECORDS), preprocess=lambda record: {"query": record["nl"]})
-
-
-def test_a_preprocess_that_takes_no_record_is_named_by_its_error_alone(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"preprocess raised TypeError: .*lambda>\(\) takes 0 positional.*given$"):
-        load_tasks(write(tmp_path / "t.json", RECORDS), preprocess=lambda *, nothing: {})  # type: ignore[arg-type]
-
-
-def test_preprocess_must_return_a_record(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="record 1: preprocess returned null"):
-        load_tasks(write(tmp_path / "t.json", RECORDS), preprocess=lambda record: None)  # type: ignore[arg-type,return-value]
+def test_preprocess_builds_records_and_is_named_where_it_fails(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.json", [{"nl": "count", "bash": "wc"}])
+    assert load_tasks(path, preprocess=lambda record: {"query": record["nl"], "gold": record["bash"]}) == [
+        Task("0", "count", "wc")
+    ]
+    wrong: list[tuple[Callable[..., Any], str]] = [
+        (lambda record: {"query": record["q"]}, r"t\.json: record 1: preprocess raised KeyError: 'q' \(test_loader\.py, line"),
+        (lambda *, nothing: {}, r"preprocess raised TypeError: .*lambda>\(\) takes 0 positional.*given$"),
+        (lambda record: None, "record 1: preprocess returned null"),
+    ]
+    for preprocess, said in wrong:
+        with pytest.raises(UsageError, match=said):
+            load_tasks(path, preprocess=preprocess)
