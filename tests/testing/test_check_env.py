@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import time
+import re
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from typing import Any, ClassVar, Self
@@ -75,16 +75,6 @@ class Unseeded(Counter):
         return super()._choose(next(self.turns) % len(self.tasks) if wanted is None else wanted)
 
 
-class Insistent(Counter):
-    def _choose(self, wanted: Any) -> Task:
-        return super()._choose(0 if wanted is None else wanted)
-
-
-class Clock(Counter):
-    def step(self, action: str) -> StepResult:
-        return changed(super().step(action), at=int(time.time()))
-
-
 class Noisy(Counter):
     calls = itertools.count()
 
@@ -101,11 +91,6 @@ class Silent(Counter):
     def step(self, action: str) -> StepResult:
         observation, reward, terminated, truncated, info = super().step(action)
         return observation, reward, terminated, truncated, {"score": info["score"]} if terminated else {}
-
-
-class Unscored(Counter):
-    def step(self, action: str) -> StepResult:
-        return changed(super().step(action), score=None)
 
 
 class Eager(Counter):
@@ -137,11 +122,6 @@ class Sharing(Counter):
         return self
 
 
-class Emptied(Counter):
-    def _branch(self, twin: Self, live: bool) -> None:
-        twin.number = 0
-
-
 class Swallowing(Counter):
     def step(self, action: str) -> StepResult:
         try:
@@ -153,11 +133,6 @@ class Swallowing(Counter):
 class Blameless(Counter):
     def _blame(self) -> StepResult:
         raise SandboxError("somebody must have done it")
-
-
-class Undead(Counter):
-    def close(self) -> None:
-        pass
 
 
 class Fragile(Counter):
@@ -177,29 +152,28 @@ class Generous(Counter):
         return Score(1.0, True)
 
 
-BROKEN: dict[type[Counter], str] = {
-    Wordy: "gymnasium: its own checker passes.",
-    Lenient: "reset: a task is chosen by its id or its index",
-    Unseeded: "reset: without a task, each comes once .*the order under the same seed",
-    Insistent: "reset: without a task, each comes once .*how many different tasks came",
-    Clock: "step: the same actions from the same start give the same",
-    Noisy: "step: the same actions from the same start give the same",
-    Keeping: "reset: nothing of the last episode is left.",
-    Silent: "info: every step has exit_code.*what info lacks",
-    Unscored: r"info: every step has exit_code.*the type of info\['score'\]",
-    Eager: "step: under submit only the submission earns and ends.*reward of step 1: 0.5",
-    Endless: "step: before a reset and after the end it is the caller's fault.",
-    Tolerant: "step: an action that is no text, or holds a NUL",
-    Patient: "max_turns: that many steps may be made",
-    Sharing: "fork: the copy is in the same state and neither touches the other",
-    Emptied: "fork: the copy is in the same state and neither touches the other.*the last step of the original",
-    Swallowing: "faults: an error of the sandbox or the data comes out of step.*a SandboxError in _act",
-    Blameless: "faults: an agent that breaks its sandbox earns 0",
-    Undead: "close: may be called twice.*reset after close raises nothing",
-    Fragile: "close: may be called twice.*RuntimeError: closed already",
-    Stingy: "score: the gold of each task earns 1 and is a success",
-    Generous: "score: doing nothing succeeds on no task.*'t1', 1.0",
-}
+BROKEN: list[dict[type[Counter], str]] = [
+    {
+        Wordy: "gymnasium: its own checker passes.",
+        Lenient: "reset: a task is chosen by its id or its index",
+        Unseeded: "reset: without a task, each comes once .*the order under the same seed",
+        Keeping: "reset: nothing of the last episode is left.",
+        Silent: "info: every step has exit_code.*what info lacks",
+        Tolerant: "step: an action that is no text, or holds a NUL",
+        Blameless: "faults: an agent that breaks its sandbox earns 0",
+        Fragile: "close: may be called twice.*RuntimeError: closed already",
+        Generous: "score: doing nothing succeeds on no task.*'t1', 1.0",
+    },
+    {
+        Swallowing: "faults: an error of the sandbox or the data comes out of step.*a SandboxError in _act",
+        Noisy: "step: the same actions .* the gold, played again, at .0..1..0.: '[^']*' instead of '[^']*'\n",
+        Eager: "step: under submit only the submission earns and ends.*reward of step 1: 0.5",
+        Endless: "step: before a reset and after the end it is the caller's fault.",
+        Patient: "max_turns: that many steps may be made",
+        Sharing: "fork: the copy is in the same state and neither touches the other",
+        Stingy: "score: the gold of each task earns 1 and is a success",
+    },
+]
 
 
 @pytest.mark.parametrize("protocol", ["submit", "paper"])
@@ -207,10 +181,13 @@ def test_an_honest_environment_passes(protocol: Any) -> None:
     check_env(lambda: Counter(protocol=protocol), tasks=None)
 
 
-@pytest.mark.parametrize("broken", BROKEN, ids=lambda kind: kind.__name__)
-def test_a_broken_clause_is_named(broken: type[Counter]) -> None:
-    with pytest.raises(AssertionError, match=f"(?s)the environment breaks its contract:.*- {BROKEN[broken]}"):
-        check_env(broken)
+@pytest.mark.parametrize("kinds", BROKEN, ids=["first", "second"])
+def test_each_broken_clause_is_named(kinds: dict[type[Counter], str]) -> None:
+    with pytest.raises(AssertionError) as caught:
+        check_env(type("Broken", tuple(kinds), {}))
+    lines = str(caught.value).splitlines(keepends=True)
+    for kind, told in kinds.items():
+        assert any(re.match(f"  - {told}", line) for line in lines), kind
 
 
 class Careless(Counter):
@@ -247,27 +224,17 @@ def test_faults_that_are_swallowed_above_a_sandbox_and_sandboxes_left_open_are_n
     assert told.count("\n  - ") == 2
 
 
-def test_only_what_is_broken_is_named() -> None:
-    with pytest.raises(AssertionError) as caught:
-        check_env(Blameless)
-    assert str(caught.value).count("\n  - ") == 1
-
-
 @pytest.mark.parametrize("given", [None, 5, "m:E", dict, lambda: None])
 def test_what_makes_no_environment_is_one_error_of_the_caller(given: Any) -> None:
     with pytest.raises(UsageError, match=r"check_env takes a function .* this (is|makes) "):
         check_env(given)
 
 
-def test_the_first_difference_is_shown_and_no_more() -> None:
-    with pytest.raises(AssertionError, match=r"the gold, played again, at \[0\]\[1\]\[0\]: '[^']*' instead of '[^']*'\n"):
-        check_env(Noisy)
-
-
 def test_all_golds_are_played_where_that_is_asked() -> None:
     late = [*TASKS, Task("late", "Make 9.", "add 8", {"result": 9})]
-    check_env(lambda: Counter(late))
-    with pytest.raises(AssertionError, match=r"the gold of each task .*\('late', 0\.0\)"):
+    with pytest.raises(
+        AssertionError, match=r"breaks its contract:\n  - score: the gold .*\('late', 0\.0\)\]? instead of \[\]$"
+    ):
         check_env(lambda: Counter(late), tasks=None)
 
 
