@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from families import wait_until
-from misbehaving import GOOD, Behaviour, Handler, Server, answer, drip, flood, half_a_body, hang, nothing, refuse
+from misbehaving import GOOD, Behaviour, Server, answer, drip, flood, half_a_body, hang, nothing, refuse
 
 from intercode.errors import ContextOverflow, ModelError, UsageError
 from intercode.models import OpenAIModel, openai_chat
@@ -51,23 +51,15 @@ def connect(server: Server) -> Iterator[Callable[..., OpenAIModel]]:
 Connect = Callable[..., OpenAIModel]
 
 
-def test_an_answer_comes_back_with_its_tokens(server: Server, connect: Connect) -> None:
-    reply = connect().complete(MESSAGES)
-    assert reply.text == "ls"
-    assert (reply.usage.prompt_tokens, reply.usage.completion_tokens, reply.usage.cost) == (1000, 10, 0.0)
-    assert len(server.requests) == 1
-
-
-def test_the_request_carries_messages_and_settings(server: Server, connect: Connect) -> None:
-    connect("m", temperature=0.5, max_tokens=7, seed=3).complete(MESSAGES)
-    request = server.requests[0]
-    assert request["path"] == "/v1/chat/completions"
-    assert request["body"] == {"model": "m", "temperature": 0.5, "max_tokens": 7, "seed": 3, "messages": MESSAGES}
-
-
-def test_settings_that_are_none_are_left_out(server: Server, connect: Connect) -> None:
-    connect("m", temperature=None, max_tokens=None).complete(MESSAGES)
-    assert server.requests[0]["body"] == {"model": "m", "messages": MESSAGES}
+def test_the_request_carries_messages_and_settings_and_the_answer_its_tokens(server: Server, connect: Connect) -> None:
+    reply = connect("m", temperature=0.5, max_tokens=7, seed=3, price=(3.0, 15.0)).complete(MESSAGES, draw=2)
+    assert (reply.text, reply.usage.prompt_tokens, reply.usage.completion_tokens) == ("ls", 1000, 10)
+    assert reply.usage.cost == pytest.approx((1000 * 3.0 + 10 * 15.0) / 1e6)
+    (request,) = server.requests
+    assert (request["path"], request["key"]) == ("/v1/chat/completions", "Bearer none-needed")
+    assert request["body"] == {"model": "m", "temperature": 0.5, "max_tokens": 7, "seed": 5, "messages": MESSAGES}
+    assert connect("m", temperature=None, max_tokens=None).complete(MESSAGES, draw=1).usage.cost == 0.0
+    assert server.requests[1]["body"] == {"model": "m", "messages": MESSAGES}
 
 
 TOOL = {"type": "function", "function": {"name": "execute", "parameters": {"type": "object", "properties": {}}}}
@@ -89,42 +81,11 @@ def test_tools_are_sent_and_calls_come_back_as_the_model_wrote_them(server: Serv
     assert server.requests[0]["body"]["tools"] == [TOOL]
 
 
-@pytest.mark.parametrize("call", ["ls", {}, {"function": None}, {"function": {"arguments": "{}"}}])
-def test_a_call_without_a_name_is_no_answer(server: Server, connect: Connect, call: object) -> None:
-    server.script = [calling(call), answer(GOOD)]
-    assert connect(backoff=0).complete(MESSAGES, tools=[TOOL]).text == "ls"
-
-
-def test_each_draw_has_a_seed_of_its_own(server: Server, connect: Connect) -> None:
-    for draw in (0, 1, 2):
-        connect(seed=40).complete(MESSAGES, draw=draw)
-    connect(seed=None).complete(MESSAGES, draw=1)
-    assert [request["body"].get("seed") for request in server.requests] == [40, 41, 42, None]
-    assert all("tools" not in request["body"] for request in server.requests)
-
-
-def test_prices_are_per_million_tokens_in_and_out(connect: Connect) -> None:
-    usage = connect("m", price=(3.0, 15.0)).complete(MESSAGES).usage
-    assert usage.cost == pytest.approx((1000 * 3.0 + 10 * 15.0) / 1e6)
-
-
-def test_an_unpriced_model_costs_nothing(connect: Connect) -> None:
-    assert connect("m").complete(MESSAGES).usage.cost == 0.0
-
-
-@pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": None}, "many", {"prompt_tokens": "many"}])
+@pytest.mark.parametrize("usage", [None, "many", {"prompt_tokens": None}, *({"prompt_tokens": n} for n in (10**400, -5, 2.5))])
 def test_missing_or_odd_usage_counts_as_no_tokens(server: Server, connect: Connect, usage: Any) -> None:
     server.script = [answer({**GOOD, "usage": usage})]
-    reply = connect().complete(MESSAGES)
-    assert (reply.text, reply.usage.prompt_tokens, reply.usage.completion_tokens) == ("ls", 0, 0)
-
-
-@pytest.mark.parametrize("count", [10**400, 10**20, 2**53 + 1, -5, True, 2.5, float("nan"), float("inf")])
-def test_what_cannot_be_a_number_of_tokens_counts_as_none(server: Server, connect: Connect, count: float) -> None:
-    server.script = [answer({**GOOD, "usage": {"prompt_tokens": count, "completion_tokens": 10.0}})]
-    usage = connect(price=(1.0, 1.0)).complete(MESSAGES).usage
-    assert (usage.prompt_tokens, usage.completion_tokens, usage.cost) == (0, 10, 1e-5)
-    assert type(usage.completion_tokens) is int
+    reply = connect(price=(1.0, 1.0)).complete(MESSAGES)
+    assert (reply.text, reply.usage.prompt_tokens, reply.usage.completion_tokens, reply.usage.cost) == ("ls", 0, 0, 0.0)
 
 
 def test_the_address_and_key_come_from_the_environment(
@@ -137,137 +98,85 @@ def test_the_address_and_key_come_from_the_environment(
     assert server.requests[0]["key"] == "Bearer key-1"
 
 
-def test_the_sdks_own_variable_for_the_address_works_too(
-    server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("address", "key", "told"),
+    [
+        (None, None, "no model server is named: set INTERCODE_BASE_URL"),
+        ("localhost:8000/v1", None, "must start with http"),
+        ("http://[::1", None, "cannot be the base URL"),
+        (None, "two\nlines", "OPENAI_API_KEY"),
+    ],
+)
+@pytest.mark.usefixtures("server")
+def test_what_is_no_address_or_key_is_wrong_usage(
+    monkeypatch: pytest.MonkeyPatch, address: str | None, key: str | None, told: str
 ) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-    assert connect(base_url=None).complete(MESSAGES).text == "ls"
-
-
-def test_a_local_server_needs_no_key(server: Server, connect: Connect) -> None:
-    assert connect().complete(MESSAGES).text == "ls"
-    assert server.requests[0]["key"] == "Bearer none-needed"
-
-
-def test_neither_a_server_nor_a_key_is_wrong_usage() -> None:
-    with pytest.raises(UsageError, match="no model server is named: set INTERCODE_BASE_URL"):
-        OpenAIModel("m")
-
-
-def test_an_address_without_a_scheme_is_wrong_usage() -> None:
-    with pytest.raises(UsageError, match="must start with http"):
-        OpenAIModel("m", base_url="localhost:8000/v1")
-
-
-@pytest.mark.parametrize("address", ["http://[::1", "http://localhost:port/v1", "http://local\nhost/v1"])
-def test_what_is_no_address_is_wrong_usage(address: str) -> None:
-    with pytest.raises(UsageError, match="cannot be the base URL"):
+    if key:
+        monkeypatch.setenv("OPENAI_API_KEY", key)
+    with pytest.raises(UsageError, match=told) as caught:
         OpenAIModel("m", base_url=address)
+    assert str(key) not in str(caught.value)
 
 
-@pytest.mark.parametrize("key", ["schlüssel", "two\nlines", "tab\tkey"])
-def test_a_key_that_cannot_be_sent_is_wrong_usage_and_not_printed(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", key)
-    with pytest.raises(UsageError, match="OPENAI_API_KEY") as caught:
-        OpenAIModel("m")
-    assert key not in str(caught.value)
-
-
-def test_an_empty_text_is_an_answer(server: Server, connect: Connect) -> None:
-    server.script = [answer({"choices": [{"message": {"content": ""}}]})]
-    assert connect().complete(MESSAGES).text == ""
+@pytest.mark.parametrize(("content", "text"), [(b"", ""), (b"echo \\ud83d", "echo ?")], ids=["empty", "half a surrogate pair"])
+def test_odd_texts_are_answers(server: Server, connect: Connect, content: bytes, text: str) -> None:
+    server.script = [answer(b'{"choices": [{"message": {"content": "%s"}}]}' % content)]
+    assert connect().complete(MESSAGES).text == text
     assert len(server.requests) == 1
 
 
-def test_half_a_surrogate_pair_cannot_reach_the_store(server: Server, connect: Connect) -> None:
-    server.script = [answer(b'{"choices": [{"message": {"content": "echo \\ud83d"}}]}')]
-    assert connect().complete(MESSAGES).text == "echo ?"
-
-
 MENDABLE: dict[str, Behaviour] = {
-    "408": refuse(408),
     "429": refuse(429),
     "500": refuse(500),
     "503 with a page": answer(b"<html>busy</html>", 503, Content_Type="text/html"),
     "half a body": half_a_body,
-    "half a body of the announced length": answer(json.dumps(GOOD).encode()[:60]),
     "nothing": nothing,
-    "an empty body": answer(b""),
     "brackets without end": answer(b"[" * 200_000),
-    "a page": answer(b"<html>welcome</html>", Content_Type="text/html"),
     "no choices": answer({"choices": []}),
     "an error with status 200": answer({"error": {"message": "overloaded"}}),
-    "a list": answer([1, 2]),
+    "a call without a name": calling({"function": {"arguments": "{}"}}),
     "no content": answer({"choices": [{"message": {"role": "assistant", "content": None}}]}),
     "a codec that is not for text": answer(GOOD, Content_Type="text/plain; charset=hex"),
-    "one that raises": answer(GOOD, Content_Type="text/plain; charset=idna"),
-    "500 in a codec that is not for text": answer(GOOD, 500, Content_Type="text/plain; charset=hex"),
     "not UTF-8": answer(b'{"choices": \xff\xfe'),
 }
 
 
 @pytest.mark.parametrize("fault", MENDABLE.values(), ids=MENDABLE.keys())
-def test_a_passing_fault_is_mended_by_asking_again(server: Server, connect: Connect, fault: Behaviour) -> None:
+def test_a_passing_fault_is_mended_by_asking_again_and_a_lasting_one_is_told(
+    server: Server, connect: Connect, fault: Behaviour
+) -> None:
     server.script = [fault, fault, answer(GOOD)]
     assert connect().complete(MESSAGES).text == "ls"
     assert len(server.requests) == 3
     assert all(request == server.requests[0] for request in server.requests)
-
-
-@pytest.mark.parametrize("fault", MENDABLE.values(), ids=MENDABLE.keys())
-def test_a_lasting_fault_ends_after_the_given_tries_and_names_the_address(
-    server: Server, connect: Connect, fault: Behaviour
-) -> None:
     server.script = [fault]
-    with pytest.raises(ModelError, match=rf"{server.base_url}/chat/completions: .*tried 3 times"):
-        connect(tries=3).complete(MESSAGES)
-    assert len(server.requests) == 3
-
-
-def test_the_last_status_and_body_are_in_the_error(server: Server, connect: Connect) -> None:
-    server.script = [refuse(500, "first"), refuse(503, "out of memory")]
-    with pytest.raises(ModelError, match=r"HTTP 503, body .*out of memory"):
+    with pytest.raises(ModelError, match=rf"{server.base_url}/chat/completions: .*tried 2 times") as caught:
         connect(tries=2).complete(MESSAGES)
-
-
-def test_a_long_body_is_cut_in_the_error(server: Server, connect: Connect) -> None:
-    server.script = [answer(b"x" * 100_000)]
-    with pytest.raises(ModelError) as caught:
-        connect(tries=1).complete(MESSAGES)
+    assert len(server.requests) == 5
     assert len(str(caught.value)) < 600
 
 
-def test_a_server_that_hangs_is_left_after_the_time_out(server: Server, connect: Connect) -> None:
-    server.script = [hang, answer(GOOD)]
+def test_a_server_that_hangs_is_left_after_the_time_out_and_named(server: Server, connect: Connect) -> None:
+    server.script = [hang, answer(GOOD), hang]
     started = time.monotonic()
     assert connect(timeout=0.2).complete(MESSAGES).text == "ls"
     assert 0.2 <= time.monotonic() - started < 2
-
-
-def test_a_server_that_always_hangs_is_named(server: Server, connect: Connect) -> None:
-    server.script = [hang]
     with pytest.raises(ModelError, match=r"no answer within 0\.1 s"):
         connect(timeout=0.1, tries=2).complete(MESSAGES)
-    assert len(server.requests) == 2
 
 
-@pytest.mark.parametrize("status", [b"200 OK", b"500 No"])
-def test_a_reply_without_end_is_left_at_its_limit(server: Server, connect: Connect, status: bytes) -> None:
-    server.script = [flood(b"HTTP/1.1 %s\r\nContent-Type: application/json\r\n\r\n" % status, b" " * (1 << 20))]
+def test_a_reply_without_end_is_left_at_its_limit(server: Server, connect: Connect) -> None:
+    server.script = [flood(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n", b" " * (1 << 20))]
     with pytest.raises(ModelError, match="more than 32 MiB"):
         connect().complete(MESSAGES)
     assert len(server.requests) == 1
     assert server.sent < openai_chat.LARGEST + (16 << 20)
 
 
-HEAD = b"HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n"
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n"
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [HEAD % b"200 OK" + b"\r\n", HEAD % b"500 No" + b"\r\n", HEAD % b"200 OK" + b"X-Long: ", b"HTTP/1.1 200 "],
-    ids=["body", "body of an error", "head", "first line"],
-)
+@pytest.mark.parametrize("sent", [HEAD + b"\r\n", HEAD + b"X-Long: "], ids=["body", "head"])
 def test_a_server_that_always_sends_a_little_is_left_as_well(server: Server, connect: Connect, sent: bytes) -> None:
     server.script = [drip(sent), answer(GOOD)]
     started = time.monotonic()
@@ -286,40 +195,25 @@ def test_no_server_at_all_is_a_model_error(connect: Connect) -> None:
         connect(base_url="http://127.0.0.1:9/v1", tries=2).complete(MESSAGES)
 
 
-def test_retry_after_in_seconds_is_waited_for(server: Server, connect: Connect) -> None:
-    server.script = [answer({}, 429, Retry_After="0.3"), answer(GOOD)]
-    assert connect().complete(MESSAGES).text == "ls"
-    assert 0.3 <= server.times[1] - server.times[0] < 1
-
-
-def test_retry_after_as_a_date_is_waited_for(server: Server, connect: Connect) -> None:
-    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=2), usegmt=True)
-    server.script = [answer({}, 429, Retry_After=soon), answer(GOOD)]
-    assert connect().complete(MESSAGES).text == "ls"
-    assert 0.5 <= server.times[1] - server.times[0] < 2.5
-
-
-def test_no_retry_after_can_make_us_wait_for_an_hour(server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openai_chat, "LONGEST_WAIT", 0.1)
-    server.script = [answer({}, 429, Retry_After="3600"), answer(GOOD)]
-    assert connect().complete(MESSAGES).text == "ls"
-    assert 0.1 <= server.times[1] - server.times[0] < 1
-
-
-@pytest.mark.parametrize("asked", ["soon", "Mon, 01 Jan 2024 00:00:00 +99999999999999999999", "-5", "nan"])
-def test_retry_after_that_means_nothing_is_ignored(server: Server, connect: Connect, asked: str) -> None:
-    server.script = [answer({}, 503, Retry_After=asked), answer(GOOD)]
-    assert connect().complete(MESSAGES).text == "ls"
+def test_retry_after_is_waited_for_but_not_for_an_hour(
+    server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openai_chat, "LONGEST_WAIT", 0.4)
+    soon = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
+    waits = ("0.2", soon, "3600", "soon", "-5", "nan")
+    server.script = [*(answer({}, 429, Retry_After=wait) for wait in waits), answer(GOOD)]
+    assert connect(tries=9).complete(MESSAGES).text == "ls"
+    seconds = [after - before for before, after in pairwise(server.times)]
+    for found, least in zip(seconds, (0.2, 0.4, 0.4, 0, 0, 0), strict=True):
+        assert least <= found < least + 0.2
 
 
 def test_waits_grow_from_try_to_try(server: Server, connect: Connect) -> None:
     server.script = [refuse(500)]
     with pytest.raises(ModelError):
         connect(backoff=0.04, tries=4).complete(MESSAGES)
-    waits = [after - before for before, after in zip(server.times, server.times[1:], strict=False)]
-    assert waits[0] >= 0.03
-    assert waits[1] >= 0.06
-    assert waits[2] >= 0.12
+    waits = [after - before for before, after in pairwise(server.times)]
+    assert all(wait >= least for wait, least in zip(waits, (0.03, 0.06, 0.12), strict=True))
 
 
 @pytest.mark.parametrize(
@@ -328,8 +222,9 @@ def test_waits_grow_from_try_to_try(server: Server, connect: Connect) -> None:
 )
 def test_a_refusal_is_told_at_once_with_what_to_do(server: Server, connect: Connect, status: int, advice: str) -> None:
     server.script = [refuse(status, "because"), answer(GOOD)]
-    with pytest.raises(ModelError, match=rf"HTTP {status}, body .*because.*{advice}"):
-        connect().complete(MESSAGES)
+    with pytest.raises(ModelError, match=rf"HTTP {status}, body .*because.*{advice}") as caught:
+        connect(api_key="sk-hidden").complete(MESSAGES)
+    assert "sk-hidden" not in str(caught.value)
     assert len(server.requests) == 1
 
 
@@ -374,20 +269,8 @@ def test_a_model_that_thinks_until_it_is_cut_off_said_nothing_and_is_not_asked_a
     assert (reply.text, reply.usage.completion_tokens, len(server.requests)) == ("", 77, 1)
 
 
-def test_the_key_is_never_in_an_error(server: Server, connect: Connect) -> None:
-    server.script = [refuse(401)]
-    with pytest.raises(ModelError) as caught:
-        connect(api_key="sk-hidden").complete(MESSAGES)
-    assert "sk-hidden" not in str(caught.value)
-
-
 def test_many_threads_share_one_model_through_faults(server: Server, connect: Connect) -> None:
-    def echo(handler: Handler) -> None:
-        with handler.server.lock:
-            body = handler.server.requests[-1]["body"]
-        answer({**GOOD, "usage": {"prompt_tokens": len(body["messages"])}})(handler)
-
-    server.script = [refuse(500), half_a_body, nothing] * 4 + [echo]
+    server.script = [refuse(500), half_a_body, nothing] * 4 + [answer(GOOD)]
     model, texts = connect(tries=20), list[str]()
     threads = [threading.Thread(target=lambda: texts.append(model.complete(MESSAGES).text)) for _ in range(32)]
     for thread in threads:
