@@ -59,14 +59,6 @@ def test_every_prompt_is_filled_and_says_how_much_there_is(name: str, protocol: 
     assert load("fence", language).texts[ending].partition("{turns}")[2] in system
 
 
-def test_the_digest_tells_prompts_apart() -> None:
-    names = [name for name in MODELLED if ":" not in name]
-    agents = [make_agent(name, tasks=[TASK], language=language) for name in names for language in ("bash", "sql")]
-    digests = [agent.prompt_digest for agent in agents]
-    alike = {"try_again": "try_again_blind", "plan_solve": "plan_solve_refine"}
-    assert len(set(digests)) == len(digests) - 2 * len(alike)
-
-
 def test_react_reads_actions_and_answers_with_observations() -> None:
     replies = ["Thought: look\nAction: execute[ls]", "I wonder.", "Thought: done\nAction: submit"]
     actions, asked, acts = drive(named("react", turns=3), replies)
@@ -143,7 +135,6 @@ def test_each_call_is_an_action_and_each_is_answered() -> None:
     [
         (("execute", '{"code": "ls'), "not JSON"),
         (("execute", "[]"), "not a JSON object"),
-        (("execute", "{}"), "no text under the key code"),
         (("execute", '{"code": 7}'), "no text under the key code"),
         (("rm", "{}"), "no tool 'rm'"),
     ],
@@ -162,18 +153,6 @@ def test_a_reply_without_calls_costs_a_turn_and_is_told() -> None:
     assert "called no tool" in asked[1][-1]["content"]
 
 
-def test_calls_beyond_the_last_turn_are_not_executed() -> None:
-    assert drive(named("tools", turns=2), [calls(*[code("ls")] * 5)])[0] == ["ls", "ls", "submit"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "action"),
-    [("", "submit"), ("{}", "submit"), ('{"answer": "flag{a}"}', "submit flag{a}"), ('{"answer": null}', "submit")],
-)
-def test_the_word_of_a_submission_is_an_argument(arguments: str, action: str) -> None:
-    assert drive(named("tools", language="ctf"), [calls(("submit", arguments))])[0] == [action]
-
-
 @pytest.mark.parametrize(("language", "worded"), [("bash", False), ("sql", False), ("python", True), ("ctf", True)])
 def test_a_word_is_asked_for_only_where_one_is_submitted(language: str, worded: bool) -> None:
     ask = next(named("tools", language=language))
@@ -190,11 +169,7 @@ TAKING = Task("t", "count the lines of notes.txt", "wc -l notes.txt", {"takes_an
     ("name", "reply", "action"),
     [
         ("try_again", "```bash\nsubmit 'two lines'\n```", "submit 'two lines'"),
-        ("try_again", "submit 2", "submit 2"),
-        ("try_again", "```bash\nwc -l notes.txt\nsubmit 2\n```", "wc -l notes.txt"),
-        ("try_again", "```bash\nsubmit <<'END'\none\n\ntwo\nEND\n```", "submit <<'END'\none\n\ntwo\nEND"),
         ("react", "Thought: done\nAction: submit <<'END'\none\n\ntwo\nEND", "submit <<'END'\none\n\ntwo\nEND"),
-        ("react", "Thought: done\nAction: submit", "submit"),
         ("tools", Reply("", calls=(ToolCall("a", "submit", '{"answer": "it\'s $2\\n"}'),)), "submit 'it'\"'\"'s $2\n'"),
         ("tools", Reply("", calls=(ToolCall("a", "submit", "{}"),)), "submit"),
     ],
@@ -206,11 +181,3 @@ def test_an_answer_may_be_submitted_where_the_task_takes_one(name: str, reply: s
     assert "`submit ANSWER`" in asked[0][0]["content"]
     _, unasked, _ = drive(agent.strategy(TASK, "submit"), [reply])
     assert "`submit ANSWER`" not in unasked[0][0]["content"]
-
-
-def test_prompts_are_plain_texts_of_our_own_form() -> None:
-    for language in ("bash", "sql", "python", "ctf"):
-        for form in ("fence", "react"):
-            texts = load(form, language).texts
-            assert all(text and text == text.strip() for text in texts.values())
-            assert max(len(line) for text in texts.values() for line in text.split("\n")) <= 128
