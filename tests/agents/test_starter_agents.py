@@ -21,7 +21,7 @@ from intercode.types import Message, Reply, Task, ToolCall
 pytestmark = pytest.mark.slow
 NAMES = [name.partition(":")[0] for name in MODELLED]
 TURNS = 3
-EACH = [8, pytest.param(1, marks=pytest.mark.soak)]
+EACH = [25, pytest.param(1, marks=pytest.mark.soak)]
 """Every so many tasks are played; all of them by `make soak`, since that takes minutes."""
 
 
@@ -78,13 +78,13 @@ def in_calls(action: str) -> Reply:
 
 
 @pytest.mark.parametrize("each", EACH)
-@pytest.mark.parametrize("name", NAMES)
-def test_a_model_that_behaves_solves_the_tasks_with_every_agent(world: tuple[str, Setting], name: str, each: int) -> None:
+def test_a_model_that_behaves_solves_the_tasks_with_every_agent(world: tuple[str, Setting], each: int) -> None:
     tasks = world[1].tasks[::each]
-    strategy, meter = seated(world, name)
-    episodes = evaluate(world[1], strategy, behaving(name, world[1].tasks), tasks=tasks, workers=2, meter=meter)
-    assert [(one.task, one.error, one.turns[-1].observation) for one in episodes if not one.success] == []
-    assert len(episodes) == len(tasks)
+    for name in NAMES:
+        strategy, meter = seated(world, name)
+        episodes = evaluate(world[1], strategy, behaving(name, world[1].tasks), tasks=tasks, workers=2, meter=meter)
+        assert [(one.task, one.error, one.turns[-1].observation) for one in episodes if not one.success] == [], name
+        assert len(episodes) == len(tasks)
 
 
 def calls(*pairs: tuple[str, str]) -> Reply:
@@ -93,17 +93,14 @@ def calls(*pairs: tuple[str, str]) -> Reply:
 
 WILD: dict[str, str | Reply] = {
     "says nothing": "",
-    "talks": "I am afraid that I cannot do that.",
     "raves": "\x1b[31m\udcff \ufffd ]]>> %%% execute[",
     "opens fences for ever": "```bash\n" * 3000,
-    "sends NUL": "```\necho a\0b\n```",
     "submits at once": "submit",
     "undoes for ever": "undo",
     "thinks for ever": "<think>" + "and then " * 3000,
     "plans without end": "\n".join(f"{n}. step" for n in range(500)),
     "calls with broken JSON": calls(("execute", '{"code": "ls'), ("execute", "["), ("execute", "7"), ("execute", "")),
     "calls what is not there": calls(("rm", "{}"), ("", '{"code": 3}'), ("execute", '{"code": {"a": 1}}')),
-    "calls more than there are turns": calls(*[("execute", '{"code": "echo"}')] * 40),
     "calls with NUL": calls(("execute", '{"code": "a\\u0000"}'), ("submit", '{"answer": "\\u0000"}')),
 }
 
@@ -114,13 +111,11 @@ def wild_for(name: str) -> dict[str, object]:
     return {wild: reply for wild, reply in WILD.items() if wild == others or isinstance(reply, Reply) == (name == "tools")}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_model_that_does_not_behave_earns_nothing_and_breaks_nothing(world: tuple[str, Setting], name: str) -> None:
-    strategy, meter = seated(world, name)
+def test_a_model_that_does_not_behave_earns_nothing_and_breaks_nothing(world: tuple[str, Setting]) -> None:
     with closing(world[1]()) as env:
-        for wild, reply in wild_for(name).items():
+        for name, (wild, reply) in ((each, wild) for each in NAMES for wild in wild_for(each).items()):
+            strategy, meter = seated(world, name)
             episode = play(env, world[1].tasks[0], strategy, ScriptedModel(lambda messages, reply=reply: reply), meter)
-            assert episode.reward == 0.0, wild
-            assert episode.ended in ("submit", "turns"), wild
-            assert sum(turn.acted for turn in episode.turns) <= 2 * TURNS + 1, wild
-            assert sum(turn.ask is not None for turn in episode.turns) <= 2 * TURNS + 1, wild
+            assert (episode.reward, episode.ended in ("submit", "turns")) == (0.0, True), (name, wild)
+            assert sum(turn.acted for turn in episode.turns) <= 2 * TURNS + 1, (name, wild)
+            assert sum(turn.ask is not None for turn in episode.turns) <= 2 * TURNS + 1, (name, wild)
