@@ -41,16 +41,11 @@ def test_threads_may_read_at_once() -> None:
         return len(parsed(LONG).body)
 
     with ThreadPoolExecutor(4) as threads:
-        assert set(threads.map(read, range(400))) == {60}
+        assert set(threads.map(read, range(100))) == {60}
 
 
-def test_line_ends_are_any() -> None:
+def test_what_is_no_python_says_so_and_line_ends_are_any() -> None:
     assert len(parsed("x = 1\r\ny = 2\r\n").body) == 2
-
-
-@pytest.mark.parametrize(
-    "text", ["x = = 1", "x = '\0'", "(" * 1000, "-" * 100_000 + "1"], ids=["no Python", "a NUL", "open", "deep"]
-)
-def test_what_is_no_python_says_so(text: str) -> None:
-    with pytest.raises(UNREADABLE):
-        parsed(text)
+    for text in ("x = = 1", "x = '\0'", "(" * 1000, "-" * 100_000 + "1"):
+        with pytest.raises(UNREADABLE):
+            parsed(text)

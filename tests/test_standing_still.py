@@ -17,11 +17,9 @@ from families import family
 from kept import needs_bwrap
 from orchard import skip_unless_there
 
-pytestmark = pytest.mark.slow
-
-LIMIT = 4
+LIMIT = 2
 """Seconds of an action, a statement or a test; each of those below needs about one."""
-STILL, LONG = 6.0, 24.0
+STILL, LONG = 3.0, 24.0
 """Seconds. The host waits for a sandbox for 15 s longer than the limit."""
 PLAY = """
 import json, sys
@@ -56,8 +54,14 @@ PLAYS: dict[str, tuple[str, dict[str, Any], list[str], str | float]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("play", "all_of_it", "seconds"), [*((play, True, STILL) for play in PLAYS), ("a test", False, STILL), ("bash", True, LONG)]
+    ("play", "all_of_it", "seconds"),
+    [
+        *(("bash", True, STILL), ("a test", False, STILL)),
+        *(pytest.param(play, True, STILL, marks=pytest.mark.soak) for play in PLAYS if play != "bash"),
+        pytest.param("bash", True, LONG, marks=pytest.mark.soak),
+    ],
 )
 def test_what_stood_still_did_not_run_out_of_time(play: str, all_of_it: bool, seconds: float, tmp_path: Path) -> None:
     needs_bwrap()
