@@ -1,4 +1,4 @@
-"""ReAct, Plan & Solve, tool calling and blind Try Again, driven by hand: what each says to the model and does."""
+"""Every strategy but the searches, driven by hand: what each says to the model and does, and how an agent is named."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from intercode.agents import MODELLED, Act, Ask, Moves, Step, make_agent
+from intercode.agents import MODELLED, NAMES, Act, Ask, Moves, Step, make_agent
 from intercode.agents.plan_solve import steps_of
 from intercode.agents.prompts import load
+from intercode.errors import DataError, UsageError
 from intercode.types import Message, Reply, Task, ToolCall
 
 TASK = Task("t", "count the lines of notes.txt", "wc -l notes.txt")
+OTHERS = [Task("b", "count the words of notes.txt", "wc -w notes.txt"), Task("c", "list all folders", "ls -d */")]
 
 
 def drive(
@@ -35,12 +37,12 @@ def drive(
         else:
             assert isinstance(move, Act)
             acts.append(move)
-            answer = Step(move.note or f"saw {move.action}", score)
+            answer = Step(move.note or f"saw {move.action}", score, info={"exit_code": 2 if move.action == "bad" else 0})
     return [act.action for act in acts], asked, acts
 
 
 def named(name: str, protocol: str = "submit", turns: int = 10, language: str = "bash") -> Moves:
-    return make_agent(name, tasks=[TASK], turns=turns, language=language).strategy(TASK, protocol)
+    return make_agent(name, tasks=[TASK, *OTHERS], turns=turns, language=language).strategy(TASK, protocol)
 
 
 @pytest.mark.parametrize("language", ["bash", "sql", "python", "ctf"])
@@ -69,24 +71,25 @@ def test_react_reads_actions_and_answers_with_observations() -> None:
     assert "Action: execute[" in asked[2][-1]["content"]
 
 
-@pytest.mark.parametrize(("name", "told"), [("try_again", True), ("try_again_blind", False)])
-def test_only_a_blind_agent_is_not_told_its_scores(name: str, told: bool) -> None:
-    _, asked, _ = drive(named(name, "paper", 2), ["ls", "pwd"], score=0.34)
-    assert ("[score 0.34]" in str(asked)) == told
+@pytest.mark.parametrize(("name", "protocol"), [("try_again", "submit"), ("try_again", "paper"), ("try_again_blind", "paper")])
+def test_try_again_is_told_output_exit_code_score_and_turns_left(name: str, protocol: str) -> None:
+    actions, asked, acts = drive(named(name, protocol, 3), ["```bash\nbad\n```", "I do not know.", "pwd"], score=0.34)
+    assert actions == ["bad", None, "pwd", *(["submit"] if protocol == "submit" else [])]
+    assert acts[1].thought == "I do not know."
+    assert "one turn was used up" in str(acts[1].note)
+    assert len(asked[0]) == 2, "what was asked does not change afterwards"
+    reply, told = asked[1][2:]
+    assert reply == {"role": "assistant", "content": "```bash\nbad\n```"}
+    assert told["content"].startswith("saw bad\n[exit code 2]")
+    assert told["content"].endswith("[2 turns left]")
+    assert ("[score 0.34]" in told["content"]) == ((name, protocol) == ("try_again", "paper"))
+    assert all(TASK.gold not in str(messages) for messages in asked)
 
 
-@pytest.mark.parametrize(
-    ("plan", "steps"),
-    [
-        ("1. Look\n2. Count", ["Look", "Count"]),
-        ("Plan:\n 1) Look\n 2) Count\nThat is all.", ["Look", "Count"]),
-        ("**Step 1:** Look\n**Step 2:** Count", ["Look", "Count"]),
-        ("I just count.", ["I just count."]),
-        ("", [""]),
-    ],
-)
-def test_a_plan_is_a_numbered_list(plan: str, steps: list[str]) -> None:
-    assert steps_of(plan) == steps
+def test_a_plan_is_a_numbered_list() -> None:
+    assert steps_of("Plan:\n 1) Look\n 2) Count\nThat is all.") == ["Look", "Count"]
+    assert steps_of("**Step 1:** Look\n**Step 2:** Count") == ["Look", "Count"]
+    assert steps_of("I just count.") == ["I just count."]
 
 
 def test_a_plan_is_carried_out_step_by_step_and_submitted() -> None:
@@ -181,3 +184,48 @@ def test_an_answer_may_be_submitted_where_the_task_takes_one(name: str, reply: s
     assert "`submit ANSWER`" in asked[0][0]["content"]
     _, unasked, _ = drive(agent.strategy(TASK, "submit"), [reply])
     assert "`submit ANSWER`" not in unasked[0][0]["content"]
+
+
+@pytest.mark.parametrize(
+    ("name", "protocol", "turns", "actions"),
+    [
+        ("gold", "submit", 9, ["wc -l notes.txt", "submit"]),
+        ("gold", "paper", 9, ["wc -l notes.txt"]),
+        ("noop", "submit", 9, ["submit"]),
+        ("noop", "paper", 9, [""]),
+        ("retrieval", "submit", 9, ["wc -w notes.txt", "submit"]),
+        ("retrieval", "paper", 9, ["wc -w notes.txt", "ls -d */"]),
+        ("retrieval", "paper", 1, ["wc -w notes.txt"]),
+        ("intercode.agents.baselines:noop", "submit", 9, ["submit"]),
+    ],
+)
+def test_the_baselines_act_without_a_model(name: str, protocol: str, turns: int, actions: list[str]) -> None:
+    assert drive(named(name, protocol, turns), [])[0] == actions
+    assert make_agent(name, tasks=[TASK]).needs_model == (":" in name), "one of the user's own may ask"
+
+
+class Script:
+    def actions_for(self, task: Task) -> Sequence[str | None]:
+        if task.id != "t":
+            raise DataError("not recorded")
+        return ["ls", None, "submit"]
+
+
+def test_replay_acts_the_record_in_order_and_keeps_missing_code() -> None:
+    agent = make_agent("replay:x", tasks=[TASK], load=lambda _: Script())
+    actions, _, acts = drive(agent.strategy(TASK, "submit"), [])
+    assert actions == ["ls", None, "submit"]
+    assert acts[1].note
+    with pytest.raises(DataError):
+        drive(agent.strategy(OTHERS[0], "submit"), [])
+
+
+UNKNOWN = ["golden", "gold:", "replay:x", "no_such_module:f", "intercode.agents:nothing", "intercode.agents:NAMES"]
+UNKNOWN += ["best_of:0", "best_of:x", "tree_search:3"]
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_unknown_agents_are_the_callers_fault(name: str) -> None:
+    with pytest.raises(UsageError, match=r"agent|module|function") as error:
+        make_agent(name, tasks=[TASK])
+    assert name != "golden" or all(choice in str(error.value) for choice in NAMES)

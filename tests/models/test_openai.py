@@ -11,7 +11,6 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from families import wait_until
 from misbehaving import GOOD, Behaviour, Server, answer, drip, flood, half_a_body, hang, nothing, refuse
 
 from intercode.errors import ContextOverflow, ModelError, UsageError
@@ -184,12 +183,6 @@ def test_a_server_that_always_sends_a_little_is_left_as_well(server: Server, con
     assert 0.3 <= time.monotonic() - started < 2
 
 
-def test_a_model_that_is_let_go_leaves_no_thread(server: Server) -> None:
-    before = set(threading.enumerate())
-    OpenAIModel("m", base_url=server.base_url)
-    assert wait_until(lambda: set(threading.enumerate()) <= before)
-
-
 def test_no_server_at_all_is_a_model_error(connect: Connect) -> None:
     with pytest.raises(ModelError, match=r"the connection failed .*is the server up"):
         connect(base_url="http://127.0.0.1:9/v1", tries=2).complete(MESSAGES)
@@ -206,14 +199,6 @@ def test_retry_after_is_waited_for_but_not_for_an_hour(
     seconds = [after - before for before, after in pairwise(server.times)]
     for found, least in zip(seconds, (0.2, 0.4, 0.4, 0, 0, 0), strict=True):
         assert least <= found < least + 0.2
-
-
-def test_waits_grow_from_try_to_try(server: Server, connect: Connect) -> None:
-    server.script = [refuse(500)]
-    with pytest.raises(ModelError):
-        connect(backoff=0.04, tries=4).complete(MESSAGES)
-    waits = [after - before for before, after in pairwise(server.times)]
-    assert all(wait >= least for wait, least in zip(waits, (0.03, 0.06, 0.12), strict=True))
 
 
 @pytest.mark.parametrize(
@@ -256,10 +241,9 @@ def ended(reason: str, content: str | None, tokens: int) -> Behaviour:
     return answer({"choices": [choice], "usage": {"prompt_tokens": 90, "completion_tokens": tokens}})
 
 
-@pytest.mark.parametrize("reason", ["length", "model_context_window_exceeded"])
-def test_no_room_for_a_single_word_of_the_reply_is_an_overflow(server: Server, connect: Connect, reason: str) -> None:
-    server.script = [ended(reason, "", 0)]
-    with pytest.raises(ContextOverflow, match=reason):
+def test_no_room_for_a_single_word_of_the_reply_is_an_overflow(server: Server, connect: Connect) -> None:
+    server.script = [ended("length", "", 0)]
+    with pytest.raises(ContextOverflow, match="length"):
         connect().complete(MESSAGES)
 
 
