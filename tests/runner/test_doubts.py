@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from intercode.env import Trial
-from intercode.errors import SandboxUnavailable
 from intercode.findings import KINDS
 from intercode.runner.alike import neighbours, repeated
-from intercode.runner.check import check, look
+from intercode.runner.check import look
 from intercode.runner.doubts import doubts
 from intercode.types import Task
 
@@ -91,23 +88,3 @@ def test_without_executing_the_counts_of_executions_are_unknown(tmp_path: Path) 
     assert (found["tasks"], found["gold_ok"], found["noop_paid"], found["nondeterministic"]) == (len(SQL), None, None, None)
     assert {row["kind"] for row in found["broken"]} == {"gold_fails"}
     assert set(found["kinds"]) <= set(KINDS)
-
-
-def test_a_fault_in_one_share_of_the_golds_ends_the_others_within_a_gold() -> None:
-    tried: list[str] = []
-
-    class Slow:
-        def try_gold(self, task: Task) -> Trial:
-            tried.append(task.id)
-            if task.id == "1":
-                raise SandboxUnavailable("there is no room")
-            time.sleep(0.05)
-            return Trial(None, "")
-
-        def close(self) -> None:
-            pass
-
-    tasks = [Task(str(number), "q", "g") for number in range(200)]
-    with pytest.raises(SandboxUnavailable, match="no room"):
-        check(Slow, tasks, workers=2)  # type: ignore[arg-type]
-    assert len(tried) < 10

@@ -65,17 +65,6 @@ def test_a_change_of_any_module_that_the_agent_imports_shows_and_no_other(
     assert digest() == digests[0], "the same modules in another folder"
 
 
-def test_an_installed_package_is_followed_and_other_installed_ones_are_not(mine: Path) -> None:
-    installed = mine.rename(mine.with_name("site-packages"))
-    sys.path.insert(0, str(installed))
-    before = digest()
-    (installed / "mine_words.py").write_text("WORD = 'pwd'\n")
-    assert digest() == before
-    (installed / "mine_agent.py").write_text("def agent(*asked): yield 2\n")
-    assert digest() != before
-    sys.path.remove(str(installed))
-
-
 def test_so_does_a_file_of_actions_and_our_own_agents_and_environments_have_none(tmp_path: Path) -> None:
     (tmp_path / "episodes.jsonl").write_text("one\n")
     named = [f"static:{tmp_path}/episodes.jsonl", f"scripted:{tmp_path}/episodes.jsonl", f"replay:{tmp_path}"]

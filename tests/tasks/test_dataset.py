@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import tempfile
 from pathlib import Path
 
 import pytest
-from ordinary import error_of_an_ordinary_user
 
 from intercode.errors import DataError, UsageError
 from intercode.tasks import Entry, list_entries, open_data
@@ -111,14 +109,3 @@ def test_the_catalog_describes_the_published_files(tmp_path: Path, entry: Entry)
         shutil.copyfile(local[file.sha256], target)
         assert target.stat().st_size == file.bytes
     assert len(open_data(entry.name, env=entry.env, cache=tmp_path).tasks) == entry.count
-
-
-def test_a_folder_that_may_not_be_entered_is_named() -> None:
-    with tempfile.TemporaryDirectory() as place:  # pytest's own folders are closed to others already
-        os.chmod(place, 0o755)
-        folder = Path(place, "mine")
-        folder.mkdir()
-        folder.chmod(0)
-        said = error_of_an_ordinary_user(lambda: open_data(folder, env="bash"))
-        folder.chmod(0o755)
-        assert said == f"UsageError: {folder / '.'}: cannot be read (Permission denied)"

@@ -49,11 +49,6 @@ class Counter(InterCodeEnv):
         pass
 
 
-def changed(step: StepResult, **info: Any) -> StepResult:
-    observation, reward, terminated, truncated, told = step
-    return observation, reward, terminated, truncated, {**told, **info}
-
-
 class Wordy(Counter):
     def reset(self, **how: Any) -> tuple[Any, dict[str, Any]]:
         query, info = super().reset(**how)
