@@ -107,14 +107,6 @@ def test_a_plan_with_refinement_goes_on_until_the_model_submits() -> None:
     assert "Your plan" not in asked[3][-1]["content"]
 
 
-def test_a_plan_that_is_too_long_is_cut_to_the_turns() -> None:
-    plan = "\n".join(f"{n}. step" for n in range(1, 50))
-    assert len(drive(named("plan_solve", turns=3), [plan, *["ls"] * 9])[0]) == 4
-    actions, asked, _ = drive(named("plan_solve_refine", turns=3), [plan, *["ls"] * 9])
-    assert len(actions) == 4
-    assert "carried out" in asked[3][-1]["content"], "one turn is left for mending"
-
-
 def calls(*pairs: tuple[str, str], text: str = "") -> Reply:
     return Reply(text, calls=tuple(ToolCall(f"id{n}", name, arguments) for n, (name, arguments) in enumerate(pairs)))
 
