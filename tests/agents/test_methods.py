@@ -37,7 +37,8 @@ def drive(
         else:
             assert isinstance(move, Act)
             acts.append(move)
-            answer = Step(move.note or f"saw {move.action}", score, info={"exit_code": 2 if move.action == "bad" else 0})
+            acted = f"saw {move.action}", score, False, False, {"exit_code": 2 if move.action == "bad" else 0}
+            answer = Step(*acted) if move.action else Step(str(move.note), score)
     return [act.action for act in acts], asked, acts
 
 

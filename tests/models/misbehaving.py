@@ -27,6 +27,7 @@ class Server(ThreadingHTTPServer):
         self.script: list[Behaviour] = [answer(GOOD)]
         self.requests: list[dict[str, Any]] = []
         self.times: list[float] = []
+        self.sent = 0
         self.lock = threading.Lock()
         self.stopping = threading.Event()
 
@@ -94,5 +95,21 @@ def drip(sent: bytes) -> Behaviour:
                 handler.wfile.write(b" ")
             except OSError:
                 return
+
+    return behave
+
+
+def flood(head: bytes, body: bytes) -> Behaviour:
+    """`body` again and again, without end; `sent` counts the bytes that the other side took."""
+
+    def behave(handler: Handler) -> None:
+        handler.close_connection = True
+        handler.wfile.write(head)
+        while not handler.server.stopping.is_set():
+            try:
+                handler.wfile.write(body)
+            except OSError:
+                return
+            handler.server.sent += len(body)
 
     return behave

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from misbehaving import GOOD, Behaviour, Server, answer, drip, half_a_body, hang, nothing, refuse
+from misbehaving import GOOD, Behaviour, Server, answer, drip, flood, half_a_body, hang, nothing, refuse
 
 from intercode.errors import ContextOverflow, ModelError, UsageError
 from intercode.models import OpenAIModel, openai_chat
@@ -161,6 +161,14 @@ def test_a_server_that_hangs_is_left_after_the_time_out_and_named(server: Server
     assert 0.2 <= time.monotonic() - started < 2
     with pytest.raises(ModelError, match=r"no answer within 0\.1 s"):
         connect(timeout=0.1, tries=2).complete(MESSAGES)
+
+
+def test_a_reply_without_end_is_left_at_its_limit(server: Server, connect: Connect) -> None:
+    server.script = [flood(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n", b" " * (1 << 20))]
+    with pytest.raises(ModelError, match="more than 32 MiB"):
+        connect().complete(MESSAGES)
+    assert len(server.requests) == 1
+    assert server.sent < openai_chat.LARGEST + (16 << 20)
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n"
