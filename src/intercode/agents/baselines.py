@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from intercode.agents.base import SUBMIT, Act, Moves, Strategy
+from intercode.agents.base import SUBMIT, Act, Moves, Step, Strategy
 from intercode.tfidf import nearest
 from intercode.types import Task
 
@@ -27,21 +27,15 @@ class Script(Protocol):
 
 def gold(task: Task, protocol: str) -> Moves:
     """Where a submission needs a word (a function's name), the task carries it in the field `submit`."""
-    if "gold_is" in task.extra:
-        yield from _capture(task)
+    if task.extra.get("gold_is") == "flag":
+        yield Act(f"{SUBMIT} {task.gold}")
         return
-    yield Act(task.gold)
-    if protocol == SUBMIT:
+    step: Step = yield Act(task.gold)
+    if "gold_is" in task.extra:  # a flag is submitted under both protocols; a script prints it last
+        *_, flag = step.observation.strip().split("\n")
+        yield Act(f"{SUBMIT} {flag}")
+    elif protocol == SUBMIT:
         yield Act(f"{SUBMIT} {task.extra.get('submit', '')}".strip())
-
-
-def _capture(task: Task) -> Moves:
-    """A flag is submitted under both protocols; where the gold is a script, it is what that prints last."""
-    flag = task.gold
-    if task.extra["gold_is"] == "script":
-        step = yield Act(task.gold)
-        flag = step.observation.strip().rpartition("\n")[2]
-    yield Act(f"{SUBMIT} {flag}")
 
 
 def noop(task: Task, protocol: str) -> Moves:

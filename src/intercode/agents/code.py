@@ -59,7 +59,10 @@ Block = tuple[str, str]
 def split_reply(text: str, language: str = "bash", *, takes_answer: bool = False) -> tuple[str | None, str]:
     """The action in `text` (None if there is none), and the words around it. `takes_answer`: `submit ANSWER` is an action."""
     thoughts = "\n".join(_THINK.findall(text))
-    said = _unquoted(_TOKENS.sub("", _THINK.sub("", text.replace("\r\n", "\n"))).strip("\ufeff\u200b \t\n"))
+    lines = _TOKENS.sub("", _THINK.sub("", text.replace("\r\n", "\n"))).strip("\ufeff\u200b \t\n").split("\n")
+    if all(line[:1] == ">" for line in lines):  # a quotation
+        lines = [line[1:].removeprefix(" ") for line in lines]
+    said = "\n".join(lines)
     submission = pattern_for(language, takes_answer=takes_answer)
     code = _find(said, language, submission) or None
     if code is None:
@@ -69,28 +72,17 @@ def split_reply(text: str, language: str = "bash", *, takes_answer: bool = False
     return code, "\n".join([thoughts, *words]).strip()
 
 
-def _unquoted(said: str) -> str:
-    """Without the `>` in front of every line of an answer that is a quotation."""
-    lines = said.split("\n")
-    return "\n".join(line[1:].removeprefix(" ") for line in lines) if all(line[:1] == ">" for line in lines) else said
-
-
 def _find(said: str, language: str, submission: re.Pattern[str]) -> str | None:
     part, is_code = unwrap(said) or (said, False)
     if is_code and not _FENCE.match(part.strip().split("\n", 1)[0]):
         return _one_action(part, language, submission)
     blocks = list(islice(_blocks(part), LOOKED_AT))
-    return _choose(blocks, language, submission) if blocks else _bare(part, language, submission)
-
-
-def _choose(blocks: list[Block], language: str, submission: re.Pattern[str]) -> str | None:
-    """The first non-empty block in the right language, else the first without a language, made into one action."""
+    if not blocks:
+        return _bare(part, language, submission)
     tags = TAGS.get(language, {language})
     filled = [block for block in blocks if block[1].strip()]
     ranked = [b for b in filled if b[0] in tags] or [b for b in filled if not b[0]]
-    if not ranked:
-        return None
-    return _one_action(unbracketed(ranked[0][1]), language, submission)
+    return _one_action(unbracketed(ranked[0][1]), language, submission) if ranked else None
 
 
 def _one_action(code: str, language: str, submission: re.Pattern[str]) -> str:
@@ -98,19 +90,14 @@ def _one_action(code: str, language: str, submission: re.Pattern[str]) -> str:
         return "submit"
     if submission is ANSWER and is_submission(code, ANSWER):
         return code.strip()
-    lines = _without_prompts(code.strip("\n").rstrip().split("\n"), language)
+    lines = code.strip("\n").rstrip().split("\n")
+    prompt = PROMPTS.get(language)
+    if prompt and prompt.fullmatch(lines[0].strip()):  # a transcript: the commands alone
+        lines = [found[1] or "" for line in lines if (found := prompt.fullmatch(line.strip()))]
     last = ANSWER if submission is ANSWER else _LAST.get(language, ALONE)
     if len(lines) > 1 and last.fullmatch(lines[-1].strip()):
         lines.pop()
     return "\n".join(lines).rstrip()
-
-
-def _without_prompts(lines: list[str], language: str) -> list[str]:
-    """Of a transcript, which is what starts with a prompt such as `$ `, the commands; all of other code."""
-    prompt = PROMPTS.get(language)
-    if prompt is None or not prompt.fullmatch(lines[0].strip()):
-        return lines
-    return [found[1] or "" for line in lines if (found := prompt.fullmatch(line.strip()))]
 
 
 def _bare(said: str, language: str, submission: re.Pattern[str]) -> str | None:
@@ -153,7 +140,10 @@ def _blocks(text: str) -> Iterator[Block]:
 def _closing(lines: list[str], start: int, ticks: str) -> int:
     """The line that closes a fence of `ticks`; a fence with a language inside opens a nested one (a here-document)."""
     depth, first = 0, len(lines)
-    for i in (i for i in range(start, len(lines)) if _is_fence(lines[i], ticks)):
+    for i in range(start, len(lines)):
+        fence = _FENCE.match(lines[i])
+        if fence is None or not fence["ticks"].startswith(ticks):
+            continue
         first = min(first, i)
         if not lines[i].strip().strip("`~").strip():
             if depth == 0:
@@ -162,11 +152,6 @@ def _closing(lines: list[str], start: int, ticks: str) -> int:
         else:
             depth += 1
     return first
-
-
-def _is_fence(line: str, ticks: str) -> bool:
-    fence = _FENCE.match(line)
-    return fence is not None and fence["ticks"][0] == ticks[0] and len(fence["ticks"]) >= len(ticks)
 
 
 def _one_line_block(line: str) -> Iterator[Block]:

@@ -16,13 +16,9 @@ def human(task: Task, protocol: str) -> Moves:
         reply = yield Ask(tuple(messages))
         if protocol != SUBMIT and reply.text.strip() == SUBMIT:
             return
-        step = yield Act(reply.text)
-        messages += [{"role": "assistant", "content": reply.text}, {"role": "user", "content": _seen(step, protocol)}]
-
-
-def _seen(step: Step, protocol: str) -> str:
-    info = step.info or {}
-    lines = [step.observation.rstrip("\n")] if step.observation.strip("\n") else []
-    lines += [f"[exit code {info['exit_code']}]"] if info.get("exit_code") else []
-    lines += [] if protocol == SUBMIT else [f"[score {step.reward:.2f}]"]
-    return "\n".join(lines)
+        step: Step = yield Act(reply.text)
+        info = step.info or {}
+        seen = [step.observation.rstrip("\n")] if step.observation.strip("\n") else []
+        seen += [f"[exit code {info['exit_code']}]"] if info.get("exit_code") else []
+        seen += [] if protocol == SUBMIT else [f"[score {step.reward:.2f}]"]
+        messages += [{"role": "assistant", "content": reply.text}, {"role": "user", "content": "\n".join(seen)}]

@@ -29,7 +29,11 @@ def plan_solve(prompts: Prompts, turns: int = 10, *, refine: bool = False) -> St
         talk.say(prompts.fill("plan", most=most))
         reply = yield talk.ask()
         talk.heard(reply)
-        yield from _carry_out(talk, steps_of(reply.text)[:most])
+        steps = steps_of(reply.text)[:most]
+        for number, step in enumerate(steps, 1):
+            talk.say(prompts.fill("plan.step", number=number, count=len(steps), step=step))
+            act = talk.act((yield talk.ask()))
+            talk.see((yield act))
         if refine and talk.left:
             talk.say(prompts.fill("plan.refine"))
             yield from go_on(talk)
@@ -37,13 +41,6 @@ def plan_solve(prompts: Prompts, turns: int = 10, *, refine: bool = False) -> St
             yield Act(SUBMIT)
 
     return strategy
-
-
-def _carry_out(talk: Dialogue, steps: list[str]) -> Moves:
-    for number, step in enumerate(steps, 1):
-        talk.say(talk.prompts.fill("plan.step", number=number, count=len(steps), step=step))
-        act = talk.act((yield talk.ask()))
-        talk.see((yield act))
 
 
 def steps_of(plan: str) -> list[str]:

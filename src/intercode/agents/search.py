@@ -68,19 +68,15 @@ def _line(talk: Dialogue, draw: int) -> Generator[Any, Any, Line]:
     while talk.left:
         act = talk.act((yield talk.ask(draw)), line.branch)
         if talk.protocol == SUBMIT and talk.submits(act):
-            return _handed_in(line, act.action or SUBMIT, talk)
+            line = replace(line, submission=act.action or SUBMIT)
+            given = answer_in(submitted_word(ANSWER, line.submission)) if talk.takes_answer else None
+            if talk.takes_answer and not given:  # the environment would refuse it
+                return replace(line, submission=SUBMIT)
+            return replace(line, answer=given.strip(), given=True) if given else line
         step = yield act
         talk.see(step)
         line = replace(line, answer=step.observation.strip(), failures=line.failures + (act.action is None or failed(step)))
     return line
-
-
-def _handed_in(line: Line, action: str, talk: Dialogue) -> Line:
-    """The line as its submission leaves it. An answer that the environment would refuse is left out."""
-    if not talk.takes_answer:
-        return replace(line, submission=action)
-    answer = answer_in(submitted_word(ANSWER, action))
-    return replace(line, submission=action, answer=answer.strip(), given=True) if answer else line
 
 
 def majority(lines: list[Line]) -> Line:
@@ -116,7 +112,10 @@ def tree_search(prompts: Prompts, turns: int = 10) -> Strategy:
         nodes = [Node(TRUNK, Dialogue.about(task, protocol, turns, prompts, more="undo"))]
         for left in range(turns, 0, -1):
             node = best(nodes)
-            talk = _talk_at(node, left)
+            talk = node.talk.copy()
+            talk.left = left
+            if node.tried:
+                talk.say(prompts.fill("undo.tried", tried="\n\n".join(node.tried)))
             act = talk.act((yield talk.ask()), node.branch)
             if (act.action or "").strip() == UNDO:
                 yield from _undo(node, nodes)
@@ -139,15 +138,6 @@ def best(nodes: list[Node]) -> Node:
     standing = [node for node in nodes if not node.moved]
     fresh = [node for node in standing if len(node.tried) < WIDTH] or standing
     return max(reversed(fresh), key=lambda node: (node.worth, node.depth))
-
-
-def _talk_at(node: Node, left: int) -> Dialogue:
-    """The conversation at a node, with what was tried there."""
-    talk = node.talk.copy()
-    talk.left = left
-    if node.tried:
-        talk.say(talk.prompts.fill("undo.tried", tried="\n\n".join(node.tried)))
-    return talk
 
 
 def _grow(node: Node, act: Act, talk: Dialogue) -> Generator[Any, Any, Node]:

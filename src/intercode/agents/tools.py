@@ -50,26 +50,21 @@ def tools(prompts: Prompts, turns: int = 10) -> Strategy:
         while talk.left:
             reply: Reply = yield Ask(tuple(talk.messages), offered)
             talk.messages.append(_said(reply))
-            if reply.calls:
-                yield from _carry_out(talk, reply)
-            else:
-                talk.see((yield Act(None, reply.text or None, prompts.fill("tools.retry"))))
+            thought: str | None = reply.text or None
+            if not reply.calls:
+                talk.see((yield Act(None, thought, prompts.fill("tools.retry"))))
+            for number, call in enumerate(reply.calls):
+                seen = "Not executed: all turns are used up."
+                if talk.left:
+                    step = yield _act(talk, call, thought)
+                    talk.left -= 1
+                    seen = f"{told(step, scored=protocol == 'paper')}\n[{count(talk.left)} left]"
+                talk.messages.append({**message("tool", seen), "tool_call_id": _id(call, number)})
+                thought = None
         if protocol == SUBMIT:
             yield Act(SUBMIT)
 
     return strategy
-
-
-def _carry_out(talk: Dialogue, reply: Reply) -> Moves:
-    thought: str | None = reply.text or None
-    for number, call in enumerate(reply.calls):
-        seen = "Not executed: all turns are used up."
-        if talk.left:
-            step = yield _act(talk, call, thought)
-            talk.left -= 1
-            seen = f"{told(step, scored=talk.protocol == 'paper')}\n[{count(talk.left)} left]"
-        talk.messages.append({**message("tool", seen), "tool_call_id": _id(call, number)})
-        thought = None
 
 
 def _act(talk: Dialogue, call: ToolCall, thought: str | None) -> Act:

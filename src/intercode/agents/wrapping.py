@@ -40,11 +40,7 @@ def unwrap(said: str) -> tuple[str, bool] | None:
         return inner if (called := code_of_call(inner)) is None else called, True
     if mark["execute"]:
         return _bracketed(rest), True
-    return _after_action(_IMAGINED.sub("", rest).strip())
-
-
-def _after_action(rest: str) -> tuple[str, bool]:
-    rest = _INPUT.sub("", rest)
+    rest = _INPUT.sub("", _IMAGINED.sub("", rest).strip())
     if _EXECUTE.match(rest):
         return unbracketed(rest), True
     if submitted := _SUBMIT.fullmatch(rest.split("\n", 1)[0]):

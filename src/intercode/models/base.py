@@ -29,8 +29,10 @@ class Model(Protocol):
 
 def whole(reply: object, name: str) -> Reply:
     """What a model, which may be anybody's, answered. Raises `UsageError` if it is no `Reply`, or has what none has."""
-    if isinstance(reply, Reply) and isinstance(reply.text, str) and _is_sound(reply.usage) and _are_calls(reply.calls):
-        return reply
+    if isinstance(reply, Reply) and isinstance(reply.text, str) and _is_sound(reply.usage):
+        calls: object = reply.calls
+        if isinstance(calls, list | tuple) and all(isinstance(call, ToolCall) for call in calls):
+            return reply
     raise UsageError(f"the model {name} answered {shown(repr, reply):.200}; it answers a Reply with a text and its Usage")
 
 
@@ -39,10 +41,6 @@ def _is_sound(usage: object) -> bool:
         return False
     tokens = (usage.prompt_tokens, usage.completion_tokens)
     return all(isinstance(count, int) for count in tokens) and all(map(is_number, (*tokens, usage.cost)))
-
-
-def _are_calls(calls: object) -> bool:
-    return isinstance(calls, list | tuple) and all(isinstance(call, ToolCall) for call in calls)
 
 
 def as_text(arguments: object) -> str:

@@ -31,8 +31,13 @@ def is_overflow(body: str) -> bool:
 
 
 def spare(messages: Sequence[Message], opening: Sequence[Message]) -> list[int]:
-    """The places of what may be left out, in that order. `opening` is how the episode's conversation began: it is kept."""
-    kept = _kept(messages, opening)
+    """The places of what may be left out, in that order. `opening` is how the episode's conversation began: what is shared with
+    it is kept, and in any case the first message of a user."""
+    shared = 0
+    while shared < min(len(messages), len(opening)) and messages[shared] == opening[shared]:
+        shared += 1
+    first = next((place for place, message in enumerate(messages) if message["role"] == "user"), len(messages))
+    kept = max(shared, first + 1)
     replies = [place for place in range(kept, len(messages)) if messages[place]["role"] == "assistant"]
     last = replies[-1] if replies else kept
     seen = [place for place in range(kept, last) if messages[place]["role"] != "assistant"]
@@ -42,12 +47,3 @@ def spare(messages: Sequence[Message], opening: Sequence[Message]) -> list[int]:
 def without(messages: Sequence[Message], places: Sequence[int]) -> list[Message]:
     """The conversation with the marker at `places`."""
     return [{**message, "content": MARKER} if n in places else message for n, message in enumerate(messages)]
-
-
-def _kept(messages: Sequence[Message], opening: Sequence[Message]) -> int:
-    """How many messages are kept at the start: what this shares with the opening, and in any case the first of a user."""
-    shared = 0
-    while shared < min(len(messages), len(opening)) and messages[shared] == opening[shared]:
-        shared += 1
-    first = next((place for place, message in enumerate(messages) if message["role"] == "user"), len(messages))
-    return max(shared, first + 1)

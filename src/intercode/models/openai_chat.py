@@ -51,7 +51,6 @@ PATIENCE = 300.0
 _FULL = ("length", "model_context_window_exceeded")
 """Reasons for the end of a reply: as many tokens as were allowed, or as there was room for."""
 
-_COUNTED = ("prompt_tokens", "completion_tokens")
 _UNMETERED = "so that no limit of tokens or cost can hold: leave those out, or have the server tell `usage`"
 
 _NO_KEY = "none-needed"
@@ -147,7 +146,8 @@ class OpenAIModel:
             if why := self.give_up():
                 raise ModelError(f"{self.url}: {last}; not tried again, since {why}")
             if attempt < self.tries - 1:
-                time.sleep(self._wait(attempt, last.wait))
+                wait = self.backoff * 2**attempt * random.uniform(0.75, 1.25)  # so that threads do not return in step
+                time.sleep(min(wait if last.wait is None else last.wait, LONGEST_WAIT))
         raise ModelError(f"{self.url}: {last} (tried {self.tries} times); is the server up and not overloaded?")
 
     def close(self) -> None:
@@ -186,27 +186,20 @@ class OpenAIModel:
             text = message.get("content") or "" if calls else message["content"]
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise _Broken(f"HTTP 200 without an answer in it, {_excerpt(body)}") from error
-        usage = self._usage(answer.get("usage"))
-        if self.metered and not _tells(answer.get("usage")):
+        counts = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
+        told = [_count(counts.get(key)) for key in ("prompt_tokens", "completion_tokens")]
+        if self.metered and (None in told or not any(told)):  # a question without any token does not exist
             raise UsageError(f"{self.url}: a reply does not say how many tokens it took, {_UNMETERED}")
         if not text and not calls and choice.get("finish_reason") in _FULL:
-            if answer.get("usage") and usage.completion_tokens <= 1:
+            if counts and (told[1] or 0) <= 1:
                 raise ContextOverflow(f"{self.url}: no room was left for a reply (finish_reason {choice['finish_reason']})")
             text = ""  # it thought until it was cut off
         if not isinstance(text, str):
             raise _Broken(f"HTTP 200 with no text as the answer, {_excerpt(body)}")
-        return Reply(_storable(text), usage, calls)
-
-    def _usage(self, counts: Any) -> Usage:
-        known = counts if isinstance(counts, dict) else {}
-        tokens_in, tokens_out = (_count(known.get(key)) or 0 for key in _COUNTED)
+        tokens_in, tokens_out = (count or 0 for count in told)
         price_in, price_out = self.price or (0.0, 0.0)
-        return Usage(tokens_in, tokens_out, (tokens_in * price_in + tokens_out * price_out) / 1e6)
-
-    def _wait(self, attempt: int, asked: float | None) -> float:
-        if asked is None:
-            asked = self.backoff * 2**attempt * random.uniform(0.75, 1.25)  # so that threads do not return in step
-        return min(asked, LONGEST_WAIT)
+        usage = Usage(tokens_in, tokens_out, (tokens_in * price_in + tokens_out * price_out) / 1e6)
+        return Reply(_storable(text), usage, calls)
 
 
 class _TooLarge(Exception):
@@ -222,12 +215,6 @@ async def _read_body(response: Any) -> None:
             if len(body) > LARGEST:
                 raise _TooLarge(f"a reply has more than {LARGEST >> 20} MiB; is this a server of the OpenAI chat protocol?")
     response._content = bytes(body)
-
-
-def _tells(counts: Any) -> bool:
-    """Whether it has both numbers of tokens; a question without any does not exist."""
-    told = [_count(counts.get(key)) for key in _COUNTED] if isinstance(counts, dict) else [None]
-    return None not in told and any(told)
 
 
 def _count(said: Any) -> int | None:

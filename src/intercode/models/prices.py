@@ -30,11 +30,9 @@ def listed_price(model: str) -> Price | None:
         entry = tomllib.loads(path.read_text(encoding="utf-8")).get(model)
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: {error}; mend the table of prices") from error
-    return None if entry is None else _price(path, model, entry)
-
-
-def _price(path: Path, model: str, entry: object) -> Price:
     match entry:
+        case None:
+            return None
         case [int() | float() as tokens_in, int() | float() as tokens_out] if 0 <= tokens_in < 1e9 and 0 <= tokens_out < 1e9:
             return float(tokens_in), float(tokens_out)
     raise UsageError(f'{path}: {model} must be two numbers of 0 or more, such as "{model}" = [0.15, 0.60]')

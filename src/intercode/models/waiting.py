@@ -21,7 +21,7 @@ class Loop:
         runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self._loop = runner.get_loop()
         threading.Thread(target=_turn, args=(runner,), daemon=True).start()
-        self.close = weakref.finalize(self, _end, self._loop)
+        self.close = weakref.finalize(self, self._loop.call_soon_threadsafe, self._loop.stop)
 
     def within(self, seconds: float, call: Coroutine[Any, Any, Made]) -> Made:
         """What the call gives; raises `TimeoutError`, and cancels it, if it has not ended by then."""
@@ -35,7 +35,3 @@ class Loop:
 def _turn(runner: asyncio.Runner) -> None:
     with runner:
         runner.get_loop().run_forever()
-
-
-def _end(loop: asyncio.AbstractEventLoop) -> None:
-    loop.call_soon_threadsafe(loop.stop)

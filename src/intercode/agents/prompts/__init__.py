@@ -34,7 +34,7 @@ class Prompts:
     def fill(self, name: str, **values: object) -> str:
         """Places in braces that no value is given for stay as they are: prompts may hold code."""
         text = self.texts[name]
-        for key, value in {"language": _tag(self.language), **values}.items():
+        for key, value in {"language": "bash" if self.language == "ctf" else self.language, **values}.items():
             text = text.replace(f"{{{key}}}", str(value))
         return text
 
@@ -63,7 +63,3 @@ def load(form: str, language: str, *more: str) -> Prompts:
         own = folder / language / f"{name}.txt"
         texts[name] = (own if own.is_file() else folder / f"{name}.txt").read_text("utf-8").strip()
     return Prompts(form, language, texts)
-
-
-def _tag(language: str) -> str:
-    return "bash" if language == "ctf" else language
