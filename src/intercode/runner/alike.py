@@ -22,17 +22,14 @@ def repeated(tasks: Sequence[Task]) -> Iterator[Found]:
         if first is not task:
             answers = "and has the same gold" if first.gold == task.gold else "but has another gold"
             yield task, Fault(f"asks the same as task {first.id} {answers}", "duplicate")
-    yield from _nearly(list(earlier.values()))
-
-
-def _nearly(tasks: Sequence[Task]) -> Iterator[Found]:
+    tasks = list(earlier.values())
     groups = defaultdict[tuple[object, str], list[int]](list)
     weights = vectors([task.query for task in tasks])
     for place, task in enumerate(tasks):
         group = groups[_world(task), " ".join(task.gold.split())]
-        first = next((other for other in group if cosine(weights[other], weights[place]) >= NEAR), None)
-        if first is not None:
-            yield task, Fault(f"asks almost the same as task {tasks[first].id} and has the same gold", "near_duplicate")
+        near = next((other for other in group if cosine(weights[other], weights[place]) >= NEAR), None)
+        if near is not None:
+            yield task, Fault(f"asks almost the same as task {tasks[near].id} and has the same gold", "near_duplicate")
         group.append(place)
 
 
@@ -41,15 +38,13 @@ def neighbours(tasks: Sequence[Task]) -> Mapping[str, Task]:
     worlds = defaultdict[object, list[Task]](list)
     for task in tasks:
         worlds[_world(task)].append(task)
-    return {task: other for group in worlds.values() for task, other in _nearest(group)}
-
-
-def _nearest(tasks: Sequence[Task]) -> Iterator[tuple[str, Task]]:
-    weights = vectors([task.query for task in tasks])
-    for place, task in enumerate(tasks):
-        others = [other for other in range(len(tasks)) if other != place]
-        if others:
-            yield task.id, tasks[max(others, key=lambda other: cosine(weights[place], weights[other]))]
+    nearest = {}
+    for group in worlds.values():
+        weights = vectors([task.query for task in group])
+        for place, task in enumerate(group if len(group) > 1 else ()):
+            likeness = [-1.0 if other == place else cosine(weights[place], weights[other]) for other in range(len(group))]
+            nearest[task.id] = group[likeness.index(max(likeness))]
+    return nearest
 
 
 def _world(task: Task) -> object:

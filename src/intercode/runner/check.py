@@ -39,7 +39,6 @@ from intercode.tasks.challenges import survey
 from intercode.types import Episode, Task
 
 APART = 1.1
-Finding = dict[str, str]
 Tick = Callable[[], None]
 
 
@@ -69,13 +68,21 @@ def check(
     failing = {task.id for task, fault in plain if fault.kind == "gold_fails"}
     missed = [(task, fault) for task, fault in plain if fault.kind != "gold_fails" or task.id not in differing]
     paid = [(task, Fault("doing nothing succeeds", "noop_solves")) for task in tasks if played["noop"][task.id].success]
-    lent = [found for task in tasks for found in _lent(task, played["retrieval"][task.id], nearest)]
+    lent = [
+        (task, Fault(f"the gold of task {nearest[task.id].id} succeeds", "retrieval_solves"))
+        for task in tasks
+        if played["retrieval"][task.id].success
+    ]
     counts = {
         "gold_ok": sum(played["gold"][task.id].success and task.id not in failing for task in tasks),
         "noop_paid": len(paid),
         "nondeterministic": len(unstable),
     }
-    others = [found for group in _with_alternatives(tasks) for found in _alternatives(make_env, group, workers, tick)]
+    others: list[Found] = []
+    for place in range(1, max((len(task.golds) for task in tasks), default=1)):  # in one group each task comes once
+        given = [task for task in tasks if len(task.golds) > place]
+        group = [(replace(task, golds=()), replace(task, gold=task.golds[place], golds=())) for task in given]
+        others += _alternatives(make_env, group, workers, tick)
     every = [*tasks, *{task.id: task for task, _ in left_out}.values()]
     said = [(task, fault) for task, fault in _said(every, language) if fault.kind != "gold_fails"]  # executing it knows better
     return {"tasks": len(every), **counts, **_sorted(every, [*left_out, *unstable, *missed, *others, *paid, *lent, *said])}
@@ -121,7 +128,10 @@ def _said(tasks: Sequence[Task], language: str) -> list[Found]:
 def _sorted(tasks: Sequence[Task], found: Sequence[Found]) -> dict[str, Any]:
     """In the order of the tasks; `kinds` counts tasks."""
     place = {task.id: number for number, task in enumerate(tasks)}
-    rows = [_finding(task, fault) for task, fault in sorted(found, key=lambda each: place[each[0].id])]
+    rows = [
+        {"task": task.id, "kind": fault.kind, "why": fault.removeprefix(f"task {task.id}: ")}
+        for task, fault in sorted(found, key=lambda each: place[each[0].id])
+    ]
     kinds = Counter(kind for _, kind in {(row["task"], row["kind"]) for row in rows})
     return {
         "broken": [row for row in rows if row["kind"] in BROKEN],
@@ -138,11 +148,6 @@ def _neighbour(nearest: Mapping[str, Task]) -> Strategy:
             yield from gold(nearest[task.id], protocol)
 
     return strategy
-
-
-def _lent(task: Task, episode: Episode, nearest: Mapping[str, Task]) -> Iterator[Found]:
-    if episode.success:
-        yield task, Fault(f"the gold of task {nearest[task.id].id} succeeds", "retrieval_solves")
 
 
 def _trials(make_env: Callable[[], InterCodeEnv], tasks: Sequence[Task], workers: int, tick: Tick) -> list[Trial]:
@@ -185,17 +190,13 @@ def _play(make_env: Callable[[], Any], agent: Strategy, tasks: Sequence[Task], w
     return {episode.task: episode for episode in episodes}
 
 
-def _with_alternatives(tasks: Sequence[Task]) -> Iterator[list[tuple[Task, Task]]]:
-    """Tasks with their gold alone, each beside itself with an alternative; in one group each task comes once."""
-    for place in range(1, max((len(task.golds) for task in tasks), default=1)):
-        given = [task for task in tasks if len(task.golds) > place]
-        yield [(replace(task, golds=()), replace(task, gold=task.golds[place], golds=())) for task in given]
-
-
 def _alternatives(
     make_env: Callable[[], InterCodeEnv], pairs: Sequence[tuple[Task, Task]], workers: int, tick: Tick
 ) -> Iterator[Found]:
-    """Alternatives that do not run, or that neither match the gold nor are matched by it. Flags differ on purpose."""
+    """Alternatives that do not run, or that neither match the gold nor are matched by it. Flags differ on purpose.
+
+    `pairs` are tasks with their gold alone, each beside itself with an alternative.
+    """
     golds, others = zip(*pairs, strict=True)
     trials = _trials(make_env, others, workers, tick)
     one, other = _as(make_env, golds, others, workers, tick), _as(make_env, others, golds, workers, tick)
@@ -237,7 +238,3 @@ def _difference(task: Task, one: Trial, other: Trial) -> Iterator[Found]:
     lines = list(difflib.unified_diff(one.summary.splitlines(), other.summary.splitlines(), lineterm="", n=0))[2:]
     what = "; ".join(line for line in lines[:4] if not line.startswith("@@"))[:200]
     yield task, Fault(f"two executions of the gold differ: {what or 'in the files they leave'}", "gold_differs")
-
-
-def _finding(task: Task, fault: Fault) -> Finding:
-    return {"task": task.id, "kind": fault.kind, "why": fault.removeprefix(f"task {task.id}: ")}

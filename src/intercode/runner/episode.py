@@ -57,14 +57,17 @@ def play(
     ended: Ended | None = None
     answer: Answer = None
     spent, cut, acted = meter.begin(log), False, 0
-    with Branches(env, named(strategy)) as branches, moves(strategy, _shown(task, query, env), env.protocol) as advance:
+    extra = {**task.extra, TAKES_ANSWER: True} if getattr(env, "takes_answer", False) else task.extra
+    seen = replace(task, query=query, extra=extra)
+    with Branches(env, named(strategy)) as branches, moves(strategy, seen, env.protocol) as advance:
         while ended is None:
             move = advance(answer)
             if move is None or (ended := _forbidden(move, acted, meter, env)):
                 cut = ended == "limit"
                 ended = ended or "turns"
             elif _begins_turn(move, log, env) and spent():
-                step = _hand_in(branches, env.protocol, log)
+                latest = branches.latest if env.protocol == SUBMIT else None
+                step = Step("") if latest is None else _act(branches, Act(SUBMIT, on=latest, apart=True), log)
                 best, ended = _better(best, step), "agent_fault" if _end(step) == "agent_fault" else "limit"
             elif isinstance(move, Ask):
                 answer = _ask(model, move, meter, log)
@@ -83,12 +86,6 @@ def play(
     return Episode(task.id, query, tuple(log), reward, success, ended, score.parts, epoch, seed, unsure=score.unsure)
 
 
-def _shown(task: Task, query: str, env: Playable) -> Task:
-    """The task as a strategy sees it, `reset` done."""
-    extra = {**task.extra, TAKES_ANSWER: True} if getattr(env, "takes_answer", False) else task.extra
-    return replace(task, query=query, extra=extra)
-
-
 def _forbidden(move: Move, acted: int, meter: Meter, env: Playable) -> Ended | None:
     """Why the episode ends before this move, or None if it may be made."""
     if meter.over():
@@ -96,24 +93,13 @@ def _forbidden(move: Move, acted: int, meter: Meter, env: Playable) -> Ended | N
     allowed = meter.limits.turns
     if allowed is None or acted < allowed:
         return None
-    return None if acted == allowed and env.protocol == SUBMIT and _may_come_last(move, env) else "turns"
+    may_come_last = not isinstance(move, Ask | Act) or _submits(move, env)
+    return None if acted == allowed and env.protocol == SUBMIT and may_come_last else "turns"
 
 
 def _begins_turn(move: Move, log: Sequence[Turn], env: Playable) -> bool:
     """Whether it is more than the action of a reply that is there already; a submission costs nothing."""
     return isinstance(move, Ask) or not (_submits(move, env) or (log and not log[-1].acted))
-
-
-def _hand_in(branches: Branches, protocol: str, log: list[Turn]) -> Step:
-    """Submit for the strategy what there is, as a turn of its own."""
-    latest = branches.latest
-    if protocol != SUBMIT or latest is None:
-        return Step("")
-    return _act(branches, Act(SUBMIT, on=latest, apart=True), log)
-
-
-def _may_come_last(move: Move, env: Playable) -> bool:
-    return not isinstance(move, Ask | Act) or _submits(move, env)
 
 
 def _submits(move: Move, env: Playable) -> bool:
@@ -137,34 +123,29 @@ def _act(branches: Branches, act: Act, log: list[Turn]) -> Step:
     if env.protocol == SUBMIT and _submits(act, env):
         branches.choose(act.on)
     started = time.perf_counter()
-    step = _step(env, act)
+    step = Step(act.note or "")
+    if act.action is not None and ("\0" in act.action or len(act.action) > LONGEST or _SURROGATE.search(act.action)):
+        step = Step(UNSENDABLE)
+    elif act.action is not None:
+        observation, reward, terminated, truncated, info = _given(5, env.step, act.action)
+        step = Step(observation, float(reward), terminated, truncated, info)
     asked = log.pop() if log and not log[-1].acted and not act.apart else Turn()
-    info = step.info or {}
+    facts = step.info or {}
     log.append(
         replace(
             asked,
             thought=act.thought,
             action=act.action,
             observation=step.observation,
-            exit_code=info.get("exit_code"),
-            timed_out=info.get("timed_out", False),
-            truncated_output=info.get("truncated_output", False),
-            score=info["score"].reward if "score" in info else None,
+            exit_code=facts.get("exit_code"),
+            timed_out=facts.get("timed_out", False),
+            truncated_output=facts.get("truncated_output", False),
+            score=facts["score"].reward if "score" in facts else None,
             seconds=round(time.perf_counter() - started, 6),
             after=branches.after(act.on, log),
         )
     )
     return step
-
-
-def _step(env: Playable, act: Act) -> Step:
-    """Execute the action if there is one and it is text that a program can be given; else nothing happens."""
-    if act.action is None:
-        return Step(act.note or "")
-    if "\0" in act.action or len(act.action) > LONGEST or _SURROGATE.search(act.action):
-        return Step(UNSENDABLE)
-    observation, reward, terminated, truncated, info = _given(5, env.step, act.action)
-    return Step(observation, float(reward), terminated, truncated, info)
 
 
 def _given(count: int, method: Callable[..., object], *words: Any, **named: Any) -> tuple[Any, ...]:

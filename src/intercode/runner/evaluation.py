@@ -8,6 +8,7 @@ import platform
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
@@ -98,6 +99,10 @@ class Evaluation:
             temperature=temperature, seed=seed,
             max_tokens=reply_tokens, timeout=min(reply_seconds or PATIENCE, max_seconds or math.inf),
         )  # fmt: skip
+        data, reward, code = world.get("data"), world.get("reward"), None
+        place = data if data and Path(data).exists() else None  # `data` in a run is but the name of the set
+        if callable(reward):
+            code = reward.name if isinstance(reward, NamedReward) else f"{reward.__module__}:{reward_name(reward)}"
         config = {
             "env": env, "agent": agent, "model": asked.name if asked else None, "turns": turns,
             "epochs": epochs, "seed": seed, "temperature": temperature, "sandbox": sandbox or "local",
@@ -105,8 +110,8 @@ class Evaluation:
             "reply_seconds": reply_seconds,
             "max_cost": max_cost, "max_tokens": max_tokens, "max_seconds": max_seconds,
             "episode_cost": episode_cost, "episode_tokens": episode_tokens, "episode_seconds": episode_seconds,
-            **world, **facts, **setting.facts(), **_labels(setting.tasks), "data_from": _place_of(world.get("data")),
-            **sources(agent=agent, env=env, model=model if asked else None, reward=_place_of_code(world.get("reward"))),
+            **world, **facts, **setting.facts(), **_labels(setting.tasks), "data_from": place,
+            **sources(agent=agent, env=env, model=model if asked else None, reward=code),
         }  # fmt: skip
         run, each = Budget(max_tokens, max_cost, max_seconds), Budget(episode_tokens, episode_cost, episode_seconds)
         return cls(setting, chosen, asked, config, Limits(turns, run, each), epochs, seed)
@@ -129,7 +134,13 @@ class Evaluation:
         """The run's folder: `out`, or a new one below runs/. Raises as `RunStore.create` does."""
         folder = Path(out) if out else new_folder(Path("runs"), self.config["env"], self.agent.name)
         started = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-        facts = {"run": str(folder), "created": started, "workers": workers, "git_commit": _commit(), "versions": _versions()}
+        commit = None  # of the folder in which the run is started, if it is a repository
+        with suppress(OSError):
+            done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+            commit = done.stdout.strip() or None
+        installed = {name: metadata.version(name) for name in ("gymnasium", "openai")}
+        versions = {"python": platform.python_version(), "kernel": platform.release(), "intercode": __version__, **installed}
+        facts = {"run": str(folder), "created": started, "workers": workers, "git_commit": commit, "versions": versions}
         return RunStore.create(folder, {**self.config, **facts}, resume=resume, mended=mended)
 
     def run(
@@ -179,17 +190,6 @@ def _model(agent: Agent, name: str | None, price: Price | None, *, priced: bool,
     return model
 
 
-def _place_of(data: str | None) -> str | None:
-    """The file or folder that was named; `data` in a run is but the name of the set."""
-    return data if data and Path(data).exists() else None
-
-
-def _place_of_code(reward: object) -> str | None:
-    if not callable(reward):
-        return None
-    return reward.name if isinstance(reward, NamedReward) else f"{reward.__module__}:{reward_name(reward)}"
-
-
 def _labels(tasks: Sequence[Task]) -> dict[str, dict[str, str]]:
     """What the data says of each task, for the report: how hard it is, and its database as `data_set`."""
     fields = {"hardness": ("hardness", "difficulty"), "data_set": ("db", "db_id")}
@@ -198,20 +198,6 @@ def _labels(tasks: Sequence[Task]) -> dict[str, dict[str, str]]:
         for label, names in fields.items()
     }
     return {label: found for label, found in said.items() if found}
-
-
-def _versions() -> dict[str, str]:
-    installed = {name: metadata.version(name) for name in ("gymnasium", "openai")}
-    return {"python": platform.python_version(), "kernel": platform.release(), "intercode": __version__, **installed}
-
-
-def _commit() -> str | None:
-    """The commit of the folder in which the run was started, if it is a repository."""
-    try:
-        done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    except OSError:
-        return None
-    return done.stdout.strip() or None
 
 
 def new_folder(below: Path, env: str, agent: str) -> Path:

@@ -16,7 +16,7 @@ import json
 import re
 import secrets
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -31,7 +31,7 @@ from intercode.runner.journal import Notes
 from intercode.runner.rescore import options_of, rebuilt, require_same
 from intercode.store import alone_in, read_run, storage_faults, write_whole
 from intercode.submission import answer_in, is_submission, submitted_word
-from intercode.types import Episode, Message, Task
+from intercode.types import Episode
 
 LONGEST = 8000
 """Of a text with more characters no judge is asked; nor of one that the agent did not see whole."""
@@ -67,7 +67,11 @@ def judge_run(run: str | Path, model: Model, *, force: bool = False, **given: An
         return []
     with alone_in(Path(run)):
         found = list(_verdicts(Path(run), then, unsure, model, force, given))
-        _keep(Path(run), found)
+        others: list[Verdict] = []  # what this judge said before is replaced; what others said stays, unless it is damaged
+        with suppress(StoreError):
+            others = [each for each in kept_verdicts(run) if each.judge != model.name]
+        with storage_faults(Path(run)):
+            write_whole(_kept_in(Path(run)), "".join(json.dumps(asdict(each)) + "\n" for each in [*others, *found]))
     return found
 
 
@@ -92,18 +96,19 @@ def _verdicts(
     with closing(setting()) as env:
         for episode in unsure:
             task = tasks[episode.task]
-            question = _question(task, _printed(env, task), _answer(episode, env), mark)
+            env.reset(options={"task": task.id})
+            observation, *_, info = env.step(task.gold)
+            right, answer = _whole(observation, info["truncated_output"]), _answer(episode, env)
+            question = None
+            if right is not None and answer is not None:
+                parts = {"The task": task.query, "The right answer": right, "The answer to judge": answer}
+                question = "\n\n".join(f"{name}:\n{mark}\n{text.replace(mark, '')}\n{mark}" for name, text in parts.items())
             if question and question not in said:
-                said[question] = Asking(model, notes=replies).complete(_messages(question, mark)).text
+                instructions = _INSTRUCTIONS.substitute(mark=mark, word=word_of(mark))
+                messages = [{"role": "system", "content": instructions}, {"role": "user", "content": question}]
+                said[question] = Asking(model, notes=replies).complete(messages).text
             reply = said[question] if question else None
             yield Verdict(episode.task, episode.epoch, model.name, read_verdict(reply or "", word_of(mark)), reply)
-
-
-def _printed(env: InterCodeEnv, task: Task) -> str | None:
-    """What the agent would have seen, had it answered as the gold; None if that is not all of it."""
-    env.reset(options={"task": task.id})
-    observation, *_, info = env.step(task.gold)
-    return _whole(observation, info["truncated_output"])
 
 
 def _answer(episode: Episode, env: InterCodeEnv) -> str | None:
@@ -116,18 +121,6 @@ def _answer(episode: Episode, env: InterCodeEnv) -> str | None:
 
 def _whole(text: str, cut: bool) -> str | None:
     return None if cut or len(text) > LONGEST else text
-
-
-def _question(task: Task, right: str | None, answer: str | None, mark: str) -> str | None:
-    if right is None or answer is None:
-        return None
-    parts = {"The task": task.query, "The right answer": right, "The answer to judge": answer}
-    return "\n\n".join(f"{name}:\n{mark}\n{text.replace(mark, '')}\n{mark}" for name, text in parts.items())
-
-
-def _messages(question: str, mark: str) -> list[Message]:
-    instructions = _INSTRUCTIONS.substitute(mark=mark, word=word_of(mark))
-    return [{"role": "system", "content": instructions}, {"role": "user", "content": question}]
 
 
 def word_of(mark: str) -> str:
@@ -174,15 +167,6 @@ def _verdict(record: dict[str, Any]) -> Verdict:
     if type(verdict.epoch) is not int:
         raise ValueError(f"{verdict.epoch!r:.50} is no epoch")
     return verdict
-
-
-def _keep(run: Path, verdicts: Sequence[Verdict]) -> None:
-    """What this judge said before is replaced; what others said stays, unless the file is damaged."""
-    others: list[Verdict] = []
-    with suppress(StoreError):
-        others = [each for each in kept_verdicts(run) if each.judge != verdicts[0].judge]
-    with storage_faults(run):
-        write_whole(_kept_in(run), "".join(json.dumps(asdict(each)) + "\n" for each in [*others, *verdicts]))
 
 
 def _kept_in(run: Path) -> Path:

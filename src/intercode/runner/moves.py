@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from intercode.agents.base import Act, Ask, Branch, Drop, Fork, Move, Moves, Step, Strategy
+from intercode.agents.base import Act, Ask, Branch, Drop, Fork, Move, Step, Strategy
 from intercode.blame import described, shown
 from intercode.errors import ForkError, IntercodeError, UsageError
 from intercode.types import Reply, Task
@@ -45,7 +45,14 @@ def moves(strategy: Strategy, task: Task, protocol: str) -> Iterator[Advance]:
 
     def advance(answer: Answer) -> Move | None:
         nonlocal idle
-        move = _advance(name, flow, answer)
+        with _blaming(name):
+            try:
+                move: object = flow.throw(answer) if isinstance(answer, ForkError) else flow.send(answer)
+            except StopIteration:
+                return None
+        wrong: str | None = "it may yield Ask(messages), Act(text), Act(None), Fork() or Drop(branch)"
+        if not isinstance(move, Ask | Act | Fork | Drop) or (wrong := _wrong(move)):
+            raise UsageError(f"the agent {name} yielded {shown(repr, move):.100}; {wrong}")
         idle = 0 if isinstance(move, Act) else idle + 1
         if idle > IDLE:
             raise UsageError(f"the agent {name} made {IDLE} moves in a row without an action; let it act, or return")
@@ -68,32 +75,18 @@ def named(strategy: Strategy) -> str:
     return f"{getattr(strategy, '__module__', '')}:{getattr(strategy, '__qualname__', strategy)}"
 
 
-def _advance(name: str, flow: Moves, answer: Answer) -> Move | None:
-    with _blaming(name):
-        try:
-            move: object = flow.throw(answer) if isinstance(answer, ForkError) else flow.send(answer)
-        except StopIteration:
-            return None
-    wrong: str | None = "it may yield Ask(messages), Act(text), Act(None), Fork() or Drop(branch)"
-    if isinstance(move, Ask | Act | Fork | Drop) and (wrong := _wrong(move)) is None:
-        return move
-    raise UsageError(f"the agent {name} yielded {shown(repr, move):.100}; {wrong}")
-
-
 def _wrong(move: Move) -> str | None:
     """What is wrong with it, if anything is."""
     fields = next(fields for kind, fields in _FIELDS.items() if isinstance(move, kind))
     for field, kind in fields.items():
         if not isinstance(getattr(move, field), kind):
             return f"its {field} is of the wrong type"
-    return _unaskable(move) if isinstance(move, Ask) else None
-
-
-def _unaskable(ask: Ask) -> str | None:
-    if not all(isinstance(message, dict) and isinstance(message.get("role"), str) for message in ask.messages):
+    if not isinstance(move, Ask):
+        return None
+    if not all(isinstance(message, dict) and isinstance(message.get("role"), str) for message in move.messages):
         return 'each of its messages is a dict such as {"role": "user", "content": text}'
     try:
-        json.dumps([*ask.messages, *ask.tools])
+        json.dumps([*move.messages, *move.tools])
     except (TypeError, ValueError, RecursionError) as error:
         return f"its messages and tools are sent as JSON ({error})"
     return None

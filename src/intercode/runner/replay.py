@@ -45,7 +45,12 @@ def replay(
     if broken := [episode for episode in episodes if episode.error]:
         raise SandboxError(f"{len(broken)} episodes could not be re-executed; task {broken[0].task}: {broken[0].error}")
     played = zip(pairs, episodes, strict=True)
-    turns = [turn for (task, then), now in played for turn in _turns(task, then, now, recording.standing)]
+    turns: list[_Row] = []
+    for (task, then), now in played:
+        done = list(now.turns[: len(then.rewards)])
+        if recording.standing:
+            done = list(itertools.accumulate(done, lambda last, turn: turn if turn.action else replace(turn, score=last.score)))
+        turns += [(task, then, number, turn) for number, turn in enumerate(done)]
     agree = sum(_agrees(then.rewards[number], turn.score) for _, then, number, turn in turns)
     differing = [row for row in turns if not _agrees(row[1].rewards[row[2]], row[3].score)]
     return {
@@ -85,13 +90,6 @@ def prepare_replay(
 
 
 _Row = tuple[Task, RecordedEpisode, int, Turn]
-
-
-def _turns(task: Task, then: RecordedEpisode, now: Episode, standing: bool) -> list[_Row]:
-    turns = list(now.turns[: len(then.rewards)])
-    if standing:
-        turns = list(itertools.accumulate(turns, lambda last, turn: turn if turn.action else replace(turn, score=last.score)))
-    return [(task, then, number, turn) for number, turn in enumerate(turns)]
 
 
 def _agrees(recorded: float, score: float | None) -> bool:

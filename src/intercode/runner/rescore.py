@@ -105,7 +105,12 @@ class Rescoring:
                 note(Rescored(_scored(episode, score), episode, "observed"))
             else:
                 left.append(episode)
-        self._execute(left, workers, note)
+        for epoch in sorted({episode.epoch for episode in left}):
+            then = {episode.task: episode for episode in left if episode.epoch == epoch}
+            evaluate(
+                self.setting, replaying(_Script(then)), tasks=[self._tasks[task] for task in then], workers=workers,
+                on_episode=lambda again, then=then: note(self._compared(again, then[again.task])),  # type: ignore[misc]
+            )  # fmt: skip
         order = {task: place for place, task in enumerate(self._tasks)}
         return sorted(done, key=lambda each: (order[each.episode.task], each.episode.epoch))
 
@@ -130,14 +135,6 @@ class Rescoring:
             return False
         return is_submission(turn.action, self._submission)
 
-    def _execute(self, episodes: Sequence[Episode], workers: int, note: Callable[[Rescored], None]) -> None:
-        for epoch in sorted({episode.epoch for episode in episodes}):
-            then = {episode.task: episode for episode in episodes if episode.epoch == epoch}
-            evaluate(
-                self.setting, replaying(_Script(then)), tasks=[self._tasks[task] for task in then], workers=workers,
-                on_episode=lambda again, then=then: note(self._compared(again, then[again.task])),  # type: ignore[misc]
-            )  # fmt: skip
-
     def _compared(self, again: Episode, then: Episode) -> Rescored:
         if again.error is not None:
             failed = replace(then, reward=None, success=False, parts={}, ended=None, error=again.error)
@@ -147,13 +144,11 @@ class Rescoring:
         turns = tuple(replace(turn, score=scores.get(place)) for place, turn in enumerate(then.turns))
         now = Score(again.reward or 0.0, again.success, again.parts, again.unsure)
         episode = replace(_scored(then, now), turns=turns, ended=_end(then, again, self._protocol))
-        return Rescored(episode, then, "executed", self._first_difference(then, again))
-
-    def _first_difference(self, then: Episode, again: Episode) -> int | None:
-        """What is told of a submission depends on the reward, and counts as little as what was said to a reply without code."""
+        # What is told of a submission depends on the reward, and counts as little as what was said to a reply without code.
         pairs = enumerate(zip(then.line, again.turns, strict=False))
         seen = ((n, old, new) for n, (old, new) in pairs if old.action is not None and not self._submits(old))
-        return next((number for number, old, new in seen if old.observation != new.observation), None)
+        differs = next((number for number, old, new in seen if old.observation != new.observation), None)
+        return Rescored(episode, then, "executed", differs)
 
 
 class _Script:

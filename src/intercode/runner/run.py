@@ -13,7 +13,7 @@ import hashlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -110,10 +110,13 @@ def evaluate(
     run = _Run(make_env, strategy, model, meter, _Faults(meter), seed, store.path if store else None)
     done = {(episode.task, episode.epoch): episode for episode in (store.episodes() if store else ())}
     order = [(task, epoch) for epoch in range(epochs) for task in tasks]
-    todo = [job for job in order if not _is_done(done.get((job[0].id, job[1])), retry_errors)]
-    meter.spend(_spent(done.values(), todo, run.folder))
-    for job in todo:
-        run.jobs.put(job)
+    played = {key for key, episode in done.items() if _is_finished(episode) or (episode.error is not None and not retry_errors)}
+    todo = [(task, epoch) for task, epoch in order if (task.id, epoch) not in played]
+    meter.spend(sum((episode.usage for episode in done.values() if _is_finished(episode)), Usage()))
+    for task, epoch in todo:
+        run.jobs.put((task, epoch))
+        if store:  # the replies that were had before it was cut off
+            meter.spend(notes(store.path, task.id, epoch).usage)
 
     def keep(episode: Episode) -> None:
         done[episode.task, episode.epoch] = episode
@@ -140,18 +143,8 @@ def episode_seed(seed: int, task: str, epoch: int) -> int:
     return int.from_bytes(digest[:4], "big") >> 1
 
 
-def _is_finished(episode: Episode | None) -> bool:
-    return episode is not None and episode.reward is not None
-
-
-def _is_done(episode: Episode | None, retry_errors: bool) -> bool:
-    return _is_finished(episode) or (episode is not None and episode.error is not None and not retry_errors)
-
-
-def _spent(done: Iterable[Episode], todo: Sequence[tuple[Task, int]], folder: Path | None) -> Usage:
-    """What the run has used so far: finished episodes, and the replies that were had for others."""
-    finished = sum((episode.usage for episode in done if _is_finished(episode)), Usage())
-    return sum((notes(folder, task.id, epoch).usage for task, epoch in todo), finished) if folder else finished
+def _is_finished(episode: Episode) -> bool:
+    return episode.reward is not None
 
 
 def _work(run: _Run, worker: int, workers: int) -> None:

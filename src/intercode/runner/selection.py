@@ -38,13 +38,11 @@ def select(
     """
     if unknown := sorted(set(named) - {task.id for task in tasks}):
         raise UsageError(f"no task has the id {unknown[0]!r}")
-    failed = _failed(failed_in) if failed_in else None
-    kept = [task for task in tasks if (not named or task.id in named) and (failed is None or task.id in failed)]
+    kept = [task for task in tasks if not named or task.id in named]
+    if failed_in:
+        episodes = read_run(failed_in)[1]
+        failed = {episode.task for episode in episodes} - {episode.task for episode in episodes if episode.success}
+        kept = [task for task in kept if task.id in failed]
     if not kept:
         raise UsageError(f"none of these tasks was played in {failed_in} and not solved there")
     return (random.Random(seed).sample(kept, len(kept)) if shuffle else kept)[:limit]
-
-
-def _failed(run: str) -> set[str]:
-    episodes = read_run(run)[1]
-    return {episode.task for episode in episodes} - {episode.task for episode in episodes if episode.success}

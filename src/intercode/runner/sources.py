@@ -34,17 +34,15 @@ def sources(**named: str | None) -> dict[str, str]:
 def _digest(name: str) -> str | None:
     """None if it is ours, or no file; a pipe, say, gives what it holds but once."""
     kind, colon, rest = name.partition(":")
-    files = {kind: _recorded(Path(rest))} if kind in _NAMING else _modules(kind) if colon else {}
+    files = _modules(kind) if colon and kind not in _NAMING else {}
+    if kind in _NAMING:
+        files[kind] = Path(rest, "episodes.jsonl") if Path(rest).is_dir() else Path(rest)
     if not files or not all(file.is_file() for file in files.values()):
         return None
     state = hashlib.sha256()
     for told, file in sorted(files.items()):
         state.update(f"{told}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
     return state.hexdigest()[:32]
-
-
-def _recorded(path: Path) -> Path:
-    return path / "episodes.jsonl" if path.is_dir() else path
 
 
 def _modules(first: str) -> dict[str, Path]:

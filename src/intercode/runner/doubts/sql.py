@@ -47,27 +47,23 @@ def doubts(task: Task) -> Iterator[Fault]:
     query = _HINT.sub(" ", task.query)
     gold, explained = task.gold, str(task.extra.get("evidence") or "")
     yield from unheeded(_CUES, query, gold)
-    yield from _opposed(query, gold)
-    yield from _counts(query, gold)
-    yield from _asked(query, gold, explained)
-    yield from _statement(task)
-
-
-def _opposed(query: str, gold: str) -> Iterator[Fault]:
-    if re.search(r"\b(oldest|latest|youngest) to\b|\bfrom the\b", query, re.IGNORECASE):
-        return
-    for asked, given in _OPPOSITES:
+    span = re.search(r"\b(oldest|latest|youngest) to\b|\bfrom the\b", query, re.IGNORECASE)
+    for asked, given in () if span else _OPPOSITES:
         word, taken = re.search(asked, query, re.IGNORECASE), re.search(given, gold, re.IGNORECASE)
         if word and taken:
             yield disagrees(f"query says {word[0]!r}, the gold takes the opposite ({taken[0]})")
-
-
-def _counts(query: str, gold: str) -> Iterator[Fault]:
-    """A number may be counted, or stand in a column of that name."""
+    # A number may be counted, or stand in a column of that name.
     found = re.search(r"\bhow many (?:\w+ )??(\w{3})\w*\b", query, re.IGNORECASE)
     counted = r"\bcount\b|\bsum\b|\bavg\b|max|min|num|total|amount|quantity|capacity|size|iif|case"
     if found and not re.search(rf"{counted}|select.*{found[1]}.* from", gold, re.IGNORECASE):
         yield disagrees(f"query says {found[0]!r}, but the gold has no count")
+    yield from _asked(query, gold, explained)
+    if parsed(gold, "mysql") is None and parsed(gold, "sqlite") is None:
+        yield Fault("gold is no SQL that can be read")
+    elif _CONSTANT.match(gold):
+        yield Fault("the gold takes nothing from any table: it is a constant", "by_luck")
+    elif _LIMIT.search(gold) and (meant := ordering(gold, "mysql")).limited and not meant.ordered:
+        yield Fault("LIMIT without ORDER BY takes any rows", "unstable")
 
 
 def _asked(query: str, gold: str, explained: str) -> Iterator[Fault]:
@@ -79,12 +75,3 @@ def _asked(query: str, gold: str, explained: str) -> Iterator[Fault]:
     for number in numbers(query):
         if number > 1 and not named(number, f"{gold} {explained}") and not (number > 99 and f"{number:g}" in there):
             yield disagrees(f"query names the number {number:g}, which the gold does not have")
-
-
-def _statement(task: Task) -> Iterator[Fault]:
-    if parsed(task.gold, "mysql") is None and parsed(task.gold, "sqlite") is None:
-        yield Fault("gold is no SQL that can be read")
-    elif _CONSTANT.match(task.gold):
-        yield Fault("the gold takes nothing from any table: it is a constant", "by_luck")
-    elif _LIMIT.search(task.gold) and (meant := ordering(task.gold, "mysql")).limited and not meant.ordered:
-        yield Fault("LIMIT without ORDER BY takes any rows", "unstable")
