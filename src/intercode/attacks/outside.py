@@ -38,13 +38,6 @@ class Planted:
         return True
 
 
-def _victim(**user: Any) -> subprocess.Popen[bytes]:
-    """It looks like a `sleep`, and says everything again."""
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "bufsize": 0}
-    environment = {**os.environ, "PLANTED": "outside"}
-    return subprocess.Popen(["sleep 54321"], executable=shutil.which("cat"), env=environment, **pipes, **user)
-
-
 @contextmanager
 def planted(**user: Any) -> Iterator[Planted]:
     """`user` are arguments of `Popen` by which the process runs as somebody else."""
@@ -52,7 +45,15 @@ def planted(**user: Any) -> Iterator[Planted]:
         tempfile.TemporaryDirectory() as folder,
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.socket(socket.AF_UNIX) as abstract,
-        _victim(**user) as victim,
+        subprocess.Popen(  # it looks like a `sleep`, and says everything again
+            ["sleep 54321"],
+            executable=shutil.which("cat"),
+            env={**os.environ, "PLANTED": "outside"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            **user,
+        ) as victim,  # fmt: skip
     ):
         port = server.getsockname()[1]
         abstract.bind(f"\0intercode-test-{port}")

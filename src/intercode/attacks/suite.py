@@ -76,20 +76,13 @@ def _walls() -> list[Exploit]:
 
 def _walls_from_python() -> list[Exploit]:
     """What needs no shell that goes on."""
-    kept = [
-        (each, aim) for group, aim, _ in _GROUPS if group in _OF_FILES for each in group if each.name not in walls.OF_THE_SHELL
-    ]
-    return [
-        Exploit(
-            each.name,
-            aim,
-            (_in_python(each.action),),
-            after=_in_python(_after(each)),
-            next=_PYTHON,
-            outside=each in walls.OUTSIDE,
-        )
-        for each, aim in kept
-    ]
+    found = []
+    for group, aim, _ in _GROUPS:
+        for each in group if group in _OF_FILES else ():
+            action, after = _in_python(each.action), _in_python(_after(each))
+            if each.name not in walls.OF_THE_SHELL:
+                found.append(Exploit(each.name, aim, (action,), after=after, next=_PYTHON, outside=each in walls.OUTSIDE))
+    return found
 
 
 def _after(attack: walls.Attack) -> str:

@@ -125,15 +125,7 @@ def _arena(env: str, language: str, folder: Path, setting: Setting, options: dic
     """A setting on the suite's own data, or why there is none."""
     if (data := arena(language, folder)) is None:
         return None
-    own: dict[str, str | None] = {
-        "data": None,
-        "limit": None,
-        "databases": None,
-        "dump": None,
-        "tree": None,
-        "setup": None,
-        "robust": None,
-    }
+    own: dict[str, str | None] = dict.fromkeys(("limit", "databases", "dump", "tree", "setup", "robust"))
     own |= {"engine": str(engine)} if (engine := setting.facts().get("userland", {}).get("engine")) else {}
     try:
         return prepare(env, max_turns=None, **{**options, **own, "data": str(data)})

@@ -46,7 +46,11 @@ def list_entries(catalog: Path | None = None) -> list[Entry]:
     """All data sets of the catalog, in its order. Raises `DataError` when it is malformed."""
     catalog = catalog or CATALOG
     try:
-        return [_entry(table) for table in tomllib.loads(catalog.read_text(encoding="utf-8"))["entry"]]
+        fields = ("name", "env", "description", "count", "licence", "checked")
+        return [
+            Entry(**{field: table[field] for field in fields}, files=tuple(map(_file, table["files"])))
+            for table in tomllib.loads(catalog.read_text(encoding="utf-8"))["entry"]
+        ]
     except OSError as error:
         raise UsageError(f"{catalog}: cannot be read ({error.strerror})") from error
     except (ValueError, LookupError, TypeError, AttributeError) as error:
@@ -78,7 +82,7 @@ def get(name: str, *, cache: Path | None = None, catalog: Path | None = None, pr
             folder / file.path,
             sha256=file.sha256,
             size=file.bytes,
-            progress=_shifted(progress, before, total),
+            progress=progress and (lambda done, _, before=before: progress(before + done, total)),  # type: ignore[misc]
         )
         before += file.bytes
         if progress:
@@ -93,12 +97,6 @@ def downloaded(name: str, *, cache: Path | None = None, catalog: Path | None = N
     return folder if whole else None
 
 
-def _entry(table: dict[str, Any]) -> Entry:
-    files = tuple(_file(file) for file in table["files"])
-    fields = ("name", "env", "description", "count", "licence", "checked")
-    return Entry(**{field: table[field] for field in fields}, files=files)
-
-
 def _file(table: dict[str, Any]) -> RemoteFile:
     path = Path(table["as"])
     if path.is_absolute() or ".." in path.parts:
@@ -108,7 +106,3 @@ def _file(table: dict[str, Any]) -> RemoteFile:
 
 def _folder(name: str, cache: Path | None) -> Path:
     return (cache or cache_folder()) / "data" / name
-
-
-def _shifted(progress: Progress | None, before: int, total: int) -> Progress | None:
-    return None if progress is None else lambda done, _: progress(before + done, total)

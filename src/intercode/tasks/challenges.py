@@ -82,7 +82,8 @@ class Challenge:
             return {}
         try:
             with tarfile.open(fileobj=io.BytesIO(self.packed)) as tar:
-                return {entry.name: _content(tar, entry) for entry in tar if entry.isreg()}
+                regular = [entry for entry in tar if entry.isreg()]
+                return {entry.name: held.read() for entry in regular if (held := tar.extractfile(entry))}
         except (tarfile.TarError, EOFError, OSError) as error:
             raise DataError(f"{self.assets}: cannot be unpacked ({error}); is it a tar?") from error
 
@@ -106,8 +107,18 @@ def survey(
     """
     if assets is not None and not assets.is_dir():
         raise UsageError(f"{assets}: no such folder; --assets names one with a folder or a tar for each task")
-    odd = _odd_golds(tasks, _text(source))
-    return {task.id: _challenge(task, assets, odd.get(task.id), furnished) for task in tasks}
+    plain = source is not None and source.suffix.lower() in (".json", ".jsonl")
+    odd = _odd_golds(tasks, source.read_text("utf-8-sig") if source and plain else "")
+    found = {task.id: _assets(task, assets) for task in tasks}
+    return {
+        task.id: Challenge(
+            found[task.id],
+            needs_network(task),
+            None if found[task.id] or furnished else needs_file(task),
+            odd.get(task.id),
+        )
+        for task in tasks
+    }
 
 
 def gold_is(task: Task) -> str:
@@ -116,11 +127,6 @@ def gold_is(task: Task) -> str:
     if form not in FORMS:
         raise DataError(f"task {task.id}: field 'gold_is' is {form!r}; it is one of {', '.join(FORMS)}, or left out")
     return str(form)
-
-
-def _challenge(task: Task, assets: Path | None, odd: str | None, furnished: bool) -> Challenge:
-    found = _assets(task, assets)
-    return Challenge(found, needs_network(task), None if found or furnished else needs_file(task), odd)
 
 
 def _assets(task: Task, folder: Path | None) -> Path | None:
@@ -161,23 +167,11 @@ def _odd_golds(tasks: Sequence[Task], text: str) -> dict[str, str]:
         odd = {
             name: f"the gold {flags[name]} is not of the others' form {usual}{{…}}" for name in forms if forms[name] != usual
         }
-    lost = _eaten(text)
-    return odd | {name: _EATEN.format(flag) for name, flag in flags.items() if flag in lost}
-
-
-_EATEN = r"the gold {} was written with \/, which JSON reads as / alone: a backslash is lost; write \\/ to keep it"
-
-
-def _eaten(text: str) -> set[str]:
-    r"""Golds with a `\/` in a file that writes `/` plainly elsewhere: the backslash was meant, and JSON dropped it."""
+    # A `\/` in a file that writes `/` plainly elsewhere: the backslash was meant, and JSON dropped it.
     golds = {raw for raw in _GOLD.findall(text) if _ESCAPED_SLASH.search(raw)}
-    return {json.loads(f'"{raw}"') for raw in golds} if golds and _PLAIN_SLASH.search(text) else set()
-
-
-def _text(source: Path | None) -> str:
-    if source is None or source.suffix.lower() not in (".json", ".jsonl"):
-        return ""
-    return source.read_text("utf-8-sig")
+    lost = {json.loads(f'"{raw}"') for raw in golds} if golds and _PLAIN_SLASH.search(text) else set()
+    eaten = r"was written with \/, which JSON reads as / alone: a backslash is lost; write \\/ to keep it"
+    return odd | {name: f"the gold {flag} {eaten}" for name, flag in flags.items() if flag in lost}
 
 
 def _packed(folder: Path) -> bytes:
@@ -194,8 +188,3 @@ def _plainly(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     entry.mtime = _TIME
     entry.mode = 0o755 if entry.isdir() or entry.mode & 0o111 else 0o644
     return entry
-
-
-def _content(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes:
-    held = tar.extractfile(entry)
-    return held.read() if held else b""

@@ -68,7 +68,9 @@ def open_data(
     """
     how = {"limit": limit, "preprocess": preprocess, "gold_fields": tuple(gold_fields or _USUAL)}
     if source is None:
-        return _open_folder(_starter(env), f"{env}-starter", how)
+        if not (STARTER / env).is_dir():
+            raise UsageError(f"no starter tasks are shipped for {env!r}; name your own with --data FILE or --data DIR")
+        return _open_folder(STARTER / env, f"{env}-starter", how)
     path = Path(source)
     with _entering(path):
         is_folder, exists = path.is_dir(), path.exists()
@@ -76,24 +78,13 @@ def open_data(
         return _open_folder(path, path.resolve().name, how)
     if exists:
         return _open_file(path, path.stem, how)
-    return _open_folder(_fetched(str(source), env, cache, catalog), str(source), how)
-
-
-def _starter(env: str) -> Path:
-    folder = STARTER / env
-    if not folder.is_dir():
-        raise UsageError(f"no starter tasks are shipped for {env!r}; name your own with --data FILE or --data DIR")
-    return folder
-
-
-def _fetched(name: str, env: str, cache: Path | None, catalog: Path | None) -> Path:
-    entry = find(name, catalog)
-    if entry.env != env:
-        raise UsageError(f"{name}: these tasks are for {entry.env!r}, not for {env!r}")
+    name = str(source)
+    if (theirs := find(name, catalog).env) != env:
+        raise UsageError(f"{name}: these tasks are for {theirs!r}, not for {env!r}")
     folder = downloaded(name, cache=cache, catalog=catalog)
     if folder is None:
         raise UsageError(f"{name}: is not here yet, or not all of it; run `intercode data get {name}` first")
-    return folder
+    return _open_folder(folder, name, how)
 
 
 def _open_folder(folder: Path, name: str, how: How) -> DataSet:

@@ -101,16 +101,9 @@ def _locked(path: Path) -> Iterator[IO[bytes]]:
     while True:
         with path.open("a+b") as part:
             fcntl.flock(part, fcntl.LOCK_EX)
-            if _is_at(part, path):
+            if path.exists() and os.path.samestat(os.fstat(part.fileno()), path.stat()):
                 yield part
                 return
-
-
-def _is_at(part: IO[bytes], path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(part.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
 
 
 def _fetch_locked(source: _Source, part: IO[bytes], dest: Path, sha256: str, tries: int, backoff: float) -> None:
@@ -174,7 +167,11 @@ class _Source:
                 self._append(response, part, start)
         except urllib.error.HTTPError as error:
             with error:
-                self._refused(error, part)
+                if error.code in (408, 425, 429) or error.code >= 500:
+                    wait = _retry_after(error.headers.get("Retry-After"))
+                    raise _Interrupted(f"HTTP {error.code} {error.reason}", wait) from error
+                if error.code != 416:  # 416, nothing beyond what we have: complete, or too long; the hash will tell
+                    raise DataError(f"{self.url}: HTTP {error.code} {error.reason}; has the file moved?") from error
         except _CUT as error:
             raise _Interrupted(f"the connection failed ({error})") from error
 
@@ -193,13 +190,6 @@ class _Source:
                 return  # more than the file can hold: no need to see the end of it
         if whole is not None and _length(part) < whole:
             raise _Interrupted(f"the connection was cut after {_length(part)} of {whole} bytes")
-
-    def _refused(self, error: urllib.error.HTTPError, part: IO[bytes]) -> None:
-        if error.code == 416:  # nothing beyond what we have: complete, or too long; the hash will tell
-            return
-        if error.code in (408, 425, 429) or error.code >= 500:
-            raise _Interrupted(f"HTTP {error.code} {error.reason}", _retry_after(error.headers.get("Retry-After")))
-        raise DataError(f"{self.url}: HTTP {error.code} {error.reason}; has the file moved?")
 
 
 def _length(part: IO[bytes]) -> int:

@@ -21,6 +21,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -36,6 +37,7 @@ Located = Iterator[tuple[str, Any]]
 """Records with the place they came from: ``("line 7", {...})``."""
 
 LARGEST_CSV_FIELD = 16 * 2**20
+_TRUE, _FALSE = {"true", "1", "yes"}, {"false", "0", "no", ""}
 
 
 def load_tasks(
@@ -64,7 +66,13 @@ def load_tasks(
         raise DataError(f"{path}: holds no records")
     if unknown := [name for name in gold_fields if name not in {*known, "gold"}]:
         raise UsageError(f"{path}: no record has the gold field {unknown[0]!r}; records have {', '.join(sorted(known))}")
-    _check_unique(tasks, path)
+    first: dict[str, int] = {}
+    for number, task in enumerate(tasks, start=1):
+        if (other := first.setdefault(task.id, number)) != number:
+            raise DataError(
+                f"{path}: records {other} and {number}, field 'id': both are {task.id!r}; give each its own, "
+                "or leave ids out to count from 0"
+            )
     return tasks
 
 
@@ -127,27 +135,17 @@ def _read_csv(path: Path) -> Located:
     try:
         for row in rows:
             if row and not header:
-                header = _header(row, path)
+                header = [name.strip() for name in row]
+                if twice := sorted({name for name in header if header.count(name) > 1}):
+                    raise DataError(f"{path}: line 1: the header names {', '.join(map(repr, twice))} more than once")
+            elif row and len(row) != len(header):
+                what = f"{len(row)} fields where the header has {len(header)}"
+                raise DataError(f"{path}: line {line}: {what}; quote fields that contain commas")
             elif row:
-                yield f"line {line}", _row(row, header, f"{path}: line {line}")
+                yield f"line {line}", dict(zip(header, row, strict=True))
             line = rows.line_num + 1
     except csv.Error as error:
         raise DataError(f"{path}: line {line}: the record from here on is not CSV ({error}); is a quote left open?") from error
-
-
-def _header(row: list[str], path: Path) -> list[str]:
-    names = [name.strip() for name in row]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise DataError(f"{path}: line 1: the header names {', '.join(map(repr, twice))} more than once")
-    return names
-
-
-def _row(row: list[str], header: list[str], where: str) -> Record:
-    if len(row) != len(header):
-        advice = "quote fields that contain commas"
-        raise DataError(f"{where}: {len(row)} fields where the header has {len(header)}; {advice}")
-    return dict(zip(header, row, strict=True))
 
 
 def _read_parquet(path: Path) -> Located:
@@ -193,13 +191,22 @@ def _preprocessed(record: Any, preprocess: Preprocess | None, where: str) -> Rec
 
 
 def _to_task(record: Record, index: int, where: str, gold_fields: Sequence[str]) -> Task:
-    fields = {name: value for name, value in record.items() if not _is_null(value)}
+    # A NaN is not equal to itself.
+    fields = {
+        name: value for name, value in record.items() if value is not None and (type(value) is not float or value == value)
+    }
     _require_whole(fields, where)
     golds = _golds(fields, gold_fields, where)
     if "general" in fields:
-        fields["general"] = _bool(fields["general"], "general", where)
+        word = str(fields["general"]).strip().lower()
+        if word not in _TRUE | _FALSE:
+            raise DataError(f"{where}: field 'general' is {fields['general']!r}; write true or false")
+        fields["general"] = word in _TRUE
+    id = fields.pop("id", "")
+    if id == "":
+        id = str(index)
     return Task(
-        id=_id(fields.pop("id", ""), index, where),
+        id=str(id) if type(id) is int else _text(id, "id", where),
         query=_text(fields.pop("query", None), "query", where),
         gold=golds[0],
         extra=fields,
@@ -243,49 +250,10 @@ def _require_whole(fields: Record, where: str) -> None:
                 left += [*part.keys(), *part.values()]
             elif isinstance(part, list | tuple):
                 left += part
-            elif isinstance(part, str) and not _is_whole(part):
+            elif isinstance(part, str) and re.search("[\ud800-\udfff]", part):
                 raise DataError(f"{where}: field {field!r} holds half a surrogate pair; remove it")
-
-
-def _is_whole(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _id(value: Any, index: int, where: str) -> str:
-    if value == "":
-        return str(index)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    return _text(value, "id", where)
-
-
-def _bool(value: Any, field: str, where: str) -> bool:
-    known = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False, "": False}
-    word = str(value).strip().lower()
-    if word not in known:
-        raise DataError(f"{where}: field {field!r} is {value!r}; write true or false")
-    return known[word]
-
-
-def _is_null(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and value != value)
 
 
 def _kind(value: Any) -> str:
     names = {dict: "an object", list: "a list", str: "a text", bool: "a truth value", type(None): "null"}
     return names.get(type(value), f"a value of type {type(value).__name__}")
-
-
-def _check_unique(tasks: list[Task], path: Path) -> None:
-    first: dict[str, int] = {}
-    for number, task in enumerate(tasks, start=1):
-        if task.id in first:
-            raise DataError(
-                f"{path}: records {first[task.id]} and {number}, field 'id': both are {task.id!r}; give each its own, "
-                "or leave ids out to count from 0"
-            )
-        first[task.id] = number

@@ -30,21 +30,14 @@ def python_record(record: Record) -> Record:
     """A `preprocess` for `load_tasks`. A record that has `query` and `gold` already is left as it is."""
     if "query" in record and "gold" in record:
         return record
-    return _apps(record) if "question" in record else _mbpp(record)
-
-
-def _mbpp(record: Record) -> Record:
+    if "question" in record:
+        return _apps(record)
     found = dict(record)
     for ours, theirs in _MBPP:
         for name in theirs:
             if ours not in found and name in found:
                 found[ours] = found.pop(name)
     return found
-
-
-def _with_imports(solution: str) -> str:
-    """One that begins with imports from the future brings its own."""
-    return solution if "from __future__" in solution else f"{_IMPORTS}\n{solution}"
 
 
 def _apps(record: Record) -> Record:
@@ -55,7 +48,8 @@ def _apps(record: Record) -> Record:
     try:
         solutions = json.loads(solutions) if isinstance(solutions, str) and solutions.strip() else solutions
         if solutions:
-            found["gold"] = _with_imports(solutions[0])
+            brings_its_own = "from __future__" in solutions[0]  # which must come first
+            found["gold"] = solutions[0] if brings_its_own else f"{_IMPORTS}\n{solutions[0]}"
     except (ValueError, LookupError, TypeError) as error:
         raise DataError(f"the field `solutions` is {solutions!r:.60}; a list of texts, or its JSON, is expected") from error
     if "id" not in found and found.get("problem_id") is not None:
