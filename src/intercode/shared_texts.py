@@ -21,9 +21,9 @@ _REGION = 1 << 32
 class SharedTexts(Sequence[str]):
     """The newest text of each of `count` environments. A deep copy is a tuple, which no longer changes."""
 
-    def __init__(self, count: int, fd: int | None = None) -> None:
+    def __init__(self, count: int, sent: Any = None) -> None:
         self._count = count
-        self._fd = os.memfd_create("intercode-observations") if fd is None else fd
+        self._fd: int = sent.detach() if sent else os.memfd_create("intercode-observations")
         weakref.finalize(self, os.close, self._fd)
 
     def write(self, index: int, text: str) -> None:
@@ -45,8 +45,4 @@ class SharedTexts(Sequence[str]):
 
     def __reduce__(self) -> Any:
         """Workers that are spawned get the descriptor from the main process."""
-        return _received, (self._count, DupFd(self._fd))
-
-
-def _received(count: int, fd: Any) -> SharedTexts:
-    return SharedTexts(count, fd.detach())
+        return SharedTexts, (self._count, DupFd(self._fd))

@@ -199,7 +199,7 @@ def test_a_lasting_fault_is_told_with_its_address(server: Server, dest: Path, ca
 
 def test_retry_after_is_waited_for_but_not_for_an_hour(server: Server, dest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download, "LONGEST_WAIT", 0.2)
-    server.script = [status(429, Retry_After="0.1"), status(503, Retry_After="3600"), serve()]
+    server.script = [status(429, Retry_After="1"), status(503, Retry_After="3600"), serve()]
     started = time.monotonic()
     get(server, dest)
     assert 0.3 <= time.monotonic() - started < 2

@@ -15,7 +15,8 @@ from intercode.agents.base import SUBMIT, Act, Agent, Ask, Drop, Fork, Moves, St
 from intercode.agents.baselines import Script, gold, noop, replay, retrieval, static
 from intercode.agents.human import human
 from intercode.agents.plan_solve import TEXTS, plan_solve
-from intercode.agents.prompts import Prompts, load
+from intercode.agents.prompts import Prompts
+from intercode.agents.prompts import load as load_prompts
 from intercode.agents.search import best_of, tree_search
 from intercode.agents.tools import tools
 from intercode.agents.try_again import try_again
@@ -50,9 +51,27 @@ def make_agent(
     `predictions` the file of ``static:PATH``.
     Raises `UsageError` for an unknown name, or one that cannot be had here.
     """
-    if (asking := _asking(name, language, turns)) is not None:
-        return asking
+
+    def asking(form: str, make: Callable[[Prompts], Strategy], *more: str, samples: bool = False) -> Agent:
+        prompts = load_prompts(form, language, *more)
+        return Agent(name, make(prompts), True, prompts.digest, samples)
+
     match name.partition(":"):
+        case "try_again", "", "":
+            return asking("fence", lambda texts: try_again(language, turns, prompts=texts))
+        case "try_again_blind", "", "":
+            return asking("fence", lambda texts: try_again(language, turns, prompts=texts, blind=True))
+        case "react", "", "":
+            return asking("react", lambda texts: try_again(language, turns, prompts=texts))
+        case ("plan_solve" | "plan_solve_refine") as method, "", "":
+            refine = method == "plan_solve_refine"
+            return asking("fence", lambda texts: plan_solve(texts, turns, refine=refine), *TEXTS)
+        case "tools", "", "":
+            return asking("tools", lambda texts: tools(texts, turns), "tools.malformed")
+        case "best_of", "" | ":", n if not name.endswith(":") and (n or "3").isdecimal() and int(n or "3"):
+            return asking("fence", lambda texts: best_of(texts, turns, int(n or "3")), samples=True)
+        case "tree_search", "", "":
+            return asking("fence", lambda texts: tree_search(texts, turns), "undo", "undo.tried")
         case "gold", "", "":
             return Agent(name, gold)
         case "human", "", "":
@@ -69,32 +88,6 @@ def make_agent(
             strategy = _import(module, function)
             return Agent(name, strategy, needs_model=getattr(strategy, "needs_model", True))
     raise UsageError(f"unknown agent {name!r}; choose one of {', '.join(NAMES)}")
-
-
-def _asking(name: str, language: str, turns: int) -> Agent | None:
-    """The agent of that name among ours that ask a model."""
-
-    def agent(form: str, make: Callable[[Prompts], Strategy], *more: str, samples: bool = False) -> Agent:
-        prompts = load(form, language, *more)
-        return Agent(name, make(prompts), True, prompts.digest, samples)
-
-    match name.partition(":"):
-        case "try_again", "", "":
-            return agent("fence", lambda texts: try_again(language, turns, prompts=texts))
-        case "try_again_blind", "", "":
-            return agent("fence", lambda texts: try_again(language, turns, prompts=texts, blind=True))
-        case "react", "", "":
-            return agent("react", lambda texts: try_again(language, turns, prompts=texts))
-        case ("plan_solve" | "plan_solve_refine") as method, "", "":
-            refine = method == "plan_solve_refine"
-            return agent("fence", lambda texts: plan_solve(texts, turns, refine=refine), *TEXTS)
-        case "tools", "", "":
-            return agent("tools", lambda texts: tools(texts, turns), "tools.malformed")
-        case "best_of", "" | ":", n if not name.endswith(":") and (n or "3").isdecimal() and int(n or "3"):
-            return agent("fence", lambda texts: best_of(texts, turns, int(n or "3")), samples=True)
-        case "tree_search", "", "":
-            return agent("fence", lambda texts: tree_search(texts, turns), "undo", "undo.tried")
-    return None
 
 
 def _import(module: str, function: str) -> Strategy:

@@ -56,7 +56,11 @@ def tools(prompts: Prompts, turns: int = 10) -> Strategy:
             for number, call in enumerate(reply.calls):
                 seen = "Not executed: all turns are used up."
                 if talk.left:
-                    step = yield _act(talk, call, thought)
+                    try:
+                        act = Act(action_of(call, prompts.language, takes_answer=talk.takes_answer), thought)
+                    except Malformed as error:
+                        act = Act(None, thought, prompts.fill("tools.malformed", why=error))
+                    step = yield act
                     talk.left -= 1
                     seen = f"{told(step, scored=protocol == 'paper')}\n[{count(talk.left)} left]"
                 talk.messages.append({**message("tool", seen), "tool_call_id": _id(call, number)})
@@ -65,13 +69,6 @@ def tools(prompts: Prompts, turns: int = 10) -> Strategy:
             yield Act(SUBMIT)
 
     return strategy
-
-
-def _act(talk: Dialogue, call: ToolCall, thought: str | None) -> Act:
-    try:
-        return Act(action_of(call, talk.prompts.language, takes_answer=talk.takes_answer), thought)
-    except Malformed as error:
-        return Act(None, thought, talk.prompts.fill("tools.malformed", why=error))
 
 
 def action_of(call: ToolCall, language: str, *, takes_answer: bool = False) -> str:

@@ -60,7 +60,17 @@ def replay(
         "observations_equal": sum(then.observations[n] == turn.observation for _, then, n, turn in turns),
         "recorded_success_rate": sum(then.max_reward == 1 for _, then in pairs) / max(1, len(pairs)),
         "replayed_success_rate": sum(episode.success for episode in episodes) / max(1, len(episodes)),
-        "disagreements": [_row(*row, cause) for row in differing],
+        "disagreements": [
+            {
+                "task": task.id,
+                "turn": number,
+                "recorded": then.rewards[number],
+                "replayed": turn.score or 0.0,
+                "action": turn.action,
+                "cause": cause(task, then, number, turn) if cause else None,
+            }
+            for task, then, number, turn in differing
+        ],
     }
 
 
@@ -94,14 +104,3 @@ _Row = tuple[Task, RecordedEpisode, int, Turn]
 
 def _agrees(recorded: float, score: float | None) -> bool:
     return abs(recorded - (score or 0.0)) <= TOLERANCE
-
-
-def _row(task: Task, then: RecordedEpisode, number: int, turn: Turn, cause: Cause | None) -> dict[str, Any]:
-    return {
-        "task": task.id,
-        "turn": number,
-        "recorded": then.rewards[number],
-        "replayed": turn.score or 0.0,
-        "action": turn.action,
-        "cause": cause(task, then, number, turn) if cause else None,
-    }

@@ -164,21 +164,17 @@ class _Script:
 def options_of(then: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """As the run was made, but for what is given."""
     options = {key: given.get(key) or then.get(key) for key in given} | {key: then.get(key) for key in KEPT}
-    options["data"] = given.get("data") or then.get("data_from") or _fetched(then)
+    options["data"] = given.get("data") or then.get("data_from")
+    if not options["data"]:  # it is found by its name, or the environment brings it
+        name, env = str(then.get("data") or ""), str(then["env"])
+        if name in {entry.name for entry in list_entries()}:
+            options["data"] = name
+        elif name and name != f"{env}-starter" and ":" not in env:
+            raise UsageError(f"{then['run']} does not say where its data ({name}) lie; name their file or folder with --data")
     server = then.get("server")  # that of the engine, or a fact of an environment of one's own
     options["engine"] = options.get("engine") or (server.get("engine") if isinstance(server, dict) else None)
     options["sandbox"] = None if then.get("sandbox") == "local" else then.get("sandbox")
     return options
-
-
-def _fetched(then: Mapping[str, Any]) -> str | None:
-    """The name of its data set, if it is one that is found by its name; None for those that the environment brings."""
-    name, env = str(then.get("data") or ""), str(then["env"])
-    if name in {entry.name for entry in list_entries()}:
-        return name
-    if name and name != f"{env}-starter" and ":" not in env:
-        raise UsageError(f"{then['run']} does not say where its data ({name}) lie; name their file or folder with --data")
-    return None
 
 
 def rebuilt(run: str | Path, env: str, options: Mapping[str, Any], reward: str) -> Setting:

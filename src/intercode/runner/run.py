@@ -76,11 +76,6 @@ class _Run:
     jobs: queue.SimpleQueue[tuple[Task, int]] = field(default_factory=queue.SimpleQueue)
     results: queue.SimpleQueue[Episode | BaseException | None] = field(default_factory=queue.SimpleQueue)
 
-    def next_job(self) -> tuple[Task, int] | None:
-        with suppress(queue.Empty):
-            return self.jobs.get_nowait()
-        return None
-
 
 def evaluate(
     make_env: Callable[[], Playable],
@@ -125,13 +120,21 @@ def evaluate(
             if _is_finished(episode):
                 notes(store.path, episode.task, episode.epoch).forget()
 
-    with Interrupts(meter) as interrupts, _keeping(run, keep), _working(run, min(workers, len(todo))) as threads:
-        for episode in _collect(run, len(threads), interrupts):
-            if interrupts.at is not None and episode.reward is None:
-                continue
-            keep(episode)
-            if on_episode:
-                on_episode(episode)
+    try:
+        with Interrupts(meter) as interrupts, _working(run, min(workers, len(todo))) as threads:
+            for episode in _collect(run, len(threads), interrupts):
+                if interrupts.at is not None and episode.reward is None:
+                    continue
+                keep(episode)
+                if on_episode:
+                    on_episode(episode)
+    except BaseException:
+        while not run.results.empty():  # what others had finished by then is kept all the same
+            result = run.results.get()
+            if isinstance(result, Episode) and _is_finished(result):
+                with suppress(IntercodeError):
+                    keep(result)
+        raise
     if store:
         tidy(store.path, filter(_is_finished, done.values()))
     return [done[task.id, epoch] for task, epoch in order if (task.id, epoch) in done]
@@ -151,7 +154,11 @@ def _work(run: _Run, worker: int, workers: int) -> None:
     """One worker's life."""
     try:
         with sharing(worker, workers), closing(_Seat(run)) as seat:
-            while run.meter.over() is None and (job := run.next_job()):
+            while run.meter.over() is None:
+                try:
+                    job = run.jobs.get_nowait()
+                except queue.Empty:
+                    break
                 run.results.put(seat.play(*job))
     except BaseException as error:
         run.results.put(error)
@@ -235,20 +242,6 @@ def _join(threads: Sequence[threading.Thread]) -> None:
     deadline = time.monotonic() + GRACE
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
-
-
-@contextmanager
-def _keeping(run: _Run, keep: Callable[[Episode], None]) -> Iterator[None]:
-    """If the block fails, what others had finished by then is kept all the same."""
-    try:
-        yield
-    except BaseException:
-        while not run.results.empty():
-            result = run.results.get()
-            if isinstance(result, Episode) and _is_finished(result):
-                with suppress(IntercodeError):
-                    keep(result)
-        raise
 
 
 def _collect(run: _Run, workers: int, interrupts: Interrupts) -> Iterator[Episode]:

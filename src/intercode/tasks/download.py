@@ -21,8 +21,6 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import IO
 
@@ -168,7 +166,8 @@ class _Source:
         except urllib.error.HTTPError as error:
             with error:
                 if error.code in (408, 425, 429) or error.code >= 500:
-                    wait = _retry_after(error.headers.get("Retry-After"))
+                    asked = str(error.headers.get("Retry-After"))  # a date, which it may be as well, is not looked at
+                    wait = int(asked) if asked.isdecimal() else None
                     raise _Interrupted(f"HTTP {error.code} {error.reason}", wait) from error
                 if error.code != 416:  # 416, nothing beyond what we have: complete, or too long; the hash will tell
                     raise DataError(f"{self.url}: HTTP {error.code} {error.reason}; has the file moved?") from error
@@ -194,17 +193,3 @@ class _Source:
 
 def _length(part: IO[bytes]) -> int:
     return part.seek(0, os.SEEK_END)
-
-
-def _retry_after(header: str | None) -> float | None:
-    """Seconds from now that the header asks for; it holds either seconds or a date."""
-    if header is None:
-        return None
-    try:
-        return max(0.0, float(header))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds())
-    except (ValueError, TypeError):
-        return None

@@ -21,6 +21,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -57,7 +58,14 @@ def load_tasks(
     if limit is not None and limit < 1:
         raise UsageError(f"limit must be at least 1, not {limit}")
     tasks, known = [], set[str]()
-    for index, (place, record) in enumerate(islice(_reader(path)(path), limit)):
+    if path.is_dir():
+        raise UsageError(f"{path}: is a folder; name the task file in it")
+    if not path.exists():
+        raise UsageError(f"{path}: no such file")
+    reader = _READERS.get(path.suffix.lower())
+    if reader is None:
+        raise UsageError(f"{path}: cannot tell the format by its name; it must end in {', '.join(_READERS)}")
+    for index, (place, record) in enumerate(islice(reader(path), limit)):
         where = f"{path}: {place}"
         record = _preprocessed(record, preprocess, where)
         known |= record.keys()
@@ -74,17 +82,6 @@ def load_tasks(
                 "or leave ids out to count from 0"
             )
     return tasks
-
-
-def _reader(path: Path) -> Callable[[Path], Located]:
-    if path.is_dir():
-        raise UsageError(f"{path}: is a folder; name the task file in it")
-    if not path.exists():
-        raise UsageError(f"{path}: no such file")
-    reader = _READERS.get(path.suffix.lower())
-    if reader is None:
-        raise UsageError(f"{path}: cannot tell the format by its name; it must end in {', '.join(_READERS)}")
-    return reader
 
 
 # ── one reader per format ──────────────────────────────────────────────────────────────────────────────────────────
@@ -191,10 +188,8 @@ def _preprocessed(record: Any, preprocess: Preprocess | None, where: str) -> Rec
 
 
 def _to_task(record: Record, index: int, where: str, gold_fields: Sequence[str]) -> Task:
-    # A NaN is not equal to itself.
-    fields = {
-        name: value for name, value in record.items() if value is not None and (type(value) is not float or value == value)
-    }
+    absent = {name for name, value in record.items() if value is None or (isinstance(value, float) and math.isnan(value))}
+    fields = {name: value for name, value in record.items() if name not in absent}
     _require_whole(fields, where)
     golds = _golds(fields, gold_fields, where)
     if "general" in fields:
@@ -221,11 +216,10 @@ def _golds(fields: Record, names: Sequence[str], where: str) -> tuple[str, ...]:
     if not isinstance(more, list):
         raise DataError(f"{where}: field 'golds' is {_kind(more)}; write a list of golds")
     given = [(name, gold) for name, gold in found if gold not in (None, "")] + [("golds", gold) for gold in more]
-    return tuple(_gold(gold, name, where) for name, gold in given or found[:1])
-
-
-def _gold(value: Any, field: str, where: str) -> str:
-    return _text(";".join(_text(part, field, where) for part in value) if isinstance(value, list) else value, field, where)
+    return tuple(
+        _text(";".join(_text(part, name, where) for part in gold) if isinstance(gold, list) else gold, name, where)
+        for name, gold in given or found[:1]
+    )
 
 
 def _text(value: Any, field: str, where: str) -> str:

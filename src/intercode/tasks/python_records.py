@@ -30,9 +30,9 @@ def python_record(record: Record) -> Record:
     """A `preprocess` for `load_tasks`. A record that has `query` and `gold` already is left as it is."""
     if "query" in record and "gold" in record:
         return record
-    if "question" in record:
-        return _apps(record)
     found = dict(record)
+    if "question" in record:
+        return _apps(found)
     for ours, theirs in _MBPP:
         for name in theirs:
             if ours not in found and name in found:
@@ -40,8 +40,7 @@ def python_record(record: Record) -> Record:
     return found
 
 
-def _apps(record: Record) -> Record:
-    found = dict(record)
+def _apps(found: Record) -> Record:
     question, starter = str(found.pop("question")), str(found.get("starter_code") or "")
     found["query"] = f"{question.rstrip()}\n\nStart from this:\n{starter}" if starter.strip() else question
     solutions = found.pop("solutions", None)

@@ -36,14 +36,6 @@ def check_env(make: Make, *, tasks: int | None = 3) -> None:
     Golds are played on the first `tasks` tasks, on all if that is None.
     Raises `UsageError` if `make` makes none.
     """
-    _require_environments(make)
-    broken = [line for clause in _CLAUSES for line in _try(clause, make)]
-    broken += [line for clause in _SCORING for line in _try(clause, make, tasks)]
-    if broken:
-        raise AssertionError("the environment breaks its contract:\n" + "\n".join(f"  - {line}" for line in broken))
-
-
-def _require_environments(make: Make) -> None:
     env = make() if callable(make) else None
     if not isinstance(env, InterCodeEnv):
         made = f"makes {env!r:.60}" if callable(make) else f"is {make!r:.60}"
@@ -52,6 +44,10 @@ def _require_environments(make: Make) -> None:
         )
     with suppress(Exception):  # clauses look at how it closes
         env.close()
+    broken = [line for clause in _CLAUSES for line in _try(clause, make)]
+    broken += [line for clause in _SCORING for line in _try(clause, make, tasks)]
+    if broken:
+        raise AssertionError("the environment breaks its contract:\n" + "\n".join(f"  - {line}" for line in broken))
 
 
 def _try(clause: Callable[..., None], make: Make, *more: object) -> Iterator[str]:
@@ -78,12 +74,6 @@ def _played(env: InterCodeEnv, strategy: Strategy, task: int = 0) -> list[tuple[
 def _gold_actions(make: Make) -> list[str]:
     with closing(make()) as env:
         return [action for action, _ in _played(env, gold)]
-
-
-def _wait_for_the_next_second() -> None:
-    began = int(time.time())
-    while int(time.time()) == began:
-        time.sleep(0.02)
 
 
 # -- the clauses --------------------------------------------------------------------------------------------------------
@@ -123,7 +113,9 @@ def _repeats_itself(make: Make) -> None:
     """step: the same actions from the same start give the same observations, rewards and infos, at any time of day."""
     with closing(make()) as env:
         first = _played(env, gold)
-    _wait_for_the_next_second()
+    began = int(time.time())
+    while int(time.time()) == began:
+        time.sleep(0.02)
     with closing(make()) as env:
         same("the gold, played again", _played(env, gold), first)
 
@@ -198,19 +190,16 @@ def _forks_apart(make: Make) -> None:
         env.reset(options={"task": 0})
         for action in before:
             env.step(action)
-        with closing(_forked(env)) as twin:
+        try:
+            copy = env.fork()
+        except ForkError:
+            copy = env.fork(replay=True)
+        with closing(copy) as twin:
             same("task and turns of the copy", (twin.task, twin.turn), (env.task, env.turn))
             there = twin.step(last)
             _played(twin, noop, task=-1 % len(env.tasks))
         same("turns of the original, after the copy's", env.turn, len(before))
         same("the last step of the original, and the copy's", env.step(last), there)
-
-
-def _forked(env: InterCodeEnv) -> InterCodeEnv:
-    try:
-        return env.fork()
-    except ForkError:
-        return env.fork(replay=True)
 
 
 def _lets_faults_through(make: Make) -> None:
