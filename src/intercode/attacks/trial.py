@@ -74,16 +74,34 @@ class Target:
 
 
 def attack(env: str, *, workers: int = 1, tick: Callable[[], None] = lambda: None, **options: Any) -> list[Verdict]:
-    """Try every exploit for the language of `env`, which `options` prepare. Raises `UsageError` without a sound task."""
+    """Try every exploit for the language of `env`, which `options` prepare; verdicts come in the order of the suite.
+
+    Each worker has environments of its own. Raises `UsageError` without a sound task.
+    """
     owner = environment_class(env)
     limits = {name: value for name, value in _LIMITS.items() if name in inspect.signature(owner.prepare).parameters}
     setting = prepare(env, max_turns=None, **limits, **options)
-    with contextlib.closing(setting()) as one:
-        targets = find_targets(one)
-    chosen = suite(owner.language)
-    with tempfile.TemporaryDirectory() as folder:
+    with contextlib.closing(setting()) as first:
+        targets = find_targets(first)
+    engine = setting.facts().get("userland", {}).get("engine", "")
+    chosen = [each for each in suite(owner.language) if each.engine in ("", engine)]
+    free: SimpleQueue[_Bench] = SimpleQueue()
+
+    def one(exploit: Exploit) -> Verdict:
+        bench = free.get()
+        try:
+            return bench.tries(exploit)
+        finally:
+            free.put(bench)
+            tick()
+
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         ours = _arena(env, owner.language, Path(folder) / "arena", setting, {**limits, **options})
-        return _all(chosen, setting, targets, ours, workers, tick)
+        for _ in range(workers):
+            free.put(bench := _Bench(setting, targets, ours))
+            stack.callback(bench.close)
+        with ThreadPoolExecutor(workers) as pool:
+            return list(pool.map(one, chosen))
 
 
 def find_targets(env: InterCodeEnv) -> list[Target]:
@@ -131,36 +149,6 @@ def _arena(env: str, language: str, folder: Path, setting: Setting, options: dic
         return prepare(env, max_turns=None, **{**options, **own, "data": str(data)})
     except IntercodeError as error:
         return str(error)
-
-
-def _all(
-    chosen: Sequence[Exploit],
-    setting: Setting,
-    targets: Sequence[Target],
-    ours: Setting | str | None,
-    workers: int,
-    tick: Callable[[], None],
-) -> list[Verdict]:
-    """In the order of the suite, each worker with environments of its own."""
-    engine = setting.facts().get("userland", {}).get("engine", "")
-    chosen = [each for each in chosen if each.engine in ("", engine)]
-    free: SimpleQueue[_Bench] = SimpleQueue()
-    benches = [_Bench(setting, targets, ours) for _ in range(workers)]
-    for bench in benches:
-        free.put(bench)
-
-    def one(exploit: Exploit) -> Verdict:
-        bench = free.get()
-        try:
-            return bench.tries(exploit)
-        finally:
-            free.put(bench)
-            tick()
-
-    with contextlib.ExitStack() as stack, ThreadPoolExecutor(workers) as pool:
-        for bench in benches:
-            stack.callback(bench.close)
-        return list(pool.map(one, chosen))
 
 
 class _Bench:

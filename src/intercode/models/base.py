@@ -29,18 +29,13 @@ class Model(Protocol):
 
 def whole(reply: object, name: str) -> Reply:
     """What a model, which may be anybody's, answered. Raises `UsageError` if it is no `Reply`, or has what none has."""
-    if isinstance(reply, Reply) and isinstance(reply.text, str) and _is_sound(reply.usage):
+    if isinstance(reply, Reply) and isinstance(reply.text, str) and isinstance(reply.usage, Usage):
         calls: object = reply.calls
-        if isinstance(calls, list | tuple) and all(isinstance(call, ToolCall) for call in calls):
+        tokens = (reply.usage.prompt_tokens, reply.usage.completion_tokens)
+        counted = all(isinstance(count, int) for count in tokens) and all(map(is_number, (*tokens, reply.usage.cost)))
+        if counted and isinstance(calls, list | tuple) and all(isinstance(call, ToolCall) for call in calls):
             return reply
     raise UsageError(f"the model {name} answered {shown(repr, reply):.200}; it answers a Reply with a text and its Usage")
-
-
-def _is_sound(usage: object) -> bool:
-    if not isinstance(usage, Usage):
-        return False
-    tokens = (usage.prompt_tokens, usage.completion_tokens)
-    return all(isinstance(count, int) for count in tokens) and all(map(is_number, (*tokens, usage.cost)))
 
 
 def as_text(arguments: object) -> str:

@@ -63,16 +63,10 @@ def _reply(record: Any) -> Reply:
     if not isinstance(record, dict) or not record.keys() & {"text", "calls"}:
         raise TypeError(f"not {record!r:.50}")
     text, calls = record.get("text", ""), record.get("calls", [])
-    _require(text, str)
-    _require(calls, list)
+    if not isinstance(text, str) or not isinstance(calls, list):
+        raise TypeError(f"{record!r:.50} has not a text and a list of calls")
     for call in calls:
-        _require(call, dict)
-        _require(call["name"], str)
-        _require(call["arguments"], str, dict)
+        if not isinstance(call["name"], str) or not isinstance(call["arguments"], str | dict):
+            raise TypeError(f"{call!r:.50} has not a name and arguments")
     made = [ToolCall(f"call-{n}", call["name"], as_text(call["arguments"])) for n, call in enumerate(calls, 1)]
     return Reply(text, calls=tuple(made))
-
-
-def _require(value: object, *kinds: type) -> None:
-    if not isinstance(value, kinds):
-        raise TypeError(f"{value!r:.50} is no {' or '.join(kind.__name__ for kind in kinds)}")

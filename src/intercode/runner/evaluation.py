@@ -103,6 +103,11 @@ class Evaluation:
         place = data if data and Path(data).exists() else None  # `data` in a run is but the name of the set
         if callable(reward):
             code = reward.name if isinstance(reward, NamedReward) else f"{reward.__module__}:{reward_name(reward)}"
+        labels = {}  # what the data says of each task, for the report: how hard it is, and its database
+        for label, names in (("hardness", ("hardness", "difficulty")), ("data_set", ("db", "db_id"))):
+            values = {each.id: next(filter(None, map(each.extra.get, names)), None) for each in setting.tasks}
+            if said := {name: str(value) for name, value in values.items() if value}:
+                labels[label] = said
         config = {
             "env": env, "agent": agent, "model": asked.name if asked else None, "turns": turns,
             "epochs": epochs, "seed": seed, "temperature": temperature, "sandbox": sandbox or "local",
@@ -110,7 +115,7 @@ class Evaluation:
             "reply_seconds": reply_seconds,
             "max_cost": max_cost, "max_tokens": max_tokens, "max_seconds": max_seconds,
             "episode_cost": episode_cost, "episode_tokens": episode_tokens, "episode_seconds": episode_seconds,
-            **world, **facts, **setting.facts(), **_labels(setting.tasks), "data_from": place,
+            **world, **facts, **setting.facts(), **labels, "data_from": place,
             **sources(agent=agent, env=env, model=model if asked else None, reward=code),
         }  # fmt: skip
         run, each = Budget(max_tokens, max_cost, max_seconds), Budget(episode_tokens, episode_cost, episode_seconds)
@@ -188,16 +193,6 @@ def _model(agent: Agent, name: str | None, price: Price | None, *, priced: bool,
             f'"{name}" = [IN, OUT] into {table_path()}, in US dollars per million tokens'
         )
     return model
-
-
-def _labels(tasks: Sequence[Task]) -> dict[str, dict[str, str]]:
-    """What the data says of each task, for the report: how hard it is, and its database as `data_set`."""
-    fields = {"hardness": ("hardness", "difficulty"), "data_set": ("db", "db_id")}
-    said = {
-        label: {task.id: str(value) for task in tasks if (value := next(filter(None, map(task.extra.get, names)), None))}
-        for label, names in fields.items()
-    }
-    return {label: found for label, found in said.items() if found}
 
 
 def new_folder(below: Path, env: str, agent: str) -> Path:
