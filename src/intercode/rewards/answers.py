@@ -4,9 +4,10 @@ Noise: colour, blank ends of the text, runs of blanks and tabs, blank lines in a
 of a path, doubled slashes, the ` -` that checksum tools print for standard input, and what tools say about files
 that they may not read; in a printed environment, the variables `_` and `SHLVL`.
 
-Noise unless the query is about it: the character after a line number; a folder that the task names, in front of every path; a
-value's file name; other signs than blanks between words. So is a sentence, a title or a column more around what the gold
-says (`phrases`), unless the query wants that alone or gives a form.
+Noise unless the query is about it: one side's `total` lines; zeros that end an amount's fraction, and an average's digits; the
+character after a line number; a folder that the task names, in front of every path; a value's file name; other signs than
+blanks between words. So is a sentence, a title or a column more around what the gold says (`phrases`), unless the query wants
+that alone or gives a form.
 Where the query or the gold is about blanks or empty lines, or the gold sorts blank lines to the top, only colour and what no
 eye sees at the end of a line are noise.
 
@@ -20,8 +21,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from intercode.rewards.asides import hides, without_colour, without_complaints, without_shell_variables
 from intercode.rewards.demands import demanded, of_the_answer, reshapes
-from intercode.rewards.ordering import STRICT, Key, order_key, sorts
-from intercode.rewards.phrases import FORM, without_extras, without_listing
+from intercode.rewards.ordering import FREE, STRICT, Key, order_key, sorts
+from intercode.rewards.phrases import FORM, fixes_lines, without_extras, without_listing
 from intercode.types import Task
 
 Lines = list[str]
@@ -59,6 +60,15 @@ _PATHS = re.compile(
     r"|(without|not) (the |their |its )?(leading |full )?(dir|path|folder)",
     re.IGNORECASE,
 )
+_TOTAL = re.compile(r"\b(total\w*|sum|overall|altogether|combined)\b", re.IGNORECASE)
+_AVERAGE = re.compile(r"\b(average|mean|median|ratio|percent\w*)\b", re.IGNORECASE)
+_AMOUNT = re.compile(rf"{_AVERAGE.pattern}|{_TOTAL.pattern}|\b(price|cost|highest|lowest|maximum|minimum)\b", re.IGNORECASE)
+_WRITTEN = re.compile(r"decimal|digit|places|precision|round|version|release", re.IGNORECASE)
+"""Words of a query by which a number is its digits."""
+_NUMBER = re.compile(r"(?<![\w.,:/-])-?\d{1,18}(\.\d{1,18})?(?![\w:/-]|[.,]\d)")
+_SHORT = 1 << 10
+"""Characters of an answer whose amounts are compared with each of the gold's."""
+_LISTED = re.compile(r"[-dlbcps][-rwxsStT]{9}")
 _TRAILING = re.compile(r"trailing|\btrim|\bstrip|\bpad|\balign|justif|\bends? of|\bwidth", re.IGNORECASE)
 _BLANK_LINE = re.compile(r"[ \t]*\n")
 _BLANKS = re.compile(r"[ \t]+")
@@ -87,10 +97,12 @@ def same_answer(ours: str, theirs: str, task: Task) -> bool:
     exact = bool(_SPACES.search(demanded(task.query)) or _SPACE_TOOLS.search(task.gold)) and not _NUMBERS.fullmatch(theirs)
     exact = exact or bool(_BLANK_LINE.match(theirs) and sorts(task.gold))
     a, b = (_lines(text, task, key, exact) for text in without_complaints(ours, theirs))
+    if not _TOTAL.search(task.query) and (_without_total(a) == a) != (_without_total(b) == b):
+        a, b = _without_total(a), _without_total(b)
     if len(a) > 2 * len(theirs.split()) + _NOTES:
         return False
     spaced = exact and any(not line or line != " ".join(line.split()) for line in (*a, *b))
-    for ours_now, theirs_now in _each_once(((a, b), *_rebased(a, b, task))):
+    for ours_now, theirs_now in _each_once(((a, b), *_rebased(a, b, task), *_renumbered(a, b, task.query))):
         if _match(ours_now, theirs_now, key):
             return True
         if not spaced and any(_same_amid(*read, key, task) for read in _each_once(_readings(ours_now, theirs_now, task))):
@@ -148,6 +160,36 @@ def _rebased(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
         ours, theirs = _relative(a, folder, dot), _relative(b, folder, dot)
         if len(set(ours)) == len(set(a)) and len(set(theirs)) == len(set(b)):
             yield ours, theirs
+
+
+def _renumbered(a: Lines, b: Lines, query: str) -> Iterator[tuple[Lines, Lines]]:
+    """Ours with amounts as the gold writes them: `1.5` as 1.50, and of an average `1.496`, or `0.66` as 0.6667."""
+    if _AMOUNT.search(query) and not _WRITTEN.search(query) and all(len("".join(lines)) < _SHORT for lines in (a, b)):
+        wanted = [found[0] for found in _NUMBER.finditer("\n".join(b))]
+        rounded = bool(_AVERAGE.search(query))
+
+        def as_theirs(ours: re.Match[str]) -> str:
+            return next((number for number in wanted if _same_amount(ours[0], number, rounded)), ours[0])
+
+        yield [_NUMBER.sub(as_theirs, line) for line in a], b
+
+
+def _same_amount(ours: str, theirs: str, rounded: bool) -> bool:
+    """Whether they are equal, or, if `rounded`, as far as both are written out: at least to two digits behind the point."""
+    places = min(len(number.partition(".")[2]) for number in (ours, theirs))
+    apart, step = float(theirs) - float(ours), 10.0**-places
+    cut = len(ours) < len(theirs) and 0 <= apart < step
+    return not apart or (rounded and places > 1 and (abs(apart) < step / 2 + 1e-12 or cut))
+
+
+def _without_total(lines: Lines) -> Lines:
+    """Without `total 12` of ls, and `7 total` of wc and du where the lines' first numbers make that."""
+    if len(lines) > 1 and re.fullmatch(r"total \S+", lines[0]) and all(map(_LISTED.match, lines[1:])):
+        return lines[1:]
+    first = [re.match(r"\d{1,18}(?= )", line) for line in lines]
+    sizes = [int(number[0]) for number in first if number]
+    last = len(lines) > 2 and lines[-1].endswith(" total") and len(sizes) == len(lines)
+    return lines[:-1] if last and sum(sizes) == 2 * sizes[-1] else lines
 
 
 def _folders(text: str) -> set[str]:
@@ -223,6 +265,14 @@ def _joined(number: str, wanted: set[str]) -> str:
 def _same_amid(a: Lines, b: Lines, key: Key, task: Task) -> bool:
     """The same, once a sentence, a title or more columns are taken away from the agent's."""
     ours, theirs = without_extras(a, b, task.query), [" ".join(line.split()) for line in b]
-    if ours is None:
+    return ours is not None and (_match(ours, theirs, key) or _on_other_lines(ours, theirs, key, task.query))
+
+
+def _on_other_lines(a: Lines, b: Lines, key: Key, query: str) -> bool:
+    """The gold's words on more or fewer lines, where it has one line with numbers, or a word a line; unless the query says
+    what a line is."""
+    ours, theirs = " ".join(a).split(), " ".join(b).split()
+    row = len(b) == 1 and any(map(_NUMBER.fullmatch, theirs))
+    if len(a) == len(b) or "" in b or fixes_lines(query) or not (row or len(b) == len(theirs)):
         return False
-    return _match(ours, theirs, key)
+    return ours == theirs or (key is FREE and len(a) == 1 and sorted(ours) == sorted(theirs))

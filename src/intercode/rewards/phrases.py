@@ -110,7 +110,7 @@ def without_extras(ours: Sequence[str], theirs: Sequence[str], query: str) -> li
         return lines
     if len(lines) > len(theirs) > 1 and any(" " in line for line in theirs):
         return None
-    lines = _items(lines, 1 if reshapes(query) or _ONE_A_LINE.search(of_the_answer(query)) else len(theirs))
+    lines = _items(lines, 1 if fixes_lines(query) else len(theirs))
     read = [reader.read(line) for line in lines]
     if not all(read) or reader.swaps(lines):
         return None
@@ -121,6 +121,11 @@ def without_listing(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
     """Our lines without what `ls -l` prints before a name, if the gold does not print it."""
     listed = all(map(_LONG_LISTING.match, ours)) and not any(map(_LONG_LISTING.match, theirs))
     return [_LONG_LISTING.sub("", line) for line in ours] if listed else list(ours)
+
+
+def fixes_lines(query: str) -> bool:
+    """Whether the query says what a line is."""
+    return reshapes(query) or bool(_ONE_A_LINE.search(of_the_answer(query)))
 
 
 def is_file(word: str) -> bool:

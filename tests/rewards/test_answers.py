@@ -1,0 +1,197 @@
+"""Which printed answers `exact` takes for the gold's: each question with what says the same, and what says something else."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from intercode.rewards import bash_exact
+from intercode.types import Outcome, Task
+
+QUESTIONS: list[tuple[str, str, str, list[str], list[str]]] = [
+    (
+        "How many files are below /depot?",
+        "find /depot -type f | wc -l",
+        "42",
+        ["42 files", "There are 42 files below /depot.", "  42\n\n", "\x1b[01;31m\x1b[K4\x1b[m\x1b[K2",
+         "ls: cannot open directory '/root/x': Permission denied\n42", "bash: line 1: /root/x: Permission denied\n42"],
+        ["43", "42 43", "-42", "0x2a", "", ">42", "There are >=42 files", "one 42", "half of 42", "There are about 42 files.",
+         "There are not 42 files.", "42 is not the number of files", "None of these is the number:\n42", "files != 42",
+         "42\n43: or 44: Permission denied", "42\ngrep: 44: Permission denied", "42\nfind: warning: it may be 41",
+         "4\x1b[0m2", "\x1b[8m42\x1b[0m", "42\x1b[2K", "41\r42", "42\v", "4\u200b2", "42\ntotal 41", "42 kB"],
+    ),
+    (
+        "Which files are large? Print their paths in any order.",
+        "find / -size +1M | sort",
+        "/a/b.iso\n/a/c.iso",
+        ["/a/c.iso\n/a/b.iso", "The large files:\n/a/c.iso\n/a/b.iso", "1. '/a/b.iso'\n2. '/a/c.iso'", "a/b.iso\na/c.iso",
+         "-rw-r--r-- 1 root lab 2000000 Jan 15  2024 /a/b.iso\n-rw-r--r-- 1 root lab 2000001 Jan  5 12:00 /a/c.iso",
+         "grep: /a/shut: Permission denied\n/a/b.iso\n/a/c.iso\ngrep: a: Is a directory", "/a/b.iso, /a/c.iso",
+         "The large files are /a/c.iso and /a/b.iso.", "/a/c.iso /a/b.iso"],
+        ["/a/b.iso", "/a/b.iso\n/a/c.iso\n/a/d.iso", "/a/b.iso /a/d.iso\n/a/c.iso", "17\n/a/b.iso\n/a/c.iso", ".\n.",
+         "README large\n/a/c.iso\n/a/b.iso", "/a/b.iso part two\n/a/c.iso", "/a/B.iso\n/a/c.iso", "/a/b.iso /a/d.iso"],
+    ),
+    ("Print the large files of /a, one a line.", "find /a", "x.iso\ny.iso", ["y.iso\nx.iso"], ["x.iso y.iso", "x.iso, y.iso"]),
+    ("Who has files in /d? Only the names.", "x", "anna\nben", ["anna\nben"], ["anna 3\nben 4", "The names: anna, ben"]),
+    ("How many files are in /d? Write the number alone.", "x", "3", ["3"], ["There are 3 files in /d."]),
+    ("Print the text of /a.", "cat /a", "x\n\ny", ["x\n\ny\n"], ["x y", "x\ny", "y\n\nx"]),
+    ("Print the names, in any order.", "awk '{ print $1 }' x", "b\na", ["a\nb"], ["a\nc"]),
+    ("Print the names.", "awk '{ print $1 }' x", "b\na", ["b\na"], ["a\nb"]),
+    (
+        "/d/names holds names in any order. Print them sorted from A to Z.",  # what is said of a file is no demand
+        "sort /d/names",
+        "anna\nben",
+        ["anna\nben"],
+        ["ben\nanna"],
+    ),
+    ("/a/b.tsv has columns parted by commas. Print the ids.", "cut -d, -f1 /a/b.tsv", "1 2\n3 4", ["1, 2\n3, 4"], ["2 1\n4 3"]),
+    ("Print NAME,STATUS.", "cat x", "lee,active", ["lee,active"], ["lee active"]),
+    ("Print each as `NAME -> PLACE`.", "find x", "a -> b", ["a -> b"], ["1 a -> b", "a b"]),
+    ("Print the block of /d/a.yml with its indentation.", "x", "a:\n    b: 1", ["a:\n    b: 1"], ["a:\nb: 1"]),
+    (
+        "Print each month and its number of lines.",
+        "cat counts",
+        "2024-05 3\n2024-06 4",
+        ["month number\n2024-05 3\n2024-06 4", "2024-05: 3 lines\n2024-06: 4 lines", "Lines:\n2024-05, 3\n2024-06, 4"],
+        ["2024-05 4\n2024-06 3", "2024-06 4\n2024-05 3"],
+    ),
+    (
+        "How many lines has /yard/b.txt, and how many words?",
+        "wc -lw < /yard/b.txt",
+        "23 322",
+        ["23\n322", "lines: 23\nwords: 322", "23 lines, 322 words"],
+        ["322\n23", "words: 23\nlines: 322", "23", "23 322 9"],
+    ),
+    (
+        "How many files are in /d/a, and how many in /d/b?",
+        "ls /d/a | wc -l; ls /d/b | wc -l",
+        "3\n5",
+        ["a: 3\nb: 5", "/d/a: 3\n/d/b: 5", "3 5"],
+        ["5\n3", "a: 5\nb: 3", "/d/b: 3\n/d/a: 5"],
+    ),
+    (
+        "How large are /d/x.txt and /d/y.txt?",
+        "stat -c %s /d/x.txt /d/y.txt",
+        "10\n20",
+        ["10 /d/x.txt\n20 /d/y.txt"],
+        ["20\n10", "20 /d/x.txt\n10 /d/y.txt"],
+    ),
+    (
+        "How many bytes has each text file of /yard?",
+        "stat -c '%s %n' /yard/*.txt",
+        "6 /yard/a.txt\n117 /yard/b.txt",
+        ["6 /yard/a.txt\n117 /yard/b.txt\n123 total", "6 a.txt\n117 b.txt"],
+        ["6 /yard/a.txt\n117 /yard/b.txt\n999 total", "6 /yard/a.txt\n117 /yard/b.txt\ntotal 5"],
+    ),
+    (
+        "List /yard at length.",
+        "ls -l /yard",
+        "total 4\n-rw-r--r-- 1 ann ann 6 May 1 2024 a",
+        ["-rw-r--r-- 1 ann ann 6 May 1 2024 a"],
+        ["total 4", "a"],
+    ),
+    ("How many lines have all C files?", "wc -l *.c | tail -n 1", "42 total", ["42 total"], ["", "43 total"]),
+    (
+        "What is the average of the lengths?",
+        "awk '{ s += $1 } END { print s / NR }' /yard/n",
+        "1.50",
+        ["1.5", "1.496", "The average is 1.5."],
+        ["1.491", "1.509", "2", "1.6"],
+    ),
+    ("What is the mean of a third and itself?", "x", "0.666667", ["0.67", "0.66", "0.6667"], ["0.7", "0.65", "1"]),
+    ("What is the average, to two decimal places?", "x", "19.75", ["19.75"], ["19.8", "19.750"]),
+    ("What was the highest wind? Print the number.", "x", "14.0", ["14"], ["14.0 degrees", "14.0 15", "14.04"]),
+    ("Which version do most projects use?", "x", "3.10", ["3.10"], ["3.1"]),
+    ("Which Go does /d/go.mod ask for?", "sed -n 's/^go //p' /d/go.mod", "1.20", ["1.20"], ["1.2"]),
+    ("Which version is installed?", "x", "v1.2", ["v1.2"], ["v1.2 1.3", "1.2"]),
+    ("How many bytes has /depot/a b.txt?", "x", "2567", ["2,567 bytes", "2567 B"], ["2567 kB", "2567 lines", "2567 3000B"]),
+    ("How many seconds did the job take?", "x", "90", ["90 s", "90 seconds"], ["90 min"]),
+    ("What share is full, in percent?", "x", "92.7", ["92.7%"], ["92.7 ha", "0.927"]),
+    ("How many lines has it?", "wc -l < /d/README", "3", ["3 README"], ["3 not", "3 LICENSE 4"]),
+    (
+        "Whom must one ask before using moss? Print the mail address.",
+        "cat who",
+        "mira@lab.example",
+        ["One must ask mira@lab.example before using moss."],
+        ["One must ask mira@lab.example or tom@lab.example."],
+    ),
+    (
+        "Who owns /depot/README.md? Print user and group.",
+        "stat -c '%U %G' x",
+        "root staff",
+        ["root:staff", "It belongs to user root and group staff."],
+        ["root staff wheel", "staff root"],
+    ),
+    ("Print the code of each large station.", "x", "RS\nYD", ["RS\nYD"], ["RS with plenty of good docks\nYD too", "YD\nRS"]),
+    (
+        "What times are the first and the last entry of /d/log?",
+        "cut -d' ' -f1 /d/log",
+        "08:00\n12:00",
+        ["first 08:00, last 12:00", "first=08:00 last=12:00"],
+        ["last 08:00, first 12:00", "last=08:00 first=12:00", "08:00 last 12:00 first"],
+    ),
+    ("At what time did the job end?", "x", "12:30", ["at 12:30"], ["12:30 9:45", "1:12:30", "12:30:00"]),
+    ("Print the first crate in /d/log.", "grep -m1 crate x", "crate of tea", ["3:crate of tea"], ["crate of", "tea of crate"]),
+    ("On which day was it?", "x", "2024-05-03", ["on 2024-05-03"], ["2024-05-03 4.5.2024", "3.5.2024"]),
+    ("Print the path of the longer of /a/c.ini and /b/c.ini.", "x", "/a/c.ini", ["/a/c.ini"], ["c.ini", "/b/c.ini"]),
+    ("List all that is below /yard, itself too.", "find /yard", "/yard\n/yard/a", [".\n./a", "/yard/a\n/yard/"], [".", "./a"]),
+    ("Which is newer, /l/m.c or /l/n.c?", "ls -t x | head -n 1", "/l/n.c", ["/l/n.c is newer"], ["/l/m.c /l/n.c", "m.c, n.c"]),
+    ("Print the title of the film in /d/film.", "cat /d/film", "Apollo 13", ["Apollo 13"], ["13 Apollo", "Apollo\n14"]),
+    ("Is port 22 open? Print open or not open.", "x", "open", ["open"], ["not open", "open not open", "open or not open"]),
+    ("What happened to a.txt: was it copied, moved or deleted?", "x", "moved", ["It was moved."], ["moved copied deleted"]),
+    ("Did the backup succeed? Print ok or failed.", "x", "failed", ["failed"], ["failed\nok", "ok: failed", "not failed"]),
+    ("Say PASS when all are there; say FAIL when one is missing.", "x", "PASS", ["PASS"], ["FAIL PASS", "pass FAIL"]),
+    ("Print the pid of nginx, or 'stopped' if it is stopped.", "x", "4711", ["pid 4711"], ["4711 stopped", "stopped"]),
+    ("Which of ann, bob and cid is first?", "head -1 x", "ann", ["ann is first"], ["ann bob cid", "cid"]),
+    ("Which file is the largest?", "x", "Makefile", ["The largest file is Makefile."], ["Makefile main.c", "makefile"]),
+    ("Which variables are there?", "env", "TZ=UTC\nSHLVL=1\n_=/usr/bin/env", ["SHLVL=2\nTZ=UTC"], ["SHLVL=1", "TZ=CET"]),
+    ("How deep is the shell?", "env | grep ^SHLVL", "SHLVL=1", ["SHLVL=1"], ["SHLVL=2"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("query", "gold", "theirs", "right", "wrong"), QUESTIONS, ids=lambda value: None)
+def test_an_answer_is_right_however_it_is_put_and_a_second_guess_is_not(
+    query: str, gold: str, theirs: str, right: list[str], wrong: list[str]
+) -> None:
+    def solved(ours: str) -> bool:
+        return bash_exact(Outcome(ours), Outcome(theirs), Task("1", query, gold)).success
+
+    assert [ours for ours in right if not solved(ours)] == []
+    assert [ours for ours in wrong if solved(ours)] == []
+
+
+FILES = [f"/srv/{number}.txt {number}" for number in range(5_000)]
+HOSTILE = {
+    "a long word of one letter": "1 " + "a" * 250_000 + " b",
+    "a long number": "1" * 250_000,
+    "a word without an end, and colons": "a: " * 80_000,
+    "many short lines": "1\n" * 120_000,
+    "blanks": " \t" * 120_000,
+    "slashes": "/" * 250_000,
+    "dots": "./" * 120_000,
+    "comparisons": "is " + "<>~" * 80_000 + "x",
+    "a line of complaints": "find: " + "x: " * 80_000 + "Permission denied",
+    "eight megabytes": "1 a b\n" * 1_400_000,
+    "nearly the gold": "\n".join([*FILES[:-1], "/srv/x.txt 7"]),
+    "the gold turned around": "\n".join(f"{line}:" for line in FILES[::-1]),
+    "the gold on one line": " ".join(FILES[::-1]),
+}
+
+
+@pytest.mark.parametrize("output", HOSTILE.values(), ids=HOSTILE)
+def test_no_answer_holds_up_the_scoring_of_a_run(output: str) -> None:
+    started = time.process_time()
+    for query, theirs in (("Which is the largest file below /srv?", "/srv/big.bin"), ("What is their sum?", "\n".join(FILES))):
+        assert not bash_exact(Outcome(output), Outcome(theirs), Task("0", query, "sort -n /srv/list")).success
+    assert time.process_time() - started < 4
+
+
+@pytest.mark.parametrize("filling", ["x", "A", "1", "_", "a1", "http://", "x, "])
+def test_no_query_and_no_gold_hold_it_up(filling: str) -> None:
+    long = (filling * 20_000)[:20_000]
+    started = time.process_time()
+    for query in (f"Print the {long}.", f"Print '{long}' and sort it by name.", long):
+        assert not bash_exact(Outcome("a\nb c"), Outcome("b\nc d"), Task("0", query, "ls /srv | sort")).success
+    assert not bash_exact(Outcome("1"), Outcome(6 * long), Task("0", "Which is largest?", "ls /srv")).success
+    assert time.process_time() - started < 4
