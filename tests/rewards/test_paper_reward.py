@@ -20,19 +20,16 @@ def link(target: str) -> Change:
 
 
 FOLDER = Change("added", "dir", 0o755)
-GONE = Change("removed", "file")
+GONE, EDITED = Change("removed", "file"), Change("changed", "file", 0o644, "5")
 
 
-def test_the_same_outcome_earns_exactly_one() -> None:
+def test_the_same_outcome_earns_exactly_one_and_doing_nothing_two_thirds_of_a_printed_answer() -> None:
     side = Outcome("hello world", {"/n": FOLDER, "/n/f": file(), "/t": GONE})
     score = bash_paper(side, side, {"/t"})
     assert (score.reward, score.success) == (1.0, True)
     assert score.parts == {"base": BASE, "effects": WEIGHT, "contents": WEIGHT, "answer": WEIGHT}
-
-
-def test_doing_nothing_earns_two_thirds_where_the_gold_only_prints() -> None:
-    score = bash_paper(Outcome(""), Outcome("an answer"), ())
-    assert (score.reward, score.success) == (pytest.approx(0.67), False)
+    nothing = bash_paper(Outcome(""), Outcome("an answer"), ())
+    assert (nothing.reward, nothing.success) == (pytest.approx(0.67), False)
 
 
 @pytest.mark.parametrize(("extra", "expected"), [(0, 0.33), (1, 0.05), (2, 0.0), (3, 0.0)])
@@ -46,10 +43,8 @@ def test_the_score_is_symmetric_and_within_bounds() -> None:
 
     def side() -> Outcome:
         paths = dice.sample(["/a", "/b.c", "/d/e", "/d/f", "/home/x", "/t"], dice.randint(0, 4))
-        return Outcome(
-            dice.choice(["", "x", "one two", "two three"]),
-            {path: dice.choice([file(), file("1"), GONE]) for path in paths},
-        )
+        changes = {path: dice.choice([file(), file("1"), GONE]) for path in paths}
+        return Outcome(dice.choice(["", "x", "one two", "two three"]), changes)
 
     for _ in range(500):
         a, b = side(), side()
@@ -66,32 +61,24 @@ def test_contents_is_the_rounded_share_of_common_new_files_that_agree() -> None:
     assert contents({("y.a", "??")}, a, b) == 0.0
 
 
-def test_changed_tracked_files_are_never_hashed() -> None:
-    a, b = (Outcome("", {"/t": Change("changed", "file", 0o644, digest)}) for digest in "12")
-    assert bash_paper(a, b, {"/t"}).success
-
-
-@pytest.mark.parametrize("path", ["/n", "/n/f", "/n.d/f"])
-def test_new_folders_and_new_files_without_a_dot_agree_whatever_they_hold(path: str) -> None:
-    a, b = ({"/n": FOLDER, "/n.d": FOLDER, path: file(digest)} for digest in "12")
-    assert bash_paper(Outcome("", a), Outcome("", b), ()).success
-
-
-def test_empty_folders_and_modes_do_not_count() -> None:
-    a = {"/n": FOLDER, "/n/f": file(mode=0o600), "/n/empty": FOLDER}
-    b = {"/n": FOLDER, "/n/f": file(mode=0o755)}
-    assert bash_paper(Outcome("", a), Outcome("", b), ()).success
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ({"/t": Change("changed", "file", 0o644, "1")}, {"/t": Change("changed", "file", 0o644, "2")}),  # tracked: never hashed
+        ({"/n": FOLDER, "/n/f": file("1")}, {"/n": FOLDER, "/n/f": file("2")}),  # no dot: md5deep is not there
+        ({"/n.d": FOLDER, "/n.d/f": file("1")}, {"/n.d": FOLDER, "/n.d/f": file("2")}),
+        ({"/é.txt": file("1")}, {"/é.txt": file("2")}),  # a quoted name is no file
+        ({"/n": FOLDER, "/n/f": file(mode=0o600), "/n/empty": FOLDER}, {"/n": FOLDER, "/n/f": file(mode=0o755)}),
+    ],
+)
+def test_what_the_first_system_does_not_see_agrees(ours: dict[str, Change], theirs: dict[str, Change]) -> None:
+    assert bash_paper(Outcome("", ours), Outcome("", theirs), {"/t"}).success
 
 
 def test_a_blank_in_a_name_shifts_the_pairs() -> None:
     assert pairs('?? "a b"\n?? c\n?? d.e\n') == {('"a', "??"), ("??", 'b"'), ("??", "c"), ("", "d.e")}
     assert pairs(text([Entry("M", "a"), Entry("??", "b/")])) == {("a", "M"), ("b/", "??")}
     assert pairs("") == set()
-
-
-def test_a_quoted_name_cannot_be_hashed_so_it_agrees() -> None:
-    a, b = (Outcome("", {"/é.txt": file(digest)}) for digest in "12")
-    assert bash_paper(a, b, ()).success
 
 
 @pytest.mark.parametrize(
@@ -101,7 +88,7 @@ def test_a_quoted_name_cannot_be_hashed_so_it_agrees() -> None:
         ({"/l.x": link("/t")}, {"/l.x": link("/u")}, False),
         ({"/l.x": link("/f"), "/f": file("1")}, {"/l.x": file("1")}, True),
         ({"/l.x": link("/f"), "/f": file("1")}, {"/l.x": file("2")}, False),
-        ({"/l.x": link("/t"), "/t": Change("changed", "file", 0o644, "5")}, {"/l.x": file("5")}, True),
+        ({"/l.x": link("/t"), "/t": EDITED}, {"/l.x": file("5")}, True),
         ({"/l.x": link("l.x")}, {"/l.x": link("/l.x")}, True),
         ({"/l.x": link("/t"), "/t": GONE}, {"/l.x": link("/u"), "/u": GONE}, True),
         ({"/l.x": link("/n"), "/n": FOLDER}, {"/l.x": link("/m"), "/m": FOLDER}, True),
@@ -116,21 +103,17 @@ def test_links_are_followed(ours: dict[str, Change], theirs: dict[str, Change], 
 @pytest.mark.parametrize(
     ("ours", "theirs", "expected"),
     [
-        ("", "", 0.33),
-        ("3", "3", 0.33),
-        ("3\n", "3", 0.0),
-        ("3", "4", 0.0),
-        ("12", "12\n", 0.33),
-        ("aa bb", "bb aa", 0.33),
-        ("", "aa", 0.0),
-        ("aa bb", "aa cc", 0.11),
-        ("aa", "aa aa aa", 0.33),
+        (Outcome(""), Outcome(""), 0.33),
+        (Outcome("3"), Outcome("3"), 0.33),
+        (Outcome("3\n"), Outcome("3"), 0.0),
+        (Outcome("12"), Outcome("12\n"), 0.33),
+        (Outcome("aa bb"), Outcome("bb aa"), 0.33),
+        (Outcome(""), Outcome("aa"), 0.0),
+        (Outcome("aa bb"), Outcome("aa cc"), 0.11),
+        (Outcome("aa"), Outcome("aa aa aa"), 0.33),
+        (Outcome("aa", overflow="d1"), Outcome("bb", overflow="d1"), 0.33),
+        (Outcome("aa", overflow="d1"), Outcome("bb", overflow="d2"), 0.0),
     ],
 )
-def test_the_answer_is_a_bag_of_words(ours: str, theirs: str, expected: float) -> None:
-    assert answer(Outcome(ours), Outcome(theirs)) == expected
-
-
-def test_answers_beyond_the_limit_agree_if_their_digests_do() -> None:
-    assert answer(Outcome("aa", overflow="d1"), Outcome("bb", overflow="d1")) == WEIGHT
-    assert answer(Outcome("aa", overflow="d1"), Outcome("bb", overflow="d2")) == 0.0
+def test_the_answer_is_a_bag_of_words(ours: Outcome, theirs: Outcome, expected: float) -> None:
+    assert answer(ours, theirs) == expected
