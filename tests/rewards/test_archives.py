@@ -131,17 +131,6 @@ def test_a_lower_limit_of_the_callers_own_stays(tmp_path: Path) -> None:
     assert subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout.strip() not in ("", "()")
 
 
-def test_the_reward_compares_what_they_hold_unless_the_query_says_how_to_pack() -> None:
-    def packed(digest: str, held: str | None) -> Outcome:
-        return Outcome("", {"/x.gz": Change("added", "file", 0o644, digest, held=held)})
-
-    task, best = Task("1", "Compress x.", "gzip x"), Task("1", "Compress x at the best level.", "gzip -9 x")
-    assert bash_exact(packed("1", "a"), packed("2", "a"), task).success
-    assert not bash_exact(packed("1", "a"), packed("2", "b"), task).success
-    assert not bash_exact(packed("1", None), packed("2", "b"), task).success
-    assert not bash_exact(packed("1", "a"), packed("2", "a"), best).success
-
-
 @pytest.mark.parametrize(
     ("words", "command"),
     [
@@ -158,7 +147,10 @@ def test_owners_modes_and_times_count_where_the_query_names_them(words: str, com
 
     preserved = "tar -c --mtime=2024-01-02 a.txt b.txt d"
     gold, same, other = packed(preserved), packed(f"{preserved} | cat"), packed(command)
-    plain, asked = (Task("1", f"Pack the files {how}into /x.tar.", preserved) for how in ("", f"with their {words} "))
+    how = ("", f"with their {words} ", "at the best level ")
+    plain, asked, level = (Task("1", f"Pack the files {words}into /x.tar.", preserved) for words in how)
     assert bash_exact(other, gold, plain).success
+    assert not bash_exact(packed("tar -c a.txt"), gold, plain).success
+    assert not bash_exact(same, gold, level).success  # the bytes count where the query says how to pack
     assert bash_exact(same, gold, asked).success
     assert not bash_exact(other, gold, asked).success

@@ -5,21 +5,18 @@ In commands and queries `@` stands for the root of the tree, which both see as `
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
-import stat
 import subprocess
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 import pytest
+from trees import changed, snapshot
 
 from intercode.rewards.exact import bash_exact
 from intercode.types import Change, Outcome, Score, Task
 
-TYPES = {stat.S_IFREG: "file", stat.S_IFDIR: "dir", stat.S_IFLNK: "link"}
 FILES = {
     "docs/a.txt": "apple\nbanana\n\nhello world\n",
     "docs/b.txt": "Hello there\nkiwi\n",
@@ -31,7 +28,6 @@ FILES = {
     "src/__pycache__/m.pyc": "m",
     "logs/app.log": "10:01 ERROR disk\n10:02 INFO ok\n10:03 ERROR net\n10:04 WARN slow\n10:05 INFO ok\n10:06 INFO bye\n",
     "logs/old.log": "",
-    "data/n.csv": "id,name,score\n1,ann,30\n2,bob,7\n3,cy,30\n4,dee,12\n",
     "data/words": "pear\nfig\nfig\npear\nfig\nplum\ndate\n",
     "tmp/kept": "k\n",
 }
@@ -43,12 +39,6 @@ TASKS: list[tuple[str, str, list[str], list[str]]] = [
         ["wc -l < @/docs/a.txt", "awk 'END{print NR}' docs/a.txt", "printf '     %s\\n\\n' 4",
          "mkdir -p tmp; cp docs/a.txt tmp/x; wc -l < tmp/x", "mkdir -p .cache; touch .cache/x .bash_history; echo 4"],
         ["wc -w < @/docs/b.txt", "grep -c . @/docs/a.txt", "cat docs/a.txt", "echo 4.5", "true", "wc -l docs/a.txt | tee n"],
-    ),
-    (
-        "Print only the number of lines of @/docs/a.txt",
-        "wc -l < @/docs/a.txt",
-        ["grep -c '' @/docs/a.txt"],
-        ["wc -l @/docs/a.txt", "wc @/docs/a.txt"],
     ),
     (
         "Compute the md5 of @/docs/b.txt",
@@ -63,27 +53,12 @@ TASKS: list[tuple[str, str, list[str], list[str]]] = [
         ["ls @/docs/*.txt", "find @/docs -type f", "find @/docs -name '*.txt' -exec basename {} \\;"],
     ),
     (
-        "List the absolute paths of the text files in @/docs",
-        "find @/docs -name '*.txt'",
-        ["ls @/docs/*.txt @/docs/*/*.txt"],
-        ["cd @/docs; find . -name '*.txt'"],
-    ),
-    (
-        "Print the names of C files without their folders",
-        "find src -name '*.c' -exec basename {} \\;",
-        ["ls src | grep 'c$'"],
-        ["find @/src -name '*.c'"],
-    ),
-    (
         "List what is in @/docs",
         "ls @/docs",
         ["ls -1 @/docs | sort -r", "find @/docs -mindepth 1 -maxdepth 1", "cd docs && echo *", "ls --color=always @/docs"],
         ["ls -a @/docs", "ls @/src"],
     ),
     ("List what is in @/docs sorted by name", "ls @/docs", ["find docs/* -prune | sort"], ["ls -r @/docs"]),
-    ("List @ and mark folders with a slash", "ls -p", ["ls -1p"], ["ls"]),
-    ("List files of @/docs by size, largest first", "ls -S @/docs", ["ls -1S docs"], ["ls -Sr @/docs"]),
-    ("Show the names on one line separated by blanks", "echo src/*.c", ["ls src/*.c | xargs"], ["ls src/*.c"]),
     (
         "Find the lines with hello in @/docs",
         "grep -rn hello @/docs",
@@ -96,26 +71,13 @@ TASKS: list[tuple[str, str, list[str], list[str]]] = [
         ["for f in src/*.c; do wc -l $f; done", "wc -l @/src/*.c"],
         ["cat src/*.c | wc -l", "wc -c src/*.c"],
     ),
-    ("Which words are in @/data/words? Each once.", "sort -u data/words", ["awk '!s[$0]++' data/words"], ["sort @/data/words"]),
     (
         "Rank the words in @/data/words by how often they occur",
         "sort @/data/words | uniq -c | sort -rn",
         ["awk '{n[$0]++} END {for (w in n) print n[w], w}' data/words | sort -k1,1nr -k2"],
         ["sort data/words | uniq -c | sort -n", "sort data/words | uniq -c", "uniq -c data/words"],
     ),
-    (
-        "Print the scores, highest first",
-        "tail -n +2 data/n.csv | cut -d, -f3 | sort -rn",
-        ["awk -F, 'NR > 1 { print $3 }' data/n.csv | sort -nr"],
-        ["tail -n +2 data/n.csv | cut -d, -f3 | sort -r"],
-    ),
     ("Print @/data/words", "cat data/words", ["sed '' data/words"], ["sort data/words", "tac data/words"]),
-    ("Print @/docs/a.txt", "cat docs/a.txt", ["cat -- docs/a.txt"], ["grep . docs/a.txt", "cat docs/a.txt | xargs"]),
-    ("Squeeze the spaces of d.md", "tr -s ' ' < docs/deep/d.md", ["sed 's/  */ /g' docs/deep/d.md"], ["cat docs/deep/d.md"]),
-    ("Remove leading and trailing spaces from '  hi '", "echo '  hi ' | xargs", ["echo hi"], ["echo '  hi '"]),
-    ("Sort the lines of d.md", "sort docs/deep/d.md", ["LC_ALL=C sort < docs/deep/d.md"], ["grep . docs/deep/d.md | sort"]),
-    ("Print the part after the last slash of '/a/b'", "echo b", ["basename /a/b"], ["echo /b"]),
-    ("Show what is wrong with @/none", "cat @/none", ["cat @/none 2>&1"], ["true"]),
     ("Delete the logs and print their paths", "find logs -type f -print -delete", ["ls logs/*; rm logs/*"], ["rm logs/*"]),
     ("Delete the logs", "rm -v @/logs/*.log", ["find @/logs -name '*.log' -delete", "rm logs/*; echo ok"], ["rm -r @/logs"]),
     ("Delete empty logs", "find @/logs -size 0 -delete", ["rm logs/old.log; ls logs"], ["rm logs/*", "find logs -size 0"]),
@@ -154,20 +116,8 @@ TASKS: list[tuple[str, str, list[str], list[str]]] = [
         ["sort data/words > tmp/s; cp tmp/s tmp/out"],
         ["cp data/words tmp/out", "rm tmp/kept; sort data/words > tmp/out"],
     ),
-    ("Delete the caches", "rm -r src/__pycache__", ["rm -rf src/__p*"], ["true"]),
     ("List the files", "ls", ["ls -1"], ["rm tmp/kept; ls"]),
 ]  # fmt: skip
-
-
-def snapshot(top: Path) -> dict[str, Change]:
-    def state(path: Path) -> Change:
-        info = path.lstat()
-        kind = TYPES.get(stat.S_IFMT(info.st_mode), "other")
-        digest = hashlib.sha256(path.read_bytes()).hexdigest() if kind == "file" else None
-        target = os.readlink(path) if kind == "link" else None
-        return Change("added", kind, stat.S_IMODE(info.st_mode), digest, target)  # type: ignore[arg-type]
-
-    return {"/" + str(path.relative_to(top)): state(path) for path in top.rglob("*")}
 
 
 @pytest.fixture(scope="module")
@@ -187,10 +137,8 @@ def execute(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Outcome
         shutil.copytree(template, top, symlinks=True)
         before, script = snapshot(top), command.replace("@", str(top))
         done = subprocess.run(["bash", "-c", script], cwd=top, env=environment, stdout=-1, stderr=subprocess.STDOUT, timeout=20)
-        after = snapshot(top)
+        changes = changed(before, snapshot(top))
         shutil.rmtree(top)
-        changes = {path: Change("removed", old.type) for path, old in before.items() if path not in after}
-        changes |= {path: now for path, now in after.items() if before.get(path) != now}
         return Outcome(done.stdout.decode().replace(f"{top}/", "/").replace(str(top), "/"), changes)
 
     return outcome
@@ -244,16 +192,11 @@ SECRET = {"/yard/secret": GONE}
         ({"/yard/__pycache__": FOLDER, "/yard/__pycache__/m.cpython-311.pyc": NEW}, {}, True),
         ({"/yard/.pytest_cache/CACHEDIR.TAG": NEW, "/yard/.pytest_cache/v": NEW}, {}, True),
         ({"/yard/.cache/x": NEW}, {}, False),
-        ({"/yard/__pycache__/left": NEW}, {}, False),
-        ({"/yard/.pytest_cache/v": NEW}, {}, False),
         ({"/root/.cache/x": GONE}, {}, False),
-        (SECRET, SECRET, True),
         ({**SECRET, "/root/.rnd": NEW}, SECRET, False),  # it could be hidden there
         ({}, {"/root/.cache/x": NEW}, True),
-        ({}, {"/yard/.pytest_cache/v": EDITED}, True),
         ({"/yard/__pycache__/m.pyc": OTHER}, {"/yard/__pycache__/m.pyc": NEW}, True),
         ({"/yard/__pycache__/m.pyc": GONE}, {"/yard/__pycache__/m.pyc": EDITED}, False),
-        ({"/yard/.cache/x": OTHER}, {"/yard/.cache/x": NEW}, False),
         ({}, {"/yard/__pycache__/notes": NEW}, False),
     ],
 )

@@ -8,12 +8,7 @@ from intercode.rewards.ordering import FREE, STRICT, order_key
 
 FREED = [
     "find . -type f | sed 's@^./@@' | grep x",
-    "find . -print0 | xargs -0 -n 1 -I {} ls -l {}",
     "find a | tr '\\n' ' '",
-    "find . \\( -name a -o -name b \\) -exec ls -d {} \\;",
-    "find . -name 'unbalanced",
-    "find a; find b",
-    "sudo LANG=C find / -name x 2>/dev/null",
     "find . | while read f; do wc -l $f; done",
     "for f in *.c; do wc -l $f; done",
     "t=$(find a | sort | tail -n 1); find b",
@@ -21,7 +16,6 @@ FREED = [
     "ls | sort -R",
     "find . | sort",
     "grep x f",
-    "grep -r x .",
     "grep x *.c",
     "cat f | grep x | cut -f 1 | tr a-z A-Z | sed s/a/b/",
     "awk -F, '$3 == \"x\" { print $1 }' f",
@@ -29,20 +23,16 @@ FREED = [
     "awk '{c[$1]++} END {for (k in c) print k}' f",
     "df / | tail -n 1 | awk '{ printf \"%s\\n\", $3 }'",
     "wc -c *",
-    "stat -c %U a b | sort -u",
     "comm -23 <(sort a | uniq) <(sort b)",
 ]
 KEPT = [
     "",
     "frobnicate",
     "cat f",
-    "cut -f 1 f",
-    "tac f | head -3",
     "ls -t",
     "find . | xargs ls -t",
     "find . -printf '%s %p\\n' | sort -n | cut -d' ' -f2",
     "for f in *.c; do wc -l $f; done | sort -k1,1 -t:",
-    "for i in 3 1 2; do echo $i; done",
     "echo b; echo a",
     "find a; cat b",
     "find . > out; cat out",
@@ -53,10 +43,8 @@ KEPT = [
     "grep x f | sed '/a/,/b/d'",
     "awk '!seen[$0]++' f",
     "awk '$1 == last { print n++ }' f",
-    "awk 'NR > 2 { print }' f",
     "awk '{ print $1 }' f",
     "wc -c a b",
-    "sort a | wc -l; sort b | wc -l",
     "grep -c '[a-z]' a; grep -c '[0-9]' a",
 ]
 

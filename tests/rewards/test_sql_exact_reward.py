@@ -36,39 +36,20 @@ def score(ours: Table | None, theirs: Table, order: Order | None = None) -> Scor
     return sql_exact(ours, theirs, order or free(theirs))
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs", "same"),
-    [
-        (1, 1.0, True),
-        (1, Decimal("1.00"), True),
-        (1.5, Decimal("1.50"), True),
-        (True, 1, True),
-        (0.1 + 0.2, 0.3, True),
-        (1e9 + 1, 1e9 + 2, True),
-        (12345.678, 12345.678 * (1 + 0.9e-6), True),
-        (33.3333, Decimal("33.33333"), True),
-        (1e-17, 0, True),
-        (math.nan, math.nan, True),
-        (10**400, 10**400, True),
-        ("2020-01-02", date(2020, 1, 2), True),
-        ("2020-01-02 03:04:05", datetime(2020, 1, 2, 3, 4, 5), True),
-        ("-838:59:59", -timedelta(hours=838, minutes=59, seconds=59), True),
-        (b"x", bytearray(b"x"), True),
-        (None, None, True),
-        (None, "", False),
-        (None, 0, False),
-        (None, "NULL", False),
-        (1, "1", False),
-        (b"x", "x", False),
-        ("a", "A", False),
-        ("a", "a ", False),
-        (1.0, 1.00001, False),
-        (10**9 + 1, 10**9 + 2, False),
-        (Decimal("1000000.01"), Decimal("1000000.02"), False),
-        (math.inf, -math.inf, False),
-        (datetime(2020, 1, 2), date(2020, 1, 2), False),
-    ],
-)
+SAME = [
+    (1, 1.0), (1, Decimal("1.00")), (1.5, Decimal("1.50")), (True, 1), (0.1 + 0.2, 0.3), (1e9 + 1, 1e9 + 2), (1e-17, 0),
+    (12345.678, 12345.678 * (1 + 0.9e-6)), (33.3333, Decimal("33.33333")), (math.nan, math.nan), (10**400, 10**400),
+    ("2020-01-02", date(2020, 1, 2)), ("2020-01-02 03:04:05", datetime(2020, 1, 2, 3, 4, 5)), (None, None),
+    ("-838:59:59", -timedelta(hours=838, minutes=59, seconds=59)), (b"x", bytearray(b"x")),
+]  # fmt: skip
+OTHER = [
+    (None, ""), (None, 0), (None, "NULL"), (1, "1"), (b"x", "x"), ("a", "A"), ("a", "a "), (1.0, 1.00001),
+    (10**9 + 1, 10**9 + 2), (Decimal("1000000.01"), Decimal("1000000.02")), (math.inf, -math.inf),
+    (datetime(2020, 1, 2), date(2020, 1, 2)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("ours", "theirs", "same"), [*((*two, True) for two in SAME), *((*two, False) for two in OTHER)])
 def test_values_are_equal_if_they_say_the_same(ours: object, theirs: object, same: bool) -> None:
     assert score(table([(ours,)]), table([(theirs,)])).success is same
     assert score(table([(theirs,)]), table([(ours,)])).success is same
