@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import gzip
-import io
-import os
 import resource
 import subprocess
 import sys
-import tarfile
 import time
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +17,7 @@ from intercode.types import Change, Outcome, Task
 
 FILES = {"a.txt": "apple\n" * 500, "b.txt": "banana\n", "d/c.txt": "cherry\n"}
 TAR = "tar -cz a.txt b.txt d"
+ZIP = f"{sys.executable} -m zipfile -c x.zip a.txt b.txt; cat x.zip"
 TWICE = "echo new > a; echo new > b; tar cf x.tar a b"
 PACKED: list[tuple[str, list[str], list[str]]] = [
     (
@@ -35,6 +32,7 @@ PACKED: list[tuple[str, list[str], list[str]]] = [
         (f"{tool} -1 < a.txt", [f"{tool} -9 < a.txt", f"(head -c 9 a.txt | {tool}; tail -c +10 a.txt | {tool})"], ["cat a.txt"])
         for tool in ("gzip", "bzip2", "xz")
     ),
+    (ZIP, [ZIP.replace("a.txt b.txt", "b.txt a.txt")], [ZIP.replace("a.txt", ""), f"echo x >> a.txt; {ZIP}"]),
     (
         f"{TWICE}; cat x.tar",
         ["echo old > a; echo new > b; tar cf x.tar a b; echo new > a; tar rf x.tar a; cat x.tar"],
@@ -73,62 +71,19 @@ def test_an_archive_is_what_it_holds_under_which_names(
     assert [command for command in other if digests(command)[:1] == (held,)] == []
 
 
-def test_a_zip_holds_its_members() -> None:
-    def zipped(names: str, method: int) -> bytes:
-        made = io.BytesIO()
-        with zipfile.ZipFile(made, "w", method) as archive:
-            for name in names:
-                archive.writestr(name, f"content of {name}")
-        return made.getvalue()
-
-    x, y, z = archives.held([zipped("ab", zipfile.ZIP_STORED), zipped("ba", zipfile.ZIP_DEFLATED), zipped("a", 8)])
-    assert x == y != ()
-    assert x != z
-
-
 def test_what_is_no_archive_or_holds_too_much_has_no_members(digests: Digests) -> None:
     data = [b"", b"text", b"PK\3\4", b"\x1f\x8b\x08", b"BZh9", b"\0" * 257 + b"ustar" + b"\xff" * 600]
     assert archives.held(data) == [()] * len(data)
     assert digests("head -c 100M /dev/zero | gzip -1") == digests("truncate -s 9G big; tar -cSf - big") == ()
 
 
-def linked(size: int, links: int) -> bytes:
-    """A file and hard links to it."""
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w:gz", format=tarfile.USTAR_FORMAT) as archive:
-        file = tarfile.TarInfo("a")
-        file.size = size
-        archive.addfile(file, io.BytesIO(bytes(size)))
-        for number in range(links):
-            link = tarfile.TarInfo(f"l{number}")
-            link.type, link.linkname = tarfile.LNKTYPE, "a"
-            archive.addfile(link)
-    return made.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("data", "read"),
-    [
-        (linked(20_000_000, 60), True),
-        (linked(10, 20_000), True),
-        pytest.param(gzip.compress(b"") * 300_000, False, marks=pytest.mark.soak),  # each part is short, the rest is copied
-    ],
-    ids=["a large file of many names", "many names", "many parts, until the reader has no more time"],
-)
-def test_what_takes_long_to_read_costs_the_reader_only(data: bytes, read: bool) -> None:
+@pytest.mark.soak
+def test_what_takes_long_to_read_costs_the_reader_only() -> None:
+    """Each empty part is short, and the rest is copied for each."""
     before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.thread_time()
-    found = archives.held([data, gzip.compress(b"x")])
-    assert all(found) if read else found == [(), ()]
+    assert archives.held([gzip.compress(b"") * 300_000, gzip.compress(b"x")]) == [(), ()]
     assert time.thread_time() - began < 1
     assert 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) < 64 << 20
-
-
-def test_a_lower_limit_of_the_callers_own_stays(tmp_path: Path) -> None:
-    (tmp_path / "a.gz").write_bytes(gzip.compress(b"x"))
-    ask = "import sys; from intercode.rewards import archives; print(archives.held([open(sys.argv[1], 'rb').read()])[0])"
-    bound = ["prlimit", "--as=800000000:800000000", sys.executable, "-c", ask, str(tmp_path / "a.gz")]
-    command = [*(["setpriv", "--bounding-set", "-sys_resource"] if os.getuid() == 0 else []), *bound]
-    assert subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout.strip() not in ("", "()")
 
 
 @pytest.mark.parametrize(

@@ -49,22 +49,19 @@ KEPT = [
 ]
 
 
-@pytest.mark.parametrize(("gold", "free"), [*((gold, True) for gold in FREED), *((gold, False) for gold in KEPT)])
-def test_the_order_of_a_gold_is_read_off_its_last_pipeline(gold: str, free: bool) -> None:
-    assert (order_key(gold, "") is FREE) is free
+ASKED = [
+    ("find . | sort", "list the files sorted by name", False),
+    ("grep x f", "in the order of the file", False),
+    ("grep x f", "the most recent", False),
+    ("grep x f", "at most three, by their first field, of /orders/last", True),
+    ("cat f", "the names, in any order", True),
+]
 
 
 @pytest.mark.parametrize(
-    ("gold", "query", "free"),
-    [
-        ("find . | sort", "list the files sorted by name", False),
-        ("grep x f", "in the order of the file", False),
-        ("grep x f", "the most recent", False),
-        ("grep x f", "at most three, by their first field, of /orders/last", True),
-        ("cat f", "the names, in any order", True),
-    ],
+    ("gold", "query", "free"), [*((gold, "", True) for gold in FREED), *((gold, "", False) for gold in KEPT), *ASKED]
 )
-def test_the_words_of_a_query_fix_the_order_or_free_it(gold: str, query: str, free: bool) -> None:
+def test_the_order_of_a_gold_is_read_off_its_last_pipeline_and_the_query(gold: str, query: str, free: bool) -> None:
     assert (order_key(gold, query) is FREE) is free
 
 
