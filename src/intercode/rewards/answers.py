@@ -17,7 +17,7 @@ Never noise: letters, digits, case, the number of equal lines, and (where the go
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from intercode.rewards.asides import hides, without_colour, without_complaints, without_shell_variables
 from intercode.rewards.demands import demanded, of_the_answer, reshapes
@@ -78,11 +78,9 @@ _OF_TOOLS = [
     (re.compile(r"^([0-9a-f]{32,128}) \*?-$"), r"\1"),
     (re.compile(r"^(/bin/|/usr/bin/)?bash: line \d+: "), "bash: "),
 ]
-_NUMBERED = [(re.compile(r"^(\d+): "), r"\1:"), (re.compile(r"^(\d+)[:.)] ?(?=\D)"), r"\1 ")]
+_NUMBERED = [(re.compile(r"^(\d+)[:.)] ?(?=\D)"), r"\1 ")]
 _THOUSANDS = re.compile(r"(?<![\w.,])\d{1,3}(,\d{3})+(?![\w,])")
 _SEPARATOR = re.compile(r" *(?:[,;|]|(?<![!<>=~])=(?![=~])|->|(?<!\d):|:(?!\d)) *")
-_AT_LINE = re.compile(r"^(\d+):(?=\S)")
-_CLOCK = re.compile(r"\d+(:\d\d)+([.,]\d+)?([smh]|[ap]m)?(?= |$)")
 
 
 def same_answer(ours: str, theirs: str, task: Task) -> bool:
@@ -127,28 +125,15 @@ def _lines(text: str, task: Task, key: Key, exact: bool) -> Lines:
     if exact:
         lines = text.rstrip("\n").split("\n")
         return lines if _TRAILING.search(task.query) else [line.rstrip() for line in lines]
-    lines = list(map(_plainer(task), text.strip("\n").split("\n")))
-    return _trimmed(lines) if key is STRICT else [line for line in lines if line]
-
-
-def _plainer(task: Task) -> Callable[[str], str]:
-    """What brings a line into its plainest form."""
     steps = [*_ALIKE, *([] if _SLASH.search(task.query) else _FOLDERS), *_OF_TOOLS]
     steps += [] if _FORMAT.search(of_the_answer(task.query)) else _NUMBERED
-
-    def plain(line: str) -> str:
-        line = _BLANKS.sub(" ", line).strip(" ")
+    lines = []
+    for line in text.split("\n"):
+        plain = _BLANKS.sub(" ", line).strip(" ")
         for pattern, kept in steps:
-            line = pattern.sub(kept, line)
-        return line
-
-    return plain
-
-
-def _trimmed(lines: Lines) -> Lines:
-    """Without blank lines at either end."""
-    full = [index for index, line in enumerate(lines) if line]
-    return lines[full[0] : full[-1] + 1] if full else []
+            plain = pattern.sub(kept, plain)
+        lines.append(plain)
+    return "\n".join(lines).strip("\n").split("\n") if key is STRICT else [line for line in lines if line]
 
 
 def _rebased(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
@@ -241,25 +226,16 @@ def _readings(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
     if reshapes(task.query) or _PARTED.search(of_the_answer(task.query)):
         return
     wanted = {word for line in b for word in line.split()}
-    plain = [_SEPARATOR.sub(" ", _THOUSANDS.sub(lambda number: _joined(number[0], wanted), line)).strip() for line in a]
-    plain = [_unnumbered(line, wanted) for line in plain]
+
+    def joined(number: re.Match[str]) -> str:
+        """1,234 as 1234, if that is what the gold says."""
+        plain = number[0].replace(",", "")
+        return plain if plain in wanted else number[0]
+
+    plain = [_SEPARATOR.sub(" ", _THOUSANDS.sub(joined, line)).strip() for line in a]
     yield plain, b
     if "grep" in task.gold:
         yield plain, [_COUNTED.sub(r"\1 \2", line) for line in b]
-
-
-def _unnumbered(line: str, wanted: set[str]) -> str:
-    """A number before a colon as a word of its own, a line's perhaps; but `7:12:30` is one time, and another than `12:30`."""
-    number = line.partition(":")[0]
-    if line.split(" ")[0] in wanted or (_CLOCK.match(line) and number not in wanted):
-        return line
-    return _AT_LINE.sub(r"\1 ", line)
-
-
-def _joined(number: str, wanted: set[str]) -> str:
-    """1,234 as 1234, if that is what the gold says."""
-    plain = number.replace(",", "")
-    return plain if plain in wanted else number
 
 
 def _same_amid(a: Lines, b: Lines, key: Key, task: Task) -> bool:
