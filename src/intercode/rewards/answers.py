@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from intercode.rewards.asides import hides, without_colour, without_complaints, without_shell_variables
 from intercode.rewards.demands import demanded, of_the_answer, reshapes
 from intercode.rewards.ordering import FREE, STRICT, Key, order_key, sorts
-from intercode.rewards.phrases import FORM, fixes_lines, without_extras, without_listing
+from intercode.rewards.phrases import FORM, fixes_lines, swaps_labels, without_extras, without_listing
 from intercode.types import Task
 
 Lines = list[str]
@@ -42,8 +42,6 @@ _SPACE_TOOLS = re.compile(
     r"\b(un)?expand\b|\bfold\b|\bfmt\b|\btr +-[a-z]*[sd][a-z]* +\S*( |\\t|\\n|:space:|:blank:)|\bcat +-\w*[sAvtTeE]"
 )
 _NUMBERS = re.compile(r"[\d.,\n]+")
-_COUNTED = re.compile(r"^([^:\s]+):(\d+)$")
-"""What grep -c prints for a file."""
 _PARTED = re.compile(
     r"(?-i:\b[A-Z]{2,}[^\w\s`'\"/.]+[A-Z]{2,}\b)|colon|\bformat|separat|delimit|\bcommas?\b|\bparted\b",
     re.IGNORECASE,
@@ -97,7 +95,7 @@ def same_answer(ours: str, theirs: str, task: Task) -> bool:
     a, b = (_lines(text, task, key, exact) for text in without_complaints(ours, theirs))
     if not _TOTAL.search(task.query) and (_without_total(a) == a) != (_without_total(b) == b):
         a, b = _without_total(a), _without_total(b)
-    if len(a) > 2 * len(theirs.split()) + _NOTES:
+    if len(a) > 2 * len(theirs.split()) + _NOTES or swaps_labels(a, b, task.query):
         return False
     spaced = exact and any(not line or line != " ".join(line.split()) for line in (*a, *b))
     for ours_now, theirs_now in _each_once(((a, b), *_rebased(a, b, task), *_renumbered(a, b, task.query))):
@@ -234,8 +232,6 @@ def _readings(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
 
     plain = [_SEPARATOR.sub(" ", _THOUSANDS.sub(joined, line)).strip() for line in a]
     yield plain, b
-    if "grep" in task.gold:
-        yield plain, [_COUNTED.sub(r"\1 \2", line) for line in b]
 
 
 def _same_amid(a: Lines, b: Lines, key: Key, task: Task) -> bool:

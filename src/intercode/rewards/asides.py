@@ -1,8 +1,7 @@
 """What a terminal and its tools put beside an answer: colours, and complaints about files that may not be read.
 
 Each is known by its whole form, so that nothing else passes for it: a colour is switched on before a text and off behind it; a
-complaint begins with a tool's name and ends with what the kernel said of a path.
-Warnings are free text, so only those that are named here are known.
+complaint begins with a tool's name and ends with what the kernel said of a path. Warnings are free text, and no noise.
 """
 
 from __future__ import annotations
@@ -30,14 +29,6 @@ _SAID = re.compile(
     rf"(?:{_PATH}|\(standard (?:in|out)put\)|(?:write|read) (?:error|failed)(?:: {_PATH})?)"
     r": (?:Permission denied|Is a directory|Broken pipe)"
 )
-_WARNED = re.compile(
-    r"(?:[^:]*: )?warning: (?:you have specified the (?:global )?option -\w+ after \D*|recursive search of stdin"
-    r"|stray \\ before \S+|command substitution: ignored null byte in input|setlocale: \w+: cannot change locale \(\S+\)"
-    r"|here-document at line \d+ delimited by end-of-file \(wanted `\w+'\)|\w+ is obsolescent; using grep -\w"
-    r"|(?:regexp )?escape sequence \S+ treated as plain \S+|command line argument `[^']+' is a directory.*)"
-    r"|Removing leading `[^']+' from (?:member names|hard link targets)"
-)
-
 _ENVIRONMENT = re.compile(r"\b(env|printenv|export|declare|typeset|set)\b")
 _OF_SHELL = re.compile(r"^(?:declare -\S+ |export )?(?:_|SHLVL)=.*\n?", re.MULTILINE)
 """Variables of a printed environment that each shell sets anew."""
@@ -70,7 +61,4 @@ def without_shell_variables(ours: str, theirs: str, gold: str) -> tuple[str, str
 
 def _is_complaint(line: str) -> bool:
     tool = _TOOL.match(line)
-    if not tool or tool["name"] not in _TOOLS:
-        return False
-    said = line[tool.end() :]
-    return bool(_SAID.fullmatch(said) or _WARNED.fullmatch(said))
+    return bool(tool and tool["name"] in _TOOLS and _SAID.fullmatch(line[tool.end() :]))

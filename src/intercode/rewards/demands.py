@@ -39,10 +39,6 @@ _RESHAPES = re.compile(
 )
 
 
-def wants_change(query: str) -> bool:
-    return bool(_CHANGES.search(query))
-
-
 def reshapes(query: str) -> bool:
     """Whether it is about the form of a text, so that signs and lines are the answer itself."""
     return bool(_RESHAPES.search(query))

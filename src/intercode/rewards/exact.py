@@ -81,8 +81,7 @@ def same_effects(ours: Mapping[str, Change], theirs: Mapping[str, Change], task:
 def _counts(path: str, ours: Mapping[str, Change], theirs: Mapping[str, Change], task: Task) -> bool:
     cache = next((name for name in path.split("/") if name in _CACHES), None)
     if cache is not None and path in theirs:
-        litter = _is_litter(path, cache, theirs) or _is_rewritten(path, cache, ours, theirs)
-        return not litter or cache in task.gold or cache in task.query
+        return not _is_litter(path, cache, theirs) or cache in task.gold or cache in task.query
     if cache is not None:
         return not _is_litter(path, cache, ours) or any(change.kind == "removed" for change in theirs.values())
     scratch = next((place for place in _SCRATCH if (path + "/").startswith(place + "/")), None)
@@ -101,16 +100,6 @@ def _is_litter(path: str, cache: str, ours: Mapping[str, Change]) -> bool:
     if cache in _MARKED:
         return f"{before}{cache}/CACHEDIR.TAG" in ours
     return not after or bool(re.fullmatch(r"/[^/]+\.pyc", after))
-
-
-def _is_rewritten(path: str, cache: str, ours: Mapping[str, Change], theirs: Mapping[str, Change]) -> bool:
-    """Whether the gold's tools wrote what only tools write, and the agent's did so too or left it: compiled Python, a history
-    in a home, what lies in a cache of tests and types."""
-    before, _, after = path.partition(cache)
-    history = cache in _OF_HOMES and cache != ".cache" and bool(_HOME.fullmatch(before))
-    compiled = cache == "__pycache__" and bool(re.fullmatch(r"/[^/]+\.pyc", after))
-    alike = ours.get(path, theirs[path]).kind == theirs[path].kind != "removed"
-    return alike and (cache in _MARKED or history or compiled)
 
 
 def _within(path: str, folder: str) -> bool:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from intercode.rewards.demands import of_the_answer, reshapes, wants_change
+from intercode.rewards.demands import of_the_answer, reshapes
 from intercode.rewards.pipelines import named
 
 _ONE_A_LINE = re.compile(
@@ -51,17 +51,13 @@ _GRAMMAR = named(
     "content contents time entry entries hit item match matches occurrence result results "
     "added changed copied created deleted done made moved removed renamed replaced saved set updated written wrote"
 )
-_DONE = named("complete completed done finished ok okay ready success successful successfully")
-"""Words that may stand alone below an answer."""
 _TURNS = named(
     "not no never none neither nor or but except without less more fewer than about around most least "
-    "nearly almost only other another wrong false half twice"
+    "nearly almost only other another wrong false half twice over under above below"
 )
 """Words that turn or limit what is said."""
 _EXTREMES = named("most least")
 """They turn nothing where the query asks for them, but behind `at`."""
-_BOUNDS = named("over under above below")
-"""Words that limit what they stand before."""
 _UNITS = {
     "%": "%|percent|share", "b": "byte", "kb": "kb|kilobyte", "kib": "kib", "mb": "mb|megabyte", "mib": "mib",
     "s": "second", "min": "minute", "h": "hour", "m": "met(re|er)", "km": "km|kilomet", "g": "gram", "kg": "kg|kilogram",
@@ -79,7 +75,6 @@ _CHOICE = named("or and else either whether")
 """Words between those that a query offers."""
 _RULE = re.compile(r"[-=_+| ]{3,}")
 _ITEM = re.compile(r"(?:[-*•]|(?P<number>\d+)[.):]?) (?=\S)")
-_ASIDE = re.compile(r"\([^()]+\)")
 _MEASURED = re.compile(
     r" \(\d[\d.,]* ?([kKMG]?i?[bB]|(byte|hit|time|entr(y|ie)|item|line|character|char|word|request|file|row)s?)\)"
 )
@@ -112,9 +107,22 @@ def without_extras(ours: Sequence[str], theirs: Sequence[str], query: str) -> li
         return None
     lines = _items(lines, 1 if fixes_lines(query) else len(theirs))
     read = [reader.read(line) for line in lines]
-    if not all(read) or reader.swaps(lines):
+    if not all(read):
         return None
     return [line for line in read if line]
+
+
+def swaps_labels(ours: Sequence[str], theirs: Sequence[str], query: str) -> bool:
+    """Whether a word of the query's stands beside each value, all of one kind, and these words come in another order there."""
+    reader = _Reader.of(tuple(theirs), query)
+    asked = [_stem(word) for word in reader.asked if word.lower() not in _GRAMMAR]
+    pieces = [list(map(_bare, piece.split())) for line in ours for piece in re.split(r"[,;|] ", line)]
+    if not 1 < len(pieces) <= len(asked):
+        return False
+    kinds = {_kind(word) for piece in pieces for word in piece if word in reader.wanted}
+    labels = [[_stem(word) for word in piece if word not in reader.wanted and _stem(word) in asked] for piece in pieces]
+    places = [asked.index(found[0]) for found in labels if found]
+    return len(set(places)) == len(pieces) and len(kinds) == 1 and places != sorted(places)
 
 
 def without_listing(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
@@ -152,8 +160,7 @@ def _items(lines: Sequence[str], count: int) -> list[str]:
 @dataclass(frozen=True)
 class _Reader:
     """`wanted`: the gold's words, `own`: their kinds; `kinds`: those that count as answers; `known`: stems of harmless words of
-    the query's, `grammar`: others; `turns`: words that turn what is said, but in pairs of the query's words, `asked`;
-    `done`: words that say that all is done.
+    the query's, `grammar`: others; `turns`: words that turn what is said, but in pairs of the query's words, `asked`.
     """
 
     wanted: frozenset[str]
@@ -163,7 +170,6 @@ class _Reader:
     grammar: frozenset[str]
     asked: tuple[str, ...]
     turns: frozenset[str]
-    done: frozenset[str]
 
     @classmethod
     @lru_cache(maxsize=16)
@@ -171,15 +177,14 @@ class _Reader:
         wanted = frozenset(word for line in theirs for word in line.split())
         asked = [_bare(word) for word in query.split()]
         either = _either(query)
-        free = [word for word in _free(asked, wanted, _offered(query)) if word.lower() not in either]
+        free = [word for word in _free(query, wanted) if word.lower() not in either]
         plain = {part.lower() for word in free for part in (word, *word.split("/"), *re.split(r"[/.]", word))}
         units = {sign for sign, start in _UNITS.items() if any(map(re.compile(start).match, plain))}
         known = {_stem(word) for word in plain | units} - {_stem(word) for word in wanted | either}
         grammar = _GRAMMAR - either - {word.lower() for word in wanted}
-        turns = (_TURNS | _BOUNDS) - (_EXTREMES & plain)
-        done = _DONE - either if wants_change(query) else frozenset[str]()
+        turns = _TURNS - (_EXTREMES & plain)
         own = frozenset(map(_kind, wanted))
-        return cls(wanted, own, _kinds(own, wanted, query, either), frozenset(known), grammar, tuple(asked), turns, done)
+        return cls(wanted, own, _kinds(own, wanted, query, either), frozenset(known), grammar, tuple(asked), turns)
 
     def is_title(self, line: str) -> bool:
         """Nothing that reads as a line of the gold's does, unless it ends with a colon; nor numbers alone."""
@@ -187,16 +192,11 @@ class _Reader:
         unlike = not kinds >= self.own and not kinds & self.own - {"word"}
         return self.read(line) == "" and "word" in kinds and (line.endswith(":") or unlike)
 
-    def is_note(self, line: str) -> bool:
-        """Words alone that say that all is done, or a line as a title may be one."""
-        said = all(_bare(word).lower() in self.done for word in line.split())
-        return said or self.is_title(line) or bool(_ASIDE.fullmatch(line) and self.read(line) == "")
-
     def body(self, lines: list[str]) -> list[str]:
         """The lines without a title above them or any part of them, and without a note below."""
         lines = lines[1:] if len(lines) > 1 and self.is_title(lines[0]) else lines
         lines = [line for line in lines if not (line.endswith(":") and self.is_title(line))]
-        return lines[:-1] if len(lines) > 1 and self.is_note(lines[-1]) else lines
+        return lines[:-1] if len(lines) > 1 and self.is_title(lines[-1]) else lines
 
     def read(self, line: str) -> str | None:
         """The gold's words in a line; None if something else in it is not harmless."""
@@ -205,33 +205,6 @@ class _Reader:
         if not all(word in self.wanted or self._harmless(word, after) for word, after in pairwise([*words, ""])):
             return None
         return " ".join(word for word in words if word in self.wanted)
-
-    def swaps(self, lines: Sequence[str]) -> bool:
-        """Whether each value, all of one kind, stands beside a word of the query's, and these come in another order there."""
-        pieces = [list(map(self._word, piece.split())) for line in lines for piece in re.split(r"[,;|] ", line)]
-        parts = [part for piece in pieces for part in self._parts(piece)]
-        kinds = {_kind(word) for part in parts for word in part if word in self.wanted}
-        if len(parts) < 2 or len(kinds) != 1 or any(self.wanted.isdisjoint(part) for part in parts):
-            return False
-        labels = self._labels()
-        places = [[labels[at] for word in part if (at := _stem(word)) in labels and word not in self.wanted] for part in parts]
-        first = [place[0] for place in places if place]
-        return len(set(first)) == len(parts) and first != sorted(first)
-
-    def _parts(self, words: list[str]) -> list[list[str]]:
-        """One for each value, which ends it where the first word is none, and else begins it."""
-        places = [place for place, word in enumerate(words) if word in self.wanted]
-        inner = places[1:] if places[:1] == [0] else [place + 1 for place in places[:-1]]
-        return [words[start:end] for start, end in pairwise([0, *inner, len(words)])]
-
-    def _labels(self) -> dict[str, int]:
-        """Where the query first has a word that does not only bind others, or a path, whole or as seen from above."""
-        found: dict[str, int] = {}
-        binding = set(map(_stem, _GRAMMAR))
-        for place, word in enumerate(map(_stem, self.asked)):
-            for end in _endings(word) - ({""} if "/" in word else binding):
-                found.setdefault(end, place)
-        return found
 
     def _word(self, raw: str) -> str:
         """Without the marks around it, and a number without the unit that the query names."""
@@ -249,10 +222,16 @@ class _Reader:
         return word.lower() in self.grammar or _stem(word) in self.known
 
 
-def _free(asked: Sequence[str], wanted: frozenset[str], offered: frozenset[str]) -> list[str]:
-    """Words of the query's that are no answers to it: if the gold's is one of them, none of its kind that it offers."""
-    kinds = {_kind(word) for word in asked if wanted & _endings(word)}
-    return [word for word in asked if _kind(word) not in kinds or (_kind(word) == "word" and word not in offered)]
+def _free(query: str, wanted: frozenset[str]) -> list[str]:
+    """Words of the query's that are no answers to it: if the gold's is one of them, none of its kind that it lists."""
+    words = ["", *query.split(), ""]
+    free, kinds = [], {_kind(word) for word in map(_bare, words) if wanted & _endings(word)}
+    for before, raw, after in zip(words, words[1:], words[2:], strict=False):
+        offered = {before.lower(), after.lower()} & _CHOICE or before.endswith(",") or raw.endswith(",") or raw[0] in "\"'`("
+        word = _bare(raw)
+        if _kind(word) not in kinds or (_kind(word) == "word" and not offered):
+            free.append(word)
+    return free
 
 
 def _kinds(own: frozenset[str], wanted: frozenset[str], query: str, either: frozenset[str]) -> frozenset[str]:
@@ -272,16 +251,6 @@ def _either(query: str) -> frozenset[str]:
     capitals = {word for word in words if re.fullmatch(r"[A-Z]{2,}[.,;:]?", word)}
     lists = {word for part in _SERIES.findall(query) for word in part.split()}
     return frozenset(_bare(word).lower() for word in sides | quoted | capitals | lists) - _OR
-
-
-def _offered(query: str) -> frozenset[str]:
-    """Words that a query lists, or quotes: an answer may be one of them."""
-    words = ["", *query.split(), ""]
-    return frozenset(
-        _bare(word)
-        for before, word, after in zip(words, words[1:], words[2:], strict=False)
-        if {before.lower(), after.lower()} & _CHOICE or before.endswith(",") or word.endswith(",") or word[0] in "\"'`("
-    )
 
 
 def _endings(path: str) -> set[str]:
