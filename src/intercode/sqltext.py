@@ -19,7 +19,6 @@ Left out: ties under a LIMIT inside a subquery; which of them such a gold takes 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -81,8 +80,12 @@ def literals(sql: str, dialect: str) -> set[str | int | float]:
         return set()
     found: set[str | int | float] = set()
     for literal in query.find_all(exp.Literal):
-        if not isinstance(literal.parent, exp.Limit | exp.Offset | exp.Ordered | exp.Fetch):
-            found |= _values(literal)
+        text, above = literal.this, literal.parent
+        if literal.is_string:
+            found |= {text, text.strip("%_")} if isinstance(above, exp.Like | exp.ILike) else {text}
+        elif not isinstance(above, exp.Limit | exp.Offset | exp.Ordered | exp.Fetch):
+            number = int(text) if text.isdigit() else float(text)
+            found.add(-number if isinstance(above, exp.Neg) else number)
     if dialect == "sqlite":
         found |= {name.this for name in query.find_all(exp.Identifier) if name.quoted}
     return found
@@ -94,17 +97,6 @@ def clock(span: timedelta) -> str:
     seconds = span.days * 86400 + span.seconds
     fraction = f".{span.microseconds:06}" if span.microseconds else ""
     return f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction}"
-
-
-def _values(literal: exp.Literal) -> set[str | int | float]:
-    from sqlglot import exp
-
-    if literal.is_string:
-        bare = literal.this.strip("%_") if isinstance(literal.parent, exp.Like | exp.ILike) else literal.this
-        return {literal.this, bare}
-    text = literal.this
-    number = int(text) if text.isdigit() else float(text)
-    return {-number if isinstance(literal.parent, exp.Neg) else number}
 
 
 def parsed(sql: str, dialect: str) -> exp.Expr | None:
@@ -145,25 +137,22 @@ def _offset(query: exp.Query) -> int | None:
 
 
 def _derived(query: exp.Query, dialect: str) -> str | None:
+    """The query without its limit, with one more column that numbers the tie groups; None where a key is not certain."""
     from sqlglot import exp
 
     odd = (exp.Window, exp.Parameter, exp.SessionParameter, exp.PropertyEQ, exp.Into, exp.Rand)
     if any(query.find(kind) for kind in odd) or not query.selects:
         return None
+    order, keys = query.args.get("order"), list[exp.Expr]()
+    for key in order.expressions if order is not None else ():
+        meant = _meant(query, key.this)
+        if meant is None:
+            return None
+        keys.append(key.copy())
+        keys[-1].set("this", meant)
     whole = query.copy()
-    order = whole.args.get("order")
     for part in ("order", "limit", "offset"):
         whole.set(part, None)
-    keys = list(_keys(query, order.expressions)) if order is not None else []
-    if None in keys:
-        return None
-    return _ranked(whole, [key for key in keys if key is not None], order).sql(dialect=dialect)
-
-
-def _ranked(whole: exp.Query, keys: list[exp.Expr], order: exp.Expr | None) -> exp.Select:
-    """The query without its limit, with one more column that numbers the tie groups."""
-    from sqlglot import exp
-
     if isinstance(whole, exp.Select):
         ranked, order = whole, order and order.copy()
     else:
@@ -173,54 +162,34 @@ def _ranked(whole: exp.Query, keys: list[exp.Expr], order: exp.Expr | None) -> e
     ranked = ranked.select(exp.alias_(rank, TIE), copy=False)
     if keys:
         ranked.set("order", order)
-    return ranked
-
-
-def _keys(query: exp.Query, keys: list[exp.Expr]) -> Iterator[exp.Expr | None]:
-    """Each key as it must be written in a window, with its direction; None where that is not certain."""
-    for key in keys:
-        meant = _meant(query, key.this)
-        copy = key.copy()
-        copy.set("this", meant)
-        yield copy if meant is not None else None
+    return ranked.sql(dialect=dialect)
 
 
 def _meant(query: exp.Query, key: exp.Expr) -> exp.Expr | None:
-    """What a key stands for: a position or an alias for a selected expression, all else for itself."""
+    """What a key stands for in a window: a position or an alias for a selected expression, all else for itself.
+
+    None where that is not certain: for a set operation what is no column's name, for distinct rows what is not selected.
+    """
     from sqlglot import exp
 
-    union = isinstance(query, exp.SetOperation)
-    selected = query.selects
+    selected, found = query.selects, key
     if isinstance(key, exp.Literal):
         position = int(key.this) if key.is_int and 0 < int(key.this) <= len(selected) else None
         if position is None or any(one.is_star for one in selected[:position]):
             return None
-        return _column(selected[position - 1]) if union else selected[position - 1].unalias().copy()
-    if isinstance(key, exp.Column) and not key.table:
+        found = selected[position - 1]
+    elif isinstance(key, exp.Column) and not key.table:
         named = [one for one in selected if one.alias_or_name.lower() == key.name.lower()]
-        if len({one.unalias() for one in named}) > 1 or (union and not named):
+        if len({one.unalias() for one in named}) > 1:
             return None
         found = named[0] if named else key
-        return _column(found) if union else _if_selected(query, found.unalias().copy())
-    return None if union or _names_an_alias(query, key) else _if_selected(query, key.copy())
-
-
-def _column(selected: exp.Expr) -> exp.Expr | None:
-    """A column of a set operation by its name, where it has one."""
-    from sqlglot import exp
-
-    return exp.column(selected.alias_or_name, quoted=True) if isinstance(selected, exp.Alias | exp.Column) else None
-
-
-def _if_selected(query: exp.Query, key: exp.Expr) -> exp.Expr | None:
-    """The key itself; None if rows are made distinct and it is not among what they are."""
-    if not query.args.get("distinct"):
-        return key
-    return key if any(one.is_star or one.unalias() == key for one in query.selects) else None
-
-
-def _names_an_alias(query: exp.Query, key: exp.Expr) -> bool:
-    from sqlglot import exp
-
-    aliases = {one.alias.lower() for one in query.selects if isinstance(one, exp.Alias)}
-    return any(not column.table and column.name.lower() in aliases for column in key.find_all(exp.Column))
+    else:
+        aliases = {one.alias.lower() for one in selected if isinstance(one, exp.Alias)}
+        if any(not column.table and column.name.lower() in aliases for column in key.find_all(exp.Column)):
+            return None
+    if isinstance(query, exp.SetOperation):
+        named_so = found is not key and isinstance(found, exp.Alias | exp.Column)
+        return exp.column(found.alias_or_name, quoted=True) if named_so else None
+    found = found.unalias().copy()
+    distinct = query.args.get("distinct") and not isinstance(key, exp.Literal)
+    return found if not distinct or any(one.is_star or one.unalias() == found for one in selected) else None

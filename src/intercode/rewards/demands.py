@@ -53,11 +53,8 @@ def demanded(query: str) -> str:
 @lru_cache(maxsize=256)
 def of_the_answer(query: str) -> str:
     """The query without what it tells of its files, and without the changes that it wants."""
-    return " ".join(each for each in _demands(query) if not _is_change(each)) or query
-
-
-def _is_change(sentence: str) -> bool:
-    return bool("/" in sentence and _CHANGES.search(sentence) and not _PRINTS.search(sentence))
+    changes = [each for each in _demands(query) if "/" in each and _CHANGES.search(each) and not _PRINTS.search(each)]
+    return " ".join(each for each in _demands(query) if each not in changes) or query
 
 
 def _demands(query: str) -> list[str]:

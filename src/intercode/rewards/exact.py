@@ -62,7 +62,8 @@ def bash_exact(agent: Outcome, gold: Outcome, task: Task) -> Score:
     Unsure if nothing but the answer differs, and most of the gold's words are in it.
     """
     effects = same_effects(agent.changes, gold.changes, task)
-    told = agent.failed if _only_fails(gold) else _answer_is_free(gold, task) or _same_output(agent, gold, task)
+    only_fails = gold.failed and not gold.changes  # then the answer is that it cannot be done, in any words
+    told = agent.failed if only_fails else _answer_is_free(gold, task) or _same_output(agent, gold, task)
     shown = {"probe": float(agent.probe == gold.probe)} if agent.probe or gold.probe else {}
     parts = {"effects": float(effects), "answer": float(told), **shown}
     only_told = effects and not told and all(shown.values())
@@ -119,22 +120,13 @@ def _state(path: str, change: Change | None, task: Task) -> object:
     ]  # fmt: skip
 
 
-def _only_fails(gold: Outcome) -> bool:
-    """Whether the gold changes nothing and only fails: then the answer is that it cannot be done, in any words."""
-    return gold.failed and not gold.changes
-
-
 def _answer_is_free(gold: Outcome, task: Task) -> bool:
-    """Whether the gold's answer is its effect alone."""
+    """Whether the gold's answer is its effect alone: it prints nothing, or only a log of the changes that its tools make."""
     counting = any(_counts(path, {}, gold.changes, task) for path in gold.changes)
     silent = not gold.output.strip() and gold.overflow is None
-    return counting and (silent or (_chatters(task) and not _SHOWING.search(task.query)))
-
-
-def _chatters(task: Task) -> bool:
-    """Whether what the gold prints is only a log of the changes that its tools make. The words of a loop print nothing."""
     ends = [pipeline[-1] for pipeline in printing(task.gold)]
-    return all(words[0] in _LOOPS or _tools(words) & _CHATTY for words in ends)
+    chatters = all(words[0] in _LOOPS or _tools(words) & _CHATTY for words in ends)  # the words of a loop print nothing
+    return counting and (silent or (chatters and not _SHOWING.search(task.query)))
 
 
 def _tools(words: list[str]) -> set[str]:

@@ -22,6 +22,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from intercode.rewards.likeness import mostly_in
 from intercode.rewards.sql_values import Row, comparable
@@ -140,17 +141,10 @@ def _common(ours: Sequence[Row], theirs: Sequence[Row], ties: Sequence[int], win
     places = Counter(ties[place] for place in window if place < len(ties))
     found = 0
     for tie in sorted(places, key=lambda tie: places[tie] < groups[tie].total()):
-        same = left & groups[tie]
-        taken = Counter(dict(_first(same, places[tie])))
+        taken = Counter(islice((left & groups[tie]).elements(), places[tie]))
         left -= taken
         found += taken.total()
     return found
-
-
-def _first(rows: Counter[Row], count: int) -> Iterable[tuple[Row, int]]:
-    for row, often in rows.items():
-        yield row, min(often, count)
-        count -= min(often, count)
 
 
 def _fits(ours: Sequence[Row], theirs: Sequence[Row], ties: Sequence[int], window: range) -> bool:

@@ -10,6 +10,7 @@ Left out: significance, and lists with values that cannot be ordered.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 
@@ -21,7 +22,10 @@ def kendall_tau(first: Sequence[str], second: Sequence[str]) -> float | None:
     pairs = _pairs(len(paired))
     if pairs in (x_ties, y_ties):
         return None
-    _, exchanges = _sorted([y for _, y in paired])
+    exchanges, seen = 0, list[str]()
+    for _, y in paired:
+        exchanges += len(seen) - bisect_right(seen, y)
+        insort(seen, y)
     surplus = pairs - x_ties - y_ties + both - 2 * exchanges
     return max(-1.0, min(1.0, surplus / math.sqrt(pairs - x_ties) / math.sqrt(pairs - y_ties)))
 
@@ -32,23 +36,3 @@ def _pairs(count: int) -> int:
 
 def _ties(values: Iterable[Hashable]) -> int:
     return sum(map(_pairs, Counter(values).values()))
-
-
-def _sorted(values: list[str]) -> tuple[list[str], int]:
-    """The values sorted, and how many exchanges of neighbours that took."""
-    if len(values) < 2:
-        return values, 0
-    middle = len(values) // 2
-    low, before = _sorted(values[:middle])
-    high, after = _sorted(values[middle:])
-    return sorted(low + high), before + after + _crossings(low, high)
-
-
-def _crossings(low: list[str], high: list[str]) -> int:
-    """How many pairs of one from each sorted list stand the wrong way round."""
-    found, place = 0, 0
-    for value in high:
-        while place < len(low) and low[place] <= value:
-            place += 1
-        found += len(low) - place
-    return found

@@ -99,7 +99,8 @@ def leaf(path: str, changes: Mapping[str, Change], links: int = _LINKS) -> Leaf:
         return leaf(posixpath.normpath(target), changes, links - 1) if links else ("nothing", "")
     here = changes.get(path)
     if here is None:
-        return ("folder" if _any_below(path, changes) else "template", path)
+        below = path.rstrip("/") + "/"
+        return ("folder" if any(other.startswith(below) for other in changes) else "template", path)
     if here.kind == "removed" or here.type == "other":
         return ("nothing", "")
     return ("folder", path) if here.type == "dir" else ("file", here.digest or "")
@@ -114,7 +115,3 @@ def _first_link(path: str, changes: Mapping[str, Change]) -> tuple[str, Change |
         if change is not None and change.type == "link" and change.kind != "removed":
             return above, change
     return path, None
-
-
-def _any_below(path: str, changes: Mapping[str, Change]) -> bool:
-    return any(other.startswith(path.rstrip("/") + "/") for other in changes)

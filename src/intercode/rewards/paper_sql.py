@@ -28,19 +28,14 @@ def sql_paper(agent: Table | None, gold: Table | None, *, ordered: bool = True) 
     if agent is None or gold is None:
         return Score(0.0, False, {"iou": 0.0})
     ours, theirs = ([str(row) for row in side.rows] for side in (agent, gold))
-    iou, common = overlap(ours, theirs)
+    common = Counter(ours) & Counter(theirs)
+    either = len(ours) + len(theirs) - common.total()
+    iou = common.total() / either if either else 1.0
     tau = kendall_tau(_taken(ours, common), _taken(theirs, common)) if ordered else None
     if tau is None:
         return Score(iou, iou == 1, {"iou": iou})
     reward = round(iou * tau, 2)
     return Score(reward, reward == 1, {"iou": iou, "order": tau})
-
-
-def overlap(ours: Sequence[str], theirs: Sequence[str]) -> tuple[float, Counter[str]]:
-    """Intersection over union of two multisets, and the intersection."""
-    common = Counter(ours) & Counter(theirs)
-    either = len(ours) + len(theirs) - common.total()
-    return (common.total() / either if either else 1.0), common
 
 
 def _taken(rows: Sequence[str], common: Counter[str]) -> list[str]:

@@ -67,7 +67,7 @@ def _clusters(numbers: set[int | float | Decimal]) -> dict[int | float | Decimal
     found: dict[int | float | Decimal, float] = {}
     lowest = -math.inf
     for value, number in sorted((_float(number), number) for number in numbers):
-        if not _close(lowest, value):
+        if not math.isclose(lowest, value, rel_tol=_CLOSE, abs_tol=_ZERO):
             lowest = value
         found[number] = lowest
     return found
@@ -78,7 +78,3 @@ def _float(number: int | float | Decimal) -> float:
         return float(number)
     except OverflowError:
         return math.copysign(math.inf, number)
-
-
-def _close(a: float, b: float) -> bool:
-    return math.isclose(a, b, rel_tol=_CLOSE, abs_tol=_ZERO)

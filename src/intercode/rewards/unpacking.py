@@ -114,16 +114,12 @@ def _extracted(archive: tarfile.TarFile) -> dict[str, tuple[str, bytes]]:
     for member in archive:
         there = found.get(posixpath.normpath(member.linkname), ("", b"")) if member.islnk() else ("", b"")
         if member.isfile():
-            there = ("file", _content(archive, member))
+            file = archive.extractfile(member)
+            assert file is not None
+            there = ("file", _digest(file.read(ROOM)))
         other = (member.type.decode(), member.linkname.encode(errors="surrogateescape"))
         found[posixpath.normpath(member.name)] = there if there[0] == "file" else other
     return found
-
-
-def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    file = archive.extractfile(member)
-    assert file is not None
-    return _digest(file.read(ROOM))
 
 
 def _of_zip(data: bytes) -> Iterator[_Member]:
@@ -146,11 +142,6 @@ def _digest(data: bytes) -> bytes:
     return blake2b(data, digest_size=16).digest()
 
 
-def _asked() -> Iterator[bytes]:
-    while head := sys.stdin.buffer.read(SIZE.size):
-        yield sys.stdin.buffer.read(*SIZE.unpack(head))
-
-
 def _bound(which: int, soft: int, hard: int) -> None:
     """The caller's own limits, where they are lower, stay."""
     _, most = resource.getrlimit(which)
@@ -163,8 +154,8 @@ def main() -> None:
     _bound(resource.RLIMIT_CORE, 0, 0)
     _bound(resource.RLIMIT_CPU, _SECONDS, 2 * _SECONDS)
     _bound(resource.RLIMIT_AS, _MEMORY, _MEMORY)
-    for data in _asked():
-        print(*held(data), flush=True)
+    while head := sys.stdin.buffer.read(SIZE.size):
+        print(*held(sys.stdin.buffer.read(*SIZE.unpack(head))), flush=True)
 
 
 if __name__ == "__main__":
