@@ -33,10 +33,7 @@ _ASKED = re.compile(
 )
 """Words of a query that ask for an order; without them a plain `sort`, `ls` or wildcard is taken for the gold's habit."""
 
-_NO_ORDER = re.compile(
-    r"(?<!\S)\S*/\S*|\b(first|last|top)[ -](\w+ )?(columns?|fields?|words?|letters?|characters?|names?|parts?|levels?)\b",
-    re.IGNORECASE,
-)
+_NO_ORDER = re.compile(r"(?<!\S)\S*/\S*|\b(first|last|top)[ -](\w+ )?(column|field|word|letter|name|level)s?\b", re.IGNORECASE)
 """What reads like an order and is none: paths, and what counts columns."""
 
 _ANY = re.compile(r"\bin any order\b|\border (does not|doesn't) (matter|count)\b", re.IGNORECASE)
@@ -81,26 +78,27 @@ def order_key(gold: str, query: str) -> Key:
     if _ANY.search(demanded(query)):
         return FREE
     asked = bool(_ASKED.search(_NO_ORDER.sub(" ", query)))
-    script = _LOOP.sub(lambda loop: _loop_name(loop, asked), gold)
-    pipelines = printing(script)
+
+    def loop_name(loop: re.Match[str]) -> str:
+        """A word that stands for a loop: the order of one over names that a wildcard or a command gave is free."""
+        free = "test_free" if re.search(r"[*?`]|\$\(", loop[2]) and not asked else "for_loop"
+        return free if loop[1] == "for" else "while_loop"
+
+    pipelines = printing(_LOOP.sub(loop_name, gold))
     keys = [_pipeline_key(pipeline, asked) for pipeline in pipelines]
     if keys and all(key is FREE for key in keys):
-        return _free_beside([thing for pipeline in pipelines for thing in _told_of(pipeline)])
+        things = [thing for pipeline in pipelines for thing in _told_of(pipeline)]
+        if len(things) < 2:
+            return FREE
+        names = [re.escape(thing.rstrip("/").rpartition("/")[2]) for thing in things if things.count(thing) == 1]
+        named_one = re.compile(rf"(?<![\w.-])({'|'.join(filter(None, names)) or '(?!)'})(?![\w-]|\.\w)")
+        return lambda line: None if named_one.search(line) else line
     return keys[0] if len(keys) == 1 else STRICT
 
 
 def sorts(gold: str) -> bool:
     """Whether what `gold` prints passes through `sort`."""
     return any(command_name(words) == "sort" for pipeline in printing(gold) for words in pipeline)
-
-
-def _free_beside(things: Sequence[str]) -> Key:
-    """Free, but for lines that name none of several things that the gold tells of one by one."""
-    if len(things) < 2:
-        return FREE
-    names = [re.escape(thing.rstrip("/").rpartition("/")[2]) for thing in things if things.count(thing) == 1]
-    named_one = re.compile(rf"(?<![\w.-])({'|'.join(filter(None, names)) or '(?!)'})(?![\w-]|\.\w)")
-    return lambda line: None if named_one.search(line) else line
 
 
 def _told_of(pipeline: Sequence[Sequence[str]]) -> list[str]:
@@ -117,13 +115,6 @@ def _told_of(pipeline: Sequence[Sequence[str]]) -> list[str]:
 def _tells(words: Sequence[str]) -> bool:
     name = command_name(words)
     return name in _TOLD or ("grep" in name and has_option(words[1:], "c") and not has_option(words[1:], "r"))
-
-
-def _loop_name(loop: re.Match[str], asked: bool) -> str:
-    """A word that stands for a loop: the order of one over names that a wildcard or a command gave is free."""
-    if loop[1] != "for":
-        return "while_loop"
-    return "test_free" if re.search(r"[*?`]|\$\(", loop[2]) and not asked else "for_loop"
 
 
 def _pipeline_key(pipeline: Sequence[Sequence[str]], asked: bool) -> Key:
@@ -171,17 +162,17 @@ def _command_key(words: Sequence[str], asked: bool, *, first: bool, whole: bool)
     if name == "cat" and has_option(arguments, "nb"):
         return STRICT
     if name == "xargs" and not first:
-        return _xargs_key(arguments, asked)
+        run = xargs_command(arguments)
+        return STRICT if run[:1] == ["ls"] and (asked or has_option(run, "tSXvUcu")) else None
     if name in _SORTED:
         return STRICT if asked else FREE
-    if name in _FREE or ("grep" in name and first and _many(arguments)):
+    if "grep" in name and first:  # of several files, or of files rather than lines
+        files = [word for last, word in before(arguments) if word[:1] != "-" and last not in _GREP_VALUES]
+        if has_option(arguments, "rRlLc") or len(files) > 2 or any("*" in word for word in files[1:]):
+            return FREE
+    if name in _FREE:
         return FREE
     return None if name in _FILTERS and not first else STRICT
-
-
-def _xargs_key(arguments: Sequence[str], asked: bool) -> Key | None:
-    rest = xargs_command(arguments)
-    return STRICT if rest[:1] == ["ls"] and (asked or has_option(rest, "tSXvUcu")) else None
 
 
 def _sort_key(arguments: Sequence[str], asked: bool, whole: bool) -> Key:
@@ -191,22 +182,8 @@ def _sort_key(arguments: Sequence[str], asked: bool, whole: bool) -> Key:
     if plain:
         return STRICT if asked else FREE
     key = re.fullmatch(r"(?:-[nrh]+ )*(?:-k ?(\d+)(?:,\1)?[nrh]*)?(?: ?-[nrh]+)*", " ".join(arguments))
-    numeric = key is not None and bool(re.search("[nh]", " ".join(arguments)))
-    return _number_at(int(key[1] or 1)) if key is not None and numeric and whole else STRICT
-
-
-def _number_at(field: int) -> Key:
-    """The number (with its unit, as `sort -h` reads it) that the blank-separated field starts with."""
-
-    def key(line: str) -> object:
-        words = line.split()
-        found = re.match(r"-?[\d.]+[KMGTP]?", words[field - 1]) if len(words) >= field else None
-        return found[0] if found else ""
-
-    return key
-
-
-def _many(arguments: Sequence[str]) -> bool:
-    """Whether a grep reads several files, or reports files rather than lines."""
-    files = [word for last, word in before(arguments) if word[:1] != "-" and last not in _GREP_VALUES]
-    return has_option(arguments, "rRlLc") or len(files) > 2 or any("*" in word for word in files[1:])
+    if key is None or not re.search("[nh]", " ".join(arguments)) or not whole:
+        return STRICT
+    # the number, with its unit as `sort -h` reads it, that the blank-separated field starts with
+    number = re.compile(rf"\s*(?:\S+\s+){{{int(key[1] or 1) - 1}}}(-?[\d.]+[KMGTP]?)")
+    return lambda line: found[1] if (found := number.match(line)) else ""

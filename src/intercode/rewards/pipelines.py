@@ -72,13 +72,9 @@ def _silent(words: Sequence[str]) -> bool:
         return True
     if words[0] == "sed":
         return any(re.match(r"-[nEr]*i|--in-place", word) for word in words)
-    return words[0] in _SILENT and not _verbose(words)
-
-
-def _verbose(words: Sequence[str]) -> bool:
     if words[0] == "tar":
-        return len(words) > 1 and bool(re.match(r"-?[a-zA-Z]*[tvO]", words[1]))
-    return any(re.match(r"-[a-z]*v|--verbose|-c$|--stdout", word) for word in words[1:])
+        return len(words) < 2 or not re.match(r"-?[a-zA-Z]*[tvO]", words[1])
+    return words[0] in _SILENT and not any(re.match(r"-[a-z]*v|--verbose|-c$|--stdout", word) for word in words[1:])
 
 
 def command_name(words: Sequence[str]) -> str:
