@@ -138,7 +138,11 @@ def _rebased(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
     """Both answers with paths relative to each folder that the task names, as long as no two lines become one."""
     if _PATHS.search(task.query) or "readlink" in task.gold or any("/" in line and line in task.query.split() for line in b):
         return
-    for folder in sorted(_folders(f"{task.gold} {task.query}")):
+    folders = {"/"}  # the paths that gold and query name and the folders above them, absolute (everything starts in `/`)
+    for word in re.findall(r"(?<![\w./~$-])(?:\./|/)?[\w.@+-]+(?:/[\w.@+-]+)*", f"{task.gold} {task.query}"):
+        names = [name for name in word.split("/") if name not in ("", ".")]
+        folders |= {"/" + "/".join(names[:end]) for end in range(1, len(names) + 1)}
+    for folder in sorted(folders):
         dot = _is_listed(folder, (*a, *b), task.gold)
         ours, theirs = _relative(a, folder, dot), _relative(b, folder, dot)
         if len(set(ours)) == len(set(a)) and len(set(theirs)) == len(set(b)):
@@ -173,15 +177,6 @@ def _without_total(lines: Lines) -> Lines:
     sizes = [int(number[0]) for number in first if number]
     last = len(lines) > 2 and lines[-1].endswith(" total") and len(sizes) == len(lines)
     return lines[:-1] if last and sum(sizes) == 2 * sizes[-1] else lines
-
-
-def _folders(text: str) -> set[str]:
-    """The paths in a text and the folders above them, absolute (everything starts in `/`)."""
-    found = {"/"}
-    for word in re.findall(r"(?<![\w./~$-])(?:\./|/)?[\w.@+-]+(?:/[\w.@+-]+)*", text):
-        names = [name for name in word.split("/") if name not in ("", ".")]
-        found |= {"/" + "/".join(names[:end]) for end in range(1, len(names) + 1)}
-    return found
 
 
 def _is_listed(folder: str, lines: Sequence[str], gold: str) -> bool:

@@ -10,6 +10,7 @@ import re
 import signal
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from subprocess import PIPE, Popen
 
 from intercode.errors import SandboxError, room_left
@@ -27,20 +28,18 @@ def held(contents: Iterable[bytes]) -> list[tuple[str, ...]]:
     """
     command = [sys.executable, "-I", "-S", unpacking.__file__]
     with room_left(), Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd="/") as reader:
-        found = [_told(reader, data) if unpacking.packed(data) else () for data in contents]
+        assert reader.stdin is not None
+        assert reader.stdout is not None
+        found = list[tuple[str, ...]]()
+        for data in contents:
+            line = b""
+            with suppress(BrokenPipeError):  # the reader has ended
+                if unpacking.packed(data):
+                    reader.stdin.write(unpacking.SIZE.pack(len(data)) + data)
+                    reader.stdin.flush()
+                    line = reader.stdout.readline()
+            found.append(tuple(line.decode().split()))
         said = reader.communicate()[1].decode(errors="replace")
     if reader.returncode > 0 or reader.returncode == -signal.SIGKILL:
         raise SandboxError(f"archives cannot be read (status {reader.returncode}): {said[-500:]}")
     return found
-
-
-def _told(reader: Popen[bytes], data: bytes) -> tuple[str, ...]:
-    """Nothing where the reader has ended."""
-    assert reader.stdin is not None
-    assert reader.stdout is not None
-    try:
-        reader.stdin.write(unpacking.SIZE.pack(len(data)) + data)
-        reader.stdin.flush()
-    except BrokenPipeError:
-        return ()
-    return tuple(reader.stdout.readline().decode().split())

@@ -92,7 +92,9 @@ def _untracked(changes: Mapping[str, Change], tracked: Collection[str]) -> set[E
     known = {folder for path in tracked for folder in _folders(path)}
     files = {path for path, change in changes.items() if _is_file(change) and path not in tracked and not ignored(path)}
     repositories = {path for path in _repositories(changes) if path not in known and not ignored(path)}
-    shown = {_topmost(path, known) for path in files | {f"{path}/" for path in repositories}}
+    below = files | {f"{path}/" for path in repositories}
+    # each as the highest folder above it that holds nothing tracked
+    shown = {next((f"{folder}/" for folder in _folders(path) if folder not in known), path) for path in below}
     return {Entry("??", path[1:]) for path in shown if path.rstrip("/") not in tracked}
 
 
@@ -107,11 +109,6 @@ def _repositories(changes: Mapping[str, Change]) -> Iterator[str]:
         is_head = found and top and not rest and _is_file(change)
         if is_head and {f"{top}/.git/objects", f"{top}/.git/refs"} <= changes.keys():
             yield top
-
-
-def _topmost(path: str, known: Collection[str]) -> str:
-    """The highest folder above an untracked path that holds nothing tracked, with a slash; else the path itself."""
-    return next((f"{folder}/" for folder in _folders(path) if folder not in known), path)
 
 
 def _folders(path: str) -> Iterator[str]:

@@ -96,11 +96,11 @@ _TIME = re.compile(
 
 def without_extras(ours: Sequence[str], theirs: Sequence[str], query: str) -> list[str] | None:
     """Our lines with nothing but what may be the answer; None if the query wants that alone, or they cannot be so read."""
-    if _ALONE.search(of_the_answer(query)) or not any(theirs) or _longest(ours) > _longest(theirs) + _LONG:
+    longest, most = (max((line.count(" ") for line in lines), default=0) for lines in (ours, theirs))
+    if _ALONE.search(of_the_answer(query)) or not any(theirs) or longest > most + _LONG:
         return None
     reader = _Reader.of(tuple(theirs), query)
-    lines = [line for line in ours if not _RULE.fullmatch(line) and (line or "" in theirs)]
-    lines = reader.body(lines)
+    lines = reader.body([line for line in ours if not _RULE.fullmatch(line) and (line or "" in theirs)])
     if FORM.search(of_the_answer(query)):
         return lines
     if len(lines) > len(theirs) > 1 and any(" " in line for line in theirs):
@@ -141,11 +141,6 @@ def is_file(word: str) -> bool:
     return bool(re.match(r"\.{0,2}/.|.+\.[A-Za-z]\w*$", word))
 
 
-def _longest(lines: Sequence[str]) -> int:
-    """How many words the longest line has."""
-    return max((line.count(" ") for line in lines), default=0)
-
-
 def _items(lines: Sequence[str], count: int) -> list[str]:
     """Without the marks or numbers of a list before all of them; a line that lists so many as that many lines."""
     if len(lines) == 1 < count:
@@ -184,7 +179,12 @@ class _Reader:
         grammar = _GRAMMAR - either - {word.lower() for word in wanted}
         turns = _TURNS - (_EXTREMES & plain)
         own = frozenset(map(_kind, wanted))
-        return cls(wanted, own, _kinds(own, wanted, query, either), frozenset(known), grammar, tuple(asked), turns)
+        kinds = set(own)  # and what the query asks for, if the gold says that in a word; all, if it offers that word
+        if either & {word.lower() for word in wanted}:
+            kinds |= {"file", "number", "time"}
+        elif "word" in own:
+            kinds |= {kind for kind, words in (("file", _NAMES), ("number", _COUNTED)) if words.search(query)}
+        return cls(wanted, own, frozenset(kinds), frozenset(known), grammar, tuple(asked), turns)
 
     def is_title(self, line: str) -> bool:
         """Nothing that reads as a line of the gold's does, unless it ends with a colon; nor numbers alone."""
@@ -232,15 +232,6 @@ def _free(query: str, wanted: frozenset[str]) -> list[str]:
         if _kind(word) not in kinds or (_kind(word) == "word" and not offered):
             free.append(word)
     return free
-
-
-def _kinds(own: frozenset[str], wanted: frozenset[str], query: str, either: frozenset[str]) -> frozenset[str]:
-    """Those of the answer, and of what the query asks for, if the gold says that in a word; all, if it offers that word."""
-    if either & {word.lower() for word in wanted}:
-        return own | {"file", "number", "time"}
-    also = {"file"} if _NAMES.search(query) else set()
-    also |= {"number"} if _COUNTED.search(query) else set()
-    return own | also if "word" in own else own
 
 
 def _either(query: str) -> frozenset[str]:
