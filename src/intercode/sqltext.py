@@ -57,15 +57,20 @@ STRICT = Ordering(ordered=True, limited=True)
 
 def ordering(sql: str, dialect: str) -> Ordering:
     """What the order of a gold's rows means; `dialect` is sqlglot's name of it: "mysql" or "sqlite"."""
+    from sqlglot import exp
+
     query = _query(sql, dialect)
     if query is None:
         return STRICT if _MAY_ORDER.search(sql) else Ordering(ordered=False, limited=False)
     found = query.args
     ordered, limited = bool(found.get("order")), bool(found.get("limit") or found.get("offset"))
-    offset = _offset(query)
-    if offset is None or not (ordered or limited):
+    limit, skip = found.get("limit"), found.get("offset")
+    if isinstance(limit, exp.Fetch) or not (ordered or limited):  # FETCH may count ties or percents
         return Ordering(ordered, limited)
-    return Ordering(ordered, limited, offset, _derived(query, dialect))
+    given = skip.expression if skip is not None else limit.args.get("offset") if limit is not None else None
+    if given is not None and not (isinstance(given, exp.Literal) and given.this.isdigit()):
+        return Ordering(ordered, limited)
+    return Ordering(ordered, limited, int(given.this) if given is not None else 0, _derived(query, dialect))
 
 
 def literals(sql: str, dialect: str) -> set[str | int | float]:
@@ -121,19 +126,6 @@ def _query(sql: str, dialect: str) -> exp.Query | None:
     while isinstance(found, exp.Subquery) and not any(found.args[part] for part in found.args if part != "this"):
         found = found.this
     return found if isinstance(found, exp.Select | exp.SetOperation) else None
-
-
-def _offset(query: exp.Query) -> int | None:
-    """How many rows are skipped; None if that is not a plain number, or a FETCH, which may count ties or percents."""
-    from sqlglot import exp
-
-    limit, skip = query.args.get("limit"), query.args.get("offset")
-    if isinstance(limit, exp.Fetch):
-        return None
-    given = skip.expression if skip is not None else limit.args.get("offset") if limit is not None else None
-    if given is None:
-        return 0
-    return int(given.this) if isinstance(given, exp.Literal) and given.this.isdigit() else None
 
 
 def _derived(query: exp.Query, dialect: str) -> str | None:

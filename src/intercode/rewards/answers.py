@@ -17,7 +17,7 @@ Never noise: letters, digits, case, the number of equal lines, and (where the go
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from intercode.rewards.asides import hides, without_colour, without_complaints, without_shell_variables
 from intercode.rewards.demands import demanded, of_the_answer, reshapes
@@ -143,7 +143,9 @@ def _rebased(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
         names = [name for name in word.split("/") if name not in ("", ".")]
         folders |= {"/" + "/".join(names[:end]) for end in range(1, len(names) + 1)}
     for folder in sorted(folders):
-        dot = _is_listed(folder, (*a, *b), task.gold)
+        # `.` may stand for a folder: what something below is printed of, or what the gold measures
+        below = re.compile(rf"(?<![^ :='\"(,])/?{re.escape(folder.strip('/'))}/?(?<=/)[^ /]")
+        dot = any(map(below.search, (*a, *b))) or bool(re.search(rf"\bdu\b[^|;&]* {re.escape(folder)}/?( |$)", task.gold))
         ours, theirs = _relative(a, folder, dot), _relative(b, folder, dot)
         if len(set(ours)) == len(set(a)) and len(set(theirs)) == len(set(b)):
             yield ours, theirs
@@ -177,12 +179,6 @@ def _without_total(lines: Lines) -> Lines:
     sizes = [int(number[0]) for number in first if number]
     last = len(lines) > 2 and lines[-1].endswith(" total") and len(sizes) == len(lines)
     return lines[:-1] if last and sum(sizes) == 2 * sizes[-1] else lines
-
-
-def _is_listed(folder: str, lines: Sequence[str], gold: str) -> bool:
-    """Whether it is a folder, so that `.` may stand for it: something below it is printed too, or the gold measures it."""
-    below = re.compile(rf"(?<![^ :='\"(,])/?{re.escape(folder.strip('/'))}/?(?<=/)[^ /]")
-    return any(map(below.search, lines)) or bool(re.search(rf"\bdu\b[^|;&]* {re.escape(folder)}/?( |$)", gold))
 
 
 def _relative(lines: Lines, folder: str, dot: bool) -> Lines:

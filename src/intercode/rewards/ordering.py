@@ -103,18 +103,19 @@ def sorts(gold: str) -> bool:
 
 def _told_of(pipeline: Sequence[Sequence[str]]) -> list[str]:
     """What a pipeline tells of, if that is named one by one and not sorted; an empty name for what a command reads."""
-    words = next((words for words in reversed(pipeline) if _tells(words) or words[:1] == ["sort"]), ["sort"])
-    if words[0] == "sort":
+    for words in reversed(pipeline):
+        name = command_name(words)
+        counts = "grep" in name and has_option(words[1:], "c") and not has_option(words[1:], "r")
+        if name in _TOLD or counts or name == "sort":
+            break
+    else:
+        return []
+    if name == "sort":
         return []
     ends = before(words)
     told = [word for last, word in ends if not re.match(r"-|\d?[<>&]|%", word) and not re.fullmatch(r"[12&]?>>?", last)]
     things = told[2 if "grep" in words[0] else 1 :]
     return [] if any(re.search(r"[*?[`]|\$\(", thing) for thing in things) else things or [""]
-
-
-def _tells(words: Sequence[str]) -> bool:
-    name = command_name(words)
-    return name in _TOLD or ("grep" in name and has_option(words[1:], "c") and not has_option(words[1:], "r"))
 
 
 def _pipeline_key(pipeline: Sequence[Sequence[str]], asked: bool) -> Key:
