@@ -24,7 +24,7 @@ def outcomes(prefix: str, *solved: Sequence[int]) -> list[Episode]:
     ]
 
 
-@pytest.mark.parametrize(("gained", "lost"), [(0, 0), (1, 0), (5, 0), (7, 3), (40, 12), (392, 12), (3, 3)])
+@pytest.mark.parametrize(("gained", "lost"), [(0, 0), (1, 0), (7, 3), (392, 12)])
 def test_with_one_epoch_p_is_mcnemars_exact(gained: int, lost: int) -> None:
     differences = [Fraction(1)] * gained + [Fraction(-1)] * lost + [Fraction(0)] * 20
     expected = stats.binomtest(gained, gained + lost).pvalue if gained + lost else 1.0
@@ -40,53 +40,16 @@ def test_with_epochs_p_counts_all_ways_to_flip_the_signs() -> None:
         assert sign_flip_test(differences) == pytest.approx(sum(each >= seen for each in sums) / len(sums))
 
 
-def test_uneven_epochs_of_many_tasks_are_still_tested() -> None:
-    dice = random.Random(5)
-    differences = [Fraction(dice.randint(-n, n), n) for n in (7, 11, 13, 16) for _ in range(20)]
-    float_differences = [float(d) for d in differences]
-    oracle = stats.permutation_test(
-        (float_differences,), lambda x: abs(sum(x)), permutation_type="samples", n_resamples=5000, rng=1
-    )
-    assert sign_flip_test(differences) == pytest.approx(stats_two_sided(oracle), abs=0.03)
-
-
-def stats_two_sided(found: object) -> float:
-    """The share of resampled statistics that reach what was seen."""
-    null, seen = found.null_distribution, found.statistic  # type: ignore[attr-defined]
-    return float((null >= seen - 1e-12).mean())
-
-
-def test_no_difference_is_rejected_about_5_times_in_100() -> None:
-    dice, rejected, worlds = random.Random(11), 0, 400
-    for _ in range(worlds):
-        chances = [dice.betavariate(0.6, 0.9) for _ in range(60)]
-        means = [
-            Fraction(sum(dice.random() < c for _ in range(3)) - sum(dice.random() < c for _ in range(3)), 3) for c in chances
-        ]
-        rejected += sign_flip_test(means) < 0.05
-    assert rejected / worlds <= 0.075
-
-
-@pytest.mark.parametrize("epochs", [1, 3])
-def test_the_interval_of_a_difference_holds_the_truth_about_95_times_in_100(epochs: int) -> None:
-    dice, hits, worlds = random.Random(epochs), 0, 400
+def test_the_interval_of_a_difference_holds_the_truth_about_95_times_in_100() -> None:
+    dice, hits, worlds = random.Random(3), 0, 400
     for _ in range(worlds):
         found = []
         for _ in range(60):
-            easy = dice.random() < 0.4  # 0.8 against 0.9, else 0.2 against 0.4: 0.16 on average
-            a, b = (0.8, 0.9) if easy else (0.2, 0.4)
-            found.append(
-                Fraction(sum(dice.random() < b for _ in range(epochs)) - sum(dice.random() < a for _ in range(epochs)), epochs)
-            )
+            a, b = (0.8, 0.9) if dice.random() < 0.4 else (0.2, 0.4)  # 0.16 apart on average
+            found.append(Fraction(sum(dice.random() < b for _ in range(3)) - sum(dice.random() < a for _ in range(3)), 3))
         low, high = interval_of_difference(found)
         hits += low <= 0.16 <= high
     assert 0.92 <= hits / worlds <= 0.98
-
-
-def test_the_interval_adds_half_a_task_to_each_cell() -> None:
-    differences = [Fraction(1)] * 13 + [Fraction(-1)] * 3 + [Fraction(0)] * 84
-    middle, spread = 10 / 102, ((13.5 + 3.5) - (10**2) / 102) ** 0.5 / 102
-    assert interval_of_difference(differences) == pytest.approx((middle - 1.959964 * spread, middle + 1.959964 * spread))
 
 
 def test_two_runs_are_compared_task_by_task() -> None:
@@ -102,18 +65,10 @@ def test_two_runs_are_compared_task_by_task() -> None:
     assert found["by_hardness"]["easy"]["difference"] == 0.75
 
 
-def test_tasks_of_one_id_and_other_queries_are_not_the_same() -> None:
+def test_only_scored_tasks_of_one_id_and_one_query_are_compared() -> None:
     mine, theirs = played("0", query="Count the lines."), played("0", query="Count the words.")
-    longer = played("0", query="Database: trees\nCount the lines.")
-    assert compare((CONFIG, [mine]), (CONFIG, [theirs])) is None
-    found = compare((CONFIG, [mine]), (CONFIG, [longer]))
-    assert found is not None
-    assert found["tasks"] == 1
-
-
-def test_episodes_without_a_reward_are_not_compared() -> None:
-    lost = Episode("t0", "the query of t0", (), None, False, None, error="model: down")
-    assert compare((CONFIG, [lost]), (CONFIG, outcomes("t", [1]))) is None
+    longer, lost = played("0", query="Database: trees\nCount the lines."), Episode("0", mine.query, (), None, False, None)
+    assert [compare((CONFIG, [mine]), (CONFIG, [other])) is None for other in (theirs, lost, longer)] == [True, True, False]
 
 
 def test_pass_at_k_is_the_share_of_draws_of_k_that_hold_a_success() -> None:
@@ -126,13 +81,12 @@ def test_pass_at_k_is_the_share_of_draws_of_k_that_hold_a_success() -> None:
         assert part["ci95"][0] < part["rate"] < part["ci95"][1]
 
 
-@pytest.mark.parametrize("k", ["1", "2", "4"])
-def test_the_interval_of_pass_at_k_holds_the_truth_about_95_times_in_100(k: str) -> None:
-    dice, hits, worlds = random.Random(int(k)), 0, 300
+def test_the_interval_of_pass_at_k_holds_the_truth_about_95_times_in_100() -> None:
+    dice, hits, worlds = random.Random(2), 0, 300
     chances = (0.05, 0.3, 0.9)
-    truth = sum(1 - (1 - chance) ** int(k) for chance in chances) / 3
+    truth = sum(1 - (1 - chance) ** 2 for chance in chances) / 3
     for _ in range(worlds):
         tasks = [[dice.random() < chance for _ in range(4)] for chance in dice.choices(chances, k=60)]
-        low, high = pass_at_k(outcomes("t", *tasks))[k]["ci95"]
+        low, high = pass_at_k(outcomes("t", *tasks))["2"]["ci95"]
         hits += low <= truth <= high
     assert 0.92 <= hits / worlds <= 0.985

@@ -25,8 +25,3 @@ def test_every_chart_is_a_file_that_names_its_runs_where_there_are_several(tmp_p
         texts = [text.text for text in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")]
         named = [text for text in texts if "odd" in str(text)]
         assert (len(named), any("%" in str(text) for text in texts)) == (runs if runs > 1 else 0, True)
-
-
-def test_what_was_not_measured_is_not_drawn(tmp_path: Path) -> None:
-    draw(side_by_side([(CONFIG, [])]), tmp_path)
-    assert list(tmp_path.iterdir()) == []
