@@ -52,11 +52,6 @@ def following(tmp_path: Path, installed: Mapping[str, str]) -> Follow:
     return all_of
 
 
-def test_the_package_is_not_the_one_of_the_sources(following: Follow, tmp_path: Path) -> None:
-    where = "import intercode, pathlib; print(pathlib.Path(intercode.__file__).parents[1].name)"
-    following([Step(None, f'python -c "{where}"', "site")])
-
-
 def test_the_package_has_the_tutorials_name_and_a_page_whose_links_lead_somewhere(installed: Mapping[str, str]) -> None:
     (record,) = Path(installed["PYTHONPATH"]).glob("*.dist-info/METADATA")
     about = message_from_string(record.read_text())
@@ -68,7 +63,8 @@ def test_the_package_has_the_tutorials_name_and_a_page_whose_links_lead_somewher
 
 
 def test_a_new_user_gets_what_the_tutorial_prints(following: Follow, tmp_path: Path) -> None:
-    following(steps(PLAIN))
+    where = "import intercode, pathlib; print(pathlib.Path(intercode.__file__).parents[1].name)"
+    following([Step(None, f'python -c "{where}"', "site"), *steps(PLAIN)])
     assert {"tasks.jsonl", "setup.sh", "garden.py", "test_garden.py"} <= {path.name for path in tmp_path.iterdir()}
 
 

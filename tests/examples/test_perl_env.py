@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
@@ -10,16 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
-from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import SyncVectorEnv
 
 import intercode
-from intercode.agents import gold, noop
-from intercode.cli import main
 from intercode.errors import ForkError
 from intercode.runner.check import check
-from intercode.runner.run import evaluate
+from intercode.sandbox.base import Limits
+from intercode.sandbox.build import make_template
+from intercode.sandbox.local import LocalSandbox
 
 FOLDER = Path(__file__).parents[2] / "examples" / "perl"
 WHERE: dict[str, Any] = {"env": "perl_env:PerlEnv", "data": str(FOLDER)}
@@ -59,18 +56,17 @@ def test_a_sub_is_submitted_by_its_name(env: Any) -> None:
     assert env.step("submit g")[:3] == ("There is no sub g.", 0.0, False)
     _, reward, terminated, _, info = env.step("submit f")
     assert (reward, terminated, info["score"].parts) == (1.0, True, {"calls": 1.0})
-
-
-@needs_perl
-def test_what_is_wrong_for_one_call_is_worth_nothing(env: Any) -> None:
+    env.reset(options={"task": "factorial"})
     env.step("sub f { 120 }")
     _, reward, _, _, info = env.step("submit f")
     assert (reward, info["score"].parts) == (0.0, {"calls": pytest.approx(1 / 3)})
 
 
 @needs_perl
-@pytest.mark.slow
 def test_a_time_out_keeps_the_state_and_an_end_is_told(env: Any) -> None:
+    env.sandbox.close()
+    env.sandbox = LocalSandbox(make_template(), limits=Limits(seconds=1))
+    env.reset()
     env.step("$x = 1")
     assert env.step("while (1) {}")[4]["timed_out"]
     assert env.step("print $x")[0] == "1"
@@ -90,34 +86,18 @@ def test_a_fork_goes_its_own_way(env: Any) -> None:
 
 
 @needs_perl
-def test_golds_reach_every_task_and_doing_nothing_none() -> None:
-    setting = intercode.prepare(**WHERE)
-    assert [episode.reward for episode in evaluate(setting, gold, tasks=setting.tasks)] == [1.0] * len(setting.tasks)
-    assert not any(episode.reward for episode in evaluate(setting, noop, tasks=setting.tasks))
-
-
-@needs_perl
-def test_the_command_line_knows_it(tmp_path: Path) -> None:
-    options = ["--agent", "gold", "--turns", "2", "--out", str(tmp_path / "run"), "--json"]
-    done = CliRunner().invoke(main, ["eval", WHERE["env"], "--data", str(FOLDER), *options])
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["success_rate"] == 1
-
-
-@needs_perl
-def test_the_data_check_finds_a_gold_that_is_wrong(tmp_path: Path) -> None:
+def test_golds_reach_every_task_and_the_data_check_finds_one_that_is_wrong(tmp_path: Path) -> None:
     bad = '{"id": "bad", "query": "One.", "name": "one", "gold": "sub one { exit }", "calls": [["", "1"]]}\n'
     (tmp_path / "tasks.jsonl").write_text(bad + (FOLDER / "tasks.jsonl").read_text())
     setting = intercode.prepare(**{**WHERE, "data": str(tmp_path)}, max_turns=None)
     found = check(setting, setting.tasks)
     assert [(each["task"], each["kind"]) for each in found["broken"]] == [("bad", "gold_fails")]
     assert "the gold fails" in found["broken"][0]["why"]
-    assert found["gold_ok"] == len(setting.tasks) - 1
+    assert (found["gold_ok"], found["noop_paid"]) == (len(setting.tasks) - 1, 0)
 
 
 @needs_perl
-def test_it_passes_gymnasiums_checker_and_runs_in_a_vector(env: Any) -> None:
-    check_env(env, skip_render_check=True)
+def test_it_runs_in_a_vector() -> None:
     with closing(SyncVectorEnv([lambda: intercode.make(**WHERE)] * 2)) as both:
         both.reset(seed=0)
         assert both.step(("print 1", "print 2"))[0] == ("1", "2")
