@@ -70,7 +70,7 @@ def described(error: BaseException) -> str:
     The place is the innermost in the caller's own files, or in a library where there is none.
     """
     places = _places(error.__traceback__)
-    file, line = next(filter(_is_own, reversed(places)), places[-1])
+    file, line = next((place for place in reversed(places) if is_own_file(place[0])), places[-1])
     where = "" if file.startswith(_HERE) else f" ({os.path.basename(file)}, line {line})"
     return _text(error) + where
 
@@ -81,7 +81,7 @@ def _text(error: BaseException) -> str:
 
 def is_theirs(error: BaseException) -> bool:
     """Whether it passed through code of the caller's: a file that is neither this package's nor a library's."""
-    return any(map(_is_own, _places(error.__traceback__)))
+    return any(is_own_file(file) for file, _ in _places(error.__traceback__))
 
 
 def _places(trace: TracebackType | None) -> list[tuple[str, int]]:
@@ -91,10 +91,6 @@ def _places(trace: TracebackType | None) -> list[tuple[str, int]]:
         found.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
         trace = trace.tb_next
     return found
-
-
-def _is_own(place: tuple[str, int]) -> bool:
-    return is_own_file(place[0])
 
 
 def is_own_file(file: str) -> bool:

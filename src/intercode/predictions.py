@@ -37,15 +37,17 @@ def load_predictions(path: str | Path, tasks: Sequence[Task]) -> Predictions:
     if not text:
         raise DataError(f"{path} is empty; give one action a line, or JSONL with ids")
     lines = text.removesuffix("\n").split("\n")
-    actions = _by_id(path, lines) if _is_object(next(filter(str.strip, lines), "")) else _in_order(path, lines, tasks)
+    if (
+        next(filter(str.strip, lines), "").lstrip().replace(" ", "").startswith('{"')
+    ):  # an action may begin with a brace as well
+        actions = _by_id(path, lines)
+    elif len(lines) == len(tasks):
+        actions = {task.id: line.strip() or None for task, line in zip(tasks, lines, strict=True)}
+    else:
+        raise DataError(f"{path} has {len(lines)} lines for {len(tasks)} tasks; give one action a line, or JSONL with ids")
     if strangers := sorted(set(actions) - {task.id for task in tasks}):
         raise DataError(f"{path} predicts task {strangers[0]!r}, which is not among these tasks; name their data with --data")
     return Predictions(str(path), actions)
-
-
-def _is_object(line: str) -> bool:
-    """Whether a file that begins so is JSONL; an action may begin with a brace as well, but not with `{"`."""
-    return line.lstrip().replace(" ", "").startswith('{"')
 
 
 def _by_id(path: str | Path, lines: Sequence[str]) -> dict[str, str | None]:
@@ -53,25 +55,15 @@ def _by_id(path: str | Path, lines: Sequence[str]) -> dict[str, str | None]:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        task, action = _prediction(line, f"{path}, line {number}")
+        where = f"{path}, line {number}"
+        try:
+            record = json.loads(line)
+            task, action = str(record["task"]), record["action"]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise DataError(f'{where}: {error!r}; an object {{"task": …, "action": …}} is expected') from error
+        if not isinstance(action, str | None):
+            raise DataError(f"{where}: the action of task {task} is {action!r:.60}, not a text")
         if task in found:
-            raise DataError(f"{path}, line {number}: task {task} is predicted twice")
-        found[task] = action
+            raise DataError(f"{where}: task {task} is predicted twice")
+        found[task] = action or None
     return found
-
-
-def _prediction(line: str, where: str) -> tuple[str, str | None]:
-    try:
-        record = json.loads(line)
-        task, action = str(record["task"]), record["action"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DataError(f'{where}: {error!r}; an object {{"task": …, "action": …}} is expected') from error
-    if not isinstance(action, str | None):
-        raise DataError(f"{where}: the action of task {task} is {action!r:.60}, not a text")
-    return task, action or None
-
-
-def _in_order(path: str | Path, lines: Sequence[str], tasks: Sequence[Task]) -> dict[str, str | None]:
-    if len(lines) != len(tasks):
-        raise DataError(f"{path} has {len(lines)} lines for {len(tasks)} tasks; give one action a line, or JSONL with ids")
-    return {task.id: line.strip() or None for task, line in zip(tasks, lines, strict=True)}

@@ -135,21 +135,16 @@ def _facts(entries: Sequence[Mapping[str, Any]], react: bool) -> dict[str, Any]:
     }
 
 
-def _guarded(path: Path, key: str, read: Any, entry: Any) -> RecordedEpisode:
+def _guarded(path: Path, key: str, read: Any, entry: Any) -> Any:
     try:
-        episode: RecordedEpisode = read(entry)
-        _require_texts(episode)
+        episode: RecordedEpisode | None = read(entry)
+        done = [action for action in episode.actions if action is not None] if episode else []
+        for text in (episode.task, episode.query, *episode.observations, *done) if episode else ():
+            if not isinstance(text, str):
+                raise TypeError(f"{text!r:.50} is no text")
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise DataError(f"{path}, episode {key} is not a recorded episode: {error!r}") from error
     return episode
-
-
-def _require_texts(episode: RecordedEpisode | None) -> None:
-    if episode is not None:
-        done = (action for action in episode.actions if action is not None)
-        for text in (episode.task, episode.query, *episode.observations, *done):
-            if not isinstance(text, str):
-                raise TypeError(f"{text!r:.50} is no text")
 
 
 def _is_react(entry: Any) -> bool:
@@ -160,8 +155,13 @@ def _is_react(entry: Any) -> bool:
 def _episode(entry: Mapping[str, Any], react: bool) -> RecordedEpisode:
     history, summary = entry["turn_history"], entry["summary"]
     observations = [str(observation) for observation in history["observations"]]
-    unwrap = _react_action if react else _plain_action
-    actions = [unwrap(action, seen) for action, seen in zip(history["actions"], observations, strict=True)]
+    actions: list[str | None] = []
+    for action, seen in zip(history["actions"], observations, strict=True):
+        if react and action != "submit":  # what stood between the outermost brackets of `execute[…]` was executed
+            wrapped = _EXECUTE.search(action)
+            actions.append(wrapped[1] if wrapped else None)
+        else:
+            actions.append(action if react or not _NO_CODE.match(seen) else None)
     return RecordedEpisode(
         task=str(entry["task_id"]),
         query=entry["query"],
@@ -173,19 +173,6 @@ def _episode(entry: Mapping[str, Any], react: bool) -> RecordedEpisode:
         turns_max=int(summary.get("turns_max", len(actions))),
         labels={name: str(entry[key]) for name, key in _LABELS.items() if entry.get(key)},
     )
-
-
-def _react_action(action: str, _seen: str) -> str | None:
-    """`submit`, or what stood between the outermost brackets of `execute[…]`; anything else was not executed."""
-    if action == "submit":
-        return action
-    wrapped = _EXECUTE.search(action)
-    return wrapped[1] if wrapped else None
-
-
-def _plain_action(action: str, seen: str) -> str | None:
-    """The recorded text, unless the loop answered that it found no code in it."""
-    return None if _NO_CODE.match(seen) else action
 
 
 def _own_run(path: Path) -> Recording:

@@ -154,13 +154,20 @@ def stream_run(path: str | Path, *, once: bool = False) -> tuple[dict[str, Any],
     with storage_faults(path):
         if not (path / "run.json").is_file():
             raise UsageError(f"{path} holds no run; give the folder that `eval --out` made")
-        config = _read_config(path)
-    return {**config, "run": str(path)}, _read_episodes(path) if once else _last_records(path)
+        config = {**_read_config(path), "run": str(path)}
+    if once:
+        return config, _read_episodes(path)
+    last = {_key(episode): number for number, episode in enumerate(_read_episodes(path))}
+    return config, (episode for number, episode in enumerate(_read_episodes(path)) if last.get(_key(episode)) == number)
 
 
 def to_json(episode: Episode) -> dict[str, Any]:
     """One line of episodes.jsonl, as plain data."""
-    turns = [_turn_json(turn) for turn in episode.turns]
+    turns = [{**asdict(turn), "ask": None if turn.ask is None else list(turn.ask)} for turn in episode.turns]
+    for turn in turns:
+        for rare in ("calls", "after", "left_out"):  # only where tools were called, the episode forked, or there was no room
+            if turn[rare] is None:
+                del turn[rare]
     return {
         "schema": SCHEMA, "task": episode.task, "epoch": episode.epoch, "seed": episode.seed, "query": episode.query,
         "turns": turns, "reward": episode.reward, "success": episode.success, "parts": dict(episode.parts),
@@ -203,12 +210,6 @@ def require(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
             raise TypeError(f"`{name}` cannot be {shown(repr, value):.50}")
 
 
-def _turn_json(turn: Turn) -> dict[str, Any]:
-    """`calls`, `after` and `left_out` are there only where tools were called, the episode forked, or there was no room."""
-    record = {**asdict(turn), "ask": None if turn.ask is None else list(turn.ask)}
-    return {key: value for key, value in record.items() if value is not None or key not in ("calls", "after", "left_out")}
-
-
 def _turn(record: Mapping[str, Any]) -> Turn:
     require(record, _TURN)
     require(record["usage"], USAGE)
@@ -243,15 +244,10 @@ def _settle(path: Path, config: dict[str, Any], resume: bool, mended: frozenset[
         shown = ", ".join(differing.values())
         raise UsageError(f"{path} holds a run with other settings ({shown}); start a new one with --out{hint}")
     elif _differing(old, config, FREE):
-        _write_config(path, _mended(old, config))
+        then, now = ({key: settings[key] for key in SOURCES & settings.keys()} for settings in (old, config))
+        rest = {key: value for key, value in old.items() if key not in SOURCES}
+        _write_config(path, {**rest, **now, "mended": [*old.get("mended", ()), then]})
     return not names
-
-
-def _mended(old: Config, new: Config) -> dict[str, Any]:
-    """The old settings with the new sources; those until now are kept in a list."""
-    then, now = ({key: settings[key] for key in SOURCES & settings.keys()} for settings in (old, new))
-    rest = {key: value for key, value in old.items() if key not in SOURCES}
-    return {**rest, **now, "mended": [*old.get("mended", ()), then]}
 
 
 def _differing(old: Config, new: Config, free: frozenset[str]) -> dict[str, str]:
@@ -304,25 +300,16 @@ def _require_settings(config: Config) -> None:
         require({f"{name}.{task}": label for task, label in labels.items()}, {f"{name}.{task}": str for task in labels})
 
 
-def _whole_lines(file: Path) -> Iterator[bytes]:
-    with storage_faults(file.parent), contextlib.suppress(FileNotFoundError), file.open("rb") as lines:
-        yield from (line for line in lines if line.endswith(b"\n"))
-
-
-def _last_records(path: Path) -> Iterator[Episode]:
-    last = {_key(episode): number for number, episode in enumerate(_read_episodes(path))}
-    for number, episode in enumerate(_read_episodes(path)):
-        if last.get(_key(episode)) == number:
-            yield episode
-
-
 def _read_episodes(path: Path) -> Iterator[Episode]:
     file = path / "episodes.jsonl"
-    for number, line in enumerate(_whole_lines(file), 1):
-        try:
-            yield from_json(json.loads(line))
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            raise StoreError(f"{file}, line {number} is not an episode: {error!r}; mend or delete that line") from error
+    with storage_faults(path), contextlib.suppress(FileNotFoundError), file.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if line.endswith(b"\n"):
+                try:
+                    episode = from_json(json.loads(line))
+                except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+                    raise StoreError(f"{file}, line {number} is not an episode: {error!r}; mend or delete that line") from error
+                yield episode
 
 
 def append_line(file: int, line: bytes) -> None:

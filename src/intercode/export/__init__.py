@@ -98,14 +98,10 @@ def _replaced(path: Path, force: bool) -> Iterator[IO[bytes]]:
 
 def _write_lines(file: IO[bytes], rows: Iterable[Row]) -> None:
     for row in rows:
-        file.write(_readable(json.dumps(row)).encode() + b"\n")
-
-
-def _readable(text: str) -> str:
-    """Half of a surrogate pair is JSON, but most readers refuse it: it becomes a question mark."""
-    if "\\ud" not in text:
-        return text
-    return json.dumps(json.loads(json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8", "replace")))
+        text = json.dumps(row)
+        if "\\ud" in text:  # half of a surrogate pair, which most readers refuse, becomes a question mark
+            text = json.dumps(json.loads(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace")))
+        file.write(text.encode() + b"\n")
 
 
 def _write_object(file: IO[bytes], rows: Iterable[Row]) -> None:

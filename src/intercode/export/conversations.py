@@ -11,10 +11,9 @@ did not lead to its end. Where no model was asked, the query, the actions and th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from intercode.types import Episode, Message, ToolCall, Turn
+from intercode.types import Episode, Message, Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,9 @@ def conversations(episode: Episode) -> list[Conversation]:
 
 def _go_on(found: list[Conversation], turn: Turn, *, own: bool) -> None:
     asked = list(turn.ask or ())
-    before = next((each for each in reversed(found) if _starts(each.messages, asked)), None)
+    said = list(map(_essence, asked))
+    begins = (each for each in reversed(found) if len(each.own) < len(asked))
+    before = next((each for each in begins if list(map(_essence, each.messages)) == said[: len(each.own)]), None)
     if before is None:
         before = Conversation([], [])
         found.append(before)
@@ -45,27 +46,18 @@ def _go_on(found: list[Conversation], turn: Turn, *, own: bool) -> None:
     before.messages[:] = [*asked, _reply(turn)]
 
 
-def _starts(before: Sequence[Message], asked: Sequence[Message]) -> bool:
-    return len(before) < len(asked) and all(map(_same, before, asked))
-
-
-def _same(one: Message, other: Message) -> bool:
-    """By what was said; an empty content may be None, and a strategy may write a reply down in its own way."""
-    return _essence(one) == _essence(other)
-
-
 def _essence(message: Message) -> tuple[object, ...]:
+    """What was said; an empty content may be None, and a strategy may write a reply down in its own way."""
     calls = message.get("tool_calls") or ()
     return message["role"], message.get("content") or "", [(call["id"], call["function"]) for call in calls]
 
 
 def _reply(turn: Turn) -> Message:
-    calls = {"tool_calls": [_call(call) for call in turn.calls]} if turn.calls else {}
-    return {"role": "assistant", "content": turn.reply or "", **calls}
-
-
-def _call(call: ToolCall) -> dict[str, object]:
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+    calls = [
+        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        for call in turn.calls or ()
+    ]
+    return {"role": "assistant", "content": turn.reply or "", **({"tool_calls": calls} if calls else {})}
 
 
 def _acted(episode: Episode) -> Conversation:

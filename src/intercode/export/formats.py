@@ -14,12 +14,8 @@ from dataclasses import asdict
 from typing import Any
 
 from intercode.agents import SUBMIT
-from intercode.errors import UsageError
-from intercode.export.conversations import Conversation, conversations
+from intercode.export.conversations import conversations
 from intercode.types import Episode
-
-LONGEST = 2000
-"""Messages of a conversation without a model, for sft: its rows repeat their square."""
 
 Row = dict[str, Any]
 Config = Mapping[str, Any]
@@ -27,18 +23,13 @@ Config = Mapping[str, Any]
 
 def chat_rows(config: Config, episode: Episode) -> Iterator[Row]:
     for each in conversations(episode):
-        yield {"messages": _weighted(each), **_labels(config, episode)}
+        pairs = zip(each.messages, each.own, strict=True)
+        weighted = [{**message, "weight": int(own)} if message["role"] == "assistant" else message for message, own in pairs]
+        yield {"messages": weighted, **_labels(config, episode)}
 
 
 def sft_rows(config: Config, episode: Episode) -> Iterator[Row]:
-    """Raises `UsageError` for a conversation so long that rows which repeat it would fill a disk; a model's are as long in
-    the record."""
     for each in conversations(episode):
-        if len(each.own) > LONGEST and not any(turn.ask for turn in episode.turns):
-            raise UsageError(
-                f"task {episode.task} is a conversation of {len(each.own)} messages, and each row of sft would repeat those "
-                "before it; --format chat has them once"
-            )
         for place, own in enumerate(each.own):
             if own:
                 pair = {"prompt": each.messages[:place], "completion": [each.messages[place]]}
@@ -83,14 +74,6 @@ def _wrapped(action: str | None) -> str:
     return action if action == SUBMIT else "" if action is None else f"execute[{action}]"
 
 
-def _weighted(each: Conversation) -> list[Row]:
-    pairs = zip(each.messages, each.own, strict=True)
-    return [{**message, "weight": int(own)} if message["role"] == "assistant" else message for message, own in pairs]
-
-
 def _labels(config: Config, episode: Episode) -> Row:
     known = {key: config.get(key) for key in ("env", "agent", "model")}
     return {**known, "task": episode.task, "epoch": episode.epoch, "reward": episode.reward, "success": episode.success}
-
-
-__all__ = ["chat_rows", "first_system_entry", "sft_rows", "turn_rows"]

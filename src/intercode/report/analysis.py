@@ -26,7 +26,11 @@ def analysis(config: Mapping[str, Any], episodes: Sequence[Episode]) -> dict[str
     return {
         "by_turn": by_turn(scored),
         "by_data": groups(config.get("data_set") or {}, scored),
-        "actions": {name: actions(group, env) for name, group in _outcomes(scored).items()},
+        "actions": {
+            "all": actions(scored, env),
+            "solved": actions([episode for episode in scored if episode.success], env),
+            "failed": actions([episode for episode in scored if not episode.success], env),
+        },
         "recovery": recovery(scored),
         "per_solved": per_solved(episodes),
         "failures": failures(config, scored),
@@ -69,11 +73,12 @@ def actions(scored: Sequence[Episode], env: str) -> dict[str, Any]:
 def recovery(scored: Sequence[Episode]) -> dict[str, Any]:
     """What came after errors: the share of next turns that were fine, and how many episodes with and without were solved."""
     met = [any(map(failed, tried(episode))) for episode in scored]
+    pairs = [pair for episode in scored for pair in pairwise(tried(episode))]
     return {
         "episodes_with_error": sum(met),
         "solved_with_error": mean([episode.success for episode, error in zip(scored, met, strict=True) if error]),
         "solved_without_error": mean([episode.success for episode, error in zip(scored, met, strict=True) if not error]),
-        "next_turn_fine": mean([not failed(after) for episode in scored for after in _after_errors(tried(episode))]),
+        "next_turn_fine": mean([not failed(after) for before, after in pairs if failed(before)]),
     }
 
 
@@ -110,16 +115,4 @@ def _opinion(judge: str, verdicts: Sequence[Verdict], unsure: set[tuple[str, int
         "asked": len(verdicts),
         **{each: says[each] for each in ("same", "different", "none")},
         "agrees": mean([verdict.says == "different" for verdict in verdicts if verdict.says]),
-    }
-
-
-def _after_errors(turns: Sequence[Turn]) -> list[Turn]:
-    return [after for before, after in pairwise(turns) if failed(before)]
-
-
-def _outcomes(scored: Sequence[Episode]) -> dict[str, list[Episode]]:
-    return {
-        "all": list(scored),
-        "solved": [episode for episode in scored if episode.success],
-        "failed": [episode for episode in scored if not episode.success],
     }

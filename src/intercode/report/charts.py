@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,36 +26,24 @@ class Chart:
 def charts(whole: Mapping[str, Any]) -> list[Chart]:
     """The charts of `side_by_side`'s report that have something to show."""
     runs = dict(zip(labels(whole["runs"]), whole["runs"], strict=True))
+
+    def series(points: Callable[[Mapping[str, Any]], Iterable[tuple[object, float | None]]]) -> Series:
+        shares = {run: points(found) for run, found in runs.items()}
+        return {run: [(str(label), 100 * share) for label, share in each if share is not None] for run, each in shares.items()}
+
+    solved = series(lambda run: [(row["turn"], row["solved"]) for row in run["analysis"]["by_turn"]])
+    errors = series(lambda run: [(row["turn"], row["errors"]) for row in run["analysis"]["by_turn"]])
+    chances = series(lambda run: [(k, part["rate"]) for k, part in run.get("pass_at_k", {}).items()])
+    levels = series(lambda run: [(level, part["success_rate"]) for level, part in run.get("by_hardness", {}).items()])
+    failures = series(lambda run: [(row["name"], row["share"]) for row in run["analysis"]["failures"]])
     drawn = [
-        Chart("success-by-turn", "Success by turn: solved so far, % of episodes", "turn", _by_turn(runs, "solved")),
-        Chart("errors-by-turn", "Errors by turn: code that failed, % of turns", "turn", _by_turn(runs, "errors")),
-        Chart("pass-at-k", "Solved by one of k attempts, % of tasks", "k", _chances(runs)),
-        Chart("hardness", "Success by hardness, % of episodes", "", _levels(runs), lines=False),
-        Chart("failures", "Why episodes failed, % of failed episodes", "", _failures(runs), lines=False),
+        Chart("success-by-turn", "Success by turn: solved so far, % of episodes", "turn", solved),
+        Chart("errors-by-turn", "Errors by turn: code that failed, % of turns", "turn", errors),
+        Chart("pass-at-k", "Solved by one of k attempts, % of tasks", "k", chances),
+        Chart("hardness", "Success by hardness, % of episodes", "", levels, lines=False),
+        Chart("failures", "Why episodes failed, % of failed episodes", "", failures, lines=False),
     ]
     return [chart for chart in drawn if any(chart.series.values())]
-
-
-def _by_turn(runs: Mapping[str, Mapping[str, Any]], what: str) -> Series:
-    return {
-        run: [(str(row["turn"]), 100 * row[what]) for row in found["analysis"]["by_turn"] if row[what] is not None]
-        for run, found in runs.items()
-    }
-
-
-def _chances(runs: Mapping[str, Mapping[str, Any]]) -> Series:
-    return {run: [(k, 100 * part["rate"]) for k, part in found.get("pass_at_k", {}).items()] for run, found in runs.items()}
-
-
-def _levels(runs: Mapping[str, Mapping[str, Any]]) -> Series:
-    return {
-        run: [(level, 100 * part["success_rate"]) for level, part in found.get("by_hardness", {}).items()]
-        for run, found in runs.items()
-    }
-
-
-def _failures(runs: Mapping[str, Mapping[str, Any]]) -> Series:
-    return {run: [(row["name"], 100 * row["share"]) for row in found["analysis"]["failures"]] for run, found in runs.items()}
 
 
 def order(series: Series) -> list[str]:

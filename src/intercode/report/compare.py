@@ -53,19 +53,25 @@ def side_by_side(runs: Sequence[Run]) -> dict[str, Any]:
 
 def compare(a: Run, b: Run) -> dict[str, Any] | None:
     """What `report A B --json` adds, under `comparison`; None if the runs have no task in common."""
-    pairs, alone = _paired(a[1], b[1])
+    first, second = _shares(a[1]), _shares(b[1])
+    pairs = [
+        Pair(task, query, first[task][1], share)
+        for task, (query, share) in second.items()
+        if task in first and (query in first[task][0] or first[task][0] in query)
+    ]
     if not pairs:
         return None
+    pairs.sort(key=lambda pair: (-abs(pair.difference), in_order(pair.task)))
     levels = {**(a[0].get("hardness") or {}), **(b[0].get("hardness") or {})}
     found = sorted({levels[pair.task] for pair in pairs if pair.task in levels}, key=hardness)
     return {
         "a": a[0].get("run"),
         "b": b[0].get("run"),
-        "unpaired": alone,
+        "unpaired": len(first) + len(second) - 2 * len(pairs),  # tasks without a scored episode in the other
         **paired(pairs),
         "by_hardness": {level: paired([p for p in pairs if levels.get(p.task) == level]) for level in found},
-        "gained": [_flip(pair) for pair in _largest_first(pairs) if pair.difference > 0],
-        "lost": [_flip(pair) for pair in _largest_first(pairs) if pair.difference < 0],
+        "gained": [_flip(pair) for pair in pairs if pair.difference > 0],
+        "lost": [_flip(pair) for pair in pairs if pair.difference < 0],
     }
 
 
@@ -112,27 +118,12 @@ def sign_flip_test(differences: Sequence[Fraction]) -> float:
     return min(1.0, float(chance[distance >= abs(sum(steps))].sum()))
 
 
-def _paired(a: Sequence[Episode], b: Sequence[Episode]) -> tuple[list[Pair], int]:
-    """The tasks of both, and how many tasks have no scored episode in the other."""
-    first, second = _shares(a), _shares(b)
-    pairs = [
-        Pair(task, query, first[task][1], share)
-        for task, (query, share) in second.items()
-        if task in first and (query in first[task][0] or first[task][0] in query)
-    ]
-    return pairs, len(first) + len(second) - 2 * len(pairs)
-
-
 def _shares(episodes: Sequence[Episode]) -> dict[str, tuple[str, Fraction]]:
     by_task: dict[str, list[Episode]] = {}
     for episode in episodes:
         if episode.reward is not None:
             by_task.setdefault(episode.task, []).append(episode)
     return {task: (own[0].query, Fraction(sum(e.success for e in own), len(own))) for task, own in by_task.items()}
-
-
-def _largest_first(pairs: Sequence[Pair]) -> list[Pair]:
-    return sorted(pairs, key=lambda pair: (-abs(pair.difference), in_order(pair.task)))
 
 
 def _flip(pair: Pair) -> dict[str, Any]:

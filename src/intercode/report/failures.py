@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby, islice
 from typing import Any
 
 from intercode.report.turns import acted, failed, in_order, is_submission, repeats, tried
@@ -98,7 +99,7 @@ def failures(config: Mapping[str, Any], scored: Sequence[Episode]) -> list[dict[
             "rule": category.rule,
             "episodes": len(found[category.name]),
             "share": len(found[category.name]) / len(cases),
-            "examples": [_example(case) for case in _one_a_task(found[category.name])[:EXAMPLES]],
+            "examples": [_example(next(of_task)) for _, of_task in islice(groupby(found[category.name], _task), EXAMPLES)],
         }
         for category in CATEGORIES
         if found[category.name]
@@ -115,11 +116,8 @@ def _answers(scored: Sequence[Episode]) -> dict[str, set[str]]:
     return found
 
 
-def _one_a_task(cases: Sequence[Case]) -> list[Case]:
-    first: dict[str, Case] = {}
-    for case in cases:
-        first.setdefault(case.episode.task, case)
-    return list(first.values())
+def _task(case: Case) -> str:
+    return case.episode.task
 
 
 def _example(case: Case) -> dict[str, Any]:

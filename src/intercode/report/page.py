@@ -106,16 +106,13 @@ def _category(row: Found) -> str:
 def _example(example: Found) -> str:
     action = "no code" if example["action"] is None else example["action"]
     parts = ", ".join(f"{name} {value:.2g}" for name, value in example["parts"].items())
+    epoch = f", epoch {example['epoch']}" if example["epoch"] else ""
     return (
-        f"<h3>Task {_text(example['task'])}{_epoch(example)}</h3><p>{_text(example['query'])}</p>"
+        f"<h3>Task {_text(example['task'])}{epoch}</h3><p>{_text(example['query'])}</p>"
         f"{f'<p class=quiet>parts of the reward: {_text(parts)}</p>' if parts else ''}"
         f'<p class="quiet">last action</p><pre>{_text(action)}</pre>'
         f'<p class="quiet">what it printed</p><pre>{_text(example["observation"]) or "nothing"}</pre>'
     )
-
-
-def _epoch(example: Found) -> str:
-    return f", epoch {example['epoch']}" if example["epoch"] else ""
 
 
 def _comparison(found: Found | None, named: Sequence[str]) -> Iterator[str]:

@@ -110,19 +110,16 @@ def actions(found: Found) -> list[Row]:
     groups = found["actions"]
     if not groups["all"]["turns"]:
         return []
+    each = {group: part["turns"] / part["episodes"] if part["episodes"] else None for group, part in groups.items()}
     counts = [
         {"turns that ask for code": "number", **{group: str(part["turns"]) for group, part in groups.items()}},
-        {"turns that ask for code": "an episode", **{group: number(_an_episode(part)) for group, part in groups.items()}},
+        {"turns that ask for code": "an episode", **{group: number(mean) for group, mean in each.items()}},
     ]
     shares = {**SHARES, **{kind: f"{kind} %" for kind in KINDS if kind in groups["all"]}}
     return counts + [
         {"turns that ask for code": title, **{group: number(part.get(share), 100) for group, part in groups.items()}}
         for share, title in shares.items()
     ]
-
-
-def _an_episode(part: Found) -> float | None:
-    return part["turns"] / part["episodes"] if part["episodes"] else None
 
 
 def data_sets(found: Found) -> list[Row]:

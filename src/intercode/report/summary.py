@@ -35,6 +35,7 @@ def summary(config: Mapping[str, Any], episodes: Sequence[Episode]) -> Summary:
     scored = [episode for episode in episodes if episode.reward is not None]
     errors = sum(episode.error is not None for episode in episodes)
     used = [episode.usage for episode in episodes]
+    robust = [bool(episode.parts["robust"]) for episode in scored if config.get("robust") and "robust" in episode.parts]
     return {
         **{key: config.get(key) for key in ("run", "env", "agent", "model", "reward")},
         "episodes": len(scored) + errors,
@@ -49,14 +50,8 @@ def summary(config: Mapping[str, Any], episodes: Sequence[Episode]) -> Summary:
         **({"pass_at_k": pass_at_k(scored)} if any(episode.epoch for episode in scored) else {}),
         **({"by_hardness": levels} if (levels := groups(config.get("hardness") or {}, scored)) else {}),
         **({"excluded": list(config["excluded"])} if "excluded" in config else {}),
-        **(_robust(scored) if config.get("robust") else {}),
+        **({"robust_rate": mean(robust)} if robust else {}),  # of the episodes played on second contents as well
     }
-
-
-def _robust(scored: Sequence[Episode]) -> dict[str, float | None]:
-    """`robust_rate`, for a run with --robust: the share of the episodes played on second contents as well that held there."""
-    held = [bool(episode.parts["robust"]) for episode in scored if "robust" in episode.parts]
-    return {"robust_rate": mean(held)} if held else {}
 
 
 def groups(labels: Mapping[str, str], scored: Sequence[Episode]) -> dict[str, dict[str, Any]]:

@@ -56,7 +56,10 @@ def svg(chart: Chart, head: str = "", top: int = 0) -> str:
 
 def _lines(chart: Chart) -> Iterator[str]:
     labels = sorted(order(chart.series), key=int)
-    yield from _grid()
+    for percent in (0, 25, 50, 75, 100):
+        height = _y(percent)
+        yield f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{height:.1f}" y2="{height:.1f}"/>'
+        yield f'<text class="tick" x="{LEFT - 6}" y="{height + 4:.1f}" text-anchor="end">{percent}</text>'
     step = -(-len(labels) // 12)
     for label in labels[::step]:
         yield f'<text class="tick" x="{_x(label, labels):.1f}" y="{HEIGHT - BOTTOM + 15}" text-anchor="middle">{label}</text>'
@@ -69,13 +72,6 @@ def _lines(chart: Chart) -> Iterator[str]:
             said = f"{_text(run)}, {_text(chart.axis)} {label}: {value:.1f} %"
             yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3"><title>{said}</title></circle>'
         yield "</g>"
-
-
-def _grid() -> Iterator[str]:
-    for value in (0, 25, 50, 75, 100):
-        y = _y(value)
-        yield f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        yield f'<text class="tick" x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value}</text>'
 
 
 def _x(label: str, labels: Sequence[str]) -> float:

@@ -63,14 +63,11 @@ def comparison(found: Mapping[str, Any] | None) -> Iterator[RenderableType]:
     if found["unpaired"]:
         yield Text(f"{found['unpaired']} tasks are in one of the runs only, and are left out")
     for name in ("gained", "lost"):
-        yield from _flips(name, found[name])
-
-
-def _flips(name: str, flips: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
-    yield Text(f"{name} ({len(flips)})")
-    yield from (Text(f"  {one_line(rows.flip(flip), 77)}") for flip in flips[:FLIPS])
-    if len(flips) > FLIPS:
-        yield Text(f"  and {len(flips) - FLIPS} more: --json and --html list them all")
+        flips = found[name]
+        yield Text(f"{name} ({len(flips)})")
+        yield from (Text(f"  {one_line(rows.flip(flip), 77)}") for flip in flips[:FLIPS])
+        if len(flips) > FLIPS:
+            yield Text(f"  and {len(flips) - FLIPS} more: --json and --html list them all")
 
 
 def _titled(title: str, found: Sequence[rows.Row]) -> Iterator[RenderableType]:

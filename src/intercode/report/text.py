@@ -12,14 +12,11 @@ _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def visible(text: str) -> str:
-    return "".join(_escaped(letter) if unicodedata.category(letter) in _INVISIBLE else letter for letter in text)
+    hidden = {letter for letter in set(text) - {"\n", "\t"} if unicodedata.category(letter) in _INVISIBLE}
+    return "".join(letter.encode("unicode_escape", "surrogatepass").decode() if letter in hidden else letter for letter in text)
 
 
 def one_line(text: str, most: int = 100) -> str:
     """`text` on one line of at most `most` letters."""
     flat = visible(" ".join(text.split()))
     return flat if len(flat) <= most else f"{flat[: most - 1]}…"
-
-
-def _escaped(letter: str) -> str:
-    return letter if letter in "\n\t" else letter.encode("unicode_escape", "surrogatepass").decode()
