@@ -12,17 +12,16 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 import survivors
-from families import mounts
+from families import mounts, wait_until
 
 import intercode
-from intercode.errors import ForkError, SandboxDied, SandboxUnavailable, UsageError
+from intercode.errors import SandboxDied, SandboxUnavailable
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
 
@@ -33,7 +32,7 @@ from intercode.errors import UsageError
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import base
 
-sandboxes = [LocalSandbox(base(None)) for _ in range(3)]
+sandboxes = [LocalSandbox(base(None)) for _ in range(2)]
 twin = sandboxes[0].fork()
 for sandbox in sandboxes:
     sandbox.exec("setsid sleep 4444 > /dev/null 2>&1 & sleep 4445 &")
@@ -65,8 +64,8 @@ def owner(rest: str) -> Iterator[tuple[subprocess.Popen[str], set[str]]]:
         assert process.stdout
         pids = [int(word) for word in process.stdout.readline().split()]
         spaces = {space for pid in pids for space in survivors.spaces(pid)}
-        assert len(pids) == 3
-        assert len(spaces) >= 6
+        assert len(pids) == 2
+        assert len(spaces) >= 4
         try:
             yield process, spaces
         finally:
@@ -75,20 +74,11 @@ def owner(rest: str) -> Iterator[tuple[subprocess.Popen[str], set[str]]]:
 
 def keeper_of(sandbox: LocalSandbox) -> int:
     """The process that bwrap became pid 1 of the wall with."""
-    bwrap = sandbox._wall.wall._process.pid
-    return min(survivors.descendants(bwrap))
-
-
-def until(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-    return True
+    return min(survivors.descendants(sandbox._wall.wall._process.pid))
 
 
 class TestTheDeathOfTheOwner:
-    @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
+    @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
     def test_ends_every_process_and_leaves_no_mount(self, number: int) -> None:
         before = mounts()
         with owner(WAITS) as (process, spaces):
@@ -127,37 +117,18 @@ class TestADeadWall:
         spaces = survivors.spaces(bwrap)
         os.kill(bwrap if victim == "bwrap" else keeper, signal.SIGKILL)
         assert survivors.left_in(spaces) == []
-        for use in (
-            lambda: sandbox.exec("echo x"),
-            sandbox.diff,
-            sandbox.fork,
-            sandbox.reset,
-            lambda: sandbox.read("/etc/passwd"),
-        ):
+        uses = (lambda: sandbox.exec("echo x"), sandbox.diff, sandbox.fork, sandbox.reset, lambda: sandbox.read("/etc/passwd"))
+        for use in uses:
             with pytest.raises(SandboxDied, match="sandbox"):
                 use()
         sandbox.close()
-        sandbox.close()
-        with pytest.raises(UsageError, match="closed"):
-            sandbox.exec("echo x")
 
-    def test_in_the_middle_of_an_action_is_told_at_once(self, template: Template) -> None:
-        with LocalSandbox(template) as sandbox:
-            keeper = keeper_of(sandbox)
-            killer = threading.Timer(0.3, os.kill, (keeper, signal.SIGKILL))
-            killer.start()
-            start = time.monotonic()
-            with pytest.raises(SandboxDied, match="exec"):
-                sandbox.exec("sleep 30")
-            killer.join()
-            assert time.monotonic() - start < 5
-
-    def test_whose_first_process_was_killed_takes_no_shells_end_for_the_agents_doing(self, template: Template) -> None:
-        for _ in range(8):
+    def test_in_the_middle_of_an_action_is_told_at_once_and_is_not_the_agents_doing(self, template: Template) -> None:
+        for victim, words in [(keeper_of, "exec"), (first_inside, "first process")]:
             with LocalSandbox(template) as sandbox:
-                killer = threading.Timer(0.1, os.kill, (first_inside(sandbox), signal.SIGKILL))
+                killer = threading.Timer(0.1, os.kill, (victim(sandbox), signal.SIGKILL))
                 killer.start()
-                with pytest.raises(SandboxDied, match="first process"):
+                with pytest.raises(SandboxDied, match=words):
                     sandbox.exec("sleep 30")
                 killer.join()
 
@@ -179,15 +150,6 @@ class TestManySandboxes:
             thread.join()
         assert seen == {n: [f"{n}" * times + "\n" for times in range(1, 6)] + ["none\n"] for n in range(8)}
 
-    def test_weigh_less_than_ten_mebibytes_each(self, template: Template) -> None:
-        with ExitStack() as alive:
-            sandboxes = [alive.enter_context(LocalSandbox(template)) for _ in range(10)]
-            for sandbox in sandboxes:
-                sandbox.exec("ls / > /tmp/x")
-            walls = [sandbox._wall.wall._process.pid for sandbox in sandboxes]
-            family = {pid for wall in walls for pid in {wall, *survivors.descendants(wall)}}
-            assert sum(pss(pid) for pid in family) / len(sandboxes) <= 10 * 2**20
-
     def test_started_by_a_thread_outlive_it(self, template: Template) -> None:
         made: list[LocalSandbox] = []
         thread = threading.Thread(target=lambda: made.append(LocalSandbox(template)))
@@ -197,22 +159,23 @@ class TestManySandboxes:
             assert sandbox.exec("echo alive").output == "alive\n"
 
 
-@pytest.mark.slow
-def test_three_hundred_resets_and_forks_leave_no_descriptor_and_no_process(template: Template) -> None:
+def test_a_hundred_resets_and_forks_leave_no_descriptor_and_no_process(template: Template) -> None:
     with LocalSandbox(template) as sandbox:
         keeper, wall = keeper_of(sandbox), sandbox._wall.wall._process.pid
         sandbox.fork().close()
-        assert until(lambda: len(survivors.descendants(wall)) == ALONE)
+        assert wait_until(lambda: len(survivors.descendants(wall)) == ALONE)
         sandbox.reset()
         own, kept = descriptors(os.getpid()), descriptors(keeper)
-        for _ in range(150):
+        for _ in range(50):
             sandbox.exec("echo x > /tmp/x; x=1")
             with sandbox.fork() as twin:
                 assert twin.exec("echo $x").output == "1\n"
             sandbox.reset()
-        assert until(lambda: len(survivors.descendants(wall)) == ALONE)
+        assert wait_until(lambda: len(survivors.descendants(wall)) == ALONE)
         assert descriptors(os.getpid()) == own
-        assert until(lambda: descriptors(keeper) <= kept)  # fewer if it still held the first copy's when these were counted
+        assert wait_until(
+            lambda: descriptors(keeper) <= kept
+        )  # fewer, if it had yet to close the first one
 
 
 def first_inside(sandbox: LocalSandbox) -> int:
@@ -225,12 +188,6 @@ def first_inside(sandbox: LocalSandbox) -> int:
 
 def descriptors(pid: int) -> int:
     return len(os.listdir(f"/proc/{pid}/fd"))
-
-
-def pss(pid: int) -> int:
-    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    found = re.search(r"^Pss: +(\d+) kB", text, re.MULTILINE)
-    return int(found[1]) << 10 if found else 0
 
 
 def test_a_machine_without_descriptors_is_told_and_nothing_is_lost(template: Template) -> None:
@@ -255,27 +212,8 @@ def no_descriptors() -> Iterator[None]:
         yield
 
 
-def test_an_interpreter_is_asked_for_as_what_it_is(template: Template) -> None:
-    with pytest.raises(UsageError, match="persistent"):
-        LocalSandbox(template, program="python", session="stateless")
-
-
-def test_a_copy_that_cannot_be_given_its_state_is_closed(template: Template, tmp_path: Path) -> None:
-    """Its process is gone, and the original goes on."""
-    changes = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
-    with LocalSandbox(template) as sandbox:
-        wall = sandbox._wall.wall._process.pid
-        sandbox.exec("x=1")
-        before = len(survivors.descendants(wall))
-        with pytest.raises(ForkError, match="state"):
-            sandbox._sibling({"cwd": "/", "status": 0}, b"exit 3\n", changes)
-        assert until(lambda: len(survivors.descendants(wall)) == before)
-        assert sandbox.exec("echo $x").output == "1\n"
-    os.close(changes)
-
-
 @pytest.mark.parametrize(("limit", "what"), [("-u 100", r"128 processes \(`ulimit -u`\)"), ("-n 300", "512 open files")])
-def test_a_machine_that_grants_too_little_is_named(tmp_path: Path, module_cache: Path, limit: str, what: str) -> None:
+def test_a_machine_that_grants_too_little_is_named(tmp_path: Path, limit: str, what: str) -> None:
     """Else a gold that runs out of processes would be blamed. The cache is filled before, with as many as that takes."""
     intercode.make("bash").close()
     code = "import intercode; intercode.make('bash')"
