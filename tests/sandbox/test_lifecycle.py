@@ -173,9 +173,7 @@ def test_a_hundred_resets_and_forks_leave_no_descriptor_and_no_process(template:
             sandbox.reset()
         assert wait_until(lambda: len(survivors.descendants(wall)) == ALONE)
         assert descriptors(os.getpid()) == own
-        assert wait_until(
-            lambda: descriptors(keeper) <= kept
-        )  # fewer, if it had yet to close the first one
+        assert wait_until(lambda: descriptors(keeper) <= kept)  # fewer, if it had yet to close the first one
 
 
 def first_inside(sandbox: LocalSandbox) -> int:
