@@ -1,18 +1,18 @@
-"""What a file holds, as `diff` tells it: holes are zeros, cost nothing, and a file with many names is read once."""
+"""What a file holds, as `diff` tells it: holes are zeros, cost nothing, and a file with many names is read once; and while
+`diff` looks, the agent's jobs stand still."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from intercode.sandbox.base import Sandbox
-from intercode.sandbox.build import make_template, open_sandbox
+from intercode.sandbox.build import make_template
+from intercode.sandbox.local import LocalSandbox
+from intercode.sandbox.template import Template
 
-pytestmark = pytest.mark.slow
-STARTS = {"template": "local", "image": "docker"}
 SAME = {
     "a hole": "truncate -s 300000 f",
     "written zeros": "head -c 300000 /dev/zero > f",
@@ -25,25 +25,27 @@ OTHERS = {
     "a byte at the end": "truncate -s 299999 f; printf x >> f",
     "a byte on another page": "truncate -s 300000 f; printf x | dd of=f conv=notrunc bs=4096 seek=1",
     "two bytes": "truncate -s 300000 f; printf x | dd of=f conv=notrunc; printf x | dd of=f conv=notrunc bs=4096 seek=1",
-    "two bytes behind each other": "printf x > f; truncate -s 4096 f; printf x >> f; truncate -s 300000 f; printf y >> f",
 }
+MUCH = {
+    "a thousand files that are holes": "for i in {1..1000}; do truncate -s 200M $i; done",
+    "a file with three hundred names": "head -c 30M /dev/urandom > f; for i in {1..300}; do ln f $i; done",
+}
+MOVING = 'while (1) { rename "/opt/a/f", "/opt/b/f"; rename "/opt/b/f", "/opt/a/f" }'
 
 
-@pytest.fixture(params=STARTS, ids=STARTS.get)
-def made(request: pytest.FixtureRequest) -> Callable[[str], Sandbox]:
-    start = request.getfixturevalue(request.param)
-
-    def open_with(action: str) -> Sandbox:
-        sandbox = open_sandbox(start, session="persistent", limits=None, environment=None)
-        request.addfinalizer(sandbox.close)
-        assert sandbox.exec(f"cd /opt; {action}", timeout=60).exit_code == 0
-        return sandbox
-
-    return open_with
+@pytest.fixture(scope="module")
+def shared(template: Template) -> Iterator[LocalSandbox]:
+    with LocalSandbox(template) as made:
+        yield made
 
 
-def test_what_holds_the_same_has_one_digest_and_what_does_not_another(made: Callable[[str], Sandbox]) -> None:
-    sandbox = made("true")
+@pytest.fixture
+def sandbox(shared: LocalSandbox) -> LocalSandbox:
+    shared.reset()
+    return shared
+
+
+def test_what_holds_the_same_has_one_digest_and_what_does_not_another(sandbox: LocalSandbox) -> None:
     digests = {}
     for name, action in {**SAME, **OTHERS}.items():
         sandbox.exec(f"cd /opt; rm -f f; {action} 2> /dev/null")
@@ -52,7 +54,7 @@ def test_what_holds_the_same_has_one_digest_and_what_does_not_another(made: Call
     assert len(set(digests.values())) == 1 + len(OTHERS)
 
 
-def test_a_template_tells_of_its_files_as_a_sandbox_does(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_a_template_tells_of_its_files_as_a_sandbox_does(tmp_path: Path) -> None:
     contents = {
         "empty": b"",
         "short": b"x\n",
@@ -64,22 +66,29 @@ def test_a_template_tells_of_its_files_as_a_sandbox_does(request: pytest.Fixture
     for name, content in contents.items():
         (tmp_path / "box" / name).write_bytes(content)
     template = make_template(tree=tmp_path)
-    sandbox = open_sandbox(template, session="persistent", limits=None, environment=None)
-    request.addfinalizer(sandbox.close)
-    sandbox.exec("cp -r /box /copy; truncate -s 300000 /copy/hole")
-    made, known = sandbox.diff(), template.files()
+    with LocalSandbox(template) as sandbox:
+        sandbox.exec("cp -r /box /copy; truncate -s 300000 /copy/hole")
+        made, known = sandbox.diff(), template.files()
     for name in contents:
         assert made[f"/copy/{name}"].digest == known[f"/box/{name}"].digest
     assert made["/copy/hole"].digest == known["/box/zeros"].digest
 
 
-@pytest.mark.parametrize(
-    "action",
-    ["for i in {1..1000}; do truncate -s 200M $i; done", "head -c 100M /dev/urandom > f; for i in {1..300}; do ln f $i; done"],
-    ids=["a thousand files that are holes", "a file with three hundred names"],
-)
-def test_much_that_is_little_is_compared_in_no_time(made: Callable[[str], Sandbox], action: str) -> None:
-    sandbox = made(action)
+@pytest.mark.parametrize("action", MUCH.values(), ids=[name.replace(" ", "-") for name in MUCH])
+def test_much_that_is_little_is_compared_in_no_time(sandbox: LocalSandbox, action: str) -> None:
+    assert sandbox.exec(f"cd /opt; {action}", timeout=60).exit_code == 0
     started = time.monotonic()
     assert len(sandbox.diff()) > 300
     assert time.monotonic() - started < 5
+
+
+def test_a_file_that_a_job_moves_is_in_one_place_and_the_job_goes_on(sandbox: LocalSandbox) -> None:
+    sandbox.exec("mkdir -p /opt/a /opt/between; touch /opt/a/f /opt/between/{1..300}; mkdir /opt/b")
+    sandbox.exec("sleep 100 & stopped=$!; kill -STOP $stopped")
+    sandbox.exec(f"perl -e '{MOVING}' & moving=$!; sleep 0.2")
+    for _ in range(40):
+        changes = sandbox.diff()
+        assert len(changes.keys() & {"/opt/a/f", "/opt/b/f"}) == 1
+        assert {change.type for change in changes.values()} == {"dir", "file"}
+    is_stopped = "for job in $moving $stopped; do [[ $(< /proc/$job/stat) == *') T '* ]]; echo $?; done"
+    assert sandbox.exec(is_stopped).output == "1\n0\n"

@@ -11,30 +11,25 @@ from intercode.sandbox.base import MIB, Limits
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
 
-LIMIT = 0.3
+LIMIT = 0.2
 SLACK = 2.0  # seconds over the limit: wide, for machines that others use too; benchmarks/timeouts.py measures
 
 PATIENT = {
     "a program": "sleep 60",
-    "a program that ignores interrupts": "(trap '' INT; sleep 60)",
     "a program that ignores all it may": "(trap '' INT TERM HUP QUIT USR1 USR2 TSTP; sleep 60)",
     "a program of its own session": "setsid -w sleep 60",
     "a program that forks on at signals": "(trap 'sleep 60 & sleep 60' INT TERM; sleep 60)",
+    "a program that cannot be read": "cp /usr/bin/sleep /tmp/sleep; chmod 111 /tmp/sleep; setsid -w /tmp/sleep 60",
     "a builtin loop": "while :; do :; done",
-    "a loop over programs": "while :; do /usr/bin/true; done",
     "a loop that goes on at interrupts": "while :; do sleep 60; done",
     "nested functions": "f() { g; }; g() { h; }; h() { sleep 60; }; f",
-    "a pipeline": "sleep 60 | cat | cat",
     "a pipeline that is busy": "yes | cat | cat > /dev/null",
-    "a substitution": "x=$(sleep 60)",
     "a nested substitution": 'echo "$(echo "$(sleep 60)")"',
     "a subshell in a subshell": "( ( (sleep 60) ) )",
     "a process substitution": "cat <(sleep 60)",
     "waiting for a job": "sleep 60 & wait",
     "a coprocess": "coproc sleep 60; wait",
-    "an eval": "eval 'eval \"sleep 60\"'",
     "a sourced file": "echo 'sleep 60' > /tmp/file; . /tmp/file",
-    "a shell in a shell": "bash -c 'bash -c \"sleep 60; :\"; :'",
     "a read from a FIFO": "mkfifo /tmp/fifo; cat /tmp/fifo",
     "a stopped program": "(kill -STOP $BASHPID)",
 }
@@ -47,70 +42,58 @@ STUBBORN = {
 }
 
 
-@pytest.fixture
-def sandbox(template: Template) -> Iterator[LocalSandbox]:
+@pytest.fixture(scope="module")
+def shared(template: Template) -> Iterator[LocalSandbox]:
     with LocalSandbox(template, limits=Limits(memory=256 * MIB)) as made:
         yield made
 
 
-def ends_in_time(sandbox: LocalSandbox, action: str) -> bool:
-    """Whether it is stopped at its limit, with what it printed before."""
+@pytest.fixture
+def sandbox(shared: LocalSandbox) -> LocalSandbox:
+    shared.reset()
+    return shared
+
+
+def lost_at_its_limit(sandbox: LocalSandbox, action: str) -> bool:
+    """Stop the action at its limit, with what it printed before; whether the session was lost."""
     start = time.monotonic()
     result = sandbox.exec(f"echo early; {action}", timeout=LIMIT)
-    took = time.monotonic() - start
-    assert result.timed_out
-    assert result.exit_code is None
+    assert LIMIT <= time.monotonic() - start < LIMIT + SLACK
+    assert (result.timed_out, result.exit_code) == (True, None)
     assert result.output.startswith("early\n")
-    return LIMIT <= took < LIMIT + SLACK
+    return result.session_lost
 
 
 @pytest.mark.parametrize("action", PATIENT.values(), ids=[name.replace(" ", "-") for name in PATIENT])
 def test_the_action_ends_and_the_session_goes_on(sandbox: LocalSandbox, action: str) -> None:
     sandbox.exec("cd /tmp; mine=kept; sleep 300 & job=$!")
-    assert ends_in_time(sandbox, action)
-    result = sandbox.exec('echo "$mine"; kill -0 $job && echo alive; jobs -r | grep -c "sleep 300"', timeout=5)
-    assert result.output.endswith("kept\nalive\n1\n")
-    assert not result.session_lost
+    assert not lost_at_its_limit(sandbox, action)
+    result = sandbox.exec('echo "$? $mine"; kill -0 $job && echo alive; jobs -r | grep -c "sleep 300"', timeout=5)
+    assert result.output.endswith("130 kept\nalive\n1\n")
     assert result.cwd == "/tmp"
-    assert born_after(sandbox) == []
+    listed = sandbox.exec("", argv=["ps", "-eo", "args="]).output.splitlines()
+    assert [line for line in listed if line.startswith(("sleep 60", "/tmp/sleep", "yes", "cat"))] == []
 
 
 @pytest.mark.parametrize("action", STUBBORN.values(), ids=[name.replace(" ", "-") for name in STUBBORN])
 def test_a_shell_that_does_not_come_back_is_replaced_and_earlier_jobs_live(sandbox: LocalSandbox, action: str) -> None:
     sandbox.exec("cd /tmp; sleep 300 & echo $! > /tmp/job")
-    start = time.monotonic()
-    result = sandbox.exec(f"echo early; {action}", timeout=LIMIT)
-    assert time.monotonic() - start < LIMIT + SLACK
-    assert (result.timed_out, result.session_lost, result.exit_code) == (True, True, None)
-    assert result.output.startswith("early\n")
+    assert lost_at_its_limit(sandbox, action)
     assert sandbox.exec("pwd; kill -0 $(cat /tmp/job) && echo alive").output == "/tmp\nalive\n"
 
 
-@pytest.mark.parametrize("action", ["sleep 60", "(trap '' INT TERM; sleep 60)", "while :; do :; done", "sleep 60 | cat"])
-def test_stateless_actions_end_as_well(template: Template, action: str) -> None:
-    with LocalSandbox(template, session="stateless") as sandbox:
-        sandbox.exec("setsid sleep 300 > /dev/null 2>&1 &")
-        assert ends_in_time(sandbox, action)
-        assert sandbox.exec("pgrep -f 'sleep 30[0]' > /dev/null && echo alive").output == "alive\n"
-
-
-def test_a_program_that_cannot_be_read_ends_as_well(sandbox: LocalSandbox) -> None:
-    sandbox.exec("cp /usr/bin/sleep /tmp/dark; chmod 111 /tmp/dark")
-    seen = "grep -qx dark /proc/[0-9]*/comm && echo alive"
-    action = f"(setsid /tmp/dark 60 &); until {seen}; do :; done; sleep 60"
-    ended = sandbox.exec(action, timeout=2)
-    assert (ended.timed_out, ended.output) == (True, "alive\n")
-    assert sandbox.exec(seen).output == ""
-
-
-def test_a_program_given_as_argv_ends_and_the_shell_is_not_touched(sandbox: LocalSandbox) -> None:
+def test_stateless_actions_and_programs_end_as_well(sandbox: LocalSandbox, template: Template) -> None:
+    with LocalSandbox(template, session="stateless") as stateless:
+        stateless.exec("setsid sleep 300 > /dev/null 2>&1 &")
+        for action in ("(trap '' INT TERM; sleep 60)", "while :; do :; done", "sleep 60 | cat"):
+            lost_at_its_limit(stateless, action)
+            assert stateless.exec("pgrep -f 'sleep 30[0]' > /dev/null && echo alive").output == "alive\n"
     sandbox.exec("x=kept")
     result = sandbox.exec("", argv=["bash", "-c", "echo early; trap '' INT TERM; sleep 60; :"], timeout=LIMIT)
     assert (result.timed_out, result.output) == (True, "early\n")
     assert sandbox.exec("echo $x").output == "kept\n"
 
 
-@pytest.mark.slow
 def test_many_time_outs_in_a_row_keep_actions_and_answers_in_step(sandbox: LocalSandbox) -> None:
     """An interrupt that comes late must not end, swallow or answer the next action."""
     for number in range(40):
@@ -119,34 +102,13 @@ def test_many_time_outs_in_a_row_keep_actions_and_answers_in_step(sandbox: Local
         assert (result.output.splitlines()[-1], result.exit_code) == (str(number), number)
 
 
-def test_an_interrupt_that_finds_the_shell_waiting_changes_nothing(sandbox: LocalSandbox) -> None:
-    """The kernel may deliver one when the action that it was meant for has just ended by itself."""
-    sandbox.exec("(exit 5)")
-    result = sandbox.exec("", argv=["pkill", "-INT", "-x", "bash"], timeout=5)
-    assert (result.exit_code, sandbox.exec("echo $?").output) == (0, "5\n")
-    assert sandbox.exec("echo next").output == "next\n"
-
-
-def test_after_a_time_out_the_last_status_is_that_of_an_interrupt(sandbox: LocalSandbox) -> None:
-    sandbox.exec("sleep 60", timeout=0.05)
-    assert sandbox.exec("echo $?").output == "130\n"
-
-
-@pytest.mark.slow
 def test_a_long_action_that_was_not_read_to_its_end_is_not_mixed_with_the_next(sandbox: LocalSandbox) -> None:
     """Its text is longer than the pipe to the shell holds, and the shell is given no time to read it."""
-    result = sandbox.exec(f": {'x' * 4_000_000}", timeout=0.05)
-    assert result.timed_out
+    assert sandbox.exec(f": {'x' * 4_000_000}", timeout=0.05).timed_out
     last = [sandbox.exec("echo next", timeout=5) for _ in range(2)][-1]
     assert (last.output, last.exit_code) == ("next\n", 0)
 
 
 def test_partial_output_is_whole_up_to_the_time_out(sandbox: LocalSandbox) -> None:
-    result = sandbox.exec("for i in {1..20000}; do echo $i; done; printf end; sleep 60", timeout=3)
+    result = sandbox.exec("for i in {1..20000}; do echo $i; done; printf end; sleep 60", timeout=1)
     assert result.output.startswith("".join(f"{i}\n" for i in range(1, 20001)) + "end")
-
-
-def born_after(sandbox: LocalSandbox) -> list[str]:
-    """Sleepers and spinners of the timed-out action."""
-    listed = sandbox.exec("", argv=["ps", "-eo", "args="]).output.splitlines()
-    return [line for line in listed if line.startswith(("sleep 60", "yes", "cat"))]
