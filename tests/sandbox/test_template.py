@@ -11,15 +11,14 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from families import wait_until
 from ordinary import error_of_an_ordinary_user
 
 from intercode.errors import DataError, SandboxUnavailable, UsageError
-from intercode.sandbox import cache as caches
 from intercode.sandbox.build import make_template
 from intercode.sandbox.image import name_machine
 from intercode.sandbox.local import LocalSandbox
@@ -45,7 +44,7 @@ def space() -> Iterator[Path]:
     shutil.rmtree(made)
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def cache(space: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("INTERCODE_CACHE", str(space / "cache"))
     return space / "cache"
@@ -54,7 +53,8 @@ def cache(space: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def tree(space: Path) -> Path:
     root = space / "tree"
-    (root / "data" / "deep").mkdir(parents=True)
+    (root / "data" / "deep" / "__pycache__").mkdir(parents=True)
+    (root / "data" / "deep" / "__pycache__" / "tool.pyc").write_bytes(os.fsencode(root))
     (root / "data" / "run.sh").write_text("echo ran\n")
     (root / "data" / "run.sh").chmod(0o750)
     (root / "data" / ODD).write_bytes(bytes(range(256)))
@@ -75,34 +75,27 @@ def layers(cache: Path) -> set[str]:
     return set(os.listdir(shelf)) if shelf.exists() else set()
 
 
-def packed(tree: Path, suffix: str) -> Path:
-    path = tree.with_suffix(suffix)
-    with tarfile.open(path, "w:" + suffix.rpartition(".")[2].replace("tar", "")) as archive:
-        archive.add(tree, ".")
-    return path
-
-
+@pytest.mark.usefixtures("module_cache")
 class TestATree:
     @pytest.mark.parametrize("kind", ["folder", "tar", "tar.gz", "tar.xz"])
-    def test_is_placed_at_the_root_as_it_was(self, tree: Path, kind: str) -> None:
-        source = tree if kind == "folder" else packed(tree, f".{kind}")
+    def test_is_placed_at_the_root_as_it_was_but_for_what_this_machine_compiled_of_it(self, tree: Path, kind: str) -> None:
+        source = tree
+        if kind != "folder":
+            source = tree.with_suffix(f".{kind}")
+            shutil.rmtree(tree / "data" / "deep" / "__pycache__")
+            os.utime(tree / "data" / "deep", (1e9, 1e9))
+            with tarfile.open(source, "w:" + kind.removeprefix("tar").removeprefix(".")) as archive:
+                archive.add(tree, ".")
         with LocalSandbox(make_template(tree=source)) as sandbox:
             assert sandbox.read(f"/data/{ODD}") == bytes(range(256))
-            shown = sandbox.exec("cd /data; stat -c '%a %h %U' run.sh; readlink link; ./run.sh; stat -c %Y deep; ls -A").output
-            assert shown == f"750 2 root\nrun.sh\nran\n1000000000\n{ODD}\ndeep\nlink\nrun.sh\ntwin\n"
+            shown = sandbox.exec("cd /data; stat -c '%a %h %U' run.sh; readlink link; ./run.sh; stat -c %Y deep; ls -A . deep")
+            listed = f".:\n{ODD}\ndeep\nlink\nrun.sh\ntwin\n\ndeep:\n"
+            assert shown.output == f"750 2 root\nrun.sh\nran\n1000000000\n{listed}"
             assert sandbox.diff() == {}
             sandbox.exec("rm -r /data/deep; echo more >> /data/run.sh")
-            assert {path: change.kind for path, change in sandbox.diff().items()} == {
-                "/data/deep": "removed", "/data/run.sh": "changed",
-            }  # fmt: skip
+            kinds = {path: change.kind for path, change in sandbox.diff().items()}
+            assert kinds == {"/data/deep": "removed", "/data/run.sh": "changed"}
         assert (tree / "data" / "run.sh").read_text() == "echo ran\n"
-
-    def test_comes_without_what_this_machine_compiled_of_it(self, tree: Path) -> None:
-        kept = tree / "data" / "deep" / "__pycache__"
-        kept.mkdir()
-        (kept / "tool.pyc").write_bytes(os.fsencode(tree))
-        with LocalSandbox(make_template(tree=tree)) as sandbox:
-            assert sandbox.exec("ls /data; find /data -name '*pyc*'").output == f"{ODD}\ndeep\nlink\nrun.sh\ntwin\n"
 
     def test_that_changed_makes_another_template(self, tree: Path) -> None:
         first = make_template(tree=tree)
@@ -110,71 +103,48 @@ class TestATree:
         (tree / "data" / "run.sh").write_text("echo ran again\n")
         assert make_template(tree=tree).digest != first.digest
 
-    def test_with_files_under_usr_is_refused_on_a_borrowed_usr(self, tree: Path) -> None:
+    def test_that_will_not_do_is_refused_with_what_is_wrong(self, tree: Path, space: Path) -> None:
+        with pytest.raises(UsageError, match="nowhere"):
+            make_template(tree=space / "nowhere")
+        broken = space / "broken.tar"
+        broken.write_bytes(b"this is no archive\n" * 100)
+        with pytest.raises(DataError, match=r"broken\.tar"):
+            make_template(tree=broken)
+        for name, why in (("/large", "Unexpected EOF"), ("../../large", "contains '..'")):
+            with tarfile.open(broken, "w") as archive:
+                large = tarfile.TarInfo(name)
+                large.size = 5000
+                archive.addfile(large, io.BytesIO(bytes(large.size)))
+            broken.write_bytes(broken.read_bytes()[:2000])
+            with pytest.raises(DataError, match=re.escape(why)):
+                unpack(broken)
         (tree / "usr" / "bin").mkdir(parents=True)
         with pytest.raises(UsageError, match=r"(?s)/usr.*borrowed.*--image"):
             make_template(tree=tree)
-
-    def test_that_is_no_tar_is_named_in_the_error(self, space: Path, cache: Path) -> None:
-        broken = space / "broken.tar"
-        broken.write_bytes(b"this is no archive\n" * 100)
-        before = layers(cache)
-        with pytest.raises(DataError, match=r"broken\.tar"):
-            make_template(tree=broken)
-        assert {name for name in layers(cache) - before if name.startswith(".")} == set()
-
-    @pytest.mark.parametrize(("name", "why"), [("/large", "Unexpected EOF"), ("../../large", "contains '..'")])
-    def test_that_cannot_be_unpacked_is_told_by_what_is_wrong_with_it(self, space: Path, name: str, why: str) -> None:
-        broken = space / "broken.tar"
-        with tarfile.open(broken, "w") as archive:
-            large = tarfile.TarInfo(name)
-            large.size = 5000
-            archive.addfile(large, io.BytesIO(bytes(large.size)))
-        broken.write_bytes(broken.read_bytes()[:2000])
-        with pytest.raises(DataError, match=re.escape(why)):
-            unpack(broken)
-
-    def test_with_a_file_that_cannot_be_read_is_refused(self, tree: Path) -> None:
         (tree / "data" / "run.sh").chmod(0)
         said = error_of_an_ordinary_user(lambda: unpack(tree))
         assert said.startswith("UsageError"), said
         assert "run.sh cannot be read" in said
 
-    def test_that_is_missing_is_named_in_the_error(self, space: Path) -> None:
-        with pytest.raises(UsageError, match="nowhere"):
-            make_template(tree=space / "nowhere")
 
-
+@pytest.mark.usefixtures("module_cache")
 class TestASetupScript:
-    def test_runs_once_and_its_changes_are_the_template(self, tree: Path, space: Path) -> None:
-        setup = script(
-            space, "date +%N > /stamp; rm -r /data/deep; chmod 4711 /data/run.sh; echo new > '/data/b c'; ln -s x /l"
-        )
-        first = make_template(tree=tree, setup=setup)
-        again = make_template(tree=tree, setup=setup)
+    def test_runs_once_for_equal_text_and_its_changes_are_the_template(self, tree: Path, space: Path) -> None:
+        changes = "date +%N > /stamp; rm -r /data/deep; chmod 4711 /data/run.sh; echo new > '/data/b c'; ln -s x /l"
+        first = make_template(tree=tree, setup=script(space, changes))
+        again = make_template(tree=tree, setup=script(space, changes))
+        other = make_template(tree=tree, setup=script(space, f"{changes} # changed"))
         assert again == first
-        with LocalSandbox(first) as one, LocalSandbox(again) as two:
-            assert one.read("/stamp") == two.read("/stamp")
+        with LocalSandbox(first) as one, LocalSandbox(again) as two, LocalSandbox(other) as three:
+            assert one.read("/stamp") == two.read("/stamp") != three.read("/stamp")
             assert one.exec("stat -c %a /data/run.sh; ls /data/deep; cat '/data/b c'; readlink /l").output == (
                 "4711\nls: cannot access '/data/deep': No such file or directory\nnew\nx\n"
             )
             assert one.diff() == {}
 
-    def test_that_changed_runs_again(self, space: Path) -> None:
-        first = make_template(setup=script(space, "echo 1 > /made"))
-        second = make_template(setup=script(space, "echo 2 > /made"))
-        assert first.digest != second.digest
-        with LocalSandbox(second) as sandbox:
-            assert sandbox.read("/made") == b"2\n"
-
-    def test_that_fails_is_an_error_of_the_data_with_its_output(self, space: Path, cache: Path) -> None:
-        make_template()
-        before = layers(cache)
+    def test_that_fails_is_an_error_of_the_data_with_its_output_and_reads_nothing_of_this_machine(self, space: Path) -> None:
         with pytest.raises(DataError, match=r"(?s)setup\.sh.*status 3.*cannot find the thing"):
             make_template(setup=script(space, "echo cannot find the thing >&2; exit 3"))
-        assert layers(cache) == before
-
-    def test_has_no_network_and_no_files_of_this_machine(self, space: Path) -> None:
         (space / "secret").write_text("secret")
         with pytest.raises(DataError, match="No such file"):
             make_template(setup=script(space, f"cat {space}/secret"))
@@ -190,20 +160,15 @@ class TestTheCache:
         with pytest.raises(SandboxUnavailable, match="INTERCODE_CACHE"):
             make_template()
 
-    def test_that_may_not_be_written_is_told_with_the_remedy(self, tree: Path, cache: Path) -> None:
+    def test_that_may_not_be_written_is_told_with_the_remedy_and_gives_what_it_has(self, tree: Path, cache: Path) -> None:
         (tree / "data" / "run.sh").chmod(0o644)
         (cache / "layers").mkdir(parents=True)
-        for closed in (cache / "layers", cache):
-            closed.chmod(0o555)
-            said = error_of_an_ordinary_user(lambda: unpack(tree))
-            assert said.startswith(f"SandboxUnavailable: the cache {cache}/layers cannot be filled (Permission denied)"), said
-            assert "INTERCODE_CACHE" in said
-            shutil.rmtree(cache / "layers", ignore_errors=True)  # then it cannot be made either
-
-    def test_that_may_not_be_written_gives_what_it_has(self, tree: Path, cache: Path) -> None:
-        (tree / "data" / "run.sh").chmod(0o644)
+        (cache / "layers").chmod(0o555)
+        said = error_of_an_ordinary_user(lambda: unpack(tree))
+        assert said.startswith(f"SandboxUnavailable: the cache {cache}/layers cannot be filled (Permission denied)"), said
+        assert "INTERCODE_CACHE" in said
+        (cache / "layers").chmod(0o755)
         unpack(tree)
-        cache.chmod(0o555)
         (cache / "layers").chmod(0o555)
         assert error_of_an_ordinary_user(lambda: unpack(tree)) == ""
 
@@ -229,16 +194,6 @@ class TestTheCache:
             assert (file.stat().st_mode, file.stat().st_uid) == (before.st_mode, before.st_uid)
         assert layers(cache) == {layer.name}
 
-    def test_with_a_file_in_a_folders_place_is_told_with_the_remedy(self, tree: Path, cache: Path) -> None:
-        cache.mkdir()
-        (cache / "layers").touch()
-        with pytest.raises(SandboxUnavailable, match=r"layers cannot be filled.*INTERCODE_CACHE"):
-            unpack(tree)
-
-    def test_is_not_at_fault_for_what_a_builder_lacks(self, space: Path) -> None:
-        with pytest.raises(FileNotFoundError, match="nowhere"):
-            caches.folder("layers", "key", lambda made: shutil.copy(space / "nowhere", made))
-
     def test_is_filled_once_by_two_processes_at_once(self, space: Path, cache: Path) -> None:
         setup = script(space, "sleep 0.5; date +%N > /stamp")
         builders = [build(setup) for _ in range(2)]
@@ -250,17 +205,11 @@ class TestTheCache:
     def test_holds_no_half_layer_after_a_build_was_killed(self, space: Path, cache: Path) -> None:
         make_template()
         before = layers(cache)
-        setup = script(space, "echo half > /half; [ -e /wait ] || sleep 60")
-        builder = build(setup)
-        deadline = time.monotonic() + 30
-        while not layers(cache) - before and time.monotonic() < deadline:
-            assert builder.poll() is None
+        builder = build(script(space, "echo half > /half; sleep 60"))
+        assert wait_until(lambda: layers(cache) - before, 30)
         builder.send_signal(signal.SIGKILL)
         builder.communicate()
         assert all(name.startswith(".") for name in layers(cache) - before)
-        made = make_template(setup=script(space, "echo whole > /half"))
-        with LocalSandbox(made) as sandbox:
-            assert sandbox.read("/half") == b"whole\n"
 
 
 def build(setup: Path) -> subprocess.Popen[str]:
@@ -268,7 +217,7 @@ def build(setup: Path) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("place", ["dev", "proc", "etc"])
-def test_a_link_out_of_a_root_file_system_is_never_followed(space: Path, place: str) -> None:
+def test_a_link_out_of_a_root_file_system_is_never_followed(space: Path, cache: Path, place: str) -> None:
     victim = space / "victim"
     victim.mkdir()
     (victim / "hosts").write_text("theirs")
