@@ -14,8 +14,11 @@ from typing import Any
 
 import pytest
 
-ALONE = ("tests/sandbox/", "tests/soak/", "tests/examples/", "tests/docs/", "tests/test_doctor.py")
-"""Tests that look at the whole machine, or at docker with what others put there: one after another, in one process."""
+ALONE = (
+    *("tests/docs/", "tests/examples/test_own_examples.py", "tests/sandbox/test_contract.py", "tests/sandbox/test_docker"),
+    *("tests/sandbox/test_image_export.py", "tests/sandbox/test_in_container.py", "tests/test_doctor.py"),
+)
+"""Tests that look at docker, where others put images and containers: one after another, in one process."""
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """SIGINT is ignored where a script starts the tests in the background, and the programs that tests start would inherit that."""

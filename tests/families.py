@@ -41,22 +41,22 @@ def wait_until(true: Callable[[], object], seconds: float = 10.0) -> bool:
 def family(pid: int) -> set[Process]:
     """The descendants of a process that live now."""
     children: dict[int, list[int]] = {}
-    for each in _pids():
-        if (fields := _stat(each)) is not None:
+    for each in all_pids():
+        if (fields := stat(each)) is not None:
             children.setdefault(int(fields[1]), []).append(each)
     found: set[Process] = set()
     todo = [pid]
     while todo:
         for child in children.get(todo.pop(), []):
             todo.append(child)
-            if (fields := _stat(child)) is not None:
+            if (fields := stat(child)) is not None:
                 found.add((child, int(fields[19])))
     return found
 
 
 def alive(processes: set[Process]) -> set[Process]:
     """Those that have not ended; a zombie that nobody has waited for yet counts as ended."""
-    known = ((each, _stat(each[0])) for each in processes)
+    known = ((each, stat(each[0])) for each in processes)
     return {each for each, fields in known if fields and int(fields[19]) == each[1] and fields[0] != "Z"}
 
 
@@ -72,12 +72,12 @@ class Traces:
     def of(cls, pid: int) -> Traces:
         """As it is now; stop the process first, or it goes on."""
         processes = family(pid)
-        spaces = {_space(each) for each, _ in processes} - {_space(os.getpid()), ""}
+        spaces = {namespace(each) for each, _ in processes} - {namespace(os.getpid()), ""}
         return cls(processes, spaces, time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
 
     def left(self) -> set[Process]:
         """Who of them lives. The kernel gives a namespace's number out again, so only the older ones in there count."""
-        everyone = {(pid, int(fields[19])) for pid in _pids() if (fields := _stat(pid)) and _space(pid) in self.spaces}
+        everyone = {(pid, int(fields[19])) for pid in all_pids() if (fields := stat(pid)) and namespace(pid) in self.spaces}
         return alive(self.processes | {each for each in everyone if each[1] <= self.until})
 
 
@@ -91,19 +91,13 @@ NAMED = "open('/proc/self/comm', 'w').write('the victim')"
 
 
 def the_victims() -> list[int]:
-    return [pid for pid, _ in alive(family(os.getpid())) if _name(pid) == "the victim"]
-
-
-def _name(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return ""
+    return [pid for pid, _ in alive(family(os.getpid())) if _read(pid, "comm") == "the victim\n"]
 
 
 def walls() -> list[int]:
     """The bwrap processes that this process started."""
-    return [pid for pid, _ in family(os.getpid()) if (stat := _stat(pid)) and int(stat[1]) == os.getpid() and _is_wall(pid)]
+    children = [pid for pid, _ in family(os.getpid()) if (fields := stat(pid)) and int(fields[1]) == os.getpid()]
+    return [pid for pid in children if "--die-with-parent" in _arguments(pid)]
 
 
 @contextlib.contextmanager
@@ -133,10 +127,10 @@ def killing_the_parent_of(command: str, times: int) -> Iterator[list[int]]:
 
     def kill(killed: list[int]) -> None:
         for process in family(os.getpid()) - seen:
-            if _arguments(process[0]).strip() == command and (stat := _stat(process[0])):
+            if _arguments(process[0]).strip() == command and (fields := stat(process[0])):
                 seen.add(process)
-                os.kill(int(stat[1]), signal.SIGKILL)
-                killed.append(int(stat[1]))
+                os.kill(int(fields[1]), signal.SIGKILL)
+                killed.append(int(fields[1]))
                 return
 
     with _repeating(kill, times) as killed:
@@ -162,34 +156,32 @@ def _repeating(kill: Callable[[list[int]], None], times: int) -> Iterator[list[i
         thread.join()
 
 
-def _is_wall(pid: int) -> bool:
-    return "--die-with-parent" in _arguments(pid)
-
-
 def _arguments(pid: int) -> str:
+    return _read(pid, "cmdline").replace("\0", " ")
+
+
+def _read(pid: int, name: str) -> str:
+    """A file of /proc/PID; empty if the process is gone."""
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        return Path(f"/proc/{pid}/{name}").read_bytes().decode(errors="replace")
     except OSError:
         return ""
 
 
-def _pids() -> list[int]:
+def all_pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
-def _space(pid: int) -> str:
+def namespace(pid: int) -> str:
     try:
         return os.readlink(f"/proc/{pid}/ns/pid")
     except OSError:
         return ""
 
 
-def _stat(pid: int) -> list[str] | None:
+def stat(pid: int) -> list[str] | None:
     """The fields of /proc/PID/stat after the name: state, parent, …; None if it is gone."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
+    return _read(pid, "stat").rpartition(")")[2].split() or None
 
 
 def mounts() -> list[str]:

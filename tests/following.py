@@ -33,15 +33,11 @@ def steps(document: str) -> list[Step]:
         paragraph = before.rpartition("\n\n")[2]
         named = _FILE.findall(paragraph)
         if block[1] == "console":
-            found += [_typed(part) for part in re.split(r"^\$ ", block[2], flags=re.MULTILINE)[1:]]
+            typed = [part.partition("\n") for part in re.split(r"^\$ ", block[2], flags=re.MULTILINE)[1:]]
+            found += [Step(None, line, printed) for line, _, printed in typed]
         elif named:
             found.append(Step(named[-1], block[2]))
     return found
-
-
-def _typed(part: str) -> Step:
-    line, _, printed = part.partition("\n")
-    return Step(None, line, printed)
 
 
 def follow(step: Step, folder: Path, environment: Mapping[str, str], *, ends: Sequence[int] = (0,)) -> None:
@@ -56,11 +52,8 @@ def follow(step: Step, folder: Path, environment: Mapping[str, str], *, ends: Se
         cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
     )  # fmt: skip
     assert done.returncode in ends, f"$ {step.text}\n{done.stdout}"
-    assert re.fullmatch(_pattern(step.printed), _blanks(done.stdout), re.DOTALL), f"$ {step.text}\n{done.stdout}"
-
-
-def _pattern(printed: str) -> str:
-    return ".*?".join(re.escape(part) for part in re.split(" ?… ?", _blanks(printed)))
+    pattern = ".*?".join(re.escape(part) for part in re.split(" ?… ?", _blanks(step.printed)))
+    assert re.fullmatch(pattern, _blanks(done.stdout), re.DOTALL), f"$ {step.text}\n{done.stdout}"
 
 
 def _blanks(text: str) -> str:

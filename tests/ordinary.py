@@ -14,22 +14,18 @@ def error_of_an_ordinary_user(action: Callable[[], object]) -> str:
         warnings.simplefilter("ignore", DeprecationWarning)  # pytest's process may have threads
         pid = os.fork()
     if pid == 0:
-        _tell(write, action)
+        try:
+            if os.getuid() == 0:
+                os.setgroups([])
+                os.setresgid(NOBODY, NOBODY, NOBODY)
+                os.setresuid(NOBODY, NOBODY, NOBODY)
+            action()
+        except BaseException as error:
+            os.write(write, f"{type(error).__name__}: {error}".encode())
+        finally:
+            os._exit(0)
     os.close(write)
     with open(read) as words:
         said = words.read()
     os.waitpid(pid, 0)
     return said
-
-
-def _tell(write: int, action: Callable[[], object]) -> None:
-    try:
-        if os.getuid() == 0:
-            os.setgroups([])
-            os.setresgid(NOBODY, NOBODY, NOBODY)
-            os.setresuid(NOBODY, NOBODY, NOBODY)
-        action()
-    except BaseException as error:
-        os.write(write, f"{type(error).__name__}: {error}".encode())
-    finally:
-        os._exit(0)

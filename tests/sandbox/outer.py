@@ -24,6 +24,8 @@ from intercode.sandbox import template
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.wall import Weakened
 
+_PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
+_ENVIRONMENT = {"PATH": _PATH, "PYTHONPATH": "/code", "INTERCODE_CACHE": "/tmp/cache", "LANG": "C.UTF-8"}
 _SECONDS, _PROCESSES, _MIB = 60, 400, 1 << 20
 _BY_NAME = {attack.name: attack for attack in [*EXHAUSTION, *KERNEL, *OUTSIDE]}
 
@@ -39,20 +41,8 @@ def control(name: str) -> dict[str, Any]:
         command = ["timeout", "-s", "KILL", str(_SECONDS), "bwrap", "--unshare-all", "--uid", "1000", "--gid", "1000"]
         command += ["--die-with-parent", "--new-session", "--as-pid-1", "--ro-bind", "/usr", "/usr", *usr_links()]
         command += [word for folder in folders for word in ("--ro-bind", folder, folder)]
-        command += [
-            "--proc",
-            "/proc",
-            "--dev",
-            "/dev",
-            "--size",
-            str(400 * _MIB),
-            "--tmpfs",
-            "/tmp",
-            "--ro-bind",
-            code,
-            "/code",
-        ]
-        command += ["--ro-bind", "/etc", "/etc"]
+        command += ["--proc", "/proc", "--dev", "/dev", "--size", str(400 * _MIB), "--tmpfs", "/tmp"]
+        command += ["--ro-bind", code, "/code", "--ro-bind", "/etc", "/etc"]
         command += ["--", "prlimit", f"--nproc={_PROCESSES}", f"--data={1024 * _MIB}", f"--fsize={512 * _MIB}", "--core=0"]
         command += [python, "-B", "/code/outer.py", name]
         done = subprocess.run(
@@ -63,14 +53,6 @@ def control(name: str) -> dict[str, Any]:
     except (ValueError, IndexError):
         answer = {"output": f"the outer wall ended with {done.returncode}: {done.stdout}{done.stderr}"}
     return answer
-
-
-_ENVIRONMENT = {
-    "PATH": "/usr/bin:/bin:/usr/sbin:/sbin",
-    "PYTHONPATH": "/code",
-    "INTERCODE_CACHE": "/tmp/cache",
-    "LANG": "C.UTF-8",
-}
 
 
 def source() -> Path:
@@ -104,13 +86,9 @@ def weak(attack: Attack) -> dict[str, Any]:
 def bare(attack: Attack) -> dict[str, Any]:
     """The attack by a plain shell."""
     with planted() as there:
-        said = _plain(there.fill(attack.action))
-        return {"output": said + ("BREACH\n" if there.killed() else "")}
-
-
-def _plain(action: str) -> str:
-    done = subprocess.run(["setsid", "bash", "-c", action], capture_output=True, text=True, check=False, timeout=30)
-    return done.stdout + done.stderr
+        shell = ["setsid", "bash", "-c", there.fill(attack.action)]
+        done = subprocess.run(shell, capture_output=True, text=True, check=False, timeout=30)
+        return {"output": done.stdout + done.stderr + ("BREACH\n" if there.killed() else "")}
 
 
 if __name__ == "__main__":
