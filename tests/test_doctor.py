@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from subprocess import PIPE
@@ -18,7 +17,6 @@ from families import wait_until
 
 from intercode.doctor import Finding, clean, examine
 from intercode.doctor.model import endpoint
-from intercode.doctor.sandboxes import backends
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can break this on purpose")
@@ -97,7 +95,6 @@ class Endpoint(BaseHTTPRequestHandler):
         status = 404 if self.path != "/v1/models" else 200 if self.headers["Authorization"] == "Bearer right" else 401
         text = json.dumps({"data": [{"id": "model-0"}, {"id": "model-1"}]}).encode()
         self.send_response(status)
-        self.send_header("Content-Length", str(len(text)))
         self.end_headers()
         self.wfile.write(text)
 
@@ -105,15 +102,10 @@ class Endpoint(BaseHTTPRequestHandler):
         pass
 
 
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
-def test_a_model_endpoint_is_asked_for_its_models(address: str) -> None:
+def test_a_model_endpoint_is_asked_for_its_models() -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
+    Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_port}"
     for base, key, ok, detail, mend in [
         (f"{address}/v1", "right", True, "model-0, model-1", ""),
         (f"{address}/v1/", "wrong", False, "(status 401)", "OPENAI_API_KEY"),
@@ -125,13 +117,5 @@ def test_a_model_endpoint_is_asked_for_its_models(address: str) -> None:
         found = endpoint({"INTERCODE_BASE_URL": base, "OPENAI_API_KEY": key})
         assert (found.ok, detail in found.detail, mend in found.mend) == (ok, True, True), found
         assert not key or key not in f"{found.detail} {found.mend}"
-
-
-def test_backends_are_named_by_what_was_found() -> None:
-    for what, ok, words in [
-        ({"sandbox": True, "docker": True}, True, "--sandbox local or docker works here"),
-        ({"sandbox": False, "docker": True}, True, "--sandbox docker works here"),
-        ({"sandbox": False}, False, "no sandbox works here"),
-    ]:
-        found = backends([Finding(name, each, "", "") for name, each in what.items()])
-        assert (found.ok, found.detail) == (ok, words)
+    server.shutdown()
+    server.server_close()

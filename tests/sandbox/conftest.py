@@ -1,4 +1,4 @@
-"""One template for all: this machine's userland; and for docker an image, which is exported for the others to have the same."""
+"""One template for all, this machine's userland; and one image for docker."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ import pytest
 
 from intercode.sandbox import template as templates
 from intercode.sandbox.docker import images
-from intercode.sandbox.docker.export import export_image
 from intercode.sandbox.docker.images import DockerImage, make_image
-from intercode.sandbox.image import image_path
 
 
 @pytest.fixture(scope="session")
@@ -37,12 +35,3 @@ def _shelf() -> Iterator[None]:
 def image() -> DockerImage:
     docker_images.require_docker()
     return make_image(docker_images.debian())
-
-
-@pytest.fixture(scope="session")
-def exported(image: DockerImage) -> str:
-    """The name under which that image is in the cache, without docker."""
-    name = f"test-{image.digest}"
-    if not image_path(name).is_dir():
-        export_image(image.name, name)
-    return name

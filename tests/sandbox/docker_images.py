@@ -8,13 +8,11 @@ bare       a file, and no program at all
 from __future__ import annotations
 
 import hashlib
-import io
 import shutil
 import subprocess
-import tarfile
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -51,44 +49,35 @@ def debian() -> str:
 
 
 def busybox() -> str:
-    tag, program = f"{SHELF}:busybox", shutil.which("busybox")
+    program = shutil.which("busybox")
     if program is None or b"statically linked" not in subprocess.run(["file", "-L", program], stdout=subprocess.PIPE).stdout:
         pytest.skip("busybox-static is not installed")
     names = subprocess.run([program, "--list"], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
-    with _tar() as archive:
-        for folder in ("tmp", "var/tmp", "etc"):
-            _add(archive, folder, type=tarfile.DIRTYPE, mode=0o755)
-        _add(archive, "etc/passwd", b"root:x:0:0:root:/root:/bin/sh\n")
-        _add(archive, "bin/busybox", Path(program).read_bytes(), mode=0o755)
-        for name in sorted({*names} - {"busybox"}):
-            _add(archive, f"bin/{name}", type=tarfile.SYMTYPE, linkname="busybox")
-    return _imported(tag, archive)
+    files = {"etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n", "bin/busybox": Path(program).read_bytes()}
+    return _imported("busybox", files, ("tmp", "var/tmp"), {f"bin/{name}": "busybox" for name in names if name != "busybox"})
 
 
 def bare() -> str:
-    with _tar() as archive:
-        _add(archive, "etc/motd", b"nothing runs here\n")
-    return _imported(f"{SHELF}:bare", archive)
+    return _imported("bare", {"etc/motd": b"nothing runs here\n"})
 
 
-def _tar() -> tarfile.TarFile:
-    return tarfile.open(fileobj=io.BytesIO(), mode="w")
-
-
-def _add(archive: tarfile.TarFile, name: str, content: bytes = b"", **fields: Any) -> None:
-    member = tarfile.TarInfo(name)
-    for field, value in {"mode": 0o644, **fields, "size": len(content)}.items():
-        setattr(member, field, value)
-    archive.addfile(member, io.BytesIO(content))
-
-
-def _imported(tag: str, archive: tarfile.TarFile) -> str:
-    packed = archive.fileobj
-    assert isinstance(packed, io.BytesIO)
-    tag += f"-{hashlib.sha256(packed.getvalue()).hexdigest()[:12]}"
+def _imported(name: str, files: dict[str, bytes], folders: Sequence[str] = (), links: Mapping[str, str] | None = None) -> str:
+    """An image with these files, which anyone may run, named by what is in it."""
+    tag = f"{SHELF}:{name}-{hashlib.sha256(repr((files, folders, links)).encode()).hexdigest()[:12]}"
     if _known(tag):
         return tag
-    subprocess.run(["docker", "import", "--change", 'CMD ["sh"]', "-", tag], input=packed.getvalue(), check=True)
+    with tempfile.TemporaryDirectory() as root:
+        Path(root).chmod(0o755)
+        for each in (*folders, *(str(Path(path).parent) for path in files)):
+            Path(root, each).mkdir(parents=True, exist_ok=True)
+        for path, content in files.items():
+            Path(root, path).write_bytes(content)
+            Path(root, path).chmod(0o755)
+        for path, target in (links or {}).items():
+            Path(root, path).symlink_to(target)
+        pack = ["tar", "-C", root, "--owner=0", "--group=0", "-c", "."]
+        with subprocess.Popen(pack, stdout=subprocess.PIPE) as packed:
+            subprocess.run(["docker", "import", "--change", 'CMD ["sh"]', "-", tag], stdin=packed.stdout, check=True)
     return tag
 
 

@@ -55,21 +55,16 @@ def control(name: str) -> dict[str, Any]:
     return answer
 
 
-def source() -> Path:
-    """The package's own folder."""
-    return Path(template.__file__).parents[1]
-
-
 def _copy_code(to: Path) -> None:
     """The rooms that are needed and this file, where the outer wall's user can read them."""
-    here = Path(__file__).parent
+    source = Path(template.__file__).parents[1]
     (to / "intercode").mkdir()
     (to / "intercode" / "__init__.py").touch()
     for name in ("errors.py", "types.py"):
-        shutil.copy(source() / name, to / "intercode")
+        shutil.copy(source / name, to / "intercode")
     for room in ("sandbox", "attacks"):
-        shutil.copytree(source() / room, to / "intercode" / room, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(here / "outer.py", to)
+        shutil.copytree(source / room, to / "intercode" / room, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(__file__, to)
     subprocess.run(["chmod", "-R", "a+rX", str(to)], check=True)
 
 

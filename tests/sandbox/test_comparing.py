@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from intercode.sandbox.build import make_template
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
 
@@ -52,26 +50,6 @@ def test_what_holds_the_same_has_one_digest_and_what_does_not_another(sandbox: L
         digests[name] = sandbox.diff()["/opt/f"].digest
     assert len({digests[name] for name in SAME}) == 1
     assert len(set(digests.values())) == 1 + len(OTHERS)
-
-
-def test_a_template_tells_of_its_files_as_a_sandbox_does(tmp_path: Path) -> None:
-    contents = {
-        "empty": b"",
-        "short": b"x\n",
-        "zeros": bytes(300_000),
-        "page": bytes(4096) + b"x" * 4096,
-        "long": b"ab\0" * 700_000,
-    }
-    (tmp_path / "box").mkdir()
-    for name, content in contents.items():
-        (tmp_path / "box" / name).write_bytes(content)
-    template = make_template(tree=tmp_path)
-    with LocalSandbox(template) as sandbox:
-        sandbox.exec("cp -r /box /copy; truncate -s 300000 /copy/hole")
-        made, known = sandbox.diff(), template.files()
-    for name in contents:
-        assert made[f"/copy/{name}"].digest == known[f"/box/{name}"].digest
-    assert made["/copy/hole"].digest == known["/box/zeros"].digest
 
 
 @pytest.mark.parametrize("action", MUCH.values(), ids=[name.replace(" ", "-") for name in MUCH])

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from intercode.errors import UsageError
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
 
@@ -49,17 +48,6 @@ def test_bytes_go_to_the_program_inside_and_back_and_the_shell_goes_on(sandbox: 
     assert [ask(sandbox, "/tmp/echo") for _ in range(20)] == [b"heard you"] * 20
     assert ask(sandbox, "/tmp/link") == b"heard you", "a link is followed inside"
     assert sandbox.exec("pwd").output == "/var\n"
-
-
-def test_what_nobody_listens_on_is_refused_at_once(sandbox: LocalSandbox) -> None:
-    sandbox.exec("python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"/tmp/deaf\")'")
-    for path, error, words in [
-        *(("/etc/passwd", OSError, "non-socket"), ("/tmp", OSError, "non-socket")),
-        *(("/tmp/nobody", FileNotFoundError, None), ("/tmp/deaf", ConnectionRefusedError, None)),
-        ("tmp/echo", UsageError, "absolute"),
-    ]:
-        with pytest.raises(error, match=words):
-            sandbox.connect(path)
 
 
 def test_the_line_ends_with_the_episode(template: Template) -> None:

@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import docker_images
 import pytest
+from families import wait_until
 
 from intercode.attacks import walls as attacks
 from intercode.envs.ground import Ground, Place
@@ -36,7 +37,6 @@ print(*(sandbox.container for sandbox in sandboxes), flush=True)
 if len(sys.argv) > 2:
     time.sleep(600)
 """
-BUILDER = "import sys; from intercode.sandbox.docker.images import make_image; make_image(sys.argv[1])"
 
 
 def docker(*words: str) -> str:
@@ -45,13 +45,6 @@ def docker(*words: str) -> str:
 
 def containers(*filters: str) -> set[str]:
     return set(docker("ps", "--all", *filters, "--format", "{{.Names}}").split())
-
-
-def until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not (met := condition()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return met
 
 
 @pytest.fixture(scope="module")
@@ -111,26 +104,16 @@ def test_a_dockerfile_is_built_with_its_log_shown_and_anew_when_its_base_has_mov
         docker("rmi", moving)
 
 
-def test_a_build_ends_with_the_process_that_wanted_it(image: DockerImage, tmp_path: Path) -> None:
-    def running() -> bool:
-        return "sleep 4447" in docker("ps", "--no-trunc", "--format", "{{.Command}}")
-
-    (tmp_path / "Dockerfile").write_text(f"FROM {image.name}\nRUN sleep 4447\n")
-    with subprocess.Popen([sys.executable, "-c", BUILDER, str(tmp_path)], stderr=subprocess.DEVNULL) as owner:
-        assert until(running)
-        owner.terminate()
-    assert until(lambda: not running())
-
-
 def test_tree_and_setup_become_part_of_the_image(image: DockerImage, tmp_path: Path) -> None:
     (tmp_path / "srv/deep").mkdir(parents=True)
     (tmp_path / "srv/deep/file").write_text("text\n")
-    made = with_script(make_image(image.name, tmp_path), "chmod 600 /srv/deep/file; echo $0 > /srv/made", name="setup")
+    script = "chmod 600 /srv/deep/file; echo $0 > /srv/made"
+    made = with_script(make_image(image.name, tmp_path), script, name="setup")
     assert isinstance(made, DockerImage)
     with DockerSandbox(made) as sandbox:
         assert sandbox.exec("stat -c '%a %U' /srv/deep/file; cat /srv/made /srv/deep/file").output.startswith("600 root\n")
         assert sandbox.diff() == {}
-    assert with_script(make_image(image.name, tmp_path), "chmod 600 /srv/deep/file; echo $0 > /srv/made", name="setup") == made
+    assert with_script(make_image(image.name, tmp_path), script, name="setup") == made
     assert {"/srv/made", "/srv/deep/file"} <= set(made.files(skip=["usr", "var"]))
     with pytest.raises(DataError, match=r"(?s)the setup script broken cannot be added.*no such thing.*code: 3"):
         with_script(image, "echo no such thing; exit 3", name="broken")
@@ -249,7 +232,7 @@ def test_nothing_is_left_when_all_are_closed(image: DockerImage) -> None:
     with ExitStack() as stack:
         sandboxes = [stack.enter_context(DockerSandbox(image)) for _ in range(2)]
         assert {sandbox.container for sandbox in sandboxes} <= containers(*mine)
-    assert until(lambda: containers(*mine) <= before)
+    assert wait_until(lambda: containers(*mine) <= before)
 
 
 def test_a_killed_process_leaves_nothing_for_longer_than_the_next_start_and_others_containers_stay(image: DockerImage) -> None:
@@ -261,9 +244,9 @@ def test_a_killed_process_leaves_nothing_for_longer_than_the_next_start_and_othe
             paused, other = killed.stdout.readline().split()
             docker("pause", paused)  # this one cannot hear that its line has closed
             os.kill(killed.pid, signal.SIGKILL)
-        assert until(lambda: containers() & {paused, other} == {paused})
+        assert wait_until(lambda: containers() & {paused, other} == {paused})
         mine = set(subprocess.run(owner, stdout=subprocess.PIPE, text=True, check=True).stdout.split())
-        assert until(lambda: not containers() & {paused, *mine})
+        assert wait_until(lambda: not containers() & {paused, *mine})
         assert docker("inspect", "--format", "{{.State.Running}}", foreign) == "true"
     finally:
         docker("rm", "--force", foreign)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import docker_images
 import pytest
 
@@ -11,6 +13,7 @@ from intercode.env import Setting
 from intercode.envs import prepare
 from intercode.errors import UsageError
 from intercode.runner.run import evaluate
+from intercode.sandbox.docker.export import export_image
 from intercode.sandbox.docker.images import DockerImage
 from intercode.types import Task
 
@@ -26,12 +29,13 @@ def explorer(task: Task, protocol: str) -> Moves:
     yield from gold(task, protocol)
 
 
-def test_golds_earn_all_and_what_is_seen_on_the_way_is_the_same(image: DockerImage, exported: str) -> None:
+def test_golds_earn_all_and_what_is_seen_on_the_way_is_the_same(image: DockerImage, module_cache: Path) -> None:
     def played(setting: Setting) -> list[tuple[str, float, list[str]]]:
         episodes = evaluate(setting, explorer, tasks=setting.tasks[::4], workers=2)
         return [(each.task, each.reward, [turn.observation for turn in each.turns]) for each in episodes]
 
-    docker, local = prepare("bash", sandbox="docker", image=image.name), prepare("bash", image=exported)
+    export_image(image.name, "exported")
+    docker, local = prepare("bash", sandbox="docker", image=image.name), prepare("bash", image="exported")
     seen = played(docker)
     assert {reward for _, reward, _ in seen} == {1.0}
     assert seen == played(local)

@@ -157,33 +157,8 @@ class TestTheControl:
 
 @pytest.mark.slow
 class TestOutput:
-    def test_without_end_is_cut_and_hashed(self, sandbox: LocalSandbox) -> None:
-        result = sandbox.exec("yes", timeout=0.5)
-        assert result.timed_out
-        assert len(result.output) == LIMITS.output
-        assert result.overflow
-        assert works(sandbox)
-
-    def test_of_a_survivor_is_mixed_in_but_ends_no_action(self, sandbox: LocalSandbox) -> None:
-        sandbox.exec("setsid yes & sleep 0.3")
-        result = sandbox.exec(f"sleep 0.2; {HONEST}")
-        assert (result.exit_code, result.timed_out, result.session_lost) == (5, False, False)
-        assert len(result.output) <= LIMITS.output
-
     def test_is_never_taken_for_a_completion(self, sandbox: LocalSandbox) -> None:
         for marker in ("0 1\n", "\x00", "DONE 0\n", "0 2\n0 3\n"):
             sandbox.write("/tmp/marker", marker.encode())
             result = sandbox.exec("cat /tmp/marker; cat /tmp/marker >&2; sleep 0.1; echo end; (exit 9)")
             assert (result.output, result.exit_code) == (marker * 2 + "end\n", 9)
-
-
-def test_a_weakened_sandbox_is_made_by_tests_alone() -> None:
-    """The switch exists in one signature, is empty by default, and no command, environment or file sets it."""
-    found = subprocess.run(
-        ["grep", "-rlE", "[Ww]eakened|left_open", outer.source().as_posix(), "--include=*.py"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    names = sorted(line.rpartition("/")[2] for line in found.stdout.split())
-    assert names == ["entry.py", "local.py", "wall.py"]

@@ -36,6 +36,8 @@ def furnished(image: DockerImage, module_cache: Path, tmp_path_factory: pytest.T
 def test_variables_and_the_folder_of_work_come_along(furnished: str, backend: str) -> None:
     start = make_start(backend, image=furnished if backend == "docker" else "intercode-test-furnished")  # type: ignore[arg-type]
     owner = "root" if backend == "local" else "www-data"
+    desk = image_path("intercode-test-furnished") / "tree/srv/desk"
+    assert {file.lstat().st_uid for file in desk.iterdir()} == {identity().uid}
     with open_sandbox(start, session="persistent", limits=None, environment=None) as sandbox:
         assert sandbox.exec(SHOWN).output.splitlines() == [
             *("/srv/desk", "hello there|/srv/bin:/usr/bin:/bin"),
@@ -44,11 +46,6 @@ def test_variables_and_the_folder_of_work_come_along(furnished: str, backend: st
         sandbox.exec("cd /; touch /srv/desk/new; unset GREETING")
         sandbox.reset()
         assert sandbox.exec("pwd; echo $GREETING; ls").output == "/srv/desk\nhello there\nown\nsecret\n"
-
-
-def test_its_files_belong_to_the_sandboxes_user(furnished: str) -> None:
-    desk = image_path("intercode-test-furnished") / "tree/srv/desk"
-    assert {file.lstat().st_uid for file in desk.iterdir()} == {identity().uid}
 
 
 def test_a_tar_is_a_root_file_system_for_elsewhere(furnished: str, tmp_path: Path) -> None:

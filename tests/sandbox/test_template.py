@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -97,12 +95,6 @@ class TestATree:
             assert kinds == {"/data/deep": "removed", "/data/run.sh": "changed"}
         assert (tree / "data" / "run.sh").read_text() == "echo ran\n"
 
-    def test_that_changed_makes_another_template(self, tree: Path) -> None:
-        first = make_template(tree=tree)
-        assert make_template(tree=tree) == first
-        (tree / "data" / "run.sh").write_text("echo ran again\n")
-        assert make_template(tree=tree).digest != first.digest
-
     def test_that_will_not_do_is_refused_with_what_is_wrong(self, tree: Path, space: Path) -> None:
         with pytest.raises(UsageError, match="nowhere"):
             make_template(tree=space / "nowhere")
@@ -110,14 +102,6 @@ class TestATree:
         broken.write_bytes(b"this is no archive\n" * 100)
         with pytest.raises(DataError, match=r"broken\.tar"):
             make_template(tree=broken)
-        for name, why in (("/large", "Unexpected EOF"), ("../../large", "contains '..'")):
-            with tarfile.open(broken, "w") as archive:
-                large = tarfile.TarInfo(name)
-                large.size = 5000
-                archive.addfile(large, io.BytesIO(bytes(large.size)))
-            broken.write_bytes(broken.read_bytes()[:2000])
-            with pytest.raises(DataError, match=re.escape(why)):
-                unpack(broken)
         (tree / "usr" / "bin").mkdir(parents=True)
         with pytest.raises(UsageError, match=r"(?s)/usr.*borrowed.*--image"):
             make_template(tree=tree)
