@@ -28,7 +28,6 @@ from intercode.runner.episode import play
 from intercode.runner.interrupts import GRACE, Interrupts
 from intercode.runner.journal import notes, tidy
 from intercode.runner.meter import Meter
-from intercode.sandbox.share import sharing
 from intercode.store import RunStore
 from intercode.types import Episode, Task, Turn, Usage
 
@@ -150,10 +149,10 @@ def _is_finished(episode: Episode) -> bool:
     return episode.reward is not None
 
 
-def _work(run: _Run, worker: int, workers: int) -> None:
+def _work(run: _Run) -> None:
     """One worker's life."""
     try:
-        with sharing(worker, workers), closing(_Seat(run)) as seat:
+        with closing(_Seat(run)) as seat:
             while run.meter.over() is None:
                 try:
                     job = run.jobs.get_nowait()
@@ -223,7 +222,7 @@ def placing(task: Task, folder: Path | None = None) -> Iterator[None]:
 @contextmanager
 def _working(run: _Run, workers: int) -> Iterator[list[threading.Thread]]:
     """Workers at work. If the block fails they stop within a turn; as daemons they never hold up the exit."""
-    threads = [threading.Thread(target=_work, args=(run, i, workers), name=f"worker-{i}", daemon=True) for i in range(workers)]
+    threads = [threading.Thread(target=_work, args=(run,), name=f"worker-{i}", daemon=True) for i in range(workers)]
     for thread in threads:
         thread.start()
     try:

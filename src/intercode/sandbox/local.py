@@ -110,7 +110,7 @@ class CellSandbox(GuestSandbox):
         return self._number < 0
 
     def _enter(self, shared: Shared, limits: Limits, session: Session, **how: Any) -> None:
-        self._pid, self._wall, self._number, self._share = os.getpid(), shared, -1, shared.wall.share
+        self._pid, self._wall, self._number = os.getpid(), shared, -1
         self.limits, self.session = limits, session
         shared.users += 1
         try:

@@ -26,7 +26,7 @@ import threading
 import time
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +38,6 @@ from intercode.sandbox.base import Limits, Program, Session
 from intercode.sandbox.cache import GUEST, guest_folder
 from intercode.sandbox.guest import wire
 from intercode.sandbox.identity import identity
-from intercode.sandbox.share import mine, near
 from intercode.sandbox.template import Template
 
 ENVIRONMENT = {
@@ -76,8 +75,6 @@ class Wall(ABC):
 
     cwd = "/"
     """Where sessions begin."""
-    share: Sequence[int] = ()
-    """The processors on which the keeper and its cells stay, if not on all."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -100,10 +97,9 @@ class Wall(ABC):
         """A new cell in place of another; its number and the socket to talk to it, once it is ready."""
         for pause in (0.0, *_PAUSES):
             time.sleep(pause)
-            with near(self.share):
-                number, sock = self._ask_for_cell({"cwd": cwd or self.cwd, "replaces": replaces}, upper)
-                if self._ready(sock):
-                    return number, sock
+            number, sock = self._ask_for_cell({"cwd": cwd or self.cwd, "replaces": replaces}, upper)
+            if self._ready(sock):
+                return number, sock
             replaces = number
         self.end(number)
         raise SandboxUnavailable(
@@ -180,7 +176,6 @@ class Wall(ABC):
             "output": limits.output,
             "payload": 1 << 30,
             "left_open": sorted(weakened.doors),
-            "share": self.share,
             "rlimits": {name: value for name, value in rlimits(limits).items() if name not in weakened.rlimits},
         }
         try:
@@ -251,7 +246,6 @@ class Bubblewrap(Wall):
         with room_left():
             self._command, self.cwd = _command(template), template.cwd
         super().__init__(program)
-        self.share = mine() if program == "bash" else ()
         plan = (len(template.layers), template.lent, template.covered, limits.disk, False)
         env = {**ENVIRONMENT, **template.environment} if environment is None else environment
         fds = (os.open(export, os.O_RDONLY | os.O_DIRECTORY),) if export else ()

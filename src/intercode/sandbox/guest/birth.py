@@ -8,14 +8,12 @@ the whole birth, two cells waited for each other.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
-from functools import partial
-from typing import Any
 
 from . import entry, kernel, wire
 from .cell import Cell, Config
-from .shell import Job
 
 
 def live(kind: type[Cell], sock: socket.socket, config: Config, filter_program: bytes, inherited: int | None) -> None:
@@ -42,33 +40,14 @@ def put_off(sock: socket.socket) -> None:
 
 def _begin(kind: type[Cell], sock: socket.socket, config: Config, filter_program: bytes, inherited: int | None) -> Cell:
     room = entry.move_in(config, filter_program, inherited)
-    own = os.sched_getaffinity(0)
-    everywhere = config["everywhere"] or own
-    move(0, {kernel.processor()})
+    everywhere = os.sched_getaffinity(0)
+    _move(0, {kernel.processor()})
     cell = kind(sock, config, room)
-    move(0, own, everywhere)
-    for pid in cell.session:
-        move(pid, everywhere, own)
-    if own != everywhere:
-        move(room.anchor.pid, everywhere)
-        Job.start = staticmethod(partial(_start_anywhere, own, everywhere))
+    for pid in (0, *cell.session):
+        _move(pid, everywhere)
     return cell
 
 
-def _start_anywhere(own: set[int], everywhere: set[int], *what: Any, **how: Any) -> int:
-    """What comes after the first shell may go where a cell that keeps to its worker's processors (`share`) may not."""
-    move(0, everywhere)
-    try:
-        return os.posix_spawnp(*what, **how)
-    finally:
-        move(0, own)
-
-
-def move(pid: int, *choices: set[int]) -> None:
-    """To the first of these that are there: processors may be taken from a machine or a container at any time."""
-    for processors in choices:
-        try:
-            os.sched_setaffinity(pid, processors)
-        except OSError:
-            continue
-        return
+def _move(pid: int, processors: set[int]) -> None:
+    with contextlib.suppress(OSError):  # they may be taken from a machine or a container at any time
+        os.sched_setaffinity(pid, processors)

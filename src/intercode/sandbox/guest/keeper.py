@@ -23,7 +23,7 @@ from .cell import Cell
 class Keeper:
     def __init__(self, control: socket.socket, config: dict[str, Any], kind: type[Cell], filter_program: bytes) -> None:
         self._control, self._kind, self._filter = control, kind, filter_program
-        self._config = {**config, "plan": rooms.Plan.read(*config["plan"]), "everywhere": _settle(config["share"])}
+        self._config = {**config, "plan": rooms.Plan.read(*config["plan"])}
         self._children = os.open("/proc/self/task/1/children", os.O_RDONLY | os.O_CLOEXEC)
         self._cells: dict[int, int] = {}
         rooms.prepare(self._config["plan"])
@@ -104,15 +104,6 @@ def equip(config: dict[str, Any]) -> tuple[dict[str, Any], type[Cell]]:
     from . import pycell
 
     return pycell.prepare(config), pycell.PythonCell
-
-
-def _settle(share: list[int]) -> set[int]:
-    """Stay on these processors, as far as they are there; where the agent's processes may go all the same, if not as these."""
-    everywhere = os.sched_getaffinity(0)
-    if not (own := everywhere.intersection(share)):
-        return set()
-    birth.move(0, own)
-    return everywhere
 
 
 def _forget_imports() -> None:

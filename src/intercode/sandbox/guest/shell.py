@@ -21,7 +21,6 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
-from collections.abc import Callable
 from typing import Any
 
 DONE_FD, ACTION_FD = 200, 201
@@ -66,7 +65,6 @@ class Job:
     done_fd: int | None = None
     bash: tuple[str, ...] = ("bash",)
     """How bash is started: by its name, or as one that is lent to an image without it."""
-    start: Callable[..., int] = staticmethod(os.posix_spawnp)
 
     def __init__(self, out: int, env: dict[str, str]) -> None:
         self._out = out
@@ -90,7 +88,7 @@ class Job:
             moves += [(os.POSIX_SPAWN_DUP2, actions, ACTION_FD)]
         default = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT]
         try:
-            self.pid = self.start(
+            self.pid = os.posix_spawnp(
                 command[0], command, self._env, file_actions=moves, setsid=True, setsigdef=default, setsigmask=[]
             )
         except OSError as error:
