@@ -37,6 +37,16 @@ class Limits:
     open_files: int = 512
 
 
+SETUP_LIMITS = Limits(seconds=600, memory=4096 * MIB, disk=2048 * MIB, file_size=1024 * MIB, processes=512)
+SCRIPT = "/dev/shm/setup.sh"
+"""Where a setup script lies while it runs: outside of what becomes the layer."""
+
+
+SETUP_LIMITS = Limits(seconds=600, memory=4096 * MIB, disk=2048 * MIB, file_size=1024 * MIB, processes=512)
+SCRIPT = "/dev/shm/setup.sh"
+"""Where a setup script lies while it runs: outside of what becomes the layer."""
+
+
 class Sandbox(ABC):
     """One isolated machine. Not thread-safe: one thread at a time; use one sandbox per worker."""
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from intercode.errors import DataError, UsageError
 from intercode.sandbox import cache, template
-from intercode.sandbox.base import MIB, Limits, Sandbox, Session
+from intercode.sandbox.base import SCRIPT, SETUP_LIMITS, Limits, Sandbox, Session
 from intercode.sandbox.local import CellSandbox, LocalSandbox
 from intercode.sandbox.template import Template
 from intercode.sandbox.wall import Bubblewrap
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 Start: TypeAlias = "Template | DockerImage"
 """What sandboxes start from; every kind has `digest` and `files`."""
 Backend = Literal["local", "docker"]
-SETUP_LIMITS = Limits(seconds=600, memory=4096 * MIB, disk=2048 * MIB, file_size=1024 * MIB, processes=512)
-
-SCRIPT = "/dev/shm/setup.sh"
-"""Where the script lies while it runs: outside of what becomes the layer."""
 
 
 def make_start(backend: Backend, *, image: str | None = None, tree: Path | None = None, setup: Path | None = None) -> Start:

@@ -58,11 +58,6 @@ _SETSOCKOPT = (54, 208)
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 
 
-def names() -> list[str]:
-    """The calls that are refused whatever their arguments."""
-    return sorted([*_REFUSED, *_ABSENT])
-
-
 def program(*, machine: str | None = None, leave_out: frozenset[str] = frozenset()) -> bytes:
     """The filter for this machine. `leave_out` names calls to let through, those judged by argument too: for tests."""
     machine = machine or platform.machine()

@@ -31,13 +31,13 @@ def _bundle(home: Path) -> Path:
     state = hashlib.sha256(python.encode() + _MAKER.read_bytes() + Path(anchor.__file__).read_bytes())
     for path in (Path(python).resolve(), *sorted(cache.GUEST.glob("*.py"))):
         state.update(path.read_bytes())
-    return cache.folder("bundles", state.hexdigest()[:24], lambda made: _make(made, python))
 
+    def build(made: Path) -> None:
+        command = [python, "-I", "-S", "-B", str(_MAKER), str(made), str(cache.GUEST)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SandboxUnavailable(f"{python} cannot be bundled for containers: {done.stderr.strip()[-300:]}")
+        anchor.write(made)
+        made.chmod(0o755)
 
-def _make(made: Path, python: str) -> None:
-    command = [python, "-I", "-S", "-B", str(_MAKER), str(made), str(cache.GUEST)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SandboxUnavailable(f"{python} cannot be bundled for containers: {done.stderr.strip()[-300:]}")
-    anchor.write(made)
-    made.chmod(0o755)
+    return cache.folder("bundles", state.hexdigest()[:24], build)

@@ -23,7 +23,7 @@ import zipfile
 
 _LANDMARK = "os.pyc"
 """By this file below lib/python3.x an interpreter knows its home."""
-_BUILT_ON = "encodings.ascii", "encodings.latin_1", "encodings.utf_8"
+_IMPORTED = "encodings.ascii", "encodings.latin_1", "encodings.utf_8", "guest.container", "guest.pycell"
 _LIST = """
 import sys; sys.path.insert(0, sys.argv[1])
 for name in sys.argv[2:]: __import__(name)
@@ -33,7 +33,8 @@ import json; print(json.dumps({name: path for name, path in found.items() if pat
 
 
 def main(target: str, guest: str) -> None:
-    modules = _modules(os.path.dirname(guest))
+    command = [sys.executable, "-I", "-S", "-B", "-c", _LIST, os.path.dirname(guest), *_IMPORTED]
+    modules: dict[str, str] = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     home = os.path.join(target, "lib", f"python{version}")
     os.makedirs(os.path.join(home, "lib-dynload"))
@@ -48,26 +49,15 @@ def main(target: str, guest: str) -> None:
     _pack(modules, os.path.join(target, "lib", f"python{version.replace('.', '')}.zip"))
 
 
-def _modules(folder: str) -> dict[str, str]:
-    """The files of all modules, by name, that an interpreter with nothing else in it has imported for the guest."""
-    command = [sys.executable, "-I", "-S", "-B", "-c", _LIST, folder, *_BUILT_ON, "guest.container", "guest.pycell"]
-    listed: dict[str, str] = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
-    return listed
-
-
 def _pack(modules: dict[str, str], archive: str) -> None:
     """Stored, not compressed, so that reading it needs no other module."""
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as packed:
         for name, path in sorted(modules.items()):
             if path.endswith(".py"):
                 inside = name.replace(".", "/") + ("/__init__" if path.endswith("/__init__.py") else "")
-                packed.writestr(inside + ".pyc", _compiled(path))
-
-
-def _compiled(path: str) -> bytes:
-    with open(path, "rb") as source:
-        code = compile(source.read(), f"<guest>/{os.path.basename(path)}", "exec", dont_inherit=True)
-    return importlib.util.MAGIC_NUMBER + bytes(12) + marshal.dumps(code)
+                with open(path, "rb") as source:
+                    code = compile(source.read(), f"<guest>/{os.path.basename(path)}", "exec", dont_inherit=True)
+                packed.writestr(inside + ".pyc", importlib.util.MAGIC_NUMBER + bytes(12) + marshal.dumps(code))
 
 
 def _take_libraries(binaries: list[str], target: str) -> None:

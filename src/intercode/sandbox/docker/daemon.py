@@ -66,16 +66,13 @@ def machine_fault(said: str) -> SandboxError | None:
     if _FORBIDDEN.search(said):
         return SandboxUnavailable("this user may not use the docker daemon; mend it with: sudo usermod -aG docker $USER")
     if _DOWN.search(said):
-        return SandboxUnavailable(f"{_down()}\n{_end(said)}")
+        what = "the docker daemon is down; start it with: systemctl start docker (or dockerd &)"
+        if host := os.environ.get("DOCKER_HOST"):
+            what = f"the docker daemon is down, or not at DOCKER_HOST={host}; correct or unset that, or start it there"
+        return SandboxUnavailable(f"{what}\n{_end(said)}")
     if _FULL.search(said):
         return SandboxError(f"docker's disk is full; free some space with: docker system prune\n{_end(said)}")
     return None
-
-
-def _down() -> str:
-    if host := os.environ.get("DOCKER_HOST"):
-        return f"the docker daemon is down, or not at DOCKER_HOST={host}; correct or unset that, or start it there"
-    return "the docker daemon is down; start it with: systemctl start docker (or dockerd &)"
 
 
 def _end(said: str) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from intercode.errors import UsageError
 from intercode.sandbox import image as images
 from intercode.sandbox import template
-from intercode.sandbox.docker.images import DockerImage, exported, inspect
+from intercode.sandbox.docker.images import exported, inspect
 
 _NO_NAME = re.compile(r"[^a-z0-9_-]+")
 
@@ -29,7 +29,20 @@ def export_image(reference: str, name: str | None = None, *, force: bool = False
     """
     found = inspect(reference, reference)
     name = name or _NO_NAME.sub("-", reference.rpartition("/")[2].removesuffix(":latest").lower())
-    return images.keep_image(name, lambda made: _fill(made, found), force=force)
+
+    def fill(made: Path) -> None:
+        root = template.new_tree(made)
+        with exported(found) as archive:
+            template.untar(Path(found.name), root, archive)
+        if not any(os.path.lexists(root / place) for place in ("bin/bash", "usr/bin/bash")):
+            raise UsageError(
+                f"the image {found.name!r} has no bash, which the local sandbox needs: use it with --sandbox docker"
+            )
+        images.name_machine(root)
+        template.keep_settings(made, dict(found.environment), found.cwd)
+        os.utime(made)
+
+    return images.keep_image(name, fill, force=force)
 
 
 def export_tar(reference: str, target: Path) -> None:
@@ -45,14 +58,3 @@ def export_tar(reference: str, target: Path) -> None:
     finally:
         with suppress(OSError):
             part.unlink()
-
-
-def _fill(made: Path, found: DockerImage) -> None:
-    root = template.new_tree(made)
-    with exported(found) as archive:
-        template.untar(Path(found.name), root, archive)
-    if not any(os.path.lexists(root / place) for place in ("bin/bash", "usr/bin/bash")):
-        raise UsageError(f"the image {found.name!r} has no bash, which the local sandbox needs: use it with --sandbox docker")
-    images.name_machine(root)
-    template.keep_settings(made, dict(found.environment), found.cwd)
-    os.utime(made)

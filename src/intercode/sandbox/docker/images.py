@@ -20,12 +20,13 @@ import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import IO
 
-from intercode.errors import DataError, IntercodeError, SandboxError, UsageError
+from intercode.errors import DataError, SandboxError, UsageError
 from intercode.sandbox import template
-from intercode.sandbox.build import SCRIPT, SETUP_LIMITS
+from intercode.sandbox.base import SCRIPT, SETUP_LIMITS
 from intercode.sandbox.docker import leftovers
 from intercode.sandbox.docker.daemon import docker, fault, machine_fault, program
 from intercode.sandbox.wall import ENVIRONMENT
@@ -71,14 +72,23 @@ def make_image(image: str | None, tree: Path | None = None, progress: Progress |
     """`image` is a name or a Dockerfile (or its folder); `tree` (a folder or tar) goes to `/`."""
     if not image:
         raise UsageError("--sandbox docker needs an image: give --image NAME, or --image with the path of a Dockerfile")
-    recipe = _recipe(image)
-    made = inspect(_build(recipe, progress or _say), str(recipe)) if recipe else inspect(image, image)
+    if recipe := _recipe(image):
+        made = inspect(_build(recipe, progress or partial(print, file=sys.stderr)), str(recipe))
+    else:
+        made = inspect(image, image)
     return with_tree(made, tree) if tree else made
 
 
 def with_tree(below: DockerImage, tree: Path) -> DockerImage:
     layer = template.unpack(tree)
-    return _with_step(below, layer.name, "ADD content /", lambda file: _pack(layer / template.TREE, file), f"the tree {tree}")
+
+    def pack(archive: Path) -> None:
+        """All of it belongs to root inside."""
+        files = layer / template.TREE
+        command = ["tar", "-C", str(files), "--owner=0", "--group=0", "--numeric-owner", "-cf", str(archive), "--"]
+        subprocess.run([*command, *sorted(path.name for path in files.iterdir())], check=True)
+
+    return _with_step(below, layer.name, "ADD content /", pack, f"the tree {tree}")
 
 
 def with_script(below: DockerImage, text: str, *, name: str) -> DockerImage:
@@ -93,19 +103,14 @@ def _recipe(image: str) -> Path | None:
     path = Path(image)
     path = path / "Dockerfile" if path.is_dir() else path
     if path.is_file():
-        _check_recipe(path)
+        with path.open("rb") as file:
+            text = file.read(1 << 16)
+        if b"\0" in text or not _FROM.search(text):  # looked at before its whole folder goes to the daemon
+            raise UsageError(f"{path} is no Dockerfile: no line begins with FROM; a root file system needs --sandbox local")
         return path
     if Path(image).is_dir() or image.startswith((".", "/")) or path.name.startswith("Dockerfile"):
         raise UsageError(f"{path}: there is no such Dockerfile; a root file system needs --sandbox local")
     return None
-
-
-def _check_recipe(path: Path) -> None:
-    """Before its whole folder goes to the daemon."""
-    with path.open("rb") as file:
-        text = file.read(1 << 16)
-    if b"\0" in text or not _FROM.search(text):
-        raise UsageError(f"{path} is no Dockerfile: no line begins with FROM; a root file system needs --sandbox local")
 
 
 def _build(recipe: Path, progress: Progress) -> str:
@@ -115,7 +120,8 @@ def _build(recipe: Path, progress: Progress) -> str:
     if status == -signal.SIGKILL:
         raise UsageError(f"{recipe}: its build was ended, since it took more than {_PATIENCE / 3600:g} hours")
     if status:
-        raise _failed(recipe, log)
+        what = "its FROM image is not here, and docker cannot fetch it" if _NO_BASE.search(log) else "it does not build"
+        raise machine_fault(log) or UsageError(f"{recipe}: {what}; docker's last lines:\n{_end(log)}")
     return tag
 
 
@@ -139,21 +145,20 @@ def _run(words: list[str], progress: Progress, seconds: float) -> tuple[int, str
     return build.returncode, "\n".join(filter(None, lines))
 
 
-def _failed(recipe: Path, log: str) -> IntercodeError:
-    what = "its FROM image is not here, and docker cannot fetch it" if _NO_BASE.search(log) else "it does not build"
-    return machine_fault(log) or UsageError(f"{recipe}: {what}; docker's last lines:\n{_end(log)}")
-
-
 def _end(log: str) -> str:
     return "\n".join(log.splitlines()[-_LOG:])
 
 
 def _with_step(below: DockerImage, content: str, step: str, fill: Callable[[Path], object], what: str) -> DockerImage:
     """An image with one more `step`, whose file `fill` writes. `DataError` names it as `what`, with docker's last lines."""
-    _refuse_volumes(below)
+    if volumes := json.loads(docker("image", "inspect", "--format", "{{json .Config.Volumes}}", below.id)):
+        raise UsageError(
+            f"{below.name} declares VOLUME {' '.join(volumes)}, where docker does not keep what a tree or a script puts; "
+            "make an image without it: docker export CONTAINER | docker import - NAME"
+        )
     digest = _hash(below.digest, content)
     tag, base = f"{_SHELF}:{digest}", f"{_SHELF}:{below.digest}"
-    if not _known(tag):
+    if not docker("image", "ls", "--quiet", tag):
         docker("tag", below.id, base)  # not every builder takes the id of an image
         with tempfile.TemporaryDirectory() as folder:
             fill(Path(folder, "content"))
@@ -165,27 +170,6 @@ def _with_step(below: DockerImage, content: str, step: str, fill: Callable[[Path
         if status:
             raise machine_fault(log) or DataError(f"{what} cannot be added to {below.name}; docker's last lines:\n{_end(log)}")
     return replace(below, id=inspect(tag, below.name).id, digest=digest)
-
-
-def _refuse_volumes(below: DockerImage) -> None:
-    volumes = json.loads(docker("image", "inspect", "--format", "{{json .Config.Volumes}}", below.id))
-    if volumes:
-        raise UsageError(
-            f"{below.name} declares VOLUME {' '.join(volumes)}, where docker does not keep what a tree or a script puts; "
-            "make an image without it: docker export CONTAINER | docker import - NAME"
-        )
-
-
-def _pack(tree: Path, archive: Path) -> None:
-    """All of it belongs to root inside."""
-    names = sorted(path.name for path in tree.iterdir())
-    subprocess.run(
-        ["tar", "-C", str(tree), "--owner=0", "--group=0", "--numeric-owner", "-cf", str(archive), "--", *names], check=True
-    )
-
-
-def _known(tag: str) -> bool:
-    return bool(docker("image", "ls", "--quiet", tag))
 
 
 def inspect(reference: str, name: str) -> DockerImage:
@@ -219,7 +203,3 @@ def exported(found: DockerImage) -> Iterator[IO[bytes]]:
 
 def _hash(*words: str) -> str:
     return hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr)

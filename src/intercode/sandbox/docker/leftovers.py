@@ -3,27 +3,19 @@
     intercode.owner = BOOT/NAMESPACE/PID/START      the machine's start, the pid namespace, the process and its start time
 
 An owner of another machine or namespace cannot be judged from here and counts as alive. Most containers need none of this: they
-end with the line to their process. Left over are those that could not, such as paused ones; and, of processes that were killed
-while a container was starting, the folder of its line.
+end with the line to their process. Left over are those that could not, such as paused ones.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import os
 import re
-import shutil
-import tempfile
-import time
 from functools import cache
 from pathlib import Path
 
 from intercode.errors import SandboxError
 from intercode.sandbox.docker.daemon import docker
 
-_LINES = "intercode-line-"
-_OLD = 600.0
 _KEY = "intercode.owner"
 _GOING = re.compile(r"already in progress|No such container", re.I)
 _FORMAT = f'{{{{.ID}}}} {{{{.Label "{_KEY}"}}}}'
@@ -42,7 +34,6 @@ def find() -> list[str]:
 
 def clear() -> list[str]:
     """Remove them; the ids of those that were there."""
-    _clear_lines()
     found = find()
     for container in found:
         try:
@@ -51,31 +42,6 @@ def clear() -> list[str]:
             if not _GOING.search(str(error)):
                 raise
     return found
-
-
-def line_prefix(owner: str | None = None) -> str:
-    """What the folder of a line is called, up to a random end: as containers are labelled, in short."""
-    here, pid, start = (owner or _owner(os.getpid())).rsplit("/", 2)
-    return f"{_LINES}{hashlib.sha256(here.encode()).hexdigest()[:8]}.{pid}.{start}."
-
-
-def _clear_lines() -> None:
-    for folder in Path(tempfile.gettempdir()).glob(f"{_LINES}*"):
-        with contextlib.suppress(FileNotFoundError):
-            if _abandoned(folder):
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def _abandoned(folder: Path) -> bool:
-    """Of an owner that cannot be judged from here, by its age."""
-    here, _, rest = folder.name.partition(".")
-    process = rest.partition(".")[0]
-    if not line_prefix().startswith(f"{here}.") or not process.isdigit():
-        return time.time() - folder.stat().st_mtime > _OLD
-    try:
-        return not folder.name.startswith(line_prefix(_owner(int(process))))
-    except OSError:
-        return True
 
 
 @cache

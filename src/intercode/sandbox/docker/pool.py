@@ -29,10 +29,17 @@ class Pool:
     def take(self) -> DockerWall:
         """A container that nobody has used. Raises why none can be started."""
         self._order()
-        while not (found := self._next()).alive:
+        while True:
+            try:
+                found = self._fresh.get(timeout=_PATIENCE)
+            except queue.Empty:
+                raise SandboxUnavailable(f"no container of {self.spec.image.name!r} was ready in {_PATIENCE:.0f} s") from None
+            if isinstance(found, Exception):
+                raise found
+            if found.alive:
+                return found
             threading.Thread(target=found.close, name="intercode-undertaker", daemon=True).start()
             self._order()
-        return found
 
     def leave(self) -> None:
         with _lock:
@@ -40,15 +47,6 @@ class Pool:
             if self.users == 0:
                 _pools.pop((os.getpid(), self.spec), None)
         threading.Thread(target=self._drop_one, name="intercode-container", daemon=True).start()
-
-    def _next(self) -> DockerWall:
-        try:
-            found = self._fresh.get(timeout=_PATIENCE)
-        except queue.Empty:
-            raise SandboxUnavailable(f"no container of {self.spec.image.name!r} was ready in {_PATIENCE:.0f} s") from None
-        if isinstance(found, Exception):
-            raise found
-        return found
 
     def _order(self) -> None:
         threading.Thread(target=self._start, name="intercode-container", daemon=True).start()

@@ -109,7 +109,7 @@ class DockerWall(Wall):
             pool.leave()
 
     def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
-        with tempfile.TemporaryDirectory(prefix=leftovers.line_prefix()) as folder, socket.socket(socket.AF_UNIX) as door:
+        with tempfile.TemporaryDirectory(prefix="intercode-line-") as folder, socket.socket(socket.AF_UNIX) as door:
             path = Path(folder) / "line"
             door.bind(str(path))
             path.chmod(0o666)  # the folder is closed to others
