@@ -54,8 +54,7 @@ def acquire(make: Callable[[], Sandbox]) -> float:
 
 def warm(sandbox: DockerSandbox) -> None:
     """Wait until its pool has a fresh container."""
-    assert sandbox.wall.pool
-    while sandbox.wall.pool._fresh.empty():
+    while pool._pools[os.getpid(), sandbox.wall.spec]._fresh.empty():
         time.sleep(0.01)
 
 

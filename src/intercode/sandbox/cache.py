@@ -66,18 +66,17 @@ def folder(kind: str, key: str, build: Callable[[Path], None]) -> Path:
     final = shelf / key
     with room_left(), _filling(shelf):
         shelf.mkdir(exist_ok=True)
-        if final.is_dir() and final not in _sound and not _is_sound(final):
+        stamp = final / _STAMP
+        if final.is_dir() and final not in _sound and not (stamp.is_file() and stamp.read_text() == _entries(final)):
             print(f"intercode: {final} in the cache is damaged and is made again", file=sys.stderr)
-            _discard(final)
+            aside = final.with_name(f".{final.name[:16]}-{secrets.token_hex(4)}")
+            with contextlib.suppress(FileNotFoundError):  # another process was first
+                final.rename(aside)
+            remove(aside)
         if not final.is_dir():
             _make(final, build)
         _sound.add(final)
     return final
-
-
-def _is_sound(made: Path) -> bool:
-    stamp = made / _STAMP
-    return stamp.is_file() and stamp.read_text() == _entries(made)
 
 
 def _entries(folder: Path) -> str:
@@ -91,14 +90,6 @@ def _entries(folder: Path) -> str:
     return hashlib.sha256("".join(sorted(found)).encode(errors="surrogateescape")).hexdigest()
 
 
-def _discard(final: Path) -> None:
-    """Remove a folder; sandboxes that live on it lose it."""
-    aside = final.with_name(f".{final.name[:16]}-{secrets.token_hex(4)}")
-    with contextlib.suppress(FileNotFoundError):  # another process was first
-        final.rename(aside)
-    remove(aside)
-
-
 def _make(final: Path, build: Callable[[Path], None]) -> None:
     work = Path(tempfile.mkdtemp(prefix=f".{final.name[:16]}-", dir=final.parent))
     try:
@@ -108,7 +99,11 @@ def _make(final: Path, build: Callable[[Path], None]) -> None:
         identity().own(made)
         build(made)
         (made / _STAMP).write_text(_entries(made))
-        _settle(made, final)
+        try:
+            made.rename(final)
+        except OSError:  # perhaps another process was first
+            if not final.is_dir():
+                raise
     finally:
         remove(work)
 
@@ -135,14 +130,6 @@ def _is_its_own(error: OSError | subprocess.CalledProcessError, shelf: Path) -> 
         return True
     paths = [Path(str(name)) for name in (error.filename, error.filename2) if name is not None]
     return any(path.is_relative_to(shelf) for path in paths) if paths else error.errno in DISK_FULL
-
-
-def _settle(made: Path, final: Path) -> None:
-    try:
-        made.rename(final)
-    except OSError:
-        if not final.is_dir():
-            raise
 
 
 def remove(work: Path) -> None:

@@ -49,11 +49,8 @@ class Identity(NamedTuple):
         """Whether it may enter every folder on the way to `path`."""
         if not self.other:
             return True
-        return all(self._enters(folder) for folder in [path, *path.parents])
-
-    def _enters(self, folder: Path) -> bool:
-        info = folder.stat()
-        return bool(info.st_mode & (stat.S_IXUSR if info.st_uid == self.uid else stat.S_IXOTH))
+        there = (folder.stat() for folder in [path, *path.parents])
+        return all(info.st_mode & (stat.S_IXUSR if info.st_uid == self.uid else stat.S_IXOTH) for info in there)
 
 
 @cache

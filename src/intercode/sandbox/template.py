@@ -35,20 +35,8 @@ LEFT_OUT = "__pycache__"
 _SETTINGS = "settings.json"
 """Beside the files of an image's layer: `environment` and `cwd`, for the sessions that start from it."""
 _FOLDERS = (
-    "dev",
-    "etc",
-    "home",
-    "media",
-    "mnt",
-    "opt",
-    "proc",
-    "root",
-    "run",
-    "srv",
-    "sys",
-    "usr",
-    "var/log",
-    "var/tmp",
+    *("dev", "etc", "home", "media", "mnt", "opt", "proc", "root", "run", "srv", "sys", "usr"),
+    *("var/log", "tmp", "var/tmp"),
 )
 _BORROWED = ("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "os-release", "debian_version", "magic")
 _WRITTEN = {
@@ -149,14 +137,10 @@ def base(image: str | None) -> Template:
         )
     if path.name.startswith("Dockerfile"):
         raise UsageError(f"{path}: a Dockerfile needs --sandbox docker")
-    layer = path if by_name else unpack(_root_file_system(path))
-    return Template((layer,), (), _hash("root", layer.name, _stamp(layer)))
-
-
-def _root_file_system(path: Path) -> Path:
-    if path.is_dir() and not any(os.path.lexists(path / shell) for shell in ("bin/bash", "usr/bin/bash")):
+    if not by_name and path.is_dir() and not any(os.path.lexists(path / shell) for shell in ("bin/bash", "usr/bin/bash")):
         raise UsageError(f"{path} is no root file system: it has no bash in bin or usr/bin")
-    return path
+    layer = path if by_name else unpack(path)
+    return Template((layer,), (), _hash("root", layer.name, str(layer.stat().st_mtime_ns)))
 
 
 def with_tree(template: Template, tree: Path) -> Template:
@@ -193,15 +177,12 @@ def _covered(lent: list[str]) -> Iterator[str]:
     """What an agent must not find in a lent folder: what this machine's owner put there, this package with its golds, and the
     folders of the run. Where Python itself is in /usr/local, as in an image for it, that is lent too."""
     own = [Path("/usr/local")] if os.access("/usr/bin/python3", os.X_OK) else []
-    candidates = [*own, Path("/usr/src"), Path(__file__).parents[1], cache.root(), *_here()]
+    candidates = [*own, Path("/usr/src"), Path(__file__).parents[1], cache.root()]
+    with contextlib.suppress(FileNotFoundError):  # it has been removed
+        candidates.append(Path.cwd())
     for path in candidates:
         if any(path.is_relative_to(folder) and str(path) != folder for folder in lent) and path.is_dir():
             yield str(path)
-
-
-def _here() -> Iterator[Path]:
-    with contextlib.suppress(FileNotFoundError):  # it has been removed
-        yield Path.cwd()
 
 
 def new_tree(made: Path) -> Path:
@@ -218,7 +199,6 @@ def _skeleton(made: Path, borrowed: list[Path]) -> None:
     for name in _FOLDERS:
         (made / name).mkdir(parents=True)
     for name in ("tmp", "var/tmp"):
-        (made / name).mkdir(exist_ok=True)
         (made / name).chmod(0o1777)
     for name in _roots():
         path = Path("/", name)
@@ -228,7 +208,10 @@ def _skeleton(made: Path, borrowed: list[Path]) -> None:
     for path in borrowed:
         target = made / "etc" / path.name
         shutil.copytree(path, target, symlinks=True) if path.is_dir() else shutil.copy(path, target)
-    _give(made)
+    if identity().other:
+        for folder, names, files in os.walk(made):
+            for name in [".", *names, *files]:
+                os.chown(os.path.join(folder, name), identity().uid, identity().gid, follow_symlinks=False)
 
 
 def _roots() -> list[str]:
@@ -266,7 +249,11 @@ def untar(source: Path, made: Path, archive: IO[bytes] | None, skip: Collection[
     """
     options = ["--no-same-owner", "-p", "--exclude=./dev/*", "--exclude=dev/*", "--delay-directory-restore"]
     options += [f"--exclude={name}" for name in skip]
-    options += [] if archive is None or not archive.seekable() else _compression(archive)
+    if (
+        archive is not None and archive.seekable()
+    ):  # tar finds it out by itself only for a path, which may be closed
+        start = os.pread(archive.fileno(), 6, 0)
+        options += [option for mark, option in _COMPRESSED.items() if start.startswith(mark)]
     done = subprocess.run(
         ["tar", "-C", str(made), "-x", *options, "-f", "-"],
         stdin=archive,
@@ -275,37 +262,15 @@ def untar(source: Path, made: Path, archive: IO[bytes] | None, skip: Collection[
         **identity().popen(),
     )
     if done.returncode:
-        raise _failure(source, made, done)
-
-
-def _failure(source: Path, made: Path, done: subprocess.CompletedProcess[bytes]) -> OSError | DataError:
-    said = done.stderr.decode(errors="replace").strip()
-    if _FULL.search(said):
-        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(made))
-    words = [line for line in said.splitlines() if not line.startswith("tar: Removing leading ")]  # a remark, not a fault
-    return DataError(f"{source}: cannot be unpacked: {words[0] if words else done.returncode}; is it a folder or a tar?")
-
-
-def _compression(archive: IO[bytes]) -> list[str]:
-    """tar finds it out by itself only for a path, and the sandboxes' user may not open that."""
-    start = os.pread(archive.fileno(), 6, 0)
-    return [option for mark, option in _COMPRESSED.items() if start.startswith(mark)]
-
-
-def _give(made: Path) -> None:
-    if not identity().other:
-        return
-    for folder, names, files in os.walk(made):
-        for name in [".", *names, *files]:
-            os.chown(os.path.join(folder, name), identity().uid, identity().gid, follow_symlinks=False)
+        said = done.stderr.decode(errors="replace").strip()
+        if _FULL.search(said):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(made))
+        words = [line for line in said.splitlines() if not line.startswith("tar: Removing leading ")]  # a remark, not a fault
+        raise DataError(f"{source}: cannot be unpacked: {words[0] if words else done.returncode}; is it a folder or a tar?")
 
 
 def _hash(*words: str) -> str:
     return hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
-
-
-def _stamp(layer: Path) -> str:
-    return str(layer.stat().st_mtime_ns)
 
 
 def _file_digest(path: Path) -> str:

@@ -43,7 +43,8 @@ def fingerprint(sandbox: Sandbox) -> dict[str, str]:
     found = dict(zip(_KEYS, (line.strip() for line in lines), strict=False))
     for key in ("coreutils", "findutils"):
         found[key] = _version(found[key])
-    found["awk"] = _awk(found["awk"])
+    version = _version(found["awk"])
+    found["awk"] = f"{found['awk'].partition(version)[0].strip()} {version}" if version else ""
     found["tools"] = hashlib.sha256("\n".join(sorted(set(lines[len(_KEYS) :]))).encode()).hexdigest()
     return {**found, "id": hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest()[:12]}
 
@@ -51,8 +52,3 @@ def fingerprint(sandbox: Sandbox) -> dict[str, str]:
 def _version(line: str) -> str:
     found = _VERSION.search(line)
     return found[0].rstrip(",") if found and "not found" not in line else ""
-
-
-def _awk(line: str) -> str:
-    version = _version(line)
-    return f"{line[: line.index(version)].strip()} {version}" if version else ""

@@ -39,7 +39,7 @@ class DockerSandbox(CellSandbox):
         except BaseException:
             joined.leave()
             raise
-        wall.pool = joined
+        wall.leave = joined.leave
         self._enter(Shared(wall), spec.limits, session)
 
     @property

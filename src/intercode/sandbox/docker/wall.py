@@ -18,9 +18,10 @@ import select
 import socket
 import subprocess
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from intercode.errors import IntercodeError, SandboxDied, SandboxError, SandboxUnavailable, UsageError
 from intercode.sandbox.base import MIB, Limits, Program, Session
@@ -29,9 +30,6 @@ from intercode.sandbox.docker.daemon import docker, fault, machine_fault, progra
 from intercode.sandbox.docker.images import DockerImage
 from intercode.sandbox.guest import places, wire
 from intercode.sandbox.wall import Wall
-
-if TYPE_CHECKING:
-    from intercode.sandbox.docker.pool import Pool
 
 Cell = tuple[int, socket.socket]
 _START, _END = 60.0, 10.0
@@ -55,9 +53,9 @@ class Spec:
 
 
 class DockerWall(Wall):
-    """Starts at once, and waits until the line stands; `ready` waits for the first cell. Closed, it leaves `pool`."""
+    """Starts at once, and waits until the line stands; `ready` waits for the first cell. Closed, it calls `leave`."""
 
-    pool: Pool | None = None
+    leave: Callable[[], None] | None = None
     _first: Cell | None = None
 
     def __init__(self, spec: Spec) -> None:
@@ -104,9 +102,9 @@ class DockerWall(Wall):
         if self._first:
             self._first[1].close()
         super().close()
-        pool, self.pool = self.pool, None
-        if pool and os.getpid() == self._pid:
-            pool.leave()
+        leave, self.leave = self.leave, None
+        if leave and os.getpid() == self._pid:
+            leave()
 
     def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
         with tempfile.TemporaryDirectory(prefix="intercode-line-") as folder, socket.socket(socket.AF_UNIX) as door:
