@@ -11,6 +11,7 @@ The other systems on Docker follow, as in benchmarks/peers.py.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +29,7 @@ from intercode.env import Setting
 from intercode.envs import prepare
 from intercode.runner.run import evaluate
 from intercode.sandbox.base import Sandbox
+from intercode.sandbox.docker import pool
 from intercode.sandbox.docker.daemon import docker
 from intercode.sandbox.docker.images import DockerImage, make_image
 from intercode.sandbox.docker.sandbox import DockerSandbox

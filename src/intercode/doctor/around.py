@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
-import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +25,16 @@ def findings() -> Iterator[Finding]:
     yield _cache()
     if old := _cut_short():
         yield Finding("leftovers", None, f"{len(old)} builds were cut short", "intercode doctor --clean")
-    yield from (_mmdebstrap(), docker_daemon(), _mariadb())
+    if shutil.which("mmdebstrap"):
+        yield Finding("mmdebstrap", True, "images can be built", "")
+    else:
+        yield Finding("mmdebstrap", None, "no images can be built (intercode image build)", "apt-get install mmdebstrap")
+    yield docker_daemon()
+    if (said := mariadbd.missing()) is None:
+        yield Finding("mariadb", True, "can be started (--engine mariadb)", "")
+    else:
+        what, _, mend = said.partition("; mend it with: ")
+        yield Finding("mariadb", None, f"{what} (--engine mariadb)", mend)
 
 
 def _cache() -> Finding:
@@ -42,21 +51,12 @@ def _cache() -> Finding:
 
 def _cut_short() -> list[Path]:
     """Work folders of builds that did not end; young ones may be at work."""
-    return [path for path in cache.place().glob("*/.*") if _stale(path)]
-
-
-def _stale(path: Path) -> bool:
-    try:
-        info = path.lstat()
-    except FileNotFoundError:  # its build has just ended
-        return False
-    return stat.S_ISDIR(info.st_mode) and time.time() - info.st_mtime > _STALE
-
-
-def _mmdebstrap() -> Finding:
-    if shutil.which("mmdebstrap"):
-        return Finding("mmdebstrap", True, "images can be built", "")
-    return Finding("mmdebstrap", None, "no images can be built (intercode image build)", "apt-get install mmdebstrap")
+    found = []
+    for path in cache.place().glob("*/.*"):
+        with contextlib.suppress(FileNotFoundError):  # its build has just ended
+            if path.is_dir() and time.time() - path.lstat().st_mtime > _STALE:
+                found.append(path)
+    return found
 
 
 def docker_daemon() -> Finding:
@@ -69,14 +69,6 @@ def docker_daemon() -> Finding:
     if old:
         return Finding("docker", None, f"{len(old)} containers of processes that are gone", "intercode doctor --clean")
     return Finding("docker", True, f"the daemon answers, version {version}", "")
-
-
-def _mariadb() -> Finding:
-    said = mariadbd.missing()
-    if said is None:
-        return Finding("mariadb", True, "can be started (--engine mariadb)", "")
-    what, _, mend = said.partition("; mend it with: ")
-    return Finding("mariadb", None, f"{what} (--engine mariadb)", mend)
 
 
 def clean() -> list[str]:

@@ -21,7 +21,16 @@ def findings() -> Iterator[Finding]:
         start = time.perf_counter()
         with LocalSandbox(made) as sandbox:
             started = time.perf_counter() - start
-            yield _first_steps(sandbox, started)
+            said = sandbox.exec("echo works > /file; cat /file; ls -d /media 2>/dev/null").output
+            start = time.perf_counter()
+            sandbox.reset()
+            left = sandbox.exec("ls /file 2>/dev/null").output
+            reset = time.perf_counter() - start
+        if (said, left) == ("works\n", ""):
+            detail = f"started in {started * 1e3:.0f} ms, reset with a first command in {reset * 1e3:.0f} ms"
+            yield Finding("sandbox", True, detail, "")
+        else:
+            yield Finding("sandbox", False, f"printed {said!r}, and after a reset {left!r}", "report it")
     except (IntercodeError, OSError) as error:
         yield Finding("sandbox", False, str(error), "mend what is found above")
 
@@ -33,14 +42,3 @@ def backends(found: list[Finding]) -> Finding:
     if names:
         return Finding("backends", True, f"--sandbox {' or '.join(names)} works here", "")
     return Finding("backends", False, "no sandbox works here", "mend what is found above")
-
-
-def _first_steps(sandbox: LocalSandbox, started: float) -> Finding:
-    said = sandbox.exec("echo works > /file; cat /file; ls -d /media 2>/dev/null").output
-    start = time.perf_counter()
-    sandbox.reset()
-    left = sandbox.exec("ls /file 2>/dev/null").output
-    reset = time.perf_counter() - start
-    ok = (said, left) == ("works\n", "")
-    detail = f"started in {started * 1e3:.0f} ms, reset with a first command in {reset * 1e3:.0f} ms"
-    return Finding("sandbox", ok, detail if ok else f"printed {said!r}, and after a reset {left!r}", "" if ok else "report it")

@@ -41,13 +41,16 @@ def write(folder: Path) -> None:
     """As the file `bash` in `folder`."""
     path = folder / "bash"
     if os.uname().machine == "x86_64":
-        code = bytes.fromhex(_X86_64)  # with its headers one segment (System V gABI, chapters 4 and 5)
-        entry, size = _BASE + _HEADERS, _HEADERS + len(code)
-        kind = b"\x7fELF" + bytes([2, 1, 1]).ljust(12, b"\0")
-        head = struct.pack("<HHIQQQIHHHHHH", 2, _MACHINE_X86_64, 1, entry, 64, 0, 0, 64, 56, 1, 0, 0, 0)
-        segment = struct.pack("<IIQQQQQQ", _LOAD, _READ_AND_EXECUTE, 0, _BASE, _BASE, size, size, _PAGE)
-        path.write_bytes(kind + head + segment + code)
+        path.write_bytes(_elf(bytes.fromhex(_X86_64)))
     else:
         shutil.copyfile("/bin/bash", path)
     identity().own(path)
     path.chmod(0o555)
+
+
+def _elf(code: bytes) -> bytes:
+    """One segment with the headers and the code (System V gABI, chapters 4 and 5)."""
+    entry, size = _BASE + _HEADERS, _HEADERS + len(code)
+    kind = b"\x7fELF" + bytes([2, 1, 1]).ljust(12, b"\0")
+    head = struct.pack("<HHIQQQIHHHHHH", 2, _MACHINE_X86_64, 1, entry, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+    return kind + head + struct.pack("<IIQQQQQQ", _LOAD, _READ_AND_EXECUTE, 0, _BASE, _BASE, size, size, _PAGE) + code

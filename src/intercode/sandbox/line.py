@@ -84,7 +84,9 @@ class GuestSandbox(Sandbox):
         """The reply's head and payload. Descriptors that come with it are added to `fds`; those of an error are closed."""
         self._open()
         try:
-            self._allow(wait + _GRACE)
+            if wait + _GRACE != self._patience:
+                self._sock.settimeout(wait + _GRACE)
+                self._patience = wait + _GRACE
             with contextlib.suppress(BrokenPipeError):  # the cell has ended; its last frame says why
                 wire.send(self._sock, head, payload)
             limit = Limit(wait + _GRACE)
@@ -122,11 +124,6 @@ class GuestSandbox(Sandbox):
         fds += came
         return reply, content
 
-    def _allow(self, seconds: float) -> None:
-        if seconds != self._patience:
-            self._sock.settimeout(seconds)
-            self._patience = seconds
-
 
 def said(reply: dict[str, Any], name: str, *kinds: type) -> Any:
     """A field of a guest's reply; a guest that leaves it out, or says something of another kind, is no guest any more."""
@@ -145,14 +142,13 @@ def unhindered(reply: dict[str, Any], what: str) -> None:
 def changes(reply: dict[str, Any]) -> dict[str, Change]:
     """What a guest says has changed, sorted by path."""
     told = said(reply, "changes", dict)
-    return {path: _change(told, path) for path in sorted(told)}
-
-
-def _change(told: dict[str, Any], path: str) -> Change:
-    fields = said(told, path, dict)
-    if not {"kind", "type"} <= fields.keys() <= _CHANGE.keys():
-        raise SandboxDied(f"the sandbox's answer makes no sense: what changed at {path!r:.50} is {fields!r:.50}")
-    return Change(**{name: said(fields, name, *_CHANGE[name]) for name in fields})
+    found = {}
+    for path in sorted(told):
+        fields = said(told, path, dict)
+        if not {"kind", "type"} <= fields.keys() <= _CHANGE.keys():
+            raise SandboxDied(f"the sandbox's answer makes no sense: what changed at {path!r:.50} is {fields!r:.50}")
+        found[path] = Change(**{name: said(fields, name, *_CHANGE[name]) for name in fields})
+    return found
 
 
 def _trouble(head: dict[str, Any], reply: dict[str, Any]) -> SandboxDied | OSError | None:

@@ -139,16 +139,13 @@ class CellSandbox(GuestSandbox):
         twin._enter(self._wall, self.limits, self.session, cwd=said(seen, "cwd", str), upper=upper)
         if self.session == "persistent":
             try:
-                twin._take_on(seen, state)
+                done, _ = twin._ask({"op": "restore", "status": said(seen, "status", int)}, state)
+                if not said(done, "ok", bool):
+                    raise ForkError("the copy could not take on the session's state: its shell ended")
             except BaseException:
                 twin.close()
                 raise
         return twin
-
-    def _take_on(self, seen: dict[str, Any], state: bytes) -> None:
-        done, _ = self._ask({"op": "restore", "status": said(seen, "status", int)}, state)
-        if not said(done, "ok", bool):
-            raise ForkError("the copy could not take on the session's state: its shell ended")
 
 
 class LocalSandbox(CellSandbox):

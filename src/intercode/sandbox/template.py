@@ -249,9 +249,7 @@ def untar(source: Path, made: Path, archive: IO[bytes] | None, skip: Collection[
     """
     options = ["--no-same-owner", "-p", "--exclude=./dev/*", "--exclude=dev/*", "--delay-directory-restore"]
     options += [f"--exclude={name}" for name in skip]
-    if (
-        archive is not None and archive.seekable()
-    ):  # tar finds it out by itself only for a path, which may be closed
+    if archive is not None and archive.seekable():  # tar finds it out by itself only for a path, which may be closed
         start = os.pread(archive.fileno(), 6, 0)
         options += [option for mark, option in _COMPRESSED.items() if start.startswith(mark)]
     done = subprocess.run(

@@ -162,7 +162,11 @@ class Wall(ABC):
         own_network: bool = True,
     ) -> None:
         """Tell the keeper what its cells are to be; `plan` is that of `guest/rooms.py`."""
-        weakened = weakened or Weakened()
+        weakened, texts = weakened or Weakened(), list[tuple[str, str]]()
+        if self.program == "python":  # what an image's own python3 is sent to become a session
+            from intercode.sandbox.guest.start import MODULES  # and with it all that an interpreter needs
+
+            texts = [(name, GUEST.joinpath(name + ".py").read_text()) for name in MODULES]
         config = {
             "plan": plan,
             "env": {**env, **(_SEEDED if self.program == "python" else {})},
@@ -170,7 +174,7 @@ class Wall(ABC):
             "program": self.program,
             "lent": "/usr" in plan[1],
             "own_network": own_network,
-            "texts": _texts() if self.program == "python" else [],
+            "texts": texts,
             "memory": limits.memory,
             "processes": limits.processes,
             "output": limits.output,
@@ -221,13 +225,6 @@ class Wall(ABC):
         return SandboxDied(f"the sandbox's wall ended (status {self._process.returncode})")
 
 
-def _texts() -> list[tuple[str, str]]:
-    """What an image's own python3 is sent to become a session."""
-    from intercode.sandbox.guest.start import MODULES  # and with it all that an interpreter needs
-
-    return [(name, GUEST.joinpath(name + ".py").read_text()) for name in MODULES]
-
-
 class Bubblewrap(Wall):
     """A wall of namespaces made by bwrap. `template` says what the cells see; changes can be copied out to `export`."""
 
@@ -257,9 +254,22 @@ class Bubblewrap(Wall):
 
     def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
         control, inside = socket.socketpair()
+
+        def start() -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                self._command,
+                stdin=inside.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=self._errors,
+                env={"PATH": ENVIRONMENT["PATH"]},
+                cwd="/",
+                start_new_session=True,
+                **identity().popen(),
+            )
+
         with inside, contextlib.ExitStack() as begun:
             begun.enter_context(control)
-            process = _spawner().run(lambda: _start(self._command, inside, self._errors))
+            process = _spawner().call(start)
             begun.pop_all()
         return control, process
 
@@ -327,19 +337,6 @@ def guest_python() -> tuple[str, list[str]]:
     return os.path.join(base, "bin", "python3"), [] if base.startswith("/usr") else [base]
 
 
-def _start(argv: list[str], inside: socket.socket, errors: IO[bytes]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        argv,
-        stdin=inside.fileno(),
-        stdout=subprocess.DEVNULL,
-        stderr=errors,
-        env={"PATH": ENVIRONMENT["PATH"]},
-        cwd="/",
-        start_new_session=True,
-        **identity().popen(),
-    )
-
-
 class _Spawner(threading.Thread):
     """The thread whose children bwrap processes are."""
 
@@ -349,14 +346,12 @@ class _Spawner(threading.Thread):
         self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
         self.start()
 
-    def run(self, job: Any = None) -> Any:
-        if job is None:
-            return self._work()
+    def call(self, job: Callable[[], Any]) -> Any:
         future: Future[Any] = Future()
         self._jobs.put((job, future))
         return future.result()
 
-    def _work(self) -> None:
+    def run(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         while True:
             job, future = self._jobs.get()

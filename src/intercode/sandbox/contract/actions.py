@@ -102,12 +102,8 @@ def _keeps_descriptors(sandbox: Sandbox) -> None:
     sandbox.exec("coproc cat; exec 7> /tmp/seven; mapfile -t lines < <(echo substituted)")
     says(sandbox, 'echo sent >&"${COPROC[1]}"; read -r line <&"${COPROC[0]}"; echo "$line ${lines[0]}"', "sent substituted\n")
     says(sandbox, "echo x >&7; exec 7>&-; cat /tmp/seven; kill $COPROC_PID; wait $COPROC_PID; echo $?", "x\n143\n")
-    same("exit code and loss afterwards", _end(sandbox, "(exit 3)"), (3, False))
-
-
-def _end(sandbox: Sandbox, action: str) -> tuple[int | None, bool]:
-    result = sandbox.exec(action)
-    return result.exit_code, result.session_lost
+    result = sandbox.exec("(exit 3)")
+    same("exit code and loss afterwards", (result.exit_code, result.session_lost), (3, False))
 
 
 def _keeps_the_session_at_time_outs(sandbox: Sandbox) -> None:

@@ -103,14 +103,11 @@ def _raised(error: BaseException) -> list[Any]:
         args = plain.encode(error.__reduce__()[1])
     except BaseException:
         args = None
-    return [base.__name__, type(error).__name__, _words(error), args]
-
-
-def _words(error: BaseException) -> str:
     try:
-        return str(error)[:2000]
+        words = str(error)[:2000]
     except BaseException:
-        return ""
+        words = ""
+    return [base.__name__, type(error).__name__, words, args]
 
 
 def _called(made: Any, method: str) -> Any:
@@ -176,19 +173,14 @@ def _run(space: dict[str, Any], request: dict[str, Any], source: int, out: int) 
     except SystemExit as leaving:
         status = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
     finally:
-        try:
-            _end()
+        try:  # as an interpreter ends: it waits for threads, runs what was registered, and lets go of the program's module
+            threading._shutdown()  # type: ignore[attr-defined]
+            atexit._run_exitfuncs()
+            sys.modules.pop("__main__", None)
+            gc.collect()
+            sys.stdout.flush()
         finally:
             os._exit(status & 0xFF)
-
-
-def _end() -> None:
-    """As an interpreter ends: it waits for threads, runs what was registered, and lets go of the program's module."""
-    threading._shutdown()  # type: ignore[attr-defined]
-    atexit._run_exitfuncs()
-    sys.modules.pop("__main__", None)
-    gc.collect()
-    sys.stdout.flush()
 
 
 def _with_input() -> None:

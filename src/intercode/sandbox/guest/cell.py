@@ -97,7 +97,9 @@ class Cell:
         mark = self._mark
         timed_out = not self._wait(job, head["seconds"])
         if timed_out:
-            self._end(job, mark)
+            self._stop(job, mark)
+            if isinstance(job, Shell) and not job.dead:
+                self._settle(job)
         self._output.drain(self._out)
         self._mark = self._table.mark()
         if self._mark.pid != mark.pid:
@@ -148,20 +150,11 @@ class Cell:
             job.feed()
         if self._sock.fileno() in ready:
             os._exit(0)  # the host went away, or broke the order of request and reply
-        if not ready or self._over_tick():
+        if over := (now := time.monotonic()) >= self._next_tick:
+            self._next_tick = now + _TICK
+        if not ready or over:
             self._police()
         return hearing
-
-    def _over_tick(self) -> bool:
-        if (now := time.monotonic()) < self._next_tick:
-            return False
-        self._next_tick = now + _TICK
-        return True
-
-    def _end(self, job: Shell | Program, mark: processes.Mark) -> None:
-        self._stop(job, mark)
-        if isinstance(job, Shell) and not job.dead:
-            self._settle(job)
 
     def _settle(self, shell: Shell) -> None:
         """An interrupt that came too late must not hit the next action: so it hits this one, which is none."""

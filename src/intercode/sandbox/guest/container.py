@@ -15,10 +15,8 @@ import os
 import signal
 import socket
 import stat
-from typing import Any
 
 from . import keeper, kernel, places, rooms, wire
-from .cell import Cell
 from .shell import Job
 
 _ROOM = "/dev/.intercode-room"
@@ -43,18 +41,15 @@ def main() -> None:
         bundle = places.BUNDLE
         Job.bash = (f"{bundle}/loader", "--library-path", f"{bundle}/lib", "--argv0", "bash", f"{bundle}/shell")
     try:
-        made = _settle(line, *keeper.equip(config), filter_program)
+        config, kind = keeper.equip(config)
+        _build(_NETWORK_FILES[:2] if config["own_network"] else _NETWORK_FILES)
+        _emigrate()
+        made = keeper.Keeper(line, config, kind, filter_program)
     except OSError as error:
         wire.send(line, {"failed": str(error)})
         return
     wire.send(line, {"ready": True})
     made.serve()
-
-
-def _settle(line: socket.socket, config: dict[str, Any], kind: type[Cell], filter_program: bytes) -> keeper.Keeper:
-    _build(_NETWORK_FILES[:2] if config["own_network"] else _NETWORK_FILES)
-    _emigrate()
-    return keeper.Keeper(line, config, kind, filter_program)
 
 
 def _build(network_files: tuple[str, ...]) -> None:

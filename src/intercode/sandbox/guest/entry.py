@@ -81,18 +81,14 @@ def move_in(config: Config, filter_program: bytes, inherited: int | None) -> Roo
     files = rooms.build(plan, inherited)
     _bound(config)
     kernel.unshare(kernel.NEWPID)
-    anchor = _drop_anchor(config, filter_program)
+    ours, theirs = (end.detach() for end in socketpair())
+    try:
+        anchor = Anchor(spawn.spawn(lambda: _weigh_anchor(config, filter_program, theirs), _ANCHOR, _CALLED), ours)
+    finally:
+        os.close(theirs)
     rooms.enter()
     _lock(config, filter_program, {*_KEPT, *_rights(config)})
     return Room(files, proc, anchor)
-
-
-def _drop_anchor(config: Config, filter_program: bytes) -> Anchor:
-    ours, theirs = (end.detach() for end in socketpair())
-    try:
-        return Anchor(spawn.spawn(lambda: _weigh_anchor(config, filter_program, theirs), _ANCHOR, _CALLED), ours)
-    finally:
-        os.close(theirs)
 
 
 def _weigh_anchor(config: Config, filter_program: bytes, line: int) -> None:

@@ -209,16 +209,12 @@ def _show(error: BaseException) -> None:
 def _own_lines(shown: traceback.TracebackException | None) -> None:
     while shown is not None:
         stack = shown.stack
-        stack[:] = [frame for frame in stack if not _foreign(frame.filename)]
+        stack[:] = [each for each in stack if not (each.filename == __file__ or each.filename.startswith(_FOREIGN))]
         _own_lines(shown.__context__)
         shown = shown.__cause__
 
 
-def _foreign(filename: str) -> bool:
-    return filename == __file__ or filename.startswith(("<frozen ", *_LIBRARIES))
-
-
-_LIBRARIES = tuple({os.path.dirname(os.__file__) + "/", "/usr/lib/python", "/usr/local/lib/python"})
+_FOREIGN = ("<frozen ", os.path.dirname(os.__file__) + "/", "/usr/lib/python", "/usr/local/lib/python")
 
 
 def _leave(leaving: SystemExit) -> None:

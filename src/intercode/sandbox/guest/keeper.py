@@ -30,23 +30,22 @@ class Keeper:
 
     def serve(self) -> None:
         spawn.get_ready()
-        _forget_imports()
+        sys.path.clear()  # from now on nothing is imported: a cell lives among the agent's files
+        sys.meta_path.clear()
+        gc.collect()
+        gc.freeze()
         while True:
             try:
                 head, _, fds = wire.receive_with_fds(self._control, 0)
             except EOFError:
                 return
             if head["op"] == "cell":
-                self._replace(head, fds)
+                old = head.get("replaces")  # killed first, waited for last: it dies while the new one is built
+                self._end(old, wait=False)
+                self._make(head, fds)
+                self._end(old, wait=True)
             else:
                 self._end(head["cell"], wait=True)
-
-    def _replace(self, head: dict[str, Any], fds: list[int]) -> None:
-        """Kill first, clone second, wait last: the old cell dies while the new one is built."""
-        old = head.get("replaces")
-        self._end(old, wait=False)
-        self._make(head, fds)
-        self._end(old, wait=True)
 
     def _make(self, head: dict[str, Any], fds: list[int]) -> None:
         if self._config["own_network"]:
@@ -104,14 +103,6 @@ def equip(config: dict[str, Any]) -> tuple[dict[str, Any], type[Cell]]:
     from . import pycell
 
     return pycell.prepare(config), pycell.PythonCell
-
-
-def _forget_imports() -> None:
-    """From now on nothing is imported: a cell lives among the agent's files."""
-    sys.path.clear()
-    sys.meta_path.clear()
-    gc.collect()
-    gc.freeze()
 
 
 def main() -> None:

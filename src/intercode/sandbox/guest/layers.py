@@ -24,6 +24,7 @@ _MARKED_FILES = (6, 8)
 _TYPES = {stat.S_IFREG: "file", stat.S_IFDIR: "dir", stat.S_IFLNK: "link"}
 _CHUNK, _PAGE = 1 << 20, 4096
 _ZEROS = bytes(_PAGE)
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Changes = dict[str, dict[str, Any]]
 OTHER: dict[str, Any] = {"type": "other", "mode": 0}
@@ -35,20 +36,16 @@ def diff(upper: int, lower: int, tree: str) -> Changes:
     now, before = open_folder(upper, tree), open_folder(lower, tree)
     try:
         if now is not None and before is not None:
-            _compare_roots(now, before, found, digests)
+            info = os.fstat(now)
+            mode = stat.S_IMODE(info.st_mode)
+            if mode != stat.S_IMODE(os.fstat(before).st_mode):
+                found["/"] = {"kind": "changed", "type": "dir", "mode": mode}
+            _compare_folders(now, before, "", found, digests, 0)
+            if not _same(info, os.fstat(now)):
+                found["/"] = {"kind": "changed", **OTHER}
     finally:
         close(now, before)
     return found
-
-
-def _compare_roots(upper: int, lower: int, found: Changes, digests: Digests) -> None:
-    now = os.fstat(upper)
-    mode = stat.S_IMODE(now.st_mode)
-    if mode != stat.S_IMODE(os.fstat(lower).st_mode):
-        found["/"] = {"kind": "changed", "type": "dir", "mode": mode}
-    _compare_folders(upper, lower, "", found, digests, 0)
-    if not _same(now, os.fstat(upper)):
-        found["/"] = {"kind": "changed", **OTHER}
 
 
 def _compare_folders(upper: int, lower: int | None, path: str, found: Changes, digests: Digests, depth: int) -> None:
@@ -228,7 +225,13 @@ def copy_entry(source: int, target: int, name: str, info: os.stat_result) -> Non
     if stat.S_ISLNK(info.st_mode):
         os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
     elif stat.S_ISREG(info.st_mode):
-        _copy_file(source, target, name)
+        read = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=source)
+        write = os.open(name, _NEW, 0o600, dir_fd=target)
+        try:
+            while os.sendfile(write, read, None, 1 << 24):
+                pass
+        finally:
+            close(read, write)
     elif _whiteout(info):
         _copy_whiteout(target, name, info)
     else:
@@ -242,22 +245,12 @@ def _copy_whiteout(target: int, name: str, info: os.stat_result) -> None:
     except PermissionError:
         if tuple(map(int, os.uname().release.partition("-")[0].split(".")[:2])) < _MARKED_FILES:
             raise
-        fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=target)
+        fd = os.open(name, _NEW, 0o600, dir_fd=target)
         try:
             os.setxattr(fd, WHITEOUT, b"y")
         finally:
             os.close(fd)
         os.setxattr(target, OPAQUE, b"x")
-
-
-def _copy_file(source: int, target: int, name: str) -> None:
-    read = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=source)
-    write = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=target)
-    try:
-        while os.sendfile(write, read, None, 1 << 24):
-            pass
-    finally:
-        close(read, write)
 
 
 def copy_marks(target: int, name: str, info: os.stat_result) -> None:

@@ -48,8 +48,14 @@ def encode(value: Any, handle: Handle | None = None) -> Any:
     if isinstance(value, int):
         number = int.__int__(value)
         return number if -_SMALL < number < _SMALL else ["i", hex(number)]
-    if isinstance(value, (str, float, complex, bytes)):
-        return _encode_scalar(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    if isinstance(value, complex):
+        return ["c", value.real, value.imag]
+    if isinstance(value, bytes):
+        return ["b", bytes.hex(value)]
     for name, plain in _SEQUENCES.items():
         if isinstance(value, plain):
             return [name, *(encode(item, handle) for item in plain.__iter__(value))]  # type: ignore[attr-defined]
@@ -60,16 +66,6 @@ def encode(value: Any, handle: Handle | None = None) -> Any:
     if handle is None:
         raise NotPlain(f"a value of type {kind.__name__} is not plain")
     return ["h", handle(value)]
-
-
-def _encode_scalar(value: Any) -> Any:
-    if isinstance(value, str):
-        return str.__str__(value)
-    if isinstance(value, float):
-        return float.__float__(value)
-    if isinstance(value, complex):
-        return ["c", value.real, value.imag]
-    return ["b", bytes.hex(value)]
 
 
 def decode(value: Any, opened: Open | None = None) -> Any:

@@ -62,9 +62,6 @@ class Table:
     def mark(self) -> Mark:
         return Mark(self.newest(), int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS))
 
-    def close(self) -> None:
-        os.close(self._last)
-
     def all(self) -> list[Process]:
         """Every living process but the anchor; zombies are dead when their last thread is."""
         pids = sorted(int(name) for name in os.listdir(self._proc) if name.isdigit())
@@ -149,11 +146,13 @@ class Table:
         Of a process count its own and shared pages (once for each process), swap and page tables, not those of files.
         """
         held = sum(self._held(process.pid) for process in alive)
-        return held + kernel.objects_size() + self._sockets() * _SOCKET
+        words = self._read(f"{self._anchor}/net/sockstat").split(maxsplit=3)
+        return held + kernel.objects_size() + (int(words[2]) if len(words) > 2 else 0) * _SOCKET
 
     def objects(self) -> list[Object]:
         """All System V shared memory, message queues and semaphores of this namespace."""
-        return [each for kind in ("shm", "msg", "sem") for each in self._objects(kind)]
+        rows = [(kind, line) for kind in ("shm", "msg", "sem") for line in self._read(f"sysvipc/{kind}").splitlines()[1:]]
+        return [Object(kind, int(line.split()[1])) for kind, line in rows]
 
     def cwd(self, pid: int) -> str | None:
         try:
@@ -163,13 +162,17 @@ class Table:
 
     def descriptors(self, pid: int) -> dict[int, str]:
         with self._folder(f"{pid}/fd") as folder:
-            found = {int(name): _target(folder, name) for name in os.listdir(folder)}
-        return {fd: to for fd, to in found.items() if to}
+            found = {}
+            for name in os.listdir(folder):
+                with contextlib.suppress(FileNotFoundError):  # a shell that was busy a moment ago still closes what it opened
+                    found[int(name)] = os.readlink(name, dir_fd=folder)
+        return found
 
     def opened(self, pid: int, own: set[str]) -> list[str]:
         """Descriptors of the agent's in a shell whose `own` are called so, as words for a message.
 
-        A bash that has just been spawned still has the cell's own for a moment: look again.
+        A shell's own are its first three and its lines to the cell, as they are while it waits, and the copies of these that
+        bash saves from 10 on. A bash that has just been spawned still has the cell's for a moment: look again.
         """
         found: list[str] = []
         for _ in range(_LOOKS):
@@ -177,7 +180,7 @@ class Table:
                 held = sorted(self.descriptors(pid).items())
             except PermissionError:
                 return ["descriptors that nobody may see"]
-            found = [f"descriptor {fd} ({to})" for fd, to in held if _foreign(fd, to, own)]
+            found = [f"descriptor {fd} ({to})" for fd, to in held if to not in own or 3 <= fd < _SAVED]
             if not found:
                 break
             time.sleep(_BRIEF)
@@ -196,10 +199,8 @@ class Table:
     def _held(self, pid: int) -> int:
         """As the first of its threads says that has not ended: they share it."""
         folders = chain([str(pid)], (f"{pid}/task/{thread}" for thread in self._threads(pid)))
-        return next(filter(None, map(self._told, folders)), 0)
-
-    def _told(self, folder: str) -> int:
-        return sum(int(line.split()[1]) << 10 for line in self._status(folder) if line.startswith(_HELD))
+        told = (sum(int(line.split()[1]) << 10 for line in self._status(each) if line.startswith(_HELD)) for each in folders)
+        return next(filter(None, told), 0)
 
     def _status(self, folder: str) -> list[bytes]:
         """Its lines after the first, the name, which the agent chooses: the kernel escapes its newlines, and nothing else."""
@@ -218,13 +219,6 @@ class Table:
         finally:
             os.close(folder)
 
-    def _objects(self, kind: str) -> list[Object]:
-        return [Object(kind, int(line.split()[1])) for line in self._read(f"sysvipc/{kind}").splitlines()[1:]]
-
-    def _sockets(self) -> int:
-        words = self._read(f"{self._anchor}/net/sockstat").split(maxsplit=3)
-        return int(words[2]) if len(words) > 2 else 0
-
     def _read(self, path: str) -> bytes:
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._proc)
@@ -236,20 +230,6 @@ class Table:
             return b""
         finally:
             os.close(fd)
-
-
-def _target(folder: int, name: str) -> str:
-    """Where a link leads; empty if it is gone: a shell that was busy a moment ago still closes what it opened."""
-    try:
-        return os.readlink(name, dir_fd=folder)
-    except FileNotFoundError:
-        return ""
-
-
-def _foreign(fd: int, target: str, own: set[str]) -> bool:
-    """Whether the agent opened it: not the shell's first three and its lines to the cell, as they are while it waits,
-    nor the copies of these that bash saves from 10 on."""
-    return not (target in own and (fd < 3 or fd >= _SAVED))
 
 
 def send(processes: list[Process], number: int) -> None:

@@ -130,13 +130,9 @@ def _test(request: dict[str, Any], side: Side) -> dict[str, Any]:
         for text in request["texts"]:
             exec(compile(text, "<test>", "exec", dont_inherit=True), space)
     except BaseException as error:
-        return {"passed": False, "why": _why(error)}
+        words = str(error)[:500]
+        return {"passed": False, "why": f"{type(error).__name__}: {words}" if words else type(error).__name__}
     return {"passed": True}
-
-
-def _why(error: BaseException) -> str:
-    words = str(error)[:500]
-    return f"{type(error).__name__}: {words}" if words else type(error).__name__
 
 
 def _number(value: Any) -> int:

@@ -75,13 +75,17 @@ def build(plan: Plan, inherited: int | None) -> Handles:
     handles = Handles(_folder("/cell/up" + plan.top), _folder(MERGED + plan.top), "." if plan.top else TREE)
     if inherited is not None:
         layers.copy(inherited, handles.upper)
-    kernel.mount("overlay", "/cell/all" + plan.top, "overlay", kernel.NOSUID | kernel.NODEV, _overlay(plan))
+    overlay = f"lowerdir={_lower(plan)},upperdir=/cell/up{plan.top},workdir=/cell/work,userxattr"
+    kernel.mount("overlay", "/cell/all" + plan.top, "overlay", kernel.NOSUID | kernel.NODEV, overlay)
     kernel.mount(_ROOT, _ROOT, flags=kernel.BIND)
     for path in plan.lent:
         kernel.bind(path, _ROOT + path)
     for path in plan.covered:
-        _cover(path)
-    _devices()
+        if os.path.isdir(_ROOT + path):  # what is below such a folder is gone already
+            kernel.mount("tmpfs", _ROOT + path, "tmpfs", kernel.RDONLY, "size=0,mode=755")
+    kernel.bind("/dev", _ROOT + "/dev")
+    kernel.mount("devpts", _ROOT + "/dev/pts", "devpts", kernel.NOSUID | kernel.NOEXEC, "newinstance,ptmxmode=0666")
+    kernel.mount("tmpfs", _ROOT + "/dev/shm", "tmpfs", kernel.NOSUID | kernel.NODEV, "size=64m,mode=1777")
     return handles
 
 
@@ -101,10 +105,6 @@ def _lower(plan: Plan) -> str:
     return ":".join(f"/layers/{number}{plan.top}" for number in reversed(range(plan.layers)))
 
 
-def _overlay(plan: Plan) -> str:
-    return f"lowerdir={_lower(plan)},upperdir=/cell/up{plan.top},workdir=/cell/work,userxattr"
-
-
 def own_proc(plan: Plan) -> None:
     """From the agent's pid namespace: its /proc, less a folder that nobody may read.
 
@@ -114,14 +114,11 @@ def own_proc(plan: Plan) -> None:
     fixed = kernel.RDONLY if plan.contained else 0
     kernel.mount("proc", _ROOT + "/proc", "proc", kernel.NOSUID | kernel.NODEV | kernel.NOEXEC | fixed)
     for name in ("tty/driver", *(_MASKED if plan.contained else ())):
-        _mask(f"{_ROOT}/proc/{name}")
-
-
-def _mask(path: str) -> None:
-    if os.path.isdir(path):
-        kernel.mount("tmpfs", path, "tmpfs", kernel.RDONLY, "size=0,mode=555")
-    elif os.path.exists(path):
-        kernel.mount("/dev/null", path, flags=kernel.BIND)
+        path = f"{_ROOT}/proc/{name}"
+        if os.path.isdir(path):
+            kernel.mount("tmpfs", path, "tmpfs", kernel.RDONLY, "size=0,mode=555")
+        elif os.path.exists(path):
+            kernel.mount("/dev/null", path, flags=kernel.BIND)
 
 
 def enter() -> None:
@@ -141,18 +138,6 @@ def used(path: str) -> int:
     """Bytes that a tmpfs holds, with what the kernel keeps for each file below an overlay, about."""
     info = os.statvfs(path)
     return (info.f_blocks - info.f_bfree) * info.f_frsize + (info.f_files - info.f_ffree) * _INODE_SHARE
-
-
-def _cover(path: str) -> None:
-    """An empty folder over one that the agent must not see; one that is below such a folder is gone already."""
-    if os.path.isdir(_ROOT + path):
-        kernel.mount("tmpfs", _ROOT + path, "tmpfs", kernel.RDONLY, "size=0,mode=755")
-
-
-def _devices() -> None:
-    kernel.bind("/dev", _ROOT + "/dev")
-    kernel.mount("devpts", _ROOT + "/dev/pts", "devpts", kernel.NOSUID | kernel.NOEXEC, "newinstance,ptmxmode=0666")
-    kernel.mount("tmpfs", _ROOT + "/dev/shm", "tmpfs", kernel.NOSUID | kernel.NODEV, "size=64m,mode=1777")
 
 
 def _folder(path: str) -> int:

@@ -54,17 +54,12 @@ def spawn(prepare: Callable[[], object], program: str, name: str) -> int:
         pid = start(lambda: _attempt(prepare, failed), program, name, failed)
     finally:
         os.close(failed)
-    if said := _all(trouble):
+    said = kernel.rest(trouble)
+    os.close(trouble)
+    if said:
         os.waitpid(pid, 0)
         raise OSError(said.decode())
     return pid
-
-
-def _all(fd: int) -> bytes:
-    try:
-        return kernel.rest(fd)
-    finally:
-        os.close(fd)
 
 
 def _attempt(act: Callable[[], object], failed: int) -> bool:
