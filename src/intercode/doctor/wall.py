@@ -20,7 +20,7 @@ _APPARMOR = (
     "{\\n  userns,\\n}\\n' > /etc/apparmor.d/bwrap && apparmor_parser -r /etc/apparmor.d/bwrap "
     "(or everyone: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0)"
 )
-_REFUSALS = {
+_REFUSALS = {  # a setting of the kernel, the value by which it refuses, and the line that mends it; the first one counts
     "/proc/sys/kernel/unprivileged_userns_clone": ("0", "sysctl -w kernel.unprivileged_userns_clone=1"),
     "/proc/sys/user/max_user_namespaces": ("0", "sysctl -w user.max_user_namespaces=15000"),
     "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": ("1", _APPARMOR),
@@ -40,10 +40,14 @@ def layers() -> Iterator[Finding]:
     python = [*(word for folder in folders for word in ("--ro-bind", folder, folder)), "--", program, "-I", "-S", "-c"]
     nested = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "true"]
     options = f"in a container, start it with {CONTAINER_OPTIONS}"
+    allowing = f"{options}; else see what refuses them: dmesg | tail"
+    for path, (refusing, line) in reversed(_REFUSALS.items()):
+        with contextlib.suppress(OSError):
+            allowing = line if Path(path).read_text().strip() == refusing else allowing
     trials = [
         ("sandboxes' user", ["/bin/true"], f"run intercode as an ordinary user, or where uid {identity().uid} is mapped"),
         ("bubblewrap", ["bwrap", "--version"], "apt-get install bubblewrap"),
-        ("user namespaces", [*walled, "--", "true"], _allowing() or f"{options}; else see what refuses them: dmesg | tail"),
+        ("user namespaces", [*walled, "--", "true"], allowing),
         ("/proc", [*walled, "--proc", "/proc", "--", "true"], options),
         ("nested namespaces", [*walled, "--proc", "/proc", "--", *nested], options),
         ("guest's Python", [*walled, *python, _PYTHON_VERSION], "apt-get install python3 (3.9 or newer)"),
@@ -62,15 +66,6 @@ def layers() -> Iterator[Finding]:
         worked, said = _attempt(argv)
         broken = "" if worked else what
         yield Finding(what, worked, said or ("works" if worked else "refused"), "" if worked else mend)
-
-
-def _allowing() -> str:
-    """Return the line that turns user namespaces on where a setting of the kernel turns them off."""
-    for path, (refusing, mend) in _REFUSALS.items():
-        with contextlib.suppress(OSError):
-            if Path(path).read_text().strip() == refusing:
-                return mend
-    return ""
 
 
 def _attempt(argv: list[str]) -> tuple[bool, str]:

@@ -114,22 +114,16 @@ def _filling(shelf: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, subprocess.CalledProcessError) as error:
-        if not _is_its_own(error, shelf):
-            raise
+        # A write to a full disk has no paths and is told by its number; errors of `shutil` and of programs have neither.
+        if isinstance(error, OSError) and not isinstance(error, shutil.Error):
+            paths = [Path(str(name)) for name in (error.filename, error.filename2) if name is not None]
+            if not (any(path.is_relative_to(shelf) for path in paths) if paths else error.errno in DISK_FULL):
+                raise
         why = getattr(error, "strerror", None) or str(error)[:300]
         raise SandboxUnavailable(
             f"the cache {shelf} cannot be filled ({why}); make room there, give this user the right to write, "
             "or set INTERCODE_CACHE to another folder"
         ) from error
-
-
-def _is_its_own(error: OSError | subprocess.CalledProcessError, shelf: Path) -> bool:
-    """Whether the shelf is at fault, by the paths in the error. A write to a full disk has none and is told by its number;
-    errors of `shutil` and of programs have neither, and always count."""
-    if not isinstance(error, OSError) or isinstance(error, shutil.Error):
-        return True
-    paths = [Path(str(name)) for name in (error.filename, error.filename2) if name is not None]
-    return any(path.is_relative_to(shelf) for path in paths) if paths else error.errno in DISK_FULL
 
 
 def remove(work: Path) -> None:

@@ -63,10 +63,9 @@ _walls: weakref.WeakSet[Wall] = weakref.WeakSet()
 
 @dataclass(frozen=True)
 class Weakened:
-    """What a test leaves off to see an attack succeed: system calls, rlimits, doors of entry.py. Never set elsewhere."""
+    """What a test leaves off to see an attack succeed: system calls, doors of entry.py. Never set elsewhere."""
 
     calls: frozenset[str] = frozenset()
-    rlimits: frozenset[str] = frozenset()
     doors: frozenset[str] = frozenset()
 
 
@@ -180,7 +179,7 @@ class Wall(ABC):
             "output": limits.output,
             "payload": 1 << 30,
             "left_open": sorted(weakened.doors),
-            "rlimits": {name: value for name, value in rlimits(limits).items() if name not in weakened.rlimits},
+            "rlimits": rlimits(limits),
         }
         try:
             wire.send(self._control, config, seccomp.program(leave_out=weakened.calls), fds)

@@ -46,21 +46,21 @@ class Pool:
             self.users -= 1
             if self.users == 0:
                 _pools.pop((os.getpid(), self.spec), None)
-        threading.Thread(target=self._drop_one, name="intercode-container", daemon=True).start()
+
+        def drop_one() -> None:
+            if not isinstance(found := self._fresh.get(), Exception):
+                found.close()
+
+        threading.Thread(target=drop_one, name="intercode-container", daemon=True).start()
 
     def _order(self) -> None:
-        threading.Thread(target=self._start, name="intercode-container", daemon=True).start()
+        def start() -> None:
+            try:
+                self._fresh.put(DockerWall(self.spec).ready())
+            except Exception as error:
+                self._fresh.put(error)
 
-    def _start(self) -> None:
-        try:
-            self._fresh.put(DockerWall(self.spec).ready())
-        except Exception as error:
-            self._fresh.put(error)
-
-    def _drop_one(self) -> None:
-        found = self._fresh.get()
-        if not isinstance(found, Exception):
-            found.close()
+        threading.Thread(target=start, name="intercode-container", daemon=True).start()
 
 
 def join(spec: Spec) -> Pool:

@@ -167,7 +167,7 @@ def _run(space: dict[str, Any], request: dict[str, Any], source: int, out: int) 
         sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)  # type: ignore[misc]
         atexit._clear()
         if request["role"] == "program":
-            _with_input()
+            builtins.input = _read_line
         _execute(space, request)
         status = 0
     except SystemExit as leaving:
@@ -183,14 +183,10 @@ def _run(space: dict[str, Any], request: dict[str, Any], source: int, out: int) 
             os._exit(status & 0xFF)
 
 
-def _with_input() -> None:
-    def read_line(prompt: object = "", /) -> str:
-        line = sys.stdin.readline()
-        if not line:
-            raise EOFError("the standard input has ended")
-        return line.removesuffix("\n")
-
-    builtins.input = read_line
+def _read_line(prompt: object = "", /) -> str:
+    if not (line := sys.stdin.readline()):
+        raise EOFError("the standard input has ended")
+    return line.removesuffix("\n")
 
 
 def _execute(space: dict[str, Any], request: dict[str, Any]) -> None:

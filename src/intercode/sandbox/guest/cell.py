@@ -171,7 +171,11 @@ class Cell:
         """Interrupt; kill what the action started; then the shell, if it does not come back; at last, everything."""
         if isinstance(job, Shell) and job.unread:  # it would take the rest for its next action
             processes.kill(job.pid)
-        self._interrupt(job, mark)
+        for _ in range(_INTERRUPTS):
+            processes.kill(job.pid, signal.SIGINT)
+            processes.send(self._table.born_since(mark), signal.SIGINT)
+            if self._wait(job, _INTERRUPT_EVERY):
+                break
         for attempt in range(_KILLS):
             born = self._table.born_since(mark)
             if not born and job.finished:
@@ -182,13 +186,6 @@ class Cell:
             if self._wait(job, _KILL_EVERY):
                 time.sleep(_DEATH)
         self._kill_all()
-
-    def _interrupt(self, job: Shell | Program, mark: processes.Mark) -> None:
-        for _ in range(_INTERRUPTS):
-            processes.kill(job.pid, signal.SIGINT)
-            processes.send(self._table.born_since(mark), signal.SIGINT)
-            if self._wait(job, _INTERRUPT_EVERY):
-                return
 
     def _result(self, job: Shell | Program, timed_out: bool) -> tuple[dict[str, Any], bytes]:
         self._cwd = self._here()
@@ -254,8 +251,8 @@ class Cell:
 
     def _evict(self, what: str) -> None:
         self._kill_all()
-        for each in self._table.objects():
-            kernel.remove_object(each.kind, each.number)
+        for kind, number in self._table.objects():
+            kernel.remove_object(kind, number)
         self._output.drain(self._out)
         self._output.add(f"\n[{what} exceeded: all processes were killed]\n".encode())
 
@@ -304,7 +301,12 @@ class Cell:
 
     def _op_snapshot(self, head: dict[str, Any], payload: bytes) -> None:
         """The shell's state as a script, and a descriptor of the changed files, for another cell to start from."""
-        blockers = self._blockers()
+        self._reap()
+        mine = self._job.pid if self._job else 0
+        blockers = [f"process {self._table.inner_pid(p.pid)} ({p.name})" for p in self._table.all() if p.pid != mine]
+        if isinstance(self._job, Shell) and not self._job.dead:
+            own = {self._table.name(fd) for fd in (self._out_in, *self._job.lines)} | {"/dev/null"}
+            blockers += self._table.opened(self._job.pid, own)
         if blockers:
             wire.send(self._sock, {"blockers": blockers})
             return
@@ -324,15 +326,6 @@ class Cell:
         self._output = kept
         parts = text.split(b"\0")
         return parts[1] if len(parts) == 3 else None
-
-    def _blockers(self) -> list[str]:
-        self._reap()
-        mine = self._job.pid if self._job else 0
-        running = [f"process {self._table.inner_pid(p.pid)} ({p.name})" for p in self._table.all() if p.pid != mine]
-        if not isinstance(self._job, Shell) or self._job.dead:
-            return running
-        own = {self._table.name(fd) for fd in (self._out_in, *self._job.lines)} | {"/dev/null"}
-        return running + self._table.opened(self._job.pid, own)
 
     def _op_restore(self, head: dict[str, Any], payload: bytes) -> None:
         shell = self._living_shell()

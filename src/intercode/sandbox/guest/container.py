@@ -104,8 +104,10 @@ def _furnish(dev: str) -> None:
 
 def _emigrate() -> None:
     """To a user namespace with the same users. Who writes its map must be outside: a child that stays."""
-    with open("/proc/self/uid_map") as uids, open("/proc/self/gid_map") as gids:
-        maps = {name: _same(text.read()) for name, text in (("uid_map", uids), ("gid_map", gids))}
+    maps = {}  # of each user of this namespace to itself
+    for name in ("uid_map", "gid_map"):
+        with open(f"/proc/self/{name}") as file:
+            maps[name] = "".join(f"{inside} {inside} {count}\n" for inside, _, count in map(str.split, file))
     gone, here = os.pipe()
     child = os.fork()
     if child == 0:
@@ -119,9 +121,3 @@ def _emigrate() -> None:
     os.close(here)
     os.close(gone)
     os.waitpid(child, 0)
-
-
-def _same(mapped: str) -> str:
-    """What maps each user of a namespace to itself."""
-    rows = [line.split() for line in mapped.splitlines()]
-    return "".join(f"{inside} {inside} {count}\n" for inside, _, count in rows)

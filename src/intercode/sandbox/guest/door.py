@@ -20,20 +20,16 @@ def connect(root: int, proc: int, path: str) -> socket.socket:
     try:
         if not stat.S_ISSOCK(os.fstat(place).st_mode):
             raise OSError(errno.ENOTSOCK, os.strerror(errno.ENOTSOCK))
-        return _connect(root, proc, f"self/fd/{place}")
+        line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        line.setblocking(False)
+        os.fchdir(proc)
+        try:
+            line.connect(f"self/fd/{place}")
+        except OSError:
+            line.close()
+            raise
+        finally:
+            os.fchdir(root)
+        return line
     finally:
         os.close(place)
-
-
-def _connect(root: int, proc: int, path: str) -> socket.socket:
-    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    line.setblocking(False)
-    os.fchdir(proc)
-    try:
-        line.connect(path)
-    except OSError:
-        line.close()
-        raise
-    finally:
-        os.fchdir(root)
-    return line

@@ -23,10 +23,12 @@ from .cell import Cell
 class Keeper:
     def __init__(self, control: socket.socket, config: dict[str, Any], kind: type[Cell], filter_program: bytes) -> None:
         self._control, self._kind, self._filter = control, kind, filter_program
-        self._config = {**config, "plan": rooms.Plan.read(*config["plan"])}
+        layers, lent, covered, disk, contained = config["plan"]
+        plan = rooms.Plan(layers, tuple(lent), tuple(covered), disk, contained)
+        self._config = {**config, "plan": plan}
         self._children = os.open("/proc/self/task/1/children", os.O_RDONLY | os.O_CLOEXEC)
         self._cells: dict[int, int] = {}
-        rooms.prepare(self._config["plan"])
+        rooms.prepare(plan)
 
     def serve(self) -> None:
         spawn.get_ready()

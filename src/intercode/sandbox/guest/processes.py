@@ -44,13 +44,6 @@ class Process(NamedTuple):
     tick: int
 
 
-class Object(NamedTuple):
-    """A System V object: `shm`, `msg` or `sem`."""
-
-    kind: str
-    number: int
-
-
 class Table:
     """`proc` is a descriptor of the wall's /proc, `anchor` the process that is pid 1 for the agent."""
 
@@ -149,10 +142,10 @@ class Table:
         words = self._read(f"{self._anchor}/net/sockstat").split(maxsplit=3)
         return held + kernel.objects_size() + (int(words[2]) if len(words) > 2 else 0) * _SOCKET
 
-    def objects(self) -> list[Object]:
-        """All System V shared memory, message queues and semaphores of this namespace."""
+    def objects(self) -> list[tuple[str, int]]:
+        """Kind (`shm`, `msg` or `sem`) and number of all System V objects of this namespace."""
         rows = [(kind, line) for kind in ("shm", "msg", "sem") for line in self._read(f"sysvipc/{kind}").splitlines()[1:]]
-        return [Object(kind, int(line.split()[1])) for kind, line in rows]
+        return [(kind, int(line.split()[1])) for kind, line in rows]
 
     def cwd(self, pid: int) -> str | None:
         try:

@@ -38,11 +38,6 @@ class Plan(NamedTuple):
     contained: bool
     """Whether the wall is a container: the image's tree is a mount then, and root in there owns files of the machine."""
 
-    @classmethod
-    def read(cls, layers: int, lent: list[str], covered: list[str], disk: int, contained: bool) -> Plan:
-        """As it came over the line."""
-        return cls(layers, tuple(lent), tuple(covered), disk, contained)
-
     @property
     def top(self) -> str:
         """An overlay is of the layers, or, as it does not show what is mounted in there, of their trees."""

@@ -18,6 +18,7 @@ Stateless: one program an action; bash tells its last directory on 200 when it e
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import signal
@@ -51,10 +52,10 @@ _FIRST = 'IFS= read -r -d "" -u 201 __intercode; eval "$__intercode"'
 """All that `ps` shows of the loop, which comes as the first message."""
 _ONCE = """trap 'pwd -P >&200' EXIT; printf -v __intercode %s "$@"; set --; eval "$__intercode\""""
 _ARGUMENT = 1 << 16
-_CAPTURE = (
-    "{ builtin printf '\\0'; builtin shopt -p; builtin declare -f; builtin declare -F; builtin declare -p; builtin alias -p; "
-    "builtin umask -p; builtin printf 'set -- '; builtin printf '%q ' \"$@\"; builtin echo; builtin set +o; builtin trap -p; "
-    "builtin printf '\\0'; } 2>/dev/null"
+CAPTURE = (
+    b"{ builtin printf '\\0'; builtin shopt -p; builtin declare -f; builtin declare -F; builtin declare -p; builtin alias -p; "
+    b"builtin umask -p; builtin printf 'set -- '; builtin printf '%q ' \"$@\"; builtin echo; builtin set +o; builtin trap -p; "
+    b"builtin printf '\\0'; } 2>/dev/null"
 )
 
 
@@ -91,17 +92,11 @@ class Job:
             self.pid = os.posix_spawnp(
                 command[0], command, self._env, file_actions=moves, setsid=True, setsigdef=default, setsigmask=[]
             )
-        except OSError as error:
-            self._never_started(argv[0], error)
-
-    def _never_started(self, name: str, error: OSError) -> None:
-        """As a shell would put it; the agent may have removed the program, bash itself even."""
-        self.dead, self.exit_code = True, 127 if isinstance(error, FileNotFoundError) else 126
-        self.refused = error if isinstance(error, BlockingIOError) else None
-        try:
-            os.write(self._out, f"{name}: {error.strerror}\n".encode(errors="replace"))
-        except BlockingIOError:
-            pass
+        except OSError as error:  # said as a shell would put it; the agent may have removed the program, bash itself even
+            self.dead, self.exit_code = True, 127 if isinstance(error, FileNotFoundError) else 126
+            self.refused = error if isinstance(error, BlockingIOError) else None
+            with contextlib.suppress(BlockingIOError):
+                os.write(self._out, f"{argv[0]}: {error.strerror}\n".encode(errors="replace"))
 
 
 class Shell(Job):
@@ -180,9 +175,6 @@ class Shell(Job):
         head = b"exec 9>&1 >/dev/null 2>&1\nunset %b\n" % " ".join(self._env).encode()
         tail = b"\nexec >&9 2>&9 9>&-; __intercode[0]=%b; (exit %d)" % (self._next, status)
         return head + state + tail
-
-
-CAPTURE = _CAPTURE.encode()
 
 
 class Program(Job):
