@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -100,3 +102,5 @@ def serving(answers: Mapping[str, str | Sequence[str]]) -> Iterator[ChatServer]:
         server.shutdown()
         thread.join()
         server.server_close()
+        with warnings.catch_warnings(action="ignore", category=ResourceWarning):
+            gc.collect()  # connections of models that were used in this process

@@ -1,11 +1,19 @@
-"""The command line as a user has it: the installed program in a process of its own, and a small data set in /box."""
+"""The command line as a user has it, and a small data set in /box.
+
+Most commands run within the tests' own process, which saves a second of imports each; `alone` gives one a process of its own.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import io
 import json
 import os
 import subprocess
-from collections.abc import Callable
+import sys
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +21,9 @@ from typing import Any
 import pytest
 from cli_words import INTERCODE, TASKS, write_tasks
 from kept import needs_bwrap
+
+from intercode import blame
+from intercode.cli import main
 
 
 @dataclass(frozen=True)
@@ -35,29 +46,69 @@ Cli = Callable[..., Done]
 
 
 @pytest.fixture
-def cli(tmp_path: Path, module_cache: Path) -> Cli:
-    """Runs `intercode` in a folder of its own. `traced`: a traceback is due. `variables` are added to the environment."""
+def cli(tmp_path: Path) -> Cli:
+    """Runs `intercode` in a folder of its own, without a traceback. `variables` are added to the environment."""
     needs_bwrap()
 
-    def run(*words: object, timeout: float = 120, traced: bool = False, **variables: str) -> Done:
-        keep = {key: value for key, value in os.environ.items() if not key.startswith(("OPENAI_", "INTERCODE_BASE"))}
-        done = subprocess.run(
-            [INTERCODE, *map(str, words)],
-            cwd=tmp_path,
-            env={**keep, **variables},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
-        assert ("Traceback" in done.stderr) is traced, done.stderr
-        return Done(done.returncode, done.stdout, done.stderr)
+    def run(*words: object, alone: bool = False, **variables: str) -> Done:
+        done = (_alone if alone else _within)([*map(str, words)], tmp_path, variables)
+        assert "Traceback" not in done.err, done.err
+        return done
 
     return run
 
 
-@pytest.fixture(scope="module")
+def _alone(words: list[str], folder: Path, variables: dict[str, str]) -> Done:
+    """As a program in a process of its own, without input."""
+    command, env = [INTERCODE, *words], {**_environment(), **variables}
+    done = subprocess.run(
+        command, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def _within(words: list[str], folder: Path, variables: dict[str, str]) -> Done:
+    """As a function of this process, of which nothing is left: no variables, modules, folders of modules, or streams."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_own_state(folder, {**_environment(), **variables}))
+        stack.enter_context(contextlib.redirect_stdout(out))
+        stack.enter_context(contextlib.redirect_stderr(err))
+        with pytest.raises(SystemExit) as end:
+            main(words, prog_name="intercode")
+    said, complained = (stream.buffer.getvalue().decode() for stream in (out, err))  # type: ignore[attr-defined]
+    return Done(int(end.value.code or 0), said, complained)
+
+
+@contextlib.contextmanager
+def _own_state(folder: Path, variables: dict[str, str]) -> Iterator[None]:
+    environment, path, named, stdin = dict(os.environ), list(sys.path), set(blame._named), sys.stdin
+    sys.path[:0] = filter(None, variables.get("PYTHONPATH", "").split(":"))
+    sys.dont_write_bytecode = True  # a module that is written anew within a second would be taken from its bytecode
+    importlib.invalidate_caches()
+    with contextlib.chdir(folder), warnings.catch_warnings(), open(os.devnull) as sys.stdin:
+        warnings.simplefilter("default")
+        try:
+            os.environ.clear()
+            os.environ.update(variables)
+            yield
+        finally:
+            sys.stdin, sys.path[:], sys.dont_write_bytecode = stdin, path, False
+            os.environ.clear()
+            os.environ.update(environment)
+            blame._named.clear()
+            blame._named.update(named)
+            for name, module in list(sys.modules.items()):
+                if (getattr(module, "__file__", None) or "").startswith(str(folder)):
+                    del sys.modules[name]
+
+
+def _environment() -> dict[str, str]:
+    """Ours, without what names the user's own model server."""
+    return {key: value for key, value in os.environ.items() if not key.startswith(("OPENAI_", "INTERCODE_BASE"))}
+
+
+@pytest.fixture(scope="session")
 def box(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The data folder: /box with the files a, b and c; on the second contents `a` holds another word."""
     folder = tmp_path_factory.mktemp("box")
