@@ -1,7 +1,8 @@
-"""`intercode check` finds what is planted in a data set, and nothing in a sound one."""
+"""`intercode check` finds what is planted in a data set, and nothing in a sound one; `--exclude-broken` leaves that out."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_words import CHECK_KEYS, INTERCODE, write_tasks
+from cli_words import CHECK_KEYS, INTERCODE, TASKS, write_tasks
 from families import commands, wait_until
 
 import intercode
@@ -18,187 +19,106 @@ from intercode.sandbox.base import Limits
 
 pytestmark = pytest.mark.slow
 
-SOUND = {"id": "sound", "query": "Print what /box/a holds.", "gold": "cat /box/a"}
-PLANTED = {
+SOUND = [
+    "cat /box/b | tr a-z A-Z",
+    "wc -c /box/* > /box/sizes",
+    "mkdir -p /box/deep/er && echo x > /box/deep/er/file",
+    "split -l 1 /box/c /box/piece-",
+    "mv /box/a /box/moved",
+    "find /box -path '/box/*' | sort",
+    "echo http://host/box/x /nosuch/place",
+    "basename /box/none/x.sh .sh",
+]
+BROKEN = {
     "fails": ("cat /box/nosuch", "gold_fails", "status 1: cat: /box/nosuch: No such file"),
-    "full": ("rmdir /box", "gold_fails", "status 1: rmdir: failed to remove '/box'"),
     "syntax": ("echo $((", "gold_fails", "status"),
     "random": ("echo $RANDOM$RANDOM", "gold_differs", "differ"),
-    "clock": ("date +%s", "gold_differs", "differ"),
     "files": ("date +%s%N > /box/new", "gold_differs", "differ: in the files"),
-    "tool": ("frobnicate /box/a", "gold_fails", "calls frobnicate, which is not installed here"),
-    "piped": ("frobnicate /box/a | sort", "gold_fails", "calls frobnicate"),
+    "tool": ("frobnicate /box/a | sort", "gold_fails", "calls frobnicate, which is not installed here"),
     "owner": ("chown 1 /box/a", "gold_fails", "the sandbox has one user"),
     "nothing": ("true", "noop_solves", "doing nothing succeeds"),
     "typo": ("ls /box/bxo 2>/dev/null | wc -l", "missing", "names /box/bxo"),
 }
+GENERAL = {
+    "constant": ("cat /box/b", "not_general", "constant answer"),
+    "same-files": ("touch /box/new", "not_general", "constant answer"),
+    "moody": ("grep apple /box/a || date +%N", "gold_differs", "differ"),
+}
+SUSPICIOUS = [
+    ("complains", "How many entries do /box and the odd file have?", "ls /box 'odd file' | wc -l", "gold_complains"),
+    ("shell", "Enter the missing folder and count the entries of /box.", "cd missing; ls /box | wc -l", "gold_complains"),
+    ("doubtful", "Print the first 2 letters of /box/b.", "head -c 9 /box/b", "disagrees"),
+    ("first", "Print what the file /box/a holds.", "cat /box/a", "retrieval_solves"),
+    ("again", "Print what the file /box/a holds, please.", "head -n 1 /box/a", "retrieval_solves"),
+    ("none", "How many archives (*.zip) lie in /box?", "find /box -name '*.zip' | wc -l", "by_luck"),
+]
+MORE: list[dict[str, Any]] = [
+    {"id": "elsewhere", "query": "Turn the letters of /box/a around.", "gold": "rev /box/a", "general": True},
+    {"id": "twice", "query": "enter  the missing FOLDER and count the entries of /box.", "gold": "ls /box | wc -l"},
+    {"id": "golds", "query": "Show /box/c.", "gold": "cat /box/c", "golds": ["sort /box/c", "cat /box/none", "cat /box/b"]},
+]
 
 
-@pytest.fixture
-def planted(box: Path, tmp_path: Path) -> Path:
-    """The box with one sound task and one for each plant, made anew since tests alter it."""
-    folder = tmp_path / "planted"
-    for tree in ("tree", "second"):
-        shutil.copytree(box / tree, folder / tree)
-    tasks = [{"id": name, "query": f"task {name}", "gold": gold} for name, (gold, *_) in PLANTED.items()]
-    write_tasks(folder / "tasks.jsonl", [SOUND, *tasks])
-    return folder
+def rows(found: dict[str, Any], severity: str) -> set[tuple[str, str]]:
+    return {(row["task"], row["kind"]) for row in found[severity]}
 
 
-def test_every_plant_is_found_and_the_sound_task_is_not_blamed(cli: Any, planted: Path) -> None:
-    done = cli("check", "bash", "--data", planted, "--json")
-    assert (done.status, done.err) == (1, "")
+def test_every_plant_is_found_and_the_sound_tasks_are_not_blamed(cli: Any, box: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(box, tmp_path / "planted"))
+    tasks = [{"id": f"sound{n}", "query": f"task {n} of /box/none/x.sh", "gold": gold} for n, gold in enumerate(SOUND)]
+    tasks += [{"id": name, "query": f"task {name}", "gold": gold} for name, (gold, *_) in BROKEN.items()]
+    tasks += [{"id": id, "query": f"task {id}", "gold": gold, "general": True} for id, (gold, *_) in GENERAL.items()]
+    tasks += [{"id": name, "query": query, "gold": gold} for name, query, gold, _ in SUSPICIOUS]
+    write_tasks(folder / "tasks.jsonl", [*tasks, *MORE])
+    done = cli("check", "bash", "--data", folder, "--out", "found.md", "--json")
     found = done.json
-    assert set(found) == CHECK_KEYS
-    assert all(set(finding) == {"task", "kind", "why"} for finding in found["broken"])
-    once = [(finding["task"], finding["kind"]) for finding in found["broken"] if finding["task"] not in ("fails", "nothing")]
-    assert once == [(name, kind) for name, (_, kind, _) in PLANTED.items() if name not in ("fails", "nothing")]
-    whys = {(finding["task"], finding["kind"]): finding["why"] for finding in found["broken"]}
-    for name, (_, kind, why) in PLANTED.items():
-        assert why in whys[name, kind]
-    assert (found["tasks"], found["nondeterministic"], found["noop_paid"]) == (12, 3, 1)
+    assert (done.status, done.err, set(found)) == (1, "", CHECK_KEYS)
+    plants = BROKEN | GENERAL
+    assert rows(found, "broken") >= {(name, kind) for name, (_, kind, _) in plants.items()} | {("twice", "duplicate")}
+    assert {row["task"] for row in found["broken"]} == {*plants, "twice"}
+    whys = {(row["task"], row["kind"]): row["why"] for row in found["broken"]}
+    assert all(why in whys[name, kind] for name, (_, kind, why) in plants.items())
+    assert whys["twice", "duplicate"] == "asks the same as task shell but has another gold"
+    alternatives = {("golds", "alternative_fails"), ("golds", "golds_disagree")}
+    assert rows(found, "suspicious") >= {(name, kind) for name, _, _, kind in SUSPICIOUS} | alternatives
+    page = (tmp_path / "found.md").read_text()
+    assert f"| gold_fails | broken | {found['kinds']['gold_fails']} |" in page
+    assert "- task fails: gold ends with status 1" in page
 
 
-def test_a_gold_that_runs_out_of_time_is_found(box: Path, tmp_path: Path, module_cache: Path) -> None:
+def test_a_sound_set_passes(cli: Any, box: Path) -> None:
+    done = cli("check", "bash", "--data", box, "--protocol", "paper", "--json")
+    sound = {"tasks": 5, "gold_ok": 5, "noop_paid": 0, "nondeterministic": 0, "broken": [], "suspicious": [], "kinds": {}}
+    assert (done.status, done.err, done.json) == (0, "", sound)
+    done = cli("check", "bash", "--data", box, "--limit", 2)
+    assert done.status == 0
+    assert done.out == "2 tasks: gold succeeds on 2, 0 differ between two executions, doing nothing succeeds on 0\n"
+
+
+def test_a_gold_that_runs_out_of_time_is_found(box: Path, tmp_path: Path) -> None:
     late = write_tasks(tmp_path / "late.jsonl", [{"id": "late", "query": "Wait.", "gold": "echo begun; sleep 60"}])
     setting = intercode.prepare("bash", data=str(late), tree=box / "tree", limits=Limits(seconds=0.3))
     found = check(setting, setting.tasks)
     assert found["broken"] == [{"task": "late", "kind": "gold_fails", "why": "gold runs out of time"}]
 
 
-@pytest.mark.parametrize("how", [[], ["--protocol", "paper"], ["--reward", "paper"], ["--session", "stateless"]])
-def test_a_sound_set_passes(cli: Any, box: Path, how: list[str]) -> None:
-    done = cli("check", "bash", "--data", box, "--json", *how)
-    assert (done.status, done.err) == (0, "")
-    assert done.json == {
-        "tasks": 5,
-        "gold_ok": 5,
-        "noop_paid": 0,
-        "nondeterministic": 0,
-        "broken": [],
-        "suspicious": [],
-        "kinds": {},
-    }
-
-
-def test_without_json_it_is_said_in_words(cli: Any, box: Path) -> None:
-    done = cli("check", "bash", "--data", box, "--limit", 2)
-    assert done.status == 0
-    assert done.out == "2 tasks: gold succeeds on 2, 0 differ between two executions, doing nothing succeeds on 0\n"
-
-
-def test_a_general_task_that_cannot_tell_a_constant_answer_is_found(cli: Any, box: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "general"
-    for tree in ("tree", "second"):
-        shutil.copytree(box / tree, folder / tree)
-        (folder / tree / "box" / "apart").write_text("the tree\n" if tree == "tree" else "the  tree\n")
-        (folder / tree / "box" / "headed").write_text("total 3\n" if tree == "tree" else "3\n")
-        (folder / tree / "box" / "turned").write_text("3\n" if tree == "tree" else "total 3\n")
-    golds = {"differs": "cat /box/a", "constant": "cat /box/b", "same-files": "touch /box/new"}
-    alike = {name: f"cat /box/{name}" for name in ("apart", "headed", "turned")}
-    tasks = [{"id": name, "query": f"task {name}", "gold": gold, "general": True} for name, gold in (golds | alike).items()]
-    write_tasks(folder / "tasks.jsonl", tasks)
-    found = cli("check", "bash", "--data", folder, "--json").json
-    assert [finding["task"] for finding in found["broken"]] == ["constant", "same-files", *alike]
-    assert all("constant answer" in finding["why"] for finding in found["broken"])
-    setting = intercode.prepare("bash", data=str(folder), reward=lambda agent, gold, task: float(agent == gold))
-    assert [finding["task"] for finding in check(setting, setting.tasks)["broken"]] == ["constant", "same-files"]
-    shutil.rmtree(folder / "second")
-    found = cli("check", "bash", "--data", folder, "--json").json
-    assert len(found["broken"]) == 6
-    assert all("no second contents" in finding["why"] for finding in found["broken"])
-
-
-def test_a_gold_that_differs_only_elsewhere_is_found(cli: Any, box: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "elsewhere"
-    for tree in ("tree", "second"):
-        shutil.copytree(box / tree, folder / tree)
-    gold = "grep apple /box/a || date +%N"
-    write_tasks(folder / "tasks.jsonl", [{"id": "moody", "query": "Print.", "gold": gold, "general": True}])
-    found = cli("check", "bash", "--data", folder, "--json").json
-    assert found["nondeterministic"] == 1
-    assert "differ" in found["broken"][0]["why"]
-
-
-def test_paths_that_a_gold_makes_begins_or_takes_as_text_are_no_finding(cli: Any, box: Path, tmp_path: Path) -> None:
-    golds = [
-        "mkdir -p /box/deep/er && echo x > /box/deep/er/file",
-        "split -l 1 /box/c /box/piece-",
-        "mv /box/a /box/moved",
-        "sed 's/plum/box/' /box/c",
-        "find /box -path '/box/*' | sort",
-        "echo http://host/box/x /nosuch/place",
-        "basename /box/none/x.sh .sh",
-        "n=$(dirname /box/none/y.sh); echo /box/b | xargs basename; printf '%s\\n' $n /box/none/z",
-    ]
-    queries = [f"task {number} of /box/none/x.sh, /box/none/y.sh" for number in range(len(golds))]
-    tasks = [{"id": query[5], "query": query, "gold": gold} for query, gold in zip(queries, golds, strict=True)]
-    made = cli("check", "bash", "--data", write_tasks(tmp_path / "t.jsonl", tasks), "--tree", box / "tree", "--json")
-    assert [finding for finding in made.json["broken"] if "names" in finding["why"]] == []
-
-
-def test_alternatives_that_fail_or_disagree_with_the_gold_are_suspicious(cli: Any, box: Path, tmp_path: Path) -> None:
-    tasks = [
-        {**SOUND, "golds": ["head -n 1 /box/a", "tail -n 1 /box/a"]},
-        {"id": "odd", "query": "Print what /box/b holds.", "gold": "cat /box/b", "golds": ["cat /box/none", "cat /box/c"]},
-    ]
-    words = ("check", "bash", "--data", write_tasks(tmp_path / "t.jsonl", tasks), "--tree", box / "tree", "--json")
-    done = cli(*words)
-    assert (done.status, done.json["broken"], done.json["gold_ok"]) == (0, [], 2)
-    assert [(row["task"], row["kind"], row["why"]) for row in done.json["suspicious"]] == [
-        (
-            "odd",
-            "alternative_fails",
-            "the alternative 'cat /box/none': gold ends with status 1: cat: /box/none: No such file or directory",
-        ),
-        ("odd", "golds_disagree", "the alternative 'cat /box/c' and the gold do not match"),
-    ]
+def test_a_general_task_needs_second_contents(cli: Any, box: Path, tmp_path: Path) -> None:
+    data = write_tasks(tmp_path / "t.jsonl", TASKS[2:3])
+    (finding,) = cli("check", "bash", "--data", data, "--tree", box / "tree", "--json").json["broken"]
+    assert "no second contents" in finding["why"]
 
 
 def test_named_fields_hold_the_golds_and_another_list_of_them_is_other_data(cli: Any, box: Path, tmp_path: Path) -> None:
-    data = write_tasks(tmp_path / "t.jsonl", [{**SOUND, "gold2": "cat /box/b"}])
+    write_tasks(tmp_path / "t.jsonl", [{"query": "Print what /box/a holds.", "gold": "cat /box/a", "gold2": "cat /box/b"}])
     (tmp_path / "p.txt").write_text("cat /box/b\n")
-    words = (
-        "score",
-        tmp_path / "p.txt",
-        "--env",
-        "bash",
-        "--data",
-        data,
-        "--tree",
-        box / "tree",
-        "--out",
-        tmp_path / "run",
-        "--json",
-    )
+    world = ("--data", "t.jsonl", "--tree", box / "tree", "--json")
+    words = ("score", "p.txt", "--env", "bash", *world, "--out", "run")
     assert cli(*words, "--gold-fields", "gold,gold2").json["success_rate"] == 1
-    assert cli(*words, "--resume").status == 2
-    again = cli("rescore", tmp_path / "run", "--reward", "paper", "--out", tmp_path / "paper", "--json")
-    assert again.json["success_rate"] == 0, again.err
-    assert "no record has the gold field 'golf'" in cli("check", "bash", "--data", data, "--gold-fields", "gold,golf").err
+    assert cli(*words, "--resume", "run", "--gold-fields", "gold").status == 2
+    assert "no record has the gold field 'golf'" in cli("check", "bash", *world, "--gold-fields", "gold,golf").err
 
 
-def test_tasks_that_ask_the_same_are_found(cli: Any, box: Path, tmp_path: Path) -> None:
-    tasks = [
-        SOUND,
-        {"id": "again", "query": "print  what /box/a HOLDS.", "gold": "cat /box/a"},
-        {"id": "other", "query": "Print what /box/a holds.", "gold": "cat /box/b"},
-    ]
-    found = cli("check", "bash", "--data", write_tasks(tmp_path / "t.jsonl", tasks), "--tree", box / "tree", "--json").json
-    assert found["broken"] == [
-        {"task": "again", "kind": "duplicate", "why": "asks the same as task sound and has the same gold"},
-        {"task": "other", "kind": "duplicate", "why": "asks the same as task sound but has another gold"},
-    ]
-
-
-def test_a_gold_that_the_papers_quoting_breaks_is_found_under_that_protocol(cli: Any, box: Path, tmp_path: Path) -> None:
-    broken = write_tasks(tmp_path / "t.jsonl", [{"id": "quotes", "query": "Print.", "gold": 'cat "/box/a'}])
-    words = ("check", "bash", "--data", broken, "--tree", box / "tree", "--json")
-    (finding,) = cli(*words, "--protocol", "paper").json["broken"]
-    assert finding == {"task": "quotes", "kind": "gold_fails", "why": "gold does not run to an end: Malformed command"}
-
-
-def test_an_interrupted_check_ends_within_one_gold(box: Path, tmp_path: Path, module_cache: Path) -> None:
+def test_an_interrupted_check_ends_within_one_gold(box: Path, tmp_path: Path) -> None:
     tasks = [{"query": f"task {number}", "gold": f"touch /box/{number}; sleep 1.5"} for number in range(30)]
     words = ["check", "bash", "--data", str(write_tasks(tmp_path / "t.jsonl", tasks)), "--tree", str(box / "tree")]
     with subprocess.Popen([INTERCODE, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -209,6 +129,66 @@ def test_an_interrupted_check_ends_within_one_gold(box: Path, tmp_path: Path, mo
     assert "Traceback" not in err
 
 
-def test_the_starter_set_is_sound(cli: Any) -> None:
-    done = cli("check", "bash", "--json")
-    assert (done.status, done.json["broken"]) == (0, [])
+# -- texts alone, and challenges that cannot be played ------------------------------------------------------------------
+
+CTF = [
+    {"id": "plain", "query": "Find the flag in a.txt.", "gold": "flag{plain_one}"},
+    {"id": "packed", "query": "Decode b.b64.", "gold": "flag{two}"},
+    {"id": "odd", "query": "Look at c.txt.", "gold": "FLAG[three"},
+    {"id": "far", "query": "Connect to nc example.org 1337 and get the flag.", "gold": "flag{five}"},
+    {"id": "lost", "query": "Look at d.bin, which is attached.", "gold": "flag{six}"},
+]
+UNPLAYABLE = {("odd", "odd_flag"), ("far", "needs_network"), ("lost", "needs_files")}
+
+
+def test_challenges_that_cannot_be_played_are_counted_told_and_left_out(cli: Any, tmp_path: Path) -> None:
+    for name, file in (("plain", "a.txt"), ("packed", "b.b64"), ("odd", "c.txt")):
+        (tmp_path / "assets" / name).mkdir(parents=True)
+        (tmp_path / "assets" / name / file).write_text("flag{plain_one}" if name == "plain" else "ZmxhZ3t0d299")
+    ctf = ("ctf", "--data", write_tasks(tmp_path / "t.jsonl", CTF), "--assets", tmp_path / "assets", "--json")
+    done = cli("check", *ctf)
+    assert (done.status, done.json["tasks"], done.json["gold_ok"]) == (1, 5, 2)
+    assert (rows(done.json, "broken"), rows(done.json, "suspicious")) == (UNPLAYABLE, {("plain", "plain_flag")})
+    texts = cli("check", *ctf, "--static")
+    assert (texts.status, texts.err, texts.json["gold_ok"], rows(texts.json, "broken")) == (1, "", None, UNPLAYABLE)
+    played = cli("eval", *ctf, "--agent", "gold", "--exclude-broken").json
+    assert (played["episodes"], played["excluded"]) == (2, [])
+
+
+def test_texts_alone_need_no_databases_and_heed_no_options_of_a_sandbox(cli: Any, box: Path, tmp_path: Path) -> None:
+    task = {"id": "odd", "query": "What is the average age?", "gold": "SELECT age FROM pet", "db": "absent"}
+    done = cli("check", "sql", "--data", write_tasks(tmp_path / "t.jsonl", [task]), "--static", "--json")
+    assert (done.status, done.json["gold_ok"]) == (0, None)
+    assert [row["kind"] for row in done.json["suspicious"]] == ["disagrees"]
+    done = cli("check", "bash", "--data", box, "--static", "--image", "nosuch", "--sandbox", "docker", "--reward", "paper")
+    assert done.status == 0
+    assert "--static executes nothing, so it does not heed --image, --reward, --sandbox" in done.err
+
+
+# -- findings that are kept ---------------------------------------------------------------------------------------------
+
+BAD = {"id": "bad", "query": "Print what /box/nosuch holds.", "gold": "cat /box/nosuch"}
+
+
+def test_broken_tasks_are_left_out_by_the_findings_in_the_cache(cli: Any, box: Path, tmp_path: Path, empty_cache: Path) -> None:
+    words = ("bash", "--data", write_tasks(tmp_path / "t.jsonl", [*TASKS[:2], BAD]), "--tree", box / "tree", "--agent", "gold")
+    done = cli("eval", *words, "--exclude-broken", "--out", "run", "--json")
+    assert (done.status, done.json["episodes"], done.json["excluded"]) == (0, 2, ["bad"])
+    why = json.loads((tmp_path / "run" / "run.json").read_text())["excluded"]["bad"]
+    assert why.startswith("gold_fails: gold ends with status 1")
+    assert "left out as broken: 1 tasks (run.json says why): bad" in cli("report", "run").out
+    assert cli("eval", "--resume", "run", "--json").json["episodes"] == 2
+    assert cli("eval", *words, "--json").json["episodes"] == 3
+    (kept,) = (empty_cache / "findings").iterdir()
+    for content, excluded in (
+        (json.dumps({"broken": [{"task": "count", "kind": "noop_solves", "why": "written by hand"}]}), ["count"]),
+        ('{"broken": [{"task": 1}]}', ["bad"]),  # damaged: looked for anew
+    ):
+        kept.write_text(content)
+        assert cli("eval", *words, "--exclude-broken", "--json").json["excluded"] == excluded
+
+
+def test_a_set_with_nothing_left_is_refused(cli: Any, box: Path, tmp_path: Path) -> None:
+    words = ("--data", write_tasks(tmp_path / "t.jsonl", [BAD]), "--tree", box / "tree")
+    done = cli("eval", "bash", *words, "--agent", "gold", "--exclude-broken")
+    assert (done.status, "every task is broken" in done.err) == (2, True)
