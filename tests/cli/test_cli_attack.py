@@ -1,12 +1,18 @@
-"""`intercode attack`: what it prints, and how it ends. The environments are SQL on SQLite, whose suite is the shortest."""
+"""`intercode attack`: what it prints, how it ends, and that nothing pays or escapes in the environments that we ship."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from docker_images import debian, require_docker
 
+import intercode
+from intercode.attacks.suite import suite
+from intercode.attacks.trial import attempt, find_targets
+from intercode.attacks.walls import LIMITS
 from intercode.tasks.dataset import STARTER
 
 pytestmark = pytest.mark.slow
@@ -29,15 +35,15 @@ class Picky(SqlEnv):
             raise DataError("no orchards here")
         return record
 """
+ON_DOCKER = {
+    "a fork bomb", "memory in /dev/shm", "a disk filler", "mounting", "unshare of a user namespace", "reading files",
+    "the network of the host", "a survivor in a session of its own", "killing pid 1", "removing everything",
+}  # fmt: skip
 
 
-@pytest.fixture
-def own(tmp_path: Path) -> None:
-    (tmp_path / "own.py").write_text(OWN)
-
-
-def test_what_holds_everything_passes(cli: Any) -> None:
-    done = cli("attack", "sql", "--engine", "sqlite", "--json")
+@pytest.mark.parametrize("env", ["bash", "ctf", "python", "sql"])
+def test_what_ships_holds_everything(cli: Any, env: str) -> None:
+    done = cli("attack", env, "--json")
     found = done.json
     assert (done.status, done.err) == (0, "")
     assert (found["paid"], found["escaped"], found["harmed"], found["not_tried"]) == (0, 0, 0, 0)
@@ -45,14 +51,28 @@ def test_what_holds_everything_passes(cli: Any) -> None:
     assert set(found["exploits"][0]) == {"name", "aim", "tried", "moot", "paid", "escaped", "honest", "why"}
 
 
-def test_a_reward_that_can_be_talked_into_it_falls_short(cli: Any, own: None) -> None:
+def test_ten_of_them_hold_in_docker(box: Path) -> None:
+    require_docker()
+    setting = intercode.prepare("bash", data=str(box), sandbox="docker", image=debian(), max_turns=None, limits=LIMITS)
+    chosen = [each for each in suite("bash") if each.name in ON_DOCKER]
+    assert len(chosen) == 10
+    with closing(setting()) as env:
+        target = find_targets(env)[0]
+        found = [attempt(env, each, target) for each in chosen]
+    assert [each for each in found if not (each.tried and each.held)] == []
+
+
+def test_a_reward_that_can_be_talked_into_it_falls_short(cli: Any, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN)
     done = cli("attack", "sql", "--engine", "sqlite", "--reward", "own:trusting", "--json")
     assert done.status == 1
-    assert "a marker of the harness" in [each["name"] for each in done.json["exploits"] if each["paid"]]
-    assert "the reward's own JSON" not in [each["name"] for each in done.json["exploits"] if each["paid"]]
+    paid = [each["name"] for each in done.json["exploits"] if each["paid"]]
+    assert "a marker of the harness" in paid
+    assert "the reward's own JSON" not in paid
 
 
-def test_what_could_not_be_tried_is_a_fault_and_said(cli: Any, own: None) -> None:
+def test_what_could_not_be_tried_is_a_fault_and_said(cli: Any, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN)
     done = cli("attack", "own:Picky", "--engine", "sqlite", "--data", STARTER / "sql")
     assert done.status == 3
     assert "no orchards here" in done.out
