@@ -41,6 +41,9 @@ class ChatServer(ThreadingHTTPServer):
     def variables(self) -> dict[str, str]:
         return {"INTERCODE_BASE_URL": f"http://127.0.0.1:{self.server_port}/v1"}
 
+    def handle_error(self, request: object, address: object) -> None:
+        """A client that was killed is no fault of the server's."""
+
     def admit(self, request: dict[str, Any]) -> bool:
         with self.lock:
             self.requests.append(request)

@@ -39,13 +39,14 @@ def lines(tmp_path: Path) -> list[dict[str, Any]]:
 
 
 def test_a_model_on_a_local_server_plays_every_task(cli: Any, server: ChatServer, box: Path, tmp_path: Path) -> None:
-    done = go(cli, server, box, "--seed", 3, "--temperature", 0.5)
+    done = go(cli, server, box, "--seed", 3, "--temperature", 0.5, "--epochs", 2)
     found = done.json
     assert (done.status, done.err) == (0, "run: run\n")
-    assert (found["episodes"], found["success_rate"], found["model"]) == (5, 1.0, "tiny")
-    assert (found["mean_turns"], found["tokens"], found["cost"]) == (2.0, 2 * 5 * 110, 0.0)
-    assert {request["model"] for request in server.requests} == {"tiny"}
-    assert {(request["seed"], request["temperature"]) for request in server.requests} == {(3, 0.5)}
+    assert (found["episodes"], found["success_rate"], found["model"]) == (10, 1.0, "tiny")
+    assert (found["mean_turns"], found["tokens"], found["cost"]) == (2.0, 2 * 10 * 110, 0.0)
+    assert {(request["model"], request["temperature"]) for request in server.requests} == {("tiny", 0.5)}
+    assert Counter(request["seed"] for request in server.requests) == {3: 10, 1003: 10}
+    assert all("max_tokens" not in request for request in server.requests)
     turn = lines(tmp_path)[0]["turns"][0]
     assert turn["ask"][0]["role"] == "system"
     assert turn["thought"] == "Let me see."
@@ -61,19 +62,9 @@ def test_a_spent_cost_ends_the_run_and_the_price_is_recorded(cli: Any, server: C
     assert go(cli, server, box, "--resume", "run", "--price", "1,1", "--max-cost", 1).json["success_rate"] == 1.0
 
 
-@pytest.mark.parametrize(
-    ("limit", "usage"),
-    [
-        ("--max-tokens 60", None),
-        ("--episode-tokens 60", {"prompt_tokens": 0, "completion_tokens": 0}),
-        ("--max-cost 1 --price 0,1", {"prompt_tokens": 100}),
-    ],
-)
-def test_a_limit_that_the_server_leaves_uncounted_is_refused(
-    cli: Any, server: ChatServer, box: Path, limit: str, usage: dict[str, int] | None
-) -> None:
-    server.usage = usage
-    done = go(cli, server, box, "--workers", 1, *limit.split())
+def test_a_limit_that_the_server_leaves_uncounted_is_refused(cli: Any, server: ChatServer, box: Path) -> None:
+    server.usage = None
+    done = go(cli, server, box, "--workers", 1, "--max-tokens", 60)
     assert (done.status, len(server.requests)) == (2, 1)
     assert "does not say how many tokens it took" in done.err
 
@@ -83,55 +74,31 @@ def test_the_users_table_of_prices_is_looked_up_and_named_where_it_lacks_the_mod
 ) -> None:
     table = tmp_path / "config" / "intercode" / "prices.toml"
     server_and_table = {**server.variables, "XDG_CONFIG_HOME": str(tmp_path / "config")}
-    words = ("eval", "bash", "--data", box, "--model", "tiny", "--json", "--episode-cost", 9, "--out", "run")
+    words = ("eval", "bash", "--data", box, "--model", "tiny", "--json", "--episode-cost", 9)
     unknown = cli(*words, **server_and_table)
     assert (unknown.status, len(server.requests)) == (2, 0)
     assert str(table) in unknown.err
     assert '"tiny" = [IN, OUT]' in unknown.err
     table.parent.mkdir(parents=True)
-    table.write_text('tiny = [10, "100"]')
-    assert "must be two numbers" in cli(*words, **server_and_table).err
     table.write_text("tiny = [10, 100]")
     assert cli(*words, **server_and_table).json["cost"] == 0.02
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["price"] == [10.0, 100.0]
-
-
-def test_each_epoch_is_drawn_with_a_seed_of_its_own(cli: Any, server: ChatServer, box: Path) -> None:
-    go(cli, server, box, "--seed", 3, "--epochs", 2, "--limit", 1)
-    assert sorted(request["seed"] for request in server.requests) == [3, 3, 1003, 1003]
-
-
-def test_an_impatient_user_asks_a_slow_server_again(cli: Any, server: ChatServer, box: Path) -> None:
-    slow = iter([60.0])
-    server.before_answer = lambda request: server.stopping.wait(next(slow, 0.0))
-    assert go(cli, server, box, "--reply-seconds", 1.5, "--limit", 1).json["success_rate"] == 1.0
-    first, again, _ = server.requests
-    assert first == again
 
 
 def test_an_episode_out_of_budget_is_scored_and_the_run_goes_on(cli: Any, box: Path, tmp_path: Path) -> None:
     with serving({query: ["true"] * 5 for query in GOLDS} | {TASKS[1]["query"]: [GOLDS[TASKS[1]["query"]], "true"]}) as server:
-        found = go(cli, server, box, "--episode-tokens", 220).json
+        found = go(cli, server, box, "--episode-tokens", 220, "--reply-tokens", 77).json
         assert (found["success_rate"], found["errors"], len(server.requests)) == (0.2, 0, 10)
+        assert {request["max_tokens"] for request in server.requests} == {77}
         assert {(line["ended"], len(line["turns"])) for line in lines(tmp_path)} == {("limit", 3)}
         assert go(cli, server, box, "--episode-tokens", 330, "--resume", "run").status == 2, "it decides results"
-
-
-def test_a_slow_server_stops_the_run_within_a_turn_of_its_time(cli: Any, server: ChatServer, box: Path) -> None:
-    server.before_answer = lambda request: time.sleep(2)
-    done = go(cli, server, box, "--max-seconds", 3.5, "--workers", 1)
-    assert "raise --max-seconds" in done.err
-    assert (done.status, 1 <= len(server.requests) <= 2) == (0, True)
-    server.before_answer = lambda request: None
-    assert go(cli, server, box, "--resume", "run", "--max-seconds", 60).json["success_rate"] == 1.0
 
 
 def test_a_server_that_hangs_does_not_hold_up_the_end_of_the_runs_time(cli: Any, server: ChatServer, box: Path) -> None:
     server.before_answer = lambda request: server.stopping.wait(60)
     started = time.monotonic()
-    done = go(cli, server, box, "--max-seconds", 3)
+    done = go(cli, server, box, "--max-seconds", 1)
     assert (done.status, 1 <= done.json["errors"] <= 2) == (3, True)
-    assert re.search(r"no answer within 3(\.0)? s; not tried again, since the limit of 3 seconds is reached", done.err)
+    assert re.search(r"no answer within 1(\.0)? s; not tried again, since the limit of 1 seconds is reached", done.err)
     assert time.monotonic() - started < 40, "one try, and not six"
     server.before_answer = lambda request: None
     assert go(cli, server, box, "--resume", "run", "--max-seconds", 60).json["success_rate"] == 1.0
@@ -140,14 +107,12 @@ def test_a_server_that_hangs_does_not_hold_up_the_end_of_the_runs_time(cli: Any,
 def test_a_long_conversation_loses_its_oldest_observations_and_says_so(cli: Any, box: Path, tmp_path: Path) -> None:
     noisy = [f"seq {n}000 {n}999" for n in range(1, 5)]
     with serving({query: [*noisy, gold] for query, gold in GOLDS.items()}) as server:
-        whole = go(cli, server, box, "--limit", 1).json
-        longest = sum(len(message["content"]) for message in server.requests[-1]["messages"])
-        server.longest = longest - 6000
-        done = go(cli, server, box, "--limit", 1, "--out", "short")
+        server.longest = 16_000
+        done = go(cli, server, box, "--limit", 1)
     assert "1 conversation was too long for the model" in done.err
-    assert done.json["success_rate"] == whole["success_rate"]
-    record = json.loads((tmp_path / "short" / "episodes.jsonl").read_text())
-    assert [turn.get("left_out") for turn in record["turns"]][-1] == 2
+    assert done.json["success_rate"] == 1.0
+    (record,) = lines(tmp_path)
+    assert record["turns"][-1]["left_out"] > 0
     assert "left_out" not in record["turns"][0]
     assert record["turns"][-1]["ask"][3]["content"].startswith("1000\n1001"), "the record has it still"
 
@@ -179,68 +144,25 @@ def test_a_killed_run_that_is_resumed_asks_nothing_twice(cli: Any, box: Path, tm
     assert not (tmp_path / "run" / "underway").exists()
 
 
-def test_a_reply_is_cut_off_only_where_that_is_asked_for(cli: Any, server: ChatServer, box: Path, tmp_path: Path) -> None:
-    go(cli, server, box, "--limit", 1)
-    assert all("max_tokens" not in request for request in server.requests)
-    assert go(cli, server, box, "--limit", 1, "--reply-tokens", 77, "--resume", "run").status == 2, "it decides results"
-    server.requests.clear()
-    go(cli, server, box, "--limit", 1, "--reply-tokens", 77, "--out", "other")
-    assert {request["max_tokens"] for request in server.requests} == {77}
-    assert json.loads((tmp_path / "other" / "run.json").read_text())["reply_tokens"] == 77
-
-
-def test_one_turn_is_submitted_for_the_model(cli: Any, server: ChatServer, box: Path) -> None:
-    found = go(cli, server, box, "--turns", 1).json
-    assert (found["success_rate"], len(server.requests)) == (1.0, 5)
-
-
-def test_the_papers_protocol_ends_at_the_first_success(cli: Any, server: ChatServer, box: Path) -> None:
-    found = go(cli, server, box, "--protocol", "paper").json
-    assert (found["success_rate"], found["mean_turns"], len(server.requests)) == (1.0, 1.0, 5)
-
-
 def test_a_server_that_is_down_is_counted_as_errors_and_a_resumed_run_is_complete(
     cli: Any, server: ChatServer, box: Path, tmp_path: Path
 ) -> None:
     server.healthy = False
     broken = go(cli, server, box)
     assert broken.status == 3
-    assert "errors:\n  " in broken.err
-    assert "× model: http://127.0.0.1" in broken.err
-    assert "HTTP 500" in broken.err
-    assert "--resume" in broken.err
+    for words in ("errors:\n  ", "× model: http://127.0.0.1", "HTTP 500", "--resume"):
+        assert words in broken.err
     found = broken.json
     assert found["errors"] == found["episodes"] >= 3
     assert (found["success_rate"], found["mean_reward"], found["ci95"]) == (None, None, [0.0, 1.0])
     assert {line["reward"] for line in lines(tmp_path)} == {None}
-    assert all("model: " in line["error"] for line in lines(tmp_path) if line["ended"] != "limit"), "else it was cut off"
     shown = cli("report", "run", "--json")
-    assert shown.status == 0
-    assert shown.json.items() >= found.items()
-    assert "HTTP 500" in shown.err
+    assert (shown.status, shown.json.items() >= found.items(), "HTTP 500" in shown.err) == (0, True, True)
     server.healthy = True
     mended = go(cli, server, box, "--resume", "run")
     assert mended.status == 0
     assert (mended.json["episodes"], mended.json["errors"], mended.json["success_rate"]) == (5, 0, 1.0)
-    rewards = [line["reward"] for line in lines(tmp_path)]
-    assert 0.0 not in rewards
-    assert rewards.count(1.0) == 5
-
-
-def test_a_server_that_breaks_on_the_way_costs_no_finished_episode(
-    cli: Any, server: ChatServer, box: Path, tmp_path: Path
-) -> None:
-    server.good_for = 5
-    broken = go(cli, server, box, "--workers", 1)
-    assert (broken.status, broken.json["success_rate"], broken.json["errors"]) == (3, 1.0, 3)
-    cut = next(line for line in lines(tmp_path) if line["error"])
-    assert cut["turns"][0]["observation"] == "apple\n", "the turns until then are kept"
-    kept = [line for line in lines(tmp_path) if line["reward"] is not None]
-    server.healthy, server.good_for = True, None
-    asked = len(server.requests)
-    assert go(cli, server, box, "--resume", "run").json["success_rate"] == 1.0
-    assert len(server.requests) - asked == 2 * 5 - 5, "only what was not answered is asked again"
-    assert [line for line in lines(tmp_path) if line["reward"] is not None][: len(kept)] == kept
+    assert Counter(line["reward"] for line in lines(tmp_path))[1.0] == 5
 
 
 def test_resume_alone_takes_all_from_the_run_and_counts_what_the_whole_of_it_cost(cli: Any, box: Path, tmp_path: Path) -> None:
@@ -252,27 +174,16 @@ def test_resume_alone_takes_all_from_the_run_and_counts_what_the_whole_of_it_cos
         words = ("--model", "tiny", "--price", "10,100", "--workers", 1, "--seed", 3, "--out", "run", "--json")
         broken = cli("eval", "bash", "--data", box, *words, OPENAI_API_KEY="sk-secret", **server.variables)
         assert (broken.json["errors"], broken.json["episodes"]) == (3, 4)
+        kept = [line for line in lines(tmp_path) if line["reward"] is not None]
+        assert next(line for line in lines(tmp_path) if line["error"])["turns"], "the turns until then are kept"
         server.healthy, server.good_for = True, None
-        kept = cli("eval", "--resume", "run", "--keep-errors", "--json")
-        assert (kept.status, kept.json["errors"], kept.json["episodes"]) == (3, 3, 5)
+        rest = cli("eval", "--resume", "run", "--keep-errors", "--json")
+        assert (rest.status, rest.json["errors"], rest.json["episodes"]) == (3, 3, 5)
         whole = cli("eval", "--resume", "run", "--json")
         assert (whole.status, whole.json["errors"], whole.json["success_rate"]) == (0, 0, 1.0)
         assert {(request["seed"], request["model"]) for request in server.requests} == {(3, "tiny")}
     assert len(answered) == 5 * 4 + 1
     for found in (whole.json, cli("report", "run", "--json").json):
         assert (found["tokens"], found["cost"]) == (len(answered) * 110, pytest.approx(len(answered) * 0.002))
+    assert kept[0] in lines(tmp_path)
     assert "sk-secret" not in (tmp_path / "run" / "run.json").read_text()
-
-
-def test_a_refusal_is_told_at_once(cli: Any, box: Path, tmp_path: Path) -> None:
-    """401 is an answer that another try cannot mend."""
-    with serving({}) as server:
-        server.RequestHandlerClass = type("Refusing", (server.RequestHandlerClass,), {"do_POST": _refuse})
-        done = go(cli, server, box)
-    assert done.status == 3
-    assert "OPENAI_API_KEY" in done.err
-
-
-def _refuse(handler: Any) -> None:
-    handler.rfile.read(int(handler.headers["Content-Length"]))
-    handler._send(401, {"error": {"message": "no"}})
