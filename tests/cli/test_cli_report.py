@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 from chromium import browser, needs_chromium
-from cli_words import INTERCODE
+from cli_words import EVAL_KEYS, INTERCODE
 from kept import needs_bwrap
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def runs(box: Path, module_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs(box: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run over two epochs that solves all, `gold`, and of one that solves two tasks of five."""
     needs_bwrap()
     folder = tmp_path_factory.mktemp("runs")
@@ -29,45 +29,56 @@ def runs(box: Path, module_cache: Path, tmp_path_factory: pytest.TempPathFactory
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def guessed(runs: Path, tmp_path: Path) -> None:
     shutil.copytree(runs, tmp_path, dirs_exist_ok=True)
 
 
-@pytest.mark.usefixtures("guessed")
-def test_a_folder_of_runs_is_all_of_them(cli: Any) -> None:
-    assert cli("report", ".", "--json").json == cli("report", "gold", "guess", "--json").json
-
-
-@pytest.mark.usefixtures("guessed")
-def test_one_run_is_looked_at_closely(cli: Any) -> None:
-    found = cli("report", "guess", "--json").json["analysis"]
+def test_one_run_is_looked_at_closely_also_while_it_is_written(cli: Any, tmp_path: Path) -> None:
+    whole = cli("report", "guess", "--json").json
+    assert set(whole) == EVAL_KEYS | {"analysis"}
+    found = whole["analysis"]
     assert [row["solved"] for row in found["by_turn"]] == [0.0, 0.4]
     assert found["actions"]["all"]["errors"] == 0.4
     assert {row["name"]: row["episodes"] for row in found["failures"]} == {"only errors": 2, "wrong answer": 1}
     assert found["failures"][0]["examples"][0]["action"] == "cat /nowhere"
+    with (tmp_path / "guess" / "episodes.jsonl").open("a") as file:
+        file.write('{"schema": 1, "task": "torn')
+    assert cli("report", "guess", "--json").json == whole
     shown = cli("report", "guess")
     assert (shown.status, shown.err) == (0, "")
     assert all(words in shown.out for words in ("by turn", "only errors", "every action failed", "exploring %"))
+    rates = cli("report", "gold", "--json").json["pass_at_k"]
+    assert {k: part["rate"] for k, part in rates.items()} == {"1": 1.0, "2": 1.0}
 
 
-@pytest.mark.usefixtures("guessed")
-def test_two_runs_are_compared_task_by_task(cli: Any) -> None:
-    found = cli("report", "guess", "gold", "--json").json["comparison"]
-    assert (found["tasks"], found["difference"], found["p_value"]) == (5, 0.6, 0.25)
+def test_two_runs_are_compared_task_by_task(cli: Any, tmp_path: Path) -> None:
+    both = cli("report", "guess", "gold", "--json").json
+    assert both["runs"][0] == cli("report", "guess", "--json").json
+    found = both["comparison"]
+    assert (found["tasks"], found["difference"], found["p_value"], found["lost"]) == (5, 0.6, 0.25, [])
     assert [flip["task"] for flip in found["gained"]] == ["first", "last", "touch"]
     shown = cli("report", "guess", "gold")
     assert "gained (3)" in shown.out
     assert "touch: Make the empty file" in shown.out
+    assert [run["run"] for run in cli("report", ".", "--json").json["runs"]] == ["gold", "guess"], "a folder of runs"
+    file = tmp_path / "guess" / "episodes.jsonl"
+    file.write_text(file.read_text().replace('"task": "', '"task": "other-'))
+    assert "no task in common" in cli("report", "guess", "gold").out
 
 
-@pytest.mark.usefixtures("guessed")
-def test_chances_with_several_attempts_are_shown(cli: Any) -> None:
-    assert {k: part["rate"] for k, part in cli("report", "gold", "--json").json["pass_at_k"].items()} == {"1": 1.0, "2": 1.0}
-    assert "pass@k" in cli("report", "gold").out
+def test_runs_from_different_userlands_are_not_compared_without_force(cli: Any, tmp_path: Path) -> None:
+    file = tmp_path / "guess" / "run.json"
+    config = json.loads(file.read_text())
+    config["userland"]["bash"] = "4.2.1"
+    file.write_text(json.dumps(config))
+    refused = cli("report", "gold", "guess", "--json")
+    assert (refused.status, refused.out) == (2, "")
+    assert "userland" in refused.err
+    assert "--force" in refused.err
+    assert len(cli("report", "gold", "guess", "--json", "--force").json["runs"]) == 2
 
 
-@pytest.mark.usefixtures("guessed")
 def test_the_page_and_the_plots_are_written_beside_what_is_printed(cli: Any, tmp_path: Path) -> None:
     plain, more = cli("report", "guess", "--json"), cli("report", "guess", "--json", "--html", "p.html", "--plots", "plots")
     assert (more.status, more.out) == (0, plain.out)
@@ -77,8 +88,8 @@ def test_the_page_and_the_plots_are_written_beside_what_is_printed(cli: Any, tmp
     assert (lost.status, "nowhere/p.html cannot be written" in lost.err) == (2, True)
 
 
+@pytest.mark.soak
 @needs_chromium
-@pytest.mark.usefixtures("guessed")
 def test_the_page_of_a_real_run_is_quiet_in_a_browser_and_no_wider_than_a_phone(cli: Any, tmp_path: Path) -> None:
     assert cli("report", "guess", "gold", "--html", "p.html").status == 0
     with browser() as tab:
@@ -90,21 +101,23 @@ def test_the_page_of_a_real_run_is_quiet_in_a_browser_and_no_wider_than_a_phone(
 
 def test_a_log_of_the_first_system_is_a_run_as_well(cli: Any, tmp_path: Path) -> None:
     turns = {"actions": ["SELECT 1"], "observations": ["[(1,)]"], "rewards": [1.0], "valid_action": [True]}
-    entry = {
-        "environment": "ic_sql",
-        "task_id": 0,
-        "query": "One.",
-        "turn_history": turns,
-        "summary": {"max_reward": 1.0, "turns_max": 10},
-    }
+    summary = {"max_reward": 1.0, "turns_max": 10}
+    entry = {"environment": "ic_sql", "task_id": 0, "query": "One.", "turn_history": turns, "summary": summary}
     (tmp_path / "log.json").write_text(json.dumps({"0": entry}))
     found = cli("report", "log.json", "--json").json
     assert (found["run"], found["env"], found["agent"], found["success_rate"]) == ("log.json", "sql", "try_again", 1.0)
 
 
-@pytest.mark.usefixtures("guessed")
-def test_runs_without_a_common_task_stand_side_by_side_uncompared(cli: Any, tmp_path: Path) -> None:
-    file = tmp_path / "guess" / "episodes.jsonl"
-    file.write_text(file.read_text().replace('"task": "', '"task": "other-'))
-    assert cli("report", "guess", "gold", "--json").json["comparison"] is None
-    assert "no task in common" in cli("report", "guess", "gold").out
+def test_what_is_no_run_is_named(cli: Any, tmp_path: Path) -> None:
+    for name, content in (("damaged", "{"), ("nameless", '{"env": "bash"}')):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.json").write_text(content)
+    (tmp_path / "folder").mkdir()
+    for name, status, blamed in (
+        ("folder", 2, "holds no run"),
+        ("damaged", 3, "damaged"),
+        ("nameless", 3, "nameless/run.json is damaged: agent, reward must be there, as text"),
+    ):
+        done = cli("report", name, "--json")
+        assert (done.status, done.out) == (status, "")
+        assert blamed in done.err

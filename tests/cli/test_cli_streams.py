@@ -1,4 +1,4 @@
-"""Streams that are closed, gone, full, or cannot say everything: the exit status is that of what happened."""
+"""Streams that are closed, gone, full, or cannot say everything, and a full cache: the exit status is that of what happened."""
 
 from __future__ import annotations
 
@@ -6,79 +6,83 @@ import json
 import os
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cli_words import INTERCODE
+from click import unstyle
+
+from intercode.cli.show import show_tables
+from intercode.report.tables import table
 
 pytestmark = pytest.mark.slow
 
-ONE = {"id": "sum", "query": "Print 1 + 1", "gold": "echo 2"}
+EVAL = "eval bash --data one.jsonl --agent gold"
 
 
 @pytest.fixture
 def one(tmp_path: Path) -> Path:
-    path = tmp_path / "one.jsonl"
-    path.write_text(json.dumps(ONE) + "\n")
-    return path
+    """A folder with one.jsonl, a file of one task."""
+    (tmp_path / "one.jsonl").write_text(json.dumps({"id": "sum", "query": "Print 1 + 1", "gold": "echo 2"}) + "\n")
+    return tmp_path
 
 
-def shell(line: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    said = {"cwd": folder, "env": {**os.environ, "INTERCODE": INTERCODE, **environment}, "text": True, "timeout": 60}
-    return subprocess.run(["sh", "-c", line], capture_output=True, check=False, **said)
+def shell(line: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "INTERCODE": INTERCODE, **variables}
+    words = ["bash", "-c", line]
+    return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False)
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_closed_pipe_is_no_crash(one: Path) -> None:
+    done = shell(f"$INTERCODE {EVAL} --out run | true; exit ${{PIPESTATUS[0]}}", one)
+    assert "Traceback" not in done.stderr
+    assert (one / "run" / "episodes.jsonl").read_bytes().count(b"\n") == 1
+
+
 @pytest.mark.parametrize(
-    ("words", "status"),
+    ("line", "status", "said"),
     [
-        ("eval bash --data one.jsonl --agent gold", 0),
-        ("eval bash --data nothing", 2),
-        ("eval bash --bogus", 2),
-        ("--version", 0),
+        (f"{EVAL} <&- >&- 2>&-", 0, ""),
+        ("eval bash --bogus 2>/dev/full", 2, ""),
+        (f"{EVAL} 2>/dev/full", 3, ""),
+        (f"{EVAL} --json >/dev/full", 3, "intercode: stdout, or a file of the run, the cache or TMPDIR cannot be written"),
+        ("--version >/dev/full", 3, "No space left on device\n"),
     ],
 )
-def test_a_closed_stream_is_nowhere(one: Path, module_cache: Path, words: str, status: int, closed: str) -> None:
-    done = shell(f"exec $INTERCODE {words} {closed}", one.parent)
-    assert (done.returncode, "Traceback" in done.stderr) == (status, False)
+def test_a_stream_that_is_closed_full_or_breaks_is_no_crash(one: Path, line: str, status: int, said: str) -> None:
+    done = shell(f"exec $INTERCODE {line}", one)
+    assert (done.returncode, said in done.stderr, "Traceback" in done.stderr) == (status, True, False)
 
 
-def test_an_error_keeps_its_status_where_it_cannot_be_shown(one: Path) -> None:
-    assert shell("exec $INTERCODE eval bash --bogus 2>/dev/full", one.parent).returncode == 2
-
-
-def test_a_stream_that_is_open_the_wrong_way(one: Path) -> None:
-    done = shell("exec $INTERCODE --version 1</dev/null", one.parent)
-    assert (done.returncode, "Bad file descriptor" in done.stderr, "Traceback" in done.stderr) == (3, True, False)
-
-
-@pytest.mark.parametrize("encoding", ["ascii", "ascii:surrogateescape"])
-def test_a_table_on_a_stream_without_its_characters(one: Path, module_cache: Path, encoding: str) -> None:
-    done = shell("exec $INTERCODE eval bash --data one.jsonl --agent gold", one.parent, PYTHONIOENCODING=encoding)
+def test_a_table_on_a_stream_without_its_characters(one: Path) -> None:
+    done = shell(f"exec $INTERCODE {EVAL}", one, PYTHONIOENCODING="ascii")
     assert (done.returncode, "100.0" in done.stdout) == (0, True)
 
 
-def test_an_input_that_breaks(one: Path, module_cache: Path) -> None:
-    """As a terminal does that is gone: reading this process's memory at 0 is an I/O error."""
-    command = [INTERCODE, "play", "bash", "--data", "one.jsonl"]
-    with open("/proc/self/mem", "rb") as broken:
-        done = subprocess.run(command, cwd=one.parent, stdin=broken, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 3
-    assert done.stderr.endswith("a terminal or a disk cannot be read or written: Input/output error\n")
-
-
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may mount a small disk")
-@pytest.mark.parametrize(("words", "status"), [("report run --html small/page", 3), ("report run --html nowhere/page", 2)])
-def test_a_page_that_cannot_be_written(one: Path, module_cache: Path, words: str, status: int) -> None:
-    small = "mkdir small && mount -t tmpfs -o size=4k none small && exec $INTERCODE"
-    assert shell("$INTERCODE eval bash --data one.jsonl --agent gold --out run", one.parent).returncode == 0
-    done = shell(f"exec unshare --mount sh -c '{small} {words}'", one.parent)
-    assert done.returncode == status
-    assert "page cannot be written" in done.stderr
+@pytest.mark.parametrize(
+    ("options", "setup"), [("size=20k", ""), ("size=1m", "head -c 2000000 /dev/urandom > /srv/x"), ("ro", "")]
+)
+def test_a_full_cache_is_named(one: Path, empty_cache: Path, options: str, setup: str) -> None:
+    (one / "setup.sh").write_text(setup)
+    small = f'mount -t tmpfs -o {options},mode=755 small "$INTERCODE_CACHE" && exec $INTERCODE {EVAL} --setup setup.sh'
+    done = shell(f"exec unshare --mount sh -c '{small}'", one)
+    assert done.returncode == 3
+    assert f"intercode: the cache {empty_cache}" in done.stderr
+    assert "cannot be filled" in done.stderr
 
 
-def test_a_report_of_a_run_without_episodes(cli: Any, one: Path) -> None:
-    cli("eval", "bash", "--data", one, "--agent", "noop", "--out", "run")
-    (one.parent / "run" / "episodes.jsonl").write_text("")
-    done = cli("report", "run")
-    assert (done.status, done.err) == (0, "")
+@pytest.mark.parametrize("columns", [20, 80])
+@pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "file"])
+def test_no_number_is_cut(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int, terminal: bool
+) -> None:
+    row = {"agent": "a name that is rather long", "success %": "33.3", "mean": "0.123", "tokens": "1234567", "s": "3456.7"}
+    for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv(*(("FORCE_COLOR", "1") if terminal else ("NO_COLOR", "1")))
+    show_tables([table([row])])
+    head, _, line, *_ = [line.split() for line in unstyle(capsys.readouterr().out).splitlines() if line.split()]
+    assert {"success", "%", "mean", "tokens", "s"} < set(head)
+    assert set(line) > {"33.3", "0.123", "1234567", "3456.7"}
+    assert terminal or set(row["agent"].split()) < set(line)
