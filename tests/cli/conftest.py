@@ -47,12 +47,12 @@ Cli = Callable[..., Done]
 
 @pytest.fixture
 def cli(tmp_path: Path) -> Cli:
-    """Runs `intercode` in a folder of its own, without a traceback. `variables` are added to the environment."""
+    """Runs `intercode` in a folder of its own. `traced`: a traceback is due. `variables` are added to the environment."""
     needs_bwrap()
 
-    def run(*words: object, alone: bool = False, **variables: str) -> Done:
+    def run(*words: object, alone: bool = False, traced: bool = False, **variables: str) -> Done:
         done = (_alone if alone else _within)([*map(str, words)], tmp_path, variables)
-        assert "Traceback" not in done.err, done.err
+        assert ("Traceback" in done.err) is traced, done.err
         return done
 
     return run

@@ -121,6 +121,7 @@ WRONG = [
     ("bash --agent gold --price 1,nan", "--price"),
     ("bash --agent gold --max-seconds nan", "--max-seconds"),
     ("bash --agent gold --reward generous", "--reward"),
+    ("bash --agent gold --reward os:sep", "reward '/': it is"),
     ("bash --agent gold --engine sqlite", "the environment bash takes no engine"),
     ("bash --agent gold --task nosuch", "no task has the id 'nosuch'"),
     ("bash --agent gold --nosuch", "--nosuch"),

@@ -16,7 +16,7 @@ from kept import needs_bwrap
 
 pytestmark = pytest.mark.slow
 
-AGENTS = """
+AGENT = """
 from intercode.agents import Act
 
 
@@ -34,24 +34,15 @@ def mixed(task, protocol):
         yield Act("submit")
 
 
-def flags(task, protocol):
-    yield Act("submit " + {"upper": "TAG{A}", "wrong": "tag{z}", "found": "tag{A}"}[task.id])
-
-
-mixed.needs_model = flags.needs_model = False
+mixed.needs_model = False
 """
-FLAGS = [
-    {"id": "upper", "query": "Answer tag{a}.", "gold": "tag{a}"},
-    {"id": "wrong", "query": "Answer tag{b}.", "gold": "tag{b}"},
-    {"id": "found", "query": "Find it.", "gold": "echo 'tag{a}'", "gold_is": "script"},
-]
 
 
 @pytest.fixture(scope="module")
-def played(box: Path, module_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def played(box: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     needs_bwrap()
     folder = tmp_path_factory.mktemp("played")
-    (folder / "mine.py").write_text(AGENTS)
+    (folder / "mine.py").write_text(AGENT)
     words = "eval bash --agent mine:mixed --epochs 2 --out run"
     subprocess.run([INTERCODE, *words.split(), "--data", box], cwd=folder, capture_output=True, check=True)
     return folder / "run"
@@ -60,10 +51,6 @@ def played(box: Path, module_cache: Path, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture
 def mixed(played: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(played, tmp_path / "run"))
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def episodes(run: Path) -> list[dict[str, Any]]:
@@ -76,57 +63,52 @@ def rewrite(run: Path, **settings: Any) -> None:
 
 
 def test_a_new_run_has_the_new_scores_and_tells_how_each_was_had(cli: Any, box: Path, mixed: Path) -> None:
-    before = contents(mixed)
+    first, *others = episodes(mixed)
+    error = {**others[-1], "reward": None, "success": False, "ended": None, "error": "model: down"}
+    write_tasks(mixed / "episodes.jsonl", [{**first, "ended": "limit"}, *others[:-1], error])
+    before = (mixed / "episodes.jsonl").read_bytes()
     done = cli("rescore", "run", "--reward", "paper", "--data", box, "--out", "again", "--json")
     found = done.json
-    assert (done.status, done.err) == (0, "")
+    assert (done.status, done.err) == (3, "")
     assert set(found) > EVAL_KEYS
-    assert (found["reward"], found["rescored_from"], found["episodes"]) == ("paper", "run", 10)
-    rows = {row["task"]: row for row in found["rescored"] if row["epoch"] == 1}
-    assert {task: row["how"] for task, row in rows.items()} == {
-        "last": "observed", **dict.fromkeys(["count", "touch", "first", "names"], "executed")
-    }  # fmt: skip
+    assert (found["reward"], found["rescored_from"], found["episodes"], found["errors"]) == ("paper", "run", 10, 1)
+    rows = {row["task"]: row for row in found["rescored"] if not row["epoch"]}
+    hows = {"last": "observed", **dict.fromkeys(["count", "touch", "first", "names"], "executed")}
+    assert {task: row["how"] for task, row in rows.items()} == hows
     assert {task: row["differs"] for task, row in rows.items() if row["differs"] is not None} == {"names": 0}
     assert (rows["last"]["reward"], rows["count"]["recorded"], rows["count"]["reward"]) == (0.0, 1.0, 1.0)
     assert (rows["first"]["recorded"], rows["first"]["success"]) == (0.0, False)
     assert 0.3 < rows["first"]["reward"] < 1
-    assert contents(mixed) == before
+    (kept,) = [row for row in found["rescored"] if row["how"] == "kept"]
+    assert (kept["task"], kept["reward"], kept["error"]) == (error["task"], None, "model: down")
+    assert (mixed / "episodes.jsonl").read_bytes() == before
     shown = cli("report", "again", "--json").json
     assert {key: shown[key] for key in EVAL_KEYS} == {key: found[key] for key in EVAL_KEYS}
-
-
-def test_scoring_back_gives_what_was_recorded(cli: Any, box: Path, mixed: Path) -> None:
-    first, *others = episodes(mixed)
-    write_tasks(mixed / "episodes.jsonl", [{**first, "ended": "limit"}, *others])
-    cli("rescore", "run", "--reward", "paper", "--data", box, "--out", "there")
-    cli("rescore", "there", "--reward", "exact", "--data", box, "--out", "back")
+    cli("rescore", "again", "--reward", "exact", "--data", box, "--out", "back")
     then, now = (episodes(mixed.parent / run) for run in ("run", "back"))
     key = "task", "epoch", "reward", "success", "ended", "parts", "turns"
-    assert {str([e[k] for k in key]) for e in then} == {str([e[k] for k in key]) for e in now}
-
-
-EVIL = "\x1b]0;owned\x07\u202e"
-SHOWN = r"\x1b]0;owned\x07\u202e"
+    assert {str([e[k] for k in key]) for e in then} == {str([e[k] for k in key]) for e in now}, "and back"
 
 
 def test_no_task_or_agent_steers_the_terminal(cli: Any, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(
-        f"def raises(task, protocol):\n    raise ValueError({EVIL!r})\n    yield\n\nraises.needs_model = False\n"
-    )
-    write_tasks(tmp_path / "evil.jsonl", [{"id": EVIL, "query": "Fail.", "gold": "exit 3"}])
+    evil, shown = "\x1b]0;owned\x07\u202e", r"\x1b]0;owned\x07\u202e"
+    raises = f"def raises(task, protocol):\n    raise ValueError({evil!r})\n    yield\n\nraises.needs_model = False\n"
+    (tmp_path / "mine.py").write_text(raises)
+    write_tasks(tmp_path / "evil.jsonl", [{"id": evil, "query": "Fail.", "gold": "exit 3"}])
     world = ("--data", "evil.jsonl")
     cli("eval", "bash", *world, "--agent", "noop", "--out", "run")
     (record,) = episodes(tmp_path / "run")
     record["turns"][0]["score"] = 0.5
     write_tasks(tmp_path / "run/episodes.jsonl", [record])
-    commands = (
-        ("rescore", "run", "--reward", "paper", *world), ("check", "bash", *world),
-        ("replay", "run", "--env", "bash", *world), ("eval", "bash", *world, "--agent", "mine:raises"),
-    )  # fmt: skip
-    for words in commands:
+    for words in (
+        ("rescore", "run", "--reward", "paper", *world),
+        ("check", "bash", *world),
+        ("replay", "run", "--env", "bash", *world),
+        ("eval", "bash", *world, "--agent", "mine:raises"),
+    ):
         said = "".join((done := cli(*words)).out + done.err)
         assert not set(said) & set("\x1b\x07\u202e"), words
-        assert SHOWN in said, words
+        assert shown in said, words
 
 
 def test_in_words_each_episode_has_its_line(cli: Any, box: Path, mixed: Path) -> None:
@@ -142,15 +124,17 @@ def test_under_the_papers_protocol_every_turn_is_scored_anew(cli: Any, box: Path
     cli("eval", "bash", "--data", box, "--agent", "gold", "--protocol", "paper", "--out", "run")
     found = cli("rescore", "run", "--reward", "exact", "--data", box, "--out", "again", "--json").json
     assert (found["success_rate"], {row["how"] for row in found["rescored"]}) == (1.0, {"executed"})
-    again = episodes(tmp_path / "again")
-    assert {(each["ended"], each["turns"][0]["score"]) for each in again} == {("solved", 1.0)}
+    assert {(each["ended"], each["turns"][0]["score"]) for each in episodes(tmp_path / "again")} == {("solved", 1.0)}
 
 
 def test_a_flag_that_the_task_names_is_compared_and_nothing_executed(cli: Any, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(AGENTS)
-    write_tasks(tmp_path / "flags.jsonl", FLAGS)
+    flags = [("upper", "tag{a}", "TAG{A}"), ("wrong", "tag{b}", "tag{z}"), ("found", "echo 'tag{a}'", "tag{A}")]
+    records = [{"id": id, "query": f"Answer {id}: tag{{a}}.", "gold": gold} for id, gold, _ in flags]
+    write_tasks(tmp_path / "flags.jsonl", [*records[:2], {**records[2], "gold_is": "script"}])
+    write_tasks(tmp_path / "answers.jsonl", [{"task": id, "action": f"submit {answer}"} for id, _, answer in flags])
     world = ("--data", "flags.jsonl")
-    assert cli("eval", "ctf", *world, "--all", "--agent", "mine:flags", "--out", "run", "--json").json["success_rate"] == 0
+    words = ("eval", "ctf", *world, "--all", "--agent", "static:answers.jsonl", "--out", "run", "--json")
+    assert cli(*words).json["success_rate"] == 0
     rows = cli("rescore", "run", "--reward", "paper", *world, "--out", "again", "--json").json["rescored"]
     assert [(row["task"], row["how"], row["reward"]) for row in rows] == [
         ("upper", "observed", 1.0), ("wrong", "observed", 0.0), ("found", "executed", 1.0),
@@ -162,30 +146,25 @@ def test_other_environments_execute_again(cli: Any, env: str) -> None:
     cli("eval", env, "--limit", 2, "--agent", "gold", "--out", "run")
     found = cli("rescore", "run", "--reward", "paper", "--out", "again", "--json").json
     assert (found["success_rate"], [row["how"] for row in found["rescored"]]) == (1.0, ["executed"] * 2)
-    assert [row["differs"] for row in found["rescored"]] == [None, None]
 
 
-def test_a_world_that_cannot_be_rebuilt_or_is_another_one_is_refused(cli: Any, box: Path, mixed: Path) -> None:
-    words = ("rescore", "run", "--reward", "paper", "--out")
+def test_what_cannot_be_scored_again_is_refused(cli: Any, box: Path, mixed: Path) -> None:
+    words, data = ("rescore", "run", "--reward", "paper", "--out"), ("--data", box)
+    assert "by exact already" in cli("rescore", "run", "--reward", "exact", *data).err
+    assert cli(*words, "run", *data).status == 2
     for settings, more, says in (
         ({"data_from": None}, (), "does not say where its data"),
-        ({"tree": "gone"}, ("--data", box), "cannot be rebuilt"),
-        ({"tree": None, "userland": {"bash": "4"}}, ("--data", box), "--force"),
+        ({"tree": "gone"}, data, "cannot be rebuilt"),
+        ({"tree": None, "userland": {"bash": "4"}}, data, "--force"),
     ):
         rewrite(mixed, **settings)
         done = cli(*words, "again", *more)
         assert (done.status, done.out) == (2, "")
         assert says in done.err
-    assert cli(*words, "forced", "--data", box, "--force").status == 0
+    assert cli(*words, "forced", *data, "--force").status == 0
     rewrite(mixed, data_digest="0")
-    assert "not the data of run" in cli(*words, "again", "--data", box, "--force").err
+    assert "not the data of run" in cli(*words, "again", *data, "--force").err
     assert not (mixed.parent / "again").exists()
-
-
-def test_the_same_reward_and_a_folder_in_use_are_refused(cli: Any, box: Path, mixed: Path) -> None:
-    assert "by exact already" in cli("rescore", "run", "--reward", "exact", "--data", box).err
-    done = cli("rescore", "run", "--reward", "paper", "--data", box, "--out", "run")
-    assert (done.status, done.out) == (2, "")
     (mixed / "run.json").write_text("{}")
     assert "does not say its agent and env" in cli("rescore", "run", "--reward", "paper").err
 
@@ -198,46 +177,23 @@ def test_what_is_interrupted_can_be_gone_on_with(cli: Any, box: Path, mixed: Pat
     write_tasks(mixed / "episodes.jsonl", [*(record for record in records if record is not stuck), stuck])
     words = ("rescore", "run", "--reward", "paper", "--data", str(box), "--out", "again", "--workers", "1")
     running = subprocess.Popen([INTERCODE, *words], cwd=mixed.parent, stderr=subprocess.PIPE, text=True)
-    assert wait_until(
-        lambda: (mixed.parent / "again/episodes.jsonl").exists() and len(episodes(mixed.parent / "again")) == 4, 60
-    )
+    again = mixed.parent / "again"
+    assert wait_until(lambda: (again / "episodes.jsonl").exists() and len(episodes(again)) == 4, 60)
     running.send_signal(signal.SIGINT)
     assert "go on with `intercode rescore --resume again`" in running.communicate(timeout=60)[1]
     stuck["turns"][0]["action"] = "ls /box"
     write_tasks(mixed / "episodes.jsonl", records)
-    assert "--resume" in cli(*words).err
     rows = cli("rescore", "--resume", "again", "--json").json["rescored"]
-    assert {row["task"]: row["how"] for row in rows} == {
-        **dict.fromkeys(["count", "touch", "first", "last"], "earlier"),
-        "names": "executed",
-    }
-    assert len(episodes(mixed.parent / "again")) == 5
-
-
-def test_an_episode_without_a_result_stays_without_one(cli: Any, box: Path, mixed: Path) -> None:
-    record, *others = episodes(mixed)
-    record |= {"reward": None, "success": False, "ended": None, "error": "model: down"}
-    write_tasks(mixed / "episodes.jsonl", [record, *others])
-    done = cli("rescore", "run", "--reward", "paper", "--data", box, "--out", "again", "--json")
-    assert (done.status, done.json["errors"]) == (3, 1)
-    (kept,) = [row for row in done.json["rescored"] if row["how"] == "kept"]
-    assert (kept["task"], kept["reward"], kept["error"]) == (record["task"], None, "model: down")
+    hows = {**dict.fromkeys(["count", "touch", "first", "last"], "earlier"), "names": "executed"}
+    assert {row["task"]: row["how"] for row in rows} == hows
+    assert len(episodes(again)) == 5
 
 
 def test_an_export_goes_to_stdout_or_into_a_file(cli: Any, mixed: Path) -> None:
-    done = cli("export", "run", "--format", "chat", "--only", "successful")
+    done = cli("export", "run", "--format", "chat", "--only", "successful", alone=True)
     assert (done.status, done.err) == (0, "intercode: 4 rows from 4 episodes\n")
     assert all(json.loads(line)["success"] for line in done.out.splitlines())
     words = ("export", "run", "--format", "intercode", "--output", "log.json")
     assert cli(*words).status == 0
     assert "--force" in cli(*words).err
     assert cli(*words, "--force").status == 0
-    assert cli("export", "run", "--format", "parquet").status == 2
-    assert cli("export", ".", "--format", "chat").status == 2
-
-
-@pytest.mark.parametrize("command", ["play", "export", "rescore"])
-def test_the_commands_explain_themselves(cli: Any, command: str) -> None:
-    done = cli(command, "--help")
-    assert (done.status, done.err) == (0, "")
-    assert f"Usage: intercode {command}" in done.out

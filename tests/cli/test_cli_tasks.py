@@ -1,4 +1,4 @@
-"""Which tasks are played, and an environment, an agent and a reward that are named by their file."""
+"""Which tasks are played, and an environment, an agent and a reward of one's own, which a run is resumed with."""
 
 from __future__ import annotations
 
@@ -28,21 +28,17 @@ def played(cli: Any, box: Path, tmp_path: Path) -> Callable[..., list[str]]:
     return run
 
 
-def test_tasks_are_chosen_by_their_ids(cli: Any, box: Path, played: Callable[..., list[str]]) -> None:
+def test_tasks_are_chosen_by_their_ids_or_as_those_that_a_run_did_not_solve(
+    cli: Any, box: Path, played: Callable[..., list[str]], tmp_path: Path
+) -> None:
     words = ("--task", "names", "--task", "count")
     assert played(*words) == ["count", "names"]
     assert played(*words, "--limit", 1) == ["count"]
-    for more in ((), ("--static",)):
-        assert cli("check", "bash", "--data", box, *words, *more, "--json").json["tasks"] == 2
-    unknown = cli("eval", "bash", "--data", box, "--agent", "gold", "--task", "nosuch")
-    assert (unknown.status, unknown.err) == (2, "intercode: no task has the id 'nosuch'\n")
-
-
-def test_tasks_that_a_run_did_not_solve_are_played(played: Callable[..., list[str]], tmp_path: Path) -> None:
+    assert cli("check", "bash", "--data", box, *words, "--static", "--json").json["tasks"] == 2
     (tmp_path / "answers").write_text("ls /box | wc -l\nfalse\ncat /box/a\nfalse\ncat /box/c\n")
     assert len(played("--agent", "static:answers")) == len(TASKS)
-    assert played("--failed-in", "run1") == ["touch", "names"]
-    assert played("--failed-in", "run1", "--agent", "static:answers", "--task", "names") == ["names"]
+    assert played("--failed-in", "run3") == ["touch", "names"]
+    assert played("--failed-in", "run3", "--agent", "static:answers", "--task", "names") == ["names"]
 
 
 def test_a_seed_draws_the_order(cli: Any, played: Callable[..., list[str]]) -> None:
@@ -53,7 +49,7 @@ def test_a_seed_draws_the_order(cli: Any, played: Callable[..., list[str]]) -> N
     assert cli("eval", "--resume", "run4", "--json").json["episodes"] == 2
 
 
-def test_files_are_named_in_place_of_modules(cli: Any, box: Path, tmp_path: Path) -> None:
+def test_files_are_named_in_place_of_modules(cli: Any, tmp_path: Path) -> None:
     folder = tmp_path / "mine" / "here"
     folder.mkdir(parents=True)
     (folder / "helper.py").write_text("WORTH = 0.25\n")
@@ -73,9 +69,34 @@ def test_files_are_named_in_place_of_modules(cli: Any, box: Path, tmp_path: Path
     (folder / "helper.py").write_text("WORTH = 0.75\n")
     assert "reward_source" in cli("eval", "--resume", "run").err
     bare = cli("eval", f"{file}:Bare", "--agent", "gold")
-    assert (bare.status, bare.err) == (
-        2,
-        "intercode: Bare has no tasks; name their file by its attribute `data`, or with --data\n",
-    )
+    assert bare.status == 2
+    assert bare.err == "intercode: Bare has no tasks; name their file by its attribute `data`, or with --data\n"
     absent = cli("eval", "nosuch.py:Own", "--agent", "gold")
     assert (absent.status, "nosuch.py" in absent.err) == (2, True)
+
+
+REWARDS = {
+    "of a factory": "def worth(value):\n    return lambda agent, gold, task: value\n\nmine = worth(0.25)\n",
+    "an instance": "class Near:\n    worth = 0.25\n    def __call__(self, *asked): return self.worth\n\nmine = Near()\n",
+    "a part": "import functools\n\ndef other(worth, *asked):\n    return worth\n\nmine = functools.partial(other, 0.25)\n",
+    "a lambda": "mine = lambda *asked: 0.25\n",
+}
+
+
+@pytest.mark.parametrize("named", REWARDS)
+def test_a_run_goes_on_under_its_own_reward_and_under_no_other(cli: Any, box: Path, tmp_path: Path, named: str) -> None:
+    code, kept = tmp_path / "rewards.py", tmp_path / "run" / "episodes.jsonl"
+    code.write_text(REWARDS[named])
+    words = ("eval", "bash", "--data", box, "--agent", "gold", "--out", "run", "--json", "--reward")
+    whole = cli(*words, "rewards:mine")
+    assert (whole.status, whole.json["mean_reward"], whole.json["reward"]) == (0, 0.25, "rewards:mine")
+    kept.write_text(kept.read_text().splitlines(keepends=True)[0])
+    code.write_text(REWARDS[named].replace("0.25", "0.75"))
+    refused = cli(*words, "rewards:mine", "--resume", "run")
+    assert (refused.status, refused.out) == (2, "")
+    assert "reward_source" in refused.err
+    code.write_text(REWARDS[named] + "same = mine\n")
+    assert "reward: 'rewards:mine' → 'rewards:same'" in cli(*words, "rewards:same", "--resume", "run").err
+    code.write_text(REWARDS[named])
+    done = cli(*words, "rewards:mine", "--resume", "run")
+    assert (done.status, done.json["episodes"], done.json["mean_reward"]) == (0, 5, 0.25)
