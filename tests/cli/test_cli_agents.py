@@ -45,11 +45,3 @@ def test_a_search_is_recorded_with_its_forks_and_replayed_without_what_was_given
     _, turns, again = play(cli, box, tmp_path, "tree_search", ["```\nrm -r /box; false\n```"], turns=2)
     assert [turn.get("after") for turn in turns] == [None, -1, -1]
     assert again["turns"] == 1
-
-
-def test_lines_of_play_are_recorded_with_where_they_began(cli: Any, box: Path, tmp_path: Path) -> None:
-    found, turns, again = play(cli, box, tmp_path, "best_of:2", ["```\nls /box | wc -l\n```", "submit"])
-    assert found["success_rate"] == 1.0
-    moves = [(turn["action"], turn.get("after")) for turn in turns if turn["action"]]
-    assert moves == [("ls /box | wc -l", None), ("ls /box | wc -l", -1), ("submit", 0)]
-    assert (again["turns"], again["replayed_success_rate"], again["disagreements"]) == (2, 1.0, [])

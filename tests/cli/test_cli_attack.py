@@ -77,10 +77,3 @@ def test_what_could_not_be_tried_is_a_fault_and_said(cli: Any, tmp_path: Path) -
     assert done.status == 3
     assert "no orchards here" in done.out
     assert " not tried" in done.out
-
-
-def test_without_a_task_whose_gold_succeeds_it_is_wrong_usage(cli: Any, box: Path, tmp_path: Path) -> None:
-    (tmp_path / "idle.jsonl").write_text('{"query": "Do nothing.", "gold": "true"}\n')
-    done = cli("attack", "bash", "--data", "idle.jsonl", "--tree", box / "tree")
-    assert done.status == 2
-    assert "intercode check" in done.err

@@ -13,10 +13,6 @@ import pytest
 from cli_words import CHECK_KEYS, INTERCODE, TASKS, write_tasks
 from families import commands, wait_until
 
-import intercode
-from intercode.runner.check import check
-from intercode.sandbox.base import Limits
-
 pytestmark = pytest.mark.slow
 
 SOUND = [
@@ -87,35 +83,9 @@ def test_every_plant_is_found_and_the_sound_tasks_are_not_blamed(cli: Any, box: 
 
 
 def test_a_sound_set_passes(cli: Any, box: Path) -> None:
-    done = cli("check", "bash", "--data", box, "--protocol", "paper", "--json")
-    sound = {"tasks": 5, "gold_ok": 5, "noop_paid": 0, "nondeterministic": 0, "broken": [], "suspicious": [], "kinds": {}}
-    assert (done.status, done.err, done.json) == (0, "", sound)
-    done = cli("check", "bash", "--data", box, "--limit", 2)
-    assert done.status == 0
-    assert done.out == "2 tasks: gold succeeds on 2, 0 differ between two executions, doing nothing succeeds on 0\n"
-
-
-def test_a_gold_that_runs_out_of_time_is_found(box: Path, tmp_path: Path) -> None:
-    late = write_tasks(tmp_path / "late.jsonl", [{"id": "late", "query": "Wait.", "gold": "echo begun; sleep 60"}])
-    setting = intercode.prepare("bash", data=str(late), tree=box / "tree", limits=Limits(seconds=0.3))
-    found = check(setting, setting.tasks)
-    assert found["broken"] == [{"task": "late", "kind": "gold_fails", "why": "gold runs out of time"}]
-
-
-def test_a_general_task_needs_second_contents(cli: Any, box: Path, tmp_path: Path) -> None:
-    data = write_tasks(tmp_path / "t.jsonl", TASKS[2:3])
-    (finding,) = cli("check", "bash", "--data", data, "--tree", box / "tree", "--json").json["broken"]
-    assert "no second contents" in finding["why"]
-
-
-def test_named_fields_hold_the_golds_and_another_list_of_them_is_other_data(cli: Any, box: Path, tmp_path: Path) -> None:
-    write_tasks(tmp_path / "t.jsonl", [{"query": "Print what /box/a holds.", "gold": "cat /box/a", "gold2": "cat /box/b"}])
-    (tmp_path / "p.txt").write_text("cat /box/b\n")
-    world = ("--data", "t.jsonl", "--tree", box / "tree", "--json")
-    words = ("score", "p.txt", "--env", "bash", *world, "--out", "run")
-    assert cli(*words, "--gold-fields", "gold,gold2").json["success_rate"] == 1
-    assert cli(*words, "--resume", "run", "--gold-fields", "gold").status == 2
-    assert "no record has the gold field 'golf'" in cli("check", "bash", *world, "--gold-fields", "gold,golf").err
+    done = cli("check", "bash", "--data", box, "--protocol", "paper")
+    assert (done.status, done.err) == (0, "")
+    assert done.out == "5 tasks: gold succeeds on 5, 0 differ between two executions, doing nothing succeeds on 0\n"
 
 
 def test_an_interrupted_check_ends_within_one_gold(box: Path, tmp_path: Path) -> None:
@@ -155,16 +125,6 @@ def test_challenges_that_cannot_be_played_are_counted_told_and_left_out(cli: Any
     assert (played["episodes"], played["excluded"]) == (2, [])
 
 
-def test_texts_alone_need_no_databases_and_heed_no_options_of_a_sandbox(cli: Any, box: Path, tmp_path: Path) -> None:
-    task = {"id": "odd", "query": "What is the average age?", "gold": "SELECT age FROM pet", "db": "absent"}
-    done = cli("check", "sql", "--data", write_tasks(tmp_path / "t.jsonl", [task]), "--static", "--json")
-    assert (done.status, done.json["gold_ok"]) == (0, None)
-    assert [row["kind"] for row in done.json["suspicious"]] == ["disagrees"]
-    done = cli("check", "bash", "--data", box, "--static", "--image", "nosuch", "--sandbox", "docker", "--reward", "paper")
-    assert done.status == 0
-    assert "--static executes nothing, so it does not heed --image, --reward, --sandbox" in done.err
-
-
 # -- findings that are kept ---------------------------------------------------------------------------------------------
 
 BAD = {"id": "bad", "query": "Print what /box/nosuch holds.", "gold": "cat /box/nosuch"}
@@ -186,9 +146,3 @@ def test_broken_tasks_are_left_out_by_the_findings_in_the_cache(cli: Any, box: P
     ):
         kept.write_text(content)
         assert cli("eval", *words, "--exclude-broken", "--json").json["excluded"] == excluded
-
-
-def test_a_set_with_nothing_left_is_refused(cli: Any, box: Path, tmp_path: Path) -> None:
-    words = ("--data", write_tasks(tmp_path / "t.jsonl", [BAD]), "--tree", box / "tree")
-    done = cli("eval", "bash", *words, "--agent", "gold", "--exclude-broken")
-    assert (done.status, "every task is broken" in done.err) == (2, True)

@@ -12,9 +12,6 @@ import pytest
 from chat_server import ChatServer, serving
 from cli_words import write_tasks
 
-from intercode.runner.judge import read_verdict
-from intercode.store import alone_in
-
 pytestmark = pytest.mark.slow
 
 GOLD = "printf '%s\\n' ant bee cow"
@@ -110,39 +107,3 @@ def test_a_judge_that_obeys_the_answer_gives_no_verdict_and_another_leaves_its_r
     judged(cli, judge, honest, judge="large")
     both = {each["judge"]: each for each in cli("report", "run", "--json").json["analysis"]["judged"]}
     assert {name: (each["asked"], each["none"]) for name, each in both.items()} == {"tiny": (3, 2), "large": (3, 0)}
-
-
-def test_of_an_answer_that_was_not_seen_whole_nothing_is_asked(cli: Any, judge: ChatServer, run: Path) -> None:
-    kept = [json.loads(line) for line in (run / "episodes.jsonl").read_text().splitlines()]
-    for episode in kept:
-        episode["turns"][0]["truncated_output"] = episode["task"] == "sly"
-    write_tasks(run / "episodes.jsonl", kept)
-    assert said(judged(cli, judge, honest)) == {"wordy": "same", "sly": None, "slier": "different"}
-    assert len(judge.requests) == 2
-
-
-def test_a_run_that_cannot_be_judged_is_named(cli: Any, judge: ChatServer, run: Path) -> None:
-    words = ("--judge", "tiny")
-    with alone_in(run):
-        done = cli("rescore", "run", *words, **judge.variables)
-    assert (done.status, "in use by another process" in done.err) == (3, True)
-    assert cli("rescore", "run", "--reward", "paper", "--data", "tasks.jsonl", "--out", "paper").status == 0
-    done = cli("rescore", "paper", *words, **judge.variables)
-    assert (done.status, "never unsure" in done.err) == (2, True)
-    assert cli("rescore", "run").status == 2
-    (run / "episodes.jsonl").unlink()
-    done = cli("rescore", "run", *words, **judge.variables)
-    assert (done.status, "holds no episodes" in done.err, judge.requests) == (2, True, [])
-
-
-def test_only_the_fixed_form_counts() -> None:
-    for reply, verdict in (
-        ("abc same", "same"),
-        (" abc different\n", "different"),
-        ("same", None),
-        ("abc Same.", None),
-        ("abc same\nabc different", None),
-        ("abd same", None),
-        ("I think: abc same", None),
-    ):
-        assert read_verdict(reply, "abc") == verdict, reply

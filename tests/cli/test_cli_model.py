@@ -62,13 +62,6 @@ def test_a_spent_cost_ends_the_run_and_the_price_is_recorded(cli: Any, server: C
     assert go(cli, server, box, "--resume", "run", "--price", "1,1", "--max-cost", 1).json["success_rate"] == 1.0
 
 
-def test_a_limit_that_the_server_leaves_uncounted_is_refused(cli: Any, server: ChatServer, box: Path) -> None:
-    server.usage = None
-    done = go(cli, server, box, "--workers", 1, "--max-tokens", 60)
-    assert (done.status, len(server.requests)) == (2, 1)
-    assert "does not say how many tokens it took" in done.err
-
-
 def test_the_users_table_of_prices_is_looked_up_and_named_where_it_lacks_the_model(
     cli: Any, server: ChatServer, box: Path, tmp_path: Path
 ) -> None:
@@ -84,15 +77,6 @@ def test_the_users_table_of_prices_is_looked_up_and_named_where_it_lacks_the_mod
     assert cli(*words, **server_and_table).json["cost"] == 0.02
 
 
-def test_an_episode_out_of_budget_is_scored_and_the_run_goes_on(cli: Any, box: Path, tmp_path: Path) -> None:
-    with serving({query: ["true"] * 5 for query in GOLDS} | {TASKS[1]["query"]: [GOLDS[TASKS[1]["query"]], "true"]}) as server:
-        found = go(cli, server, box, "--episode-tokens", 220, "--reply-tokens", 77).json
-        assert (found["success_rate"], found["errors"], len(server.requests)) == (0.2, 0, 10)
-        assert {request["max_tokens"] for request in server.requests} == {77}
-        assert {(line["ended"], len(line["turns"])) for line in lines(tmp_path)} == {("limit", 3)}
-        assert go(cli, server, box, "--episode-tokens", 330, "--resume", "run").status == 2, "it decides results"
-
-
 def test_a_server_that_hangs_does_not_hold_up_the_end_of_the_runs_time(cli: Any, server: ChatServer, box: Path) -> None:
     server.before_answer = lambda request: server.stopping.wait(60)
     started = time.monotonic()
@@ -102,19 +86,6 @@ def test_a_server_that_hangs_does_not_hold_up_the_end_of_the_runs_time(cli: Any,
     assert time.monotonic() - started < 40, "one try, and not six"
     server.before_answer = lambda request: None
     assert go(cli, server, box, "--resume", "run", "--max-seconds", 60).json["success_rate"] == 1.0
-
-
-def test_a_long_conversation_loses_its_oldest_observations_and_says_so(cli: Any, box: Path, tmp_path: Path) -> None:
-    noisy = [f"seq {n}000 {n}999" for n in range(1, 5)]
-    with serving({query: [*noisy, gold] for query, gold in GOLDS.items()}) as server:
-        server.longest = 16_000
-        done = go(cli, server, box, "--limit", 1)
-    assert "1 conversation was too long for the model" in done.err
-    assert done.json["success_rate"] == 1.0
-    (record,) = lines(tmp_path)
-    assert record["turns"][-1]["left_out"] > 0
-    assert "left_out" not in record["turns"][0]
-    assert record["turns"][-1]["ask"][3]["content"].startswith("1000\n1001"), "the record has it still"
 
 
 def test_a_killed_run_that_is_resumed_asks_nothing_twice(cli: Any, box: Path, tmp_path: Path) -> None:

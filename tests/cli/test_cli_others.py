@@ -56,14 +56,6 @@ def test_wrong_usage_ends_with_2_and_says_what_is_wrong(cli: Any, words: str, bl
     assert blamed in done.err
 
 
-def test_data_sets_are_listed_one_a_line(cli: Any) -> None:
-    done = cli("data", "list")
-    assert (done.status, done.err) == (0, "")
-    names = [line.split()[0] for line in done.out.splitlines()]
-    assert {"nl2bash_fs_1", "spider", "mbpp"} <= set(names)
-    assert len(set(names)) == len(names)
-
-
 def test_doctor_says_that_this_machine_can_run_sandboxes(cli: Any) -> None:
     found = cli("doctor", "--json")
     findings = found.json["findings"]

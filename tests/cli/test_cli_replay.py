@@ -30,24 +30,6 @@ def episode(task: str, query: str, turns: list[tuple[str, str, float]], **histor
     }
 
 
-REACT = [("execute[ls /box]", "a\nb\nc\n", 0.0), ("execute[ls /box | wc -l]", "3\n", 0.0), ("submit", "", 1.0)]
-PLAN = [("ls /box", "a\nb\nc\n", 0.67), ("ls /box | wc -l", "3\n", 1.0)]
-NO_CODE = [("I would list them", "No bash code was found", 0.0), ("ls /box | wc -l", "3\n", 1.0)]
-LOGS = {
-    "of ReAct": {"0": episode("count", COUNT, REACT, thoughts=["look", "count", "done"])},
-    "of plan and solve": {"meta": {}, "logs": {"0": episode("count", COUNT, PLAN, steps=["look", "count"])}},
-    "with a reply without code": {"0": episode("count", COUNT, NO_CODE)},
-}
-
-
-@pytest.mark.parametrize("log", LOGS)
-def test_a_log_of_the_first_system_agrees(cli: Any, box: Path, tmp_path: Path, log: str) -> None:
-    (tmp_path / "log.json").write_text(json.dumps(LOGS[log]))
-    found = cli("replay", "log.json", "--env", "bash", "--data", box, "--json").json
-    assert found["turns"] == found["agree"] > 1
-    assert found["replayed_success_rate"] == 1.0
-
-
 def test_a_try_again_log_goes_on_after_its_success_and_tells_what_differs(cli: Any, box: Path, tmp_path: Path) -> None:
     log = {
         "0": episode("count", COUNT, [("ls /box | wc -l", "3\n", 1.0), ("ls /box", "a\nb\nc\n", 0.67)]),
@@ -77,15 +59,6 @@ def test_a_run_of_ours_is_the_same_when_executed_again(cli: Any, box: Path, agen
     assert found["turns"] == found["agree"] == found["observations_equal"] > 5
     assert (found["agreement"], found["disagreements"]) == (1.0, [])
     assert found["recorded_success_rate"] == found["replayed_success_rate"]
-
-
-def test_an_answer_that_was_submitted_is_submitted_again_under_any_reward(cli: Any, box: Path, tmp_path: Path) -> None:
-    (tmp_path / "answers.jsonl").write_text('{"task": "count", "action": "submit 3"}\n')
-    words = ("--data", box, "--limit", 1, "--json")
-    assert cli("eval", "bash", "--agent", "static:answers.jsonl", "--out", "run", *words).json["success_rate"] == 1.0
-    for reward in ("exact", "paper"):
-        found = cli("replay", "run", "--env", "bash", "--reward", reward, *words).json
-        assert (found["turns"], found["agreement"], found["replayed_success_rate"]) == (1, 1.0, 1.0)
 
 
 def test_what_is_no_log_is_the_datas_fault_and_one_of_other_tasks_the_callers(cli: Any, box: Path, tmp_path: Path) -> None:

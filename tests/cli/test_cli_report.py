@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
-from chromium import browser, needs_chromium
 from cli_words import EVAL_KEYS, INTERCODE
 from kept import needs_bwrap
 
@@ -67,18 +64,6 @@ def test_two_runs_are_compared_task_by_task(cli: Any, tmp_path: Path) -> None:
     assert "no task in common" in cli("report", "guess", "gold").out
 
 
-def test_runs_from_different_userlands_are_not_compared_without_force(cli: Any, tmp_path: Path) -> None:
-    file = tmp_path / "guess" / "run.json"
-    config = json.loads(file.read_text())
-    config["userland"]["bash"] = "4.2.1"
-    file.write_text(json.dumps(config))
-    refused = cli("report", "gold", "guess", "--json")
-    assert (refused.status, refused.out) == (2, "")
-    assert "userland" in refused.err
-    assert "--force" in refused.err
-    assert len(cli("report", "gold", "guess", "--json", "--force").json["runs"]) == 2
-
-
 def test_the_page_and_the_plots_are_written_beside_what_is_printed(cli: Any, tmp_path: Path) -> None:
     plain, more = cli("report", "guess", "--json"), cli("report", "guess", "--json", "--html", "p.html", "--plots", "plots")
     assert (more.status, more.out) == (0, plain.out)
@@ -86,26 +71,6 @@ def test_the_page_and_the_plots_are_written_beside_what_is_printed(cli: Any, tmp
     assert {path.name for path in (tmp_path / "plots").iterdir()} >= {"success-by-turn.svg", "failures.svg"}
     lost = cli("report", "guess", "--html", tmp_path / "nowhere" / "p.html")
     assert (lost.status, "nowhere/p.html cannot be written" in lost.err) == (2, True)
-
-
-@pytest.mark.soak
-@needs_chromium
-def test_the_page_of_a_real_run_is_quiet_in_a_browser_and_no_wider_than_a_phone(cli: Any, tmp_path: Path) -> None:
-    assert cli("report", "guess", "gold", "--html", "p.html").status == 0
-    with browser() as tab:
-        for width, dark in product((1280, 400), (False, True)):
-            tab.open(tmp_path / "p.html", width=width, dark=dark)
-            assert (tab.complaints, tab.requests) == ([], [(tmp_path / "p.html").as_uri()])
-            assert tab.ask("document.documentElement.scrollWidth <= document.documentElement.clientWidth") is True
-
-
-def test_a_log_of_the_first_system_is_a_run_as_well(cli: Any, tmp_path: Path) -> None:
-    turns = {"actions": ["SELECT 1"], "observations": ["[(1,)]"], "rewards": [1.0], "valid_action": [True]}
-    summary = {"max_reward": 1.0, "turns_max": 10}
-    entry = {"environment": "ic_sql", "task_id": 0, "query": "One.", "turn_history": turns, "summary": summary}
-    (tmp_path / "log.json").write_text(json.dumps({"0": entry}))
-    found = cli("report", "log.json", "--json").json
-    assert (found["run"], found["env"], found["agent"], found["success_rate"]) == ("log.json", "sql", "try_again", 1.0)
 
 
 def test_what_is_no_run_is_named(cli: Any, tmp_path: Path) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cli_words import EVAL_KEYS, INTERCODE, write_tasks
-from families import wait_until
 from kept import needs_bwrap
 
 pytestmark = pytest.mark.slow
@@ -111,43 +109,6 @@ def test_no_task_or_agent_steers_the_terminal(cli: Any, tmp_path: Path) -> None:
         assert shown in said, words
 
 
-def test_in_words_each_episode_has_its_line(cli: Any, box: Path, mixed: Path) -> None:
-    out = cli("rescore", "run", "--reward", "paper", "--data", box).out
-    assert "task last: observed, 0.00 then, 0.00 now\n" in out
-    assert "task names epoch 1: executed, 0.00 then, 0." in out
-    assert "now (turn 0 printed something else)\n" in out
-    assert "success 40.0% then, 40.0% now; mean reward 0.400 then, 0." in out
-    assert "run: runs/bash-mine-mixed-paper-" in out
-
-
-def test_under_the_papers_protocol_every_turn_is_scored_anew(cli: Any, box: Path, tmp_path: Path) -> None:
-    cli("eval", "bash", "--data", box, "--agent", "gold", "--protocol", "paper", "--out", "run")
-    found = cli("rescore", "run", "--reward", "exact", "--data", box, "--out", "again", "--json").json
-    assert (found["success_rate"], {row["how"] for row in found["rescored"]}) == (1.0, {"executed"})
-    assert {(each["ended"], each["turns"][0]["score"]) for each in episodes(tmp_path / "again")} == {("solved", 1.0)}
-
-
-def test_a_flag_that_the_task_names_is_compared_and_nothing_executed(cli: Any, tmp_path: Path) -> None:
-    flags = [("upper", "tag{a}", "TAG{A}"), ("wrong", "tag{b}", "tag{z}"), ("found", "echo 'tag{a}'", "tag{A}")]
-    records = [{"id": id, "query": f"Answer {id}: tag{{a}}.", "gold": gold} for id, gold, _ in flags]
-    write_tasks(tmp_path / "flags.jsonl", [*records[:2], {**records[2], "gold_is": "script"}])
-    write_tasks(tmp_path / "answers.jsonl", [{"task": id, "action": f"submit {answer}"} for id, _, answer in flags])
-    world = ("--data", "flags.jsonl")
-    words = ("eval", "ctf", *world, "--all", "--agent", "static:answers.jsonl", "--out", "run", "--json")
-    assert cli(*words).json["success_rate"] == 0
-    rows = cli("rescore", "run", "--reward", "paper", *world, "--out", "again", "--json").json["rescored"]
-    assert [(row["task"], row["how"], row["reward"]) for row in rows] == [
-        ("upper", "observed", 1.0), ("wrong", "observed", 0.0), ("found", "executed", 1.0),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("env", ["sql", "python"])
-def test_other_environments_execute_again(cli: Any, env: str) -> None:
-    cli("eval", env, "--limit", 2, "--agent", "gold", "--out", "run")
-    found = cli("rescore", "run", "--reward", "paper", "--out", "again", "--json").json
-    assert (found["success_rate"], [row["how"] for row in found["rescored"]]) == (1.0, ["executed"] * 2)
-
-
 def test_what_cannot_be_scored_again_is_refused(cli: Any, box: Path, mixed: Path) -> None:
     words, data = ("rescore", "run", "--reward", "paper", "--out"), ("--data", box)
     assert "by exact already" in cli("rescore", "run", "--reward", "exact", *data).err
@@ -167,26 +128,6 @@ def test_what_cannot_be_scored_again_is_refused(cli: Any, box: Path, mixed: Path
     assert not (mixed.parent / "again").exists()
     (mixed / "run.json").write_text("{}")
     assert "does not say its agent and env" in cli("rescore", "run", "--reward", "paper").err
-
-
-def test_what_is_interrupted_can_be_gone_on_with(cli: Any, box: Path, mixed: Path) -> None:
-    """The last task waits long when it is executed; the others are on disk by then."""
-    records = [record for record in episodes(mixed) if not record["epoch"]]
-    stuck = next(record for record in records if record["task"] == "names")
-    stuck["turns"][0]["action"] = "touch /box/here; sleep 600"
-    write_tasks(mixed / "episodes.jsonl", [*(record for record in records if record is not stuck), stuck])
-    words = ("rescore", "run", "--reward", "paper", "--data", str(box), "--out", "again", "--workers", "1")
-    running = subprocess.Popen([INTERCODE, *words], cwd=mixed.parent, stderr=subprocess.PIPE, text=True)
-    again = mixed.parent / "again"
-    assert wait_until(lambda: (again / "episodes.jsonl").exists() and len(episodes(again)) == 4, 60)
-    running.send_signal(signal.SIGINT)
-    assert "go on with `intercode rescore --resume again`" in running.communicate(timeout=60)[1]
-    stuck["turns"][0]["action"] = "ls /box"
-    write_tasks(mixed / "episodes.jsonl", records)
-    rows = cli("rescore", "--resume", "again", "--json").json["rescored"]
-    hows = {**dict.fromkeys(["count", "touch", "first", "last"], "earlier"), "names": "executed"}
-    assert {row["task"]: row["how"] for row in rows} == hows
-    assert len(episodes(again)) == 5
 
 
 def test_an_export_goes_to_stdout_or_into_a_file(cli: Any, mixed: Path) -> None:

@@ -9,10 +9,6 @@ from pathlib import Path
 
 import pytest
 from cli_words import INTERCODE
-from click import unstyle
-
-from intercode.cli.show import show_tables
-from intercode.report.tables import table
 
 pytestmark = pytest.mark.slow
 
@@ -53,11 +49,6 @@ def test_a_stream_that_is_closed_full_or_breaks_is_no_crash(one: Path, line: str
     assert (done.returncode, said in done.stderr, "Traceback" in done.stderr) == (status, True, False)
 
 
-def test_a_table_on_a_stream_without_its_characters(one: Path) -> None:
-    done = shell(f"exec $INTERCODE {EVAL}", one, PYTHONIOENCODING="ascii")
-    assert (done.returncode, "100.0" in done.stdout) == (0, True)
-
-
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may mount a small disk")
 @pytest.mark.parametrize(
     ("options", "setup"), [("size=20k", ""), ("size=1m", "head -c 2000000 /dev/urandom > /srv/x"), ("ro", "")]
@@ -69,20 +60,3 @@ def test_a_full_cache_is_named(one: Path, empty_cache: Path, options: str, setup
     assert done.returncode == 3
     assert f"intercode: the cache {empty_cache}" in done.stderr
     assert "cannot be filled" in done.stderr
-
-
-@pytest.mark.parametrize("columns", [20, 80])
-@pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "file"])
-def test_no_number_is_cut(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int, terminal: bool
-) -> None:
-    row = {"agent": "a name that is rather long", "success %": "33.3", "mean": "0.123", "tokens": "1234567", "s": "3456.7"}
-    for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("COLUMNS", str(columns))
-    monkeypatch.setenv(*(("FORCE_COLOR", "1") if terminal else ("NO_COLOR", "1")))
-    show_tables([table([row])])
-    head, _, line, *_ = [line.split() for line in unstyle(capsys.readouterr().out).splitlines() if line.split()]
-    assert {"success", "%", "mean", "tokens", "s"} < set(head)
-    assert set(line) > {"33.3", "0.123", "1234567", "3456.7"}
-    assert terminal or set(row["agent"].split()) < set(line)
