@@ -20,14 +20,14 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from io import TextIOWrapper
-from typing import Any, NoReturn, TextIO
+from typing import Any, NoReturn
 
 import click
 
 from intercode import __version__
 from intercode.blame import described, fault_of, is_theirs
 from intercode.cli import attacking, evaluating, examining, giving, machine, playing, reporting
-from intercode.cli.show import help_width, say
+from intercode.cli.show import say
 from intercode.errors import DISK_FULL, IntercodeError, UsageError
 
 
@@ -35,7 +35,11 @@ class _Group(click.Group):
     """Turns our errors into exit statuses, in this one place."""
 
     def main(self, *words: Any, **options: Any) -> Any:
-        _open_streams()
+        for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+            if getattr(sys, name) is None:  # closed
+                setattr(sys, name, open(os.devnull, mode))
+        if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors in ("strict", "surrogateescape"):
+            sys.stdout.reconfigure(errors="replace")  # what its encoding lacks is a question mark
         try:
             return super().main(*words, **options)
         except OSError as error:
@@ -48,7 +52,7 @@ class _Group(click.Group):
 
     def make_context(self, *words: Any, **options: Any) -> click.Context:
         try:
-            return super().make_context(*words, terminal_width=help_width(), **options)
+            return super().make_context(*words, **options)
         except click.ClickException as error:
             _end(error.exit_code, error.show)
 
@@ -62,30 +66,13 @@ class _Group(click.Group):
         except (KeyboardInterrupt, click.exceptions.Abort) as interrupt:
             _end(130, str(interrupt) or "interrupted")
         except (Exception, SystemExit) as error:
-            if is_theirs(error) and not _is_the_machines(error):
-                _end(2, f"{_whose(context)} raised {', '.join((described(error), *getattr(error, '__notes__', ())))}")
+            if is_theirs(error) and not (isinstance(error, OSError) and error.errno in (errno.EIO, errno.EBADF, *DISK_FULL)):
+                env = context.meta.get("intercode.env", "")  # agents, rewards and the like name themselves
+                whose = f"the environment {env}" if ":" in env else "code of yours"
+                _end(2, f"{whose} raised {', '.join((described(error), *getattr(error, '__notes__', ())))}")
             if isinstance(error, (OSError, SystemExit, click.exceptions.Exit)):
                 raise
             _end(3, str(fault_of(error)))
-
-
-def _is_the_machines(error: BaseException) -> bool:
-    return isinstance(error, OSError) and error.errno in (errno.EIO, errno.EBADF, *DISK_FULL)
-
-
-def _whose(context: click.Context) -> str:
-    """Agents, rewards and the like name themselves; what else is not ours is an environment's."""
-    env = context.meta.get("intercode.env", "")
-    return f"the environment {env}" if ":" in env else "code of yours"
-
-
-def _open_streams() -> None:
-    """A closed stream is nowhere, and what a stream's encoding lacks is a question mark."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))
-    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors in ("strict", "surrogateescape"):
-        sys.stdout.reconfigure(errors="replace")
 
 
 def _end(status: int, why: str | Callable[[], object]) -> NoReturn:
@@ -93,21 +80,16 @@ def _end(status: int, why: str | Callable[[], object]) -> NoReturn:
     with suppress(OSError):
         why() if callable(why) else say(f"intercode: {why}", err=True)
     for stream in (sys.stdout, sys.stderr):
-        _flush(stream)
+        try:
+            stream.flush()
+        except OSError:  # what cannot be written is forgotten, else the interpreter would try again at its end
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
     sys.exit(status)
 
 
-def _flush(stream: TextIO) -> None:
-    """What cannot be written is forgotten, else the interpreter would try again at its end."""
-    try:
-        stream.flush()
-    except OSError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
-
-
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__)
 def main() -> None:
     """Interactive coding as a reinforcement-learning environment: measure agents whose actions are code.

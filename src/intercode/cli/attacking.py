@@ -33,26 +33,7 @@ def attack(env: str, workers: int, as_json: bool, **options: Any) -> None:
 
     with bar("attacking", len(suite(environment_class(env).language)), quiet=as_json) as advance:
         found = try_all(env, workers=workers, tick=lambda: advance("attacking"), **options)
-    if as_json:
-        print_json(_plain(env, found))
-    else:
-        _show(found)
-    sys.exit(1 if not all(each.held for each in found) else 0 if all(each.tried or each.moot for each in found) else 3)
-
-
-def _plain(env: str, found: list[Verdict]) -> dict[str, Any]:
-    rows = [
-        {
-            "name": each.exploit.name, "aim": each.exploit.aim, "tried": each.tried, "moot": each.moot, "paid": each.paid,
-            "escaped": each.escaped, "honest": each.honest, "why": each.why,
-        }
-        for each in found
-    ]  # fmt: skip
-    return {"env": env, **_counts(found), "exploits": rows}
-
-
-def _counts(found: list[Verdict]) -> dict[str, int]:
-    return {
+    counts = {
         "tried": sum(each.tried for each in found),
         "paid": sum(each.paid for each in found),
         "escaped": sum(each.escaped for each in found),
@@ -60,6 +41,17 @@ def _counts(found: list[Verdict]) -> dict[str, int]:
         "not_tried": sum(not (each.tried or each.moot) for each in found),
         "moot": sum(each.moot for each in found),
     }
+    if as_json:
+        fields = ("tried", "moot", "paid", "escaped", "honest", "why")
+        rows = [
+            {"name": each.exploit.name, "aim": each.exploit.aim, **{name: getattr(each, name) for name in fields}}
+            for each in found
+        ]
+        print_json({"env": env, **counts, "exploits": rows})
+    else:
+        _show(found)
+        click.echo(", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items()))
+    sys.exit(1 if not all(each.held for each in found) else 0 if all(each.tried or each.moot for each in found) else 3)
 
 
 def _show(found: list[Verdict]) -> None:
@@ -69,19 +61,15 @@ def _show(found: list[Verdict]) -> None:
 
     made = Table("mechanism", "tried to", "came of it", "honest step", box=SIMPLE_HEAD, pad_edge=False)
     for each in found:
-        made.add_row(each.exploit.name, each.exploit.aim, *_came(each))
+        came = "PAID" if each.paid else "ESCAPED" if each.escaped else "held"
+        honest = "works" if each.honest else "FAILS"
+        if not each.tried:
+            came, honest = "moot" if each.moot else "not tried", ""
+        made.add_row(each.exploit.name, each.exploit.aim, came, honest)
     Console().print(made)
     for each in found:
         if each.why:
             say(f"{each.exploit.name}: {each.why}")
-    click.echo(", ".join(f"{count} {name.replace('_', ' ')}" for name, count in _counts(found).items()))
-
-
-def _came(verdict: Verdict) -> tuple[str, str]:
-    if not verdict.tried:
-        return "moot" if verdict.moot else "not tried", ""
-    came = "PAID" if verdict.paid else "ESCAPED" if verdict.escaped else "held"
-    return came, "works" if verdict.honest else "FAILS"
 
 
 COMMANDS = (attack,)

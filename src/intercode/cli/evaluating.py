@@ -27,7 +27,7 @@ from intercode.cli.options import (
     workers,
     world,
 )
-from intercode.cli.show import progress, resumable, say, show_failing_golds, show_left_out, show_reasons, show_summaries
+from intercode.cli.show import progress, resumable, say, show_failing_golds, show_reasons, show_summaries
 from intercode.errors import UsageError
 
 POSITIVE = Finite(0, min_open=True)
@@ -148,7 +148,9 @@ def _carry_out(
     found = summary(config, episodes)
     show_summaries([found], as_json)
     show_reasons(episodes)
-    show_left_out(episodes)
+    if shortened := sum(any(turn.left_out for turn in episode.turns) for episode in episodes):
+        plural = "1 conversation was" if shortened == 1 else f"{shortened} conversations were"
+        click.echo(f"intercode: {plural} too long for the model; the oldest parts were left out (see left_out)", err=True)
     if evaluation.agent.name == "gold" and environment_class(env).language == "bash":
         show_failing_golds(evaluation.tasks, episodes)
     if evaluation.stopped:

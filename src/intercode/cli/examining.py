@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -21,6 +22,7 @@ from intercode.cli.options import (
     world,
 )
 from intercode.cli.show import bar, print_json, progress, say, written
+from intercode.errors import UsageError
 
 
 @click.command()
@@ -36,72 +38,44 @@ from intercode.cli.show import bar, print_json, progress, say, written
 def check(env: str, static: bool, out: str | None, workers: int, as_json: bool, **options: Any) -> None:
     """Find broken tasks: golds that fail, differ between executions or do not score, tasks that doing nothing solves; and
     suspicious ones, which a person should look at. The findings are kept for `eval --exclude-broken`."""
+    if out and not os.access(folder := os.path.dirname(os.path.abspath(out)), os.W_OK | os.X_OK):
+        raise UsageError(f"{out} cannot be written: {folder} is no folder that can be written to")
+    if static:
+        found = _look(env, options)
+        _show_findings(found, as_json)
+    else:
+        from intercode.runner import check as checks
+        from intercode.runner.exclusion import remember
+        from intercode.runner.selection import prepare_some
+
+        setting = prepare_some(env, max_turns=None, **options)
+        left_out, tasks = setting.left_out, setting.tasks
+        with bar("checking", checks.passes(tasks), quiet=as_json) as advance:
+            found = checks.check(setting, tasks, left_out=left_out, workers=workers, tick=lambda: advance("checking"))
+        _show_findings(found, as_json, unplayed=len({task.id for task, _ in left_out}))
+        try:
+            remember(env, setting, found)
+        except OSError as error:  # a cache that takes nothing costs the next `eval` a check, no more
+            say(f"intercode: the findings cannot be kept for --exclude-broken ({error})", err=True)
     if out:
-        _require_place(out)
-    found = _read(env, options, as_json) if static else _examined(env, options, workers, as_json)
-    if out:
-        _write_report(out, found, f"{env}: {options['data'] or 'starter set'}")
+        from intercode.report.findings import markdown
+
+        with written(out), open(out, "w", encoding="utf-8") as file:
+            file.write(markdown(found, f"{env}: {options['data'] or 'starter set'}"))
     sys.exit(1 if found["broken"] else 0)
 
 
-def _read(env: str, options: dict[str, Any], as_json: bool) -> dict[str, Any]:
-    from intercode.runner.check import look
-
-    _say_unheeded(env, options)
-    furnished = bool(options["tree"] or options["image"])
-    found = look(
-        env, furnished=furnished, **{name: options[name] for name in ("data", "gold_fields", "limit", "task", "assets")}
-    )
-    _show_findings(found, as_json)
-    return found
-
-
-def _say_unheeded(env: str, options: dict[str, Any]) -> None:
-    """What decides how golds are executed says nothing of texts; of files, that there are some."""
+def _look(env: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Look at the texts alone. What decides how golds are executed says nothing of them; of files, that there are some."""
     from intercode.envs import environment_class
+    from intercode.runner.check import look
 
     files = {"assets", "tree", "image", "everything"} if environment_class(env).language == "ctf" else set()
     heeded = {"data", "gold_fields", "limit", "task", *files}
-    given = [f"--{name}" for name, value in options.items() if value and name not in heeded and value != "submit"]
-    if given:
+    if given := [f"--{name}" for name, value in options.items() if value and name not in heeded and value != "submit"]:
         say(f"intercode: --static executes nothing, so it does not heed {', '.join(sorted(given))}", err=True)
-
-
-def _examined(env: str, options: dict[str, Any], workers: int, as_json: bool) -> dict[str, Any]:
-    """What is found is shown before it is kept: a cache that takes nothing costs the next `eval` a check, no more."""
-    from intercode.runner.check import check, passes
-    from intercode.runner.exclusion import remember
-    from intercode.runner.selection import prepare_some
-
-    setting = prepare_some(env, max_turns=None, **options)
-    with bar("checking", passes(setting.tasks), quiet=as_json) as advance:
-        found = check(setting, setting.tasks, left_out=setting.left_out, workers=workers, tick=lambda: advance("checking"))
-    _show_findings(found, as_json, unplayed=len({task.id for task, _ in setting.left_out}))
-    try:
-        remember(env, setting, found)
-    except OSError as error:
-        say(f"intercode: the findings cannot be kept for --exclude-broken ({error})", err=True)
-    return found
-
-
-def _require_place(file: str) -> None:
-    """Before the work, not after it."""
-    import os
-
-    from intercode.errors import UsageError
-
-    folder = os.path.dirname(os.path.abspath(file))
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise UsageError(f"{file} cannot be written: {folder} is no folder that can be written to")
-
-
-def _write_report(file: str, found: dict[str, Any], title: str) -> None:
-    from pathlib import Path
-
-    from intercode.report.findings import markdown
-
-    with written(file):
-        Path(file).write_text(markdown(found, title), "utf-8")
+    chosen = {name: options[name] for name in ("data", "gold_fields", "limit", "task", "assets")}
+    return look(env, furnished=bool(options["tree"] or options["image"]), **chosen)
 
 
 def _show_findings(found: dict[str, Any], as_json: bool, unplayed: int = 0) -> None:

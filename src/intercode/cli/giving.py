@@ -9,8 +9,6 @@ import click
 
 from intercode.cli.options import FOLDER, TEXT, find_own_modules, given_options, json_flag, out, workers, world
 
-_FIGURES = (("success", "success_rate", ".1%"), ("mean reward", "mean_reward", ".3f"))
-
 
 @click.command()
 @click.argument("run", type=FOLDER)
@@ -86,9 +84,16 @@ def rescore(
         print_json({**found, "rescored_from": run, "rescored": rows})
     else:
         for row in rows:
-            say(_line(row))
-        then = summary({}, todo.episodes)
-        pairs = (f"{name} {_number(then[key], form)} then, {_number(found[key], form)} now" for name, key, form in _FIGURES)
+            name = f"task {row['task']}" + (f" epoch {row['epoch']}" if row["epoch"] else "")
+            if row["reward"] is None:
+                say(f"{name}: {row['how']}, no result: {row['error'] or 'cut off'}")
+                continue
+            note = "" if row["differs"] is None else f" (turn {row['differs']} printed something else)"
+            say(f"{name}: {row['how']}, {row['recorded']:.2f} then, {row['reward']:.2f} now{note}")
+        then, pairs = summary({}, todo.episodes), []
+        for name, key, form in (("success", "success_rate", ".1%"), ("mean reward", "mean_reward", ".3f")):
+            old, new = ("–" if each[key] is None else format(each[key], form) for each in (then, found))
+            pairs.append(f"{name} {old} then, {new} now")
         click.echo(f"{'; '.join(pairs)}\nrun: {folder}")
     sys.exit(3 if found["errors"] else 0)
 
@@ -114,19 +119,6 @@ def _judge(run: str, name: str, force: bool, as_json: bool, options: dict[str, A
     )
     if any(each.reply is not None and each.says is None for each in verdicts):
         click.echo(f"a reply in another form is kept as well: to have it asked again, remove {run}/judged/replies.jsonl")
-
-
-def _line(row: dict[str, Any]) -> str:
-    """One episode: how its score was had, and whether executing it went as it had gone."""
-    name = f"task {row['task']}" + (f" epoch {row['epoch']}" if row["epoch"] else "")
-    if row["reward"] is None:
-        return f"{name}: {row['how']}, no result: {row['error'] or 'cut off'}"
-    note = "" if row["differs"] is None else f" (turn {row['differs']} printed something else)"
-    return f"{name}: {row['how']}, {row['recorded']:.2f} then, {row['reward']:.2f} now{note}"
-
-
-def _number(value: float | None, form: str) -> str:
-    return "–" if value is None else format(value, form)
 
 
 COMMANDS = (export, rescore)

@@ -201,21 +201,15 @@ def given_options() -> dict[str, Any]:
     for name in (context.default_map or {}).get("secret", ()):
         if not context.params[name]:
             raise UsageError(f"--{name.replace('_', '-')} was not stored, since it may hold a password; give it again")
-    kept = {name: _plain(value) for name, value in context.params.items() if value and name not in _EACH_TIME}
-    secret = [name for name, value in kept.items() if _is_secret(value)]
+    kept = {}
+    for name, value in context.params.items():
+        if value and name not in _EACH_TIME:
+            listed = isinstance(value, list) or (isinstance(value, tuple) and all(isinstance(part, float) for part in value))
+            kept[name] = ",".join(map(str, value)) if listed else getattr(value, "name", value)
+    secret = [
+        name for name, value in kept.items() if isinstance(value, str) and "://" in value and ("@" in value or "?" in value)
+    ]
     return {"command": context.info_name, "secret": secret, **{name: kept[name] for name in kept if name not in secret}}
-
-
-def _plain(value: Any) -> Any:
-    """A value as it is written on the command line."""
-    if isinstance(value, list) or (isinstance(value, tuple) and all(isinstance(part, float) for part in value)):
-        return ",".join(map(str, value))
-    return getattr(value, "name", value)
-
-
-def _is_secret(value: Any) -> bool:
-    """Whether it is an address that may hold a password or a key."""
-    return isinstance(value, str) and "://" in value and ("@" in value or "?" in value)
 
 
 mended = click.option(

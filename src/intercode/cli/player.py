@@ -14,7 +14,7 @@ from intercode.runner.meter import Meter
 from intercode.runner.run import episode_seed, placing
 from intercode.store import RunStore
 from intercode.submission import ANSWER
-from intercode.types import Episode, Task
+from intercode.types import Task
 
 HELP = """\
 What you type is executed; `submit` (ctf: `submit FLAG`, python: `submit NAME`) hands your solution in.
@@ -35,7 +35,7 @@ class Player:
         self._evaluation, self._store, self._env = evaluation, store, env
         self._left = [task for task in evaluation.tasks if (task.id, 0) not in store.finished()]
         self._help = f"{HELP}\n{HELP_ANSWER}" if env.submission is ANSWER and env.protocol == "submit" else HELP
-        orders = {"tasks": self._list, "skip": self._skip, "quit": _quit, "help": lambda _: note(self._help)}
+        orders = {"tasks": self._list, "skip": self._skip, "quit": self._quit, "help": lambda _: note(self._help)}
         after = self._tell_score if live and env.protocol == "submit" else None
         self._keys = Keyboard(env.language, orders, after)
 
@@ -46,29 +46,27 @@ class Player:
             try:
                 self._end(self._left[0])
             except _Skipped as skip:
-                self._bring_forward(str(skip))
+                ids, wanted = [task.id for task in self._left], str(skip)
+                at = ids.index(wanted) if wanted else 1 % len(ids)
+                self._left = self._left[at:] + self._left[:at]
 
     def _end(self, task: Task) -> None:
         """Play `task`, and record it. The data's faults are one task's own, and no episode."""
         note(f"\ntask {task.id}, {len(self._left)} left")
+        meter, seed = Meter(self._evaluation.limits), episode_seed(self._evaluation.seed, task.id, 0)
         try:
-            episode = self._episode(task)
+            with placing(task, self._store.path):
+                episode = play(self._env, task, human, self._keys, meter, seed=seed)
         except DataError as error:
             show(f"this task cannot be played: {error}", fg="red")
         else:
             self._store.append(episode)
-            _tell(episode)
+            show(episode.turns[-1].observation if episode.turns else "")
+            if episode.success:
+                show("solved", fg="green")
+            else:
+                show(f"not solved{_WHY.get(str(episode.ended), '')}: {episode.reward:.2f}", fg="red")
         self._left.remove(task)
-
-    def _episode(self, task: Task) -> Episode:
-        meter, seed = Meter(self._evaluation.limits), episode_seed(self._evaluation.seed, task.id, 0)
-        with placing(task, self._store.path):
-            return play(self._env, task, human, self._keys, meter, seed=seed)
-
-    def _bring_forward(self, wanted: str) -> None:
-        ids = [task.id for task in self._left]
-        at = ids.index(wanted) if wanted else 1 % len(ids)
-        self._left = self._left[at:] + self._left[:at]
 
     def _skip(self, wanted: str) -> None:
         if not wanted or wanted in [task.id for task in self._left]:
@@ -91,14 +89,5 @@ class Player:
         else:
             note("[no score]" if score is None else f"[score {score.reward:.2f}]")
 
-
-def _tell(episode: Episode) -> None:
-    show(episode.turns[-1].observation if episode.turns else "")
-    if episode.success:
-        show("solved", fg="green")
-    else:
-        show(f"not solved{_WHY.get(str(episode.ended), '')}: {episode.reward:.2f}", fg="red")
-
-
-def _quit(_: str) -> None:
-    raise Left
+    def _quit(self, _: str) -> None:
+        raise Left

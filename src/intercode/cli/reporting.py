@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from intercode.cli.options import NEW_FILE, THERE, json_flag
@@ -30,41 +28,27 @@ def report(runs: tuple[str, ...], force: bool, html: str | None, plots: str | No
     require_comparable([config for config, _ in found], force=force)
     whole = side_by_side(found)
     if html:
-        _write_page(html, whole)
+        from intercode.report.page import page
+
+        with written(html), open(html, "w", encoding="utf-8") as file:
+            file.write(page(whole))
     if plots:
-        _draw(plots, whole)
+        from intercode.report.svg import draw
+
+        with written(plots):
+            draw(whole, plots)
     if as_json:
         print_json(whole["runs"][0] if len(found) == 1 else whole)
     else:
-        _show(whole)
+        from intercode.report.tables import closely, comparison
+
+        show_summaries(whole["runs"], as_json=False)
+        if len(found) == 1:
+            show_tables(closely(whole["runs"][0]["analysis"]))
+        elif "comparison" in whole:
+            show_tables(comparison(whole["comparison"]))
     for config, episodes in found:
         show_reasons(episodes, f" in {config['run']}" if len(found) > 1 else "")
-
-
-def _show(whole: dict[str, Any]) -> None:
-    from intercode.report.tables import closely, comparison
-
-    show_summaries(whole["runs"], as_json=False)
-    if len(whole["runs"]) == 1:
-        show_tables(closely(whole["runs"][0]["analysis"]))
-    elif "comparison" in whole:
-        show_tables(comparison(whole["comparison"]))
-
-
-def _write_page(file: str, whole: dict[str, Any]) -> None:
-    from pathlib import Path
-
-    from intercode.report.page import page
-
-    with written(file):
-        Path(file).write_text(page(whole), "utf-8")
-
-
-def _draw(folder: str, whole: dict[str, Any]) -> None:
-    from intercode.report.svg import draw
-
-    with written(folder):
-        draw(whole, folder)
 
 
 COMMANDS = (report,)

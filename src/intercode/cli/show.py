@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,16 +19,6 @@ if TYPE_CHECKING:
     from intercode.types import Episode, Task
 
 _WIDEST, _NAMED = 10_000, 5
-
-
-def help_width() -> int:
-    """What click would find, by `shutil`, whose import takes a twentieth of `intercode --help`."""
-    columns = 0
-    with suppress(ValueError):
-        columns = max(0, int(os.environ.get("COLUMNS", 0)))
-    with suppress(AttributeError, ValueError, OSError):
-        columns = columns or os.get_terminal_size(sys.__stdout__.fileno()).columns  # type: ignore[union-attr]
-    return max(min(columns or 80, 110) - 2, 50)
 
 
 def say(text: str, *, err: bool = False) -> None:
@@ -89,12 +78,6 @@ def show_reasons(episodes: Sequence[Episode], where: str = "") -> None:
 
     if listed := reasons(episodes):
         say("\n  ".join([f"intercode: errors{where}:", *listed]), err=True)
-
-
-def show_left_out(episodes: Sequence[Episode]) -> None:
-    if shortened := sum(any(turn.left_out for turn in episode.turns) for episode in episodes):
-        plural = "1 conversation was" if shortened == 1 else f"{shortened} conversations were"
-        click.echo(f"intercode: {plural} too long for the model; the oldest parts were left out (see left_out)", err=True)
 
 
 def show_failing_golds(tasks: Sequence[Task], episodes: Sequence[Episode]) -> None:
