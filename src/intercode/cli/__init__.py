@@ -27,7 +27,7 @@ import click
 from intercode import __version__
 from intercode.blame import described, fault_of, is_theirs
 from intercode.cli import attacking, evaluating, examining, giving, machine, playing, reporting
-from intercode.cli.show import say
+from intercode.cli.show import help_width, say
 from intercode.errors import DISK_FULL, IntercodeError, UsageError
 
 
@@ -52,7 +52,7 @@ class _Group(click.Group):
 
     def make_context(self, *words: Any, **options: Any) -> click.Context:
         try:
-            return super().make_context(*words, **options)
+            return super().make_context(*words, terminal_width=help_width(), **options)
         except click.ClickException as error:
             _end(error.exit_code, error.show)
 
@@ -89,7 +89,7 @@ def _end(status: int, why: str | Callable[[], object]) -> NoReturn:
     sys.exit(status)
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__)
 def main() -> None:
     """Interactive coding as a reinforcement-learning environment: measure agents whose actions are code.
