@@ -1,146 +1,113 @@
-"""The starter set for Bash keeps what its README promises, under every way of scoring."""
+"""The starter set for Bash keeps what its README promises. `make soak` plays it under every way of scoring."""
 
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 import pytest
 from kept import needs_bwrap
 
 import intercode
-from intercode.agents import Strategy, gold, noop, retrieval
-from intercode.env import Setting, View
+from intercode.agents import gold, noop
+from intercode.env import View
 from intercode.runner.run import evaluate
 from intercode.tasks import open_data
-from intercode.types import Episode, Outcome, Score, Task
 
 TASKS = open_data(None, env="bash").tasks
 GENERAL = [task for task in TASKS if task.general]
-WAYS: list[dict[str, Any]] = [{}, {"reward": "paper"}, {"protocol": "paper"}, {"protocol": "paper", "reward": "exact"}]
 
 
-@pytest.fixture(autouse=True)
-def _needs_the_wall() -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"protocol": "paper"},
+        pytest.param({"reward": "paper"}, marks=pytest.mark.soak),
+        pytest.param({"protocol": "paper", "reward": "exact"}, marks=pytest.mark.soak),
+    ],
+    ids=str,
+)
+def test_every_gold_is_right_and_doing_nothing_is_not(options: dict[str, str]) -> None:
     needs_bwrap()
-
-
-@cache
-def prepared(way: int) -> Setting:
-    return intercode.prepare("bash", max_turns=None, **WAYS[way])
-
-
-def played(agent: Strategy, way: int) -> list[Episode]:
-    episodes = evaluate(prepared(way), agent, tasks=TASKS, workers=2)
-    assert [episode.error for episode in episodes if episode.error] == []
-    return episodes
-
-
-# -- the records --------------------------------------------------------------------------------------------------------
-
-
-def test_there_are_enough_tasks_with_enough_ideas() -> None:
-    assert len(TASKS) >= 40
-    assert max(Counter(task.extra["idea"] for task in TASKS).values()) <= 4
-    assert len({task.query for task in TASKS}) == len({task.gold for task in TASKS}) == len(TASKS)
-
-
-def test_at_least_a_third_needs_a_look_and_says_why() -> None:
-    looks = [task for task in TASKS if task.extra["looks"]]
-    assert 3 * len(looks) >= len(TASKS)
-    assert all(len(task.extra["why"].split()) >= 8 for task in looks)
-    assert not any(task.general for task in looks)
-
-
-def test_general_tasks_say_so_to_the_agent() -> None:
-    assert len(GENERAL) >= 10
-    assert all("must also work on another copy" in task.query for task in GENERAL)
-    assert not any("another copy" in task.query for task in TASKS if not task.general)
-
-
-def test_golds_survive_the_papers_quoting() -> None:
-    assert [task.id for task in TASKS if shlex.split(f'bash -c "{task.gold}"') != ["bash", "-c", task.gold]] == []
-
-
-# -- what agents without a model earn -----------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("way", range(len(WAYS)))
-def test_every_gold_is_right(way: int) -> None:
-    wrong = {e.task: e.parts for e in played(gold, way) if not e.success or e.reward != 1}
-    assert wrong == {}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("way", range(len(WAYS)))
-def test_doing_nothing_is_never_right(way: int) -> None:
-    assert [e.task for e in played(noop, way) if e.success] == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("way", range(len(WAYS)))
-def test_the_golds_of_similar_tasks_solve_few(way: int) -> None:
-    episodes = played(retrieval(TASKS, 5), way)
-    assert sum(e.success for e in episodes) < 0.3 * len(episodes)
-
-
-# -- second contents ----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def outcomes() -> dict[str, Outcome]:
-    """What each general gold does to the first contents."""
-    seen: dict[str, Outcome] = {}
-
-    def note(agent: Outcome, gold: Outcome, task: Task) -> Score:
-        seen[task.id] = gold
-        return Score(0.0, False)
-
-    setting = intercode.prepare("bash", reward=note)
-    evaluate(setting, noop, tasks=GENERAL, workers=2)
-    return seen
+    setting = intercode.prepare("bash", max_turns=None, **options)
+    golds = evaluate(setting, gold, tasks=setting.tasks, workers=2)
+    assert {e.task: e.error or e.parts for e in golds if not e.success or e.reward != 1} == {}
+    nothing = evaluate(setting, noop, tasks=setting.tasks, workers=2)
+    assert [e.task for e in nothing if e.success or e.error] == []
 
 
 @pytest.fixture(scope="module")
 def env() -> Iterator[Any]:
+    needs_bwrap()
     made = intercode.make("bash", view=View(head=None), max_turns=None)
     yield made
     made.close()
 
 
-def constant(env: Any, task: Task, outcome: Outcome) -> str:
+def played(env: Any, task: str, action: str) -> Any:
+    env.reset(options={"task": task})
+    env.step(action)
+    return env.step("submit")[4]["score"]
+
+
+def constant(env: Any, task: str, gold: str) -> str:
     """An action that prints and leaves what the gold does on the first contents, whatever it finds."""
-    kept = [path for path, change in outcome.changes.items() if change.kind != "removed"]
-    removed = [path for path, change in outcome.changes.items() if change.kind == "removed"]
-    env.reset(options={"task": task.id})
-    env.step(task.gold)
-    pack = f"tar --no-recursion -cPf - {shlex.join(kept)} | base64 -w 0" if kept else "true"
-    archive = env.step(pack)[0]
-    lines = [f"base64 -d <<< {archive} | tar --overwrite -xPf -"] if kept else []
-    lines += [f"rm -rf {shlex.join(removed)}"] if removed else []
+    env.reset(options={"task": task})
+    env.step(gold)
+    outcome = env._place.outcome()
+    made = [path for path, change in outcome.changes.items() if change.kind != "removed"]
+    gone = [path for path, change in outcome.changes.items() if change.kind == "removed"]
+    archive = env.step(f"tar --no-recursion -cPf - {shlex.join(made)} | base64 -w 0" if made else "true")[0]
+    lines = [f"base64 -d <<< {archive} | tar --overwrite -xPf -"] if made else []
+    lines += [f"rm -rf {shlex.join(gone)}"] if gone else []
     return "\n".join([*lines, f"printf %s {shlex.quote(outcome.output)}"])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("task", GENERAL, ids=lambda task: task.id)
-def test_a_constant_answer_holds_here_and_not_elsewhere(env: Any, outcomes: dict[str, Outcome], task: Task) -> None:
-    action = constant(env, task, outcomes[task.id])
-    env.reset(options={"task": task.id})
-    env.step(action)
-    score = env.step("submit")[4]["score"]
-    assert score.parts["effects"] == score.parts["answer"] == 1.0, "it is right on the first contents"
-    assert (score.success, score.parts["robust"]) == (False, 0.0)
+def test_a_constant_answer_to_a_general_task_is_right_here_and_not_elsewhere(env: Any) -> None:
+    assert len(GENERAL) >= 20
+    for task in GENERAL:
+        assert "must also work on another copy" in task.query
+        score = played(env, task.id, constant(env, task.id, task.gold))
+        assert score.parts["effects"] == score.parts["answer"] == 1.0, task.id
+        assert (score.success, score.parts["robust"]) == (False, 0.0), task.id
 
 
-@pytest.mark.slow
-def test_general_golds_have_another_outcome_on_the_second_contents() -> None:
-    made = prepared(0)()
-    try:
-        faults = {task.id: made.try_gold(task).faults for task in GENERAL}
-    finally:
-        made.close()
-    assert {name: fault for name, fault in faults.items() if fault} == {}
+RIGHT = {
+    "blank-names": "find /depot -type f | grep ' [^/]*$'",
+    "not-recounted": "sort -u /depot/stock/counts/spring.txt | grep -vxFf /depot/stock/counts/autumn.txt",
+    "still-inside": "tac /depot/logs/gate.log | awk '!seen[$4]++ && $3 == \"in\" { print $4 }' | sort",
+    "script-modes": "cd /lab/analysis; for f in $(ls -Ap | grep -v /); do read -rn 2 b < $f; chmod 644 $f; "
+    "[ x$b = 'x#!' ] && chmod 755 $f; done; true",
+    "gzip-log": "gzip -nc /depot/logs/access.log > /depot/logs/access.log.gz; rm /depot/logs/access.log",
+    "same-file": "find /depot -inum $(stat -c %i /depot/orders/ledger.txt) | grep -v /orders/ledger.txt",
+    "old-logs": "find /depot/logs/old | grep -E '(gate-202(2-12|3-05)|pump-2023-(04|10)).log' | xargs rm",
+    "effective-port": "grep -w gate-quay /depot/config/sites/names.tsv | cut -f 2",
+}
+"""The work of someone who goes another way than the gold."""
+
+WRONG = {
+    "blank-names": "find /depot -type f -path '* *'",
+    "not-recounted": "sort -u /depot/stock/counts/spring.txt",
+    "missing-pages": "awk '/404/ { print $7 }' /depot/logs/access.log | sort | uniq -c | sort -rn | head -n 3 | sed 's/^ *//'",
+    "set-retries": "sed -i -E 's/retries *= *[0-9]+/retries = 7/' $(find /depot/config -name '*.conf')",
+    "lower-extension": 'for f in /depot/inbox/*.TXT; do mv "$f" "${f%.TXT}.txt"; done',
+    "drop-doubles": "rm -r /depot/scans/*",
+    "broken-links": "find /lab/links -type l -print -delete",
+    "script-modes": "chmod 755 /lab/analysis/*",
+    "unix-line-ends": "sed -i 's/\\r//g' $(find /depot/inbox -type f -name '*.txt' ! -name '* *')",
+    "foreign-letters": "grep -n '[^a-z]' /lab/manuscript/diary.txt | cut -d : -f 1",
+    "out-of-service": "awk -F '\\t' '$5 ~ /^[RX]$/ { print $1 }' /depot/fleet/bikes.tsv | sort",
+    "field-temperature": "awk -F, '/north/ { sum += $4; n++ } END { print sum / n }' /lab/readings/2024-05-03.csv",
+    "old-logs": "rm /depot/logs/old/*2022*",
+    "record-modes": "chmod 600 /lab/records/*",
+    "price-in-force": "awk '/^saddle comfort/ { print $NF }' /depot/stock/prices/list-c.txt",
+    "pump-errors": "awk '/^2024-03-07/ && $3 ~ /E/ { print $4 }' /depot/logs/pump.log | sort -u",
+}
+"""The first guess of someone who does not read on."""
+
+
+def test_a_second_way_is_right_and_a_first_guess_is_wrong(env: Any) -> None:
+    assert [task for task, action in RIGHT.items() if not played(env, task, action).success] == []
+    assert [task for task, action in WRONG.items() if played(env, task, action).success] == []
