@@ -8,21 +8,16 @@ Each crash that was found is kept in `found`, which is tried first every time; h
 
 from __future__ import annotations
 
-import itertools
-import random
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, example, given, settings
-from hypothesis import seed as seeded
+from hypothesis import HealthCheck, Phase, example, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
-_AT_ONCE = 500
-
 Attempt = Callable[[Any], object]
+_PHASES = (Phase.explicit, Phase.generate, Phase.shrink)
 
 
 @dataclass(frozen=True)
@@ -35,35 +30,22 @@ class Target:
     found: tuple[Any, ...] = ()
     quick: int = 60
 
-    def briefly(self) -> int:
-        """The number of inputs that were tried."""
-        with self.trying() as attempt:
-            return self._round(attempt, self.quick, seed=0)
 
-    def thoroughly(self, seconds: float) -> int:
-        """Rounds of other inputs until the time is over."""
-        until, tried = time.monotonic() + seconds, 0
-        with self.trying() as attempt:
-            for seed in itertools.count(random.randrange(1 << 32)):
-                if time.monotonic() > until:
-                    return tried
-                tried += self._round(attempt, _AT_ONCE, seed)
-        return tried
+def try_inputs(target: Target, attempt: Attempt, examples: int, start: int) -> int:
+    """How many inputs were tried; `start` seeds the choice of them."""
+    tried = 0
 
-    def _round(self, attempt: Attempt, examples: int, seed: int) -> int:
-        tried = 0
+    def one(given: Any) -> None:
+        nonlocal tried
+        tried += 1
+        attempt(given)
 
-        def one(given: Any) -> None:
-            nonlocal tried
-            tried += 1
-            attempt(given)
-
-        test = given(self.inputs)(one)
-        for each in self.found:
-            test = example(each)(test)
-        phases = (Phase.explicit, Phase.generate, Phase.shrink)
-        test = settings(
-            max_examples=examples, deadline=None, database=None, phases=phases, suppress_health_check=list(HealthCheck)
-        )(test)
-        seeded(seed)(test)()
-        return tried
+    test = given(target.inputs)(one)
+    for each in target.found:
+        test = example(each)(test)
+    every_check = list(HealthCheck)
+    test = settings(max_examples=examples, deadline=None, database=None, phases=_PHASES, suppress_health_check=every_check)(
+        test
+    )
+    seed(start)(test)()
+    return tried

@@ -8,12 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 SCALARS = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    st.integers(-2, 3),
-    st.floats(),
-    st.text(st.characters(), max_size=12),
+    st.none() | st.booleans() | st.integers() | st.integers(-2, 3) | st.floats() | st.text(st.characters(), max_size=12),
     st.sampled_from(["", " ", "\0", "\ud800", "é", "0", "NaN", "true", "submit"]),
 )
 DATA = st.recursive(
