@@ -1,14 +1,12 @@
 """An evaluation with all that it depends on, each part of which can be broken.
 
 ChatServer ◄── intercode eval sql, MariaDB, two workers ──► a run folder on a disk of 8 MiB (a mount namespace of its own)
-                    └── the clock of a file (`jumping_clock.c`), where that is what is broken
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -23,7 +21,6 @@ from lines import episodes
 from orchard import TASKS, write
 
 EPOCHS = 12
-COMPILER = shutil.which("cc")
 _HOLD = 'mount -t tmpfs -o size=8m intercode-scene "$0" && echo held && exec sleep infinity'
 _ACTIONS = ("CREATE TABLE mine (id INTEGER)", "INSERT INTO mine VALUES (1)")
 _OPTIONS = ("--engine", "mariadb", "--agent", "try_again", "--model", "tiny", "--workers", "2", "--epochs", str(EPOCHS))
@@ -37,26 +34,15 @@ class Scene:
         self.server, self._holder, self._data = server, holder, place / "orchard"
         self._disk = place / "disk"
         self.seen = Path(f"/proc/{holder}/root{self._disk}")
-        self.clock = place / "clock"
-        self.clock.write_text("0")
         self.process: subprocess.Popen[str]  # the last that was started
 
-    def start(self, *, own_clock: bool = False) -> None:
-        variables = {**os.environ, **self.server.variables}
-        if own_clock:
-            variables |= {"LD_PRELOAD": self._clockwork(), "CLOCK": str(self.clock)}
+    def start(self) -> None:
         words = ["nsenter", "--mount", "--target", str(self._holder), "--", INTERCODE, "eval", "sql", "--data", str(self._data)]
         self.process = subprocess.Popen(
             [*words, *_OPTIONS, "--resume", str(self._disk / "run"), "--json"],
-            env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+            env={**os.environ, **self.server.variables}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            start_new_session=True,
         )  # fmt: skip
-
-    def _clockwork(self) -> str:
-        made = str(self.clock.with_suffix(".so"))
-        subprocess.run(
-            [COMPILER or "cc", "-shared", "-fPIC", "-o", made, str(Path(__file__).with_name("jumping_clock.c"))], check=True
-        )
-        return made
 
     def end(self, seconds: float = 300) -> tuple[int, str, str]:
         """How it ended, and what it said, once it ended by itself."""

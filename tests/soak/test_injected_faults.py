@@ -11,7 +11,7 @@ import os
 import re
 import resource
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from random import Random
 import pytest
 from families import Traces, family, wait_until
 from orchard import servers_below, skip_unless_there
-from scene import COMPILER, Results, Scene, staged
+from scene import Results, Scene, staged
 
 _NAMED = re.compile(r"(model|sandbox|store): ")
 _BLOCK = b"\0" * 4096
@@ -83,82 +83,48 @@ FAULTS = [
     ),
     Fault("a sandbox is killed", lambda scene: _kill(scene.walls())),
     Fault("a MariaDB is killed", lambda scene: _kill(servers_below(scene.process.pid))),
-    Fault("the clock jumps", lambda scene: scene.clock.write_text(str(-400 * 86_400))),
     Fault("no descriptors are left", _exhaust, said="Too many open files"),
     Fault("a sandbox is stopped", _stop),
 ]
 
 
-@pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
-    _need_parts()
-    with staged(tmp_path) as made:
-        yield made
-
-
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object], Results]:
-    _need_parts()
+    skip_unless_there("mariadb")
+    if os.getuid() != 0:
+        pytest.skip("a disk of its own needs root")
     with staged(tmp_path_factory.mktemp("calm")) as calm:
         figures = calm.finish()
         return figures, calm.results()[0]
 
 
-def _need_parts() -> None:
-    skip_unless_there("mariadb")
-    if os.getuid() != 0:
-        pytest.skip("a disk of its own needs root")
-
-
-def suffer(scene: Scene, faults: tuple[Fault, ...]) -> str:
-    """A run in whose midst the faults strike; all that it said when it had ended."""
-    if any(fault.name == "the clock jumps" for fault in faults) and COMPILER is None:
-        pytest.skip("a clock that jumps needs a C compiler")
-    scene.start(own_clock=any(fault.name == "the clock jumps" for fault in faults))
-    assert wait_until(lambda: scene.finished >= 6, 60)
-    for fault in faults:
-        fault.strike(scene)
-    traces = Traces.of(scene.process.pid)
-    status, _, err = scene.end()
-    assert wait_until(lambda: not traces.left(), 20), "processes outlive the evaluation"
-    assert status in (0, 3), err
-    assert "Traceback" not in err, err
-    assert status == 0 or "intercode: " in err or scene.results()[1], err
-    return err
-
-
-def _check(scene: Scene, faults: tuple[Fault, ...], undisturbed: tuple[dict[str, object], Results]) -> None:
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "faults",
+    [*itertools.combinations(FAULTS, 1), *itertools.combinations(FAULTS, 2)],
+    ids=lambda faults: "-and-".join(fault.name.replace(" ", "-") for fault in faults),
+)
+def test_faults_cost_no_finished_episode(
+    tmp_path: Path, faults: tuple[Fault, ...], undisturbed: tuple[dict[str, object], Results]
+) -> None:
     figures, expected = undisturbed
-    said = suffer(scene, faults)
-    kept, errors = scene.results()
-    print(f"{len(kept)} of {len(expected)} episodes kept; {said} {set(errors)}")
-    assert [key for key in kept if kept[key] != expected[key]] == []
-    assert [error for error in errors if not _NAMED.match(error)] == []
-    for fault in faults[: len(faults) == 1]:
-        assert fault.said is None or re.search(fault.said, "\n".join([said, *errors])), said
-    for fault in faults:
-        fault.mend(scene)
-    assert scene.finish() == figures
-    found, _ = scene.results()
-    assert found == expected
-    assert [key for key in kept if found[key] != kept[key]] == []
-
-
-def _one(fault: Fault) -> str:
-    return fault.name.replace(" ", "-")
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("fault", FAULTS, ids=_one)
-def test_one_fault_costs_no_finished_episode(
-    scene: Scene, fault: Fault, undisturbed: tuple[dict[str, object], Results]
-) -> None:
-    _check(scene, (fault,), undisturbed)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("pair", [*itertools.combinations(FAULTS, 2)], ids=lambda pair: "-and-".join(map(_one, pair)))
-def test_two_faults_cost_no_finished_episode(
-    scene: Scene, pair: tuple[Fault, Fault], undisturbed: tuple[dict[str, object], Results]
-) -> None:
-    _check(scene, pair, undisturbed)
+    with staged(tmp_path) as scene:
+        scene.start()
+        assert wait_until(lambda: scene.finished >= 6, 60)
+        for fault in faults:
+            fault.strike(scene)
+        traces = Traces.of(scene.process.pid)
+        status, _, err = scene.end()
+        assert wait_until(lambda: not traces.left(), 20), "processes outlive the evaluation"
+        kept, errors = scene.results()
+        assert status in (0, 3), err
+        assert "Traceback" not in err, err
+        assert status == 0 or "intercode: " in err or errors, err
+        assert [key for key in kept if kept[key] != expected[key]] == []
+        assert [error for error in errors if not _NAMED.match(error)] == []
+        if len(faults) == 1 and faults[0].said is not None:
+            assert re.search(faults[0].said, "\n".join([err, *errors])), err
+        for fault in faults:
+            fault.mend(scene)
+        assert scene.finish() == figures
+        assert scene.results()[0] == expected

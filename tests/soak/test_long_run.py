@@ -12,7 +12,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kept import needs_bwrap
@@ -20,32 +19,17 @@ from kept import needs_bwrap
 EPISODES = int(os.environ.get("INTERCODE_SOAK_EPISODES", "5000"))
 GROWTH, SLOWING = 0.05, 0.10
 HERE = Path(__file__).parent
-MODULES = os.pathsep.join(map(str, (HERE, HERE.parent)))
 
 
 @pytest.mark.soak
 def test_a_long_run_holds_no_more_than_a_short_one_and_is_as_fast(capfd: pytest.CaptureFixture[str]) -> None:
+    needs_bwrap()
+    variables = {**os.environ, "PYTHONMALLOC": "malloc", "PYTHONPATH": os.pathsep.join(map(str, (HERE, HERE.parent)))}
     with capfd.disabled():
-        blocks = _played(EPISODES)
+        words = [sys.executable, str(HERE / "long_run.py"), str(EPISODES)]
+        done = subprocess.run(words, env=variables, stdout=subprocess.PIPE, check=True)
+    blocks = json.loads(done.stdout)
+    assert [block["errors"] + block["unsolved"] for block in blocks] == [[] for _ in blocks]
     before, after = blocks[0]["footprint"], blocks[-1]["footprint"]
     assert {name: (before[name], after[name]) for name in before if after[name] > (1 + GROWTH) * before[name]} == {}
     assert blocks[-1]["processor"] < (1 + SLOWING) * blocks[1]["processor"]
-
-
-def test_honest_episodes_among_hostile_ones_succeed() -> None:
-    """The same program, for a moment."""
-    assert sum(block["episodes"] for block in _played(40)) == 40
-
-
-def _played(episodes: int) -> list[dict[str, Any]]:
-    """Its blocks, in which every honest episode was solved and nothing failed."""
-    needs_bwrap()
-    done = subprocess.run(
-        [sys.executable, str(HERE / "long_run.py"), str(episodes)],
-        env={**os.environ, "PYTHONMALLOC": "malloc", "PYTHONPATH": MODULES},
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    blocks: list[dict[str, Any]] = json.loads(done.stdout)
-    assert [block["errors"] + block["unsolved"] for block in blocks] == [[] for _ in blocks]
-    return blocks
