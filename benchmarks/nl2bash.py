@@ -29,8 +29,8 @@ from intercode.runner.check import check
 from intercode.runner.run import evaluate
 from intercode.types import Episode, Task
 
-TRIES, MOST, BESIDE, PAUSE = 20, 100, 5, 0.1
-"""How often a missed gold is executed to see whether it differs from itself, every second time with this many processes
+MOST, BESIDE, PAUSE = 100, 5, 0.1
+"""How often a missed gold is executed at most until it differs from itself, every second time with this many processes
 beside it on the machine (`ls -l /` shows how many there are), and the seconds between. They are busy: a `curl`
 that fails draws no meter once in 140 executions on a quiet machine, and in three of ten there."""
 FIRST_SYSTEM = 194
@@ -95,15 +95,13 @@ def _misses(setting: Setting, where: str, missed: Mapping[str, Episode]) -> Iter
 
 
 def _differing(setting: Setting, task: Task) -> tuple[int, int]:
-    """Of how many raw executions how many are unlike the first: of `TRIES`, and if none is, of up to `MOST`."""
-    differing = 0
+    """Whether one of `MOST` raw executions is unlike the first, and how many it took to see."""
     with closing(setting()) as env:
         first = env.try_gold(task).evidence
         for number in range(MOST):
-            differing += _apart(env, task, BESIDE * (number % 2)) != first
-            if number + 1 >= TRIES and differing:
-                break
-    return differing, number + 1
+            if _apart(env, task, BESIDE * (number % 2)) != first:
+                return 1, number + 1
+    return 0, MOST
 
 
 def _apart(env: InterCodeEnv, task: Task, beside: int) -> object:

@@ -29,7 +29,7 @@ from intercode.types import Episode, Task
 FIRST_SYSTEM = {"multiturn fs_1": 0.900, "multiturn fs_3": 0.904, "multiturn fs_4": 0.937}
 """Agreement of the first system with its own recordings, executed again on Docker with Ubuntu 22.04."""
 MARGIN = 0.015
-PAUSE = 10.0
+PAUSE = 6.0
 """Seconds until tasks are executed once more. Load averages move every five."""
 TIMED_OUT = "Command timed out"
 
@@ -68,16 +68,16 @@ def measure(run: data.Run, workers: int) -> Measured:
     ended: list[Episode] = []
     figures = replay(recording, setting, tasks, workers=workers, on_episode=ended.append)
     held = run.name in FIRST_SYSTEM
-    lasting = _lasting(recording, setting, tasks, ended) if held else figures["replayed_success_rate"]
+    lasting = _lasting(recording, setting, tasks, ended, workers) if held else figures["replayed_success_rate"]
     return Measured(run, figures, lasting, time.monotonic() - start)
 
 
-def _lasting(recording: Recording, setting: Setting, tasks: Sequence[Task], ended: Sequence[Episode]) -> float:
+def _lasting(recording: Recording, setting: Setting, tasks: Sequence[Task], ended: Sequence[Episode], workers: int) -> float:
     quick = [task for task in tasks if TIMED_OUT not in recording.find(task).observations]
     all_ended = list(ended)
     for _ in range(2):
         time.sleep(PAUSE)
-        replay(recording, setting, quick, on_episode=all_ended.append)
+        replay(recording, setting, quick, workers=workers, on_episode=all_ended.append)
     executed = Counter(each.task for each in all_ended)
     solved = Counter(each.task for each in all_ended if each.success)
     return sum(2 * solved[task] > executed[task] for task in executed) / len(tasks)
