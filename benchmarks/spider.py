@@ -1,9 +1,7 @@
-"""What golds, doing nothing, and `SELECT 1` earn on Spider, on MariaDB; what WikiSQL's golds do; whether BIRD loads.
+"""What golds, doing nothing, and `SELECT 1` earn on Spider, on MariaDB.
 
     paper, exact      every gold is played; one that misses is named with what `check` says of it
     noop, SELECT 1    the floor: what the reward pays for no answer, and for one that looks at nothing
-    WikiSQL           a case for `check`: golds that write names which must be quoted
-    BIRD              loads; its databases are not public, and that is said
 
 Exit status 1 if a bound is missed. `python benchmarks/spider.py [--json] [--out FILE] [--workers N]` is skipped without the
 public data or MariaDB.
@@ -14,12 +12,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from fidelity import data
 from fidelity.floor import constant
 from fidelity.sql_data import dump, task_file, world
 from measuring.rows import Row, absent, command, finish, table
@@ -28,10 +23,8 @@ from intercode.agents import Strategy, gold, noop
 from intercode.engines import mariadbd
 from intercode.env import Setting
 from intercode.envs import prepare
-from intercode.errors import UsageError
 from intercode.runner.check import check
 from intercode.runner.run import evaluate
-from intercode.tasks import open_data
 from intercode.types import Episode
 
 MODES: dict[str, dict[str, Any]] = {"paper": {"protocol": "paper"}, "exact": {"reward": "exact"}}
@@ -84,25 +77,6 @@ class Played:
         yield from (f"{self.mode}: task {task} misses, and check does not say that its gold fails" for task in self.faulty)
 
 
-@dataclass(frozen=True)
-class Checked:
-    """What `check` says of WikiSQL: golds that run, and tasks whose gold it calls failing."""
-
-    tasks: int
-    run: int
-    failing: int
-    seconds: float
-
-    def rows(self) -> Iterator[Row]:
-        fail = self.tasks - self.run
-        yield Row(f"wikisql: golds that run of {self.tasks}", self.run, self.tasks, unit="")
-        yield Row("wikisql: failing golds that check names, against those that do not run", self.failing, fail, unit="")
-
-    def faults(self) -> Iterator[str]:
-        if self.failing != self.tasks - self.run:
-            yield f"WikiSQL: {self.tasks - self.run} golds do not run, check names {self.failing}"
-
-
 def play(mode: str, workers: int) -> Played:
     setting = prepare("sql", max_turns=None, **world(), **MODES[mode])
     start = time.monotonic()
@@ -119,78 +93,39 @@ def _why(setting: Setting, golds: Sequence[Episode]) -> dict[str, str]:
     return {task.id: "; ".join(one["why"] for one in found if one["task"] == task.id) for task in tasks}
 
 
-def wikisql_files() -> tuple[Path, Path]:
-    """Tasks and dump."""
-    folder = data.folder() / "wikisql"
-    return folder / "ic_wikisql_dev.json", folder / "ic_wikisql_dev.sql"
-
-
-def wikisql(workers: int) -> Checked:
-    start = time.monotonic()
-    tasks, tables = wikisql_files()
-    setting = prepare("sql", data=str(tasks), dump=tables, engine="mariadb", max_turns=None)
-    with closing(setting()) as env:
-        run = sum(not any(FAILS in fault for fault in env.try_gold(task).faults) for task in setting.tasks)
-    failing = {one["task"] for one in check(setting, setting.tasks, workers=workers)["broken"] if FAILS in one["why"]}
-    return Checked(len(setting.tasks), run, len(failing), time.monotonic() - start)
-
-
-def bird_file() -> Path:
-    return data.folder() / "bird" / "ic_bird.json"
-
-
-def bird() -> tuple[int, str]:
-    """How many tasks are loaded with their fields, and what is said where their databases are missing."""
-    path = str(bird_file())
-    tasks = open_data(path, env="sql").tasks
-    try:
-        prepare("sql", data=path)
-    except UsageError as error:
-        return sum({"evidence", "difficulty"} <= set(task.extra) for task in tasks), str(error)
-    return len(tasks), ""
-
-
 # -- output -------------------------------------------------------------------------------------------------------------
 
 
-def show(rows: Sequence[Row], played: Sequence[Played], birds: tuple[int, str]) -> None:
+def show(rows: Sequence[Row], played: Sequence[Played]) -> None:
     table(rows)
     for one in played:
         print(f"\n{one.mode}: {len(one.why)} golds miss")
         for task, why in one.why.items():
             print(f"  task {task}: {why}")
-    print(f"BIRD: {birds[0]} tasks loaded; without databases: {birds[1]}")
 
 
-def details(played: Sequence[Played], wiki: Checked, birds: tuple[int, str]) -> dict[str, Any]:
+def details(played: Sequence[Played]) -> dict[str, Any]:
     """What `--out` holds: figures, without texts of the data."""
     return {
-        "played": {
-            one.mode: {
-                "solved": {agent: one.solved(agent) for agent in AGENTS},
-                "mean": {agent: one.mean(agent) for agent in AGENTS},
-                "missed": sorted(one.why, key=int),
-                "faulty": one.faulty,
-                "seconds": one.seconds,
-            }
-            for one in played
-        },
-        "wikisql": {"tasks": wiki.tasks, "run": wiki.run, "failing": wiki.failing},
-        "bird": {"tasks": birds[0], "error": birds[1]},
+        one.mode: {
+            "solved": {agent: one.solved(agent) for agent in AGENTS},
+            "mean": {agent: one.mean(agent) for agent in AGENTS},
+            "missed": sorted(one.why, key=int),
+            "faulty": one.faulty,
+            "seconds": one.seconds,
+        }
+        for one in played
     }
 
 
 def main() -> int:
     options = command(__doc__, out=True, workers=True).parse_args()
-    if absent(options, task_file(), dump(), *wikisql_files(), bird_file(), why=mariadbd.missing()):
+    if absent(options, task_file(), dump(), why=mariadbd.missing()):
         return 0
     played = [play(mode, options.workers) for mode in MODES]
-    wiki, birds = wikisql(options.workers), bird()
-    checked: list[Played | Checked] = [*played, wiki]
-    rows = [row for part in checked for row in part.rows()]
-    faults = [fault for part in checked for fault in part.faults()]
-    found = details(played, wiki, birds)
-    return finish(options, rows, show=lambda: show(rows, played, birds), details=found, faults=faults)
+    rows = [row for one in played for row in one.rows()]
+    faults = [fault for one in played for fault in one.faults()]
+    return finish(options, rows, show=lambda: show(rows, played), details=details(played), faults=faults)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def last_turns() -> list[dict[str, Any]]:
     ]
 
 
-def test_the_answers_part_is_the_recorded_one() -> None:
+def test_each_recorded_part_of_the_reward_is_computed_again() -> None:
     turns = last_turns()
     assert len(turns) > 200
     complete = [turn for turn in turns if None not in (turn["agent_obs"], turn["eval_obs"])]
@@ -47,20 +47,9 @@ def test_the_answers_part_is_the_recorded_one() -> None:
         close = similarity(ours.output, theirs.output)
         assert (float(ours == theirs) if close is None else close) == pytest.approx(turn["answer_similarity"], abs=1e-9)
         assert answer(ours, theirs) == pytest.approx(turn["reward"]["answer_similarity"], abs=1e-12)
-
-
-def test_the_effects_part_follows_from_the_recorded_entries() -> None:
-    for turn in last_turns():
-        ours, theirs = ({tuple(entry) for entry in turn[side]} for side in ("diff_extra", "diff_miss"))
-        assert effects(ours, theirs) == pytest.approx(turn["reward"]["file_diff"], abs=1e-12)
-
-
-def test_the_contents_part_is_the_rounded_share_of_the_recorded_ones() -> None:
-    for turn in last_turns():
+    for turn in turns:
+        extra, missing = ({tuple(entry) for entry in turn[side]} for side in ("diff_extra", "diff_miss"))
+        assert effects(extra, missing) == pytest.approx(turn["reward"]["file_diff"], abs=1e-12)
         same = turn.get("diff_same", {"correct": 1, "total": 1})
         assert round(WEIGHT * (same["correct"] / same["total"]), 2) == turn["reward"]["file_changes"]
-
-
-def test_the_parts_add_up_to_the_recorded_reward() -> None:
-    for turn in last_turns():
         assert BASE + sum(turn["reward"].values()) == pytest.approx(turn["total"], abs=1e-9)

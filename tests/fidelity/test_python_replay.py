@@ -31,24 +31,15 @@ def golds(scripts: Callable[..., tuple[Any, Any]]) -> Any:
     return scripts("mbpp")[1]
 
 
-def test_episodes_of_the_recorded_run_end_as_they_did(replayed: Any) -> None:
+def test_the_recorded_run_ends_as_it_did_turn_by_turn(replayed: Any) -> None:
     assert replayed["episodes"] == 117
     assert replayed["episodes_agree"] >= 0.98 * replayed["episodes"]
     assert replayed["replayed_success_rate"] == pytest.approx(0.590, abs=0.01)
-
-
-def test_no_turn_of_the_recorded_run_earns_another_reward(replayed: Any) -> None:
     assert (replayed["turns"], replayed["disagreements"]) == (430, [])
 
 
-def test_golds_solve_mbpp_under_both_rewards(golds: Any) -> None:
+def test_golds_solve_mbpp_under_both_rewards_and_nothing_solves_none(golds: Any) -> None:
     assert golds["tasks"] == 974
     assert min(golds["exact"]["solved"], golds["paper"]["solved"]) >= 970
-
-
-def test_whatever_gold_misses_is_a_finding_of_the_data_check(golds: Any) -> None:
-    assert set(golds["exact"]["missed"]) <= set(golds["faults"])
-
-
-def test_doing_nothing_solves_nothing(golds: Any) -> None:
+    assert set(golds["exact"]["missed"]) <= set(golds["faults"]), "whatever misses is a finding of the data check"
     assert golds["noop"]["solved"] == 0
