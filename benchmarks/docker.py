@@ -24,10 +24,6 @@ from measuring.clock import timed
 from measuring.rows import Row, absent, command, finish
 from measuring.systems import debian
 
-from intercode.agents import gold
-from intercode.env import Setting
-from intercode.envs import prepare
-from intercode.runner.run import evaluate
 from intercode.sandbox.base import Sandbox
 from intercode.sandbox.docker import pool
 from intercode.sandbox.docker.daemon import docker
@@ -120,18 +116,6 @@ def measure(image: DockerImage, runs: int) -> Iterator[Row]:
         yield Row("what has changed: docker backend, local backend", ours, beside)
 
 
-def throughput(image: str, rounds: int) -> Row:
-    """Seconds for each gold episode of the starter tasks, played several times by two workers; starting and ending is in it."""
-    here, local = prepare("bash", sandbox="docker", image=image), prepare("bash")
-    ours, theirs = in_turn(3, lambda: episode(here, rounds), lambda: episode(local, rounds))
-    return Row("a gold episode, 2 workers: docker backend, local backend", ours, theirs)
-
-
-def episode(setting: Setting, rounds: int) -> float:
-    tasks = list(setting.tasks) * rounds
-    return timed(lambda: evaluate(setting, gold, tasks=tasks, workers=2)) / len(tasks)
-
-
 def main() -> int:
     parser = command(__doc__)
     parser.add_argument("--runs", type=int, default=40)
@@ -141,7 +125,7 @@ def main() -> int:
     if absent(options, why=no_docker()):
         return 0
     image = options.image or debian()
-    rows = [*measure(make_image(image), options.runs), throughput(image, max(1, options.runs // 10))]
+    rows = [*measure(make_image(image), options.runs)]
     rows += peers.rows(peers.on_docker(options, max(2, options.runs // 3)))
     return finish(options, rows)
 
