@@ -63,7 +63,7 @@ _AVERAGE = re.compile(r"\b(average|mean|median|ratio|percent\w*)\b", re.IGNORECA
 _AMOUNT = re.compile(rf"{_AVERAGE.pattern}|{_TOTAL.pattern}|\b(price|cost|highest|lowest|maximum|minimum)\b", re.IGNORECASE)
 _WRITTEN = re.compile(r"decimal|digit|places|precision|round|version|release", re.IGNORECASE)
 """Words of a query by which a number is its digits."""
-_NUMBER = re.compile(r"(?<![\w.,:/-])-?\d{1,18}(\.\d{1,18})?(?![\w:/-]|[.,]\d)")
+_NUMBER = re.compile(r"(?<![\w.,:/-])-?[0-9]{1,18}(\.[0-9]{1,18})?(?![\w:/-]|[.,]\d)")  # no other script's digits
 _SHORT = 1 << 10
 """Characters of an answer whose amounts are compared with each of the gold's."""
 _LISTED = re.compile(r"[-dlbcps][-rwxsStT]{9}")
