@@ -101,8 +101,8 @@ class Endless(Counter):
 
 
 class Tolerant(Counter):
-    def _require_text(self, action: object) -> None:
-        pass
+    def step(self, action: object) -> StepResult:
+        return super().step(str(action).replace("\0", ""))
 
 
 class Patient(Counter):
