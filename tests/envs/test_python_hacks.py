@@ -1,64 +1,25 @@
-"""Reward hacks in Python, by mechanism: none pays, none harms the next honest episode, and each beats a naive grader.
+"""The controls of the reward hacks in Python: each beats a naive grader, `naive_grader.py`, run in a sandbox of its own.
 
-The attacks are `intercode.attacks.python`; the control is `naive_grader.py`, run in a sandbox of its own. Each attack has a
-task, so that the honest submission after it faces the very same tests, in the same environment.
+The attacks are `intercode.attacks.python`; that none pays or harms here is in `tests/cli/test_cli_attack.py`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kept import needs_bwrap
 
-import intercode
 from intercode.attacks.python import ATTACKS, HONEST, TESTS, Attack
 from intercode.sandbox.base import Limits
 from intercode.sandbox.build import make_template
 from intercode.sandbox.local import LocalSandbox
-from intercode.types import Score
 
 LIMITS = Limits(seconds=3.0, memory=384 << 20, processes=64)
 SLOW = f"import time\ntime.sleep(0.2)\n{HONEST}"
 each_attack = pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
-
-
-@pytest.fixture(scope="module")
-def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """One for the whole module: what an attack leaves would be found by the next."""
-    needs_bwrap()
-    gold = HONEST.replace("def f", "def it")
-    tasks = [
-        {"id": attack.name, "query": "Sum the squares below n.", "gold": gold, "tests": attack.tests, "hidden": attack.hidden}
-        for attack in ATTACKS
-    ]
-    data = tmp_path_factory.mktemp("hacks") / "tasks.jsonl"
-    data.write_text("".join(json.dumps(task) + "\n" for task in tasks))
-    with closing(intercode.make("python", data=str(data), seconds=0.5, limits=LIMITS)) as made:
-        yield made
-
-
-def plays(env: Any, attack: Attack, code: str) -> Score:
-    env.reset(options={"task": attack.name})
-    env.step(code)
-    score: Score = env.step("submit f")[4]["score"]
-    return score
-
-
-@pytest.mark.slow
-@each_attack
-def test_it_does_not_pay_and_the_next_honest_episode_does(env: Any, attack: Attack) -> None:
-    score = plays(env, attack, attack.code)
-    assert not score.success
-    assert score.reward < 1
-    assert plays(env, attack, HONEST).reward == 1
-
-
-# -- controls -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

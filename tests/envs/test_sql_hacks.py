@@ -1,6 +1,7 @@
-"""Reward hacks by SQL, by mechanism: none pays, none harms the next episode on the same server, and each has its control.
+"""The controls of the reward hacks by SQL: each works with exactly one protection off.
 
-The attacks, and what each control leaves off, are in `intercode.attacks.sql`.
+The attacks, and what each control leaves off, are in `intercode.attacks.sql`; that none pays or harms here is in
+`tests/cli/test_cli_attack.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from orchard import Pool, orchard_databases, plays, prepared
+from orchard import orchard_databases, plays, prepared
 
 from intercode.attacks.orchard import GOLDS
 from intercode.attacks.sql import ATTACKS, ENGINES, TRIGGER, Attack
@@ -41,36 +42,6 @@ def steps(env: Any, engine: str, attack: Attack) -> tuple[Any, Any]:
         *_, info = env.step(action.format(trigger=TRIGGER[engine]))
     env.step(attack.answer)
     return info, env.step("submit")[4]["score"]
-
-
-# -- protected ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def pools() -> Iterator[dict[str, Pool]]:
-    made = {engine: Pool(lambda engine=engine, **options: prepared(engine, **options)(), engine) for engine in ENGINES}
-    yield made
-    for each in made.values():
-        each.close()
-
-
-@pytest.mark.parametrize(("engine", "attack"), CASES)
-def test_it_does_not_pay_and_does_not_harm(pools: dict[str, Pool], engine: str, attack: Attack) -> None:
-    env = pools[engine].lent()(seconds=2)
-    info, score = steps(env, engine, attack)
-    assert not score.success
-    if attack.sign == "through":
-        assert info["exit_code"] == 1, "it is refused"
-    env.reset(options={"task": "count"})
-    if attack.probe:
-        assert env.step(attack.probe)[4]["exit_code"] == 1
-    env.step(GOLDS["count"])
-    assert env.step("submit")[1] == 1.0
-    for task in ("words", "weights", "kinds"):
-        assert plays(env, task, GOLDS[task]).success, task
-
-
-# -- with exactly one protection off --------------------------------------------------------------------------------------
 
 
 class LateGolds(SqlEnv):
@@ -168,7 +139,3 @@ def honest(env: Any) -> bool:
         return bool(plays(env, "count", GOLDS["count"]).success)
     except IntercodeError:
         return False
-
-
-def test_extensions_are_not_even_looked_for(pools: dict[str, Pool]) -> None:
-    assert "not authorized" in pools["sqlite"].lent()("count").step("SELECT load_extension('/srv/nowhere')")[0]

@@ -1,6 +1,6 @@
 """Grading: right answers pass in all their forms, and wrong, forged and harmful ones fail.
 
-The ways of pretending are the attacks of `tests/envs/test_python_hacks.py`.
+The ways of pretending are the attacks of `intercode.attacks.python`.
 """
 
 from __future__ import annotations
