@@ -62,7 +62,8 @@ def test_a_death_between_two_turns_is_decided_at_the_pace_of_the_episode(make: M
 
 def test_an_agent_that_breaks_its_sandbox_from_inside_earns_0_and_no_error(make: Make) -> None:
     env = make()
-    for action in (OVERWRITE_INIT, "kill -9 -1", "exit", "exec true", "kill -9 $$", "rm -rf /* 2>/dev/null"):
+    later = f"( {OVERWRITE_INIT} ) >/dev/null 2>&1 & sleep 0.02"
+    for action in (OVERWRITE_INIT, later, "kill -9 -1", "exit", "exec true", "kill -9 $$", "rm -rf /* 2>/dev/null"):
         env.reset(options={"task": "touch"})
         *_, terminated, _, info = env.step(action)
         if not terminated:
