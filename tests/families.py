@@ -86,14 +86,6 @@ def commands(pid: int) -> list[str]:
     return [_arguments(each) for each, _ in family(pid)]
 
 
-NAMED = "open('/proc/self/comm', 'w').write('the victim')"
-"""Python by which a process makes itself known as one of `the_victims`, and its forks after it."""
-
-
-def the_victims() -> list[int]:
-    return [pid for pid, _ in alive(family(os.getpid())) if _read(pid, "comm") == "the victim\n"]
-
-
 def walls() -> list[int]:
     """The bwrap processes that this process started."""
     children = [pid for pid, _ in family(os.getpid()) if (fields := stat(pid)) and int(fields[1]) == os.getpid()]

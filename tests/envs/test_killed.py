@@ -1,19 +1,15 @@
-"""The death of what the agent's user owns (a shell, an interpreter, a test's process) is an outcome, whoever killed it. A gold
-that did not come to its end is no yardstick, a test that ends its grader is the data's fault, a lost sandbox the machine's."""
+"""A gold that was killed is no yardstick, and a lost grader is the machine's fault."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-from families import NAMED, killing_the_parent_of, the_victims, wait_until
+from families import killing_the_parent_of
 from kept import needs_bwrap
 
 import intercode
@@ -43,12 +39,6 @@ def made(tmp_path: Path) -> Iterator[Made]:
         yield make
 
 
-def kill_the_victim() -> None:
-    assert wait_until(the_victims)
-    os.kill(the_victims()[0], signal.SIGKILL)
-    assert wait_until(lambda: not the_victims())
-
-
 def solves(env: Any) -> bool:
     env.reset()
     env.step(ANSWER)
@@ -64,20 +54,6 @@ def test_a_gold_whose_shell_is_killed_is_an_error_and_not_kept(made: Made) -> No
     assert env.step("submit")[1] == 1
 
 
-def test_a_process_that_is_killed_in_a_test_has_failed_it(made: Made) -> None:
-    pauses = f"x = int(input()); import time; x == 1 and ({NAMED}, time.sleep(9))\nprint(2 * x)"
-    programs = {"gold": "print(int(input()) * 2)", "cases": {"inputs": ["1\n"], "outputs": ["2\n"]}}
-    calls = f"def f(x):\n    import time\n    {NAMED}\n    time.sleep(9)\n    return 2 * x"
-    for task, answer in ((programs, pauses), (DOUBLE, calls)):
-        env = made("python", **task)
-        env.step(answer)
-        killer = threading.Thread(target=kill_the_victim)
-        killer.start()
-        _, reward, terminated, _, info = env.step("submit")
-        killer.join()
-        assert (reward, terminated, info["ended"]) == (0, True, "submit")
-
-
 def test_a_lost_grader_is_the_machines_fault_once_and_nobodys_after(made: Made) -> None:
     """Also while a gold is tried."""
     env = made("python", **DOUBLE)
@@ -89,18 +65,3 @@ def test_a_lost_grader_is_the_machines_fault_once_and_nobodys_after(made: Made) 
         with pytest.raises(SandboxDied):
             play()
         assert play()
-
-
-@pytest.mark.parametrize(
-    "tests",
-    [
-        {"tests": ["import os; os._exit(0)", "assert f(1) == 2"]},
-        {"tests": ["import os; os.kill(os.getpid(), 9)"]},
-        {"tests": ["assert f(1)"], "hidden": ["import os; os._exit(0)"]},
-    ],
-)
-def test_a_test_that_ends_its_grader_whoever_answers_is_the_datas_fault(made: Made, tests: dict[str, Any]) -> None:
-    env = made("python", **{**DOUBLE, **tests})
-    env.step(ANSWER)
-    with pytest.raises(DataError, match="ends its own process"):
-        env.step("submit f")

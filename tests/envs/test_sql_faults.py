@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
-from orchard import ENDLESS, GOLDS, Pool, kill_server, plays, pool, server_of
+from orchard import ENDLESS, GOLDS, Pool, kill_server, plays, server_of
 
 from intercode.agents import Act, Moves
 from intercode.errors import SandboxDied
@@ -81,23 +81,3 @@ def test_an_action_that_kills_every_server_is_the_agents_fault_and_no_reward_pay
     assert (info["score"], observation) == (Score(0.0, False), "[the sandbox did not survive this action]")
     env.reset(options={"task": "count"})
     assert env.step(GOLDS["count"])[0] == "[(7,)]"
-
-
-def test_servers_that_die_between_episodes_are_replaced(sql: Any) -> None:
-    """Whether the next gold is known already, or not, and the one of the second contents."""
-    env = sql("count", "DELETE FROM picking")
-    for task in ("count", "lost", "weights"):
-        kill_server(env._engine)
-        assert plays(env, task, GOLDS[task]).success
-    kill_server(env._elsewhere)
-    assert plays(env, "weights", GOLDS["weights"]).parts["robust"] == 1.0
-
-
-def test_a_statement_that_takes_all_memory_is_refused() -> None:
-    greedy = "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 6000) SELECT zeroblob(1000000) FROM r"
-    with pool("sqlite") as own:
-        env = own.lent()("count")
-        seen, *_, info = env.step(f"CREATE TEMP TABLE in_memory AS {greedy}")
-        assert (seen, info["timed_out"]) == ("Error executing query: out of memory", False)
-        env.step(GOLDS["count"])
-        assert env.step("submit")[1] == 1.0
