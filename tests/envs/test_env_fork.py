@@ -89,24 +89,3 @@ def test_a_replay_that_goes_another_way_is_refused_and_leaves_nothing(make: Make
         env.fork(replay=True)
     assert wait_until(lambda: alive(family(os.getpid())) <= before)
     assert env.step("echo still here")[0] == "still here\n"
-
-
-# -- search ---------------------------------------------------------------------------------------------------------------
-
-
-def test_a_search_over_many_forks_leaves_no_process_and_no_descriptor(make: Make) -> None:
-    env = make("touch", "cd /box; steps=''", max_turns=None)
-    env.fork().close()
-    before, open_before = alive(family(os.getpid())), len(os.listdir("/proc/self/fd"))
-    chain, rewards = env.fork(), []
-    for number in range(20):
-        chain.step(f"steps+={number},; echo {number} > /box/{number}; rm /box/{number}")
-        with chain, chain.fork() as branch:
-            chain = chain.fork()
-            branch.step("touch new" if number == 13 else f"touch new{number}")
-            rewards.append(branch.step("submit")[1])
-    assert [number for number, reward in enumerate(rewards) if reward] == [13]
-    assert chain.step("echo $steps; ls")[0] == ",".join(map(str, range(20))) + ",\na\nb\nc\n"
-    chain.close()
-    assert wait_until(lambda: alive(family(os.getpid())) <= before)
-    assert len(os.listdir("/proc/self/fd")) == open_before

@@ -25,11 +25,6 @@ def test_gymnasiums_checker_passes_under_any_options(make: Callable[..., Any]) -
         check_env(make(**options), skip_render_check=True)  # that check needs a registered one, below
 
 
-def test_gymnasiums_checker_passes_on_both_engines(sql: Callable[..., Any]) -> None:
-    for options in ({}, {"handicap": True, "max_turns": 2}):
-        check_env(sql(**options), skip_render_check=True)
-
-
 @pytest.mark.parametrize("name", ["Bash", "Sql", "Python", "Ctf"])
 def test_the_registered_environments_pass_and_fork(name: str) -> None:
     needs_bwrap()
@@ -57,12 +52,6 @@ def test_the_id_is_known_whatever_is_imported_first() -> None:
         done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
         assert "BashEnv" in done.stdout
-
-
-def test_importing_the_package_does_not_import_gymnasium() -> None:
-    script = "import sys, intercode; print('gymnasium' in sys.modules, 'numpy' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "False False\n"
 
 
 @pytest.mark.parametrize("kind", [SyncVectorEnv, partial(AsyncVectorEnv, context="spawn")], ids=["sync", "async"])

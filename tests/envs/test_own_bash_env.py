@@ -13,11 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from kept import needs_bwrap
 
 import intercode
-from intercode.cli import main
 from intercode.errors import DataError, ForkError, UsageError
 from intercode.types import Score
 
@@ -96,24 +94,7 @@ def test_a_wrong_attribute_is_named_with_the_class(own: Own, said: str, why: str
         intercode.prepare(own(said, task(), Dockerfile="FROM scratch"))
 
 
-def test_an_init_with_other_parameters_is_named(own: Own) -> None:
-    name = own("def __init__(self, tasks): super().__init__()", task())
-    with pytest.raises(UsageError, match=r"Own.__init__\(\) got an unexpected keyword .*; let it take \*\*how"):
-        intercode.make(name)
-
-
 # -- its reward ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_function_named_on_the_command_line_rewards_any_environment(own: Own) -> None:
-    name = own("", task(gold="echo x"), **{"judge.py": "def half(agent, gold, task):\n    return 0.5"})
-    done = CliRunner().invoke(main, ["eval", name, "--agent", "gold", "--json", "--reward", "judge:half"])
-    assert '"mean_reward": 0.5' in done.stdout
-    done = CliRunner().invoke(main, ["check", name, "--json", "--reward", "judge:half"])
-    assert "earns only 0.5" in done.stdout
-    done = CliRunner().invoke(main, ["eval", name, "--agent", "gold", "--reward", "judge:whole"])
-    assert done.exit_code == 2
-    assert "reward 'judge:whole' cannot be loaded" in done.stderr
 
 
 def test_a_named_reward_goes_before_the_classs_own_which_can_build_on_exact(own: Own, made: Callable[..., Any]) -> None:

@@ -13,7 +13,7 @@ from kept import kept, needs_bwrap
 from orchard import Pool
 
 import intercode
-from intercode.agents import gold, make_agent, noop
+from intercode.agents import gold
 from intercode.envs.python import PythonEnv
 from intercode.errors import DataError, ForkError
 from intercode.runner.check import check
@@ -126,14 +126,6 @@ def test_a_submission_that_cannot_be_tested_is_told_and_costs_a_turn_only(make: 
         assert "it will be called with 1 argument." in told(word)
     for word in ("f()", "f(3)", "'f'", "f, g", "`f`", "3", "def f(n): return n * 2"):
         assert told(word) == f"A submission is a name alone, as in `submit double`; {word!r} is none."
-    for name in (r"'\ud800'", "'a' * 100_000"):
-        env.step(f"globals()[{name}] = lambda: 0")
-        observation = told("nothing_like_it")
-        assert env.observation_space.contains(observation)
-        assert len(observation) < 10_000
-    env.step("import os\nfork = os.fork\ndef refuse(): raise OSError\nos.fork = refuse")
-    assert "did not answer" in told("f")
-    env.step("os.fork = fork")
     assert env.step("submit f")[1] == 1
 
 
@@ -151,18 +143,6 @@ def test_what_a_wrong_submission_is_told_is_a_setting_and_the_last_one_ends(make
     assert (observation, reward, terminated, "score" in info) == (told, 0.0, False, False)
     _, reward, terminated, _, info = env.step("submit f")
     assert (reward, terminated, info["ended"]) == (0.0, True, "submit")
-
-
-def test_submit_is_no_submission_where_it_is_python(make: Make) -> None:
-    env = make("double", max_turns=None)
-    for action, shown in (
-        *(("submit = 3", ""), ("submit, x = 1, 2", ""), ("submit = 3\nsubmit\n4", "4"), ("submit in [1]", "False")),
-        *(("submit if submit else 0", "7"), ("submit and 5", "5"), ("submit not in ()", "True"), ("submit == 7", "True")),
-        *(("submit - 6", "1"), ("submit: int = 8", ""), ("submit or\\\n5", "7")),
-    ):
-        env.step("submit = 7")
-        observation, _, terminated, *_ = env.step(action)
-        assert (observation.strip(), terminated) == (shown, False), action
 
 
 def test_programs_classes_and_files_of_the_data(make: Make) -> None:
@@ -188,15 +168,6 @@ def test_a_lost_session_and_a_time_out_are_said(make: Make) -> None:
 
 
 # -- golds, rewards, the data check -------------------------------------------------------------------------------------
-
-
-def test_golds_reach_one_and_doing_nothing_reaches_zero(folder: Path) -> None:
-    setting = intercode.prepare("python", data=str(folder))
-    for agent, success in ((gold, True), (noop, False)):
-        episodes = evaluate(setting, agent, tasks=setting.tasks)
-        assert [(e.success, e.error) for e in episodes] == [(success, None)] * len(TASKS)
-    agent = make_agent("try_again", tasks=setting.tasks, language="python")
-    assert "submit NAME" in next(agent.strategy(setting.tasks[0], "submit")).messages[0]["content"]
 
 
 def test_the_papers_reward_is_the_share_of_equal_outcomes_and_ones_own_sees_every_result(make: Make) -> None:
