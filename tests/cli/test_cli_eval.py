@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import pty
@@ -79,18 +78,6 @@ def test_a_folder_with_a_run_needs_resume_and_the_same_settings(cli: Any, box: P
     assert (other.status, "go on with `intercode eval --resume run`" in other.err) == (2, True)
 
 
-def test_a_folder_in_use_is_left_alone(cli: Any, box: Path, tmp_path: Path) -> None:
-    (tmp_path / "held").mkdir()
-    go = ("eval", "bash", "--data", box, "--agent", "gold", "--limit", 1, "--json", "--out")
-    descriptor = os.open(tmp_path / "held", os.O_RDONLY)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    done = cli(*go, "held")
-    os.close(descriptor)
-    assert (done.status, done.out) == (3, "")
-    assert "in use by another process" in done.err
-    assert cli(*go, "held").status == 0, "an empty folder may be there"
-
-
 WRONG = [
     ("nosuch --agent gold", "nosuch"),
     ("intercode.env:InterCodeEnv --agent gold", "InterCodeEnv"),
@@ -120,19 +107,6 @@ def test_wrong_usage_ends_with_2_and_says_what_is_wrong(cli: Any, tmp_path: Path
     assert (done.status, done.out) == (2, "")
     assert blamed in done.err
     assert list(tmp_path.iterdir()) == [], "nothing was begun"
-
-
-def test_malformed_data_ends_with_3_and_names_the_place(cli: Any, tmp_path: Path) -> None:
-    for name, content, blamed in (
-        ("bad.jsonl", '{"query": "q", "gold": "g"}\n{"query": \n', "line 2"),
-        ("bad.csv", "query,answer\nq,a\n", "gold"),
-        ("twice.jsonl", '{"id": "a", "query": "q", "gold": "g"}\n' * 2, "'a'"),
-    ):
-        (tmp_path / name).write_text(content)
-        done = cli("eval", "bash", "--agent", "gold", "--data", name, "--json")
-        assert (done.status, done.out) == (3, "")
-        assert name in done.err
-        assert blamed in done.err
 
 
 def test_a_setup_script_is_the_starting_point_and_is_named_where_it_fails(cli: Any, box: Path, tmp_path: Path) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import os
 import re
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -15,8 +12,7 @@ from typing import Any
 
 import pytest
 from chat_server import ChatServer, serving
-from cli_words import INTERCODE, TASKS
-from families import wait_until
+from cli_words import TASKS
 
 pytestmark = pytest.mark.slow
 
@@ -86,33 +82,6 @@ def test_a_server_that_hangs_does_not_hold_up_the_end_of_the_runs_time(cli: Any,
     assert time.monotonic() - started < 40, "one try, and not six"
     server.before_answer = lambda request: None
     assert go(cli, server, box, "--resume", "run", "--max-seconds", 60).json["success_rate"] == 1.0
-
-
-def test_a_killed_run_that_is_resumed_asks_nothing_twice(cli: Any, box: Path, tmp_path: Path) -> None:
-    """kill -9 when both workers wait for an answer, the seventh being had; the cost is that of one whole run."""
-    words = ["eval", "bash", "--data", str(box), "--model", "tiny", "--out", "run", "--price", "10,100", "--json"]
-    with serving({query: ["pwd", "ls /", gold] for query, gold in GOLDS.items()}) as server:
-        had, held = itertools.count(1), list[str]()
-
-        def hold(request: dict[str, Any]) -> None:
-            if next(had) > 7:
-                held.append(json.dumps(request["messages"]))
-                server.stopping.wait(60)
-
-        server.before_answer = hold
-        started = subprocess.Popen([INTERCODE, *words], cwd=tmp_path, env={**os.environ, **server.variables})
-        assert wait_until(lambda: len(held) == 2, 60)
-        started.kill()
-        started.wait()
-        server.before_answer = lambda request: None
-        server.stopping.set()
-        done = go(cli, server, box, "--price", "10,100", "--resume", "run")
-    asked = [json.dumps(request["messages"]) for request in server.requests]
-    assert sorted((Counter(asked) - Counter(set(asked))).elements()) == sorted(held)
-    assert len(set(asked)) == 5 * 4
-    assert (done.json["success_rate"], done.json["tokens"]) == (1.0, 5 * 4 * 110)
-    assert done.json["cost"] == pytest.approx(5 * 4 * 0.002)
-    assert not (tmp_path / "run" / "underway").exists()
 
 
 def test_a_server_that_is_down_is_counted_as_errors_and_a_resumed_run_is_complete(

@@ -73,30 +73,3 @@ def test_files_are_named_in_place_of_modules(cli: Any, tmp_path: Path) -> None:
     assert bare.err == "intercode: Bare has no tasks; name their file by its attribute `data`, or with --data\n"
     absent = cli("eval", "nosuch.py:Own", "--agent", "gold")
     assert (absent.status, "nosuch.py" in absent.err) == (2, True)
-
-
-REWARDS = {
-    "of a factory": "def worth(value):\n    return lambda agent, gold, task: value\n\nmine = worth(0.25)\n",
-    "an instance": "class Near:\n    worth = 0.25\n    def __call__(self, *asked): return self.worth\n\nmine = Near()\n",
-    "a part": "import functools\n\ndef other(worth, *asked):\n    return worth\n\nmine = functools.partial(other, 0.25)\n",
-    "a lambda": "mine = lambda *asked: 0.25\n",
-}
-
-
-@pytest.mark.parametrize("named", REWARDS)
-def test_a_run_goes_on_under_its_own_reward_and_under_no_other(cli: Any, box: Path, tmp_path: Path, named: str) -> None:
-    code, kept = tmp_path / "rewards.py", tmp_path / "run" / "episodes.jsonl"
-    code.write_text(REWARDS[named])
-    words = ("eval", "bash", "--data", box, "--agent", "gold", "--out", "run", "--json", "--reward")
-    whole = cli(*words, "rewards:mine")
-    assert (whole.status, whole.json["mean_reward"], whole.json["reward"]) == (0, 0.25, "rewards:mine")
-    kept.write_text(kept.read_text().splitlines(keepends=True)[0])
-    code.write_text(REWARDS[named].replace("0.25", "0.75"))
-    refused = cli(*words, "rewards:mine", "--resume", "run")
-    assert (refused.status, refused.out) == (2, "")
-    assert "reward_source" in refused.err
-    code.write_text(REWARDS[named] + "same = mine\n")
-    assert "reward: 'rewards:mine' → 'rewards:same'" in cli(*words, "rewards:same", "--resume", "run").err
-    code.write_text(REWARDS[named])
-    done = cli(*words, "rewards:mine", "--resume", "run")
-    assert (done.status, done.json["episodes"], done.json["mean_reward"]) == (0, 5, 0.25)
