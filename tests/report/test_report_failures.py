@@ -46,10 +46,3 @@ def test_shares_add_up_and_three_examples_of_different_tasks_are_kept() -> None:
     assert sum(row["episodes"] for row in found) == len(failed)
     assert sum(row["share"] for row in found) == pytest.approx(1)
     assert [[example["task"] for example in row["examples"]] for row in found] == [["a", "b", "c"]] * len(found)
-
-
-def test_an_example_shows_the_last_action_and_what_it_printed() -> None:
-    (ran,) = failures(CONFIG, [played("a", fine("x" * 5000), submit())])
-    assert ran["examples"][0]["action"].endswith("… (5000 characters)")
-    (none,) = failures(CONFIG, [played("a", no_code())])
-    assert (none["examples"][0]["action"], none["examples"][0]["observation"]) == (None, "No code was found.")

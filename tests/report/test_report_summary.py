@@ -53,14 +53,6 @@ def test_with_one_epoch_the_interval_is_wilsons(rate: float, count: int, low: fl
     assert found == wilson(rate, count) == pytest.approx((low, high), abs=1e-4)
 
 
-def test_epochs_count_by_how_much_they_say_anew() -> None:
-    once = [episode(str(i), float(i % 3 == 0)) for i in range(30)]
-    again = [episode(str(i), float(i % 3 == 0), epoch=epoch) for i in range(30) for epoch in range(5)]
-    assert interval(again) == pytest.approx(interval(once), abs=0.01), "the same outcomes add no certainty"
-    apart = [episode(str(i), float(epoch % 2), epoch=epoch) for i in range(30) for epoch in range(4)]
-    assert interval(apart) == wilson(0.5, 120), "outcomes that do not hang together count in full"
-
-
 @pytest.mark.parametrize("epochs", [1, 4])
 def test_the_interval_holds_the_truth_about_95_times_in_100(epochs: int) -> None:
     dice, hits, worlds = random.Random(40 + epochs), 0, 400

@@ -9,7 +9,6 @@ from played import CONFIG, error, fine, played, submit
 from rich.console import Console
 
 from intercode.report.compare import side_by_side
-from intercode.report.rows import turns
 from intercode.report.tables import closely, comparison, overview
 
 EVIL = "\x1b[31mred\x1b]0;title\x07 \u202eeman [bold]\r"
@@ -50,18 +49,3 @@ def test_long_names_leave_the_numbers_whole_and_the_best_run_is_first() -> None:
     assert "…" not in text
     assert 0 < text.index("33.4") < text.index("33.3")
     assert "30.5–36.4" in text
-
-
-def test_of_many_turns_the_first_are_shown_each_then_ever_fewer() -> None:
-    runs = [({**CONFIG, "run": "a"}, [played("t", *[fine(str(n)) for n in range(300)])])]
-    whole = side_by_side(runs)
-    assert [int(row["turn"]) for row in turns(whole["runs"][0]["analysis"])] == [*range(1, 51), 64, 128, 256, 300]
-
-
-def test_tasks_that_changed_sides_are_listed_up_to_ten() -> None:
-    runs = [({**CONFIG, "run": name}, [played(str(n), solved=name == "b") for n in range(12)]) for name in "ab"]
-    text = shown(side_by_side(runs))
-    assert "gained (12)" in text
-    assert [line.split(":")[0].strip() for line in text.splitlines() if "the query of" in line] == [str(n) for n in range(10)]
-    assert "and 2 more" in text
-    assert "lost (0)" in text

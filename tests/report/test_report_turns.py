@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from played import CONFIG, error, fine, no_code, played, submit
 
-from intercode.report.analysis import actions, analysis, by_turn, judged, per_solved, recovery
+from intercode.report.analysis import actions, analysis, by_turn, per_solved, recovery
 from intercode.report.turns import acted, failed, kind, repeats, solved_at
-from intercode.runner.judge import Verdict
 from intercode.types import Turn, Usage
 
 BASH = {
@@ -93,14 +92,3 @@ def test_tasks_are_grouped_by_data_set_where_it_is_known() -> None:
     assert analysis(CONFIG, episodes)["by_data"] == {}
     found = analysis({**CONFIG, "data_set": {"a": "one", "b": "two"}}, episodes)["by_data"]
     assert {name: part["success_rate"] for name, part in found.items()} == {"one": 1, "two": 0}
-
-
-def test_a_verdict_counts_for_an_answer_that_is_still_unsure() -> None:
-    episodes = [played(name, fine(), submit(), unsure=name != "sure") for name in ("sure", "one", "two", "new")]
-    verdicts = [Verdict(task, 0, "m", says, "") for task, says in (("sure", "same"), ("one", "same"), ("two", "different"))]
-    other = [Verdict("one", 0, "n", "different", ""), Verdict("two", 0, "n", None, None)]
-    found, second = judged({"verdicts": [*verdicts, *other]}, episodes)
-    assert (second["judge"], second["asked"], second["different"], second["none"]) == ("n", 1, 1, 0), "two is not asked of"
-    assert (found["unsure"], found["asked"], found["same"], found["different"], found["none"]) == (3, 2, 1, 1, 0)
-    assert found["agrees"] == 0.5
-    assert "judged" not in analysis(CONFIG, episodes)
