@@ -53,17 +53,10 @@ def test_the_oldest_observations_make_room_and_the_reply_says_how_many() -> None
     assert model.refusals == 3, "what was left out once is not tried again"
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        *("ls", Reply(None), Reply("ls", Usage(1, 1, float("nan"))), Reply("ls", calls=("ls",))),  # type: ignore[arg-type]
-    ],
-)
-def test_what_is_no_reply_is_the_models_fault_and_not_kept(tmp_path: Path, given: Any) -> None:
+def test_what_is_no_reply_is_the_models_fault_and_not_kept(tmp_path: Path) -> None:
     class Loose(Narrow):
-        def complete(self, messages: Sequence[Message], **how: Any) -> Reply:
-            answer: Reply = given
-            return answer
+        def complete(self, messages: Sequence[Message], **how: Any) -> Any:
+            return "ls"
 
     with pytest.raises(UsageError, match=r"the model narrow answered .*; it answers a Reply with a text and its Usage"):
         Asking(Loose(), notes=notes(tmp_path, "a", 0)).complete(conversation(0))
@@ -98,12 +91,6 @@ def test_what_was_answered_before_is_not_asked_again(tmp_path: Path) -> None:
     assert [(reply.text, reply.usage, reply.calls) for reply in again[:2]] == [(r.text, r.usage, r.calls) for r in first]
     assert [reply.counted for reply in again] == [True, True, False]
     assert model.asked == [conversation(2)]
-
-
-def test_one_question_asked_twice_has_two_answers_each_time(tmp_path: Path) -> None:
-    for _ in range(2):
-        asking = Asking(Narrow(), notes=notes(tmp_path, "a task", 0))
-        assert [asking.complete(conversation(0)).text for _ in range(2)] == ["reply 1", "reply 2"]
 
 
 @pytest.mark.parametrize("other", ["epoch", "task", "model"])

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from intercode.findings import KINDS
 from intercode.runner.alike import neighbours, repeated
-from intercode.runner.check import look
 from intercode.runner.doubts import doubts
 from intercode.types import Task
 
@@ -80,11 +76,3 @@ def test_the_same_gold_in_almost_the_same_words_is_found_and_another_database_is
     assert [(task.id, fault.kind) for task, fault in repeated([first, near, other])] == [("b", "near_duplicate")]
     assert [task.id for task, _ in repeated([first, away])] == []
     assert neighbours([first, near, other, away])["a"] is near
-
-
-def test_without_executing_the_counts_of_executions_are_unknown(tmp_path: Path) -> None:
-    (tmp_path / "tasks.json").write_text(json.dumps([{"query": query, "gold": gold} for query, _, gold, _ in SQL]))
-    found = look("sql", data=str(tmp_path / "tasks.json"))
-    assert (found["tasks"], found["gold_ok"], found["noop_paid"], found["nondeterministic"]) == (len(SQL), None, None, None)
-    assert {row["kind"] for row in found["broken"]} == {"gold_fails"}
-    assert set(found["kinds"]) <= set(KINDS)

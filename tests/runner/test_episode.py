@@ -9,11 +9,11 @@ import pytest
 from calculator import Calculator, make_tasks
 
 from intercode.agents import Act, Ask, Moves, Strategy, gold, try_again
-from intercode.errors import ModelError, SandboxDied, UsageError
+from intercode.errors import ModelError, UsageError
 from intercode.runner.episode import play
 from intercode.runner.meter import Budget, Limits, Meter
 from intercode.submission import LONGEST
-from intercode.types import Episode, Message, Reply, Task, Turn, Usage
+from intercode.types import Episode, Message, Reply, Task, Usage
 
 TASKS = make_tasks(3)
 
@@ -105,15 +105,6 @@ def test_a_turn_joins_question_reply_and_action() -> None:
     assert episode.usage == Usage(20, 10, 0.5)
 
 
-@pytest.mark.parametrize("limits", [Limits(run=Budget(tokens=30)), Limits(run=Budget(cost=0.5))], ids=["tokens", "cost"])
-def test_a_spent_budget_ends_it_within_one_turn_and_without_a_reward(limits: Limits) -> None:
-    model = Speaker(*["```\n1\n```"] * 9)
-    episode = run(try_again(turns=9), "paper", model, limits)
-    assert (episode.reward, episode.success, episode.ended, episode.error) == (None, False, "limit", None)
-    assert model.calls == 2
-    assert episode.usage.prompt_tokens == 20
-
-
 def asking_to_the_end(task: Task, protocol: str) -> Moves:
     for _ in range(9):
         reply = yield Ask([{"role": "user", "content": task.query}])
@@ -130,67 +121,15 @@ def test_an_episode_out_of_its_own_budget_is_submitted_and_scored_as_it_stands(b
     assert (episode.reward, episode.success, episode.ended) == (1.0, True, "limit")
 
 
-def test_under_the_papers_protocol_the_best_turn_within_the_budget_counts() -> None:
-    episode = run(asking_to_the_end, "paper", Speaker("1", "2", "3"), Limits(episode=Budget(tokens=30)))
-    assert (episode.reward, episode.success, episode.ended) == (0.25, False, "limit")
-    assert [turn.score for turn in episode.turns] == [0.167, 0.25]
-
-
-def test_an_episodes_time_ends_it_as_well_and_its_own_submission_comes_first() -> None:
-    ticks = iter([0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
-    meter = Meter(Limits(episode=Budget(seconds=1.5)), clock=lambda: next(ticks))
-    episode = play(Calculator(TASKS), TASKS[0], acts("1 2 +", "9", "submit"), None, meter)
-    assert (episode.ended, [turn.action for turn in episode.turns]) == ("limit", ["1 2 +", "submit"])
-    quick = run(acts("1 2 +", "submit"), limits=Limits(episode=Budget(tokens=1)))
-    assert (quick.reward, quick.ended) == (1.0, "submit")
-
-
-@pytest.mark.parametrize(("act", "fault"), [("break", SandboxDied), (None, ModelError)])
-def test_faults_pass_through_and_leave_the_turns_to_the_caller(act: str | None, fault: type[Exception]) -> None:
-    def strategy(task: Task, protocol: str) -> Moves:
-        yield Act("1")
-        if act:
-            yield Act(act)
-        yield Ask([])
-
-    turns: list[Turn] = []
-    with pytest.raises(fault):
-        play(Calculator(TASKS), TASKS[0], strategy, Speaker(), Meter(), turns=turns)
-    assert [turn.action for turn in turns] == ["1"]
-
-
-def raises(task: Task, protocol: str) -> Moves:
-    yield Act(str(1 // 0))
-
-
 @pytest.mark.parametrize(
     ("strategy", "told"),
     [
-        (raises, "raises raised ZeroDivisionError.*test_episode.py, line"),
-        (lambda task: iter(()), r"raised TypeError: [^(]*\(\)[^(]*$"),
+        (lambda task, protocol: (Act(str(1 // each)) for each in [0]), "raised ZeroDivisionError.*test_episode.py, line"),
         (lambda task, protocol: None, "returned None.*generator function"),
         (lambda task, protocol: (each for each in ["ls"]), "yielded 'ls'"),
-        (lambda task, protocol: (Act(each) for each in [7]), "yielded Act.*its action"),
-        (lambda task, protocol: (each for each in [Act("1", on="a")]), "yielded Act.*its on"),
-        (lambda task, protocol: (each for each in [Ask("x")]), "yielded Ask.*each of its messages"),
-        (lambda task, protocol: (each for each in [Ask([{"role": "user", "content": {1}}])]), "yielded Ask.*JSON"),
+        (lambda task, protocol: (Ask(each) for each in ["x"]), "yielded Ask.*each of its messages"),
     ],
 )
 def test_a_strategy_that_fails_is_the_callers_fault_and_named(strategy: Any, told: str) -> None:
     with pytest.raises(UsageError, match=f"test_episode:.*{told}"):
         run(strategy)
-
-
-@pytest.mark.parametrize("last", [[ZeroDivisionError], []], ids=["raises", "yields"])
-def test_what_goes_wrong_when_the_episode_is_over_takes_no_score_away(last: list[type[Exception]]) -> None:
-    def strategy(task: Task, protocol: str) -> Moves:
-        try:
-            yield Act("1 2 +")
-            yield Act("submit")
-        finally:
-            for error in last:
-                raise error
-            yield Act("1")
-
-    with pytest.warns(RuntimeWarning, match="strategy raised .*kept"):
-        assert run(strategy).success
