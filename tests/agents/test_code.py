@@ -31,21 +31,7 @@ def test_the_words_around_the_code_are_the_thought() -> None:
     assert split_reply("I am not sure what to do.") == (None, "I am not sure what to do.")
 
 
-LINES = [
-    "```\n",
-    "```bash\n",
-    "<bash>",
-    "Action: execute[",
-    "Action:\n",
-    "]\n",
-    "`",
-    "{",
-    "<think>",
-    "> ",
-    "submit[",
-    "$ ",
-    "* ",
-]
+LINES = ["```\n", "```bash\n", "<bash>", "Action: execute[", "Action:\n", "]\n", "`", "<think>", "submit["]
 FILLED = ["```{}`", "~~~{}`", "Sure.\n{}x", "submit {}\nx", "```\n{}\n```", "<bash>{}", "Action: {}x"]
 
 

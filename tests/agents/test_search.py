@@ -1,4 +1,4 @@
-"""The searches: what forks buy for the same number of questions, and what they may not see."""
+"""The searches, driven by hand: which line of play they submit, and what they may not see."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hasty import SLIPS, Hasty
 from kept import needs_bwrap
 
 import intercode
@@ -17,32 +16,21 @@ from intercode.agents.search import Line, majority
 from intercode.errors import ForkError
 from intercode.models import ScriptedModel
 from intercode.runner.run import evaluate
-from intercode.types import Episode, Reply, Task
+from intercode.types import Reply, Task
 
 TASK = Task("t", "make it so", "gold")
-TURNS = 4
-
-
-def played(language: str, name: str) -> list[Episode]:
-    setting = intercode.prepare(language, max_turns=None)
-    tasks = [task for task in setting.tasks if task.id in SLIPS[language]]
-    assert len(tasks) == len(SLIPS[language])
-    model = Hasty(tasks, language)
-    agent = make_agent(name, tasks=tasks, turns=TURNS, language=language)
-    return evaluate(setting, agent.strategy, ScriptedModel(model.answer), tasks=tasks)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("language", list(SLIPS))
-def test_a_search_solves_what_one_line_of_play_does_not_with_as_many_questions(language: str) -> None:
+def test_harm_that_failed_is_not_in_the_sandbox_that_is_submitted() -> None:
     needs_bwrap()
-    line = played(language, "try_again")
-    tree = played(language, "tree_search")
-    assert [(each.task, each.success, each.error) for each in line if each.success or each.error] == []
-    assert [(each.task, each.success, each.error) for each in tree if not each.success] == []
-    for each in (*line, *tree):
-        assert sum(turn.ask is not None for turn in each.turns) <= TURNS
-    assert all(len(each.line) == 2 for each in tree), "the gold and the submission; the slip is not in it"
+    setting = intercode.prepare("bash", max_turns=None)
+    task = setting.tasks[0]
+    replies = iter(["```\nrm -r /depot; false\n```", f"````\n{task.gold}\n````", "submit"])
+    model = ScriptedModel(lambda messages: next(replies))
+    agent = make_agent("tree_search", tasks=[task], turns=4)
+    (episode,) = evaluate(setting, agent.strategy, model, tasks=[task])
+    assert (episode.success, [turn.action for turn in episode.line]) == (True, [task.gold, "submit"])
 
 
 class World:
