@@ -27,13 +27,15 @@ class Server(ThreadingHTTPServer):
         self.script: list[Behaviour] = [answer(GOOD)]
         self.requests: list[dict[str, Any]] = []
         self.times: list[float] = []
-        self.sent = 0
         self.lock = threading.Lock()
         self.stopping = threading.Event()
 
     @property
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self.server_port}/v1"
+
+    def handle_error(self, *_: Any) -> None:
+        """A client that leaves in the middle of an answer is no error here."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -84,32 +86,12 @@ def refuse(status: int, message: str = "no") -> Behaviour:
     return answer({"error": {"message": message}}, status)
 
 
-def drip(sent: bytes) -> Behaviour:
-    """After `sent`, one byte at a time and no end."""
-
-    def behave(handler: Handler) -> None:
-        handler.close_connection = True
-        handler.wfile.write(sent)
-        while not handler.server.stopping.wait(0.02):
-            try:
-                handler.wfile.write(b" ")
-            except OSError:
-                return
-
-    return behave
-
-
-def flood(head: bytes, body: bytes) -> Behaviour:
-    """`body` again and again, without end; `sent` counts the bytes that the other side took."""
-
-    def behave(handler: Handler) -> None:
-        handler.close_connection = True
-        handler.wfile.write(head)
-        while not handler.server.stopping.is_set():
-            try:
-                handler.wfile.write(body)
-            except OSError:
-                return
-            handler.server.sent += len(body)
-
-    return behave
+def drip(handler: Handler) -> None:
+    """One space at a time, as a proxy sends them while it waits, and no end."""
+    handler.close_connection = True
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n")
+    while not handler.server.stopping.wait(0.02):
+        try:
+            handler.wfile.write(b" ")
+        except OSError:
+            return
