@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, ClassVar, Self
 
 import pytest
@@ -15,7 +15,7 @@ from intercode.env import InterCodeEnv, StepResult
 from intercode.errors import SandboxError, UsageError
 from intercode.sandbox import template
 from intercode.sandbox.local import LocalSandbox
-from intercode.testing import ScriptedModel, check_env
+from intercode.testing import check_env
 from intercode.types import ExecResult, Score, Task
 
 TASKS = [Task(f"t{number}", f"Make {number}.", f"add {number}", {"result": number}) for number in range(1, 8)]
@@ -231,15 +231,3 @@ def test_all_golds_are_played_where_that_is_asked() -> None:
         AssertionError, match=r"breaks its contract:\n  - score: the gold .*\('late', 0\.0\)\]? instead of \[\]$"
     ):
         check_env(lambda: Counter(late), tasks=None)
-
-
-def test_a_scripted_model_answers_the_agent_of_a_users_test() -> None:
-    from intercode.agents import make_agent
-    from intercode.runner.run import evaluate
-
-    agent = make_agent("try_again", tasks=TASKS, turns=3, language="bash")
-    make: Callable[[], InterCodeEnv] = Counter
-    episodes = evaluate(make, agent.strategy, ScriptedModel(["```bash\nadd 2\n```", "submit"]), tasks=TASKS[:3])
-    assert [episode.reward for episode in episodes] == [0.0, 1.0, 0.0]
-    with closing(make()) as env:
-        assert env.reset(options={"task": "t2"})[0] == "Make 2."
