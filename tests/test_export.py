@@ -148,6 +148,8 @@ def test_a_file_is_replaced_only_by_force_and_never_half(tmp_path: Path) -> None
     (tmp_path / "file").write_text("mine")
     with pytest.raises(UsageError, match="--force"):
         export_run(run, "chat", output=tmp_path / "file")
+    with pytest.raises(UsageError, match="part of a run"):
+        export_run(run, "chat", output=run / "episodes.jsonl", force=True)
     with (run / "episodes.jsonl").open("a") as lines:
         lines.write("{}\n")
     with pytest.raises(Exception, match="line 2"):

@@ -43,4 +43,6 @@ def test_other_statuses_and_what_a_gold_that_only_fails_prints() -> None:
     assert only_fails(123, "find / | xargs rm", "rm: missing operand\nTry 'rm --help' for more information.\n")
     assert not only_fails(1, "cat /box/a; rmdir /box", f"apple\n{said}")
     assert not only_fails(1, "rmdir /box", "")
+    assert not only_fails(2, "grep -h host: /etc/*", "host: alpha\n")
+    assert not only_fails(1, "md5sum -c sums; grep -q notes.txt sums", "notes.txt: FAILED\n")
     assert not only_fails(0, "rmdir /box; true", said)

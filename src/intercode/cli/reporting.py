@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from intercode.cli.options import NEW_FILE, THERE, json_flag
 from intercode.cli.show import print_json, show_reasons, show_summaries, show_tables, written
+from intercode.errors import UsageError
 
 
 @click.command()
@@ -24,6 +27,8 @@ def report(runs: tuple[str, ...], force: bool, html: str | None, plots: str | No
     from intercode.report.compare import side_by_side
     from intercode.report.loading import load, runs_in
 
+    if html and Path(html).is_file() and Path(html).suffix.lower() not in (".html", ".htm"):
+        raise UsageError(f"{html} exists and is no page; name a file that ends in .html")
     found = [load(path) for folder in runs for path in runs_in(folder)]
     require_comparable([config for config, _ in found], force=force)
     whole = side_by_side(found)

@@ -18,7 +18,10 @@ _NOT_CODE = re.compile(
 )
 """Quoted texts, comments, redirections, and what begins a substitution."""
 _COMMAND = re.compile(r"(?:^|&&|[;\n|&({])[\s({]*?(?:\w+=\S*\s+)*(?:[^\s;|&]*/)?(!(?=\s)|\[\[?(?=\s)|\(\(|[\w.+-]+)")
-_COMPLAINT = re.compile(r"\S*bash: line \d+: |Try '|([^\s:]+): ")
+_COMPLAINT = re.compile(
+    r"\S*bash: line \d+: |Try '|([^\s:]+): (?=.*(operand|No such|[Cc]annot|[Ii]nvalid|unrecognized|denied|\bnot\b|[Ff]ailed"
+    r"|omitting|[Ee]rror|exists|Is a|[Uu]sage))"
+)
 
 
 def ends_in_failure(status: int | None, gold: str, said: str) -> bool:

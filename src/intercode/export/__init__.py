@@ -87,6 +87,8 @@ def _replaced(path: Path, force: bool) -> Iterator[IO[bytes]]:
     if path.exists() and not force:
         raise UsageError(f"{path} exists; add --force to replace it")
     path = path.resolve()
+    if path.name in ("episodes.jsonl", "run.json") and path.with_name("run.json").exists():
+        raise UsageError(f"{path} is part of a run, which an export would destroy; name another file")
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with draft.open("wb") as file:

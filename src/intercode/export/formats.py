@@ -14,8 +14,12 @@ from dataclasses import asdict
 from typing import Any
 
 from intercode.agents import SUBMIT
+from intercode.errors import UsageError
 from intercode.export.conversations import conversations
 from intercode.types import Episode
+
+LONGEST = 2000
+"""Messages of a conversation without a model, for sft: its rows repeat their square."""
 
 Row = dict[str, Any]
 Config = Mapping[str, Any]
@@ -29,7 +33,13 @@ def chat_rows(config: Config, episode: Episode) -> Iterator[Row]:
 
 
 def sft_rows(config: Config, episode: Episode) -> Iterator[Row]:
+    """Raises `UsageError` for a conversation without a model that is so long that rows which repeat it would fill a disk."""
     for each in conversations(episode):
+        if len(each.own) > LONGEST and not any(turn.ask for turn in episode.turns):
+            raise UsageError(
+                f"task {episode.task} is a conversation of {len(each.own)} messages, and each row of sft would repeat those "
+                "before it; --format chat has them once"
+            )
         for place, own in enumerate(each.own):
             if own:
                 pair = {"prompt": each.messages[:place], "completion": [each.messages[place]]}

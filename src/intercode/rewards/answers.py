@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
 
 from intercode.rewards.asides import hides, without_colour, without_complaints, without_shell_variables
 from intercode.rewards.demands import demanded, of_the_answer, reshapes
@@ -58,9 +59,14 @@ _PATHS = re.compile(
     r"|(without|not) (the |their |its )?(leading |full )?(dir|path|folder)",
     re.IGNORECASE,
 )
-_TOTAL = re.compile(r"\b(total\w*|sum|overall|altogether|combined)\b", re.IGNORECASE)
+_TOTAL = re.compile(r"\b(total\w*|sum|overall|altogether|combined|in all)\b", re.IGNORECASE)
+_COUNTS = re.compile(r"\b(wc|du|ls)\b")
+"""Tools that add a total of their own."""
 _AVERAGE = re.compile(r"\b(average|mean|median|ratio|percent\w*)\b", re.IGNORECASE)
-_AMOUNT = re.compile(rf"{_AVERAGE.pattern}|{_TOTAL.pattern}|\b(price|cost|highest|lowest|maximum|minimum)\b", re.IGNORECASE)
+_AMOUNT = re.compile(rf"{_AVERAGE.pattern}|{_TOTAL.pattern}|\b(price|cost)\b", re.IGNORECASE)
+_COMPUTES = re.compile(r"\bawk\b|\bbc\b|python|perl|\$\(\(")
+_SHOWS = re.compile(r"^\s*(cat|head|tail|tac)\b")
+"""A gold that shows a file as it is."""
 _WRITTEN = re.compile(r"decimal|digit|places|precision|round|version|release", re.IGNORECASE)
 """Words of a query by which a number is its digits."""
 _NUMBER = re.compile(r"(?<![\w.,:/-])-?[0-9]{1,18}(\.[0-9]{1,18})?(?![\w:/-]|[.,]\d)")  # no other script's digits
@@ -93,12 +99,14 @@ def same_answer(ours: str, theirs: str, task: Task) -> bool:
     exact = bool(_SPACES.search(demanded(task.query)) or _SPACE_TOOLS.search(task.gold)) and not _NUMBERS.fullmatch(theirs)
     exact = exact or bool(_BLANK_LINE.match(theirs) and sorts(task.gold))
     a, b = (_lines(text, task, key, exact) for text in without_complaints(ours, theirs))
-    if not _TOTAL.search(task.query) and (_without_total(a) == a) != (_without_total(b) == b):
-        a, b = _without_total(a), _without_total(b)
+    if not _TOTAL.search(task.query) and _without_total(b) == b:
+        a = _without_total(a)
+    elif not _TOTAL.search(task.query) and _COUNTS.search(task.gold) and _without_total(a) == a:
+        b = _without_total(b)
     if len(a) > 2 * len(theirs.split()) + _NOTES or swaps_labels(a, b, task.query):
         return False
     spaced = exact and any(not line or line != " ".join(line.split()) for line in (*a, *b))
-    for ours_now, theirs_now in _each_once(((a, b), *_rebased(a, b, task), *_renumbered(a, b, task.query))):
+    for ours_now, theirs_now in _each_once(((a, b), *_rebased(a, b, task), *_renumbered(a, b, task.query, task.gold))):
         if _match(ours_now, theirs_now, key):
             return True
         if not spaced and any(_same_amid(*read, key, task) for read in _each_once(_readings(ours_now, theirs_now, task))):
@@ -151,11 +159,11 @@ def _rebased(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
             yield ours, theirs
 
 
-def _renumbered(a: Lines, b: Lines, query: str) -> Iterator[tuple[Lines, Lines]]:
+def _renumbered(a: Lines, b: Lines, query: str, gold: str) -> Iterator[tuple[Lines, Lines]]:
     """Ours with amounts as the gold writes them: `1.5` as 1.50, and of an average `1.496`, or `0.66` as 0.6667."""
     if _AMOUNT.search(query) and not _WRITTEN.search(query) and all(len("".join(lines)) < _SHORT for lines in (a, b)):
         wanted = [found[0] for found in _NUMBER.finditer("\n".join(b))]
-        rounded = bool(_AVERAGE.search(query))
+        rounded = len(wanted) == 1 and bool(_AVERAGE.search(query) and _COMPUTES.search(gold))
 
         def as_theirs(ours: re.Match[str]) -> str:
             return next((number for number in wanted if _same_amount(ours[0], number, rounded)), ours[0])
@@ -164,21 +172,26 @@ def _renumbered(a: Lines, b: Lines, query: str) -> Iterator[tuple[Lines, Lines]]
 
 
 def _same_amount(ours: str, theirs: str, rounded: bool) -> bool:
-    """Whether they are equal, or, if `rounded`, as far as both are written out: at least to two digits behind the point."""
-    places = min(len(number.partition(".")[2]) for number in (ours, theirs))
-    apart, step = float(theirs) - float(ours), 10.0**-places
-    cut = len(ours) < len(theirs) and 0 <= apart < step
-    return not apart or (rounded and places > 1 and (abs(apart) < step / 2 + 1e-12 or cut))
+    """Whether they are equal decimals, or, if `rounded`, as far as both are written out: at least to two digits behind the
+    point. Our shorter one may be cut as well. A number that begins with needless zeros is a name."""
+    if re.match(r"-?0\d", ours + "|" + theirs) or re.match(r"-?0\d", theirs):
+        return ours == theirs
+    a, b = Decimal(ours), Decimal(theirs)
+    step = Decimal(1).scaleb(-min(len(number.partition(".")[2]) for number in (ours, theirs)))
+    apart, cut = abs(a - b), len(ours) < len(theirs) and 0 <= abs(b) - abs(a) < step
+    return a == b or (rounded and a * b > 0 and step < Decimal("0.1") and (2 * apart <= step or cut))
 
 
 def _without_total(lines: Lines) -> Lines:
-    """Without `total 12` of ls, and `7 total` of wc and du where the lines' first numbers make that."""
+    """Without `total 12` of ls, and `7 total` of wc and du where each column of numbers makes that."""
     if len(lines) > 1 and re.fullmatch(r"total \S+", lines[0]) and all(map(_LISTED.match, lines[1:])):
         return lines[1:]
-    first = [re.match(r"\d{1,18}(?= )", line) for line in lines]
-    sizes = [int(number[0]) for number in first if number]
-    last = len(lines) > 2 and lines[-1].endswith(" total") and len(sizes) == len(lines)
-    return lines[:-1] if last and sum(sizes) == 2 * sizes[-1] else lines
+    if len(lines) < 3 or not re.fullmatch(r"([0-9]{1,18} )+total", lines[-1]):
+        return lines
+    width = lines[-1].count(" ")
+    rows = [[int(word) for word in line.split()[:width] if re.fullmatch("[0-9]{1,18}", word)] for line in lines]
+    added = all(len(row) == width for row in rows) and all(sum(column) == 2 * column[-1] for column in zip(*rows, strict=True))
+    return lines[:-1] if added else lines
 
 
 def _relative(lines: Lines, folder: str, dot: bool) -> Lines:
@@ -228,14 +241,14 @@ def _readings(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
 def _same_amid(a: Lines, b: Lines, key: Key, task: Task) -> bool:
     """The same, once a sentence, a title or more columns are taken away from the agent's."""
     ours, theirs = without_extras(a, b, task.query), [" ".join(line.split()) for line in b]
-    return ours is not None and (_match(ours, theirs, key) or _on_other_lines(ours, theirs, key, task.query))
+    return ours is not None and (_match(ours, theirs, key) or _on_other_lines(ours, theirs, key, task))
 
 
-def _on_other_lines(a: Lines, b: Lines, key: Key, query: str) -> bool:
+def _on_other_lines(a: Lines, b: Lines, key: Key, task: Task) -> bool:
     """The gold's words on more or fewer lines, where it has one line with numbers, or a word a line; unless the query says
-    what a line is."""
+    what a line is, or the gold shows a file."""
     ours, theirs = " ".join(a).split(), " ".join(b).split()
     row = len(b) == 1 and any(map(_NUMBER.fullmatch, theirs))
-    if len(a) == len(b) or "" in b or fixes_lines(query) or not (row or len(b) == len(theirs)):
+    if len(a) == len(b) or "" in b or fixes_lines(task.query) or _SHOWS.search(task.gold) or not (row or len(b) == len(theirs)):
         return False
     return ours == theirs or (key is FREE and len(a) == 1 and sorted(ours) == sorted(theirs))

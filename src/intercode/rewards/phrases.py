@@ -115,14 +115,20 @@ def without_extras(ours: Sequence[str], theirs: Sequence[str], query: str) -> li
 def swaps_labels(ours: Sequence[str], theirs: Sequence[str], query: str) -> bool:
     """Whether a word of the query's stands beside each value, all of one kind, and these words come in another order there."""
     reader = _Reader.of(tuple(theirs), query)
-    asked = [_stem(word) for word in reader.asked if word.lower() not in _GRAMMAR]
-    pieces = [list(map(_bare, piece.split())) for line in ours for piece in re.split(r"[,;|] ", line)]
-    if not 1 < len(pieces) <= len(asked):
-        return False
+    asked: dict[str, int] = {}  # where the query first has a word, or a path, whole or as seen from above
+    for place, word in enumerate(map(_stem, reader.asked)):
+        for end in _endings(word) - set(_GRAMMAR):
+            asked.setdefault(end, place)
+    pieces = [list(map(_bare, re.split("[ =]", piece))) for line in ours for piece in re.split(r"[,;|] ", line)]
+    if len(pieces) == 1:  # a value ends its piece, or begins it if the first word is one
+        words = pieces[0]
+        ends = [place for place, word in enumerate(words) if word in reader.wanted]
+        inner = ends[1:] if ends[:1] == [0] else [place + 1 for place in ends[:-1]]
+        pieces = [words[start:end] for start, end in pairwise([0, *inner, len(words)])]
     kinds = {_kind(word) for piece in pieces for word in piece if word in reader.wanted}
-    labels = [[_stem(word) for word in piece if word not in reader.wanted and _stem(word) in asked] for piece in pieces]
-    places = [asked.index(found[0]) for found in labels if found]
-    return len(set(places)) == len(pieces) and len(kinds) == 1 and places != sorted(places)
+    labels = [[asked[_stem(word)] for word in piece if word not in reader.wanted and _stem(word) in asked] for piece in pieces]
+    places = [found[0] for found in labels if found]
+    return 1 < len(pieces) == len(set(places)) and len(kinds) == 1 and places != sorted(places)
 
 
 def without_listing(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
@@ -179,7 +185,9 @@ class _Reader:
         grammar = _GRAMMAR - either - {word.lower() for word in wanted}
         turns = _TURNS - (_EXTREMES & plain)
         own = frozenset(map(_kind, wanted))
-        kinds = set(own)  # and what the query asks for, if the gold says that in a word; all, if it offers that word
+        kinds = (
+            own | {"number", "time"} if own & {"number", "time"} else set(own)
+        )  # 2.4.57 reads as a day. And what the query asks for, if the gold says that in a word; all, if it offers that word
         if either & {word.lower() for word in wanted}:
             kinds |= {"file", "number", "time"}
         elif "word" in own:
@@ -236,6 +244,7 @@ def _free(query: str, wanted: frozenset[str]) -> list[str]:
 
 def _either(query: str) -> frozenset[str]:
     """Words that a query offers as answers, in small letters: on both sides of `or`, in capitals, behind `print` in quotes."""
+    query = re.sub(r"(?<![\w/.-])([a-z]+)/([a-z]+)(?![\w/-])", r"\1 or \2", query)  # yes/no
     words = ["", *(word for word in query.split() if word.lower() not in _ARTICLES), ""]
     sides = {word for pair in pairwise(words) for word in pair if {each.lower() for each in pair} & _OR}
     quoted = {word for part in _QUOTED.findall(query) for word in part.split()}
