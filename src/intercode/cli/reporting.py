@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 import click
 
@@ -27,7 +27,7 @@ def report(runs: tuple[str, ...], force: bool, html: str | None, plots: str | No
     from intercode.report.compare import side_by_side
     from intercode.report.loading import load, runs_in
 
-    if html and Path(html).is_file() and Path(html).suffix.lower() not in (".html", ".htm"):
+    if html and os.path.isfile(html) and not html.lower().endswith((".html", ".htm")):
         raise UsageError(f"{html} exists and is no page; name a file that ends in .html")
     found = [load(path) for folder in runs for path in runs_in(folder)]
     require_comparable([config for config, _ in found], force=force)
