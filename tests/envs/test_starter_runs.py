@@ -1,7 +1,4 @@
-"""The starter tasks in SQL and Python, played: golds earn 1 under every option, and doing nothing earns 0.
-
-Bash's and CTF's are in `test_starter_bash.py` and `test_starter_ctf.py`.
-"""
+"""The starter tasks of all environments, played: golds earn 1 under every option, and doing nothing earns no success."""
 
 from __future__ import annotations
 
@@ -21,22 +18,30 @@ from intercode.runner.run import evaluate
 @pytest.mark.parametrize(
     ("env", "options"),
     [
+        ("bash", {}),
+        ("bash", {"protocol": "paper"}),
+        pytest.param("bash", {"reward": "paper"}, marks=pytest.mark.soak),
+        pytest.param("bash", {"protocol": "paper", "reward": "exact"}, marks=pytest.mark.soak),
         ("sql", {"engine": "sqlite"}),
-        ("sql", {"engine": "mariadb", "robust": True}),
         ("sql", {"engine": "sqlite", "protocol": "paper"}),
+        ("sql", {"engine": "mariadb", "robust": True}),
+        pytest.param("sql", {"engine": "mariadb", "protocol": "paper"}, marks=pytest.mark.soak),
         ("python", {}),
         ("python", {"protocol": "paper"}),
+        ("ctf", {}),
+        pytest.param("ctf", {"protocol": "paper"}, marks=pytest.mark.soak),
     ],
     ids=str,
 )
 def test_every_gold_is_right_and_doing_nothing_is_not(env: str, options: dict[str, Any]) -> None:
     needs_bwrap()
-    skip_unless_there(options.get("engine", "sqlite"))
+    if env == "sql":
+        skip_unless_there(options["engine"])
     setting = intercode.prepare(env, max_turns=None, **options)
     golds, nothings = (evaluate(setting, agent, tasks=setting.tasks, workers=2) for agent in (gold, noop))
-    assert len(golds) >= 40
-    assert [e.task for e in golds if not e.success or e.reward != 1 or e.parts.get("robust", 1) != 1] == []
-    assert [e.task for e in nothings if e.success or e.reward != 0 or e.error] == []
+    assert len(golds) >= 20
+    assert {e.task: e.error or e.parts for e in golds if not e.success or e.reward != 1} == {}
+    assert [e.task for e in nothings if e.success or e.error] == []
 
 
 @pytest.mark.soak

@@ -52,7 +52,8 @@ def measure(public_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Call
         out = tmp_path_factory.mktemp(script) / "details.json"
         command = [sys.executable, str(PROJECT / "benchmarks" / f"{script}.py"), "--json", "--out", str(out), *names]
         done = subprocess.run(command, env=os.environ | {"INTERCODE_DATA": str(public_data)}, capture_output=True, text=True)
-        assert done.stdout and done.returncode in (0, int(may_miss)), done.stderr[-2000:]
+        assert done.returncode in (0, int(may_miss)), done.stderr[-2000:]
+        assert done.stdout, done.stderr[-2000:]
         return json.loads(done.stdout), json.loads(out.read_text())
 
     return run

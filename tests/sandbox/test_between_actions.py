@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import threading
 import time
+from pathlib import Path
 
 import pytest
 from families import wait_until
@@ -44,3 +49,30 @@ def test_memory_that_is_taken_between_actions_is_counted(template: Template, pro
             time.sleep(0.3)
         assert beats < 39
         assert "memory limit of 256 MiB exceeded" in sandbox.exec("1").output
+
+
+def test_a_comparison_ends_only_after_the_signal_that_stops_processes_was_sent(template: Template) -> None:
+    """A later signal would stop the next action's first process, and the sandbox would never answer."""
+    with LocalSandbox(template, session="stateless") as sandbox:
+        sandbox.exec("sleep 0.3 > /dev/null &")
+        (first,) = _first_processes()
+        os.kill(first, signal.SIGSTOP)
+        timer = threading.Timer(1.0, os.kill, (first, signal.SIGCONT))
+        timer.start()
+        began = time.monotonic()
+        sandbox.diff()
+        assert time.monotonic() - began > 0.8
+        assert sandbox.exec("echo on").output == "on\n"
+        timer.join()
+
+
+def _first_processes() -> list[int]:
+    """Those that are pid 1 of an agent's processes below this one; the machine's own numbers."""
+    table = {}
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with contextlib.suppress(OSError):
+            table[int(status.parent.name)] = dict(line.split(":\t", 1) for line in status.read_text().splitlines())
+    ours = {os.getpid()}
+    while more := {pid for pid, fields in table.items() if int(fields["PPid"]) in ours} - ours:
+        ours |= more
+    return [pid for pid in ours if table[pid]["NSpid"].split()[-1] == "1" and table[pid]["Name"] == "bash"]

@@ -174,7 +174,7 @@ def _renumbered(a: Lines, b: Lines, query: str, gold: str) -> Iterator[tuple[Lin
 def _same_amount(ours: str, theirs: str, rounded: bool) -> bool:
     """Whether they are equal decimals, or, if `rounded`, as far as both are written out: at least to two digits behind the
     point. Our shorter one may be cut as well. A number that begins with needless zeros is a name."""
-    if re.match(r"-?0\d", ours + "|" + theirs) or re.match(r"-?0\d", theirs):
+    if any(re.match(r"-?0\d", number) for number in (ours, theirs)):
         return ours == theirs
     a, b = Decimal(ours), Decimal(theirs)
     step = Decimal(1).scaleb(-min(len(number.partition(".")[2]) for number in (ours, theirs)))

@@ -185,12 +185,10 @@ class _Reader:
         grammar = _GRAMMAR - either - {word.lower() for word in wanted}
         turns = _TURNS - (_EXTREMES & plain)
         own = frozenset(map(_kind, wanted))
-        kinds = (
-            own | {"number", "time"} if own & {"number", "time"} else set(own)
-        )  # 2.4.57 reads as a day. And what the query asks for, if the gold says that in a word; all, if it offers that word
+        kinds = own | {"number", "time"} if own & {"number", "time"} else set(own)  # 2.4.57 reads as a day
         if either & {word.lower() for word in wanted}:
             kinds |= {"file", "number", "time"}
-        elif "word" in own:
+        elif "word" in own:  # the gold says in a word what the query asks for
             kinds |= {kind for kind, words in (("file", _NAMES), ("number", _COUNTED)) if words.search(query)}
         return cls(wanted, own, frozenset(kinds), frozenset(known), grammar, tuple(asked), turns)
 

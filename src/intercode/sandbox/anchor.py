@@ -2,8 +2,9 @@
 
     loop: if read(0, byte, 1) ≤ 0: exit_group(0)
           kill(-1, byte)
+          write(0, byte, 1)
 
-It is started once an episode, so it is a statically linked ELF file of 164 bytes: a bash takes ten times its 0.1 ms. It is
+It is started once an episode, so it is a statically linked ELF file of 178 bytes: a bash takes ten times its 0.1 ms. It is
 called bash, as the first process of a container often is, and like that one it is open to the agent, whose `find /` must not
 fail at /proc/1. Where the processor is another, it is a copy of the host's bash.
 """
@@ -24,12 +25,16 @@ _X86_64 = (
     "ba01000000"  # mov edx, 1
     "0f05"  # syscall
     "85c0"  # test eax, eax
-    "7e11"  # jle end
+    "7e1f"  # jle end
     "b83e000000"  # mov eax, 62 (kill)
     "83cfff"  # or edi, -1
     "0fb67424c0"  # movzx esi, byte [rsp - 64]
     "0f05"  # syscall
-    "ebdb"  # jmp loop
+    "b801000000"  # mov eax, 1 (write)
+    "31ff"  # xor edi, edi
+    "488d7424c0"  # lea rsi, [rsp - 64]
+    "0f05"  # syscall
+    "ebcd"  # jmp loop
     "b8e7000000"  # end: mov eax, 231 (exit_group)
     "0f05"  # syscall
 )

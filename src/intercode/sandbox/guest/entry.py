@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import resource
+import select
 import signal
 from _socket import socketpair
 from collections.abc import Collection
@@ -29,6 +30,7 @@ _ROOTS = frozenset({*_FILES, kernel.KILL, kernel.SETGID, kernel.SETUID, kernel.N
 """The agent's in a container, where there are other users to whom files can be given, and whose files are read."""
 _NAMESPACES = kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS
 _OWN_PROCESSES = 2
+_SENDING = 2.0
 _ANCHOR, _CALLED = "/guest/bash", "/bin/bash"
 
 Config = dict[str, Any]
@@ -49,8 +51,11 @@ class Anchor(NamedTuple):
         self._send(signal.SIGSTOP)
 
     def _send(self, number: int) -> None:
+        """Return when the signal was sent: a late one would hit the next action's process, or the cell's while it spawns."""
         try:
             os.write(self.line, bytes([number]))
+            if select.select([self.line], [], [], _SENDING)[0]:
+                os.read(self.line, 1)
         except OSError:
             pass
 
