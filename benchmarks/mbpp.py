@@ -21,8 +21,8 @@ from measuring.rows import Row, absent, command, finish
 from intercode.agents import Strategy, gold, noop
 from intercode.env import Setting
 from intercode.envs import prepare
-from intercode.runner.check import check
 from intercode.runner.run import evaluate
+from intercode.validate.check import check
 
 SOLVED, SECONDS = 970, 60.0
 

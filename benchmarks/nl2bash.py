@@ -25,9 +25,9 @@ from measuring.rows import Row, absent, command, finish, table
 from intercode.agents import Strategy, gold, noop
 from intercode.env import InterCodeEnv, Setting
 from intercode.envs import prepare
-from intercode.runner.check import check
 from intercode.runner.run import evaluate
 from intercode.types import Episode, Task
+from intercode.validate.check import check
 
 MOST, BESIDE, PAUSE = 100, 5, 0.1
 """How often a missed gold is executed at most until it differs from itself, every second time with this many processes

@@ -22,8 +22,8 @@ from fidelity import data
 from measuring.rows import Row, absent, command, finish
 
 from intercode.env import Setting
-from intercode.recordings import Recording
-from intercode.runner.replay import prepare_replay, replay
+from intercode.rescoring.recordings import Recording
+from intercode.rescoring.replay import prepare_replay, replay
 from intercode.types import Episode, Task
 
 FIRST_SYSTEM = {"multiturn fs_1": 0.900, "multiturn fs_3": 0.904, "multiturn fs_4": 0.937}

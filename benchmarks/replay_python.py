@@ -21,8 +21,8 @@ from typing import Any
 from fidelity import data
 from measuring.rows import Row, absent, command, finish
 
-from intercode.recordings import Recording
-from intercode.runner.replay import prepare_replay, replay
+from intercode.rescoring.recordings import Recording
+from intercode.rescoring.replay import prepare_replay, replay
 from intercode.types import Episode, Task
 
 LOG = "recorded/ic_python_multiturn_gpt-3.5_7_turns.json"

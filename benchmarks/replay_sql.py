@@ -21,8 +21,8 @@ from typing import Any
 from fidelity.sql_data import NEAR, RUNS, SqlRun, dump, task_file, world
 from measuring.rows import Row, absent, command, finish
 
-from intercode.engines import mariadbd
-from intercode.runner.replay import prepare_replay, replay
+from intercode.envs.sql.engines import mariadbd
+from intercode.rescoring.replay import prepare_replay, replay
 
 
 @dataclass(frozen=True)

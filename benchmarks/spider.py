@@ -20,12 +20,12 @@ from fidelity.sql_data import dump, task_file, world
 from measuring.rows import Row, absent, command, finish, table
 
 from intercode.agents import Strategy, gold, noop
-from intercode.engines import mariadbd
 from intercode.env import Setting
 from intercode.envs import prepare
-from intercode.runner.check import check
+from intercode.envs.sql.engines import mariadbd
 from intercode.runner.run import evaluate
 from intercode.types import Episode
+from intercode.validate.check import check
 
 MODES: dict[str, dict[str, Any]] = {"paper": {"protocol": "paper"}, "exact": {"reward": "exact"}}
 FAILS = "gold fails"

@@ -50,10 +50,10 @@ from measuring.clock import quietest, timed
 from measuring.rows import Row, command, finish, skip
 
 from intercode.agents.baselines import gold
-from intercode.engines import mariadbd
 from intercode.env import Setting
 from intercode.envs import prepare
-from intercode.envs.sql import SqlEnv
+from intercode.envs.sql.engines import mariadbd
+from intercode.envs.sql.env import SqlEnv
 from intercode.runner.run import evaluate
 from intercode.types import Task
 

@@ -1,4 +1,4 @@
-"""The small data set of the SQL attacks, `intercode.attacks.orchard`, and environments on it, on both engines."""
+"""The small data set of the SQL attacks, `intercode.envs.sql.attack_data`, and environments on it, on both engines."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from families import alive, family, wait_until
 from kept import needs_bwrap
 
 import intercode
-from intercode.attacks.orchard import CELLAR, CONSTANT, ENGINES, GOLDS, ORCHARD, TASKS, write
-from intercode.engines import Databases, databases, mariadbd
 from intercode.env import Setting
+from intercode.envs.sql.attack_data import CELLAR, CONSTANT, ENGINES, GOLDS, ORCHARD, TASKS, write
+from intercode.envs.sql.engines import Databases, databases, mariadbd
 
 __all__ = ["CELLAR", "CONSTANT", "ENDLESS", "ENGINES", "GOLDS", "ORCHARD", "TASKS", "Pool", "pool", "prepared", "write"]
 

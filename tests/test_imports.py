@@ -18,7 +18,7 @@ def test_no_module_warns_when_it_is_imported() -> None:
     command = [sys.executable, "-W", "error", "-c", importing, *MODULES]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert {"intercode.envs.bash", "intercode.sandbox.local"} < set(MODULES)
+    assert {"intercode.envs.bash.env", "intercode.sandbox.local"} < set(MODULES)
 
 
 def imported(code: str) -> set[str]:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from intercode.pythontext import UNREADABLE, parsed
+from intercode.envs.python.text import UNREADABLE, parsed
 
 LONG = "def f(a):\n    return [g(x) for x in a if (x + 1) * (2 - x)]\n" * 60
 

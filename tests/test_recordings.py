@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from intercode.errors import DataError, UsageError
-from intercode.recordings import load_recording
+from intercode.rescoring.recordings import load_recording
 from intercode.store import RunStore
 from intercode.types import Episode, Task, Turn
 

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from intercode.rewards import sql_exact
-from intercode.rewards.exact_sql import order_of
-from intercode.sqltext import TIE, literals, ordering
+from intercode.envs.sql.compare import order_of, sql_exact
+from intercode.envs.sql.text import TIE, literals, ordering
 from intercode.types import Table
 
 PETS = """

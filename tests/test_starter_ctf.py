@@ -13,8 +13,8 @@ from kept import needs_bwrap
 
 import intercode
 from intercode.env import View
+from intercode.envs.ctf.challenges import survey
 from intercode.tasks import open_data
-from intercode.tasks.challenges import survey
 from intercode.tasks.dataset import STARTER
 
 DATA = open_data(None, env="ctf")

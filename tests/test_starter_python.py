@@ -11,7 +11,7 @@ from kept import needs_bwrap
 from starter_python_answers import MISSES, SECOND
 
 import intercode
-from intercode.interpreters import suite_of
+from intercode.envs.python.suite import suite_of
 from intercode.tasks import open_data
 from intercode.tasks.dataset import STARTER
 from intercode.types import Task

@@ -12,8 +12,8 @@ from starter_sql_answers import BLIND, SECOND
 
 import intercode
 from intercode.env import View
-from intercode.envs.sqlground import execute_gold
-from intercode.rewards.exact_sql import sql_exact
+from intercode.envs.sql.compare import sql_exact
+from intercode.envs.sql.databases import execute_gold
 from intercode.tasks import open_data
 from intercode.types import Table
 

@@ -9,7 +9,7 @@ import pytest
 from kept import needs_bwrap
 from lines import episodes
 
-from intercode.runner.evaluation import Evaluation
+from intercode.evaluation import Evaluation
 
 pytestmark = pytest.mark.slow
 

@@ -16,9 +16,9 @@ from typing import Any
 
 from fidelity import data, first
 from intercode.env import Setting, View
-from intercode.envs.bash import BashEnv
-from intercode.recordings import RecordedEpisode, Recording, load_recording
-from intercode.runner.replay import replay
+from intercode.envs.bash.env import BashEnv
+from intercode.rescoring.recordings import RecordedEpisode, Recording, load_recording
+from intercode.rescoring.replay import replay
 from intercode.sandbox.build import Backend
 
 BACKENDS: tuple[Backend, ...] = ("docker", "local")

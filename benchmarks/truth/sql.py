@@ -16,9 +16,9 @@ from contextlib import ExitStack, closing
 from decimal import Decimal
 
 import intercode
-from intercode.engines import Engine, databases, engine_maker, second_databases
 from intercode.env import View
-from intercode.sqltext import literals
+from intercode.envs.sql.engines import Engine, databases, engine_maker, second_databases
+from intercode.envs.sql.text import literals
 from intercode.tasks import open_data
 from intercode.types import Table, Task
 from truth.pairs import Pair, Truth, play

@@ -21,20 +21,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from intercode.env import InterCodeEnv
     from intercode.envs import make, prepare
-    from intercode.envs.bash import BashEnv
-    from intercode.envs.ctf import CtfEnv
-    from intercode.envs.python import PythonEnv
-    from intercode.envs.sql import SqlEnv
+    from intercode.envs.bash.env import BashEnv
+    from intercode.envs.ctf.env import CtfEnv
+    from intercode.envs.python.env import PythonEnv
+    from intercode.envs.sql.env import SqlEnv
     from intercode.sandbox.base import Limits, Sandbox
     from intercode.types import Change, Episode, ExecResult, Outcome, Reply, Score, Table, Task, Turn, Usage
 
 __version__ = "0.1.0"
 _HOME = {
     "InterCodeEnv": "env",
-    "BashEnv": "envs.bash",
-    "CtfEnv": "envs.ctf",
-    "PythonEnv": "envs.python",
-    "SqlEnv": "envs.sql",
+    "BashEnv": "envs.bash.env",
+    "CtfEnv": "envs.ctf.env",
+    "PythonEnv": "envs.python.env",
+    "SqlEnv": "envs.sql.env",
     "make": "envs",
     "prepare": "envs",
     "Limits": "sandbox.base",

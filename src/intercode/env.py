@@ -28,13 +28,13 @@ import gymnasium
 from gymnasium.spaces import Text
 from gymnasium.vector.utils import create_shared_memory, read_from_shared_memory, write_to_shared_memory
 
-from intercode.blame import asked
 from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
-from intercode.exclusive import Lock, exclusive
-from intercode.findings import Fault
 from intercode.observation import fingerprint, info_of, notes_on
+from intercode.plugins import asked
 from intercode.shared_texts import SharedTexts
+from intercode.single_thread import Lock, exclusive
 from intercode.submission import ALONE, LONGEST, is_submission, submitted_word
+from intercode.tasks.issues import Fault
 from intercode.types import ExecResult, Score, Task
 
 Protocol = Literal["submit", "paper"]

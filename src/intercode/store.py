@@ -2,7 +2,7 @@
 
     RUN/run.json          written before the first episode, by rename; again only where a run goes on with mended code
     RUN/episodes.jsonl    appended: one write and one fsync per line (0.2 ms on an ordinary disk)
-    RUN/underway/         what a model answered in episodes that are not there yet (`runner/journal.py`)
+    RUN/underway/         what a model answered in episodes that are not there yet (`runner/reply_cache.py`)
     flock on RUN          held while a process runs in it
 
 A process may be killed at any moment: every whole line survives, and a torn last line is cut off when the folder is
@@ -22,8 +22,8 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Self
 
-from intercode.blame import shown
 from intercode.errors import StoreError, UsageError
+from intercode.plugins import shown
 from intercode.types import Episode, ToolCall, Turn, Usage, is_number
 
 SCHEMA = 1

@@ -13,8 +13,8 @@ import intercode
 from intercode.agents import MODELLED, Strategy, make_agent
 from intercode.env import Setting
 from intercode.models import ScriptedModel
+from intercode.runner.budget import Limits, Meter
 from intercode.runner.episode import play
-from intercode.runner.meter import Limits, Meter
 from intercode.runner.run import evaluate
 from intercode.types import Message, Reply, Task, ToolCall
 

@@ -22,7 +22,7 @@ import pytest
 from cli_words import INTERCODE, TASKS, write_tasks
 from kept import needs_bwrap
 
-from intercode import blame
+from intercode import plugins as blame
 from intercode.cli import main
 
 

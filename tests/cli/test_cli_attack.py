@@ -11,9 +11,9 @@ from docker_images import debian, require_docker
 from orchard import skip_unless_there
 
 import intercode
+from intercode.attacks.run import attempt, find_targets
+from intercode.attacks.sandbox import LIMITS
 from intercode.attacks.suite import suite
-from intercode.attacks.trial import attempt, find_targets
-from intercode.attacks.walls import LIMITS
 from intercode.tasks.dataset import STARTER
 
 pytestmark = pytest.mark.slow

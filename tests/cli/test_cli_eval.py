@@ -14,7 +14,7 @@ import pytest
 from cli_words import EVAL_KEYS, INTERCODE, write_tasks
 from families import wait_until
 
-from intercode.runner.evaluation import new_folder
+from intercode.evaluation import new_folder
 
 pytestmark = pytest.mark.slow
 
@@ -144,7 +144,7 @@ def test_an_interrupted_run_ends_with_130_and_can_be_resumed(cli: Any, box: Path
 
 def test_agents_and_environments_of_the_working_folder_are_found(cli: Any, box: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
-        "from intercode.envs.bash import BashEnv\n"
+        "from intercode.envs.bash.env import BashEnv\n"
         "from intercode.agents import gold as agent\n"
         "class Env(BashEnv): pass\n"
         "def lost(task, protocol):\n"

@@ -74,7 +74,7 @@ def test_a_fault_of_the_packages_own_is_the_episodes_error_and_the_third_in_a_ro
 ) -> None:
     """A built-in environment raises on some of the tasks, by a function whose code is of no file."""
     (tmp_path / "sitecustomize.py").write_text(
-        "import intercode.envs.bash as bash, os\nscore = bash.BashEnv._score\ntasks = os.environ['TASKS']\n"
+        "import intercode.envs.bash.env as bash, os\nscore = bash.BashEnv._score\ntasks = os.environ['TASKS']\n"
         "code = \"def _score(self):\\n if self.task.id in tasks: raise ValueError('ours')\\n return score(self)\"\n"
         "exec(code, there := {'score': score, 'tasks': tasks})\nbash.BashEnv._score = there['_score']\n"
     )

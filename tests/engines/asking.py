@@ -6,8 +6,8 @@ from typing import Any
 
 from orchard import skip_unless_there
 
-from intercode.engines import Answer, Caps, Databases, Engine, mariadbd, sqlite
-from intercode.engines.mariadb import MariadbEngine
+from intercode.envs.sql.engines import Answer, Caps, Databases, Engine, mariadbd, sqlite
+from intercode.envs.sql.engines.mariadb import MariadbEngine
 
 
 def make(name: str, sources: Databases, caps: Caps | None = None) -> Engine:

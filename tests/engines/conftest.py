@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from asking import make
 
-from intercode.engines import Databases, Engine, databases
+from intercode.envs.sql.engines import Databases, Engine, databases
 
 GARDEN = """
 CREATE TABLE bed (id INTEGER NOT NULL, name VARCHAR(20) NOT NULL, PRIMARY KEY (id));

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from intercode.engines import databases
-from intercode.engines.dump import split, statements
+from intercode.envs.sql.engines import databases
+from intercode.envs.sql.engines.dump import split, statements
 from intercode.errors import DataError, UsageError
 
 DUMP = """-- accounts

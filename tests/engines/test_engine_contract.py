@@ -7,7 +7,7 @@ import time
 import pytest
 from asking import ask, do, gold, make, refused, rows
 
-from intercode.engines import Caps, Databases, Engine
+from intercode.envs.sql.engines import Caps, Databases, Engine
 from intercode.errors import UsageError
 
 CROSS = "SELECT COUNT(*) FROM seed a, seed b, seed c, seed d, seed e"

@@ -13,7 +13,7 @@ from asking import do, gold, rows
 from families import wait_until
 from orchard import kill_server, servers_of
 
-from intercode.engines import Engine
+from intercode.envs.sql.engines import Engine
 from intercode.errors import SandboxDied
 
 

@@ -12,7 +12,7 @@ from asking import gold, make
 from families import wait_until
 from orchard import orchard_databases, servers_below, skip_unless_there
 
-from intercode.engines import databases
+from intercode.envs.sql.engines import databases
 from intercode.errors import DataError, SandboxError
 
 BROKEN = [

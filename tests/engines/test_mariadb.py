@@ -1,4 +1,4 @@
-"""What an agent may try on MariaDB, and what is left of it; more of it is in `attacks/sql.py`, with positive controls."""
+"""What an agent may try on MariaDB, and what is left of it; more of it is in `envs/sql/attacks.py`, with positive controls."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from asking import ask, do, gold, make, refused, rows
 
-from intercode.engines import Databases, Engine, databases
-from intercode.engines.mariadb import MariadbEngine
+from intercode.envs.sql.engines import Databases, Engine, databases
+from intercode.envs.sql.engines.mariadb import MariadbEngine
 from intercode.errors import UsageError
 
 DENIED = [

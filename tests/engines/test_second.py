@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from asking import gold, make
 
-from intercode import sqltext
-from intercode.engines import Databases, Engine, databases, second_databases
-from intercode.engines.second import second_contents
+from intercode.envs.sql import text as sqltext
+from intercode.envs.sql.engines import Databases, Engine, databases, second_databases
+from intercode.envs.sql.variants import second_contents
 from intercode.tasks import open_data
 from intercode.tasks.dataset import STARTER
 

@@ -1,4 +1,4 @@
-"""What an agent may try on SQLite, and what is left of it; more of it is in `attacks/sql.py`, with positive controls."""
+"""What an agent may try on SQLite, and what is left of it; more of it is in `envs/sql/attacks.py`, with positive controls."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from asking import ask, do, make, refused, rows
 
-from intercode.engines import Databases, Engine, databases
-from intercode.engines.sqlite import answer, exchange
+from intercode.envs.sql.engines import Databases, Engine, databases
+from intercode.envs.sql.engines.sqlite import answer, exchange
 from intercode.errors import DataError, SandboxDied
 
 DENIED = [

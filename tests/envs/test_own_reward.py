@@ -8,7 +8,7 @@ import pytest
 from kept import needs_bwrap
 
 import intercode
-from intercode.envs.judging import judged
+from intercode.envs.rewards import judged
 from intercode.errors import UsageError
 from intercode.types import Score, Task
 

@@ -14,12 +14,12 @@ from orchard import Pool
 
 import intercode
 from intercode.agents import gold
-from intercode.envs.python import PythonEnv
+from intercode.envs.python.env import PythonEnv
 from intercode.errors import DataError, ForkError
-from intercode.runner.check import check
 from intercode.runner.run import evaluate
 from intercode.sandbox.base import Limits
 from intercode.types import Score
+from intercode.validate.check import check
 
 TASKS: list[dict[str, Any]] = [
     {

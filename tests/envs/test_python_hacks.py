@@ -1,6 +1,6 @@
 """The controls of the reward hacks in Python: each beats a naive grader, `naive_grader.py`, run in a sandbox of its own.
 
-The attacks are `intercode.attacks.python`; that none pays or harms here is in `tests/cli/test_cli_attack.py`.
+The attacks are `intercode.envs.python.attacks`; that none pays or harms here is in `tests/cli/test_cli_attack.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from kept import needs_bwrap
 
-from intercode.attacks.python import ATTACKS, HONEST, TESTS, Attack
+from intercode.envs.python.attacks import ATTACKS, HONEST, TESTS, Attack
 from intercode.sandbox.base import Limits
 from intercode.sandbox.build import make_template
 from intercode.sandbox.local import LocalSandbox

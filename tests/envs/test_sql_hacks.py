@@ -1,6 +1,6 @@
 """The controls of the reward hacks by SQL: each works with exactly one protection off.
 
-The attacks, and what each control leaves off, are in `intercode.attacks.sql`; that none pays or harms here is in
+The attacks, and what each control leaves off, are in `intercode.envs.sql.attacks`; that none pays or harms here is in
 `tests/cli/test_cli_attack.py`.
 """
 
@@ -14,16 +14,15 @@ from typing import Any
 import pytest
 from orchard import orchard_databases, plays, prepared
 
-from intercode.attacks.orchard import GOLDS
-from intercode.attacks.sql import ATTACKS, ENGINES, TRIGGER, Attack
-from intercode.engines import Databases, Engine, mariadbd, session, sqlite, sqlite_guest
-from intercode.engines.mariadb import MariadbEngine
-from intercode.envs.golds import Golds
-from intercode.envs.sql import SqlEnv
-from intercode.envs.sqlground import Worlds
+from intercode.envs.gold import Golds
+from intercode.envs.sql.attack_data import GOLDS
+from intercode.envs.sql.attacks import ATTACKS, ENGINES, TRIGGER, Attack
+from intercode.envs.sql.compare import free, sql_exact
+from intercode.envs.sql.databases import Worlds
+from intercode.envs.sql.engines import Databases, Engine, mariadbd, session, sqlite, sqlite_guest
+from intercode.envs.sql.engines.mariadb import MariadbEngine
+from intercode.envs.sql.env import SqlEnv
 from intercode.errors import IntercodeError
-from intercode.rewards import sql_exact
-from intercode.rewards.exact_sql import free
 from intercode.types import Score, Table
 
 CASES = [

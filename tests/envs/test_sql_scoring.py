@@ -10,7 +10,7 @@ from orchard import CONSTANT, ENGINES, GOLDS, plays, skip_unless_there, write
 
 import intercode
 from intercode.errors import DataError
-from intercode.runner.check import check
+from intercode.validate.check import check
 
 
 def test_an_answer_is_judged_as_a_careful_person_would(sql: Any) -> None:

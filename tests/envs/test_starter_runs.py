@@ -10,8 +10,8 @@ from orchard import skip_unless_there
 
 import intercode
 from intercode.agents import gold, noop
-from intercode.runner.check import check
 from intercode.runner.run import evaluate
+from intercode.validate.check import check
 
 
 @pytest.mark.slow

@@ -14,10 +14,10 @@ import pytest
 import intercode
 from intercode.agents import Act, Moves
 from intercode.env import Setting
-from intercode.runner.check import check
 from intercode.runner.run import evaluate
 from intercode.testing import check_env
 from intercode.types import Task
+from intercode.validate.check import check
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = {"mailroom": "mailroom_env:MailroomEnv", "redis": "redis_env:RedisEnv"}

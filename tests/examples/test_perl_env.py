@@ -13,10 +13,10 @@ from gymnasium.vector import SyncVectorEnv
 
 import intercode
 from intercode.errors import ForkError
-from intercode.runner.check import check
 from intercode.sandbox.base import Limits
 from intercode.sandbox.build import make_template
 from intercode.sandbox.local import LocalSandbox
+from intercode.validate.check import check
 
 FOLDER = Path(__file__).parents[2] / "examples" / "perl"
 WHERE: dict[str, Any] = {"env": "perl_env:PerlEnv", "data": str(FOLDER)}

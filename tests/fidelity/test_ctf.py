@@ -10,8 +10,8 @@ from kept import needs_bwrap
 
 import intercode
 from intercode.agents import gold, noop
-from intercode.runner.check import check
 from intercode.runner.run import evaluate
+from intercode.validate.check import check
 
 pytestmark = pytest.mark.fidelity
 WITH_ASSETS = {3, 4, 10, 12, 56, 60, 69}

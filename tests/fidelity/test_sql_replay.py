@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from intercode.engines import mariadbd
+from intercode.envs.sql.engines import mariadbd
 
 pytestmark = pytest.mark.fidelity
 

@@ -15,10 +15,10 @@ from fuzzing import Attempt, Target
 from hypothesis import strategies as st
 from shapes import DATA, SCALARS, damaged, records, spoilt
 
+from intercode.envs.python.records import python_record
 from intercode.errors import DataError, UsageError
-from intercode.recordings import load_recording
+from intercode.rescoring.recordings import load_recording
 from intercode.tasks.loader import load_tasks
-from intercode.tasks.python_records import python_record
 from intercode.types import Task
 
 

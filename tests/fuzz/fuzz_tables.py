@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from orchard import orchard_databases, skip_unless_there
 from shapes import DATA, damaged, records
 
-from intercode.engines import Engine, mariadbd, sqlite
-from intercode.engines.mariadb import MariadbEngine
-from intercode.engines.sqlite import answer, exchange
+from intercode.envs.sql.compare import free, sql_exact
+from intercode.envs.sql.engines import Engine, mariadbd, sqlite
+from intercode.envs.sql.engines.mariadb import MariadbEngine
+from intercode.envs.sql.engines.sqlite import answer, exchange
 from intercode.errors import IntercodeError
-from intercode.rewards.exact_sql import free, sql_exact
 
 _NUMBER = st.one_of(st.integers(-3, 3), st.integers(-(1 << 63), (1 << 63) - 1), st.floats(allow_nan=False))
 _TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)

@@ -9,7 +9,8 @@ import pytest
 from graded import Grade
 from kept import needs_bwrap
 
-from intercode.interpreters import Grader, Result, suite_of
+from intercode.envs.python.grading import Grader, Result
+from intercode.envs.python.suite import suite_of
 from intercode.sandbox.build import make_template
 from intercode.sandbox.local import LocalSandbox
 from intercode.types import Task

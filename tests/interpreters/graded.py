@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from intercode.interpreters import Result
+from intercode.envs.python.grading import Result
 
 Grade = Callable[..., list[Result]]
 

@@ -1,7 +1,7 @@
 """Processes that conceal themselves are weighed like others.
 
 One whose first thread has ended looks like a zombie; one that is not dumpable lets nobody see its namespaces.
-That they are ended is held by the attacks `a process that stays …` (`intercode.attacks.python`).
+That they are ended is held by the attacks `a process that stays …` (`intercode.envs.python.attacks`).
 """
 
 from __future__ import annotations

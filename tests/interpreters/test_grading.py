@@ -1,6 +1,6 @@
 """Grading: right answers pass in all their forms, and wrong, forged and harmful ones fail.
 
-The ways of pretending are the attacks of `intercode.attacks.python`.
+The ways of pretending are the attacks of `intercode.envs.python.attacks`.
 """
 
 from __future__ import annotations

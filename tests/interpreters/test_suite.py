@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from intercode.envs.python.grading import same_text
+from intercode.envs.python.records import python_record
+from intercode.envs.python.suite import Suite, suite_of, unbound
 from intercode.errors import DataError
-from intercode.interpreters import Suite, suite_of, unbound
-from intercode.interpreters.grading import same_text
-from intercode.tasks.python_records import python_record
 from intercode.types import Task
 
 TESTS = ["assert f(1) == 2"]

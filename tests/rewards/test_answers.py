@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from intercode.rewards import bash_exact
+from intercode.envs.bash.compare import bash_exact
 from intercode.types import Outcome, Task
 
 QUESTIONS: list[tuple[str, str, str, list[str], list[str]]] = [

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from intercode.rewards import archives, bash_exact
+from intercode.envs import archives
+from intercode.envs.bash.compare import bash_exact
 from intercode.types import Change, Outcome, Task
 
 FILES = {"a.txt": "apple\n" * 500, "b.txt": "banana\n", "d/c.txt": "cherry\n"}

@@ -14,7 +14,7 @@ from functools import cache
 import pytest
 from trees import changed, snapshot
 
-from intercode.rewards.exact import bash_exact
+from intercode.envs.bash.compare import bash_exact
 from intercode.types import Change, Outcome, Score, Task
 
 FILES = {

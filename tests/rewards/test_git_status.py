@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from trees import changed, snapshot
 
-from intercode.rewards.git_status import IGNORED, Entry, ignored, status, text
+from intercode.paper.git_status import IGNORED, Entry, ignored, status, text
 from intercode.types import Change
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed; it is the oracle here")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from intercode.rewards.ordering import FREE, STRICT, order_key
+from intercode.envs.bash.ordering import FREE, STRICT, order_key
 
 FREED = [
     "find . -type f | sed 's@^./@@' | grep x",

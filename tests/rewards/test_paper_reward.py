@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from intercode.rewards.git_status import Entry, text
-from intercode.rewards.paper import BASE, WEIGHT, answer, bash_paper, contents, effects, md5, pairs
+from intercode.paper.bash_reward import BASE, WEIGHT, answer, bash_paper, contents, effects, md5, pairs
+from intercode.paper.git_status import Entry, text
 from intercode.types import Change, Outcome
 
 

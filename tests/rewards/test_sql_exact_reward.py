@@ -10,9 +10,8 @@ from decimal import Decimal
 
 import pytest
 
-from intercode.rewards import sql_exact
-from intercode.rewards.exact_sql import Order, free, order_of, strict
-from intercode.sqltext import Ordering
+from intercode.envs.sql.compare import Order, free, order_of, sql_exact, strict
+from intercode.envs.sql.text import Ordering
 from intercode.types import Score, Table
 
 Rows = list[tuple[object, ...]]

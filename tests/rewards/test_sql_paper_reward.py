@@ -9,8 +9,8 @@ from decimal import Decimal
 
 import pytest
 
-from intercode.rewards import sql_paper
-from intercode.rewards.kendall import kendall_tau
+from intercode.paper.kendall import kendall_tau
+from intercode.paper.sql_reward import sql_paper
 from intercode.types import Table
 
 THOUSAND = Table(("a",), tuple((f"{number:04}",) for number in range(1000)))

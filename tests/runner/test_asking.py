@@ -11,8 +11,8 @@ import pytest
 
 from intercode.errors import ContextOverflow, ModelError, StoreError, UsageError
 from intercode.models.context import MARKER
-from intercode.runner.asking import Asking
-from intercode.runner.journal import notes
+from intercode.runner.episode_model import Asking
+from intercode.runner.reply_cache import notes
 from intercode.types import Message, Reply, Tool, ToolCall, Usage
 
 LONG = "x" * 200

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from intercode.runner.alike import neighbours, repeated
-from intercode.runner.doubts import doubts
 from intercode.types import Task
+from intercode.validate.duplicates import neighbours, repeated
+from intercode.validate.lint import doubts
 
 BASH = [
     ("Count the files in /den/cave.", "find /den/cave -type f | wc -l", "ls -A /den/cave", "disagrees"),

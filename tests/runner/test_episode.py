@@ -10,8 +10,8 @@ from calculator import Calculator, make_tasks
 
 from intercode.agents import Act, Ask, Moves, Strategy, gold, try_again
 from intercode.errors import ModelError, UsageError
+from intercode.runner.budget import Budget, Limits, Meter
 from intercode.runner.episode import play
-from intercode.runner.meter import Budget, Limits, Meter
 from intercode.submission import LONGEST
 from intercode.types import Episode, Message, Reply, Task, Usage
 

@@ -10,8 +10,8 @@ from calculator import Calculator, make_tasks
 
 from intercode.agents import Act, Ask, Drop, Fork, Moves, Strategy
 from intercode.errors import ForkError, IntercodeError, SandboxDied, UsageError
+from intercode.runner.budget import Budget, Limits, Meter
 from intercode.runner.episode import play
-from intercode.runner.meter import Budget, Limits, Meter
 from intercode.types import Episode, Reply, Task, Usage
 
 TASKS = make_tasks(3)

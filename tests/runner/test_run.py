@@ -19,8 +19,8 @@ from calculator import Calculator, make_tasks
 
 from intercode.agents import Act, Ask, Moves, Strategy, gold, retrieval
 from intercode.errors import ModelError, SandboxDied, UsageError
-from intercode.runner.journal import notes
-from intercode.runner.meter import Budget, Limits, Meter
+from intercode.runner.budget import Budget, Limits, Meter
+from intercode.runner.reply_cache import notes
 from intercode.runner.run import episode_seed, evaluate
 from intercode.store import RunStore, read_run
 from intercode.types import Episode, Message, Reply, Task, Usage

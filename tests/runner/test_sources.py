@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from intercode.agents import make_agent
-from intercode.runner.sources import sources
+from intercode.runner.provenance import sources
 
 FILES = {
     "mine_agent.py": "import json\nimport mine_tools.moves\nfrom mine_words import WORD\ndef agent(*asked): yield WORD\n",

@@ -18,8 +18,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from intercode.attacks.outside import planted
-from intercode.attacks.walls import EXHAUSTION, KERNEL, OUTSIDE, Attack
+from intercode.attacks.host import planted
+from intercode.attacks.sandbox import EXHAUSTION, KERNEL, OUTSIDE, Attack
 from intercode.sandbox import template
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.wall import Weakened

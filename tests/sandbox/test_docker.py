@@ -17,8 +17,8 @@ import docker_images
 import pytest
 from families import wait_until
 
-from intercode.attacks import walls as attacks
-from intercode.envs.ground import Ground, Place
+from intercode.attacks import sandbox as attacks
+from intercode.envs.workspace import Ground, Place
 from intercode.errors import DataError, SandboxDied, SandboxUnavailable, UsageError
 from intercode.sandbox.build import with_script
 from intercode.sandbox.docker import leftovers

@@ -1,6 +1,6 @@
 """Hostile actions: each fails, the next honest command works, nothing survives; and each succeeds where its protection is off.
 
-The actions are in `intercode.attacks.walls`; controls that would hurt run in a second wall (`outer.py`).
+The actions are in `intercode.attacks.sandbox`; controls that would hurt run in a second wall (`outer.py`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import pytest
 import survivors
 from families import mounts
 
-from intercode.attacks import walls as attacks
-from intercode.attacks.outside import planted
-from intercode.attacks.walls import LIMITS, Attack
+from intercode.attacks import sandbox as attacks
+from intercode.attacks.host import planted
+from intercode.attacks.sandbox import LIMITS, Attack
 from intercode.errors import SandboxDied
 from intercode.sandbox.identity import identity
 from intercode.sandbox.local import LocalSandbox

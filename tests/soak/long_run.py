@@ -19,8 +19,8 @@ import intercode
 from intercode.agents.baselines import gold
 from intercode.env import InterCodeEnv
 from intercode.errors import IntercodeError
+from intercode.runner.budget import Meter
 from intercode.runner.episode import play
-from intercode.runner.meter import Meter
 
 BLOCKS = 10
 HOSTILE = 0.3

@@ -1,6 +1,6 @@
 """What hostile agents do amid honest ones, by environment, and the strategy that mixes it in.
 
-For Bash and CTF these are the attacks of `intercode.attacks.walls`, but for those that last until a time limit ends them.
+For Bash and CTF these are the attacks of `intercode.attacks.sandbox`, but for those that last until a time limit ends them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from families import OVERWRITE_INIT
 
 from intercode.agents import Act, Moves, Strategy
 from intercode.agents.baselines import gold
-from intercode.attacks import walls
+from intercode.attacks import sandbox as walls
 from intercode.types import Task
 
 _LASTING = {

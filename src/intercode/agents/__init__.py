@@ -20,8 +20,8 @@ from intercode.agents.prompts import load as load_prompts
 from intercode.agents.search import best_of, tree_search
 from intercode.agents.tools import tools
 from intercode.agents.try_again import try_again
-from intercode.blame import imported
 from intercode.errors import UsageError
+from intercode.plugins import imported
 from intercode.types import Task
 
 MODELLED = (

@@ -14,7 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from intercode.attacks import orchard, python, sql, tricks, walls
+from intercode.attacks import sandbox as walls
+from intercode.envs.bash import attacks as tricks
+from intercode.envs.python import attacks as python
+from intercode.envs.sql import attack_data as orchard
+from intercode.envs.sql import attacks as sql
 
 
 @dataclass(frozen=True)

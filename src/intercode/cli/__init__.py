@@ -25,10 +25,10 @@ from typing import Any, NoReturn
 import click
 
 from intercode import __version__
-from intercode.blame import described, fault_of, is_theirs
 from intercode.cli import attacking, evaluating, examining, giving, machine, playing, reporting
 from intercode.cli.show import help_width, say
 from intercode.errors import DISK_FULL, IntercodeError, UsageError
+from intercode.plugins import described, fault_of, is_theirs
 
 
 class _Group(click.Group):

@@ -11,7 +11,7 @@ from intercode.cli.options import in_here, json_flag, protocol, scoring, workers
 from intercode.cli.show import bar, print_json, say
 
 if TYPE_CHECKING:
-    from intercode.attacks.trial import Verdict
+    from intercode.attacks.run import Verdict
 
 
 @click.command()
@@ -27,8 +27,8 @@ def attack(env: str, workers: int, as_json: bool, **options: Any) -> None:
 
     Exit status 1 if one pays, escapes or harms the next honest step; 3 if one could not be tried.
     """
+    from intercode.attacks.run import attack as try_all
     from intercode.attacks.suite import suite
-    from intercode.attacks.trial import attack as try_all
     from intercode.envs import environment_class
 
     with bar("attacking", len(suite(environment_class(env).language)), quiet=as_json) as advance:

@@ -131,8 +131,8 @@ def _carry_out(
     **options: Any,
 ) -> None:
     from intercode.envs import environment_class
+    from intercode.evaluation import Evaluation
     from intercode.report import summary
-    from intercode.runner.evaluation import Evaluation
 
     evaluation = Evaluation.plan(env, **options)
     if exclude_broken:

@@ -44,9 +44,9 @@ def check(env: str, static: bool, out: str | None, workers: int, as_json: bool, 
         found = _look(env, options)
         _show_findings(found, as_json)
     else:
-        from intercode.runner import check as checks
-        from intercode.runner.exclusion import remember
         from intercode.runner.selection import prepare_some
+        from intercode.validate import check as checks
+        from intercode.validate.validation_cache import remember
 
         setting = prepare_some(env, max_turns=None, **options)
         left_out, tasks = setting.left_out, setting.tasks
@@ -68,7 +68,7 @@ def check(env: str, static: bool, out: str | None, workers: int, as_json: bool, 
 def _look(env: str, options: dict[str, Any]) -> dict[str, Any]:
     """Look at the texts alone. What decides how golds are executed says nothing of them; of files, that there are some."""
     from intercode.envs import environment_class
-    from intercode.runner.check import look
+    from intercode.validate.check import look
 
     files = {"assets", "tree", "image", "everything"} if environment_class(env).language == "ctf" else set()
     heeded = {"data", "gold_fields", "limit", "task", *files}
@@ -108,8 +108,8 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
     Protocol, reward and session are the recording's own (a log of the first system: the paper's); --reward and --session
     change the latter two. So are the options about data of a run folder, unless they are given.
     """
-    from intercode.runner.replay import prepare_replay
-    from intercode.runner.replay import replay as execute
+    from intercode.rescoring.replay import prepare_replay
+    from intercode.rescoring.replay import replay as execute
 
     find_own_modules()
     recording, setting, tasks = prepare_replay(log, env, **options)

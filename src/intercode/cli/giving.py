@@ -67,9 +67,9 @@ def rescore(
     from pathlib import Path
 
     from intercode.cli.show import print_json, progress, resumable, say
+    from intercode.evaluation import new_folder
     from intercode.report import summary
-    from intercode.runner.evaluation import new_folder
-    from intercode.runner.rescore import Rescoring
+    from intercode.rescoring.rescore import Rescoring
     from intercode.store import RunStore
 
     todo = Rescoring(run, reward, force=force, **options)
@@ -101,7 +101,7 @@ def rescore(
 def _judge(run: str, name: str, force: bool, as_json: bool, options: dict[str, Any]) -> None:
     from intercode.cli.show import print_json, say
     from intercode.models import make_model
-    from intercode.runner.judge import judge_run, summary
+    from intercode.rescoring.judge import judge_run, summary
     from intercode.store import read_run
 
     model = make_model(name)

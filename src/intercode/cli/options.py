@@ -87,7 +87,7 @@ def _reward(context: click.Context, option: click.Parameter, name: str | None) -
     if ":" not in name:
         raise click.BadParameter(f"{name!r} is not exact, paper, module:function or path.py:function")
     from intercode.envs import load
-    from intercode.envs.judging import NamedReward
+    from intercode.envs.rewards import NamedReward
 
     in_here(context, option, name)
     found = load(name, "reward")

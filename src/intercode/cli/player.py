@@ -8,9 +8,9 @@ from intercode.agents.human import human
 from intercode.cli.keyboard import Keyboard, Left, note, show
 from intercode.env import InterCodeEnv
 from intercode.errors import DataError, ForkError
+from intercode.evaluation import Evaluation
+from intercode.runner.budget import Meter
 from intercode.runner.episode import play
-from intercode.runner.evaluation import Evaluation
-from intercode.runner.meter import Meter
 from intercode.runner.run import episode_seed, placing
 from intercode.store import RunStore
 from intercode.submission import ANSWER

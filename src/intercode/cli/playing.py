@@ -29,8 +29,8 @@ def play(env: str, live: bool, out: str | None, resume: str | None, mended: bool
     from intercode.cli.keyboard import Left, note
     from intercode.cli.player import Player
     from intercode.cli.show import resumable, show_summaries
+    from intercode.evaluation import Evaluation
     from intercode.report import summary
-    from intercode.runner.evaluation import Evaluation
 
     evaluation = Evaluation.plan(env, agent="human", **options)
     evaluation.config |= {"live_score": live, "options": given_options()}

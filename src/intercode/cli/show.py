@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from intercode.blame import is_theirs
+from intercode.plugins import is_theirs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,7 +93,7 @@ def show_reasons(episodes: Sequence[Episode], where: str = "") -> None:
 
 def show_failing_golds(tasks: Sequence[Task], episodes: Sequence[Episode]) -> None:
     """A gold that fails earns the full reward from itself: where its world is missing, so does whatever fails alike."""
-    from intercode.envs.bashtext import ends_in_failure
+    from intercode.envs.bash.gold_status import ends_in_failure
 
     failed = {
         episode.task

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from intercode.doctor.finding import Finding
-from intercode.engines import mariadbd
+from intercode.envs.sql.engines import mariadbd
 from intercode.errors import IntercodeError, SandboxUnavailable
 from intercode.sandbox import cache
 from intercode.sandbox.docker import leftovers

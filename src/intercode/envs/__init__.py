@@ -6,17 +6,17 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from intercode.blame import asked, imported
 from intercode.errors import UsageError
+from intercode.plugins import asked, imported
 
 if TYPE_CHECKING:
     from intercode.env import InterCodeEnv, Setting
 
 ENVIRONMENTS = {
-    "bash": "intercode.envs.bash:BashEnv",
-    "ctf": "intercode.envs.ctf:CtfEnv",
-    "python": "intercode.envs.python:PythonEnv",
-    "sql": "intercode.envs.sql:SqlEnv",
+    "bash": "intercode.envs.bash.env:BashEnv",
+    "ctf": "intercode.envs.ctf.env:CtfEnv",
+    "python": "intercode.envs.python.env:PythonEnv",
+    "sql": "intercode.envs.sql.env:SqlEnv",
 }
 
 

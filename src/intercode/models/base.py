@@ -9,8 +9,8 @@ import json
 from collections.abc import Sequence
 from typing import Protocol
 
-from intercode.blame import shown
 from intercode.errors import UsageError
+from intercode.plugins import shown
 from intercode.types import Message, Reply, Tool, ToolCall, Usage, is_number
 
 

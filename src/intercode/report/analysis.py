@@ -16,7 +16,7 @@ from intercode.report.turns import KINDS, acted, failed, is_submission, kind, re
 from intercode.types import Episode, Turn
 
 if TYPE_CHECKING:
-    from intercode.runner.judge import Verdict
+    from intercode.rescoring.judge import Verdict
 
 
 def analysis(config: Mapping[str, Any], episodes: Sequence[Episode]) -> dict[str, Any]:

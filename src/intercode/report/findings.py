@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from intercode.findings import BROKEN, KINDS
 from intercode.report.text import one_line
+from intercode.tasks.issues import BROKEN, KINDS
 
 EXAMPLES = 5
 

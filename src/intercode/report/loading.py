@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from intercode.errors import StoreError
-from intercode.recordings import RecordedEpisode, Recording, load_recording
 from intercode.report.turns import is_submission
+from intercode.rescoring.recordings import RecordedEpisode, Recording, load_recording
 from intercode.store import read_run
 from intercode.types import Ended, Episode, Turn
 
 if TYPE_CHECKING:
-    from intercode.runner.judge import Verdict
+    from intercode.rescoring.judge import Verdict
 
 _PYTHON_ERROR = re.compile(r"Error executing action|\{'error': 'Error: ")
 _TIMED_OUT = "Command timed out"
@@ -50,7 +50,7 @@ def _verdicts(path: Path) -> Sequence[Verdict]:
     """Few runs are judged; only then is it worth what the judge imports."""
     if not (path / "judged").exists():
         return ()
-    from intercode.runner.judge import kept_verdicts
+    from intercode.rescoring.judge import kept_verdicts
 
     return kept_verdicts(path)
 

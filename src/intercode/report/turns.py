@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from intercode.agents.base import SUBMIT
-from intercode.pythontext import UNREADABLE, parsed
+from intercode.envs.python.text import UNREADABLE, parsed
 from intercode.types import Episode, Turn
 
 KINDS = ("exploring", "querying", "editing")

@@ -18,12 +18,12 @@ from dataclasses import replace
 from typing import Any
 
 from intercode.agents.base import SUBMIT, Act, Ask, Fork, Move, Step, Strategy
-from intercode.blame import asked, shown
 from intercode.errors import UsageError
 from intercode.models.base import Model
-from intercode.runner.branches import Branches, Playable
-from intercode.runner.meter import Meter
-from intercode.runner.moves import Answer, moves, named
+from intercode.plugins import asked, shown
+from intercode.runner.budget import Meter
+from intercode.runner.env_forks import Branches, Playable
+from intercode.runner.strategy_driver import Answer, moves, named
 from intercode.submission import LONGEST, TAKES_ANSWER, WORD, is_submission
 from intercode.types import Ended, Episode, Reply, Score, Task, Turn, Usage
 

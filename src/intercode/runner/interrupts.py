@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-from intercode.runner.meter import Meter
+from intercode.runner.budget import Meter
 
 GRACE = 5.0
 """Seconds that an interrupted run waits for its workers; whoever is still busy then ends with the process."""

@@ -19,15 +19,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from intercode.agents.base import Strategy
-from intercode.blame import fault_of, is_theirs
 from intercode.errors import DataError, IntercodeError, UsageError, room_left
 from intercode.models.base import Model
-from intercode.runner.asking import Asking
-from intercode.runner.branches import Playable
+from intercode.plugins import fault_of, is_theirs
+from intercode.runner.budget import Meter
+from intercode.runner.env_forks import Playable
 from intercode.runner.episode import play
+from intercode.runner.episode_model import Asking
 from intercode.runner.interrupts import GRACE, Interrupts
-from intercode.runner.journal import notes, tidy
-from intercode.runner.meter import Meter
+from intercode.runner.reply_cache import notes, tidy
 from intercode.store import RunStore
 from intercode.types import Episode, Task, Turn, Usage
 

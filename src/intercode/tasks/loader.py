@@ -28,8 +28,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from intercode.blame import described
 from intercode.errors import DataError, UsageError
+from intercode.plugins import described
 from intercode.types import Task
 
 Record = dict[str, Any]

@@ -1,0 +1,1 @@
+"""Capture the flag: the environment (`env.py`) and its challenges."""

@@ -1,0 +1,47 @@
+"""What rules of all languages share: what a query quotes and counts, and cues: words that ask for something in the gold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from intercode.tasks.issues import Fault
+
+_QUOTED = re.compile(r"""(?<![\w'"\\])(["'])(?!\s)([^"'\n]{1,60}?)\1(?![\w'"])""")
+_NUMBER = re.compile(r"(?<![\w.,/#:%$-])\d+(?:\.\d+)?(?![\d/:-]|\.\w|,\d|\w*_)")
+
+
+@dataclass(frozen=True, slots=True)
+class Cue:
+    """Where `asked` is in the query the gold should have `given`; case does not count."""
+
+    asked: str
+    given: str
+    what: str
+
+
+def unheeded(cues: Sequence[Cue], query: str, gold: str) -> Iterator[Fault]:
+    for cue in cues:
+        found = re.search(cue.asked, query, re.IGNORECASE)
+        if found and not re.search(cue.given, gold, re.IGNORECASE):
+            yield disagrees(f"query says {found[0]!r}, but the gold has {cue.what}")
+
+
+def quoted(query: str) -> list[str]:
+    return [found[2] for found in _QUOTED.finditer(query)]
+
+
+def numbers(query: str) -> list[float]:
+    return [float(found) for found in _NUMBER.findall(query)]
+
+
+def named(number: float, gold: str) -> bool:
+    """Whether the gold has it, a neighbour (< 5 is <= 4), or it in another unit of size or time."""
+    there = {float(found) for found in re.findall(r"\d+(?:\.\d+)?", gold)}
+    scaled = {number * unit for unit in (60, 1000, 1024, 1440, 1_000_000, 1 << 20, 0.01)}
+    return bool(there & {number, number - 1, number + 1, *scaled})
+
+
+def disagrees(why: str) -> Fault:
+    return Fault(why, "disagrees")

@@ -1,0 +1,77 @@
+"""Rules for SQL: values, superlatives, aggregates and order that a question and its statement should share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from intercode.envs.lint import Cue, disagrees, named, numbers, quoted, unheeded
+from intercode.envs.sql.text import ordering, parsed
+from intercode.tasks.issues import Fault
+from intercode.types import Task
+
+_CUES = (
+    Cue(r"\b(average|mean)\b(?! that| by)", r"\bavg|average|mean\b|/", "no average"),
+    Cue(
+        r"\b(distinct|unique|(the|all|many|any) different)\b(?! from)",
+        r"\bdistinct\b|\bgroup\s+by\b|\bunion\b|\bintersect\b|\bexcept\b|!=|<>|not in",
+        "no DISTINCT",
+    ),
+    Cue(r"\b(descending|decreasing)\b", r"\bdesc\b", "no DESC"),
+    Cue(r"\balphabetical(ly)?\b|\b(ascending|increasing) order\b|\b(sorted|ordered) by\b", r"\border\s+by\b", "no ORDER BY"),
+    Cue(
+        r"\b(maximum|highest|largest|biggest|oldest|latest|most recent|longest|heaviest|tallest)\b",
+        r"\bmax|order\s+by|highest|largest|>=? *all|\bmin\b|rank",
+        "neither MAX nor ORDER BY",
+    ),
+    Cue(
+        r"\b(minimum|lowest|smallest|youngest|earliest|shortest|lightest)\b",
+        r"\bmin|order\s+by|lowest|smallest|<=? *all|\bmax\b",
+        "neither MIN nor ORDER BY",
+    ),
+)
+_OPPOSITES = (
+    (r"\byoungest\b", r"max\s*\(\s*[\w.]*\bage\b|order\s+by\s+[\w.]*\bage\s+desc"),
+    (r"\boldest\b", r"min\s*\(\s*[\w.]*\bage\b|order\s+by\s+[\w.]*\bage\s*(asc\b|limit|$)"),
+    (r"\bearliest\b", r"max\s*\(\s*[\w.]*(year|date)\b|order\s+by\s+[\w.]*(year|date\w*)\s+desc"),
+    (r"\b(latest|most recent)\b", r"min\s*\(\s*[\w.]*(year|date)\b|order\s+by\s+[\w.]*(year|date\w*)\s*(asc\b|limit|$)"),
+    (r"\b(?<!not )in ascending\b", r"\bdesc\s*(limit \d+)?\s*;?\s*$"),
+)
+_HINT = re.compile(r"\((?:use|in) (?:the )?table [^)]*\)", re.IGNORECASE)
+"""Where to look, as data sets say it: no value of the gold's."""
+_CONSTANT = re.compile(r"\s*select\b(?!.*\bfrom\b)", re.IGNORECASE | re.DOTALL)
+_LIMIT = re.compile(r"\blimit\b", re.IGNORECASE)
+
+
+def doubts(task: Task) -> Iterator[Fault]:
+    query = _HINT.sub(" ", task.query)
+    gold, explained = task.gold, str(task.extra.get("evidence") or "")
+    yield from unheeded(_CUES, query, gold)
+    span = re.search(r"\b(oldest|latest|youngest) to\b|\bfrom the\b", query, re.IGNORECASE)
+    for asked, given in () if span else _OPPOSITES:
+        word, taken = re.search(asked, query, re.IGNORECASE), re.search(given, gold, re.IGNORECASE)
+        if word and taken:
+            yield disagrees(f"query says {word[0]!r}, the gold takes the opposite ({taken[0]})")
+    # A number may be counted, or stand in a column of that name.
+    found = re.search(r"\bhow many (?:\w+ )??(\w{3})\w*\b", query, re.IGNORECASE)
+    counted = r"\bcount\b|\bsum\b|\bavg\b|max|min|num|total|amount|quantity|capacity|size|iif|case"
+    if found and not re.search(rf"{counted}|select.*{found[1]}.* from", gold, re.IGNORECASE):
+        yield disagrees(f"query says {found[0]!r}, but the gold has no count")
+    yield from _asked(query, gold, explained)
+    if parsed(gold, "mysql") is None and parsed(gold, "sqlite") is None:
+        yield Fault("gold is no SQL that can be read")
+    elif _CONSTANT.match(gold):
+        yield Fault("the gold takes nothing from any table: it is a constant", "by_luck")
+    elif _LIMIT.search(gold) and (meant := ordering(gold, "mysql")).limited and not meant.ordered:
+        yield Fault("LIMIT without ORDER BY takes any rows", "unstable")
+
+
+def _asked(query: str, gold: str, explained: str) -> Iterator[Fault]:
+    """Values of the query; what is explained may be written in another way."""
+    there = re.sub(r"[%_\s]", "", f"{gold} {explained}").lower()
+    for value in quoted(query):
+        if re.sub(r"[%_\s.,!?]+$|[%_\s]", "", value).lower() not in there:
+            yield disagrees(f"query quotes {value!r}, which the gold does not have")
+    for number in numbers(query):
+        if number > 1 and not named(number, f"{gold} {explained}") and not (number > 99 and f"{number:g}" in there):
+            yield disagrees(f"query names the number {number:g}, which the gold does not have")

@@ -1,0 +1,211 @@
+"""One `intercode eval`: from options to an environment, an agent and a model, and to a run folder."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import platform
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from intercode import __version__
+from intercode.agents import Agent, make_agent
+from intercode.env import Setting
+from intercode.envs import environment_class, prepare
+from intercode.envs.rewards import NamedReward, reward_name
+from intercode.errors import IntercodeError, InternalError, ModelError, SandboxError, StoreError, UsageError
+from intercode.models import Model, OpenAIModel, make_model
+from intercode.models.openai_chat import PATIENCE
+from intercode.models.prices import Price, listed_price, table_path
+from intercode.rescoring.predictions import load_predictions
+from intercode.rescoring.recordings import load_recording
+from intercode.runner.budget import Budget, Limits, Meter
+from intercode.runner.provenance import sources
+from intercode.runner.run import evaluate
+from intercode.runner.selection import select
+from intercode.store import RunStore
+from intercode.types import Episode, Task
+from intercode.validate.validation_cache import broken, findings
+
+_UNLESS = " (one of your own that asks none says so by an attribute needs_model = False)"
+
+
+@dataclass
+class Evaluation:
+    """What is to be run. Afterwards `stopped` says which budget ended it early, and `fault` what broke, if anything did."""
+
+    setting: Setting
+    agent: Agent
+    model: Model | None
+    config: dict[str, Any]
+    limits: Limits
+    epochs: int
+    seed: int
+    stopped: str | None = None
+    fault: IntercodeError | None = None
+
+    @classmethod
+    def plan(
+        cls,
+        env: str,
+        *,
+        agent: str,
+        model: str | None = None,
+        turns: int = 10,
+        epochs: int = 1,
+        seed: int = 0,
+        temperature: float = 0.0,
+        max_cost: float | None = None,
+        max_tokens: int | None = None,
+        max_seconds: float | None = None,
+        sandbox: str | None = None,
+        reply_tokens: int | None = None,
+        reply_seconds: float | None = None,
+        episode_cost: float | None = None,
+        episode_tokens: int | None = None,
+        episode_seconds: float | None = None,
+        price: Price | None = None,
+        base_url: str | None = None,
+        task: Sequence[str] = (),
+        failed_in: str | None = None,
+        shuffle: bool = False,
+        limit: int | None = None,
+        **world: Any,
+    ) -> Evaluation:
+        """`price` wins over the table of prices. `task`, `failed_in` and `shuffle` choose tasks as `select` does, and `limit`
+        then counts these; the agent knows all. Raises `UsageError` for what cannot be run."""
+        choosing = bool(task or failed_in or shuffle)
+        whole = prepare(env, max_turns=None, sandbox=sandbox, limit=None if choosing else limit, **world)
+        language = environment_class(env).language
+        chosen = make_agent(
+            agent, tasks=whole.tasks, turns=turns, language=language,
+            load=load_recording, predictions=lambda path: load_predictions(path, whole.tasks),
+        )  # fmt: skip
+        setting, facts = whole, dict[str, Any](limit=limit)
+        if choosing:
+            some = select(whole.tasks, task, failed_in=failed_in, shuffle=shuffle, seed=seed, limit=limit)
+            setting, facts = replace(whole, tasks=some), {"limit": None, "tasks": [each.id for each in some]}
+        if model and chosen.needs_model:
+            price = price or listed_price(model)
+        priced = bool(max_cost or episode_cost)
+        asked = _model(
+            chosen, model, price, base_url=base_url, priced=priced, metered=priced or bool(max_tokens or episode_tokens),
+            temperature=temperature, seed=seed,
+            max_tokens=reply_tokens, timeout=min(reply_seconds or PATIENCE, max_seconds or math.inf),
+        )  # fmt: skip
+        data, reward, code = world.get("data"), world.get("reward"), None
+        place = data if data and Path(data).exists() else None  # `data` in a run is but the name of the set
+        if callable(reward):
+            code = reward.name if isinstance(reward, NamedReward) else f"{reward.__module__}:{reward_name(reward)}"
+        labels = {}  # what the data says of each task, for the report: how hard it is, and its database
+        for label, names in (("hardness", ("hardness", "difficulty")), ("data_set", ("db", "db_id"))):
+            values = {each.id: next(filter(None, map(each.extra.get, names)), None) for each in setting.tasks}
+            if said := {name: str(value) for name, value in values.items() if value}:
+                labels[label] = said
+        config = {
+            "env": env, "agent": agent, "model": asked.name if asked else None, "turns": turns,
+            "epochs": epochs, "seed": seed, "temperature": temperature, "sandbox": sandbox or "local",
+            "prompt": chosen.prompt_digest, "reply_tokens": reply_tokens, "price": price,
+            "reply_seconds": reply_seconds,
+            "max_cost": max_cost, "max_tokens": max_tokens, "max_seconds": max_seconds,
+            "episode_cost": episode_cost, "episode_tokens": episode_tokens, "episode_seconds": episode_seconds,
+            **world, **facts, **setting.facts(), **labels, "data_from": place,
+            **sources(agent=agent, env=env, model=model if asked else None, reward=code),
+        }  # fmt: skip
+        run, each = Budget(max_tokens, max_cost, max_seconds), Budget(episode_tokens, episode_cost, episode_seconds)
+        return cls(setting, chosen, asked, config, Limits(turns, run, each), epochs, seed)
+
+    def exclude_broken(self, *, workers: int) -> None:
+        """Leave out the tasks that `check` calls broken; `excluded` in the settings says why each. Call it before `open`."""
+        found = broken(findings(self.config["env"], self.setting, workers=workers))
+        excluded = {task.id: found[task.id] for task in self.tasks if task.id in found}
+        kept = [task for task in self.tasks if task.id not in excluded]
+        if not kept:
+            raise UsageError("every task is broken; `intercode check` says why")
+        self.setting = replace(self.setting, tasks=kept)
+        self.config["excluded"] = excluded
+
+    @property
+    def tasks(self) -> Sequence[Task]:
+        return self.setting.tasks
+
+    def open(self, out: str | Path | None, *, resume: bool, workers: int, mended: bool = False) -> RunStore:
+        """The run's folder: `out`, or a new one below runs/. Raises as `RunStore.create` does."""
+        folder = Path(out) if out else new_folder(Path("runs"), self.config["env"], self.agent.name)
+        started = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+        commit = None  # of the folder in which the run is started, if it is a repository
+        with suppress(OSError):
+            done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+            commit = done.stdout.strip() or None
+        installed = {name: metadata.version(name) for name in ("gymnasium", "openai")}
+        versions = {"python": platform.python_version(), "kernel": platform.release(), "intercode": __version__, **installed}
+        facts = {"run": str(folder), "created": started, "workers": workers, "git_commit": commit, "versions": versions}
+        return RunStore.create(folder, {**self.config, **facts}, resume=resume, mended=mended)
+
+    def run(
+        self,
+        store: RunStore,
+        *,
+        workers: int,
+        on_episode: Callable[[Episode], None] | None = None,
+        retry_errors: bool = True,
+    ) -> tuple[dict[str, Any], list[Episode]]:
+        """Play what the folder does not hold yet; the whole run's settings and episodes.
+
+        Faults that end the run are kept in `fault`, since the episodes played until then are there to be shown.
+        """
+        meter = Meter(self.limits)
+        if isinstance(self.model, OpenAIModel):
+            self.model.give_up = meter.over
+        try:
+            evaluate(
+                self.setting, self.agent.strategy, self.model,
+                tasks=self.tasks, store=store, workers=workers, epochs=self.epochs, seed=self.seed,
+                meter=meter, on_episode=on_episode, retry_errors=retry_errors,
+            )  # fmt: skip
+        except (SandboxError, ModelError, InternalError) as fault:
+            self.fault = fault
+        self.stopped = None if self.fault else meter.over()
+        return {**self.config, "run": str(store.path)}, store.episodes()
+
+
+def _model(agent: Agent, name: str | None, price: Price | None, *, priced: bool, metered: bool, **options: Any) -> Model | None:
+    """What the agent asks, if it asks. `priced`: there is a limit on cost; `metered`: on cost or tokens."""
+    if not agent.needs_model:
+        return None
+    if not name:
+        raise UsageError(f"the agent {agent.name} asks a model; name one with --model{_UNLESS if ':' in agent.name else ''}")
+    model = make_model(name, price=price, **options)
+    if not isinstance(model, OpenAIModel):
+        return model
+    model.metered = metered
+    if agent.samples and not options["temperature"]:
+        raise UsageError(f"the agent {agent.name} draws several replies to one question: give --temperature, such as 0.7")
+    if priced and model.price is None:
+        raise UsageError(
+            f"a limit on cost needs the price of {name}: give --price IN,OUT, or write a line "
+            f'"{name}" = [IN, OUT] into {table_path()}, in US dollars per million tokens'
+        )
+    return model
+
+
+def new_folder(below: Path, env: str, agent: str) -> Path:
+    """A folder that was not there, for this run alone: two that start in one second get two."""
+    plain = "".join(letter if letter.isalnum() else "-" for letter in f"{env}-{agent}")
+    name = f"{plain}-{time.strftime('%Y%m%d-%H%M%S')}"
+    for number in itertools.count(1):
+        folder = below / (name if number == 1 else f"{name}-{number}")
+        try:
+            folder.mkdir(parents=True)
+            break
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise StoreError(f"{folder} cannot be made ({error}); choose another folder with --out") from error
+    return folder

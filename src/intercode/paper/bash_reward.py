@@ -1,0 +1,117 @@
+"""The paper's Bash reward, number for number, so that published results can be compared (InterCode, appendix).
+
+    reward = 0.01 + p1 + p2 + p3, each part rounded to 2 digits; solved if it is 1
+
+    p1 "effects"   0.33 · (1 − erf(entries of `git status` on one side only))
+    p2 "contents"  0.33 · (share of the common entries with status A, C or ?? whose MD5 sums agree); 0.33 without any
+    p3 "answer"    0.33 · cosine of the TF-IDF vectors of both outputs; without any word: 1 if they are equal, else 0
+
+The first system's own ways are kept: the status text is split at white space and taken in pairs, so a name with a blank
+shifts the pairs (where an odd word is left over, the first system crashed; here it is a pair with an empty path).
+A path with a dot goes through `md5sum`, which follows links and prints the same error on both sides for a folder. One
+without goes through `md5deep`, which the first system's image lacks: it fails on both sides, so such paths agree.
+Content digests stand for MD5.
+
+Left out: links to different unchanged or missing paths agreeing by chance (the template's digests are not known here).
+An answer beyond the sandbox's limit agrees if the digests do, else its kept part is compared.
+"""
+
+from __future__ import annotations
+
+import math
+import posixpath
+from collections.abc import Collection, Mapping
+
+from intercode.paper.git_status import status, text
+from intercode.tfidf import similarity
+from intercode.types import Change, Outcome, Score
+
+BASE, WEIGHT = 0.01, 0.33
+_HASHED = ("A", "C", "??")
+_LINKS = 40
+
+Pair = tuple[str, str]
+Leaf = tuple[str, str]
+"""What stands at a path: ("file", digest), ("template", unchanged path), ("folder", path), or ("nothing", "")."""
+
+
+def bash_paper(agent: Outcome, gold: Outcome, tracked: Collection[str]) -> Score:
+    """Score an agent's outcome against the gold's; `tracked` as in `git_status.status`."""
+    ours, theirs = (pairs(text(status(side.changes, tracked))) for side in (agent, gold))
+    parts = {
+        "base": BASE,
+        "effects": effects(ours, theirs),
+        "contents": contents(ours & theirs, _whole(agent, tracked), _whole(gold, tracked)),
+        "answer": answer(agent, gold),
+    }
+    reward = sum(parts.values())
+    solved = abs(reward - 1) < 1e-9
+    return Score(1.0 if solved else reward, solved, parts)
+
+
+def _whole(side: Outcome, tracked: Collection[str]) -> Mapping[str, Change]:
+    """Changes over the template's own state, as far as that is known: a new link may lead to an old file."""
+    return {**tracked, **side.changes} if isinstance(tracked, Mapping) else side.changes
+
+
+def pairs(status_text: str) -> set[Pair]:
+    """The words of the status text as (path, status) pairs, blanks in names notwithstanding."""
+    found = status_text.split()
+    found += [""] * (len(found) % 2)
+    return set(zip(found[1::2], found[::2], strict=True))
+
+
+def effects(ours: set[Pair], theirs: set[Pair]) -> float:
+    """p1: 0.33 for the same entries, 0.05 if one is on one side only, 0 from two on."""
+    return round(WEIGHT * (1 - math.erf(len(ours ^ theirs))), 2)
+
+
+def contents(common: set[Pair], agent: Mapping[str, Change], gold: Mapping[str, Change]) -> float:
+    """p2: the share of the new entries on both sides whose content agrees."""
+    hashed = [path for path, letters in common if letters in _HASHED]
+    if not hashed:
+        return WEIGHT
+    same = sum(md5(path, agent) == md5(path, gold) for path in hashed)
+    return round(WEIGHT * (same / len(hashed)), 2)
+
+
+def answer(agent: Outcome, gold: Outcome) -> float:
+    """p3: how similar the outputs are, as bags of words."""
+    if agent.overflow is not None and agent.overflow == gold.overflow:
+        return WEIGHT
+    close = similarity(agent.output, gold.output)
+    return round(WEIGHT * (float(agent.output == gold.output) if close is None else close), 2)
+
+
+def md5(word: str, changes: Mapping[str, Change]) -> Leaf:
+    """What stands for the output of the hash command on a word of the status text: equal values for equal outputs."""
+    if "." not in word or set(word) & set("\"'\\"):
+        return ("nothing", "")  # no such command; or a quoted name, or half of one, which is no file on either side
+    found = leaf(posixpath.normpath("/" + word), changes)
+    return ("folder", "") if found[0] == "folder" else found
+
+
+def leaf(path: str, changes: Mapping[str, Change], links: int = _LINKS) -> Leaf:
+    """What stands at a path, links followed."""
+    above, change = _first_link(path, changes)
+    if change is not None and change.target is not None:
+        target = posixpath.join(posixpath.dirname(above), change.target, path[len(above) + 1 :])
+        return leaf(posixpath.normpath(target), changes, links - 1) if links else ("nothing", "")
+    here = changes.get(path)
+    if here is None:
+        below = path.rstrip("/") + "/"
+        return ("folder" if any(other.startswith(below) for other in changes) else "template", path)
+    if here.kind == "removed" or here.type == "other":
+        return ("nothing", "")
+    return ("folder", path) if here.type == "dir" else ("file", here.digest or "")
+
+
+def _first_link(path: str, changes: Mapping[str, Change]) -> tuple[str, Change | None]:
+    """The highest of a path and the folders above it that is a new link."""
+    names = path.split("/")
+    for end in range(2, len(names) + 1):
+        above = "/".join(names[:end])
+        change = changes.get(above)
+        if change is not None and change.type == "link" and change.kind != "removed":
+            return above, change
+    return path, None

@@ -1,0 +1,1 @@
+"""`intercode check`: execute golds, compare, and read the texts of tasks for contradictions."""
