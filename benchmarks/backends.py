@@ -21,7 +21,7 @@ from fidelity import data, first
 from measuring.rows import Row, absent, command, finish, skip, table
 
 from intercode.agents import gold
-from intercode.env import Setting
+from intercode.env import EnvFactory
 from intercode.envs import prepare
 from intercode.runner.run import evaluate
 from intercode.types import Episode, Task
@@ -62,7 +62,7 @@ def measure(where: str, world: dict[str, Any], mode: str, workers: int, limit: i
 
 
 def _differences(
-    where: str, sides: Sequence[Setting], tasks: Sequence[Task], played: Sequence[Sequence[Episode]]
+    where: str, sides: Sequence[EnvFactory], tasks: Sequence[Task], played: Sequence[Sequence[Episode]]
 ) -> Iterator[Difference]:
     for task, *pair in zip(tasks, *played, strict=True):
         docker, local = map(_earned, pair)
@@ -75,7 +75,7 @@ def _earned(episode: Episode) -> float | None:
     return None if episode.error or episode.reward is None else round(episode.reward, 2)
 
 
-def _repeats(side: Setting, task: Task, other: float | None) -> bool:
+def _repeats(side: EnvFactory, task: Task, other: float | None) -> bool:
     """Whether this side, too, earns what the other did when it plays the task again."""
     return any(_earned(evaluate(side, gold, tasks=[task])[0]) == other for _ in range(AGAIN))
 

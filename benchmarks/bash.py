@@ -37,7 +37,7 @@ from measuring.clock import Measure, in_turns, timed
 from measuring.rows import Row, command, finish, skip
 
 from intercode.agents.baselines import gold
-from intercode.env import InterCodeEnv, Setting
+from intercode.env import EnvFactory, InterCodeEnv
 from intercode.envs import prepare
 from intercode.runner.run import evaluate
 
@@ -99,9 +99,9 @@ def ours(env: InterCodeEnv, answer: str) -> dict[str, Measure]:
     }
 
 
-def measure_operations(setting: Setting) -> dict[str, float]:
-    answer = next(task.gold for task in setting.tasks if task.id == TASK)
-    with closing(setting()) as env:
+def measure_operations(factory: EnvFactory) -> dict[str, float]:
+    answer = next(task.gold for task in factory.tasks if task.id == TASK)
+    with closing(factory()) as env:
         table: dict[str, Measure] = {f"raw {each}": partial(timed, partial(raw, each)) for each in ("ls /", "x=1")}
         return in_turns(table | ours(env, answer), partial(begin, env, "x=1"), BLOCKS)
 
@@ -114,10 +114,10 @@ def cpu_seconds() -> float:
     return sum(each.ru_utime + each.ru_stime for each in used)
 
 
-def play_all(setting: Setting, workers: int, epochs: int = EPOCHS) -> tuple[float, float]:
+def play_all(factory: EnvFactory, workers: int, epochs: int = EPOCHS) -> tuple[float, float]:
     """CPU seconds and wall seconds per episode."""
     cpu, wall = cpu_seconds(), time.perf_counter()
-    episodes = evaluate(setting, gold, tasks=setting.tasks, workers=workers, epochs=epochs)
+    episodes = evaluate(factory, gold, tasks=factory.tasks, workers=workers, epochs=epochs)
     cpu, wall = cpu_seconds() - cpu, time.perf_counter() - wall
     assert all(episode.success for episode in episodes)
     return cpu / len(episodes), wall / len(episodes)
@@ -129,12 +129,12 @@ def raw_wall(threads: int) -> float:
         return timed(lambda: list(pool.map(raw, ["ls /"] * YARDSTICKS))) / YARDSTICKS
 
 
-def measure_workers(setting: Setting) -> list[Row]:
+def measure_workers(factory: EnvFactory) -> list[Row]:
     if len(os.sched_getaffinity(0)) < 2:
         skip("two workers", "there is one processor")
         return []
-    play_all(setting, 2, epochs=1)  # golds are executed once
-    pairs = [(play_all(setting, 1), play_all(setting, 2), raw_wall(1), raw_wall(2)) for _ in range(PAIRS)]
+    play_all(factory, 2, epochs=1)  # golds are executed once
+    pairs = [(play_all(factory, 1), play_all(factory, 2), raw_wall(1), raw_wall(2)) for _ in range(PAIRS)]
     (cpu_1, wall_1), (cpu_2, wall_2), raw_1, raw_2 = min(pairs, key=lambda pair: pair[1][1] / pair[0][1])
     return [
         Row("CPU per starter episode, 2 workers against 1", cpu_2, cpu_1, 1.15),
@@ -162,8 +162,8 @@ def rows(at: dict[str, float]) -> list[Row]:
 
 def main() -> int:
     options = command(__doc__).parse_args()
-    setting = prepare("bash")
-    return finish(options, [*rows(measure_operations(setting)), *measure_workers(setting)])
+    factory = prepare("bash")
+    return finish(options, [*rows(measure_operations(factory)), *measure_workers(factory)])
 
 
 if __name__ == "__main__":

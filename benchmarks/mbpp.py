@@ -19,7 +19,7 @@ from fidelity import data
 from measuring.rows import Row, absent, command, finish
 
 from intercode.agents import Strategy, gold, noop
-from intercode.env import Setting
+from intercode.env import EnvFactory
 from intercode.envs import prepare
 from intercode.runner.run import evaluate
 from intercode.validate.check import check
@@ -27,9 +27,9 @@ from intercode.validate.check import check
 SOLVED, SECONDS = 970, 60.0
 
 
-def play(setting: Setting, agent: Strategy, workers: int) -> dict[str, Any]:
+def play(factory: EnvFactory, agent: Strategy, workers: int) -> dict[str, Any]:
     started = time.perf_counter()
-    episodes = evaluate(setting, agent, tasks=setting.tasks, workers=workers)
+    episodes = evaluate(factory, agent, tasks=factory.tasks, workers=workers)
     seconds = time.perf_counter() - started
     missed = [episode.task for episode in episodes if not episode.success]
     return {"solved": len(episodes) - len(missed), "seconds": seconds, "missed": missed[:50]}
@@ -37,7 +37,7 @@ def play(setting: Setting, agent: Strategy, workers: int) -> dict[str, Any]:
 
 def measure(path: Path, workers: int) -> dict[str, Any]:
     exact, paper = prepare("python", data=str(path)), prepare("python", data=str(path), protocol="paper")
-    played = {name: play(setting, gold, workers) for name, setting in (("exact", exact), ("paper", paper))}
+    played = {name: play(factory, gold, workers) for name, factory in (("exact", exact), ("paper", paper))}
     missed = {task for each in played.values() for task in each["missed"]}
     checked = check(exact, [task for task in exact.tasks if task.id in missed], workers=workers) if missed else {"broken": []}
     faults = {finding["task"]: finding["why"] for finding in checked["broken"] if finding["kind"] != "duplicate"}

@@ -23,7 +23,7 @@ from fidelity.floor import constant
 from measuring.rows import Row, absent, command, finish, table
 
 from intercode.agents import Strategy, gold, noop
-from intercode.env import InterCodeEnv, Setting
+from intercode.env import EnvFactory, InterCodeEnv
 from intercode.envs import prepare
 from intercode.runner.run import evaluate
 from intercode.types import Episode, Task
@@ -75,29 +75,29 @@ class Result:
 
 
 def measure(mode: str, number: int, workers: int) -> Result:
-    setting = prepare("bash", max_turns=None, **data.world(number), **MODES[mode])
-    played = {name: evaluate(setting, agent, tasks=setting.tasks, workers=workers) for name, agent in AGENTS.items()}
+    factory = prepare("bash", max_turns=None, **data.world(number), **MODES[mode])
+    played = {name: evaluate(factory, agent, tasks=factory.tasks, workers=workers) for name, agent in AGENTS.items()}
     missed = {episode.task: episode for episode in played["gold"] if not episode.success}
-    return Result(played, list(_misses(setting, f"{mode} fs_{number}", missed)))
+    return Result(played, list(_misses(factory, f"{mode} fs_{number}", missed)))
 
 
-def _misses(setting: Setting, where: str, missed: Mapping[str, Episode]) -> Iterator[Miss]:
+def _misses(factory: EnvFactory, where: str, missed: Mapping[str, Episode]) -> Iterator[Miss]:
     """Each miss with what `check` finds between two raw executions, and how many more are unlike the first."""
-    tasks = [task for task in setting.tasks if task.id in missed]
+    tasks = [task for task in factory.tasks if task.id in missed]
     finished = [task for task in tasks if missed[task.id].error is None]
-    broken = check(setting, finished)["broken"] if finished else []
+    broken = check(factory, finished)["broken"] if finished else []
     why = {finding["task"]: finding["why"] for finding in broken if "two executions" in finding["why"]}
     for task in tasks:
         episode = missed[task.id]
         said = episode.error or why.get(task.id, "two raw executions by `check` were equal")
-        differing, tries = (0, 0) if episode.error else _differing(setting, task)
+        differing, tries = (0, 0) if episode.error else _differing(factory, task)
         yield Miss(where, task.id, dict(episode.parts), differing, tries, said, episode.error is not None)
 
 
-def _differing(setting: Setting, task: Task) -> tuple[int, int]:
+def _differing(factory: EnvFactory, task: Task) -> tuple[int, int]:
     """Whether one of `MOST` raw executions is unlike the first, and how many it took to see."""
-    with closing(setting()) as env:
-        first = env.try_gold(task).evidence
+    with closing(factory()) as env:
+        first = env.run_gold(task).evidence
         for number in range(MOST):
             if _apart(env, task, BESIDE * (number % 2)) != first:
                 return 1, number + 1
@@ -108,7 +108,7 @@ def _apart(env: InterCodeEnv, task: Task, beside: int) -> object:
     others = [subprocess.Popen(["sh", "-c", "ulimit -t 60; while :; do :; done"]) for _ in range(beside)]
     time.sleep(PAUSE)
     try:
-        return env.try_gold(task).evidence
+        return env.run_gold(task).evidence
     finally:
         for other in others:
             other.kill()

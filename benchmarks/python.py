@@ -32,7 +32,7 @@ from measuring.clock import Measure, in_turns, timed
 from measuring.peer import Candidate, Peer, installed
 from measuring.rows import Row, command, finish
 
-from intercode.env import InterCodeEnv, Setting
+from intercode.env import EnvFactory, InterCodeEnv
 from intercode.envs import prepare
 
 BLOCKS = 6
@@ -100,7 +100,7 @@ manager.shutdown_kernel(now=True)
 # -- the table ----------------------------------------------------------------------------------------------------------
 
 
-def setting() -> Setting:
+def factory() -> EnvFactory:
     with TemporaryDirectory() as folder:
         data = Path(folder) / "tasks.json"
         data.write_text(json.dumps([TASK]))
@@ -131,7 +131,7 @@ def main() -> int:
         "--jupyter", default=os.environ.get("JUPYTER_PYTHON"), help="a Python with jupyter_client and ipykernel"
     )
     options = parser.parse_args()
-    made = setting()
+    made = factory()
     with installed([Candidate("Jupyter", options.jupyter, SETUP, ("step",), ENDING)]) as kernels, closing(made()) as env:
         table = rows(measure(env, kernels))
     return finish(options, table)

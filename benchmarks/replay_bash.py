@@ -21,7 +21,7 @@ from typing import Any
 from fidelity import data
 from measuring.rows import Row, absent, command, finish
 
-from intercode.env import Setting
+from intercode.env import EnvFactory
 from intercode.rescoring.recordings import Recording
 from intercode.rescoring.replay import prepare_replay, replay
 from intercode.types import Episode, Task
@@ -64,20 +64,20 @@ def measure(run: data.Run, workers: int) -> Measured:
     start = time.monotonic()
     options = data.world(run.number)
     with data.setup_script(run.dates) as setup:
-        recording, setting, tasks = prepare_replay(str(run.path), "bash", reward=None, session=None, setup=setup, **options)
+        recording, factory, tasks = prepare_replay(str(run.path), "bash", reward=None, session=None, setup=setup, **options)
     ended: list[Episode] = []
-    figures = replay(recording, setting, tasks, workers=workers, on_episode=ended.append)
+    figures = replay(recording, factory, tasks, workers=workers, on_episode=ended.append)
     held = run.name in FIRST_SYSTEM
-    lasting = _lasting(recording, setting, tasks, ended, workers) if held else figures["replayed_success_rate"]
+    lasting = _lasting(recording, factory, tasks, ended, workers) if held else figures["replayed_success_rate"]
     return Measured(run, figures, lasting, time.monotonic() - start)
 
 
-def _lasting(recording: Recording, setting: Setting, tasks: Sequence[Task], ended: Sequence[Episode], workers: int) -> float:
+def _lasting(recording: Recording, factory: EnvFactory, tasks: Sequence[Task], ended: Sequence[Episode], workers: int) -> float:
     quick = [task for task in tasks if TIMED_OUT not in recording.find(task).observations]
     all_ended = list(ended)
     for _ in range(2):
         time.sleep(PAUSE)
-        replay(recording, setting, quick, workers=workers, on_episode=all_ended.append)
+        replay(recording, factory, quick, workers=workers, on_episode=all_ended.append)
     executed = Counter(each.task for each in all_ended)
     solved = Counter(each.task for each in all_ended if each.success)
     return sum(2 * solved[task] > executed[task] for task in executed) / len(tasks)

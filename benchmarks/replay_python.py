@@ -34,9 +34,9 @@ def measure(workers: int) -> dict[str, Any]:
     start = time.monotonic()
     folder, played = data.folder(), list[Episode]()
     mbpp = str(folder / "mbpp" / "ic_mbpp.json")
-    recording, setting, tasks = prepare_replay(str(folder / LOG), "python", reward=None, data=mbpp)
+    recording, factory, tasks = prepare_replay(str(folder / LOG), "python", reward=None, data=mbpp)
     mine = [task for task in tasks if task.id == recording.find(task).task]
-    figures = replay(recording, setting, mine, workers=workers, on_episode=played.append)
+    figures = replay(recording, factory, mine, workers=workers, on_episode=played.append)
     agree = _same_ends(recording, mine, played)
     return {**figures, "episodes": len(mine), "episodes_agree": agree, "seconds": time.monotonic() - start}
 

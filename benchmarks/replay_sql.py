@@ -51,8 +51,8 @@ class Measured:
 
 def measure(run: SqlRun, workers: int) -> Measured:
     start = time.monotonic()
-    recording, setting, tasks = prepare_replay(str(run.path), "sql", reward=None, engine="mariadb", **world())
-    return Measured(run, replay(recording, setting, tasks, workers=workers), time.monotonic() - start)
+    recording, factory, tasks = prepare_replay(str(run.path), "sql", reward=None, engine="mariadb", **world())
+    return Measured(run, replay(recording, factory, tasks, workers=workers), time.monotonic() - start)
 
 
 # -- output -------------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from fidelity.sql_data import dump, task_file, world
 from measuring.rows import Row, absent, command, finish, table
 
 from intercode.agents import Strategy, gold, noop
-from intercode.env import Setting
+from intercode.env import EnvFactory
 from intercode.envs import prepare
 from intercode.envs.sql.engines import mariadbd
 from intercode.runner.run import evaluate
@@ -78,18 +78,18 @@ class Played:
 
 
 def play(mode: str, workers: int) -> Played:
-    setting = prepare("sql", max_turns=None, **world(), **MODES[mode])
+    factory = prepare("sql", max_turns=None, **world(), **MODES[mode])
     start = time.monotonic()
-    golds = evaluate(setting, gold, tasks=setting.tasks, workers=workers)
+    golds = evaluate(factory, gold, tasks=factory.tasks, workers=workers)
     seconds = time.monotonic() - start
-    others = {name: evaluate(setting, agent, tasks=setting.tasks, workers=workers) for name, agent in list(AGENTS.items())[1:]}
-    return Played(mode, {"gold": golds, **others}, _why(setting, golds), seconds)
+    others = {name: evaluate(factory, agent, tasks=factory.tasks, workers=workers) for name, agent in list(AGENTS.items())[1:]}
+    return Played(mode, {"gold": golds, **others}, _why(factory, golds), seconds)
 
 
-def _why(setting: Setting, golds: Sequence[Episode]) -> dict[str, str]:
+def _why(factory: EnvFactory, golds: Sequence[Episode]) -> dict[str, str]:
     missed = {episode.task for episode in golds if not episode.success}
-    tasks = [task for task in setting.tasks if task.id in missed]
-    found = check(setting, tasks)["broken"] if tasks else []
+    tasks = [task for task in factory.tasks if task.id in missed]
+    found = check(factory, tasks)["broken"] if tasks else []
     return {task.id: "; ".join(one["why"] for one in found if one["task"] == task.id) for task in tasks}
 
 

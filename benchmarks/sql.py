@@ -50,7 +50,7 @@ from measuring.clock import quietest, timed
 from measuring.rows import Row, command, finish, skip
 
 from intercode.agents.baselines import gold
-from intercode.env import Setting
+from intercode.env import EnvFactory
 from intercode.envs import prepare
 from intercode.envs.sql.engines import mariadbd
 from intercode.envs.sql.env import SqlEnv
@@ -174,9 +174,9 @@ def sample(tasks: Sequence[Task]) -> list[Task]:
     return [task for group in groups for task in chance.sample(group, min(len(group), PER_DATABASE))]
 
 
-def step_rows(setting: Setting, kind: str, name: str, tasks: Sequence[Task]) -> list[Row]:
+def step_rows(factory: EnvFactory, kind: str, name: str, tasks: Sequence[Task]) -> list[Row]:
     chance = random.Random(0)
-    with closing(setting()) as env:
+    with closing(factory()) as env:
         assert isinstance(env, SqlEnv)
         blocks = [block(env, kind, tasks, chance) for _ in range(BLOCKS)]
     medians = [quietest(each[task] for each in blocks) for task in blocks[0]]
@@ -202,9 +202,9 @@ def spread(values: Sequence[float]) -> str:
 # -- resets and golds ---------------------------------------------------------------------------------------------------
 
 
-def reset_rows(setting: Setting, kind: str, name: str, tasks: Sequence[Task]) -> list[Row]:
+def reset_rows(factory: EnvFactory, kind: str, name: str, tasks: Sequence[Task]) -> list[Row]:
     firsts = {db: group[0] for db, group in by_database(tasks).items()}
-    with closing(setting()) as env:
+    with closing(factory()) as env:
         unwritten = {db: reset_after(env, task, "SELECT 1") for db, task in firsts.items()}
         written = {db: reset_after(env, task, "CREATE TABLE made_by_the_agent AS SELECT 1 AS a") for db, task in firsts.items()}
     apart = [Row(f"reset, {kind}, {APART} when written", written.pop(APART))] if APART in written else []
@@ -233,9 +233,9 @@ def row(what: str, times: Mapping[str, float], bound: float) -> Row:
     return Row(what, statistics.median(times.values()), bound, 1, note=spread([each * 1e3 for each in times.values()]))
 
 
-def gold_row(setting: Setting, kind: str) -> Row:
-    seconds = timed(lambda: evaluate(setting, gold, tasks=setting.tasks, workers=2))
-    return Row(f"golds, {kind}: all {len(setting.tasks)} of Spider, 2 workers", seconds, GOLDS, 1)
+def gold_row(factory: EnvFactory, kind: str) -> Row:
+    seconds = timed(lambda: evaluate(factory, gold, tasks=factory.tasks, workers=2))
+    return Row(f"golds, {kind}: all {len(factory.tasks)} of Spider, 2 workers", seconds, GOLDS, 1)
 
 
 # -- what there is to measure -------------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ def spider() -> dict[str, Any] | None:
     return sql_data.world()
 
 
-def ready(kind: str, sources: dict[str, Any]) -> Setting:
+def ready(kind: str, sources: dict[str, Any]) -> EnvFactory:
     return prepare("sql", engine=kind, reward="paper", max_turns=None, **sources)
 
 
@@ -285,9 +285,9 @@ def engine_rows(kind: str, ledger: dict[str, Any], public: dict[str, Any] | None
     if public is None or kind == "sqlite":
         yield from reset_rows(starter, kind, "starter", starter.tasks)
         return
-    setting = ready(kind, public)
-    yield from step_rows(setting, kind, "Spider golds", sample(setting.tasks))
-    yield from reset_rows(setting, kind, "Spider", setting.tasks)
+    factory = ready(kind, public)
+    yield from step_rows(factory, kind, "Spider golds", sample(factory.tasks))
+    yield from reset_rows(factory, kind, "Spider", factory.tasks)
     yield gold_row(ready(kind, public), kind)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import intercode
-from intercode.env import Setting
+from intercode.env import EnvFactory
 
 
 def needs_bwrap() -> None:
@@ -19,11 +19,11 @@ def needs_bwrap() -> None:
         pytest.skip("bubblewrap is not installed")
 
 
-def kept(env: str, data: Path) -> Callable[..., Setting]:
+def kept(env: str, data: Path) -> Callable[..., EnvFactory]:
     """`prepare` on one data folder, done once for equal options."""
-    made: dict[str, Setting] = {}
+    made: dict[str, EnvFactory] = {}
 
-    def prepare(**options: Any) -> Setting:
+    def prepare(**options: Any) -> EnvFactory:
         key = repr(sorted(options.items()))
         if key not in made:
             made[key] = intercode.prepare(env, data=str(data), **options)

@@ -17,7 +17,7 @@ from families import alive, family, wait_until
 from kept import needs_bwrap
 
 import intercode
-from intercode.env import Setting
+from intercode.env import EnvFactory
 from intercode.envs.sql.attack_data import CELLAR, CONSTANT, ENGINES, GOLDS, ORCHARD, TASKS, write
 from intercode.envs.sql.engines import Databases, databases, mariadbd
 
@@ -42,12 +42,12 @@ def orchard_databases() -> Databases:
 
 
 @functools.cache
-def _prepared(engine: str, options: str, cache: str | None) -> Setting:
+def _prepared(engine: str, options: str, cache: str | None) -> EnvFactory:
     with tempfile.TemporaryDirectory() as folder:
         return intercode.prepare("sql", data=str(write(Path(folder) / "orchard")), engine=engine, **json.loads(options))
 
 
-def prepared(engine: str, **options: Any) -> Setting:
+def prepared(engine: str, **options: Any) -> EnvFactory:
     """`prepare`, done once for equal options; `reward` may be a function. Skips where the engine is not installed."""
     skip_unless_there(engine)
     if callable(options.get("reward")):

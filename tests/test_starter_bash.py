@@ -35,7 +35,7 @@ def constant(env: Any, task: str, gold: str) -> str:
     """An action that prints and leaves what the gold does on the first contents, whatever it finds."""
     env.reset(options={"task": task})
     env.step(gold)
-    outcome = env._place.outcome()
+    outcome = env._workspace.outcome()
     made = [path for path, change in outcome.changes.items() if change.kind != "removed"]
     gone = [path for path, change in outcome.changes.items() if change.kind == "removed"]
     archive = env.step(f"tar --no-recursion -cPf - {shlex.join(made)} | base64 -w 0" if made else "true")[0]

@@ -67,9 +67,9 @@ def test_no_flag_stands_in_plain_text_in_what_is_shipped() -> None:
 
 def searched(env: Any, words: list[str], roots: str) -> list[str]:
     """Where a search inside finds one of the words; they are sent turned around, and looked for as they are."""
-    env._place.sandbox.write("/dev/shm/search.py", Path(__file__).with_name("flag_search.py").read_bytes())
+    env._workspace.sandbox.write("/dev/shm/search.py", Path(__file__).with_name("flag_search.py").read_bytes())
     turned = " ".join(word[::-1] for word in words)
-    shown = env._place.sandbox.exec(f"python3 /dev/shm/search.py {turned} {roots}", timeout=300)
+    shown = env._workspace.sandbox.exec(f"python3 /dev/shm/search.py {turned} {roots}", timeout=300)
     assert shown.exit_code == 0, shown.output
     return [line for line in shown.output.splitlines() if line]
 
@@ -80,7 +80,7 @@ def test_a_search_inside_finds_no_flag_where_it_would_find_one(env: Any) -> None
     env.reset(options={"task": "gate"})
     word = FLAGS["gate"]
     env.step(f"export SEEN={word}; printf %s {word} > /ctf/note; sleep 300 & bash -c 'sleep 300; :' {word} &")
-    kinds = {re.sub(r"\d+", "N", place) for place in searched(env, [word], PLACES)}
+    kinds = {re.sub(r"\d+", "N", workspace) for workspace in searched(env, [word], PLACES)}
     assert {"/ctf/note", "/proc/N/environ", "/proc/N/cmdline", "/proc/N/mem"} <= kinds
     for task, hidden in FLAGS.items():
         env.reset(options={"task": task})

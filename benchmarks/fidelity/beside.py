@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fidelity import data, first
-from intercode.env import Setting, View
+from intercode.env import EnvFactory, View
 from intercode.envs.bash.env import BashEnv
 from intercode.rescoring.recordings import RecordedEpisode, Recording, load_recording
 from intercode.rescoring.replay import replay
@@ -42,7 +42,7 @@ class World:
     def options(self, backend: Backend) -> dict[str, Any]:
         return {"sandbox": backend, "image": self.image if backend == "docker" else self.root}
 
-    def setting(self, backend: Backend) -> Setting:
+    def factory(self, backend: Backend) -> EnvFactory:
         how: dict[str, Any] = {"protocol": "paper", "max_turns": None, "keep_going": True, "view": View(head=None)}
 
         class AsInContainer(BashEnv):
@@ -85,5 +85,5 @@ def _today(then: RecordedEpisode, turns: Sequence[first.Turn]) -> RecordedEpisod
 
 def compare(here: World, today: Recording, backend: Backend, workers: int) -> dict[str, Any]:
     """The figures of `intercode replay --json`."""
-    setting = here.setting(backend)
-    return replay(today, setting, [task for task in setting.tasks if today.has(task)], workers=workers)
+    factory = here.factory(backend)
+    return replay(today, factory, [task for task in factory.tasks if today.has(task)], workers=workers)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from intercode.agents import SUBMIT, Act, Moves, Strategy
+from intercode.agents import SUBMIT, Act, Strategy, StrategySteps
 from intercode.types import Task
 
 
 def constant(action: str) -> Strategy:
     """Answers every task with the same action."""
 
-    def answer(_task: Task, protocol: str) -> Moves:
+    def answer(_task: Task, protocol: str) -> StrategySteps:
         yield Act(action)
         if protocol == SUBMIT:
             yield Act(SUBMIT)

@@ -20,12 +20,12 @@ def truths() -> Iterator[Truth]:
 
 
 def _pairs(env: InterCodeEnv) -> Iterator[Pair]:
-    flags = {task.id: str(env.try_gold(task).evidence) for task in env.tasks}
+    flags = {task.id: str(env.run_gold(task).evidence) for task in env.tasks}
     for task, flag in flags.items():
         others = [other for other in flags.values() if other != flag]
         for why, word in _right(flag):
             yield Pair(task, (f"submit {word}",), True, why)
-        for why, word in _wrong(flag, others):
+        for why, word in feedback(flag, others):
             yield Pair(task, (f"submit {word}",), False, why)
 
 
@@ -39,7 +39,7 @@ def _right(flag: str) -> list[tuple[str, str]]:
     ]
 
 
-def _wrong(flag: str, others: Sequence[str]) -> list[tuple[str, str]]:
+def feedback(flag: str, others: Sequence[str]) -> list[tuple[str, str]]:
     head, _, inner = flag.rstrip("}").partition("{")
     return [
         ("another task's flag", others[0]),

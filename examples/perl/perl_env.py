@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from intercode import ExecResult, InterCodeEnv, Sandbox, Score, Task
-from intercode.env import Setting, Trial
+from intercode.env import EnvFactory, GoldRun
 from intercode.errors import UsageError
 from intercode.sandbox.build import make_template
 from intercode.sandbox.local import LocalSandbox
@@ -49,18 +49,18 @@ class PerlEnv(InterCodeEnv):
         self.make, self.sandbox = make, make()
 
     @classmethod
-    def prepare(cls, *, data: str, limit: int | None = None, image: str | None = None, **how: Any) -> Setting:  # type: ignore[override]
+    def prepare(cls, *, data: str, limit: int | None = None, image: str | None = None, **how: Any) -> EnvFactory:  # type: ignore[override]
         found, template = open_data(data, env="perl", limit=limit), make_template(image=image)
         tasks = [replace(task, extra={**task.extra, "submit": task.extra["name"]}) for task in found.tasks]
         facts = {"data": found.name, "data_digest": found.digest, "template": template.digest}
-        return Setting(tasks, lambda: cls(tasks, lambda: LocalSandbox(template), **how), lambda: facts)
+        return EnvFactory(tasks, lambda: cls(tasks, lambda: LocalSandbox(template), **how), lambda: facts)
 
-    def try_gold(self, task: Task) -> Trial:
+    def run_gold(self, task: Task) -> GoldRun:
         self._start()
-        shown, wrong = self._act(task.gold), [call for call, same in self._answers(task, "") if not same]
-        return Trial(wrong, shown.output, tuple(f"the gold fails {task.extra['name']}({call})" for call in wrong))
+        shown, wrong = self.execute(task.gold), [call for call, same in self._answers(task, "") if not same]
+        return GoldRun(wrong, shown.output, tuple(f"the gold fails {task.extra['name']}({call})" for call in wrong))
 
-    def _enter(self, task: Task) -> None:
+    def start_episode(self, task: Task) -> None:
         self._start()
 
     def _start(self) -> None:
@@ -69,7 +69,7 @@ class PerlEnv(InterCodeEnv):
         if self.sandbox.exec(START).exit_code != 0:
             raise UsageError("there is no perl in the sandbox; install the package perl-base")
 
-    def _act(self, action: str) -> ExecResult:
+    def execute(self, action: str) -> ExecResult:
         self.sandbox.write("/dev/shm/action", action.encode())
         result = self.sandbox.exec("echo >&8; finish")
         if result.timed_out:
@@ -79,20 +79,20 @@ class PerlEnv(InterCodeEnv):
             return replace(result, session_lost=True, cwd="/")
         return result
 
-    def _refuse(self, word: str) -> str | None:
-        known = not word or self._act(f"defined &{word} or die").exit_code == 0
+    def reject_submission(self, word: str) -> str | None:
+        known = not word or self.execute(f"defined &{word} or die").exit_code == 0
         return None if known else f"There is no sub {word}."
 
-    def _score(self) -> Score:
+    def score(self) -> Score:
         passed = [same for _, same in self._answers(self.task, self._word)]
         return Score(float(all(passed)), all(passed), {"calls": sum(passed) / len(passed)})
 
     def _answers(self, task: Task, name: str) -> list[tuple[str, bool]]:
         calls = [(f"print join ' ', {name or task.extra['name']}({given})", wanted) for given, wanted in task.extra["calls"]]
-        return [(call, self._act(call).output == wanted) for call, wanted in calls]
+        return [(call, self.execute(call).output == wanted) for call, wanted in calls]
 
-    def _branch(self, twin: Self, live: bool) -> None:
+    def copy_world(self, twin: Self, live: bool) -> None:
         twin.sandbox = self.sandbox.fork() if live else self.make()
 
-    def _leave(self) -> None:
+    def close_world(self) -> None:
         self.sandbox.close()

@@ -9,7 +9,7 @@
 
 The death of what the agent's user owns (shell, interpreter, a test's process) is no death of the sandbox but an outcome.
 
-A subclass says what its world is, in five short methods: `_enter`, `_act`, `_score`, `_branch`, `_leave`.
+A subclass says what its world is, in five short methods: `start_episode`, `execute`, `score`, `copy_world`, `close_world`.
 Nothing here knows of models, strategies, or of any particular language.
 """
 
@@ -30,11 +30,11 @@ from gymnasium.vector.utils import create_shared_memory, read_from_shared_memory
 
 from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
 from intercode.observation import fingerprint, info_of, notes_on
-from intercode.plugins import asked
+from intercode.plugins import call_plugin
 from intercode.shared_texts import SharedTexts
-from intercode.single_thread import Lock, exclusive
+from intercode.single_thread import Lock, single_thread
 from intercode.submission import ALONE, LONGEST, is_submission, submitted_word
-from intercode.tasks.issues import Fault
+from intercode.tasks.issues import TaskIssue
 from intercode.types import ExecResult, Score, Task
 
 Protocol = Literal["submit", "paper"]
@@ -68,7 +68,7 @@ write_to_shared_memory.register(Utf8, lambda space, index, values, shared_memory
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class GoldRun:
     """One raw execution of a gold: what came of it, to be compared with another's, and what is plainly wrong with it."""
 
     evidence: object
@@ -91,7 +91,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class EnvFactory:
     """What environments for one purpose share, made once; each call gives a new environment.
 
     `facts` says what decides results beyond the options: digests of data and template, the userland; `hardness`, `data_set`
@@ -101,7 +101,7 @@ class Setting:
     tasks: Sequence[Task]
     make: Callable[[], InterCodeEnv]
     facts: Callable[[], dict[str, Any]] = dict
-    left_out: Sequence[tuple[Task, Fault]] = ()
+    left_out: Sequence[tuple[Task, TaskIssue]] = ()
 
     def __call__(self) -> InterCodeEnv:
         return self.make()
@@ -115,7 +115,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     """A whole action, but for blanks around it, that submits; its group, if it has one, is the word that is submitted."""
     session_noun = "shell"
     """What an observation calls that which keeps the state between actions."""
-    live_forks = True  # False: `_branch` cannot make a live copy, and each fork re-executes the episode
+    live_forks = True  # False: `copy_world` cannot make a live copy, and each fork re-executes the episode
     language = "bash"
     """What actions are written in; it chooses a strategy's prompts, and with `bash` and `sql` a strategy submits no word."""
 
@@ -154,7 +154,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._over, self._closed, self._lock = True, False, Lock()
 
     @classmethod
-    def prepare(cls, **options: Any) -> Setting:
+    def prepare(cls, **options: Any) -> EnvFactory:
         """From options as the command line has them to a setting; a subclass names the options that it takes."""
         raise UsageError(f"{cls.__name__} does not say how it is prepared: it needs a `prepare` of its own")
 
@@ -171,44 +171,44 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     # -- what a subclass says ---------------------------------------------------------------------------------------
 
     @abstractmethod
-    def _enter(self, task: Task) -> None:
+    def start_episode(self, task: Task) -> None:
         """Make the world ready for `task`, with nothing left of the last episode."""
 
     @abstractmethod
-    def _act(self, action: str) -> ExecResult:
+    def execute(self, action: str) -> ExecResult:
         """Execute one action. Raises `SandboxDied` if the world ended with it."""
 
     @abstractmethod
-    def _score(self) -> Score:
+    def score(self) -> Score:
         """Score the state as it is now; `self._word` is what was submitted, empty if nothing was named."""
 
     @abstractmethod
-    def _branch(self, twin: Self, live: bool) -> None:
+    def copy_world(self, twin: Self, live: bool) -> None:
         """Give `twin` (a shallow copy) a world of its own: a live copy of this one, or an empty one."""
 
     @abstractmethod
-    def _leave(self) -> None:
+    def close_world(self) -> None:
         """End the world."""
 
-    def _greet(self, task: Task) -> str:
+    def first_observation(self, task: Task) -> str:
         """The first observation."""
         return task.query
 
-    def _refuse(self, word: str) -> str | None:
+    def reject_submission(self, word: str) -> str | None:
         """Why this cannot be submitted at all. It is told, costs a turn, and is not scored."""
         return None
 
-    def _is_final(self, score: Score) -> bool:
+    def is_final(self, score: Score) -> bool:
         """Return whether the episode ends with this score, though it is no success and more submissions are left."""
         return False
 
-    def _wrong(self, score: Score) -> str:
+    def feedback(self, score: Score) -> str:
         """What the agent is told of a submission that fell short."""
         return "Wrong." if self._submits_allowed > 1 else ""
 
-    def try_gold(self, task: Task) -> Trial:
+    def run_gold(self, task: Task) -> GoldRun:
         """Execute the gold on an untouched world, which may take an episode's place. The data check compares two of these."""
-        raise UsageError(f"{type(self).__name__} does not say how a gold is tried: it needs a `try_gold` of its own")
+        raise UsageError(f"{type(self).__name__} does not say how a gold is tried: it needs a `run_gold` of its own")
 
     # -- Gymnasium --------------------------------------------------------------------------------------------------
 
@@ -228,7 +228,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         """How many steps the episode has had."""
         return len(self._actions)
 
-    @exclusive
+    @single_thread
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """`options={"task": id or index}` chooses; without it the next task in an order that `seed` shuffles."""
         self._require_open()
@@ -241,12 +241,12 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._task = self._choose((options or {}).get("task"))
         self._actions, self._seen, self._came = [], [], []
         self._word, self._submitted_times = "", 0
-        self._enter(self._task)
+        self.start_episode(self._task)
         self._over, self._began = False, time.monotonic()
-        self._shown = self._greet(self._task)
+        self._shown = self.first_observation(self._task)
         return self._shown, {"task": self._task.id}
 
-    @exclusive
+    @single_thread
     def step(self, action: str) -> StepResult:
         self._require_open()
         if self._over:
@@ -258,7 +258,9 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._actions.append(action)
         self._came.append(time.monotonic() - self._began)
         try:
-            result = self._submit(action) if self._submits(action) else self._observe(asked(self._act, ExecResult, action))
+            result = (
+                self._submit(action) if self._submits(action) else self._observe(call_plugin(self.execute, ExecResult, action))
+            )
         except SandboxDied as death:
             result = self._decide(death)
         self._shown = f"> {action}\n{result[0]}"
@@ -268,7 +270,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         """What an agent saw last, as `render_mode="ansi"` asks: the query, or its action with the observation; else None."""
         return self._shown if self.render_mode == "ansi" else None
 
-    @exclusive
+    @single_thread
     def fork(self, *, replay: bool = False) -> Self:
         """A second environment in the same state, turn count included; both must be closed.
 
@@ -280,27 +282,27 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         twin._actions, twin._seen, twin._came = list(self._actions), list(self._seen), list(self._came)
         twin._order, twin._lock, twin._np_random = list(self._order), Lock(), copy.deepcopy(self._np_random)
         try:
-            self._branch(twin, live := self.live_forks)
+            self.copy_world(twin, live := self.live_forks)
         except ForkError:
             if not replay:
                 raise
-            self._branch(twin, live := False)
+            self.copy_world(twin, live := False)
         if self._task is None or live:
             return twin
         try:
-            twin._enter(twin.task)
+            twin.start_episode(twin.task)
             acted = (action for action in self._actions if not self._submits(action))
             for number, (action, seen) in enumerate(zip(acted, self._seen, strict=True), start=1):
-                if fingerprint(asked(twin._act, ExecResult, action)) != seen:
+                if fingerprint(call_plugin(twin.execute, ExecResult, action)) != seen:
                     raise ForkError(f"re-executing the episode gave another observation at turn {number}: {action!r}")
         except BaseException:
-            twin._leave()
+            twin.close_world()
             raise
         return twin
 
     def close(self) -> None:
         self._over = self._closed = True
-        self._leave()
+        self.close_world()
         super().close()
 
     # -- one step ---------------------------------------------------------------------------------------------------
@@ -314,13 +316,13 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     def _submit(self, action: str) -> StepResult:
         self._word = submitted_word(self.submission, action)
-        if (refusal := self._refuse(self._word)) is not None:
+        if (refusal := self.reject_submission(self._word)) is not None:
             return self._go_on(self._fit(refusal), 0.0, info_of(None))
-        score = asked(self._score, Score)
+        score = call_plugin(self.score, Score)
         self._submitted_times += 1
         left = self._submits_allowed - self._submitted_times
-        told = "" if score.success else self._fit(self._wrong(score))
-        if score.success or not left or self._is_final(score):
+        told = "" if score.success else self._fit(self.feedback(score))
+        if score.success or not left or self.is_final(score):
             return self._end(told, score.reward, info_of(None), score=score, ended="submit")
         return self._go_on(f"{told} {left} more may be submitted.".strip(), 0.0, info_of(None))
 
@@ -335,10 +337,10 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         observation += notes_on(result, self.protocol, self.session_noun)
         if self.protocol == "submit":
             return self._go_on(observation, 0.0, info)
-        score = asked(self._score, Score)
+        score = call_plugin(self.score, Score)
         if score.success and not self._keep_going:
             return self._end(observation, score.reward, info, score=score, ended="solved")
-        if self._is_final(score):
+        if self.is_final(score):
             return self._end(observation, score.reward, info, score=score, ended="submit")
         return self._go_on(observation, score.reward, {**info, "score": score})
 
@@ -359,12 +361,12 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         if death.by_agent:
             return self._blame()
         try:
-            self._enter(self.task)
+            self.start_episode(self.task)
         except SandboxError as error:
             raise SandboxDied(f"{death}; a fresh one could not be had either: {error}") from error
         try:
             self._redo()
-            asked(self._score, Score)
+            call_plugin(self.score, Score)
         except SandboxDied:
             return self._blame()
         raise SandboxDied(f"{death}; it did not happen again when the episode was re-executed") from death
@@ -379,7 +381,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         for action, came in zip(self._actions, self._came, strict=True):
             time.sleep(max(0.0, began + came - time.monotonic()))
             if not self._submits(action):
-                self._seen.append(fingerprint(asked(self._act, ExecResult, action)))
+                self._seen.append(fingerprint(call_plugin(self.execute, ExecResult, action)))
         time.sleep(_AFTERMATH)
 
     def _choose(self, wanted: str | Integral | None) -> Task:

@@ -16,7 +16,7 @@ from typing import Any
 
 from intercode import __version__
 from intercode.agents import Agent, make_agent
-from intercode.env import Setting
+from intercode.env import EnvFactory
 from intercode.envs import environment_class, prepare
 from intercode.envs.rewards import NamedReward, reward_name
 from intercode.errors import IntercodeError, InternalError, ModelError, SandboxError, StoreError, UsageError
@@ -25,7 +25,7 @@ from intercode.models.openai_chat import PATIENCE
 from intercode.models.prices import Price, listed_price, table_path
 from intercode.rescoring.predictions import load_predictions
 from intercode.rescoring.recordings import load_recording
-from intercode.runner.budget import Budget, Limits, Meter
+from intercode.runner.budget import Budget, BudgetTracker, Limits
 from intercode.runner.provenance import sources
 from intercode.runner.run import evaluate
 from intercode.runner.selection import select
@@ -40,7 +40,7 @@ _UNLESS = " (one of your own that asks none says so by an attribute needs_model 
 class Evaluation:
     """What is to be run. Afterwards `stopped` says which budget ended it early, and `fault` what broke, if anything did."""
 
-    setting: Setting
+    factory: EnvFactory
     agent: Agent
     model: Model | None
     config: dict[str, Any]
@@ -87,10 +87,10 @@ class Evaluation:
             agent, tasks=whole.tasks, turns=turns, language=language,
             load=load_recording, predictions=lambda path: load_predictions(path, whole.tasks),
         )  # fmt: skip
-        setting, facts = whole, dict[str, Any](limit=limit)
+        factory, facts = whole, dict[str, Any](limit=limit)
         if choosing:
             some = select(whole.tasks, task, failed_in=failed_in, shuffle=shuffle, seed=seed, limit=limit)
-            setting, facts = replace(whole, tasks=some), {"limit": None, "tasks": [each.id for each in some]}
+            factory, facts = replace(whole, tasks=some), {"limit": None, "tasks": [each.id for each in some]}
         if model and chosen.needs_model:
             price = price or listed_price(model)
         priced = bool(max_cost or episode_cost)
@@ -105,7 +105,7 @@ class Evaluation:
             code = reward.name if isinstance(reward, NamedReward) else f"{reward.__module__}:{reward_name(reward)}"
         labels = {}  # what the data says of each task, for the report: how hard it is, and its database
         for label, names in (("hardness", ("hardness", "difficulty")), ("data_set", ("db", "db_id"))):
-            values = {each.id: next(filter(None, map(each.extra.get, names)), None) for each in setting.tasks}
+            values = {each.id: next(filter(None, map(each.extra.get, names)), None) for each in factory.tasks}
             if said := {name: str(value) for name, value in values.items() if value}:
                 labels[label] = said
         config = {
@@ -115,25 +115,25 @@ class Evaluation:
             "reply_seconds": reply_seconds,
             "max_cost": max_cost, "max_tokens": max_tokens, "max_seconds": max_seconds,
             "episode_cost": episode_cost, "episode_tokens": episode_tokens, "episode_seconds": episode_seconds,
-            **world, **facts, **setting.facts(), **labels, "data_from": place,
+            **world, **facts, **factory.facts(), **labels, "data_from": place,
             **sources(agent=agent, env=env, model=model if asked else None, reward=code),
         }  # fmt: skip
         run, each = Budget(max_tokens, max_cost, max_seconds), Budget(episode_tokens, episode_cost, episode_seconds)
-        return cls(setting, chosen, asked, config, Limits(turns, run, each), epochs, seed)
+        return cls(factory, chosen, asked, config, Limits(turns, run, each), epochs, seed)
 
     def exclude_broken(self, *, workers: int) -> None:
         """Leave out the tasks that `check` calls broken; `excluded` in the settings says why each. Call it before `open`."""
-        found = broken(findings(self.config["env"], self.setting, workers=workers))
+        found = broken(findings(self.config["env"], self.factory, workers=workers))
         excluded = {task.id: found[task.id] for task in self.tasks if task.id in found}
         kept = [task for task in self.tasks if task.id not in excluded]
         if not kept:
             raise UsageError("every task is broken; `intercode check` says why")
-        self.setting = replace(self.setting, tasks=kept)
+        self.factory = replace(self.factory, tasks=kept)
         self.config["excluded"] = excluded
 
     @property
     def tasks(self) -> Sequence[Task]:
-        return self.setting.tasks
+        return self.factory.tasks
 
     def open(self, out: str | Path | None, *, resume: bool, workers: int, mended: bool = False) -> RunStore:
         """The run's folder: `out`, or a new one below runs/. Raises as `RunStore.create` does."""
@@ -160,12 +160,12 @@ class Evaluation:
 
         Faults that end the run are kept in `fault`, since the episodes played until then are there to be shown.
         """
-        meter = Meter(self.limits)
+        meter = BudgetTracker(self.limits)
         if isinstance(self.model, OpenAIModel):
             self.model.give_up = meter.over
         try:
             evaluate(
-                self.setting, self.agent.strategy, self.model,
+                self.factory, self.agent.strategy, self.model,
                 tasks=self.tasks, store=store, workers=workers, epochs=self.epochs, seed=self.seed,
                 meter=meter, on_episode=on_episode, retry_errors=retry_errors,
             )  # fmt: skip

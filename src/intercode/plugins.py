@@ -22,7 +22,7 @@ _INSTALLED = {"site-packages", "dist-packages"}
 _named: set[str] = set()
 
 
-def imported(module: str) -> ModuleType:
+def import_plugin(module: str) -> ModuleType:
     """A module, or a file PATH.py, that the caller named: it is the caller's wherever it is, with the package that it is in."""
     found = _of_file(module) if module.endswith(".py") else importlib.import_module(module)
     package = getattr(sys.modules.get(module.partition(".")[0]), "__path__", ())
@@ -54,7 +54,7 @@ def fault_of(error: Exception) -> IntercodeError:
     """The fault that stands for it: itself, or an `InternalError`. What is the caller's is raised again."""
     if isinstance(error, IntercodeError):
         return error
-    if is_theirs(error):
+    if is_user_code(error):
         raise error
     import logging  # costs each command a moment, and few need it
 
@@ -64,24 +64,24 @@ def fault_of(error: Exception) -> IntercodeError:
     return InternalError(f"{_text(error)}{where}; this is a fault of intercode's own: report it with its traceback")
 
 
-def described(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """What code of the caller's raised, and where: `KeyError: 'cmd' (shed.py, line 14)`; no place in this package.
 
     The place is the innermost in the caller's own files, or in a library where there is none.
     """
     places = _places(error.__traceback__)
-    file, line = next((place for place in reversed(places) if is_own_file(place[0])), places[-1])
+    file, line = next((place for place in reversed(places) if is_user_file(place[0])), places[-1])
     where = "" if file.startswith(_HERE) else f" ({os.path.basename(file)}, line {line})"
     return _text(error) + where
 
 
 def _text(error: BaseException) -> str:
-    return f"{type(error).__name__}: {shown(str, error)}"
+    return f"{type(error).__name__}: {safe_repr(str, error)}"
 
 
-def is_theirs(error: BaseException) -> bool:
+def is_user_code(error: BaseException) -> bool:
     """Whether it passed through code of the caller's: a file that is neither this package's nor a library's."""
-    return any(is_own_file(file) for file, _ in _places(error.__traceback__))
+    return any(is_user_file(file) for file, _ in _places(error.__traceback__))
 
 
 def _places(trace: TracebackType | None) -> list[tuple[str, int]]:
@@ -93,14 +93,14 @@ def _places(trace: TracebackType | None) -> list[tuple[str, int]]:
     return found
 
 
-def is_own_file(file: str) -> bool:
+def is_user_file(file: str) -> bool:
     """Whether it is the caller's. Of installed libraries it is the folder that tells; a name in `<>` is of no file."""
     if file.startswith(tuple(_named - {""})):
         return not file.startswith(_HERE)
     return not file.startswith(("<", _HERE, _LIBRARY)) and _INSTALLED.isdisjoint(file.split(os.sep))
 
 
-def asked(method: Callable[..., object], kind: type[Kind], *words: Any, **named: Any) -> Kind:
+def call_plugin(method: Callable[..., object], kind: type[Kind], *words: Any, **named: Any) -> Kind:
     """What a method of anybody's class gives; raises `UsageError` if it cannot be called so, or gives no `kind`."""
     name = getattr(method, "__qualname__", "it")
     try:
@@ -111,10 +111,10 @@ def asked(method: Callable[..., object], kind: type[Kind], *words: Any, **named:
         raise UsageError(f"{error}; give {name} the parameters that it has in InterCodeEnv") from error
     if isinstance(found, kind):
         return found
-    raise UsageError(f"{name} returned {shown(repr, found):.100}, which is no {kind.__name__}")
+    raise UsageError(f"{name} returned {safe_repr(repr, found):.100}, which is no {kind.__name__}")
 
 
-def shown(form: Callable[[object], str], value: object) -> str:
+def safe_repr(form: Callable[[object], str], value: object) -> str:
     """What `form`, which may call a method of anybody's, makes of it."""
     try:
         return form(value)

@@ -18,7 +18,7 @@ Made = TypeVar("Made")
 Lock = RLock
 
 
-def exclusive(method: Callable[Concatenate[Owner, Words], Made]) -> Callable[Concatenate[Owner, Words], Made]:
+def single_thread(method: Callable[Concatenate[Owner, Words], Made]) -> Callable[Concatenate[Owner, Words], Made]:
     """Raises `UsageError` while another thread is in a method that is marked so; the owner has its `Lock` as `_lock`."""
 
     @functools.wraps(method)

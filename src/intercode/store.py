@@ -23,7 +23,7 @@ from types import NoneType
 from typing import Any, Self
 
 from intercode.errors import StoreError, UsageError
-from intercode.plugins import shown
+from intercode.plugins import safe_repr
 from intercode.types import Episode, ToolCall, Turn, Usage, is_number
 
 SCHEMA = 1
@@ -207,7 +207,7 @@ def require(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
     """Raises KeyError or TypeError for a field that is not known, or not of its kind, or a number beyond 64 bits."""
     for name, value in record.items():
         if not isinstance(value, kinds[name]) or (isinstance(value, int | float) and not is_number(value)):
-            raise TypeError(f"`{name}` cannot be {shown(repr, value):.50}")
+            raise TypeError(f"`{name}` cannot be {safe_repr(repr, value):.50}")
 
 
 def _turn(record: Mapping[str, Any]) -> Turn:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from intercode.agents import MODELLED, NAMES, Act, Ask, Moves, Step, make_agent
+from intercode.agents import MODELLED, NAMES, Act, Ask, Step, StrategySteps, make_agent
 from intercode.agents.prompts import load
 from intercode.errors import UsageError
 from intercode.types import Message, Reply, Task, ToolCall
@@ -17,7 +17,7 @@ OTHERS = [Task("b", "count the words of notes.txt", "wc -w notes.txt"), Task("c"
 
 
 def drive(
-    moves: Moves, replies: Sequence[str | Reply], *, score: float = 0.0
+    moves: StrategySteps, replies: Sequence[str | Reply], *, score: float = 0.0
 ) -> tuple[list[str | None], list[Sequence[Message]], list[Act]]:
     """The actions, the questions and the moves of a strategy until it has nothing more to do or to ask."""
     left, acts, asked = list(replies), list[Act](), list[Sequence[Message]]()
@@ -41,7 +41,7 @@ def drive(
     return [act.action for act in acts], asked, acts
 
 
-def named(name: str, protocol: str = "submit", turns: int = 10, language: str = "bash") -> Moves:
+def named(name: str, protocol: str = "submit", turns: int = 10, language: str = "bash") -> StrategySteps:
     return make_agent(name, tasks=[TASK, *OTHERS], turns=turns, language=language).strategy(TASK, protocol)
 
 

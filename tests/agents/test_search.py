@@ -11,7 +11,7 @@ import pytest
 from kept import needs_bwrap
 
 import intercode
-from intercode.agents import Act, Ask, Drop, Fork, Moves, Step, make_agent
+from intercode.agents import Act, Ask, Close, Fork, Step, StrategySteps, make_agent
 from intercode.agents.search import Line, majority
 from intercode.errors import ForkError
 from intercode.models import ScriptedModel
@@ -24,12 +24,12 @@ TASK = Task("t", "make it so", "gold")
 @pytest.mark.slow
 def test_harm_that_failed_is_not_in_the_sandbox_that_is_submitted() -> None:
     needs_bwrap()
-    setting = intercode.prepare("bash", max_turns=None)
-    task = setting.tasks[0]
+    factory = intercode.prepare("bash", max_turns=None)
+    task = factory.tasks[0]
     replies = iter(["```\nrm -r /depot; false\n```", f"````\n{task.gold}\n````", "submit"])
     model = ScriptedModel(lambda messages: next(replies))
     agent = make_agent("tree_search", tasks=[task], turns=4)
-    (episode,) = evaluate(setting, agent.strategy, model, tasks=[task])
+    (episode,) = evaluate(factory, agent.strategy, model, tasks=[task])
     assert (episode.success, [turn.action for turn in episode.line]) == (True, [task.gold, "submit"])
 
 
@@ -43,7 +43,7 @@ class World:
         self.submitted: list[str] | None = None
         self.submission = ""
 
-    def drive(self, moves: Moves) -> World:
+    def drive(self, moves: StrategySteps) -> World:
         try:
             move = next(moves)
             while self.submitted is None:
@@ -66,7 +66,7 @@ class World:
                 branch = max(self.states) + 1
                 self.states[branch] = list(self.states[of])
                 return branch
-            case Drop(branch):
+            case Close(branch):
                 del self.states[branch]
                 return None
             case Act(action, note=note, on=on):

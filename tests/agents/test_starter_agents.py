@@ -11,9 +11,9 @@ from kept import needs_bwrap
 
 import intercode
 from intercode.agents import MODELLED, Strategy, make_agent
-from intercode.env import Setting
+from intercode.env import EnvFactory
 from intercode.models import ScriptedModel
-from intercode.runner.budget import Limits, Meter
+from intercode.runner.budget import Budget, Limits
 from intercode.runner.episode import play
 from intercode.runner.run import evaluate
 from intercode.types import Message, Reply, Task, ToolCall
@@ -26,14 +26,14 @@ EACH = [25, pytest.param(1, marks=pytest.mark.soak)]
 
 
 @pytest.fixture(scope="module", params=["bash", "sql", "python", "ctf"])
-def world(request: pytest.FixtureRequest) -> tuple[str, Setting]:
+def world(request: pytest.FixtureRequest) -> tuple[str, EnvFactory]:
     needs_bwrap()
     return request.param, intercode.prepare(request.param, max_turns=None)
 
 
-def seated(world: tuple[str, Setting], name: str) -> tuple[Strategy, Meter]:
+def seated(world: tuple[str, EnvFactory], name: str) -> tuple[Strategy, Budget]:
     turns = TURNS * 2 if name == "best_of" else TURNS
-    return make_agent(name, tasks=world[1].tasks, turns=turns, language=world[0]).strategy, Meter(Limits(turns))
+    return make_agent(name, tasks=world[1].tasks, turns=turns, language=world[0]).strategy, Budget(Limits(turns))
 
 
 def behaving(name: str, tasks: Sequence[Task]) -> ScriptedModel:
@@ -78,7 +78,7 @@ def in_calls(action: str) -> Reply:
 
 
 @pytest.mark.parametrize("each", EACH)
-def test_a_model_that_behaves_solves_the_tasks_with_every_agent(world: tuple[str, Setting], each: int) -> None:
+def test_a_model_that_behaves_solves_the_tasks_with_every_agent(world: tuple[str, EnvFactory], each: int) -> None:
     tasks = world[1].tasks[::each]
     for name in NAMES:
         strategy, meter = seated(world, name)
@@ -111,7 +111,7 @@ def wild_for(name: str) -> dict[str, object]:
     return {wild: reply for wild, reply in WILD.items() if wild == others or isinstance(reply, Reply) == (name == "tools")}
 
 
-def test_a_model_that_does_not_behave_earns_nothing_and_breaks_nothing(world: tuple[str, Setting]) -> None:
+def test_a_model_that_does_not_behave_earns_nothing_and_breaks_nothing(world: tuple[str, EnvFactory]) -> None:
     with closing(world[1]()) as env:
         for name, (wild, reply) in ((each, wild) for each in NAMES for wild in wild_for(each).items()):
             strategy, meter = seated(world, name)

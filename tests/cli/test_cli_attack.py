@@ -58,10 +58,10 @@ def test_what_ships_holds_everything(cli: Any, words: str) -> None:
 
 def test_ten_of_them_hold_in_docker(box: Path) -> None:
     require_docker()
-    setting = intercode.prepare("bash", data=str(box), sandbox="docker", image=debian(), max_turns=None, limits=LIMITS)
+    factory = intercode.prepare("bash", data=str(box), sandbox="docker", image=debian(), max_turns=None, limits=LIMITS)
     chosen = [each for each in suite("bash") if each.name in ON_DOCKER]
     assert len(chosen) == 10
-    with closing(setting()) as env:
+    with closing(factory()) as env:
         target = find_targets(env)[0]
         found = [attempt(env, each, target) for each in chosen]
     assert [each for each in found if not (each.tried and each.held)] == []

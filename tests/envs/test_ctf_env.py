@@ -159,9 +159,9 @@ def test_a_gold_that_finds_nothing_is_the_datas_fault(tmp_path: Path, fields: di
 
 
 def test_tasks_that_cannot_be_played_are_left_out_and_listed(vault: Path) -> None:
-    setting = intercode.prepare("ctf", data=str(vault))
-    assert [task.id for task in setting.tasks] == ["box", "find", "number"]
-    left_out = setting.facts()["left_out"]
+    factory = intercode.prepare("ctf", data=str(vault))
+    assert [task.id for task in factory.tasks] == ["box", "find", "number"]
+    left_out = factory.facts()["left_out"]
     assert list(left_out) == ["far", "got", "gone", "bare"]
     words = ("nc vault.example.net", "files.example.net", "'lost.bin'", "form tag{…}")
     assert all(word in why for word, why in zip(words, left_out.values(), strict=True))

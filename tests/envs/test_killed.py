@@ -57,7 +57,7 @@ def test_a_gold_whose_shell_is_killed_is_an_error_and_not_kept(made: Made) -> No
 def test_a_lost_grader_is_the_machines_fault_once_and_nobodys_after(made: Made) -> None:
     """Also while a gold is tried."""
     env = made("python", **DOUBLE)
-    for play in (lambda: solves(env), lambda: env.try_gold(env.task).faults == ()):
+    for play in (lambda: solves(env), lambda: env.run_gold(env.task).faults == ()):
         assert play()
         referee: LocalSandbox = env._shop._referee.sandbox
         referee._wall.wall.end(referee._number)

@@ -191,9 +191,9 @@ def test_a_record_may_bring_an_image_of_its_own(own: Own, tmp_path: Path) -> Non
     for folder in ("dev", "proc", "tmp", "etc", "root"):
         (root / folder).mkdir()
     (root / "who").write_text("other\n")
-    setting = intercode.prepare(name)
-    assert list(setting.facts()["images"]) == ["root"]
-    with setting() as env:
+    factory = intercode.prepare(name)
+    assert list(factory.facts()["images"]) == ["root"]
+    with factory() as env:
         env.reset(options={"task": "other"})
         assert env.step("read -r who < /who; echo $who")[0] == "other\n"
         assert env.step("ls /")[4]["exit_code"] == 127
@@ -208,5 +208,5 @@ def test_records_are_preprocessed_by_the_class_or_by_the_caller(own: Own, made: 
     shouted = made(name, preprocess=lambda record: {"query": record["ask"].upper(), "gold": record["cmd"]})
     assert shouted.reset(seed=0)[0] == "SAY X."
     for env in ("sql", "python", "ctf"):
-        setting = intercode.prepare(env, limit=2, preprocess=lambda record: {**record, "query": f"Now: {record['query']}"})
-        assert {each.query.startswith("Now: ") for each in setting.tasks} == {True}
+        factory = intercode.prepare(env, limit=2, preprocess=lambda record: {**record, "query": f"Now: {record['query']}"})
+        assert {each.query.startswith("Now: ") for each in factory.tasks} == {True}

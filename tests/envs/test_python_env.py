@@ -188,8 +188,8 @@ def test_the_data_check_finds_golds_that_fail_and_tests_that_any_answer_passes(f
         {"id": "idle", "query": "f", "gold": "def f(): return 1", "tests": ["assert f() == 1", "assert True"]},
     ]
     (tmp_path / "tasks.json").write_text(json.dumps(broken))
-    setting = intercode.prepare("python", data=str(tmp_path / "tasks.json"), max_turns=None)
-    found = check(setting, setting.tasks)
+    factory = intercode.prepare("python", data=str(tmp_path / "tasks.json"), max_turns=None)
+    found = check(factory, factory.tasks)
     assert found["gold_ok"] == 2
     assert sorted((each["task"], each["kind"]) for each in found["broken"]) == sorted(
         [*((each, "gold_fails") for each in ("wrong", "no python", "no tests", "clock")), ("idle", "empty_test")]
@@ -197,7 +197,7 @@ def test_the_data_check_finds_golds_that_fail_and_tests_that_any_answer_passes(f
     whys = " ".join(each["why"] for each in found["broken"])
     assert "fails test 1" in whys
     assert "test 2 uses nothing of the answer, so any passes it: assert True" in whys
-    with closing(setting()) as env, pytest.raises(DataError, match="has no tests"):
+    with closing(factory()) as env, pytest.raises(DataError, match="has no tests"):
         env.reset(options={"task": "no tests"})
 
 
@@ -247,10 +247,10 @@ def test_apps_records_are_answered_by_a_function_or_a_class_whichever_the_gold_i
     records = [{**ASKED, "problem_id": n, "solutions": json.dumps([text])} for n, text in ((1, CLASS), (2, FUNCTION))]
     file = tmp_path / "apps.jsonl"
     file.write_text("".join(json.dumps(record) + "\n" for record in records))
-    setting = intercode.prepare("python", data=str(file), max_turns=None)
-    assert [episode.reward for episode in evaluate(setting, gold, tasks=setting.tasks)] == [1.0, 1.0]
+    factory = intercode.prepare("python", data=str(file), max_turns=None)
+    assert [episode.reward for episode in evaluate(factory, gold, tasks=factory.tasks)] == [1.0, 1.0]
     answers = {" Solution": f"from typing import List\n{CLASS}\ndef after(): pass", " biggest": FUNCTION}
-    with closing(setting()) as env:
+    with closing(factory()) as env:
         for task in ("1", "2"):
             for name, answer in answers.items():
                 for word in ("", name):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from orchard import ENDLESS, GOLDS, Pool, kill_server, plays, server_of
 
-from intercode.agents import Act, Moves
+from intercode.agents import Act, StrategySteps
 from intercode.errors import SandboxDied
 from intercode.runner.run import evaluate
 from intercode.types import Score, Table, Task
@@ -55,7 +55,7 @@ def test_a_death_that_does_not_happen_again_is_the_machines_fault(sql: Any, serv
         env.step(GOLDS["count"])
     assert plays(env, "count", GOLDS["count"]).success
 
-    def agent(task: Task, protocol: str) -> Moves:
+    def agent(task: Task, protocol: str) -> StrategySteps:
         yield Act("SELECT 1")
         kill_server(env._engine)
         yield Act(task.gold)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from orchard import orchard_databases, plays, prepared
 
-from intercode.envs.gold import Golds
+from intercode.envs.gold import GoldCache
 from intercode.envs.sql.attack_data import GOLDS
 from intercode.envs.sql.attacks import ATTACKS, ENGINES, TRIGGER, Attack
 from intercode.envs.sql.compare import free, sql_exact
@@ -107,7 +107,7 @@ def unprotected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cal
             content = orchard_databases()
             worlds = Worlds(engine_without(engine, off, content), None, False, content.digest)
             kind = LateGolds if off == "late" else SqlEnv
-            return stack.enter_context(closing(kind(tasks, worlds, golds=Golds(), seconds=2)))
+            return stack.enter_context(closing(kind(tasks, worlds, golds=GoldCache(), seconds=2)))
 
         yield make
 

@@ -93,8 +93,8 @@ def test_every_planted_fault_is_found_and_the_sound_task_is_not_blamed(engine: s
     skip_unless_there(engine)
     random = "RANDOM()" if engine == "sqlite" else "RAND()"
     planted = [{**task, "gold": task["gold"].format(random=random)} for task in BROKEN]
-    setting = intercode.prepare("sql", data=str(write(tmp_path / "planted", planted)), engine=engine)
-    found = check(setting, setting.tasks)
+    factory = intercode.prepare("sql", data=str(write(tmp_path / "planted", planted)), engine=engine)
+    found = check(factory, factory.tasks)
     whys: dict[str, str] = {}
     for finding in found["broken"]:
         whys[finding["task"]] = whys.get(finding["task"], "") + finding["why"] + "\n"

@@ -37,8 +37,8 @@ def test_every_gold_is_right_and_doing_nothing_is_not(env: str, options: dict[st
     needs_bwrap()
     if env == "sql":
         skip_unless_there(options["engine"])
-    setting = intercode.prepare(env, max_turns=None, **options)
-    golds, nothings = (evaluate(setting, agent, tasks=setting.tasks, workers=2) for agent in (gold, noop))
+    factory = intercode.prepare(env, max_turns=None, **options)
+    golds, nothings = (evaluate(factory, agent, tasks=factory.tasks, workers=2) for agent in (gold, noop))
     assert len(golds) >= 20
     assert {e.task: e.error or e.parts for e in golds if not e.success or e.reward != 1} == {}
     assert [e.task for e in nothings if e.success or e.error] == []
@@ -48,5 +48,5 @@ def test_every_gold_is_right_and_doing_nothing_is_not(env: str, options: dict[st
 @pytest.mark.parametrize("env", ["sql", "python"])
 def test_the_data_check_finds_nothing(env: str) -> None:
     needs_bwrap()
-    setting = intercode.prepare(env, max_turns=None)
-    assert check(setting, setting.tasks, workers=2)["broken"] == []
+    factory = intercode.prepare(env, max_turns=None)
+    assert check(factory, factory.tasks, workers=2)["broken"] == []

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import intercode
-from intercode.agents import Act, Moves
-from intercode.env import Setting
+from intercode.agents import Act, StrategySteps
+from intercode.env import EnvFactory
 from intercode.runner.run import evaluate
 from intercode.testing import check_env
 from intercode.types import Task
@@ -39,7 +39,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def setting(name: str) -> Iterator[Setting]:
+def factory(name: str) -> Iterator[EnvFactory]:
     sys.path.insert(0, str(EXAMPLES / name))
     try:
         yield intercode.prepare(FILES[name], max_turns=None)
@@ -68,18 +68,18 @@ def test_it_has_under_100_lines(file: Path) -> None:
 
 
 @pytest.mark.slow
-def test_golds_earn_all_and_doing_nothing_or_wrong_earns_nothing(name: str, setting: Setting) -> None:
-    def wrong(task: Task, protocol: str) -> Moves:
+def test_golds_earn_all_and_doing_nothing_or_wrong_earns_nothing(name: str, factory: EnvFactory) -> None:
+    def wrong(task: Task, protocol: str) -> StrategySteps:
         yield Act(WRONG[name])
         yield Act("submit")
 
-    found = check(setting, setting.tasks, workers=2)
+    found = check(factory, factory.tasks, workers=2)
     assert found["broken"] == []
-    assert (found["gold_ok"], found["noop_paid"], found["nondeterministic"]) == (len(setting.tasks), 0, 0)
-    played = evaluate(setting, wrong, tasks=setting.tasks, workers=2)
-    assert {(each.task, each.reward, each.error) for each in played} == {(task.id, 0.0, None) for task in setting.tasks}
+    assert (found["gold_ok"], found["noop_paid"], found["nondeterministic"]) == (len(factory.tasks), 0, 0)
+    played = evaluate(factory, wrong, tasks=factory.tasks, workers=2)
+    assert {(each.task, each.reward, each.error) for each in played} == {(task.id, 0.0, None) for task in factory.tasks}
 
 
 @pytest.mark.slow
-def test_it_keeps_the_contract_of_environments(setting: Setting) -> None:
-    check_env(setting)
+def test_it_keeps_the_contract_of_environments(factory: EnvFactory) -> None:
+    check_env(factory)

@@ -89,11 +89,11 @@ def test_a_fork_goes_its_own_way(env: Any) -> None:
 def test_golds_reach_every_task_and_the_data_check_finds_one_that_is_wrong(tmp_path: Path) -> None:
     bad = '{"id": "bad", "query": "One.", "name": "one", "gold": "sub one { exit }", "calls": [["", "1"]]}\n'
     (tmp_path / "tasks.jsonl").write_text(bad + (FOLDER / "tasks.jsonl").read_text())
-    setting = intercode.prepare(**{**WHERE, "data": str(tmp_path)}, max_turns=None)
-    found = check(setting, setting.tasks)
+    factory = intercode.prepare(**{**WHERE, "data": str(tmp_path)}, max_turns=None)
+    found = check(factory, factory.tasks)
     assert [(each["task"], each["kind"]) for each in found["broken"]] == [("bad", "gold_fails")]
     assert "the gold fails" in found["broken"][0]["why"]
-    assert (found["gold_ok"], found["noop_paid"]) == (len(setting.tasks) - 1, 0)
+    assert (found["gold_ok"], found["noop_paid"]) == (len(factory.tasks) - 1, 0)
 
 
 @needs_perl

@@ -54,7 +54,7 @@ class Calculator(gymnasium.Env[str, str]):
         observation, code = ("submitted", 0) if submitted else self._run(action)
         info["exit_code"] = code
         scored = submitted or self.protocol == "paper"
-        score = self._score() if scored else None
+        score = self.score() if scored else None
         if score:
             info["score"] = score
         solved = self.protocol == "paper" and score is not None and score.reward == 1
@@ -81,7 +81,7 @@ class Calculator(gymnasium.Env[str, str]):
                 return f"unknown word: {word}", 127
         return str(self.stack[-1]) if self.stack else "", 0
 
-    def _score(self) -> Score:
+    def score(self) -> Score:
         top, wanted = (self.stack or [0])[-1], self.task.extra["result"]
         reward = 1.0 if top == wanted else round(0.5 / (1 + abs(top - wanted)), 3)
         return Score(reward, reward == 1, {"distance": float(abs(top - wanted))})

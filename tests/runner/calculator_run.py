@@ -9,7 +9,7 @@ from pathlib import Path
 
 from calculator import Calculator, make_tasks
 
-from intercode.agents import Act, Ask, Moves
+from intercode.agents import Act, Ask, StrategySteps
 from intercode.runner.run import evaluate
 from intercode.store import RunStore
 from intercode.types import Message, Reply, Task
@@ -25,14 +25,14 @@ class SlowModel:
         return Reply("")
 
 
-def slow_gold(task: Task, protocol: str) -> Moves:
+def slow_gold(task: Task, protocol: str) -> StrategySteps:
     """Solves odd tasks and fails even ones, so that results differ by task."""
     yield Act(f"sleep {seconds}")
     yield Act(task.gold if int(task.id[1:]) % 2 else "1")
     yield Act("submit")
 
 
-def asking(task: Task, protocol: str) -> Moves:
+def asking(task: Task, protocol: str) -> StrategySteps:
     yield Ask([{"role": "user", "content": task.query}])
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from intercode.errors import ContextOverflow, ModelError, StoreError, UsageError
 from intercode.models.context import MARKER
-from intercode.runner.episode_model import Asking
+from intercode.runner.episode_model import EpisodeModel
 from intercode.runner.reply_cache import notes
 from intercode.types import Message, Reply, Tool, ToolCall, Usage
 
@@ -46,7 +46,7 @@ def conversation(observations: int) -> list[Message]:
 
 def test_the_oldest_observations_make_room_and_the_reply_says_how_many() -> None:
     model = Narrow(room=600)
-    asking = Asking(model)
+    asking = EpisodeModel(model)
     replies = [asking.complete(conversation(count)) for count in range(6)]
     assert [reply.left_out for reply in replies] == [0, 0, 0, 1, 2, 4]
     assert [message["content"] for message in model.asked[3]] == ["be brief", "task", "ls", MARKER, "ls", LONG, "ls", LONG]
@@ -59,14 +59,14 @@ def test_what_is_no_reply_is_the_models_fault_and_not_kept(tmp_path: Path) -> No
             return "ls"
 
     with pytest.raises(UsageError, match=r"the model narrow answered .*; it answers a Reply with a text and its Usage"):
-        Asking(Loose(), notes=notes(tmp_path, "a", 0)).complete(conversation(0))
+        EpisodeModel(Loose(), notes=notes(tmp_path, "a", 0)).complete(conversation(0))
     assert not (tmp_path / "underway").exists()
 
 
 def test_a_task_that_does_not_fit_at_all_is_an_error_that_says_so() -> None:
     with pytest.raises(ContextOverflow, match=r"the conversation does not fit .*longer context"):
-        Asking(Narrow(room=3)).complete(conversation(0))
-    asking = Asking(Narrow(room=100))
+        EpisodeModel(Narrow(room=3)).complete(conversation(0))
+    asking = EpisodeModel(Narrow(room=100))
     asking.complete(conversation(0))
     with pytest.raises(ModelError, match="although 2 messages were left out"):
         asking.complete(conversation(3))
@@ -74,13 +74,13 @@ def test_a_task_that_does_not_fit_at_all_is_an_error_that_says_so() -> None:
 
 def test_each_epoch_draws_anew() -> None:
     model = Narrow()
-    Asking(model, epoch=0).complete(conversation(0), draw=2)
-    Asking(model, epoch=3).complete(conversation(0), draw=2)
+    EpisodeModel(model, epoch=0).complete(conversation(0), draw=2)
+    EpisodeModel(model, epoch=3).complete(conversation(0), draw=2)
     assert model.draws == [2, 3002]
 
 
 def ask_all(folder: Path, model: Narrow, *, epoch: int = 0, last: int = 3) -> list[Reply]:
-    asking = Asking(model, epoch, notes(folder, "a task", epoch))
+    asking = EpisodeModel(model, epoch, notes(folder, "a task", epoch))
     return [asking.complete(conversation(count), tools=[{}] if count else []) for count in range(last)]
 
 
@@ -99,7 +99,7 @@ def test_no_other_episode_or_model_is_given_these_answers(tmp_path: Path, other:
     model = Narrow()
     model.name = "wide" if other == "model" else model.name
     place = notes(tmp_path, "b task" if other == "task" else "a task", int(other == "epoch"))
-    assert not Asking(model, notes=place).complete(conversation(0)).counted
+    assert not EpisodeModel(model, notes=place).complete(conversation(0)).counted
 
 
 def test_a_torn_last_line_is_asked_again_and_a_damaged_journal_is_named(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from calculator import Calculator, make_tasks
 
-from intercode.agents import Act, Ask, Moves, Strategy, gold, try_again
+from intercode.agents import Act, Ask, Strategy, StrategySteps, gold, try_again
 from intercode.errors import ModelError, UsageError
-from intercode.runner.budget import Budget, Limits, Meter
+from intercode.runner.budget import Budget, BudgetTracker, Limits
 from intercode.runner.episode import play
 from intercode.submission import LONGEST
 from intercode.types import Episode, Message, Reply, Task, Usage
@@ -34,7 +34,7 @@ class Speaker:
 
 
 def acts(*actions: str | None) -> Strategy:
-    def strategy(task: Task, protocol: str) -> Moves:
+    def strategy(task: Task, protocol: str) -> StrategySteps:
         for action in actions:
             yield Act(action, note="no code" if action is None else None)
 
@@ -44,7 +44,7 @@ def acts(*actions: str | None) -> Strategy:
 def run(
     strategy: Strategy, protocol: str = "submit", model: Speaker | None = None, limits: Limits | None = None, **more: int
 ) -> Episode:
-    return play(Calculator(TASKS, protocol), TASKS[0], strategy, model, Meter(limits), **more)
+    return play(Calculator(TASKS, protocol), TASKS[0], strategy, model, BudgetTracker(limits), **more)
 
 
 def test_gold_submits_and_is_solved() -> None:
@@ -105,7 +105,7 @@ def test_a_turn_joins_question_reply_and_action() -> None:
     assert episode.usage == Usage(20, 10, 0.5)
 
 
-def asking_to_the_end(task: Task, protocol: str) -> Moves:
+def asking_to_the_end(task: Task, protocol: str) -> StrategySteps:
     for _ in range(9):
         reply = yield Ask([{"role": "user", "content": task.query}])
         yield Act(reply.text)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from calculator import Calculator, make_tasks
 
-from intercode.agents import Act, Ask, Drop, Fork, Moves, Strategy
+from intercode.agents import Act, Ask, Close, Fork, Strategy, StrategySteps
 from intercode.errors import ForkError, IntercodeError, SandboxDied, UsageError
-from intercode.runner.budget import Budget, Limits, Meter
+from intercode.runner.budget import Budget, BudgetTracker, Limits
 from intercode.runner.episode import play
 from intercode.types import Episode, Reply, Task, Usage
 
@@ -40,17 +40,17 @@ class Costly:
 
 
 def run(strategy: Strategy, protocol: str = "submit", limits: Limits | None = None, env: Any = None) -> Episode:
-    trunk = env or Copied(TASKS, protocol)
+    root = env or Copied(TASKS, protocol)
     before = Calculator.alive
     try:
-        return play(trunk, TASKS[0], strategy, Costly(), Meter(limits))
+        return play(root, TASKS[0], strategy, Costly(), BudgetTracker(limits))
     finally:
         assert Calculator.alive == before, "a copy is still open"
-        trunk.close()
+        root.close()
 
 
 def test_each_branch_goes_on_where_it_was_forked_and_the_record_says_where() -> None:
-    def two_lines(task: Task, protocol: str) -> Moves:
+    def two_lines(task: Task, protocol: str) -> StrategySteps:
         yield Act("1")
         left = yield Fork()
         yield Act("5", on=left)
@@ -58,7 +58,7 @@ def test_each_branch_goes_on_where_it_was_forked_and_the_record_says_where() -> 
         yield Act("6", on=left)
         yield Act("2 +", on=0)
         yield Act("7", on=right)
-        yield Drop(left)
+        yield Close(left)
         yield Act("submit", on=0)
 
     episode = run(two_lines)
@@ -75,7 +75,7 @@ def test_each_branch_goes_on_where_it_was_forked_and_the_record_says_where() -> 
 
 
 def test_actions_on_all_branches_count_against_the_turns_and_a_branch_may_be_submitted_after_the_last() -> None:
-    def strategy(task: Task, protocol: str) -> Moves:
+    def strategy(task: Task, protocol: str) -> StrategySteps:
         yield Act("1 2 +")
         for _ in range(3):
             branch = yield Fork()
@@ -93,7 +93,7 @@ class Twice(Copied):
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         self.tries -= action == "submit"
-        if action == "submit" and self.tries and self._score().reward < 1:
+        if action == "submit" and self.tries and self.score().reward < 1:
             return "wrong", 0.0, False, False, {}
         return super().step(action)
 
@@ -101,7 +101,7 @@ class Twice(Copied):
 def test_a_submission_that_is_told_to_be_wrong_was_the_choice_of_its_branch() -> None:
     """Else a copy would tell what the others are worth."""
 
-    def peeks(task: Task, protocol: str) -> Moves:
+    def peeks(task: Task, protocol: str) -> StrategySteps:
         branch = yield Fork()
         step = yield Act("submit", on=branch)
         assert step.observation == "wrong"
@@ -115,14 +115,14 @@ def test_a_submission_that_is_told_to_be_wrong_was_the_choice_of_its_branch() ->
 def test_where_the_budget_ends_an_episode_the_branch_that_acted_last_is_submitted(
     dropped: list[int], submitted: list[str] | None
 ) -> None:
-    def strategy(task: Task, protocol: str) -> Moves:
+    def strategy(task: Task, protocol: str) -> StrategySteps:
         yield Fork()
         yield Fork()
         yield Act("5")
         yield Act("2", on=1)
         yield Act("1 +", on=1)
         for branch in dropped:
-            yield Drop(branch)
+            yield Close(branch)
         yield Ask([{"role": "user", "content": "On?"}])
         yield Ask([{"role": "user", "content": "And on?"}])
 
@@ -133,7 +133,7 @@ def test_where_the_budget_ends_an_episode_the_branch_that_acted_last_is_submitte
 
 
 def test_a_copy_that_cannot_be_had_is_told_to_the_strategy() -> None:
-    def strategy(task: Task, protocol: str) -> Moves:
+    def strategy(task: Task, protocol: str) -> StrategySteps:
         yield Act("13")
         with pytest.raises(ForkError, match="a 13"):
             yield Fork()
@@ -147,7 +147,7 @@ def test_a_copy_that_cannot_be_had_is_told_to_the_strategy() -> None:
 
 @pytest.mark.parametrize("last", ["suicide", "break", "submit", "fail"])
 def test_all_copies_are_closed_however_it_ends(last: str) -> None:
-    def strategy(task: Task, protocol: str) -> Moves:
+    def strategy(task: Task, protocol: str) -> StrategySteps:
         branches = []
         for _ in range(3):
             branches.append((yield Fork()))
@@ -164,7 +164,7 @@ def test_all_copies_are_closed_however_it_ends(last: str) -> None:
 
 
 def test_under_the_papers_protocol_the_best_of_all_branches_counts_and_a_solved_one_ends_it() -> None:
-    def strategy(task: Task, protocol: str) -> Moves:
+    def strategy(task: Task, protocol: str) -> StrategySteps:
         branch = yield Fork()
         yield Act("2")
         yield Act("1 2 +", on=branch)
@@ -176,11 +176,11 @@ def test_under_the_papers_protocol_the_best_of_all_branches_counts_and_a_solved_
 
 @pytest.mark.parametrize(("drops", "told"), [(False, r"\d+ copies open"), (True, r"\d+ moves in a row without an action")])
 def test_a_strategy_that_forks_for_ever_is_stopped_and_named(drops: bool, told: str) -> None:
-    def dithers(task: Task, protocol: str) -> Moves:
+    def dithers(task: Task, protocol: str) -> StrategySteps:
         while True:
             branch = yield Fork()
             if drops:
-                yield Drop(branch)
+                yield Close(branch)
 
     with pytest.raises(UsageError, match=f"dithers .*{told}"):
         run(dithers)

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 from calculator import Calculator, make_tasks
 
-from intercode.agents import Act, Ask, Moves, Strategy, gold, retrieval
+from intercode.agents import Act, Ask, Strategy, StrategySteps, gold, retrieval
 from intercode.errors import ModelError, SandboxDied, UsageError
-from intercode.runner.budget import Budget, Limits, Meter
+from intercode.runner.budget import Budget, BudgetTracker, Limits
 from intercode.runner.reply_cache import notes
 from intercode.runner.run import episode_seed, evaluate
 from intercode.store import RunStore, read_run
@@ -45,7 +45,7 @@ def timeless(episodes: Sequence[Episode]) -> list[Episode]:
 
 
 def acting(action: Callable[[Task], str]) -> Strategy:
-    def strategy(task: Task, protocol: str) -> Moves:
+    def strategy(task: Task, protocol: str) -> StrategySteps:
         yield Act("7")
         yield Act(action(task))
         yield Act(task.gold)
@@ -113,7 +113,7 @@ class Paid:
         return Reply("1", Usage(10, 10, 0.1))
 
 
-def asking(task: Task, protocol: str) -> Moves:
+def asking(task: Task, protocol: str) -> StrategySteps:
     for _ in range(5):
         reply = yield Ask([{"role": "user", "content": task.query}])
         yield Act(reply.text)
@@ -131,7 +131,7 @@ def test_a_model_server_that_is_down_does_not_burn_all_tasks(tmp_path: Path, wor
 
 @pytest.mark.parametrize("error", [UsageError("wrong use"), ZeroDivisionError("a bug")], ids=["usage", "bug"])
 def test_wrong_use_and_bugs_are_raised_and_not_recorded(tmp_path: Path, error: Exception) -> None:
-    def strategy(task: Task, protocol: str) -> Moves:
+    def strategy(task: Task, protocol: str) -> StrategySteps:
         if task.id == "t004":
             raise error
         yield Act("submit")
@@ -157,7 +157,7 @@ def test_an_episode_is_on_disk_when_it_is_announced_and_a_failing_callback_ends_
 @pytest.mark.parametrize("limits", [Limits(run=Budget(cost=0.7)), Limits(run=Budget(tokens=140))], ids=["cost", "tokens"])
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_spent_budget_stops_all_workers_within_a_turn(tmp_path: Path, limits: Limits, workers: int) -> None:
-    meter = Meter(limits)
+    meter = BudgetTracker(limits)
     with RunStore.create(tmp_path, {}) as store:
         episodes = run(asking, model=Paid(), store=store, workers=workers, meter=meter)
     assert "limit of" in str(meter.over())
@@ -168,7 +168,7 @@ def test_a_spent_budget_stops_all_workers_within_a_turn(tmp_path: Path, limits: 
 def test_what_was_paid_is_counted_once_by_all_workers_and_resumptions(tmp_path: Path) -> None:
     model = Paid()
     for cost in (0.7, 1.9, 3.0, None):
-        meter = Meter(Limits(run=Budget(cost=cost)))
+        meter = BudgetTracker(Limits(run=Budget(cost=cost)))
         with RunStore.create(tmp_path, {}, resume=True) as store:
             episodes = run(asking, model=model, store=store, workers=4, meter=meter)
         assert meter.used.cost == pytest.approx(0.1 * len(model.calls))
@@ -179,7 +179,7 @@ def test_what_was_paid_is_counted_once_by_all_workers_and_resumptions(tmp_path: 
 
 def test_a_time_limit_ends_a_run() -> None:
     clock = itertools.count()
-    episodes = run(meter=Meter(Limits(run=Budget(seconds=10)), clock=lambda: float(next(clock))))
+    episodes = run(meter=BudgetTracker(Limits(run=Budget(seconds=10)), clock=lambda: float(next(clock))))
     assert 0 < sum(episode.success for episode in episodes) <= 10 // 2
 
 

@@ -54,14 +54,14 @@ def test_memory_that_is_taken_between_actions_is_counted(template: Template, pro
 def test_a_comparison_ends_only_after_the_signal_that_stops_processes_was_sent(template: Template) -> None:
     """A later signal would stop the next action's first process, and the sandbox would never answer."""
     with LocalSandbox(template, session="stateless") as sandbox:
-        sandbox.exec("sleep 0.3 > /dev/null &")
+        sandbox.exec("sleep 1 > /dev/null &")
         (first,) = _first_processes()
         os.kill(first, signal.SIGSTOP)
-        timer = threading.Timer(1.0, os.kill, (first, signal.SIGCONT))
+        timer = threading.Timer(1.8, os.kill, (first, signal.SIGCONT))
         timer.start()
         began = time.monotonic()
         sandbox.diff()
-        assert time.monotonic() - began > 0.8
+        assert time.monotonic() - began > 1.4
         assert sandbox.exec("echo on").output == "on\n"
         timer.join()
 

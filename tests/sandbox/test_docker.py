@@ -18,7 +18,7 @@ import pytest
 from families import wait_until
 
 from intercode.attacks import sandbox as attacks
-from intercode.envs.workspace import Ground, Place
+from intercode.envs.workspace import Workspace, WorkspaceSpec
 from intercode.errors import DataError, SandboxDied, SandboxUnavailable, UsageError
 from intercode.sandbox.build import with_script
 from intercode.sandbox.docker import leftovers
@@ -169,7 +169,7 @@ def test_a_daemon_that_is_down_is_named_with_its_mend(image: DockerImage, monkey
 
 
 def test_a_container_that_is_removed_is_noticed_and_replaced(image: DockerImage) -> None:
-    place = Place(Ground(image, "persistent"))
+    place = Workspace(WorkspaceSpec(image, "persistent"))
     with place.sandbox as sandbox:
         place.act("true")
         docker("rm", "--force", sandbox.container)  # type: ignore[attr-defined]

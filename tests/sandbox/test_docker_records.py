@@ -30,10 +30,10 @@ def test_each_record_is_played_in_its_own_image_after_its_own_setup(tmp_path: Pa
     base = folder(
         tmp_path, {}, {"image": "mine"}, {"image": "mine", "setup": "echo two >> /who"}, {"setup": "echo three > /who"}
     )
-    setting = intercode.prepare("bash", data=str(tmp_path), sandbox="docker", image=base)
-    facts = setting.facts()
+    factory = intercode.prepare("bash", data=str(tmp_path), sandbox="docker", image=base)
+    facts = factory.facts()
     assert (facts["sandbox"], list(facts["images"])) == ("docker", ["mine"])
-    with setting() as env:
+    with factory() as env:
         for number, seen in enumerate(["all\n", "mine\nmine", "mine\ntwo\nmine", "three\n"]):
             env.reset(options={"task": number})
             assert env.step("cat /who; echo -n $WHO")[0] == seen
@@ -43,6 +43,6 @@ def test_each_record_is_played_in_its_own_image_after_its_own_setup(tmp_path: Pa
 
 def test_an_image_that_is_not_there_is_the_datas_fault(tmp_path: Path) -> None:
     base = folder(tmp_path, {"id": "far", "image": "intercode-test:nowhere"})
-    setting = intercode.prepare("bash", data=str(tmp_path), sandbox="docker", image=base)
-    with pytest.raises(DataError, match=r"task far: field 'image': .*intercode-test:nowhere"), setting() as env:
+    factory = intercode.prepare("bash", data=str(tmp_path), sandbox="docker", image=base)
+    with pytest.raises(DataError, match=r"task far: field 'image': .*intercode-test:nowhere"), factory() as env:
         env.reset(seed=0)

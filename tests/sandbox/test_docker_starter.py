@@ -8,8 +8,8 @@ import docker_images
 import pytest
 
 from intercode.agents import gold
-from intercode.agents.base import Act, Moves
-from intercode.env import Setting
+from intercode.agents.base import Act, StrategySteps
+from intercode.env import EnvFactory
 from intercode.envs import prepare
 from intercode.errors import UsageError
 from intercode.runner.run import evaluate
@@ -20,7 +20,7 @@ from intercode.types import Task
 pytestmark = pytest.mark.slow
 
 
-def explorer(task: Task, protocol: str) -> Moves:
+def explorer(task: Task, protocol: str) -> StrategySteps:
     """Looks at the machine and at what the task is about, as an agent would before it answers, and answers right."""
     yield Act("pwd; id; umask; env | sort; ls /; cd /depot && ls -lR --time-style=+%F | head -n 40; jobs; echo $?; cd /")
     yield Act(
@@ -30,8 +30,8 @@ def explorer(task: Task, protocol: str) -> Moves:
 
 
 def test_golds_earn_all_and_what_is_seen_on_the_way_is_the_same(image: DockerImage, module_cache: Path) -> None:
-    def played(setting: Setting) -> list[tuple[str, float, list[str]]]:
-        episodes = evaluate(setting, explorer, tasks=setting.tasks[::4], workers=2)
+    def played(factory: EnvFactory) -> list[tuple[str, float, list[str]]]:
+        episodes = evaluate(factory, explorer, tasks=factory.tasks[::4], workers=2)
         return [(each.task, each.reward, [turn.observation for turn in each.turns]) for each in episodes]
 
     export_image(image.name, "exported")
@@ -43,7 +43,7 @@ def test_golds_earn_all_and_what_is_seen_on_the_way_is_the_same(image: DockerIma
 
 
 def test_python_is_played_by_the_images_own(image: DockerImage) -> None:
-    setting = prepare("python", sandbox="docker", image=image.name, limit=2)
-    assert [each.reward for each in evaluate(setting, gold, tasks=setting.tasks, workers=2)] == [1.0, 1.0]
+    factory = prepare("python", sandbox="docker", image=image.name, limit=2)
+    assert [each.reward for each in evaluate(factory, gold, tasks=factory.tasks, workers=2)] == [1.0, 1.0]
     with pytest.raises(UsageError, match="has no Python"):
         prepare("python", sandbox="docker", image=docker_images.busybox())

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from intercode.agents import Act, Moves
+from intercode.agents import Act, StrategySteps
 from intercode.types import Task
 
 
-def agent(task: Task, protocol: str) -> Moves:
+def agent(task: Task, protocol: str) -> StrategySteps:
     yield Act("sleep 60 & setsid sleep 61 & (trap '' TERM HUP INT; exec sleep 62) & disown -a")
     yield Act(task.gold)
     yield Act("submit")

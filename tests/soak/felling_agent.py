@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
-from intercode.agents import Act, Moves
+from intercode.agents import Act, StrategySteps
 from intercode.types import Task
 
 
-def agent(task: Task, protocol: str) -> Moves:
+def agent(task: Task, protocol: str) -> StrategySteps:
     for action in ("CREATE TABLE mine (id INTEGER)", "INSERT INTO mine VALUES (1)", "DELETE FROM mine", task.gold):
         yield Act(action)
         time.sleep(0.01)

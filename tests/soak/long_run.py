@@ -19,7 +19,7 @@ import intercode
 from intercode.agents.baselines import gold
 from intercode.env import InterCodeEnv
 from intercode.errors import IntercodeError
-from intercode.runner.budget import Meter
+from intercode.runner.budget import BudgetTracker
 from intercode.runner.episode import play
 
 BLOCKS = 10
@@ -55,7 +55,7 @@ def play_block(envs: dict[str, InterCodeEnv], episodes: int) -> Block:
 def play_one(env: InterCodeEnv, name: str, number: int, block: Block) -> None:
     task, chance = env.tasks[number // len(ACTIONS) % len(env.tasks)], Random(number)
     honest = chance.random() > HOSTILE
-    episode = play(env, task, gold if honest else hostile(ACTIONS[name], chance), None, Meter())
+    episode = play(env, task, gold if honest else hostile(ACTIONS[name], chance), None, BudgetTracker())
     if honest and not episode.success:
         block.unsolved.append(f"{name}, episode {number}: {task.id}")
 

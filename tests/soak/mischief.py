@@ -10,7 +10,7 @@ from random import Random
 
 from families import OVERWRITE_INIT
 
-from intercode.agents import Act, Moves, Strategy
+from intercode.agents import Act, Strategy, StrategySteps
 from intercode.agents.baselines import gold
 from intercode.attacks import sandbox as walls
 from intercode.types import Task
@@ -70,7 +70,7 @@ ACTIONS = {"bash": _SHELL, "ctf": _SHELL, "python": _PYTHON, "sql": _SQL}
 def hostile(actions: Sequence[str], chance: Random) -> Strategy:
     """One or two hostile actions, and then the gold, if there is still anybody to hear it."""
 
-    def strategy(task: Task, protocol: str) -> Moves:
+    def strategy(task: Task, protocol: str) -> StrategySteps:
         for action in chance.sample(actions, chance.randint(1, 2)):
             yield Act(action)
         yield from gold(task, protocol)

@@ -27,7 +27,7 @@ _BLOCK = b"\0" * 4096
 
 
 @dataclass(frozen=True)
-class Fault:
+class TaskIssue:
     """`said`: what the run must say of it; None where it may go on as if nothing had happened."""
 
     name: str
@@ -77,14 +77,14 @@ def _exhaust(scene: Scene) -> None:
 
 
 FAULTS = [
-    Fault("the model's server drops", _drop, _answer, "model"),
-    Fault(
+    TaskIssue("the model's server drops", _drop, _answer, "model"),
+    TaskIssue(
         "the disk is full", _fill, lambda scene: (scene.seen / "filler").unlink(missing_ok=True), "No space left|disk is full"
     ),
-    Fault("a sandbox is killed", lambda scene: _kill(scene.walls())),
-    Fault("a MariaDB is killed", lambda scene: _kill(servers_below(scene.process.pid))),
-    Fault("no descriptors are left", _exhaust, said="Too many open files"),
-    Fault("a sandbox is stopped", _stop),
+    TaskIssue("a sandbox is killed", lambda scene: _kill(scene.walls())),
+    TaskIssue("a MariaDB is killed", lambda scene: _kill(servers_below(scene.process.pid))),
+    TaskIssue("no descriptors are left", _exhaust, said="Too many open files"),
+    TaskIssue("a sandbox is stopped", _stop),
 ]
 
 
@@ -105,7 +105,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, obj
     ids=lambda faults: "-and-".join(fault.name.replace(" ", "-") for fault in faults),
 )
 def test_faults_cost_no_finished_episode(
-    tmp_path: Path, faults: tuple[Fault, ...], undisturbed: tuple[dict[str, object], Results]
+    tmp_path: Path, faults: tuple[TaskIssue, ...], undisturbed: tuple[dict[str, object], Results]
 ) -> None:
     figures, expected = undisturbed
     with staged(tmp_path) as scene:

@@ -28,24 +28,24 @@ class Counter(InterCodeEnv):
         super().__init__(tasks, **{"max_turns": 4, **how})
         self.number = 0
 
-    def _enter(self, task: Task) -> None:
+    def start_episode(self, task: Task) -> None:
         self.number = 0
 
-    def _act(self, action: str) -> ExecResult:
+    def execute(self, action: str) -> ExecResult:
         word, _, number = action.partition(" ")
         if word != "add" or not number.isdigit():
             return ExecResult(f"{action}: what?", 127)
         self.number += int(number)
         return ExecResult(f"{self.number}\n", 0)
 
-    def _score(self) -> Score:
+    def score(self) -> Score:
         right = self.number == self.task.extra["result"]
         return Score(float(right), right)
 
-    def _branch(self, twin: Self, live: bool) -> None:
+    def copy_world(self, twin: Self, live: bool) -> None:
         twin.number = self.number if live else 0
 
-    def _leave(self) -> None:
+    def close_world(self) -> None:
         pass
 
 
@@ -73,12 +73,12 @@ class Unseeded(Counter):
 class Noisy(Counter):
     calls = itertools.count()
 
-    def _act(self, action: str) -> ExecResult:
-        return ExecResult(f"{super()._act(action).output}{next(self.calls)}", 0)
+    def execute(self, action: str) -> ExecResult:
+        return ExecResult(f"{super().execute(action).output}{next(self.calls)}", 0)
 
 
 class Keeping(Counter):
-    def _enter(self, task: Task) -> None:
+    def start_episode(self, task: Task) -> None:
         pass
 
 
@@ -138,12 +138,12 @@ class Fragile(Counter):
 
 
 class Stingy(Counter):
-    def _score(self) -> Score:
-        return Score(0.9 * super()._score().reward, False)
+    def score(self) -> Score:
+        return Score(0.9 * super().score().reward, False)
 
 
 class Generous(Counter):
-    def _score(self) -> Score:
+    def score(self) -> Score:
         return Score(1.0, True)
 
 
@@ -160,7 +160,7 @@ BROKEN: list[dict[type[Counter], str]] = [
         Generous: "score: doing nothing succeeds on no task.*'t1', 1.0",
     },
     {
-        Swallowing: "faults: an error of the sandbox or the data comes out of step.*a SandboxError in _act",
+        Swallowing: "faults: an error of the sandbox or the data comes out of step.*a SandboxError in execute",
         Noisy: "step: the same actions .* the gold, played again, at .0..1..0.: '[^']*' instead of '[^']*'\n",
         Eager: "step: under submit only the submission earns and ends.*reward of step 1: 0.5",
         Endless: "step: before a reset and after the end it is the caller's fault.",
@@ -195,15 +195,15 @@ class Careless(Counter):
         self.box = self.boxes[0].beside()
         self.boxes.append(self.box)
 
-    def _act(self, action: str) -> ExecResult:
+    def execute(self, action: str) -> ExecResult:
         with suppress(Exception):
             self.box.exec("true")
-        return super()._act(action)
+        return super().execute(action)
 
-    def _score(self) -> Score:
+    def score(self) -> Score:
         with suppress(Exception):
             self.box.diff()
-        return super()._score()
+        return super().score()
 
 
 def test_faults_that_are_swallowed_above_a_sandbox_and_sandboxes_left_open_are_named() -> None:
@@ -214,7 +214,7 @@ def test_faults_that_are_swallowed_above_a_sandbox_and_sandboxes_left_open_are_n
     for box in Careless.boxes:
         box.close()
     told = str(caught.value)
-    assert "did not come out: ['exec under _act', 'diff under _score'] instead of []" in told
+    assert "did not come out: ['exec under execute', 'diff under score'] instead of []" in told
     assert "close: no sandbox of the environment is left. [ends_its_sandboxes]" in told
     assert told.count("\n  - ") == 2
 

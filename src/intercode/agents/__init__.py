@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from intercode.agents.base import SUBMIT, Act, Agent, Ask, Drop, Fork, Moves, Step, Strategy
+from intercode.agents.base import SUBMIT, Act, Agent, Ask, Close, Fork, Step, Strategy, StrategySteps
 from intercode.agents.baselines import Script, gold, noop, replay, retrieval, static
 from intercode.agents.human import human
 from intercode.agents.plan_solve import TEXTS, plan_solve
@@ -21,7 +21,7 @@ from intercode.agents.search import best_of, tree_search
 from intercode.agents.tools import tools
 from intercode.agents.try_again import try_again
 from intercode.errors import UsageError
-from intercode.plugins import imported
+from intercode.plugins import import_plugin
 from intercode.types import Task
 
 MODELLED = (
@@ -31,7 +31,7 @@ MODELLED = (
 NAMES = (*MODELLED, "gold", "noop", "retrieval", "replay:PATH", "static:PATH", "module:function")
 
 __all__ = [
-    "MODELLED", "NAMES", "SUBMIT", "Act", "Agent", "Ask", "Drop", "Fork", "Moves", "Script", "Step", "Strategy",
+    "MODELLED", "NAMES", "SUBMIT", "Act", "Agent", "Ask", "Close", "Fork", "Script", "Step", "Strategy", "StrategySteps",
     "best_of", "gold", "make_agent", "noop", "plan_solve", "replay", "retrieval", "static", "tools", "tree_search", "try_again",
 ]  # fmt: skip
 
@@ -92,7 +92,7 @@ def make_agent(
 
 def _import(module: str, function: str) -> Strategy:
     try:
-        found = imported(module)
+        found = import_plugin(module)
     except (Exception, SystemExit, GeneratorExit) as error:  # whatever a module of the user's own does wrong
         hint = "; PYTHONPATH names further folders to look in" if isinstance(error, ModuleNotFoundError) else ""
         raise UsageError(f"the agent's module {module!r} cannot be imported: {type(error).__name__}: {error}{hint}") from error

@@ -48,7 +48,7 @@ class Fork:
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
+class Close:
     """Closes a branch that is not needed any more. Answered with None."""
 
     branch: Branch
@@ -88,14 +88,14 @@ class Step:
     info: Mapping[str, Any] | None = None
 
 
-Move = Ask | Act | Fork | Drop
-Moves = Generator[Move, Any, None]
+Move = Ask | Act | Fork | Close
+StrategySteps = Generator[Move, Any, None]
 """What a strategy makes: it yields a `Move` and is sent the answer, such as a `Reply` to an `Ask` or a `Step` to an `Act`.
 
 The type of what is sent depends on what was yielded, which Python's types cannot say: hence `Any`.
 """
 
-Strategy = Callable[[Task, str], Moves]
+Strategy = Callable[[Task, str], StrategySteps]
 """Called once per episode with the task and the protocol, ``"submit"`` or ``"paper"``."""
 
 SUBMIT = "submit"
@@ -113,4 +113,18 @@ class Agent:
     """Whether it draws several replies to one question, which are all alike at temperature 0."""
 
 
-__all__ = ["SUBMIT", "TRUNK", "Act", "Agent", "Ask", "Branch", "Drop", "Fork", "Move", "Moves", "Reply", "Step", "Strategy"]
+__all__ = [
+    "SUBMIT",
+    "TRUNK",
+    "Act",
+    "Agent",
+    "Ask",
+    "Branch",
+    "Close",
+    "Fork",
+    "Move",
+    "Reply",
+    "Step",
+    "Strategy",
+    "StrategySteps",
+]

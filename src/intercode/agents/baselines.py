@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from intercode.agents.base import SUBMIT, Act, Moves, Step, Strategy
+from intercode.agents.base import SUBMIT, Act, Step, Strategy, StrategySteps
 from intercode.tfidf import nearest
 from intercode.types import Task
 
@@ -25,7 +25,7 @@ class Script(Protocol):
     def actions_for(self, task: Task) -> Sequence[str | None]: ...
 
 
-def gold(task: Task, protocol: str) -> Moves:
+def gold(task: Task, protocol: str) -> StrategySteps:
     """Where a submission needs a word (a function's name), the task carries it in the field `submit`."""
     if task.extra.get("gold_is") == "flag":
         yield Act(f"{SUBMIT} {task.gold}")
@@ -38,7 +38,7 @@ def gold(task: Task, protocol: str) -> Moves:
         yield Act(f"{SUBMIT} {task.extra.get('submit', '')}".strip())
 
 
-def noop(task: Task, protocol: str) -> Moves:
+def noop(task: Task, protocol: str) -> StrategySteps:
     yield Act(SUBMIT if protocol == SUBMIT else "")
 
 
@@ -48,7 +48,7 @@ def retrieval(tasks: Sequence[Task], k: int = 10) -> Strategy:
     Under `submit` there is one answer, the nearest one's gold; under `paper`, whose score is seen, up to `k` are tried.
     """
 
-    def strategy(task: Task, protocol: str) -> Moves:
+    def strategy(task: Task, protocol: str) -> StrategySteps:
         others = [other for other in tasks if other.id != task.id]
         for index in nearest(task.query, [other.query for other in others], 1 if protocol == SUBMIT else k):
             yield Act(others[index].gold)
@@ -61,7 +61,7 @@ def retrieval(tasks: Sequence[Task], k: int = 10) -> Strategy:
 def replay(script: Script) -> Strategy:
     """Act what was recorded for the task. Nothing is added: a recording without a submission is not submitted."""
 
-    def strategy(task: Task, protocol: str) -> Moves:
+    def strategy(task: Task, protocol: str) -> StrategySteps:
         for action in script.actions_for(task):
             yield Act(action)
 
@@ -71,7 +71,7 @@ def replay(script: Script) -> Strategy:
 def static(script: Script) -> Strategy:
     """Act what was predicted for the task, and submit it."""
 
-    def strategy(task: Task, protocol: str) -> Moves:
+    def strategy(task: Task, protocol: str) -> StrategySteps:
         yield from replay(script)(task, protocol)
         if protocol == SUBMIT:
             yield Act(SUBMIT)

@@ -5,11 +5,11 @@ Who answers is the driver's matter, as with any model: `intercode play` asks at 
 
 from __future__ import annotations
 
-from intercode.agents.base import SUBMIT, Act, Ask, Moves, Step
+from intercode.agents.base import SUBMIT, Act, Ask, Step, StrategySteps
 from intercode.types import Task
 
 
-def human(task: Task, protocol: str) -> Moves:
+def human(task: Task, protocol: str) -> StrategySteps:
     """Under the paper's protocol, which knows no submission, `submit` ends the episode with the best score so far."""
     messages = [{"role": "user", "content": task.query}]
     while True:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from intercode.agents.base import SUBMIT, Act, Moves, Strategy
+from intercode.agents.base import SUBMIT, Act, Strategy, StrategySteps
 from intercode.agents.dialogue import Dialogue
 from intercode.agents.prompts import Prompts
 from intercode.agents.try_again import go_on
@@ -23,7 +23,7 @@ _STEP = re.compile(r"^[ \t*#]*(?:step[ \t]*)?\d+[.):][ \t*]*(\S.*)$", re.MULTILI
 def plan_solve(prompts: Prompts, turns: int = 10, *, refine: bool = False) -> Strategy:
     """With `refine` at least one turn, where there are two, is left for it."""
 
-    def strategy(task: Task, protocol: str) -> Moves:
+    def strategy(task: Task, protocol: str) -> StrategySteps:
         talk = Dialogue.about(task, protocol, turns, prompts)
         most = max(1, turns - 1) if refine else turns
         talk.say(prompts.fill("plan", most=most))

@@ -18,7 +18,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from intercode.agents.base import SUBMIT, TRUNK, Act, Branch, Drop, Fork, Moves, Step, Strategy
+from intercode.agents.base import SUBMIT, TRUNK, Act, Branch, Close, Fork, Step, Strategy, StrategySteps
 from intercode.agents.dialogue import Dialogue, told
 from intercode.agents.prompts import Prompts
 from intercode.errors import ForkError
@@ -51,7 +51,7 @@ class Line:
 def best_of(prompts: Prompts, turns: int = 10, n: int = 3) -> Strategy:
     """`n` lines share the `turns`. Of lines with the most frequent answer, the one with the fewest failures is submitted."""
 
-    def strategy(task: Task, protocol: str) -> Moves:
+    def strategy(task: Task, protocol: str) -> StrategySteps:
         lines = []
         for draw in range(min(n, turns)):
             talk = Dialogue.about(task, protocol, max(1, turns // n), prompts)
@@ -108,7 +108,7 @@ class Node:
 
 
 def tree_search(prompts: Prompts, turns: int = 10) -> Strategy:
-    def strategy(task: Task, protocol: str) -> Moves:
+    def strategy(task: Task, protocol: str) -> StrategySteps:
         nodes = [Node(TRUNK, Dialogue.about(task, protocol, turns, prompts, more="undo"))]
         for left in range(turns, 0, -1):
             node = best(nodes)
@@ -155,7 +155,7 @@ def _grow(node: Node, act: Act, talk: Dialogue) -> Generator[Any, Any, Node]:
     return child
 
 
-def _undo(node: Node, nodes: list[Node]) -> Moves:
+def _undo(node: Node, nodes: list[Node]) -> StrategySteps:
     """Give a node up with all that came of it; not if there is none before, or it stands in that one's own place."""
     if node.parent is None or node.parent.branch == node.branch:
         node.tried.append(f"{UNDO}\nThere is nothing to go back to.")
@@ -164,7 +164,7 @@ def _undo(node: Node, nodes: list[Node]) -> Moves:
     given_up = [other for other in nodes if node in other.line()]
     nodes[:] = [other for other in nodes if other not in given_up]
     for branch in sorted({other.branch for other in given_up}):
-        yield Drop(branch)
+        yield Close(branch)
 
 
 def failed(step: Step) -> bool:

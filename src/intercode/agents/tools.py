@@ -13,7 +13,7 @@ import json
 import shlex
 from typing import Any
 
-from intercode.agents.base import SUBMIT, Act, Ask, Moves, Strategy
+from intercode.agents.base import SUBMIT, Act, Ask, Strategy, StrategySteps
 from intercode.agents.dialogue import Dialogue, count, message, told
 from intercode.agents.prompts import Prompts
 from intercode.agents.wrapping import code_of
@@ -44,7 +44,7 @@ class Malformed(Exception):
 
 
 def tools(prompts: Prompts, turns: int = 10) -> Strategy:
-    def strategy(task: Task, protocol: str) -> Moves:
+    def strategy(task: Task, protocol: str) -> StrategySteps:
         talk = Dialogue.about(task, protocol, turns, prompts)
         offered = tools_for(prompts.language, takes_answer=talk.takes_answer)
         while talk.left:

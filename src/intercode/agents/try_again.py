@@ -10,7 +10,7 @@ single-turn setting. Under `paper` each observation comes with the score unless 
 
 from __future__ import annotations
 
-from intercode.agents.base import SUBMIT, Act, Moves, Strategy
+from intercode.agents.base import SUBMIT, Act, Strategy, StrategySteps
 from intercode.agents.dialogue import Dialogue
 from intercode.agents.prompts import Prompts, load
 from intercode.types import Task
@@ -23,7 +23,7 @@ def try_again(language: str = "bash", turns: int = 10, *, prompts: Prompts | Non
     """
     texts = prompts or load("fence", language)
 
-    def strategy(task: Task, protocol: str) -> Moves:
+    def strategy(task: Task, protocol: str) -> StrategySteps:
         talk = Dialogue.about(task, protocol, turns, texts, blind=blind)
         yield from go_on(talk)
         if protocol == SUBMIT:
@@ -32,7 +32,7 @@ def try_again(language: str = "bash", turns: int = 10, *, prompts: Prompts | Non
     return strategy
 
 
-def go_on(talk: Dialogue) -> Moves:
+def go_on(talk: Dialogue) -> StrategySteps:
     """Ask and act until the turns are used up; the driver ends it where the environment does."""
     while talk.left:
         act = talk.act((yield talk.ask()))

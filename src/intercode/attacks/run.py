@@ -24,11 +24,11 @@ from intercode.agents import gold, noop
 from intercode.attacks.host import planted
 from intercode.attacks.sandbox import LIMITS
 from intercode.attacks.suite import Exploit, arena, suite
-from intercode.env import InterCodeEnv, Setting
+from intercode.env import EnvFactory, InterCodeEnv
 from intercode.envs import environment_class, prepare
 from intercode.errors import DataError, IntercodeError, InternalError, SandboxError, UsageError
 from intercode.plugins import fault_of
-from intercode.runner.budget import Meter
+from intercode.runner.budget import BudgetTracker
 from intercode.runner.episode import play
 from intercode.sandbox.identity import identity
 from intercode.types import Episode, Task
@@ -80,10 +80,10 @@ def attack(env: str, *, workers: int = 1, tick: Callable[[], None] = lambda: Non
     """
     owner = environment_class(env)
     limits = {name: value for name, value in _LIMITS.items() if name in inspect.signature(owner.prepare).parameters}
-    setting = prepare(env, max_turns=None, **limits, **options)
-    with contextlib.closing(setting()) as first:
+    factory = prepare(env, max_turns=None, **limits, **options)
+    with contextlib.closing(factory()) as first:
         targets = find_targets(first)
-    engine = setting.facts().get("userland", {}).get("engine", "")
+    engine = factory.facts().get("userland", {}).get("engine", "")
     chosen = [each for each in suite(owner.language) if each.engine in ("", engine)]
     free: SimpleQueue[_Bench] = SimpleQueue()
 
@@ -96,9 +96,9 @@ def attack(env: str, *, workers: int = 1, tick: Callable[[], None] = lambda: Non
             tick()
 
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        ours = _arena(env, owner.language, Path(folder) / "arena", setting, {**limits, **options})
+        ours = _arena(env, owner.language, Path(folder) / "arena", factory, {**limits, **options})
         for _ in range(workers):
-            free.put(bench := _Bench(setting, targets, ours))
+            free.put(bench := _Bench(factory, targets, ours))
             stack.callback(bench.close)
         with ThreadPoolExecutor(workers) as pool:
             return list(pool.map(one, chosen))
@@ -109,8 +109,8 @@ def find_targets(env: InterCodeEnv) -> list[Target]:
     golds: dict[str, Episode] = {}
     for task in env.tasks[:_LOOKED_AT]:
         with contextlib.suppress(DataError):
-            episode = play(env, task, gold, None, Meter())
-            if episode.success and not play(env, task, noop, None, Meter()).success:
+            episode = play(env, task, gold, None, BudgetTracker())
+            if episode.success and not play(env, task, noop, None, BudgetTracker()).success:
                 golds[task.id] = episode
     if not golds:
         raise UsageError(
@@ -139,12 +139,12 @@ def _words(env: InterCodeEnv, task: Task, golds: dict[str, Episode]) -> dict[str
     }
 
 
-def _arena(env: str, language: str, folder: Path, setting: Setting, options: dict[str, Any]) -> Setting | str | None:
+def _arena(env: str, language: str, folder: Path, factory: EnvFactory, options: dict[str, Any]) -> EnvFactory | str | None:
     """A setting on the suite's own data, or why there is none."""
     if (data := arena(language, folder)) is None:
         return None
     own: dict[str, str | None] = dict.fromkeys(("limit", "databases", "dump", "tree", "setup", "robust"))
-    own |= {"engine": str(engine)} if (engine := setting.facts().get("userland", {}).get("engine")) else {}
+    own |= {"engine": str(engine)} if (engine := factory.facts().get("userland", {}).get("engine")) else {}
     try:
         return prepare(env, max_turns=None, **{**options, **own, "data": str(data)})
     except IntercodeError as error:
@@ -154,16 +154,16 @@ def _arena(env: str, language: str, folder: Path, setting: Setting, options: dic
 class _Bench:
     """One worker's environments, made when they are needed, and anew after an exploit that took one with it."""
 
-    def __init__(self, setting: Setting, targets: Sequence[Target], ours: Setting | str | None) -> None:
-        self._setting, self._targets, self._ours = setting, targets, ours
+    def __init__(self, factory: EnvFactory, targets: Sequence[Target], ours: EnvFactory | str | None) -> None:
+        self._setting, self._targets, self._ours = factory, targets, ours
         self._envs: dict[bool, InterCodeEnv] = {}
 
     def tries(self, exploit: Exploit) -> Verdict:
         own = bool(exploit.task)
-        setting = self._ours if own else self._setting
-        if not isinstance(setting, Setting):
-            return Verdict(exploit, tried=False, why=f"not on the suite's own data: {setting}")
-        env = self._envs[own] = self._envs.get(own) or setting()
+        factory = self._ours if own else self._setting
+        if not isinstance(factory, EnvFactory):
+            return Verdict(exploit, tried=False, why=f"not on the suite's own data: {factory}")
+        env = self._envs[own] = self._envs.get(own) or factory()
         known = [Target(task, {}) for task in env.tasks if task.id == exploit.task] if own else self._targets
         found = Verdict(exploit, tried=False, why="there is no such task")
         for target in known[:1] if exploit.next else known:
@@ -209,7 +209,7 @@ def _played(env: InterCodeEnv, exploit: Exploit, target: Target, fill: Callable[
         env.reset(options={"task": target.task.id})
         left, *_, info = env.step(fill(exploit.after))
         escaped |= "BREACH" in left or (exploit.proof == "runs" and info.get("exit_code") == 0)
-    honest = play(env, target.task, gold, None, Meter()).success
+    honest = play(env, target.task, gold, None, BudgetTracker()).success
     why = next((line for line in said.splitlines() if "BREACH" in line), "")[:200] if escaped else ""
     return Verdict(exploit, paid, escaped, lives and honest, why=why)
 

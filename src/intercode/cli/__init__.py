@@ -28,7 +28,7 @@ from intercode import __version__
 from intercode.cli import attacking, evaluating, examining, giving, machine, playing, reporting
 from intercode.cli.show import help_width, say
 from intercode.errors import DISK_FULL, IntercodeError, UsageError
-from intercode.plugins import described, fault_of, is_theirs
+from intercode.plugins import describe_error, fault_of, is_user_code
 
 
 class _Group(click.Group):
@@ -66,10 +66,10 @@ class _Group(click.Group):
         except (KeyboardInterrupt, click.exceptions.Abort) as interrupt:
             _end(130, str(interrupt) or "interrupted")
         except (Exception, SystemExit) as error:
-            if is_theirs(error) and not (isinstance(error, OSError) and error.errno in (errno.EIO, errno.EBADF, *DISK_FULL)):
+            if is_user_code(error) and not (isinstance(error, OSError) and error.errno in (errno.EIO, errno.EBADF, *DISK_FULL)):
                 env = context.meta.get("intercode.env", "")  # agents, rewards and the like name themselves
                 whose = f"the environment {env}" if ":" in env else "code of yours"
-                _end(2, f"{whose} raised {', '.join((described(error), *getattr(error, '__notes__', ())))}")
+                _end(2, f"{whose} raised {', '.join((describe_error(error), *getattr(error, '__notes__', ())))}")
             if isinstance(error, (OSError, SystemExit, click.exceptions.Exit)):
                 raise
             _end(3, str(fault_of(error)))

@@ -48,13 +48,13 @@ def check(env: str, static: bool, out: str | None, workers: int, as_json: bool, 
         from intercode.validate import check as checks
         from intercode.validate.validation_cache import remember
 
-        setting = prepare_some(env, max_turns=None, **options)
-        left_out, tasks = setting.left_out, setting.tasks
+        factory = prepare_some(env, max_turns=None, **options)
+        left_out, tasks = factory.left_out, factory.tasks
         with bar("checking", checks.passes(tasks), quiet=as_json) as advance:
-            found = checks.check(setting, tasks, left_out=left_out, workers=workers, tick=lambda: advance("checking"))
+            found = checks.check(factory, tasks, left_out=left_out, workers=workers, tick=lambda: advance("checking"))
         _show_findings(found, as_json, unplayed=len({task.id for task, _ in left_out}))
         try:
-            remember(env, setting, found)
+            remember(env, factory, found)
         except OSError as error:  # a cache that takes nothing costs the next `eval` a check, no more
             say(f"intercode: the findings cannot be kept for --exclude-broken ({error})", err=True)
     if out:
@@ -112,9 +112,9 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
     from intercode.rescoring.replay import replay as execute
 
     find_own_modules()
-    recording, setting, tasks = prepare_replay(log, env, **options)
+    recording, factory, tasks = prepare_replay(log, env, **options)
     with progress(len(tasks), quiet=as_json) as tick:
-        found = execute(recording, setting, tasks, workers=workers, on_episode=tick)
+        found = execute(recording, factory, tasks, workers=workers, on_episode=tick)
     if as_json:
         print_json(found)
         return

@@ -9,7 +9,7 @@ from intercode.cli.keyboard import Keyboard, Left, note, show
 from intercode.env import InterCodeEnv
 from intercode.errors import DataError, ForkError
 from intercode.evaluation import Evaluation
-from intercode.runner.budget import Meter
+from intercode.runner.budget import BudgetTracker
 from intercode.runner.episode import play
 from intercode.runner.run import episode_seed, placing
 from intercode.store import RunStore
@@ -53,7 +53,7 @@ class Player:
     def _end(self, task: Task) -> None:
         """Play `task`, and record it. The data's faults are one task's own, and no episode."""
         note(f"\ntask {task.id}, {len(self._left)} left")
-        meter, seed = Meter(self._evaluation.limits), episode_seed(self._evaluation.seed, task.id, 0)
+        meter, seed = BudgetTracker(self._evaluation.limits), episode_seed(self._evaluation.seed, task.id, 0)
         try:
             with placing(task, self._store.path):
                 episode = play(self._env, task, human, self._keys, meter, seed=seed)

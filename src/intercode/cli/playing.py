@@ -36,7 +36,7 @@ def play(env: str, live: bool, out: str | None, resume: str | None, mended: bool
     evaluation.config |= {"live_score": live, "options": given_options()}
     with evaluation.open(out, resume=bool(resume), workers=1, mended=mended) as store:
         try:
-            with resumable(store.path), closing(evaluation.setting()) as table:
+            with resumable(store.path), closing(evaluation.factory()) as table:
                 Player(evaluation, store, table, live=live).play()
         except Left:
             note(f"\nA task that was not ended is not recorded. Go on with {resume_line(store.path)}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from intercode.plugins import is_theirs
+from intercode.plugins import is_user_code
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -117,7 +117,7 @@ def resumable(folder: Path) -> Iterator[None]:
     except (Exception, SystemExit) as error:
         from intercode.runner.run import THEIRS
 
-        if is_theirs(error) and not hasattr(error, "__notes__"):
+        if is_user_code(error) and not hasattr(error, "__notes__"):
             error.add_note(THEIRS)
         raise
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from intercode.errors import UsageError
-from intercode.plugins import asked, imported
+from intercode.plugins import call_plugin, import_plugin
 
 if TYPE_CHECKING:
-    from intercode.env import InterCodeEnv, Setting
+    from intercode.env import EnvFactory, InterCodeEnv
 
 ENVIRONMENTS = {
     "bash": "intercode.envs.bash.env:BashEnv",
@@ -35,13 +35,13 @@ def load(name: str, what: str) -> Any:
     """What `module:attribute` or `path.py:attribute` names; `what` it should be stands in the error."""
     module, _, attribute = name.partition(":")
     try:
-        return getattr(imported(module), attribute)
+        return getattr(import_plugin(module), attribute)
     except Exception as error:  # whatever a module of the user's own does wrong
         hint = "; PYTHONPATH names further folders to look in" if isinstance(error, ModuleNotFoundError) else ""
         raise UsageError(f"{what} {name!r} cannot be loaded: {type(error).__name__}: {error}{hint}") from error
 
 
-def prepare(env: str, **options: Any) -> Setting:
+def prepare(env: str, **options: Any) -> EnvFactory:
     """Do once what many environments share (data, template, gold outcomes); each call of the result makes one.
 
     An option that the environment does not take may be None or False: not given. Where its class's `prepare` ends in
@@ -49,7 +49,7 @@ def prepare(env: str, **options: Any) -> Setting:
     """
     from dataclasses import replace
 
-    from intercode.env import Setting
+    from intercode.env import EnvFactory
 
     found = environment_class(env)
     accepted = _accepted(found)
@@ -58,8 +58,8 @@ def prepare(env: str, **options: Any) -> Setting:
     if given:
         raise UsageError(f"the environment {env} takes no {', '.join(given)}; it takes {', '.join(accepted)}")
     require_data(found, options.get("data"))
-    setting = asked(found.prepare, Setting, **{name: value for name, value in options.items() if name not in unknown})
-    return replace(setting, make=lambda: _made(setting.make, f"{found.__qualname__}.__init__"))
+    factory = call_plugin(found.prepare, EnvFactory, **{name: value for name, value in options.items() if name not in unknown})
+    return replace(factory, make=lambda: _made(factory.make, f"{found.__qualname__}.__init__"))
 
 
 def require_data(found: type[InterCodeEnv], data: object) -> None:

@@ -1,4 +1,4 @@
-"""What golds came to, each executed once for all environments that share a `Golds`."""
+"""What golds came to, each executed once for all environments that share a `GoldCache`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def each_gold(task: Task) -> list[Task]:
     return [replace(task, gold=gold) for gold in task.golds]
 
 
-class Golds(Generic[Result]):
+class GoldCache(Generic[Result]):
     """Whoever asks first executes, others wait for it."""
 
     def __init__(self) -> None:

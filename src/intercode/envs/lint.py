@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from intercode.tasks.issues import Fault
+from intercode.tasks.issues import TaskIssue
 
 _QUOTED = re.compile(r"""(?<![\w'"\\])(["'])(?!\s)([^"'\n]{1,60}?)\1(?![\w'"])""")
 _NUMBER = re.compile(r"(?<![\w.,/#:%$-])\d+(?:\.\d+)?(?![\d/:-]|\.\w|,\d|\w*_)")
@@ -21,7 +21,7 @@ class Cue:
     what: str
 
 
-def unheeded(cues: Sequence[Cue], query: str, gold: str) -> Iterator[Fault]:
+def unheeded(cues: Sequence[Cue], query: str, gold: str) -> Iterator[TaskIssue]:
     for cue in cues:
         found = re.search(cue.asked, query, re.IGNORECASE)
         if found and not re.search(cue.given, gold, re.IGNORECASE):
@@ -43,5 +43,5 @@ def named(number: float, gold: str) -> bool:
     return bool(there & {number, number - 1, number + 1, *scaled})
 
 
-def disagrees(why: str) -> Fault:
-    return Fault(why, "disagrees")
+def disagrees(why: str) -> TaskIssue:
+    return TaskIssue(why, "disagrees")

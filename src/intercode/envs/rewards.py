@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from intercode.errors import IntercodeError, UsageError
-from intercode.plugins import described
+from intercode.plugins import describe_error
 from intercode.types import Score, is_number
 
 
@@ -57,7 +57,7 @@ def judged(reward: Callable[..., object], *asked: Any) -> Score:
     except IntercodeError:
         raise
     except (Exception, SystemExit) as error:
-        raise UsageError(f"{who} raised {described(error)}") from error
+        raise UsageError(f"{who} raised {describe_error(error)}") from error
 
 
 def best(scores: Iterable[Score]) -> Score:

@@ -66,7 +66,7 @@ _making = threading.Lock()
 
 
 @dataclass(frozen=True)
-class Ground:
+class WorkspaceSpec:
     """A starting point that many sandboxes share.
 
     `start` is Bash that begins each episode (for services: no process outlives the building of an image), `probe` Bash
@@ -80,7 +80,7 @@ class Ground:
     start: str | None = None
     probe: str | None = None
     build: Callable[[str], Start] | None = None
-    _own: dict[tuple[str | None, str | None], Ground] = field(default_factory=dict, compare=False, repr=False)
+    _own: dict[tuple[str | None, str | None], WorkspaceSpec] = field(default_factory=dict, compare=False, repr=False)
 
     def make(self) -> Sandbox:
         return open_sandbox(self.template, session=self.session, limits=self.limits, environment=self.environment)
@@ -90,7 +90,7 @@ class Ground:
         """The files and links that the paper's reward takes for known to git."""
         return self.template.files(skip=UNSEEN)
 
-    def of(self, task: Task) -> Ground:
+    def of(self, task: Task) -> WorkspaceSpec:
         """This ground, or for a record with an `image` or a `setup` one with these, made when it is first asked for."""
         own = task.extra.get("image"), task.extra.get("setup")
         if own == (None, None):
@@ -127,7 +127,7 @@ class Ground:
             }
 
 
-def grounds(
+def prepare_workspaces(
     data: DataSet,
     session: Session,
     *,
@@ -139,10 +139,10 @@ def grounds(
     sandbox: Backend | None = None,
     start: str | None = None,
     probe: str | None = None,
-) -> tuple[Ground, Ground | None]:
+) -> tuple[WorkspaceSpec, WorkspaceSpec | None]:
     """The ground, and the one with second contents if the data has them. A tree or setup of the caller's own goes first."""
 
-    def ground(tree: Path | None, setup: Path | None, paper: bool) -> Ground:
+    def spec(tree: Path | None, setup: Path | None, paper: bool) -> WorkspaceSpec:
         def make(chosen: str | None) -> Start:
             made = make_start(sandbox or "local", image=chosen, tree=tree, setup=setup)
             return with_script(made, _RESET, name="the paper's reset") if paper else made
@@ -152,13 +152,15 @@ def grounds(
             number = match[1] if (match := re.search(r"fs_(\d+)$", data.name)) else "1"
             environment = {"PATH": ENVIRONMENT["PATH"], "HOME": "/root", "HOSTNAME": "intercode"}
             environment |= {"file_system_version": number, "script": f"setup_nl2b_fs_{number}.sh"}
-        return Ground(make(image), session, limits, environment, start, probe, lambda chosen: make(_beside(data.file, chosen)))
+        return WorkspaceSpec(
+            make(image), session, limits, environment, start, probe, lambda chosen: make(_beside(data.file, chosen))
+        )
 
     own_tree, own_setup = (Path(each) if each else None for each in (tree, setup))
-    first = ground(own_tree or data.tree, own_setup or (None if tree else data.setup), paper)
+    first = spec(own_tree or data.tree, own_setup or (None if tree else data.setup), paper)
     if data.second_tree is None or tree is not None:
         return first, None
-    return first, ground(data.second_tree, data.second_setup, False)
+    return first, spec(data.second_tree, data.second_setup, False)
 
 
 def _beside(file: Path | None, image: str) -> str:
@@ -177,19 +179,19 @@ def _beside(file: Path | None, image: str) -> str:
     return str(path) if exists else image
 
 
-class Place:
+class Workspace:
     """One sandbox, and what was done in it last."""
 
-    def __init__(self, ground: Ground) -> None:
-        self.ground = ground
-        self.sandbox = ground.make()
+    def __init__(self, spec: WorkspaceSpec) -> None:
+        self.spec = spec
+        self.sandbox = spec.make()
         self.last = _NOTHING
         self._clean = True
 
-    def move(self, ground: Ground) -> None:
+    def move(self, spec: WorkspaceSpec) -> None:
         """To another ground, in a sandbox of it; nothing happens if it is the same."""
-        if ground is not self.ground:
-            self._rebuild(ground)
+        if spec is not self.spec:
+            self._rebuild(spec)
 
     def begin(self) -> None:
         """Nothing has been done, but for the start script. A sandbox that does not live any more is replaced."""
@@ -197,11 +199,11 @@ class Place:
             try:
                 self.sandbox.reset()
             except SandboxDied:
-                self._rebuild(self.ground)
+                self._rebuild(self.spec)
         self._clean, self.last = True, _NOTHING
-        if self.ground.start:
+        if self.spec.start:
             self._clean = False
-            done = self._aside(self.ground.start)
+            done = self._aside(self.spec.start)
             if done.exit_code != 0:
                 raise _failed("the start script", done)
 
@@ -211,7 +213,7 @@ class Place:
 
     def act(self, action: str) -> ExecResult:
         self._clean = False
-        stateless = self.ground.session == "stateless"
+        stateless = self.spec.session == "stateless"
         self.last = self._as_the_paper_did(action) if stateless else self.sandbox.exec(action)
         return self.last
 
@@ -249,24 +251,24 @@ class Place:
             return b""
 
     def _probed(self, of_gold: bool) -> str:
-        if self.ground.probe is None:
+        if self.spec.probe is None:
             return ""
         self._clean = False
-        shown = self._aside(self.ground.probe)
+        shown = self._aside(self.spec.probe)
         if of_gold and shown.exit_code != 0:
             raise _failed("after the gold, the probe", shown)
         return shown.output if shown.exit_code == 0 else f"{shown.output}[status {shown.exit_code}]"
 
-    def _rebuild(self, ground: Ground) -> None:
+    def _rebuild(self, spec: WorkspaceSpec) -> None:
         """Close the old sandbox last: where there is no new one, the place stays as it was."""
-        fresh = ground.make()
+        fresh = spec.make()
         self.sandbox.close()
-        self.sandbox, self.ground, self._clean = fresh, ground, True
+        self.sandbox, self.spec, self._clean = fresh, spec, True
 
     def twin(self, *, live: bool) -> Self:
         """The same place again: a live copy, or an untouched one."""
         other = copy.copy(self)
-        other.sandbox = self.sandbox.fork() if live else self.ground.make()
+        other.sandbox = self.sandbox.fork() if live else self.spec.make()
         other._clean = not live
         return other
 
@@ -309,56 +311,56 @@ def _cd_target(cwd: str, action: str) -> str | None:
     return "/" + "/".join(parts)
 
 
-def execute_gold(place: Place, gold: str) -> Outcome:
+def execute_gold(workspace: Workspace, gold: str) -> Outcome:
     """Return the outcome of a gold on the untouched tree. Raises `DataError` if the gold ends its sandbox."""
-    return run_gold(lambda: _execute(place, gold), gold)
+    return run_gold(lambda: _execute(workspace, gold), gold)
 
 
-def _execute(place: Place, gold: str) -> Outcome:
-    place.play(gold)
-    return place.outcome(gold)
+def _execute(workspace: Workspace, gold: str) -> Outcome:
+    workspace.play(gold)
+    return workspace.outcome(gold)
 
 
-def execute_gold_again(place: Place, gold: str) -> Outcome:
+def execute_gold_again(workspace: Workspace, gold: str) -> Outcome:
     """The outcome at later turns under the paper's protocol.
 
     The first system executed the gold anew at each scoring, in a container of its own, after `git reset --hard; git clean
     -fd`: what it had left in folders that git ignores (a link in /root, say) was there when it ran again,
     and the tracked files that it had changed or removed were new.
     """
-    first = execute_gold(place, gold)
+    first = execute_gold(workspace, gold)
     left = [path for path, change in first.changes.items() if ignored(path) and change.kind != "removed"]
-    restored = [path for path in first.changes if path in place.ground.tracked]
+    restored = [path for path in first.changes if path in workspace.spec.tracked]
     if not left and not restored:
         return first
     archive = b""
     if left:
-        place.sandbox.write(_NAMES_LEFT, "\0".join(left).encode("utf-8", "surrogateescape"))
-        _tar(place, "--no-recursion", "--null", "-T", _NAMES_LEFT, "-Pcf", _ARCHIVE)
-        archive = place.sandbox.read(_ARCHIVE, limit=1 << 28)
-    place.begin()
-    place.act("")
+        workspace.sandbox.write(_NAMES_LEFT, "\0".join(left).encode("utf-8", "surrogateescape"))
+        _tar(workspace, "--no-recursion", "--null", "-T", _NAMES_LEFT, "-Pcf", _ARCHIVE)
+        archive = workspace.sandbox.read(_ARCHIVE, limit=1 << 28)
+    workspace.begin()
+    workspace.act("")
     if restored:
-        place.sandbox.exec("", argv=["touch", "-c", "-h", "--", *restored], cwd="/")
+        workspace.sandbox.exec("", argv=["touch", "-c", "-h", "--", *restored], cwd="/")
     if archive:
-        place.sandbox.write(_ARCHIVE, archive)
-        _tar(place, "-Pxf", _ARCHIVE)
-    place.act(gold)
-    return place.outcome(gold)
+        workspace.sandbox.write(_ARCHIVE, archive)
+        _tar(workspace, "-Pxf", _ARCHIVE)
+    workspace.act(gold)
+    return workspace.outcome(gold)
 
 
-def _tar(place: Place, *options: str) -> None:
-    result = place.sandbox.exec("", argv=["tar", *options], cwd="/")
+def _tar(workspace: Workspace, *options: str) -> None:
+    result = workspace.sandbox.exec("", argv=["tar", *options], cwd="/")
     if result.exit_code != 0:
         said = result.output.strip()[-200:]
         raise DataError(f"what the gold left in ignored folders cannot be carried over to its next execution: {said}")
 
 
-def missing_paths(place: Place, paths: Sequence[str], *, fresh: bool = False) -> list[str]:
+def missing_paths(workspace: Workspace, paths: Sequence[str], *, fresh: bool = False) -> list[str]:
     """Those of `paths` below an existing folder of `/` with which no path begins now (`fresh`: on the untouched tree)."""
     if not paths:
         return []
     if fresh:
-        place.begin()
-    found = place.sandbox.exec("", argv=["bash", "-c", _ABSENT, "bash", *sorted(set(paths))], cwd="/")
+        workspace.begin()
+    found = workspace.sandbox.exec("", argv=["bash", "-c", _ABSENT, "bash", *sorted(set(paths))], cwd="/")
     return found.output.splitlines()

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from intercode.errors import UsageError
-from intercode.plugins import shown
+from intercode.plugins import safe_repr
 from intercode.types import Message, Reply, Tool, ToolCall, Usage, is_number
 
 
@@ -35,7 +35,7 @@ def whole(reply: object, name: str) -> Reply:
         counted = all(isinstance(count, int) for count in tokens) and all(map(is_number, (*tokens, reply.usage.cost)))
         if counted and isinstance(calls, list | tuple) and all(isinstance(call, ToolCall) for call in calls):
             return reply
-    raise UsageError(f"the model {name} answered {shown(repr, reply):.200}; it answers a Reply with a text and its Usage")
+    raise UsageError(f"the model {name} answered {safe_repr(repr, reply):.200}; it answers a Reply with a text and its Usage")
 
 
 def as_text(arguments: object) -> str:

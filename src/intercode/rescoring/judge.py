@@ -27,8 +27,8 @@ from intercode.env import InterCodeEnv
 from intercode.errors import StoreError, UsageError
 from intercode.models.base import Model
 from intercode.rescoring.rescore import options_of, rebuilt, require_same
-from intercode.runner.episode_model import Asking
-from intercode.runner.reply_cache import Notes
+from intercode.runner.episode_model import EpisodeModel
+from intercode.runner.reply_cache import ReplyCache
 from intercode.store import alone_in, read_run, storage_faults, write_whole
 from intercode.submission import answer_in, is_submission, submitted_word
 from intercode.types import Episode
@@ -89,11 +89,11 @@ def summary(run: str, model: Model, episodes: list[Episode], verdicts: list[Verd
 def _verdicts(
     run: Path, then: Mapping[str, Any], unsure: list[Episode], model: Model, force: bool, given: Mapping[str, Any]
 ) -> Iterator[Verdict]:
-    setting = rebuilt(run, str(then["env"]), options_of(then, given), "exact")
-    require_same(then, setting.facts(), force)
-    tasks = {task.id: task for task in setting.tasks}
-    mark, replies, said = kept_mark(run / "judged"), Notes(run / "judged" / "replies.jsonl"), dict[str, str]()
-    with closing(setting()) as env:
+    factory = rebuilt(run, str(then["env"]), options_of(then, given), "exact")
+    require_same(then, factory.facts(), force)
+    tasks = {task.id: task for task in factory.tasks}
+    mark, replies, said = kept_mark(run / "judged"), ReplyCache(run / "judged" / "replies.jsonl"), dict[str, str]()
+    with closing(factory()) as env:
         for episode in unsure:
             task = tasks[episode.task]
             env.reset(options={"task": task.id})
@@ -106,7 +106,7 @@ def _verdicts(
             if question and question not in said:
                 instructions = _INSTRUCTIONS.substitute(mark=mark, word=word_of(mark))
                 messages = [{"role": "system", "content": instructions}, {"role": "user", "content": question}]
-                said[question] = Asking(model, notes=replies).complete(messages).text
+                said[question] = EpisodeModel(model, notes=replies).complete(messages).text
             reply = said[question] if question else None
             yield Verdict(episode.task, episode.epoch, model.name, read_verdict(reply or "", word_of(mark)), reply)
 

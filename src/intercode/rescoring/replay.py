@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from intercode.agents import replay as replaying
-from intercode.env import InterCodeEnv, Setting, View
+from intercode.env import EnvFactory, InterCodeEnv, View
 from intercode.envs import environment_class, load, prepare
 from intercode.errors import SandboxError, UsageError
 from intercode.rescoring.recordings import RecordedEpisode, Recording, load_recording
@@ -76,7 +76,7 @@ def replay(
 
 def prepare_replay(
     log: str, env: str | None, *, reward: str | None, **options: Any
-) -> tuple[Recording, Setting, Sequence[Task]]:
+) -> tuple[Recording, EnvFactory, Sequence[Task]]:
     """The recording, a setting as it was recorded, and the tasks that it has episodes of, at least one.
 
     Without `env` it is the recording's; a run of ours has its other options as well, where none is given.
@@ -91,12 +91,12 @@ def prepare_replay(
     view = View() if recording.shortened else View(head=None)
     if reward is None and ":" in recording.reward:
         reward = load(recording.reward, "reward")
-    setting = prepare(env, reward=reward or recording.reward, max_turns=None, keep_going=True, view=view, **how)
-    setting = submitting(environment_class(env).submission_under(recording.reward), setting)
-    tasks = [task for task in setting.tasks if recording.has(task)]
+    factory = prepare(env, reward=reward or recording.reward, max_turns=None, keep_going=True, view=view, **how)
+    factory = submitting(environment_class(env).submission_under(recording.reward), factory)
+    tasks = [task for task in factory.tasks if recording.has(task)]
     if not tasks:
         raise UsageError(f"{log} has no episode of any of these tasks; give the data that it was recorded with (--data)")
-    return recording, setting, tasks
+    return recording, factory, tasks
 
 
 _Row = tuple[Task, RecordedEpisode, int, Turn]

@@ -20,7 +20,7 @@ from typing import Any
 
 from intercode.agents import SUBMIT
 from intercode.agents import replay as replaying
-from intercode.env import InterCodeEnv, Setting
+from intercode.env import EnvFactory, InterCodeEnv
 from intercode.envs import environment_class, prepare
 from intercode.envs.ctf.flag import flag_exact, flag_paper
 from intercode.errors import DataError, UsageError
@@ -71,16 +71,16 @@ class Rescoring:
         require_same(then, rebuilt(run, self.env, options, own).facts(), force)
         played_for = then.get("played_for", then.get("reward"))
         self._submission = environment_class(self.env).submission_under(played_for)
-        self.setting = submitting(self._submission, rebuilt(run, self.env, options, reward))
+        self.factory = submitting(self._submission, rebuilt(run, self.env, options, reward))
         self.config = {
             **then,
-            **self.setting.facts(),
+            **self.factory.facts(),
             "data_from": options["data"],
             "rescored_from": str(run),
             "played_for": played_for,
         }
         self._protocol = then.get("protocol", SUBMIT)
-        self._tasks = {task.id: task for task in self.setting.tasks}
+        self._tasks = {task.id: task for task in self.factory.tasks}
         if missing := sorted({episode.task for episode in self.episodes} - set(self._tasks)):
             raise UsageError(f"the task {missing[0]} of {run} is not among these tasks; give the run's own with --data")
 
@@ -108,7 +108,7 @@ class Rescoring:
         for epoch in sorted({episode.epoch for episode in left}):
             then = {episode.task: episode for episode in left if episode.epoch == epoch}
             evaluate(
-                self.setting, replaying(_Script(then)), tasks=[self._tasks[task] for task in then], workers=workers,
+                self.factory, replaying(_Script(then)), tasks=[self._tasks[task] for task in then], workers=workers,
                 on_episode=lambda again, then=then: note(self._compared(again, then[again.task])),  # type: ignore[misc]
             )  # fmt: skip
         order = {task: place for place, task in enumerate(self._tasks)}
@@ -177,7 +177,7 @@ def options_of(then: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
     return options
 
 
-def rebuilt(run: str | Path, env: str, options: Mapping[str, Any], reward: str) -> Setting:
+def rebuilt(run: str | Path, env: str, options: Mapping[str, Any], reward: str) -> EnvFactory:
     try:
         return prepare(env, reward=reward, max_turns=None, keep_going=True, **options)
     except (UsageError, DataError) as error:
@@ -210,12 +210,12 @@ def _end(then: Episode, again: Episode, protocol: str) -> Ended | None:
     return "turns" if then.ended == "solved" else then.ended
 
 
-def submitting(submission: re.Pattern[str], setting: Setting) -> Setting:
+def submitting(submission: re.Pattern[str], factory: EnvFactory) -> EnvFactory:
     """Return the setting with environments in which `submission` submits, as it did when the record was made."""
 
     def make() -> InterCodeEnv:
-        env = setting.make()
+        env = factory.make()
         env.submission = submission
         return env
 
-    return replace(setting, make=make)
+    return replace(factory, make=make)

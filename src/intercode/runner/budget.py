@@ -41,7 +41,7 @@ class Limits:
     episode: Budget = Budget()
 
 
-class Meter:
+class BudgetTracker:
     """The account of one run against its limits. Thread-safe."""
 
     def __init__(self, limits: Limits | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:

@@ -36,14 +36,14 @@ COPIES = 256
 """Open at the same time."""
 
 
-class Branches:
+class EnvForks:
     """The places where an episode can go on, each with the position in the episode of the last turn that acted there.
 
     `agent` is the name that is blamed for a branch that is not there, or for too many."""
 
-    def __init__(self, trunk: Playable, agent: str) -> None:
+    def __init__(self, root: Playable, agent: str) -> None:
         self._agent = agent
-        self._places: dict[Branch, Playable] = {TRUNK: trunk}
+        self._places: dict[Branch, Playable] = {TRUNK: root}
         self._ends: dict[Branch, int] = {TRUNK: -1}
         self._last = -1
 

@@ -20,9 +20,9 @@ from typing import Any
 from intercode.agents.base import SUBMIT, Act, Ask, Fork, Move, Step, Strategy
 from intercode.errors import UsageError
 from intercode.models.base import Model
-from intercode.plugins import asked, shown
-from intercode.runner.budget import Meter
-from intercode.runner.env_forks import Branches, Playable
+from intercode.plugins import call_plugin, safe_repr
+from intercode.runner.budget import BudgetTracker
+from intercode.runner.env_forks import EnvForks, Playable
 from intercode.runner.strategy_driver import Answer, moves, named
 from intercode.submission import LONGEST, TAKES_ANSWER, WORD, is_submission
 from intercode.types import Ended, Episode, Reply, Score, Task, Turn, Usage
@@ -37,7 +37,7 @@ def play(
     task: Task,
     strategy: Strategy,
     model: Model | None,
-    meter: Meter,
+    meter: BudgetTracker,
     *,
     epoch: int = 0,
     seed: int = 0,
@@ -59,7 +59,7 @@ def play(
     spent, cut, acted = meter.begin(log), False, 0
     extra = {**task.extra, TAKES_ANSWER: True} if getattr(env, "takes_answer", False) else task.extra
     seen = replace(task, query=query, extra=extra)
-    with Branches(env, named(strategy)) as branches, moves(strategy, seen, env.protocol) as advance:
+    with EnvForks(env, named(strategy)) as branches, moves(strategy, seen, env.protocol) as advance:
         while ended is None:
             move = advance(answer)
             if move is None or (ended := _forbidden(move, acted, meter, env)):
@@ -86,7 +86,7 @@ def play(
     return Episode(task.id, query, tuple(log), reward, success, ended, score.parts, epoch, seed, unsure=score.unsure)
 
 
-def _forbidden(move: Move, acted: int, meter: Meter, env: Playable) -> Ended | None:
+def _forbidden(move: Move, acted: int, meter: BudgetTracker, env: Playable) -> Ended | None:
     """Why the episode ends before this move, or None if it may be made."""
     if meter.over():
         return "limit"
@@ -106,7 +106,7 @@ def _submits(move: Move, env: Playable) -> bool:
     return isinstance(move, Act) and is_submission(move.action, getattr(env, "submission", WORD))
 
 
-def _ask(model: Model | None, ask: Ask, meter: Meter, log: list[Turn]) -> Reply:
+def _ask(model: Model | None, ask: Ask, meter: BudgetTracker, log: list[Turn]) -> Reply:
     if model is None:
         raise UsageError("this agent asks a model; name one with --model")
     plain = not ask.tools and not ask.draw
@@ -117,7 +117,7 @@ def _ask(model: Model | None, ask: Ask, meter: Meter, log: list[Turn]) -> Reply:
     return reply
 
 
-def _act(branches: Branches, act: Act, log: list[Turn]) -> Step:
+def _act(branches: EnvForks, act: Act, log: list[Turn]) -> Step:
     """Make the move and complete the turn that its question opened, or make a turn of its own."""
     env = branches[act.on]
     if env.protocol == SUBMIT and _submits(act, env):
@@ -150,11 +150,11 @@ def _act(branches: Branches, act: Act, log: list[Turn]) -> Step:
 
 def _given(count: int, method: Callable[..., object], *words: Any, **named: Any) -> tuple[Any, ...]:
     """What a method of Gymnasium's gives; the class may be anybody's."""
-    found = asked(method, tuple, *words, **named)
+    found = call_plugin(method, tuple, *words, **named)
     if len(found) == count:
         return found
     name = getattr(method, "__qualname__", "it")
-    raise UsageError(f"{name} returned {shown(repr, found):.100}, which are not {count} values")
+    raise UsageError(f"{name} returned {safe_repr(repr, found):.100}, which are not {count} values")
 
 
 def _better(best: Score, step: Step) -> Score:

@@ -15,17 +15,17 @@ from typing import Any
 from intercode.errors import ContextOverflow
 from intercode.models.base import Model, whole
 from intercode.models.context import spare, without
-from intercode.runner.reply_cache import Notes
+from intercode.runner.reply_cache import ReplyCache
 from intercode.types import Message, Reply, Tool
 
 EPOCH = 1000
 """How far the draws of two epochs lie apart, so that a model that is sampled with a seed answers each in its own way."""
 
 
-class Asking:
+class EpisodeModel:
     """A `Model` for one episode and one thread. `notes` holds what it was answered already; without, nothing is kept."""
 
-    def __init__(self, model: Model, epoch: int = 0, notes: Notes | None = None) -> None:
+    def __init__(self, model: Model, epoch: int = 0, notes: ReplyCache | None = None) -> None:
         self.name = model.name
         self._model, self._first_draw, self._notes = model, epoch * EPOCH, notes
         self._opening: Sequence[Message] = ()

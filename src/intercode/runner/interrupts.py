@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-from intercode.runner.budget import Meter
+from intercode.runner.budget import BudgetTracker
 
 GRACE = 5.0
 """Seconds that an interrupted run waits for its workers; whoever is still busy then ends with the process."""
@@ -24,7 +24,7 @@ class Interrupts:
     Only Python's main thread may handle signals; elsewhere, and for a signal that is ignored, nothing changes.
     """
 
-    def __init__(self, meter: Meter) -> None:
+    def __init__(self, meter: BudgetTracker) -> None:
         self.at: float | None = None
         self._meter = meter
         self._before: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}

@@ -18,7 +18,7 @@ from importlib.util import resolve_name
 from pathlib import Path
 from types import ModuleType
 
-from intercode.plugins import is_own_file
+from intercode.plugins import is_user_file
 
 _NAMING = ("static", "scripted", "replay")
 
@@ -57,7 +57,7 @@ def _modules(first: str) -> dict[str, Path]:
         left += [name.rpartition(".")[0]] if "." in name else []
         module = sys.modules.get(name)
         file = getattr(module, "__file__", None)
-        if module and file and is_own_file(file):
+        if module and file and is_user_file(file):
             found[name] = Path(file)
             left += _imported(module, Path(file))
     return found

@@ -29,7 +29,7 @@ from intercode.types import Episode, Reply, ToolCall, Usage
 _REPLY = {"question": str, "text": str, "usage": dict, "calls": list, "left_out": int}
 
 
-class Notes:
+class ReplyCache:
     """The journal of one episode."""
 
     def __init__(self, path: Path) -> None:
@@ -65,9 +65,9 @@ class Notes:
             self._path.unlink(missing_ok=True)
 
 
-def notes(run: Path, task: str, epoch: int) -> Notes:
+def notes(run: Path, task: str, epoch: int) -> ReplyCache:
     """The journal of an episode in the folder of a run. A task's id may be any text, so its digest names the file."""
-    return Notes(_file(run, task, epoch))
+    return ReplyCache(_file(run, task, epoch))
 
 
 def _file(run: Path, task: str, epoch: int) -> Path:

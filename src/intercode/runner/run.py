@@ -21,11 +21,11 @@ from pathlib import Path
 from intercode.agents.base import Strategy
 from intercode.errors import DataError, IntercodeError, UsageError, room_left
 from intercode.models.base import Model
-from intercode.plugins import fault_of, is_theirs
-from intercode.runner.budget import Meter
+from intercode.plugins import fault_of, is_user_code
+from intercode.runner.budget import BudgetTracker
 from intercode.runner.env_forks import Playable
 from intercode.runner.episode import play
-from intercode.runner.episode_model import Asking
+from intercode.runner.episode_model import EpisodeModel
 from intercode.runner.interrupts import GRACE, Interrupts
 from intercode.runner.reply_cache import notes, tidy
 from intercode.store import RunStore
@@ -40,7 +40,7 @@ THEIRS = f"{KEPT} --mended"
 class _Faults:
     """Counts faults of one kind in a row, over all workers, and stops the run at the third."""
 
-    def __init__(self, meter: Meter) -> None:
+    def __init__(self, meter: BudgetTracker) -> None:
         self.fatal: IntercodeError | None = None
         self._meter = meter
         self._row: list[IntercodeError] = []
@@ -68,7 +68,7 @@ class _Run:
     make_env: Callable[[], Playable]
     strategy: Strategy
     model: Model | None
-    meter: Meter
+    meter: BudgetTracker
     faults: _Faults
     seed: int
     folder: Path | None = None
@@ -86,7 +86,7 @@ def evaluate(
     workers: int = 1,
     epochs: int = 1,
     seed: int = 0,
-    meter: Meter | None = None,
+    meter: BudgetTracker | None = None,
     on_episode: Callable[[Episode], None] | None = None,
     retry_errors: bool = True,
 ) -> list[Episode]:
@@ -100,7 +100,7 @@ def evaluate(
     once the folder is in order. A spent budget ends the run early; `meter.over()` tells. With a store, what a model
     answered in episodes that did not come to their end is not asked again.
     """
-    meter = meter or Meter()
+    meter = meter or BudgetTracker()
     run = _Run(make_env, strategy, model, meter, _Faults(meter), seed, store.path if store else None)
     done = {(episode.task, episode.epoch): episode for episode in (store.episodes() if store else ())}
     order = [(task, epoch) for epoch in range(epochs) for task in tasks]
@@ -178,7 +178,7 @@ class _Seat:
         seed = episode_seed(run.seed, task.id, epoch)
         try:
             kept = notes(run.folder, task.id, epoch) if run.folder else None
-            model = Asking(run.model, epoch, kept) if run.model else None
+            model = EpisodeModel(run.model, epoch, kept) if run.model else None
             with room_left():
                 self._env = self._env or run.make_env()
                 place = (self._env, task, run.strategy, model, run.meter)
@@ -214,7 +214,7 @@ def placing(task: Task, folder: Path | None = None) -> Iterator[None]:
     except UsageError as fault:
         raise UsageError(f"{fault} ({place})") from fault
     except (Exception, SystemExit) as error:
-        if is_theirs(error):
+        if is_user_code(error):
             error.add_note(place)
         raise
 

@@ -7,20 +7,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from intercode.env import Setting
+from intercode.env import EnvFactory
 from intercode.envs import prepare
 from intercode.errors import UsageError
 from intercode.store import read_run
 from intercode.types import Task
 
 
-def prepare_some(env: str, *, task: Sequence[str] = (), limit: int | None = None, **options: Any) -> Setting:
+def prepare_some(env: str, *, task: Sequence[str] = (), limit: int | None = None, **options: Any) -> EnvFactory:
     """As `prepare`, with the tasks `task` alone, if any are named; `limit` counts these."""
-    setting = prepare(env, limit=None if task else limit, **options)
-    kept = select(setting.tasks, task, limit=limit)
+    factory = prepare(env, limit=None if task else limit, **options)
+    kept = select(factory.tasks, task, limit=limit)
     known = {each.id for each in kept}
-    left_out = [(each, why) for each, why in setting.left_out if not task or each.id in known]
-    return replace(setting, tasks=kept, left_out=left_out)
+    left_out = [(each, why) for each, why in factory.left_out if not task or each.id in known]
+    return replace(factory, tasks=kept, left_out=left_out)
 
 
 def select(

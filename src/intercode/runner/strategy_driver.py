@@ -8,9 +8,9 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from intercode.agents.base import Act, Ask, Branch, Drop, Fork, Move, Step, Strategy
+from intercode.agents.base import Act, Ask, Branch, Close, Fork, Move, Step, Strategy
 from intercode.errors import ForkError, IntercodeError, UsageError
-from intercode.plugins import described, shown
+from intercode.plugins import describe_error, safe_repr
 from intercode.types import Reply, Task
 
 Answer = Reply | Step | Branch | ForkError | None
@@ -23,7 +23,7 @@ _FIELDS: dict[type[Move], dict[str, Any]] = {
     Ask: {"messages": Sequence, "tools": Sequence, "draw": int},
     Act: {"action": str | None, "thought": str | None, "note": str | None, "on": int, "apart": bool},
     Fork: {"of": int},
-    Drop: {"branch": int},
+    Close: {"branch": int},
 }
 
 
@@ -39,7 +39,7 @@ def moves(strategy: Strategy, task: Task, protocol: str) -> Iterator[Advance]:
         flow = strategy(task, protocol)
     if not isinstance(flow, Generator):
         raise UsageError(
-            f"the agent {name} returned {shown(repr, flow):.100}; it must be a generator function, which yields Ask or Act"
+            f"the agent {name} returned {safe_repr(repr, flow):.100}; it must be a generator function, which yields Ask or Act"
         )
     idle, over = 0, False
 
@@ -50,9 +50,9 @@ def moves(strategy: Strategy, task: Task, protocol: str) -> Iterator[Advance]:
                 move: object = flow.throw(answer) if isinstance(answer, ForkError) else flow.send(answer)
             except StopIteration:
                 return None
-        wrong: str | None = "it may yield Ask(messages), Act(text), Act(None), Fork() or Drop(branch)"
-        if not isinstance(move, Ask | Act | Fork | Drop) or (wrong := _wrong(move)):
-            raise UsageError(f"the agent {name} yielded {shown(repr, move):.100}; {wrong}")
+        wrong: str | None = "it may yield Ask(messages), Act(text), Act(None), Fork() or Close(branch)"
+        if not isinstance(move, Ask | Act | Fork | Close) or (wrong := _wrong(move)):
+            raise UsageError(f"the agent {name} yielded {safe_repr(repr, move):.100}; {wrong}")
         idle = 0 if isinstance(move, Act) else idle + 1
         if idle > IDLE:
             raise UsageError(f"the agent {name} made {IDLE} moves in a row without an action; let it act, or return")
@@ -100,4 +100,4 @@ def _blaming(name: str) -> Iterator[None]:
     except IntercodeError:
         raise
     except (Exception, SystemExit, GeneratorExit) as error:
-        raise UsageError(f"the agent {name} raised {described(error)}") from error
+        raise UsageError(f"the agent {name} raised {describe_error(error)}") from error

@@ -32,13 +32,13 @@ SUSPICIOUS = {
 KINDS = {**BROKEN, **SUSPICIOUS}
 
 
-class Fault(str):
+class TaskIssue(str):
     """A sentence about a task; `kind` is one of `KINDS`."""
 
     __slots__ = ("kind",)
     kind: str
 
-    def __new__(cls, why: str, kind: str = "gold_fails") -> Fault:
+    def __new__(cls, why: str, kind: str = "gold_fails") -> TaskIssue:
         fault = super().__new__(cls, why)
         fault.kind = kind
         return fault

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from intercode.errors import DataError, UsageError
-from intercode.plugins import described
+from intercode.plugins import describe_error
 from intercode.types import Task
 
 Record = dict[str, Any]
@@ -181,7 +181,7 @@ def _preprocessed(record: Any, preprocess: Preprocess | None, where: str) -> Rec
     except DataError as error:
         raise DataError(f"{where}: {error}") from error
     except Exception as error:
-        raise UsageError(f"{where}: preprocess raised {described(error)}") from error
+        raise UsageError(f"{where}: preprocess raised {describe_error(error)}") from error
     if not isinstance(record, dict):
         raise UsageError(f"{where}: preprocess returned {_kind(record)}; it must return the record as a dict")
     return record

@@ -32,7 +32,7 @@ _RESETS = 5
 def check_env(make: Make, *, tasks: int | None = 3) -> None:
     """Raise AssertionError naming every clause that environments from `make` break.
 
-    `make` gives a new environment at each call, with 3 turns or more; a `Setting` (what `intercode.prepare` returns) does.
+    `make` gives a new environment at each call, with 3 turns or more; a `EnvFactory` (what `intercode.prepare` returns) does.
     Golds are played on the first `tasks` tasks, on all if that is None.
     Raises `UsageError` if `make` makes none.
     """
@@ -205,19 +205,19 @@ def _forks_apart(make: Make) -> None:
 def _lets_faults_through(make: Make) -> None:
     """faults: an error of the sandbox or the data comes out of step; it is no observation and no reward."""
     actions = _gold_actions(make)
-    for place, fault in (("_act", SandboxError), ("_act", DataError), ("_score", SandboxError), ("_score", DataError)):
-        with _before_the_last(make, actions if place == "_score" else actions[:1]) as (env, last):
+    for place, fault in (("execute", SandboxError), ("execute", DataError), ("score", SandboxError), ("score", DataError)):
+        with _before_the_last(make, actions if place == "score" else actions[:1]) as (env, last):
             setattr(env, place, partial(_raise, fault("a fault that the check put here")))
             with raises(f"a {fault.__name__} in {place}", fault):
                 env.step(last)
 
 
 def _lets_faults_below_through(make: Make) -> None:
-    """faults: an error of a sandbox below _act or _score comes out of step as well."""
+    """faults: an error of a sandbox below execute or score comes out of step as well."""
     actions, unnoticed = _gold_actions(make), list[str]()
-    for place in ("_act", "_score"):
+    for place in ("execute", "score"):
         failed: list[str] = []
-        with _before_the_last(make, actions if place == "_score" else actions[:1]) as (env, last):
+        with _before_the_last(make, actions if place == "score" else actions[:1]) as (env, last):
             setattr(env, place, partial(_on_broken_sandboxes, failed, getattr(env, place)))
             with suppress(SandboxError):
                 env.step(last)
@@ -255,7 +255,7 @@ def _blames_the_agent(make: Make) -> None:
     first, *_ = _gold_actions(make)
     with closing(make()) as env:
         env.reset(options={"task": 0})
-        setattr(env, "_act", partial(_raise, SandboxDied("a death that the check put here", by_agent=True)))  # noqa: B010
+        setattr(env, "execute", partial(_raise, SandboxDied("a death that the check put here", by_agent=True)))  # noqa: B010
         _, reward, terminated, _, info = env.step(first)
         same("reward, terminated, ended", (float(reward), terminated, info.get("ended")), (0.0, True, "agent_fault"))
 

@@ -23,17 +23,17 @@ from pathlib import Path
 from typing import Any
 
 from intercode.agents import Strategy, gold, noop
-from intercode.agents.base import Moves
-from intercode.env import InterCodeEnv, Trial
+from intercode.agents.base import StrategySteps
+from intercode.env import GoldRun, InterCodeEnv
 from intercode.envs import environment_class, require_data
 from intercode.envs.bash.attributes import own_path
 from intercode.envs.ctf.challenges import survey
 from intercode.errors import DataError, IntercodeError
-from intercode.plugins import asked
+from intercode.plugins import call_plugin
 from intercode.runner.run import evaluate, placing
 from intercode.runner.selection import select
 from intercode.tasks import open_data
-from intercode.tasks.issues import BROKEN, KINDS, Fault
+from intercode.tasks.issues import BROKEN, KINDS, TaskIssue
 from intercode.types import Episode, Task
 from intercode.validate.duplicates import Found, neighbours, repeated
 from intercode.validate.lint import doubts
@@ -67,9 +67,9 @@ def check(
     plain = [found for task, trial in zip(tasks, first, strict=True) for found in _plain(task, trial, played["gold"])]
     failing = {task.id for task, fault in plain if fault.kind == "gold_fails"}
     missed = [(task, fault) for task, fault in plain if fault.kind != "gold_fails" or task.id not in differing]
-    paid = [(task, Fault("doing nothing succeeds", "noop_solves")) for task in tasks if played["noop"][task.id].success]
+    paid = [(task, TaskIssue("doing nothing succeeds", "noop_solves")) for task in tasks if played["noop"][task.id].success]
     lent = [
-        (task, Fault(f"the gold of task {nearest[task.id].id} succeeds", "retrieval_solves"))
+        (task, TaskIssue(f"the gold of task {nearest[task.id].id} succeeds", "retrieval_solves"))
         for task in tasks
         if played["retrieval"][task.id].success
     ]
@@ -143,26 +143,26 @@ def _sorted(tasks: Sequence[Task], found: Sequence[Found]) -> dict[str, Any]:
 def _neighbour(nearest: Mapping[str, Task]) -> Strategy:
     """Answers as another task's gold would."""
 
-    def strategy(task: Task, protocol: str) -> Moves:
+    def strategy(task: Task, protocol: str) -> StrategySteps:
         if task.id in nearest:
             yield from gold(nearest[task.id], protocol)
 
     return strategy
 
 
-def _trials(make_env: Callable[[], InterCodeEnv], tasks: Sequence[Task], workers: int, tick: Tick) -> list[Trial]:
+def _trials(make_env: Callable[[], InterCodeEnv], tasks: Sequence[Task], workers: int, tick: Tick) -> list[GoldRun]:
     """One raw execution of each gold, in task order. A fault, or Ctrl-C, ends it within one gold."""
     shares = [tasks[start::workers] for start in range(min(workers, len(tasks)))]
     over = threading.Event()
 
-    def execute(share: Sequence[Task]) -> list[Trial]:
+    def execute(share: Sequence[Task]) -> list[GoldRun]:
         trials = []
         with ending(), closing(make_env()) as env:
             for task in share:
                 if over.is_set():
                     break
                 with placing(task):
-                    trials.append(asked(env.try_gold, Trial, task))
+                    trials.append(call_plugin(env.run_gold, GoldRun, task))
                 tick()
         return trials
 
@@ -204,9 +204,9 @@ def _alternatives(
         episodes = one[task.id], other[task.id]
         fault = next((fault for fault in trial.faults if getattr(fault, "kind", "gold_fails") == "gold_fails"), None)
         if fault is not None:
-            yield task, Fault(f"the alternative {alternative.gold!r:.100}: {fault}", "alternative_fails")
+            yield task, TaskIssue(f"the alternative {alternative.gold!r:.100}: {fault}", "alternative_fails")
         elif "gold_is" not in task.extra and not any(episode.success or episode.error for episode in episodes):
-            yield task, Fault(f"the alternative {alternative.gold!r:.100} and the gold do not match", "golds_disagree")
+            yield task, TaskIssue(f"the alternative {alternative.gold!r:.100} and the gold do not match", "golds_disagree")
 
 
 def _as(
@@ -222,19 +222,19 @@ def _as(
     return _play(make, _neighbour({task.id: task for task in answers}), tasks, workers, tick)
 
 
-def _plain(task: Task, trial: Trial, golds: dict[str, Episode]) -> Iterator[Found]:
+def _plain(task: Task, trial: GoldRun, golds: dict[str, Episode]) -> Iterator[Found]:
     """What its execution shows; what it earns only where that does not show why."""
-    faults = [fault if isinstance(fault, Fault) else Fault(fault) for fault in trial.faults]
+    faults = [fault if isinstance(fault, TaskIssue) else TaskIssue(fault) for fault in trial.faults]
     yield from ((task, fault) for fault in faults)
     episode = golds[task.id]
     if not episode.success and not any(fault.kind == "gold_fails" or episode.error for fault in faults):
         parts = ", ".join(f"{name} {value:g}" for name, value in episode.parts.items())
-        yield task, Fault(episode.error or f"the gold itself earns only {episode.reward} ({parts})")
+        yield task, TaskIssue(episode.error or f"the gold itself earns only {episode.reward} ({parts})")
 
 
-def _difference(task: Task, one: Trial, other: Trial) -> Iterator[Found]:
+def _difference(task: Task, one: GoldRun, other: GoldRun) -> Iterator[Found]:
     if one.evidence == other.evidence:
         return
     lines = list(difflib.unified_diff(one.summary.splitlines(), other.summary.splitlines(), lineterm="", n=0))[2:]
     what = "; ".join(line for line in lines[:4] if not line.startswith("@@"))[:200]
-    yield task, Fault(f"two executions of the gold differ: {what or 'in the files they leave'}", "gold_differs")
+    yield task, TaskIssue(f"two executions of the gold differ: {what or 'in the files they leave'}", "gold_differs")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from intercode.tasks.issues import Fault
+from intercode.tasks.issues import TaskIssue
 from intercode.tfidf import cosine, vectors
 from intercode.types import Task
 
 NEAR = 0.8
 """The cosine of two queries' TF-IDF vectors from which on they are almost the same words."""
-Found = tuple[Task, Fault]
+Found = tuple[Task, TaskIssue]
 
 
 def repeated(tasks: Sequence[Task]) -> Iterator[Found]:
@@ -21,7 +21,7 @@ def repeated(tasks: Sequence[Task]) -> Iterator[Found]:
         first = earlier.setdefault(" ".join(task.query.lower().split()), task)
         if first is not task:
             answers = "and has the same gold" if first.gold == task.gold else "but has another gold"
-            yield task, Fault(f"asks the same as task {first.id} {answers}", "duplicate")
+            yield task, TaskIssue(f"asks the same as task {first.id} {answers}", "duplicate")
     tasks = list(earlier.values())
     groups = defaultdict[tuple[object, str], list[int]](list)
     weights = vectors([task.query for task in tasks])
@@ -29,7 +29,7 @@ def repeated(tasks: Sequence[Task]) -> Iterator[Found]:
         group = groups[_world(task), " ".join(task.gold.split())]
         near = next((other for other in group if cosine(weights[other], weights[place]) >= NEAR), None)
         if near is not None:
-            yield task, Fault(f"asks almost the same as task {tasks[near].id} and has the same gold", "near_duplicate")
+            yield task, TaskIssue(f"asks almost the same as task {tasks[near].id} and has the same gold", "near_duplicate")
         group.append(place)
 
 

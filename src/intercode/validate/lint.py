@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from intercode.envs.bash import lint as bash
 from intercode.envs.python import lint as python
 from intercode.envs.sql import lint as sql
-from intercode.tasks.issues import Fault
+from intercode.tasks.issues import TaskIssue
 from intercode.types import Task
 
 _RULES = {"bash": bash.doubts, "sql": sql.doubts, "python": python.doubts}
 
 
-def doubts(task: Task, language: str) -> Iterator[Fault]:
+def doubts(task: Task, language: str) -> Iterator[TaskIssue]:
     """None for a language that has no rules."""
     rules = _RULES.get(language)
     yield from rules(task) if rules else ()

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from intercode.env import Setting
+from intercode.env import EnvFactory
 from intercode.runner.provenance import sources
 from intercode.sandbox import cache
 from intercode.store import write_whole
@@ -28,20 +28,20 @@ _ROW = ("task", "kind", "why")
 PACKAGE = Path(__file__).parents[1]
 
 
-def findings(env: str, setting: Setting, *, workers: int, tick: Tick = lambda: None) -> Findings:
+def findings(env: str, factory: EnvFactory, *, workers: int, tick: Tick = lambda: None) -> Findings:
     """Those of an earlier check of the same; else the check is run, and they are kept if they can be."""
-    known = kept(_file(env, setting))
+    known = kept(_file(env, factory))
     if known is not None:
         return known
-    found = check(setting, setting.tasks, left_out=setting.left_out, workers=workers, tick=tick)
+    found = check(factory, factory.tasks, left_out=factory.left_out, workers=workers, tick=tick)
     with contextlib.suppress(OSError):
-        remember(env, setting, found)
+        remember(env, factory, found)
     return found
 
 
-def remember(env: str, setting: Setting, found: Findings) -> None:
+def remember(env: str, factory: EnvFactory, found: Findings) -> None:
     """Raises `OSError` if the cache does not take them; everyone who shares it may read them."""
-    file = _file(env, setting)
+    file = _file(env, factory)
     file.parent.mkdir(exist_ok=True)
     write_whole(file, json.dumps(found), mine=f".{os.getpid()}")
 
@@ -63,8 +63,8 @@ def broken(found: Findings) -> Mapping[str, str]:
     return reasons
 
 
-def _file(env: str, setting: Setting) -> Path:
-    what = [_program(), env, sources(env=env), [task.id for task in setting.tasks], setting.facts()]
+def _file(env: str, factory: EnvFactory) -> Path:
+    what = [_program(), env, sources(env=env), [task.id for task in factory.tasks], factory.facts()]
     key = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()
     return cache.root() / "findings" / f"{key[:32]}.json"
 

@@ -1,7 +1,7 @@
 """BashEnv: actions are Bash, the world is a sandbox, the answer is what the last action printed.
 
 The gold acts on the same starting tree before the agent does, in a cell of its own; its outcome is kept for all environments
-that share a `Golds`. A task marked `general` is played again on second contents when it looks solved, and must hold there;
+that share a `GoldCache`. A task marked `general` is played again on second contents when it looks solved, and must hold there;
 under `exact`, `submit ANSWER` gives the answer itself on all other tasks.
 
 An environment of your own in Bash is a subclass with class attributes and a `reward`: `docs/own-environment.md`.
@@ -18,20 +18,27 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View
+from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View
 from intercode.envs.bash.attributes import bash_record, own_path, require_attributes
 from intercode.envs.bash.compare import bash_exact
 from intercode.envs.bash.gold_status import ends_in_failure
-from intercode.envs.gold import Golds, each_gold
+from intercode.envs.gold import GoldCache, each_gold
 from intercode.envs.rewards import best, judged, require_reward, reward_name
-from intercode.envs.workspace import Ground, Place, execute_gold, execute_gold_again, grounds, missing_paths
+from intercode.envs.workspace import (
+    Workspace,
+    WorkspaceSpec,
+    execute_gold,
+    execute_gold_again,
+    missing_paths,
+    prepare_workspaces,
+)
 from intercode.errors import DataError
 from intercode.paper.bash_reward import bash_paper
 from intercode.sandbox.base import Limits, Session
 from intercode.sandbox.build import Backend
 from intercode.submission import ALONE, ANSWER, answer_in
 from intercode.tasks import Preprocess, open_data
-from intercode.tasks.issues import Fault
+from intercode.tasks.issues import TaskIssue
 from intercode.types import ExecResult, Outcome, Score, Task
 
 Reward = Literal["exact", "paper"] | Callable[[Outcome, Outcome, Task], Score | float]
@@ -86,22 +93,22 @@ class BashEnv(InterCodeEnv):
     def __init__(
         self,
         tasks: Sequence[Task],
-        ground: Ground,
+        spec: WorkspaceSpec,
         *,
         reward: Reward | None = None,
-        second: Ground | None = None,
-        golds: Golds[Outcome] | None = None,
+        second: WorkspaceSpec | None = None,
+        golds: GoldCache[Outcome] | None = None,
         **how: Any,
     ) -> None:
         super().__init__(tasks, **how)
         if reward is not None:
             require_reward(reward, ("exact", "paper"), "outcome, gold's outcome, task")
-        self._asked, self._ground, self._second, self._golds = reward, ground, second, golds or Golds[Outcome]()
+        self._asked, self._spec, self._second, self._gold_cache = reward, spec, second, golds or GoldCache[Outcome]()
         self._by_exact = reward == "exact" or (reward is None and type(self).reward is BashEnv.reward)
         self.submission = self.submission_under("exact" if self._by_exact else reward)
-        self._place = Place(ground)
-        self._elsewhere: Place | None = None
-        self._aside: Place | None = None
+        self._workspace = Workspace(spec)
+        self._elsewhere: Workspace | None = None
+        self._aside: Workspace | None = None
 
     @classmethod
     def prepare(  # type: ignore[override]
@@ -122,7 +129,7 @@ class BashEnv(InterCodeEnv):
         keep_going: bool = False,
         preprocess: Preprocess | None = None,
         gold_fields: Sequence[str] | None = None,
-    ) -> Setting:
+    ) -> EnvFactory:
         """Load data and build templates once. `protocol="paper"` implies the paper's reward and stateless session.
 
         These two together give the first system's container, whatever the protocol: ReAct was recorded with `submit`.
@@ -133,19 +140,19 @@ class BashEnv(InterCodeEnv):
         records = bash_record(preprocess or cls.preprocess)
         source = data or own_path(cls, "data")
         found = open_data(source, env="bash", limit=limit, preprocess=records, gold_fields=gold_fields)
-        ground, second = grounds(
+        spec, second = prepare_workspaces(
             found, session,
             image=image or own_path(cls, "image"), tree=tree or own_path(cls, "tree"), setup=setup or own_path(cls, "setup"),
             limits=limits, paper=reward == "paper" and session == "stateless", sandbox=sandbox or cls.sandbox,
             start=cls.start, probe=cls.probe,
         )  # fmt: skip
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going}
-        golds = Golds[Outcome]()
+        golds = GoldCache[Outcome]()
         facts = {"data": found.name, "data_digest": found.digest, "reward": judge, "sandbox": sandbox or cls.sandbox}
-        return Setting(
+        return EnvFactory(
             found.tasks,
-            lambda: cls(found.tasks, ground, reward=reward, second=second, golds=golds, **how),
-            lambda: {**facts, **ground.facts(), **ground.images(found.tasks)},
+            lambda: cls(found.tasks, spec, reward=reward, second=second, golds=golds, **how),
+            lambda: {**facts, **spec.facts(), **spec.images(found.tasks)},
         )
 
     @classmethod
@@ -169,52 +176,52 @@ class BashEnv(InterCodeEnv):
         """What the agent's outcome is worth beside the gold's, from 0 to 1; to be overridden by a subclass."""
         return bash_exact(agent, gold, task)
 
-    def try_gold(self, task: Task) -> Trial:
+    def run_gold(self, task: Task) -> GoldRun:
         used, asked = _TEXT.sub(" ", task.gold), _PATH.findall(_QUOTE.sub(" ", task.query))
         named = [*_PATH.findall(used), *(path for path in asked if path in used or path not in task.gold)]
         try:
-            self._place.move(self._ground.of(task))
-            missing = missing_paths(self._place, named, fresh=True)
-            outcomes = [execute_gold(self._place, task.gold)]
-            last = self._place.last
+            self._workspace.move(self._spec.of(task))
+            missing = missing_paths(self._workspace, named, fresh=True)
+            outcomes = [execute_gold(self._workspace, task.gold)]
+            last = self._workspace.last
             faults = list(_faults(last, task.gold))
             # a tool in a pipe or a substitution may fail without that the status tells it
             said = next((each[0] for each in _COMPLAINT.finditer(last.output) if not each[1] or each[1] in task.gold), "")
             if said and last.exit_code is not None and not ends_in_failure(last.exit_code, task.gold, last.output):
-                faults.append(Fault(f"gold ends well, but prints an error: {said:.150}", "gold_complains"))
+                faults.append(TaskIssue(f"gold ends well, but prints an error: {said:.150}", "gold_complains"))
             if outcomes[0].output.strip() == "0" and not outcomes[0].changes:
-                faults.append(Fault("gold finds nothing: it prints 0 and changes nothing", "by_luck"))
-            for path in missing_paths(self._place, missing):  # a query may speak of what should not be there
+                faults.append(TaskIssue("gold finds nothing: it prints 0 and changes nothing", "by_luck"))
+            for path in missing_paths(self._workspace, missing):  # a query may speak of what should not be there
                 who, kind = ("gold", "missing") if path in task.gold else ("query", "disagrees")
-                faults.append(Fault(f"{who} names {path}, which is there neither before nor after it", kind))
+                faults.append(TaskIssue(f"{who} names {path}, which is there neither before nor after it", kind))
             if task.general and self._second:
                 outcomes.append(execute_gold(self._elsewhere_on(self._second.of(task)), task.gold))
         except DataError as error:
-            return Trial(None, "", (str(error),))
+            return GoldRun(None, "", (str(error),))
         if task.general and len(outcomes) < 2:
-            faults.append(Fault("is marked general, but the data have no second contents", "not_general"))
+            faults.append(TaskIssue("is marked general, but the data have no second contents", "not_general"))
         elif task.general:
             passing = (bash_exact(*pair, task).success for pair in permutations(outcomes, 2))
             if outcomes[0] == outcomes[1] or (self._by_exact and any(passing)):
                 why = "is marked general, but the gold has the same outcome on both contents: a constant answer passes"
-                faults.append(Fault(why, "not_general"))
-        return Trial(outcomes, "\n".join(outcome.output for outcome in outcomes), tuple(faults))
+                faults.append(TaskIssue(why, "not_general"))
+        return GoldRun(outcomes, "\n".join(outcome.output for outcome in outcomes), tuple(faults))
 
-    def _enter(self, task: Task) -> None:
-        self._place.move(self._ground.of(task))
-        self._gold(self._place, task)
-        self._place.begin()
+    def start_episode(self, task: Task) -> None:
+        self._workspace.move(self._spec.of(task))
+        self._gold(self._workspace, task)
+        self._workspace.begin()
 
-    def _act(self, action: str) -> ExecResult:
-        return self._place.act(action)
+    def execute(self, action: str) -> ExecResult:
+        return self._workspace.act(action)
 
-    def _refuse(self, word: str) -> str | None:
+    def reject_submission(self, word: str) -> str | None:
         if word and self.task.general:
             return _NO_ANSWER
         return _NOT_LITERAL if word and answer_in(word) is None else None
 
-    def _score(self) -> Score:
-        score = self._compare(self._place)
+    def score(self) -> Score:
+        score = self._compare(self._workspace)
         if not (score.success and self.task.general and self._second):
             return score
         again = self._compare(self._play_elsewhere(self._second.of(self.task)))
@@ -222,42 +229,42 @@ class BashEnv(InterCodeEnv):
             min(score.reward, again.reward), again.success, {**score.parts, "robust": float(again.success)}, again.unsure
         )
 
-    def _branch(self, twin: Self, live: bool) -> None:
-        twin._place, twin._elsewhere, twin._aside = self._place.twin(live=live), None, None
+    def copy_world(self, twin: Self, live: bool) -> None:
+        twin._workspace, twin._elsewhere, twin._aside = self._workspace.twin(live=live), None, None
 
-    def _leave(self) -> None:
-        for place in (self._place, self._elsewhere, self._aside):
-            if place is not None:
-                place.sandbox.close()
+    def close_world(self) -> None:
+        for workspace in (self._workspace, self._elsewhere, self._aside):
+            if workspace is not None:
+                workspace.sandbox.close()
 
-    def _compare(self, place: Place) -> Score:
+    def _compare(self, workspace: Workspace) -> Score:
         """The paper's reward knows one gold."""
-        agent = place.outcome()
+        agent = workspace.outcome()
         if answer := answer_in(self._word):
             agent = replace(agent, output=answer, overflow=None)
         if self._asked == "paper":
-            return bash_paper(agent, self._gold_aside(place.ground, self.task), place.ground.tracked)
+            return bash_paper(agent, self._gold_aside(workspace.spec, self.task), workspace.spec.tracked)
         reward = bash_exact if self._asked == "exact" else partial(judged, self._asked or self.reward)
-        return best(reward(agent, gold, task) for task, gold in self._outcomes(place.ground))
+        return best(reward(agent, gold, task) for task, gold in self._outcomes(workspace.spec))
 
-    def _outcomes(self, ground: Ground) -> Iterator[tuple[Task, Outcome]]:
+    def _outcomes(self, spec: WorkspaceSpec) -> Iterator[tuple[Task, Outcome]]:
         """Each gold and its outcome, executed when it is asked for. An alternative that cannot run or fails is left out: to
         raise here would only ever discard answers that the first gold refuses."""
         first, *others = each_gold(self.task)
-        yield first, self._gold_aside(ground, first)
+        yield first, self._gold_aside(spec, first)
         for task in others:
             with suppress(DataError):
-                yield task, self._gold_aside(ground, task)
+                yield task, self._gold_aside(spec, task)
 
-    def _gold(self, place: Place, task: Task) -> Outcome:
+    def _gold(self, workspace: Workspace, task: Task) -> Outcome:
         """The gold's outcome; executing it uses the place, so ask before the episode begins there."""
-        key = (task.id, task.gold, place.ground.template.digest)
-        return self._golds.get(key, lambda: self._execute_gold(place, task))
+        key = (task.id, task.gold, workspace.spec.template.digest)
+        return self._gold_cache.get(key, lambda: self._execute_gold(workspace, task))
 
-    def _execute_gold(self, place: Place, task: Task) -> Outcome:
+    def _execute_gold(self, workspace: Workspace, task: Task) -> Outcome:
         """Under `exact`, a gold that cannot run is no yardstick; the paper's reward compares with whatever it printed."""
-        outcome = execute_gold(place, task.gold)
-        last = place.last
+        outcome = execute_gold(workspace, task.gold)
+        last = workspace.last
         unfinished = last.timed_out or last.exit_code in (_NOT_FOUND, *_KILLED)
         if task.gold != self.task.gold:
             unfinished |= ends_in_failure(last.exit_code, task.gold, last.output)
@@ -265,30 +272,30 @@ class BashEnv(InterCodeEnv):
             raise DataError(f"task {task.id}: {'; '.join(_faults(last, task.gold))}; see `intercode check`")
         return outcome
 
-    def _gold_aside(self, ground: Ground, task: Task) -> Outcome:
+    def _gold_aside(self, spec: WorkspaceSpec, task: Task) -> Outcome:
         """The gold's outcome, also while an episode goes on; from the paper's second turn on that of its second execution."""
-        key = (task.id, task.gold, ground.template.digest)
+        key = (task.id, task.gold, spec.template.digest)
         if self.protocol == "paper" and self.turn > 1:
-            return self._golds.get((*key, "again"), lambda: execute_gold_again(self._aside_on(ground), task.gold))
-        return self._golds.get(key, lambda: self._execute_gold(self._aside_on(ground), task))
+            return self._gold_cache.get((*key, "again"), lambda: execute_gold_again(self._aside_on(spec), task.gold))
+        return self._gold_cache.get(key, lambda: self._execute_gold(self._aside_on(spec), task))
 
-    def _aside_on(self, ground: Ground) -> Place:
+    def _aside_on(self, spec: WorkspaceSpec) -> Workspace:
         """A place for executing golds while an episode goes on elsewhere."""
-        self._aside = self._aside or Place(ground)
-        self._aside.move(ground)
+        self._aside = self._aside or Workspace(spec)
+        self._aside.move(spec)
         return self._aside
 
-    def _elsewhere_on(self, ground: Ground) -> Place:
-        self._elsewhere = self._elsewhere or Place(ground)
-        self._elsewhere.move(ground)
+    def _elsewhere_on(self, spec: WorkspaceSpec) -> Workspace:
+        self._elsewhere = self._elsewhere or Workspace(spec)
+        self._elsewhere.move(spec)
         return self._elsewhere
 
-    def _play_elsewhere(self, ground: Ground) -> Place:
+    def _play_elsewhere(self, spec: WorkspaceSpec) -> Workspace:
         """The whole episode again, on the second contents."""
-        place = self._elsewhere_on(ground)
-        self._gold(place, self.task)
-        place.play(*(action for action in self._actions if not self._submits(action)))
-        return place
+        workspace = self._elsewhere_on(spec)
+        self._gold(workspace, self.task)
+        workspace.play(*(action for action in self._actions if not self._submits(action)))
+        return workspace
 
 
 def _faults(result: ExecResult, gold: str) -> Iterator[str]:

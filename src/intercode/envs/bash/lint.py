@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from intercode.envs.lint import Cue, disagrees, named, quoted, unheeded
-from intercode.tasks.issues import Fault
+from intercode.tasks.issues import TaskIssue
 from intercode.types import Task
 
 _START = r"(?:^|[|;&(`]|\bxargs(?:\s+-\S+)*)\s*"
@@ -66,7 +66,7 @@ _CUES = (
 )
 
 
-def doubts(task: Task) -> Iterator[Fault]:
+def doubts(task: Task) -> Iterator[TaskIssue]:
     query, gold = task.query, task.gold
     yield from _environment(gold)
     yield from _paths(query, gold)
@@ -75,24 +75,24 @@ def doubts(task: Task) -> Iterator[Fault]:
     yield from _unasked(query, gold)
 
 
-def _environment(gold: str) -> Iterator[Fault]:
+def _environment(gold: str) -> Iterator[TaskIssue]:
     """What the command needs beyond its files."""
     if (call := _NETWORK.search(gold)) and not _LOCAL.search(gold):
-        yield Fault(f"needs the network ({call[1]:.60})", "needs_network")
+        yield TaskIssue(f"needs the network ({call[1]:.60})", "needs_network")
     if moment := _MOMENT.search(gold):
         what = next(filter(None, moment.groups()))
-        yield Fault(f"the answer depends on the moment or the machine ({what})", "unstable")
+        yield TaskIssue(f"the answer depends on the moment or the machine ({what})", "unstable")
     assigned = set(re.findall(r"\b([A-Z][A-Z_]+)=|\bread (?:-\w+ )*([A-Z][A-Z_]+)|\bfor ([A-Z][A-Z_]+) in", gold))
     bound = {name for names in assigned for name in names}
     for name in sorted({*_VARIABLE.findall(gold)} - bound):
         if _KNOWN.match(name):
             continue
-        yield Fault(f"gold uses ${name}, which nothing sets", "missing")
+        yield TaskIssue(f"gold uses ${name}, which nothing sets", "missing")
     if re.search(r"^\s*(echo|printf)\s[^$`|;&<>]*$", gold):
-        yield Fault("the gold prints a constant", "by_luck")
+        yield TaskIssue("the gold prints a constant", "by_luck")
 
 
-def _paths(query: str, gold: str) -> Iterator[Fault]:
+def _paths(query: str, gold: str) -> Iterator[TaskIssue]:
     """What the query names the gold does not pass over, nor act on what lies around it; it acts on no place of its own."""
     asked = _places(query)
     used = _places(_PROGRAM.sub(" ", gold))
@@ -131,7 +131,7 @@ def _stands(name: str, text: str) -> bool:
     return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text, re.IGNORECASE) is not None
 
 
-def _words(query: str, gold: str) -> Iterator[Fault]:
+def _words(query: str, gold: str) -> Iterator[TaskIssue]:
     bare = re.sub(r"[\\*\s]", "", gold).lower()
     for word in quoted(query):
         plain = re.sub(r"[\\*\s]", "", word).lower().strip("/.")
@@ -143,7 +143,7 @@ def _words(query: str, gold: str) -> Iterator[Fault]:
             yield disagrees(f"query names the number {number:g}, which the gold does not have")
 
 
-def _unasked(query: str, gold: str) -> Iterator[Fault]:
+def _unasked(query: str, gold: str) -> Iterator[TaskIssue]:
     """What the command does that the query does not ask for."""
     low = query.lower()
     for name in _WRITES.findall(_PROGRAM.sub(" ", gold)):
@@ -158,7 +158,7 @@ def _unasked(query: str, gold: str) -> Iterator[Fault]:
     yield from _types(low, gold)
 
 
-def _types(query: str, gold: str) -> Iterator[Fault]:
+def _types(query: str, gold: str) -> Iterator[TaskIssue]:
     """Files or folders: what is searched for against what is asked for."""
     files = re.search(r"\bfiles?\b(?! path)", query)
     search = re.search(r"\bfind\b[^|]*", gold)

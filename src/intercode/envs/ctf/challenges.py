@@ -24,7 +24,7 @@ from functools import cached_property
 from pathlib import Path
 
 from intercode.errors import DataError, UsageError
-from intercode.tasks.issues import Fault
+from intercode.tasks.issues import TaskIssue
 from intercode.types import Task
 
 FORMS = ("flag", "script")
@@ -57,9 +57,9 @@ class Challenge:
     gold: str | None = None
 
     @property
-    def faults(self) -> tuple[Fault, ...]:
+    def faults(self) -> tuple[TaskIssue, ...]:
         found = ((self.network, "needs_network"), (self.file, "needs_files"), (self.gold, "odd_flag"))
-        return tuple(Fault(why, kind) for why, kind in found if why)
+        return tuple(TaskIssue(why, kind) for why, kind in found if why)
 
     @property
     def facts(self) -> dict[str, bool]:

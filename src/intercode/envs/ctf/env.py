@@ -19,18 +19,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View
+from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View
 from intercode.envs.ctf.challenges import Challenge, gold_is, survey
 from intercode.envs.ctf.flag import flag_exact, flag_paper
-from intercode.envs.gold import Golds, each_gold, run_gold
+from intercode.envs.gold import GoldCache, each_gold, run_gold
 from intercode.envs.rewards import best, judged, require_reward, reward_name
-from intercode.envs.workspace import Ground, Place, grounds
+from intercode.envs.workspace import Workspace, WorkspaceSpec, prepare_workspaces
 from intercode.errors import DataError, UsageError
 from intercode.sandbox.base import Limits, Session
 from intercode.sandbox.build import Backend, with_script
 from intercode.submission import WORD, is_submission, submitted_word
 from intercode.tasks import Preprocess, open_data
-from intercode.tasks.issues import Fault
+from intercode.tasks.issues import TaskIssue
 from intercode.types import ExecResult, Score, Task
 
 Reward = Literal["exact", "paper"] | Callable[[str, str, Task], Score]
@@ -48,17 +48,17 @@ class CtfEnv(InterCodeEnv):
     def __init__(
         self,
         tasks: Sequence[Task],
-        ground: Ground,
+        spec: WorkspaceSpec,
         challenges: Mapping[str, Challenge],
         *,
         reward: Reward = "exact",
-        golds: Golds[str] | None = None,
+        golds: GoldCache[str] | None = None,
         **how: Any,
     ) -> None:
         super().__init__(tasks, **how)
         require_reward(reward, ("exact", "paper"), "submitted, flag, task")
-        self.reward, self._challenges, self._golds = reward, challenges, golds or Golds[str]()
-        self._place, self._flags = Place(ground), list[tuple[Task, str]]()
+        self.reward, self._challenges, self._gold_cache = reward, challenges, golds or GoldCache[str]()
+        self._workspace, self._flags = Workspace(spec), list[tuple[Task, str]]()
 
     @classmethod
     def prepare(  # type: ignore[override]
@@ -82,7 +82,7 @@ class CtfEnv(InterCodeEnv):
         keep_going: bool = False,
         preprocess: Preprocess | None = None,
         gold_fields: Sequence[str] | None = None,
-    ) -> Setting:
+    ) -> EnvFactory:
         """Load data once. `assets` has a folder or a tar for each task; `everything` keeps tasks that cannot be played.
 
         Tasks carry `needs_network`, `has_assets` and `broken_gold`; the setting's facts list what was left out, and why.
@@ -97,10 +97,10 @@ class CtfEnv(InterCodeEnv):
         tasks, left_out = _playable(found.tasks, challenges, everything)
         first_system = reward == "paper" and session == "stateless"
         world = {"image": image, "tree": tree, "setup": setup, "limits": limits, "paper": first_system, "sandbox": sandbox}
-        ground, _ = grounds(found, session, **world)  # type: ignore[arg-type]
-        ground = replace(ground, template=with_script(ground.template, f"mkdir -p {PLACE}", name="the folder for assets"))
+        spec, _ = prepare_workspaces(found, session, **world)  # type: ignore[arg-type]
+        spec = replace(spec, template=with_script(spec.template, f"mkdir -p {PLACE}", name="the folder for assets"))
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going, "submits": submits}
-        golds = Golds[str]()
+        golds = GoldCache[str]()
         digests = "\n".join(f"{task.id} {challenges[task.id].digest}" for task in tasks)
         facts = {
             "data": found.name,
@@ -109,24 +109,24 @@ class CtfEnv(InterCodeEnv):
             "left_out": {task.id: "; ".join(challenges[task.id].faults) for task, _ in left_out},
             "reward": reward_name(reward),
         }
-        return Setting(
+        return EnvFactory(
             tasks,
-            lambda: cls(tasks, ground, challenges, reward=reward, golds=golds, **how),
-            lambda: {**facts, **ground.facts()},
+            lambda: cls(tasks, spec, challenges, reward=reward, golds=golds, **how),
+            lambda: {**facts, **spec.facts()},
             left_out,
         )
 
-    def try_gold(self, task: Task) -> Trial:
+    def run_gold(self, task: Task) -> GoldRun:
         faults = list(self._challenges[task.id].faults)
         try:
             flag = self._find(task)
         except DataError as error:
-            return Trial(None, "", (*faults, str(error)))
+            return GoldRun(None, "", (*faults, str(error)))
         if name := self._challenges[task.id].plain(flag):
-            faults.append(Fault(f"the flag stands in plain text in {name}", "plain_flag"))
-        return Trial(flag, flag, tuple(faults))
+            faults.append(TaskIssue(f"the flag stands in plain text in {name}", "plain_flag"))
+        return GoldRun(flag, flag, tuple(faults))
 
-    def _enter(self, task: Task) -> None:
+    def start_episode(self, task: Task) -> None:
         """Each gold's flag is found in the place first. A script that finds none is left out, if it is an alternative."""
         first, *others = each_gold(task)
         self._flags = [(first, self._flag(first))]
@@ -135,16 +135,16 @@ class CtfEnv(InterCodeEnv):
                 self._flags.append((other, self._flag(other)))
         self._furnish(task)
 
-    def _act(self, action: str) -> ExecResult:
+    def execute(self, action: str) -> ExecResult:
         """Under the paper's protocol a submission comes here: it is an action that is scored like any other."""
         self._word = submitted_word(self.submission, action)
         if is_submission(action, self.submission):
-            score = self._score()
-            told = "" if score.success else self._wrong(score)
-            return ExecResult(told, None, cwd=self._place.last.cwd)
-        return self._place.act(action)
+            score = self.score()
+            told = "" if score.success else self.feedback(score)
+            return ExecResult(told, None, cwd=self._workspace.last.cwd)
+        return self._workspace.act(action)
 
-    def _score(self) -> Score:
+    def score(self) -> Score:
         """The paper's reward knows one gold."""
         if self.reward == "paper":
             return flag_paper(self._word, self._flags[0][1])
@@ -152,29 +152,29 @@ class CtfEnv(InterCodeEnv):
             return best(judged(self.reward, self._word, flag, task) for task, flag in self._flags)
         return best(flag_exact(self._word, flag) for _, flag in self._flags)
 
-    def _wrong(self, score: Score) -> str:
+    def feedback(self, score: Score) -> str:
         return "That is not the flag."
 
-    def _branch(self, twin: Self, live: bool) -> None:
-        twin._place = self._place.twin(live=live)
+    def copy_world(self, twin: Self, live: bool) -> None:
+        twin._workspace = self._workspace.twin(live=live)
 
-    def _leave(self) -> None:
-        self._place.sandbox.close()
+    def close_world(self) -> None:
+        self._workspace.sandbox.close()
 
     def _furnish(self, task: Task) -> None:
         """An untouched place with this task's assets, and the shell in their folder."""
-        place, challenge = self._place, self._challenges[task.id]
-        place.begin()
-        place.act(f"cd {PLACE}")
+        workspace, challenge = self._workspace, self._challenges[task.id]
+        workspace.begin()
+        workspace.act(f"cd {PLACE}")
         if challenge.packed is None:
             return
-        place.sandbox.write(_ARCHIVE, challenge.packed, mode=0o600)
-        done = place.sandbox.exec("", argv=["sh", "-c", _UNPACK], cwd="/", timeout=60)
+        workspace.sandbox.write(_ARCHIVE, challenge.packed, mode=0o600)
+        done = workspace.sandbox.exec("", argv=["sh", "-c", _UNPACK], cwd="/", timeout=60)
         if done.exit_code != 0:
             raise DataError(f"task {task.id}: {challenge.assets} cannot be unpacked in the sandbox: {last_line(done.output)}")
 
     def _flag(self, task: Task) -> str:
-        return self._golds.get((task.id, task.gold, self._place.ground.template.digest), lambda: self._find(task))
+        return self._gold_cache.get((task.id, task.gold, self._workspace.spec.template.digest), lambda: self._find(task))
 
     def _find(self, task: Task) -> str:
         """The flag; a script is executed for it. Raises `DataError` if it finds none."""
@@ -189,7 +189,7 @@ class CtfEnv(InterCodeEnv):
 
     def _searched(self, task: Task) -> ExecResult:
         self._furnish(task)
-        return self._place.sandbox.exec("", argv=["bash", "-c", task.gold], cwd=PLACE)
+        return self._workspace.sandbox.exec("", argv=["bash", "-c", task.gold], cwd=PLACE)
 
 
 def last_line(output: str) -> str:
@@ -199,7 +199,7 @@ def last_line(output: str) -> str:
 
 def _playable(
     tasks: Sequence[Task], challenges: Mapping[str, Challenge], everything: bool
-) -> tuple[list[Task], list[tuple[Task, Fault]]]:
+) -> tuple[list[Task], list[tuple[Task, TaskIssue]]]:
     """The tasks to play, with what is known of them; and each reason why others are not."""
     left_out = [(task, fault) for task in tasks if not everything for fault in challenges[task.id].faults]
     kept = [

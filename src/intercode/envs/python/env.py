@@ -16,15 +16,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View
-from intercode.envs.gold import Golds
+from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View
+from intercode.envs.gold import GoldCache
 from intercode.envs.python.compare import python_exact, python_paper
 from intercode.envs.python.grading import PATIENCE, Result
 from intercode.envs.python.records import python_record
 from intercode.envs.python.suite import SOLUTION, Suite, suite_of
 from intercode.envs.python.workspace import PythonGround, Workshop
 from intercode.envs.rewards import judged, require_reward, reward_name
-from intercode.envs.workspace import grounds
+from intercode.envs.workspace import prepare_workspaces
 from intercode.errors import DataError, UsageError
 from intercode.sandbox.base import Limits
 from intercode.sandbox.build import Backend
@@ -53,10 +53,10 @@ class PythonEnv(InterCodeEnv):
     def __init__(
         self,
         tasks: Sequence[Task],
-        ground: PythonGround,
+        spec: PythonGround,
         *,
         reward: Reward = "exact",
-        golds: Golds[Sequence[Result]] | None = None,
+        golds: GoldCache[Sequence[Result]] | None = None,
         tell: Tell = "number",
         seconds: float = SECONDS,
         **how: Any,
@@ -67,8 +67,8 @@ class PythonEnv(InterCodeEnv):
         require_reward(reward, ("exact", "paper"), "results, task")
         if tell not in ("nothing", "number", "case"):
             raise UsageError(f"tell {tell!r}: it is 'nothing', 'number' or 'case'")
-        self.reward, self._tell, self._golds = reward, tell, golds or Golds[Sequence[Result]]()
-        self._shop = Workshop(ground, seconds=seconds, patience=None if reward == "paper" else PATIENCE)
+        self.reward, self._tell, self._gold_cache = reward, tell, golds or GoldCache[Sequence[Result]]()
+        self._shop = Workshop(spec, seconds=seconds, patience=None if reward == "paper" else PATIENCE)
         self._suites: dict[str, Suite] = {}
         self._results: Sequence[Result] = ()
         self._last, self._scored = "", False
@@ -95,7 +95,7 @@ class PythonEnv(InterCodeEnv):
         sandbox: Backend | None = None,
         preprocess: Preprocess | None = None,
         gold_fields: Sequence[str] | None = None,
-    ) -> Setting:
+    ) -> EnvFactory:
         """Load data and build the template once. `protocol="paper"` implies the paper's reward.
 
         An interpreter lives as long as its episode, whatever `session` says: so it did in the paper.
@@ -105,49 +105,49 @@ class PythonEnv(InterCodeEnv):
         found = open_data(data, env="python", limit=limit, preprocess=records, gold_fields=gold_fields)
         tasks = tuple(map(_submittable, found.tasks))
         world = {"image": image, "tree": tree, "setup": setup, "limits": limits, "paper": False, "sandbox": sandbox}
-        first, _ = grounds(found, "persistent", **world)  # type: ignore[arg-type]
-        ground = PythonGround(first.template, "persistent", limits)
+        first, _ = prepare_workspaces(found, "persistent", **world)  # type: ignore[arg-type]
+        spec = PythonGround(first.template, "persistent", limits)
         if image is not None:
-            ground.require_python()
-        golds = Golds[Sequence[Result]]()
+            spec.require_python()
+        golds = GoldCache[Sequence[Result]]()
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going, "submits": submits}
         asked = {"reward": reward, "golds": golds, "tell": tell, "seconds": seconds}
         facts = {"data": found.name, "data_digest": found.digest, "reward": reward_name(reward)}
-        return Setting(
+        return EnvFactory(
             tasks,
-            lambda: cls(tasks, ground, **asked, **how),  # type: ignore[arg-type]
-            lambda: {**facts, "test_seconds": seconds, "tell": tell, **ground.facts()},
+            lambda: cls(tasks, spec, **asked, **how),  # type: ignore[arg-type]
+            lambda: {**facts, "test_seconds": seconds, "tell": tell, **spec.facts()},
         )
 
-    def try_gold(self, task: Task) -> Trial:
+    def run_gold(self, task: Task) -> GoldRun:
         try:
             suite = self._suite(task)
             shown, results = self._shop.try_gold(suite, task.gold)
         except DataError as error:
-            return Trial(None, "", (str(error),))
+            return GoldRun(None, "", (str(error),))
         summary = "\n".join(f"{result.test.shown}: {result.why or 'passed'}" for result in results)
-        return Trial([result.passed for result in results], summary, tuple(_faults(shown, results)))
+        return GoldRun([result.passed for result in results], summary, tuple(_faults(shown, results)))
 
     # -- the world ----------------------------------------------------------------------------------------------------
 
-    def _enter(self, task: Task) -> None:
+    def start_episode(self, task: Task) -> None:
         self._suite(task)
         self._shop.begin()
         self._last, self._results, self._scored = "", (), False
 
-    def _act(self, action: str) -> ExecResult:
+    def execute(self, action: str) -> ExecResult:
         self._last = action
         return self._shop.act(action)
 
-    def _branch(self, twin: Self, live: bool) -> None:
+    def copy_world(self, twin: Self, live: bool) -> None:
         twin._shop = self._shop.twin()
 
-    def _leave(self) -> None:
+    def close_world(self) -> None:
         self._shop.close()
 
     # -- submissions --------------------------------------------------------------------------------------------------
 
-    def _refuse(self, word: str) -> str | None:
+    def reject_submission(self, word: str) -> str | None:
         suite = self._suite(self.task)
         if not word:
             return None
@@ -166,7 +166,7 @@ class PythonEnv(InterCodeEnv):
             return f"{word} takes {_count(least, most)}; it will be called with {_count(fewest, largest)}."
         return None
 
-    def _score(self) -> Score:
+    def score(self) -> Score:
         suite, self._results = self._suite(self.task), ()
         asserts_only = all(test.kind == "assert" for test in suite.tests)
         if self.protocol == "paper" and self.reward == "paper" and asserts_only:  # the first system knew no others
@@ -213,15 +213,15 @@ class PythonEnv(InterCodeEnv):
         chosen = replace(suite, tests=tuple(test for test in suite.tests if test.hidden is hidden))
         return self._shop.grade(chosen, name=name, text=text) if chosen.tests else ()
 
-    def _is_final(self, score: Score) -> bool:
+    def is_final(self, score: Score) -> bool:
         """Hidden tests were called: what they called with may have been noted down."""
         return any(result.test.hidden for result in self._results)
 
     def _gold_results(self, suite: Suite) -> Sequence[Result]:
         chosen = replace(suite, tests=tuple(test for test in suite.tests if not test.hidden))
-        return self._golds.get((self.task.id, "public"), lambda: self._shop.try_gold(chosen, self.task.gold)[1])
+        return self._gold_cache.get((self.task.id, "public"), lambda: self._shop.try_gold(chosen, self.task.gold)[1])
 
-    def _wrong(self, score: Score) -> str:
+    def feedback(self, score: Score) -> str:
         failed = next((number for number, each in enumerate(self._results) if not each.passed and not each.test.hidden), None)
         if self._tell == "nothing" or failed is None:
             return "Wrong." if self._tell == "nothing" or self._results else "Wrong: nothing was defined."

@@ -14,8 +14,8 @@ from intercode.envs.lint import Cue, unheeded
 from intercode.envs.python.suite import suite_of, unbound
 from intercode.envs.python.text import UNREADABLE, complaint, parsed
 from intercode.errors import DataError
-from intercode.plugins import shown
-from intercode.tasks.issues import Fault
+from intercode.plugins import safe_repr
+from intercode.tasks.issues import TaskIssue
 from intercode.types import Task
 
 Case = tuple[tuple[object, ...], object]
@@ -33,43 +33,43 @@ _CHANCE = re.compile(
 )
 
 
-def doubts(task: Task) -> Iterator[Fault]:
+def doubts(task: Task) -> Iterator[TaskIssue]:
     yield from _unreadable(task)
     yield from unheeded(_CUES, task.query, task.gold)
     if (drawn := _CHANCE.search(task.gold)) and "seed(" not in task.gold:
-        yield Fault(f"the answer depends on the moment or on chance ({drawn[1].rstrip('(')})", "unstable")
+        yield TaskIssue(f"the answer depends on the moment or on chance ({drawn[1].rstrip('(')})", "unstable")
     listed = [texts for field in ("tests", "hidden") if isinstance(texts := task.extra.get(field), list)]
     tests = [test for texts in listed for test in texts if isinstance(test, str)]
     plain = ["".join(test.split()) for test in tests]
     if len(set(plain)) < len(plain):
-        yield Fault("a test comes twice", "weak_tests")
+        yield TaskIssue("a test comes twice", "weak_tests")
     cases = [_case(test) for test in tests]
     known = [case for case in cases if case is not None]
     if not known or len(known) < len(cases):
         return
     expected = known[0][1]
     if all(_same(case[1], expected) for case in known):
-        yield Fault(f"all tests expect {shown(repr, expected):.60}, so a constant passes", "weak_tests")
+        yield TaskIssue(f"all tests expect {safe_repr(repr, expected):.60}, so a constant passes", "weak_tests")
     for place in range(min(len(given) for given, _ in known)):
         if all(_same(given[place], wanted) for given, wanted in known):
-            yield Fault(f"returning argument {place + 1} as it is passes all tests", "weak_tests")
+            yield TaskIssue(f"returning argument {place + 1} as it is passes all tests", "weak_tests")
 
 
-def _unreadable(task: Task) -> Iterator[Fault]:
+def _unreadable(task: Task) -> Iterator[TaskIssue]:
     """A gold or tests that are no Python; tests that are absent, or use nothing of the answer."""
     try:
         with warnings.catch_warnings(action="ignore"):
             compile(task.gold, "gold", "exec", dont_inherit=True)
     except UNREADABLE as error:
-        yield Fault(f"gold is no Python ({complaint(error)})")
+        yield TaskIssue(f"gold is no Python ({complaint(error)})")
     try:
         suite = suite_of(task)
     except DataError as error:
-        yield Fault(str(error))
+        yield TaskIssue(str(error))
         return
     for number in unbound(suite):
         shown = suite.tests[number - 1].shown[:100]
-        yield Fault(f"test {number} uses nothing of the answer, so any passes it: {shown}", "empty_test")
+        yield TaskIssue(f"test {number} uses nothing of the answer, so any passes it: {shown}", "empty_test")
 
 
 def _same(one: object, other: object) -> bool:

@@ -14,7 +14,7 @@ from typing import Self
 from intercode.envs.gold import run_gold
 from intercode.envs.python.grading import About, Grader, Result
 from intercode.envs.python.suite import Suite
-from intercode.envs.workspace import Ground
+from intercode.envs.workspace import WorkspaceSpec
 from intercode.errors import DataError, SandboxDied, UsageError
 from intercode.sandbox.build import open_interpreter
 from intercode.sandbox.local import CellSandbox
@@ -22,7 +22,7 @@ from intercode.types import ExecResult
 
 
 @dataclass(frozen=True)
-class PythonGround(Ground):
+class PythonGround(WorkspaceSpec):
     """A ground whose sessions are Python interpreters."""
 
     def make(self) -> CellSandbox:
@@ -45,9 +45,9 @@ class Workshop:
     _referee: Grader | None
     _clean: bool
 
-    def __init__(self, ground: PythonGround, *, seconds: float, patience: int | None) -> None:
-        self.ground, self._seconds, self._patience = ground, seconds, patience
-        self._furnish(ground.make())
+    def __init__(self, spec: PythonGround, *, seconds: float, patience: int | None) -> None:
+        self.spec, self._seconds, self._patience = spec, seconds, patience
+        self._furnish(spec.make())
 
     def begin(self) -> None:
         """A fresh interpreter. A sandbox that does not live any more is replaced, and so are those beside it."""
@@ -57,7 +57,7 @@ class Workshop:
             self.agent.reset()
         except SandboxDied:
             self.close()
-            self._furnish(self.ground.make())
+            self._furnish(self.spec.make())
         self._clean = True
 
     def act(self, action: str) -> ExecResult:
@@ -138,7 +138,7 @@ class Workshop:
             return self.agent.beside()
         except SandboxDied:
             self._clean = False
-            return self.ground.make()
+            return self.spec.make()
 
 
 def _end(sandbox: CellSandbox | None) -> None:

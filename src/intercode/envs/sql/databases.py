@@ -21,7 +21,7 @@ from intercode.envs.sql.engines import databases as read_databases
 from intercode.envs.sql.text import literals, ordering
 from intercode.errors import DataError, UsageError
 from intercode.tasks import DataSet
-from intercode.tasks.issues import Fault
+from intercode.tasks.issues import TaskIssue
 from intercode.types import Table, Task
 
 _NO_ROWS = Table((), ())
@@ -145,4 +145,4 @@ def _faults(answer: Answer) -> Iterator[str]:
     elif answer.table.cut:
         yield f"gold returns more rows or bytes than are kept: {len(answer.table.rows)} rows are"
     elif all(value is None for row in answer.table.rows for value in row):
-        yield Fault("gold returns nothing: any statement that finds nothing is right", "by_luck")
+        yield TaskIssue("gold returns nothing: any statement that finds nothing is right", "by_luck")

@@ -15,8 +15,8 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from intercode.env import InterCodeEnv, Protocol, Setting, Trial, View
-from intercode.envs.gold import Golds, each_gold
+from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View
+from intercode.envs.gold import GoldCache, each_gold
 from intercode.envs.rewards import best, judged, require_reward, reward_name
 from intercode.envs.sql.compare import sql_exact
 from intercode.envs.sql.databases import Gold, Worlds, database, execute_gold, worlds
@@ -24,7 +24,7 @@ from intercode.envs.sql.engines import Answer, Engine
 from intercode.errors import DataError
 from intercode.paper.sql_reward import sql_paper
 from intercode.tasks import Preprocess, open_data
-from intercode.tasks.issues import Fault
+from intercode.tasks.issues import TaskIssue
 from intercode.types import ExecResult, Score, Table, Task
 
 Reward = Literal["exact", "paper", "overlap"] | Callable[[Table | None, Table | None, Task], Score]
@@ -46,14 +46,14 @@ class SqlEnv(InterCodeEnv):
         worlds: Worlds,
         *,
         reward: Reward = "exact",
-        golds: Golds[Gold] | None = None,
+        golds: GoldCache[Gold] | None = None,
         handicap: bool = False,
         seconds: float = SECONDS,
         **how: Any,
     ) -> None:
         super().__init__(tasks, **how)
         require_reward(reward, ("exact", "paper", "overlap"), "answer, gold's answer, task")
-        self.reward, self._worlds, self._golds = reward, worlds, golds or Golds[Gold]()
+        self.reward, self._worlds, self._golds = reward, worlds, golds or GoldCache[Gold]()
         self._handicap, self._seconds = handicap, seconds
         self._engine = worlds.first()
         self._elsewhere: Engine | None = None
@@ -79,7 +79,7 @@ class SqlEnv(InterCodeEnv):
         keep_going: bool = False,
         preprocess: Preprocess | None = None,
         gold_fields: Sequence[str] | None = None,
-    ) -> Setting:
+    ) -> EnvFactory:
         """Load data and databases once. `protocol="paper"` implies the paper's reward.
 
         A session with the server lives as long as its episode, whatever `session` says: so it did in the paper.
@@ -88,43 +88,43 @@ class SqlEnv(InterCodeEnv):
         records = preprocess or cls.preprocess
         found = open_data(data, env="sql", limit=limit, preprocess=records, gold_fields=gold_fields)
         made = worlds(found, dump=dump, databases=databases, engine=engine, robust=robust, paper=reward in ("paper", "overlap"))
-        golds = Golds[Gold]()
+        golds = GoldCache[Gold]()
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going}
         asked = {"reward": reward, "golds": golds, "handicap": handicap, "seconds": seconds}
         facts = {"data": found.name, "data_digest": found.digest, "reward": reward_name(reward), "statement_seconds": seconds}
-        return Setting(
+        return EnvFactory(
             found.tasks,
             lambda: cls(found.tasks, made, **asked, **how),  # type: ignore[arg-type]
             lambda: {**facts, **made.facts()},
         )
 
-    def try_gold(self, task: Task) -> Trial:
+    def run_gold(self, task: Task) -> GoldRun:
         try:
             golds = [execute_gold(self._engine, task)]
             if task.general and self._worlds.second:
                 golds.append(execute_gold(self._other(self._worlds.second), task))
         except DataError as error:
-            return Trial(None, "", (str(error),))
+            return GoldRun(None, "", (str(error),))
         faults = list(golds[0].faults)
         if task.general and not self._as_published:
             passing = (sql_exact(a.table, b.table, b.order).success for a, b in permutations(golds, 2))
             if golds[0].evidence == golds[-1].evidence or (self.reward == "exact" and any(passing)):
                 why = "is marked general, but the gold has the same outcome on both contents: a constant answer passes"
-                faults.append(Fault(why, "not_general"))
+                faults.append(TaskIssue(why, "not_general"))
             faults += [f"on the second contents: {fault}" for gold in golds[1:] for fault in gold.faults]
-        return Trial([gold.evidence for gold in golds], "\n".join(gold.summary for gold in golds), tuple(faults))
+        return GoldRun([gold.evidence for gold in golds], "\n".join(gold.summary for gold in golds), tuple(faults))
 
-    def _greet(self, task: Task) -> str:
+    def first_observation(self, task: Task) -> str:
         if not self._handicap:
             return task.query
         return f"{task.query}\n\nThe database has this schema:\n\n{self._engine.schema(database(task, self._engine))}"
 
-    def _enter(self, task: Task) -> None:
+    def start_episode(self, task: Task) -> None:
         self._execute_golds(self._engine)
         self._engine.open(database(task, self._engine))
         self._last = _NOTHING
 
-    def _act(self, action: str) -> ExecResult:
+    def execute(self, action: str) -> ExecResult:
         self._last = self._engine.run(action, seconds=self._seconds)
         failed = self._last.error is not None or self._last.timed_out
         return ExecResult(
@@ -145,7 +145,7 @@ class SqlEnv(InterCodeEnv):
     def _must_hold(self) -> bool:
         return self.task.general and not self._as_published
 
-    def _score(self) -> Score:
+    def score(self) -> Score:
         score = self._compare(self._engine, self._last.table)
         if not (score.success and (self._must_hold or self._worlds.robust)) or self._worlds.second is None:
             return score
@@ -160,10 +160,10 @@ class SqlEnv(InterCodeEnv):
             return Score(score.reward, True, parts)
         return Score(0.0, False, parts)
 
-    def _branch(self, twin: Self, live: bool) -> None:
+    def copy_world(self, twin: Self, live: bool) -> None:
         twin._engine, twin._elsewhere = self._worlds.first(), None
 
-    def _leave(self) -> None:
+    def close_world(self) -> None:
         for engine in (self._engine, self._elsewhere):
             if engine is not None:
                 engine.close()

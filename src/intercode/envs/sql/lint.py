@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from intercode.envs.lint import Cue, disagrees, named, numbers, quoted, unheeded
 from intercode.envs.sql.text import ordering, parsed
-from intercode.tasks.issues import Fault
+from intercode.tasks.issues import TaskIssue
 from intercode.types import Task
 
 _CUES = (
@@ -43,7 +43,7 @@ _CONSTANT = re.compile(r"\s*select\b(?!.*\bfrom\b)", re.IGNORECASE | re.DOTALL)
 _LIMIT = re.compile(r"\blimit\b", re.IGNORECASE)
 
 
-def doubts(task: Task) -> Iterator[Fault]:
+def doubts(task: Task) -> Iterator[TaskIssue]:
     query = _HINT.sub(" ", task.query)
     gold, explained = task.gold, str(task.extra.get("evidence") or "")
     yield from unheeded(_CUES, query, gold)
@@ -59,14 +59,14 @@ def doubts(task: Task) -> Iterator[Fault]:
         yield disagrees(f"query says {found[0]!r}, but the gold has no count")
     yield from _asked(query, gold, explained)
     if parsed(gold, "mysql") is None and parsed(gold, "sqlite") is None:
-        yield Fault("gold is no SQL that can be read")
+        yield TaskIssue("gold is no SQL that can be read")
     elif _CONSTANT.match(gold):
-        yield Fault("the gold takes nothing from any table: it is a constant", "by_luck")
+        yield TaskIssue("the gold takes nothing from any table: it is a constant", "by_luck")
     elif _LIMIT.search(gold) and (meant := ordering(gold, "mysql")).limited and not meant.ordered:
-        yield Fault("LIMIT without ORDER BY takes any rows", "unstable")
+        yield TaskIssue("LIMIT without ORDER BY takes any rows", "unstable")
 
 
-def _asked(query: str, gold: str, explained: str) -> Iterator[Fault]:
+def _asked(query: str, gold: str, explained: str) -> Iterator[TaskIssue]:
     """Values of the query; what is explained may be written in another way."""
     there = re.sub(r"[%_\s]", "", f"{gold} {explained}").lower()
     for value in quoted(query):
