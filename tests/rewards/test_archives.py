@@ -58,7 +58,7 @@ def digests(tmp_path: Path) -> Digests:
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             (place / name).write_text(content)
         packed = subprocess.run(["bash", "-c", command], cwd=place, stdout=subprocess.PIPE, timeout=20).stdout
-        return archives.held([packed])[0]
+        return archives.digests_of([packed])[0]
 
     return digests
 
@@ -74,7 +74,7 @@ def test_an_archive_is_what_it_holds_under_which_names(
 
 def test_what_is_no_archive_or_holds_too_much_has_no_members(digests: Digests) -> None:
     data = [b"", b"text", b"PK\3\4", b"\x1f\x8b\x08", b"BZh9", b"\0" * 257 + b"ustar" + b"\xff" * 600]
-    assert archives.held(data) == [()] * len(data)
+    assert archives.digests_of(data) == [()] * len(data)
     assert digests("head -c 100M /dev/zero | gzip -1") == digests("truncate -s 9G big; tar -cSf - big") == ()
 
 
@@ -82,7 +82,7 @@ def test_what_is_no_archive_or_holds_too_much_has_no_members(digests: Digests) -
 def test_what_takes_long_to_read_costs_the_reader_only() -> None:
     """Each empty part is short, and the rest is copied for each."""
     before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.thread_time()
-    assert archives.held([gzip.compress(b"") * 300_000, gzip.compress(b"x")]) == [(), ()]
+    assert archives.digests_of([gzip.compress(b"") * 300_000, gzip.compress(b"x")]) == [(), ()]
     assert time.thread_time() - began < 1
     assert 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) < 64 << 20
 

@@ -1,32 +1,69 @@
-"""What changed archives hold, read by a process that can only harm itself (`unpacking.py`).
+"""What an archive or a compressed file holds, as a digest that is the same for every way of packing the same.
 
-A small file can hold much, or take long to read: the process has its own bounds of memory and processor, and what it had not
-read when it passed them counts as no archive.
+    a.tar.gz ──► gzip ──► tar ──► ./b/c (content), b/d -> c      formats, names, contents, where links lead
+    a.gz     ──► gzip ──► content
+
+The level of compression, the order of members and a folder's own entry beside what lies in it are not in it; a hard link is
+what it leads to. The owners, modes and times of all members have a digest each. Left out: formats that Python does not read
+(cpio, 7z), encrypted ones, a zip's owners, and whatever holds more than `ROOM` bytes. A program of its own (`archives` runs
+it), since these are a stranger's bytes:
+
+    length, bytes, length, bytes, ... ──► a line each: the digests of content, owners, modes, times, or nothing
 """
 
 from __future__ import annotations
 
+import bz2
+import io
+import lzma
+import posixpath
 import re
+import resource
 import signal
+import struct
 import sys
-from collections.abc import Iterable
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from hashlib import blake2b
 from subprocess import PIPE, Popen
-
-from intercode.envs import unpacking
-from intercode.errors import SandboxError, room_left
+from typing import Any
 
 NAMED = re.compile(r"\.(tar|tgz|tbz2?|txz|gz|bz2|xz|zip)$", re.IGNORECASE)
 """The end of an archive's name."""
+ROOM = 1 << 26
+SIZE = struct.Struct("!Q")
+_SECONDS = 10
+"""Of processor, for all archives of an episode."""
+_MEMORY, _DICTIONARY = 1 << 30, 1 << 28
+
+_COMPRESSED: dict[bytes, tuple[str, Callable[[], Any]]] = {
+    b"\x1f\x8b": ("gzip", lambda: zlib.decompressobj(wbits=31)),
+    b"BZh": ("bzip2", bz2.BZ2Decompressor),
+    b"\xfd7zXZ\0": ("xz", lambda: lzma.LZMADecompressor(memlimit=_DICTIONARY)),
+}
+"""First bytes → name and what undoes it."""
+
+_Member = tuple[str, str, bytes, object, int, object]
+"""Name, kind, content, owner, mode, time."""
+_FOLDER = tarfile.DIRTYPE.decode()
 
 
-def held(contents: Iterable[bytes]) -> list[tuple[str, ...]]:
+class _Unread(Exception):
+    """It holds too much, or ends too early."""
+
+
+def digests_of(contents: Iterable[bytes]) -> list[tuple[str, ...]]:
     """For each the hex digests of what it holds, and of its members' owners, modes and times; nothing if it is no archive, or
     none that can be read within the bounds.
 
     Raises `SandboxError` if the machine does not let it be read.
     """
-    command = [sys.executable, "-I", "-S", unpacking.__file__]
+    from intercode.errors import SandboxError, room_left  # not at the top: this file is also a program of its own
+
+    command = [sys.executable, "-I", "-S", __file__]
     with room_left(), Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd="/") as reader:
         assert reader.stdin is not None
         assert reader.stdout is not None
@@ -34,12 +71,125 @@ def held(contents: Iterable[bytes]) -> list[tuple[str, ...]]:
         for data in contents:
             line = b""
             with suppress(BrokenPipeError):  # the reader has ended
-                if unpacking.packed(data):
-                    reader.stdin.write(unpacking.SIZE.pack(len(data)) + data)
+                if packed(data):
+                    reader.stdin.write(SIZE.pack(len(data)) + data)
                     reader.stdin.flush()
                     line = reader.stdout.readline()
             found.append(tuple(line.decode().split()))
-        said = reader.communicate()[1].decode(errors="replace")
+        complaint = reader.communicate()[1].decode(errors="replace")
     if reader.returncode > 0 or reader.returncode == -signal.SIGKILL:
-        raise SandboxError(f"archives cannot be read (status {reader.returncode}): {said[-500:]}")
+        raise SandboxError(f"archives cannot be read (status {reader.returncode}): {complaint[-500:]}")
     return found
+
+
+def _digests(data: bytes) -> list[str]:
+    """The hex digests of what it holds, and of its members' owners, modes and times; none if it is no archive, or none that can
+    be read."""
+    try:
+        formats, found = _unpacked(data)
+        contents = formats, sorted(each[:3] for each in found)
+        attributes = (sorted((each[0], each[place]) for each in found) for place in (3, 4, 5))
+        texts = [repr(told).encode(errors="surrogateescape") for told in (contents, *attributes)]
+        return [_digest(text).hex() for text in texts] if formats else []
+    except Exception:  # a stranger's bytes: whatever they do to the readers, they are no archive
+        return []
+
+
+def packed(data: bytes) -> bool:
+    """Whether it begins as something that can be read here does."""
+    return data.startswith((*_COMPRESSED, b"PK")) or data[257:262] == b"ustar"
+
+
+def _unpacked(data: bytes) -> tuple[list[str], list[_Member]]:
+    formats = list[str]()
+    for start, (name, make) in _COMPRESSED.items():
+        if data.startswith(start):
+            formats, data = [name], _decompressed(data, make)
+            break
+    if data[257:262] == b"ustar":
+        return [*formats, "tar"], list(_of_tar(data))
+    if data.startswith(b"PK"):
+        return [*formats, "zip"], list(_of_zip(data))
+    return formats, [("", "file", _digest(data), "", 0, "")]
+
+
+def _decompressed(data: bytes, make: Callable[[], Any]) -> bytes:
+    """All streams that stand one after another in it."""
+    parts, room = list[bytes](), ROOM
+    while data:
+        stream = make()
+        parts.append(stream.decompress(data, room))
+        room -= len(parts[-1])
+        if not stream.eof or room <= 0:
+            raise _Unread
+        data = stream.unused_data
+    return b"".join(parts)
+
+
+def _of_tar(data: bytes) -> Iterator[_Member]:
+    with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
+        _require_room(member.size for member in archive)
+        found = _extracted(archive)
+        if data[archive.offset :].strip(b"\0"):
+            raise _Unread  # other programs read on behind a damaged header
+        entries = {posixpath.normpath(member.name): member for member in archive}
+    folders = {".", *map(posixpath.dirname, found)}
+    for name, (kind, what) in found.items():
+        if kind != _FOLDER or name not in folders:
+            entry = entries[name]
+            owner = entry.uname or entry.uid, entry.gname or entry.gid
+            yield name, kind, what, owner, entry.mode, int(entry.mtime)
+
+
+def _extracted(archive: tarfile.TarFile) -> dict[str, tuple[str, bytes]]:
+    """What would stand there by its name, one member after another: a hard link is what its name is by then."""
+    found: dict[str, tuple[str, bytes]] = {}
+    for member in archive:
+        there = found.get(posixpath.normpath(member.linkname), ("", b"")) if member.islnk() else ("", b"")
+        if member.isfile():
+            file = archive.extractfile(member)
+            assert file is not None
+            there = ("file", _digest(file.read(ROOM)))
+        other = (member.type.decode(), member.linkname.encode(errors="surrogateescape"))
+        found[posixpath.normpath(member.name)] = there if there[0] == "file" else other
+    return found
+
+
+def _of_zip(data: bytes) -> Iterator[_Member]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = {posixpath.normpath(member.filename): member for member in archive.infolist()}
+        _require_room(member.file_size for member in members.values())
+        folders = {posixpath.dirname(name) for name in members}
+        for name, member in members.items():
+            kind = "link" if member.external_attr >> 28 == 0o12 else "dir" if member.is_dir() else "file"
+            if not (kind == "dir" and name in folders):
+                yield name, kind, _digest(archive.read(member)), "", member.external_attr >> 16, member.date_time
+
+
+def _require_room(sizes: Iterator[int]) -> None:
+    if sum(sizes) > ROOM:
+        raise _Unread
+
+
+def _digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=16).digest()
+
+
+def _bound(which: int, soft: int, hard: int) -> None:
+    """The caller's own limits, where they are lower, stay."""
+    _, most = resource.getrlimit(which)
+    if most != resource.RLIM_INFINITY:
+        soft, hard = min(soft, most), min(hard, most)
+    resource.setrlimit(which, (soft, hard))
+
+
+def main() -> None:
+    _bound(resource.RLIMIT_CORE, 0, 0)
+    _bound(resource.RLIMIT_CPU, _SECONDS, 2 * _SECONDS)
+    _bound(resource.RLIMIT_AS, _MEMORY, _MEMORY)
+    while head := sys.stdin.buffer.read(SIZE.size):
+        print(*_digests(sys.stdin.buffer.read(*SIZE.unpack(head))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

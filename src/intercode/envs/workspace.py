@@ -16,10 +16,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from intercode.envs.archives import NAMED, held
+from intercode.envs.archives import NAMED, ROOM, digests_of
 from intercode.envs.bash.gold_status import only_fails
 from intercode.envs.gold import run_gold
-from intercode.envs.unpacking import ROOM
 from intercode.errors import DataError, SandboxDied, UsageError
 from intercode.paper.git_status import IGNORED, UNSEEN, ignored
 from intercode.sandbox.base import Limits, Sandbox, Session
@@ -237,7 +236,7 @@ class Workspace:
         """What differs from the template, and of the first archives among it what they hold."""
         changes = self.sandbox.diff()
         archives = [path for path, change in changes.items() if change.digest and NAMED.search(path)][:_ARCHIVES]
-        found = held(map(self._content, archives)) if archives else []
+        found = digests_of(map(self._content, archives)) if archives else []
         return changes | {
             path: replace(changes[path], held=digests[0], attributes=digests[1:])
             for path, digests in zip(archives, found, strict=True)

@@ -1,17 +1,16 @@
-"""Whether two printed answers say the same, apart from formatting noise.
+"""Compare two printed answers, apart from formatting noise.
 
-Noise: colour, blank ends of the text, runs of blanks and tabs, blank lines in a list, a leading `./`, a slash at the end
-of a path, doubled slashes, the ` -` that checksum tools print for standard input, and what tools say about files
-that they may not read; in a printed environment, the variables `_` and `SHLVL`.
+Always noise: colour; blanks at the ends of the text; runs of blanks and tabs; blank lines in a list; a leading `./`; a slash at
+the end of a path; doubled slashes; the ` -` that checksum tools print for standard input; complaints of tools about files that
+they may not read; in a printed environment, the variables `_` and `SHLVL`.
 
-Noise unless the query is about it: one side's `total` lines; zeros that end an amount's fraction, and an average's digits; the
-character after a line number; a folder that the task names, in front of every path; a value's file name; other signs than
-blanks between words. So is a sentence, a title or a column more around what the gold says (`phrases`), unless the query wants
-that alone or gives a form.
-Where the query or the gold is about blanks or empty lines, or the gold sorts blank lines to the top, only colour and what no
-eye sees at the end of a line are noise.
+Noise unless the query is about it: one side's `total` lines; zeros at the end of an amount's fraction, and the digits of an
+average; the character after a line number; a folder that the task names, in front of every path; the file name of a value;
+signs other than blanks between words; a sentence, a title or a column around the gold's words (`wording`).
+If the query or the gold is about blanks or empty lines, or the gold sorts blank lines to the top, only colour and blanks at the
+end of a line are noise.
 
-Never noise: letters, digits, case, the number of equal lines, and (where the gold orders) the order.
+Never noise: letters, digits, case, the number of equal lines, and (if the gold orders) the order.
 """
 
 from __future__ import annotations
@@ -20,19 +19,50 @@ import re
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 
-from intercode.envs.bash.demands import demanded, of_the_answer, reshapes
-from intercode.envs.bash.normalize import hides, without_colour, without_complaints, without_shell_variables
 from intercode.envs.bash.ordering import FREE, STRICT, Key, order_key, sorts
-from intercode.envs.bash.wording import FORM, fixes_lines, swaps_labels, without_extras, without_listing
+from intercode.envs.bash.wording import (
+    FORM,
+    demanded,
+    fixes_lines,
+    of_the_answer,
+    reshapes,
+    swaps_labels,
+    without_extras,
+    without_listing,
+    word_set,
+)
 from intercode.types import Task
 
 Lines = list[str]
 
+_CONCEALS = r"(?:\d{1,3};){0,6}(?<!;5;)0?8[;m]"
+_ON = rf"(?:\x1b\[0?m)?\x1b\[(?!0?m|{_CONCEALS})[0-9;]{{1,20}}m(?:\x1b\[K)?"
+_OFF = r"(?:\x1b\[0?m(?:\x1b\[K)?){1,4}"
+_COLOURED = re.compile(rf"(?:{_ON}[^\x1b]*+){{1,8}}{_OFF}|^{_OFF}|{_OFF}$", re.MULTILINE)
+_CODE = re.compile(r"\x1b\[[0-9;]*[mK]")
+_INVISIBLE = re.compile(r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f-\x9f\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
+
+_TOOL = re.compile(r"(?:/(?:usr/)?bin/)?(?P<name>[a-z][a-z0-9]*): ")
+_TOOLS = word_set(
+    "bash sh dash find ls dir grep egrep fgrep rg du df cat tac head tail sort uniq wc cut paste tr nl comm join cmp diff tar "
+    "gzip gunzip zcat cp mv rm mkdir rmdir ln touch chmod chown chgrp stat file tee awk gawk mawk sed perl python3 xargs rsync "
+    "tree md5sum sha1sum sha256sum sha512sum cksum sum base64 od xxd strings split readlink realpath"
+)
+_PATH = r"(?:'[^']+'|‘[^’]+’|\"[^\"]+\"|`[^`']+'|[.~]{0,2}/[^:]*|(?=[^:\s]*[^\W\d])[^:\s]+)"
+_COMPLAINT = re.compile(
+    rf"(?:line \d+: |\d+: )?(?:\w+: )?(?:[a-z][a-z' ]{{3,28}} )?"
+    rf"(?:{_PATH}|\(standard (?:in|out)put\)|(?:write|read) (?:error|failed)(?:: {_PATH})?)"
+    r": (?:Permission denied|Is a directory|Broken pipe)"
+)
+_ENVIRONMENT = re.compile(r"\b(env|printenv|export|declare|typeset|set)\b")
+_SHELL_VARIABLES = re.compile(r"^(?:declare -\S+ |export )?(?:_|SHLVL)=.*\n?", re.MULTILINE)
+"""Variables that each shell sets anew, in a printed environment."""
+
 _TIMES, _ROOM = 4, 1 << 18
-"""No noise makes an answer longer than this many times the gold's, and so many characters; it need not be looked at."""
+"""An answer longer than this many times the gold's, and so many characters, is refused unread."""
 
 _NOTES = 4
-"""All lines but blank ones, titles and notes have a word of the gold's."""
+"""Lines of an answer that need no word of the gold: titles and notes."""
 _SPACES = re.compile(
     r"white ?space|\bblanks?\b|(?<!disk )(?<!free )\bspaces?\b(?! (used|left|available|usage))|\btabs?\b|indent|\btrim|\bstrip"
     r"|\bpad|\balign|squeeze|\bempty lines?|new ?lines?|line breaks?|\bfold(ed|ing)?\b|\bwrap|width|leading|trailing|justif"
@@ -43,7 +73,7 @@ _SPACE_TOOLS = re.compile(
     r"\b(un)?expand\b|\bfold\b|\bfmt\b|\btr +-[a-z]*[sd][a-z]* +\S*( |\\t|\\n|:space:|:blank:)|\bcat +-\w*[sAvtTeE]"
 )
 _NUMBERS = re.compile(r"[\d.,\n]+")
-_PARTED = re.compile(
+_GIVES_SEPARATOR = re.compile(
     r"(?-i:\b[A-Z]{2,}[^\w\s`'\"/.]+[A-Z]{2,}\b)|colon|\bformat|separat|delimit|\bcommas?\b|\bparted\b",
     re.IGNORECASE,
 )
@@ -61,24 +91,24 @@ _PATHS = re.compile(
 )
 _TOTAL = re.compile(r"\b(total\w*|sum|overall|altogether|combined|in all)\b", re.IGNORECASE)
 _COUNTS = re.compile(r"\b(wc|du|ls)\b")
-"""Tools that add a total of their own."""
+"""Tools that print a total themselves."""
 _AVERAGE = re.compile(r"\b(average|mean|median|ratio|percent\w*)\b", re.IGNORECASE)
 _AMOUNT = re.compile(rf"{_AVERAGE.pattern}|{_TOTAL.pattern}|\b(price|cost)\b", re.IGNORECASE)
 _COMPUTES = re.compile(r"\bawk\b|\bbc\b|python|perl|\$\(\(")
 _SHOWS = re.compile(r"^\s*(cat|head|tail|tac)\b")
-"""A gold that shows a file as it is."""
-_WRITTEN = re.compile(r"decimal|digit|places|precision|round|version|release", re.IGNORECASE)
-"""Words of a query by which a number is its digits."""
+"""A gold that prints a file unchanged."""
+_DIGITS_COUNT = re.compile(r"decimal|digit|places|precision|round|version|release", re.IGNORECASE)
+"""Words in a query that make every digit of a number count."""
 _NUMBER = re.compile(r"(?<![\w.,:/-])-?[0-9]{1,18}(\.[0-9]{1,18})?(?![\w:/-]|[.,]\d)")  # no other script's digits
 _SHORT = 1 << 10
-"""Characters of an answer whose amounts are compared with each of the gold's."""
+"""Longest answer, in characters, whose amounts are compared with each of the gold's."""
 _LISTED = re.compile(r"[-dlbcps][-rwxsStT]{9}")
 _TRAILING = re.compile(r"trailing|\btrim|\bstrip|\bpad|\balign|justif|\bends? of|\bwidth", re.IGNORECASE)
 _BLANK_LINE = re.compile(r"[ \t]*\n")
 _BLANKS = re.compile(r"[ \t]+")
-_ALIKE = [(re.compile(r"(?<![^ '\"(=])\./+(?=[^ /])"), ""), (re.compile(r"(?<=[^/:])//+"), "/")]
+_SAME_PATHS = [(re.compile(r"(?<![^ '\"(=])\./+(?=[^ /])"), ""), (re.compile(r"(?<=[^/:])//+"), "/")]
 _FOLDERS = [(re.compile(r"(?<=[\w.-])/(?= |:|$)"), "")]
-_OF_TOOLS = [
+_TOOL_PREFIXES = [
     (re.compile(r"^([0-9a-f]{32,128}) \*?-$"), r"\1"),
     (re.compile(r"^(/bin/|/usr/bin/)?bash: line \d+: "), "bash: "),
 ]
@@ -88,7 +118,7 @@ _SEPARATOR = re.compile(r" *(?:[,;|]|(?<![!<>=~])=(?![=~])|->|(?<!\d):|:(?!\d)) 
 
 
 def same_answer(ours: str, theirs: str, task: Task) -> bool:
-    """Whether the agent's output says what the gold's says; `task` tells what the question was and how gold orders."""
+    """Return whether the agent's output equals the gold's, apart from noise; the task gives the query and the gold's order."""
     if len(ours) > _TIMES * len(theirs) + _ROOM:
         return False
     ours, theirs = without_colour(ours), without_colour(theirs)
@@ -109,7 +139,9 @@ def same_answer(ours: str, theirs: str, task: Task) -> bool:
     for ours_now, theirs_now in _each_once(((a, b), *_rebased(a, b, task), *_renumbered(a, b, task.query, task.gold))):
         if _match(ours_now, theirs_now, key):
             return True
-        if not spaced and any(_same_amid(*read, key, task) for read in _each_once(_readings(ours_now, theirs_now, task))):
+        if not spaced and any(
+            _same_without_extras(*read, key, task) for read in _each_once(_readings(ours_now, theirs_now, task))
+        ):
             return True
     return not exact and _same_value(a, b, task)
 
@@ -127,11 +159,11 @@ def _match(a: Lines, b: Lines, key: Key) -> bool:
 
 
 def _lines(text: str, task: Task, key: Key, exact: bool) -> Lines:
-    """The lines in their plainest form."""
+    """Return the lines without noise."""
     if exact:
         lines = text.rstrip("\n").split("\n")
         return lines if _TRAILING.search(task.query) else [line.rstrip() for line in lines]
-    steps = [*_ALIKE, *([] if _SLASH.search(task.query) else _FOLDERS), *_OF_TOOLS]
+    steps = [*_SAME_PATHS, *([] if _SLASH.search(task.query) else _FOLDERS), *_TOOL_PREFIXES]
     steps += [] if _FORMAT.search(of_the_answer(task.query)) else _NUMBERED
     lines = []
     for line in text.split("\n"):
@@ -143,7 +175,7 @@ def _lines(text: str, task: Task, key: Key, exact: bool) -> Lines:
 
 
 def _rebased(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
-    """Both answers with paths relative to each folder that the task names, as long as no two lines become one."""
+    """Yield both answers with paths relative to each folder that the task names, unless two lines become equal."""
     if _PATHS.search(task.query) or "readlink" in task.gold or any("/" in line and line in task.query.split() for line in b):
         return
     folders = {"/"}  # the paths that gold and query name and the folders above them, absolute (everything starts in `/`)
@@ -160,8 +192,8 @@ def _rebased(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
 
 
 def _renumbered(a: Lines, b: Lines, query: str, gold: str) -> Iterator[tuple[Lines, Lines]]:
-    """Ours with amounts as the gold writes them: `1.5` as 1.50, and of an average `1.496`, or `0.66` as 0.6667."""
-    if _AMOUNT.search(query) and not _WRITTEN.search(query) and all(len("".join(lines)) < _SHORT for lines in (a, b)):
+    """Yield our lines with amounts written as in the gold: `1.5` as 1.50; and of an average `1.496`, or `0.66` as 0.6667."""
+    if _AMOUNT.search(query) and not _DIGITS_COUNT.search(query) and all(len("".join(lines)) < _SHORT for lines in (a, b)):
         wanted = [found[0] for found in _NUMBER.finditer("\n".join(b))]
         rounded = len(wanted) == 1 and bool(_AVERAGE.search(query) and _COMPUTES.search(gold))
 
@@ -172,18 +204,18 @@ def _renumbered(a: Lines, b: Lines, query: str, gold: str) -> Iterator[tuple[Lin
 
 
 def _same_amount(ours: str, theirs: str, rounded: bool) -> bool:
-    """Whether they are equal decimals, or, if `rounded`, as far as both are written out: at least to two digits behind the
-    point. Our shorter one may be cut as well. A number that begins with needless zeros is a name."""
+    """Return whether two decimals are equal; if `rounded`, whether they are equal to the digits that both have, at least two
+    after the point. Our number may be cut instead of rounded. A number that begins with needless zeros is a name."""
     if any(re.match(r"-?0\d", number) for number in (ours, theirs)):
         return ours == theirs
     a, b = Decimal(ours), Decimal(theirs)
     step = Decimal(1).scaleb(-min(len(number.partition(".")[2]) for number in (ours, theirs)))
-    apart, cut = abs(a - b), len(ours) < len(theirs) and 0 <= abs(b) - abs(a) < step
-    return a == b or (rounded and a * b > 0 and step < Decimal("0.1") and (2 * apart <= step or cut))
+    difference, cut = abs(a - b), len(ours) < len(theirs) and 0 <= abs(b) - abs(a) < step
+    return a == b or (rounded and a * b > 0 and step < Decimal("0.1") and (2 * difference <= step or cut))
 
 
 def _without_total(lines: Lines) -> Lines:
-    """Without `total 12` of ls, and `7 total` of wc and du where each column of numbers makes that."""
+    """Return the lines without `total 12` of ls, and without `7 total` of wc and du if the columns add up to it."""
     if len(lines) > 1 and re.fullmatch(r"total \S+", lines[0]) and all(map(_LISTED.match, lines[1:])):
         return lines[1:]
     if len(lines) < 3 or not re.fullmatch(r"([0-9]{1,18} )+total", lines[-1]):
@@ -195,9 +227,9 @@ def _without_total(lines: Lines) -> Lines:
 
 
 def _relative(lines: Lines, folder: str, dot: bool) -> Lines:
-    """Paths below the folder as seen from there, itself as `.` if `dot`; those elsewhere stay as they are.
+    """Return the lines with paths below the folder made relative to it, and the folder itself as `.` if `dot`.
 
-    A folder at the top stays as well: `root` is not `/root`.
+    Other paths stay, and so does a folder at the top: `root` is not `/root`.
     """
     start, end = r"(?<![^ :='\"(,])", r"(?=[ :,'\")]|$)"
     here = "/" if folder == "/" else rf"/?{re.escape(folder[1:])}"
@@ -208,7 +240,7 @@ def _relative(lines: Lines, folder: str, dot: bool) -> Lines:
 
 
 def _same_value(a: Lines, b: Lines, task: Task) -> bool:
-    """One value on both sides, where one side also names a file of the gold's (`3` and `3 notes.txt`)."""
+    """Return whether both print one equal value, and one of them also a file that the gold names (`3` and `3 notes.txt`)."""
     if len(a) != 1 or len(b) != 1 or _ONLY.search(task.query):
         return False
     short, long = sorted((a[0], b[0]), key=len)
@@ -218,19 +250,19 @@ def _same_value(a: Lines, b: Lines, task: Task) -> bool:
 
 
 def _readings(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
-    """Ways to read both: as they are; ours without what `ls -l` says; with blanks for other signs between words."""
+    """Yield readings of both: unchanged; ours without the columns of `ls -l`; ours with blanks for other signs between words."""
     yield a, b
     if FORM.search(of_the_answer(task.query)):
         return
     bare = without_listing(a, b)
     if bare != a:
         yield bare, b
-    if reshapes(task.query) or _PARTED.search(of_the_answer(task.query)):
+    if reshapes(task.query) or _GIVES_SEPARATOR.search(of_the_answer(task.query)):
         return
     wanted = {word for line in b for word in line.split()}
 
     def joined(number: re.Match[str]) -> str:
-        """1,234 as 1234, if that is what the gold says."""
+        """Return 1,234 as 1234 if the gold prints 1234."""
         plain = number[0].replace(",", "")
         return plain if plain in wanted else number[0]
 
@@ -238,17 +270,50 @@ def _readings(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
     yield plain, b
 
 
-def _same_amid(a: Lines, b: Lines, key: Key, task: Task) -> bool:
-    """The same, once a sentence, a title or more columns are taken away from the agent's."""
+def _same_without_extras(a: Lines, b: Lines, key: Key, task: Task) -> bool:
+    """Return whether the answers are equal without a sentence, a title or extra columns in the agent's."""
     ours, theirs = without_extras(a, b, task.query), [" ".join(line.split()) for line in b]
     return ours is not None and (_match(ours, theirs, key) or _on_other_lines(ours, theirs, key, task))
 
 
 def _on_other_lines(a: Lines, b: Lines, key: Key, task: Task) -> bool:
-    """The gold's words on more or fewer lines, where it has one line with numbers, or a word a line; unless the query says
-    what a line is, or the gold shows a file."""
+    """Return whether the agent prints the gold's words on more or fewer lines; only if the gold has one line with numbers, or one
+    word a line, the query does not say what a line is, and the gold does not print a file."""
     ours, theirs = " ".join(a).split(), " ".join(b).split()
     row = len(b) == 1 and any(map(_NUMBER.fullmatch, theirs))
     if len(a) == len(b) or "" in b or fixes_lines(task.query) or _SHOWS.search(task.gold) or not (row or len(b) == len(theirs)):
         return False
     return ours == theirs or (key is FREE and len(a) == 1 and sorted(ours) == sorted(theirs))
+
+
+# -- colours and complaints; each is known by its whole form, so that no other text passes for one -----------------------------------------------------------------
+
+
+def without_colour(text: str) -> str:
+    """Return the text without colours; a code that is no part of a pair stays, and so does a code that hides text."""
+    return _COLOURED.sub(lambda found: _CODE.sub("", found[0]), text) if "\x1b" in text else text
+
+
+def hides(ours: str, theirs: str) -> bool:
+    """Return whether ours has invisible characters (other than blanks, tabs and line ends) that theirs has not."""
+    return not set(_INVISIBLE.findall(ours)) <= set(_INVISIBLE.findall(theirs))
+
+
+def without_complaints(ours: str, theirs: str) -> tuple[str, str]:
+    """Return both texts without complaints about unreadable files, unless the gold prints nothing else."""
+    a, b = (text.split("\n") for text in (ours, theirs))
+    kept = [line for line in b if not _is_complaint(line)]
+    if not any(kept) and any(b):
+        return ours, theirs
+    return "\n".join(line for line in a if not _is_complaint(line)), "\n".join(kept)
+
+
+def without_shell_variables(ours: str, theirs: str, gold: str) -> tuple[str, str]:
+    """Return both texts without `_` and `SHLVL`, if the gold prints an environment and not these variables alone."""
+    kept = _SHELL_VARIABLES.sub("", theirs)
+    return (_SHELL_VARIABLES.sub("", ours), kept) if _ENVIRONMENT.search(gold) and kept.strip() else (ours, theirs)
+
+
+def _is_complaint(line: str) -> bool:
+    tool = _TOOL.match(line)
+    return bool(tool and tool["name"] in _TOOLS and _COMPLAINT.fullmatch(line[tool.end() :]))

@@ -24,9 +24,37 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from intercode.envs.bash.demands import of_the_answer, reshapes
-from intercode.envs.bash.pipelines import named
 
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a text."""
+    return frozenset(text.split())
+
+
+_BESIDE_A_PATH = re.compile(r"(?<!\S)(\S[^\s/]*+/\S*\w) \([^()]*\)")
+_SENTENCE = re.compile(
+    r"(?<=[.?!;]) +|(?<=[a-z\d)]): +|(?:,? and|,? then|, and then) (?=(?:print|show|tell|report|say|list|how|which)\b)"
+)
+_TELLS = re.compile(
+    r"(in )?\S*/|(parted|separated) by|[\w'/ -]{1,40} (is|are|has|have|holds?|contains?|begins?|ends?|gives?|stands?)\b",
+    re.IGNORECASE,
+)
+_ASKS = re.compile(
+    r"\?|\b(print|show|list|output|display|say|tell|give|report|answer|find|count|how|which|what|who|when|where|want|like"
+    r"|name (?=the|all|each|every)|stays?|keeps?|kept|preserved|remains?|must|should|only|just|alone"
+    r"|nothing|no|own|wanted|needed)\b",
+    re.IGNORECASE,
+)
+_CHANGES = re.compile(
+    r"\b(write|create|make|set|change|move|copy|delete|remove|rename|replace|append|add|save|put|store|touch|leave|keep|link|pack|extract)\b",
+    re.IGNORECASE,
+)
+_PRINTS = re.compile(
+    r"\?|\b(print|show|list|output|display|say|tell|give|report|answer|count|how|which|what|who)\b", re.IGNORECASE
+)
+_RESHAPES = re.compile(
+    r"\b(convert|replac|translat|turn|transpos|exchang|swap|split|join|merg|reformat|substitut|instead|into)\w*\b",
+    re.IGNORECASE,
+)
 _ONE_A_LINE = re.compile(
     r"\b(one|each|every)\b[^.]{0,20} (a|separate) line|\blines? each\b|\b(one|single|same|per|own|each|every) line"
     r"|\bline of (its|their) own|below the other|as a column"
@@ -42,7 +70,7 @@ _ALONE = re.compile(
 )
 FORM = re.compile(r"[`'\"][^`'\"]*[A-Z]{2}[^\w`'\"/.]+[A-Z]{2}[^`'\"]*[`'\"]")
 """A form that a query gives, such as `NAME: STATUS`."""
-_GRAMMAR = named(
+_GRAMMAR = word_set(
     "a an the and are as at be been belong belongs by called contains do does each for from has have here his her holds i in "
     "is it its me my of on so that their there these they them this those to was were which who with "
     "all per n altogether answer equals found lies name named number output owner result size stands together total value "
@@ -51,12 +79,12 @@ _GRAMMAR = named(
     "content contents time entry entries hit item match matches occurrence result results "
     "added changed copied created deleted done made moved removed renamed replaced saved set updated written wrote"
 )
-_TURNS = named(
+_TURNS = word_set(
     "not no never none neither nor or but except without less more fewer than about around most least "
     "nearly almost only other another wrong false half twice over under above below"
 )
 """Words that turn or limit what is said."""
-_EXTREMES = named("most least")
+_EXTREMES = word_set("most least")
 """They turn nothing where the query asks for them, but behind `at`."""
 _UNITS = {
     "%": "%|percent|share", "b": "byte", "kb": "kb|kilobyte", "kib": "kib", "mb": "mb|megabyte", "mib": "mib",
@@ -65,13 +93,13 @@ _UNITS = {
     **dict.fromkeys(("€", "eur", "euro"), "€|eur|price|cost|worth|paid|pay|amount"),
 }  # fmt: skip
 """Signs of units, and how a query's word for each begins."""
-_OR = named("or either whether than")
-_ARTICLES = named("a an the it is was were has have did does")
+_OR = word_set("or either whether than")
+_ARTICLES = word_set("a an the it is was were has have did does")
 _QUOTED = re.compile(r"\b(?:print|say|answer|write|output|reply|or|with) [`'\"]([a-zA-Z ]+)[`'\"]", re.IGNORECASE)
 _SERIES = re.compile(r"(?<!\w, )\b\w+(?:, \w+)+,? or \w+")
 _NAMES = re.compile(r"\b(files?|folders?|director\w+|scripts?|hosts?|names?)\b", re.IGNORECASE)
 _COUNTED = re.compile(r"\bhow (many|much)\b|\bnumber of\b", re.IGNORECASE)
-_CHOICE = named("or and else either whether")
+_CHOICE = word_set("or and else either whether")
 """Words between those that a query offers."""
 _RULE = re.compile(r"[-=_+| ]{3,}")
 _ITEM = re.compile(r"(?:[-*•]|(?P<number>\d+)[.):]?) (?=\S)")
@@ -92,6 +120,29 @@ _NUMBER = re.compile(r"[-+]?v?[\d.,:]*\d([KMGTP]|[a-z]{1,2})?%?", re.ASCII)
 _TIME = re.compile(
     r"\d{4}-\d\d(-\d\d)?(T[\d:+.]+)?|\d{1,2}:\d\d(:[\d.]+)?|\d{1,2}([./])\d{1,2}\4(\d\d){1,2}|(19|20)\d{6}", re.ASCII
 )
+
+
+def reshapes(query: str) -> bool:
+    """Whether it is about the form of a text, so that signs and lines are the answer itself."""
+    return bool(_RESHAPES.search(query))
+
+
+@lru_cache(maxsize=256)
+def demanded(query: str) -> str:
+    """The query without what it tells of its files."""
+    return " ".join(_demands(query)) or query
+
+
+@lru_cache(maxsize=256)
+def of_the_answer(query: str) -> str:
+    """The query without what it tells of its files, and without the changes that it wants."""
+    changes = [each for each in _demands(query) if "/" in each and _CHANGES.search(each) and not _PRINTS.search(each)]
+    return " ".join(each for each in _demands(query) if each not in changes) or query
+
+
+def _demands(query: str) -> list[str]:
+    sentences = _SENTENCE.split(_BESIDE_A_PATH.sub(r"\1", query))
+    return [each for each in sentences if _ASKS.search(each) or not _TELLS.match(each)]
 
 
 def without_extras(ours: Sequence[str], theirs: Sequence[str], query: str) -> list[str] | None:
