@@ -1,12 +1,12 @@
-"""What an archive or a compressed file holds, as a digest that is the same for every way of packing the same.
+"""Digest the content of archives and compressed files, so that equal contents have equal digests however they are packed.
 
     a.tar.gz ──► gzip ──► tar ──► ./b/c (content), b/d -> c      formats, names, contents, where links lead
     a.gz     ──► gzip ──► content
 
-The level of compression, the order of members and a folder's own entry beside what lies in it are not in it; a hard link is
-what it leads to. The owners, modes and times of all members have a digest each. Left out: formats that Python does not read
-(cpio, 7z), encrypted ones, a zip's owners, and whatever holds more than `ROOM` bytes. A program of its own (`archives` runs
-it), since these are a stranger's bytes:
+The digest ignores the level of compression, the order of members, and the entry of a folder that has members; a hard link
+counts as its target. Owners, modes and times of all members have a digest each. Not read: formats that Python does not read
+(cpio, 7z), encrypted archives, the owners in a zip, and archives of more than `ROOM` bytes. This file is also a program that
+`digests_of` runs with limits of memory and processor time, because the bytes come from the agent:
 
     length, bytes, length, bytes, ... ──► a line each: the digests of content, owners, modes, times, or nothing
 """
@@ -32,11 +32,11 @@ from subprocess import PIPE, Popen
 from typing import Any
 
 NAMED = re.compile(r"\.(tar|tgz|tbz2?|txz|gz|bz2|xz|zip)$", re.IGNORECASE)
-"""The end of an archive's name."""
+"""Endings of archive names."""
 ROOM = 1 << 26
 SIZE = struct.Struct("!Q")
 _SECONDS = 10
-"""Of processor, for all archives of an episode."""
+"""Seconds of processor time for all archives of an episode."""
 _MEMORY, _DICTIONARY = 1 << 30, 1 << 28
 
 _COMPRESSED: dict[bytes, tuple[str, Callable[[], Any]]] = {
@@ -44,7 +44,7 @@ _COMPRESSED: dict[bytes, tuple[str, Callable[[], Any]]] = {
     b"BZh": ("bzip2", bz2.BZ2Decompressor),
     b"\xfd7zXZ\0": ("xz", lambda: lzma.LZMADecompressor(memlimit=_DICTIONARY)),
 }
-"""First bytes → name and what undoes it."""
+"""First bytes → name and decompressor."""
 
 _Member = tuple[str, str, bytes, object, int, object]
 """Name, kind, content, owner, mode, time."""
@@ -52,14 +52,14 @@ _FOLDER = tarfile.DIRTYPE.decode()
 
 
 class _Unread(Exception):
-    """It holds too much, or ends too early."""
+    """Raised for an archive that holds too much or ends too early."""
 
 
 def digests_of(contents: Iterable[bytes]) -> list[tuple[str, ...]]:
-    """For each the hex digests of what it holds, and of its members' owners, modes and times; nothing if it is no archive, or
-    none that can be read within the bounds.
+    """Return for each file the hex digests of its content, owners, modes and times; () if it is no archive, or none that can be
+    read within the limits.
 
-    Raises `SandboxError` if the machine does not let it be read.
+    Raises `SandboxError` if the reading process fails.
     """
     from intercode.errors import SandboxError, room_left  # not at the top: this file is also a program of its own
 
@@ -83,20 +83,19 @@ def digests_of(contents: Iterable[bytes]) -> list[tuple[str, ...]]:
 
 
 def _digests(data: bytes) -> list[str]:
-    """The hex digests of what it holds, and of its members' owners, modes and times; none if it is no archive, or none that can
-    be read."""
+    """Return the hex digests of the content, owners, modes and times; [] if the data are no archive that can be read."""
     try:
         formats, found = _unpacked(data)
         contents = formats, sorted(each[:3] for each in found)
         attributes = (sorted((each[0], each[place]) for each in found) for place in (3, 4, 5))
-        texts = [repr(told).encode(errors="surrogateescape") for told in (contents, *attributes)]
+        texts = [repr(part).encode(errors="surrogateescape") for part in (contents, *attributes)]
         return [_digest(text).hex() for text in texts] if formats else []
-    except Exception:  # a stranger's bytes: whatever they do to the readers, they are no archive
+    except Exception:  # whatever the agent's bytes do to the readers, they are no archive
         return []
 
 
 def packed(data: bytes) -> bool:
-    """Whether it begins as something that can be read here does."""
+    """Return whether the data begin like an archive that can be read here."""
     return data.startswith((*_COMPRESSED, b"PK")) or data[257:262] == b"ustar"
 
 
@@ -114,7 +113,7 @@ def _unpacked(data: bytes) -> tuple[list[str], list[_Member]]:
 
 
 def _decompressed(data: bytes, make: Callable[[], Any]) -> bytes:
-    """All streams that stand one after another in it."""
+    """Return the data of all streams, one after another."""
     parts, room = list[bytes](), ROOM
     while data:
         stream = make()
@@ -142,16 +141,16 @@ def _of_tar(data: bytes) -> Iterator[_Member]:
 
 
 def _extracted(archive: tarfile.TarFile) -> dict[str, tuple[str, bytes]]:
-    """What would stand there by its name, one member after another: a hard link is what its name is by then."""
+    """Return each name's kind and content after unpacking the members in order; a hard link takes the content of its target."""
     found: dict[str, tuple[str, bytes]] = {}
     for member in archive:
-        there = found.get(posixpath.normpath(member.linkname), ("", b"")) if member.islnk() else ("", b"")
+        entry_now = found.get(posixpath.normpath(member.linkname), ("", b"")) if member.islnk() else ("", b"")
         if member.isfile():
             file = archive.extractfile(member)
             assert file is not None
-            there = ("file", _digest(file.read(ROOM)))
+            entry_now = ("file", _digest(file.read(ROOM)))
         other = (member.type.decode(), member.linkname.encode(errors="surrogateescape"))
-        found[posixpath.normpath(member.name)] = there if there[0] == "file" else other
+        found[posixpath.normpath(member.name)] = entry_now if entry_now[0] == "file" else other
     return found
 
 
@@ -176,7 +175,7 @@ def _digest(data: bytes) -> bytes:
 
 
 def _bound(which: int, soft: int, hard: int) -> None:
-    """The caller's own limits, where they are lower, stay."""
+    """Set a resource limit, but keep a lower one of the caller."""
     _, most = resource.getrlimit(which)
     if most != resource.RLIM_INFINITY:
         soft, hard = min(soft, most), min(hard, most)

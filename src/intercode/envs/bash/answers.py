@@ -22,12 +22,12 @@ from decimal import Decimal
 from intercode.envs.bash.ordering import FREE, STRICT, Key, order_key, sorts
 from intercode.envs.bash.wording import (
     FORM,
-    demanded,
+    about_the_answer,
     fixes_lines,
-    of_the_answer,
     reshapes,
     swaps_labels,
     without_extras,
+    without_file_sentences,
     without_listing,
     word_set,
 )
@@ -126,7 +126,8 @@ def same_answer(ours: str, theirs: str, task: Task) -> bool:
         return False
     ours, theirs = without_shell_variables(ours, theirs, task.gold)
     key = order_key(task.gold, task.query)
-    exact = bool(_SPACES.search(demanded(task.query)) or _SPACE_TOOLS.search(task.gold)) and not _NUMBERS.fullmatch(theirs)
+    about_spaces = _SPACES.search(without_file_sentences(task.query)) or _SPACE_TOOLS.search(task.gold)
+    exact = bool(about_spaces) and not _NUMBERS.fullmatch(theirs)
     exact = exact or bool(_BLANK_LINE.match(theirs) and sorts(task.gold))
     a, b = (_lines(text, task, key, exact) for text in without_complaints(ours, theirs))
     if not _TOTAL.search(task.query) and _without_total(b) == b:
@@ -139,9 +140,8 @@ def same_answer(ours: str, theirs: str, task: Task) -> bool:
     for ours_now, theirs_now in _each_once(((a, b), *_rebased(a, b, task), *_renumbered(a, b, task.query, task.gold))):
         if _match(ours_now, theirs_now, key):
             return True
-        if not spaced and any(
-            _same_without_extras(*read, key, task) for read in _each_once(_readings(ours_now, theirs_now, task))
-        ):
+        readings = _each_once(_readings(ours_now, theirs_now, task))
+        if not spaced and any(_same_without_extras(*read, key, task) for read in readings):
             return True
     return not exact and _same_value(a, b, task)
 
@@ -164,7 +164,7 @@ def _lines(text: str, task: Task, key: Key, exact: bool) -> Lines:
         lines = text.rstrip("\n").split("\n")
         return lines if _TRAILING.search(task.query) else [line.rstrip() for line in lines]
     steps = [*_SAME_PATHS, *([] if _SLASH.search(task.query) else _FOLDERS), *_TOOL_PREFIXES]
-    steps += [] if _FORMAT.search(of_the_answer(task.query)) else _NUMBERED
+    steps += [] if _FORMAT.search(about_the_answer(task.query)) else _NUMBERED
     lines = []
     for line in text.split("\n"):
         plain = _BLANKS.sub(" ", line).strip(" ")
@@ -250,14 +250,14 @@ def _same_value(a: Lines, b: Lines, task: Task) -> bool:
 
 
 def _readings(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
-    """Yield readings of both: unchanged; ours without the columns of `ls -l`; ours with blanks for other signs between words."""
+    """Yield readings of both: unchanged; ours without the columns of `ls -l`; ours with blanks for signs between words."""
     yield a, b
-    if FORM.search(of_the_answer(task.query)):
+    if FORM.search(about_the_answer(task.query)):
         return
     bare = without_listing(a, b)
     if bare != a:
         yield bare, b
-    if reshapes(task.query) or _GIVES_SEPARATOR.search(of_the_answer(task.query)):
+    if reshapes(task.query) or _GIVES_SEPARATOR.search(about_the_answer(task.query)):
         return
     wanted = {word for line in b for word in line.split()}
 
@@ -277,8 +277,11 @@ def _same_without_extras(a: Lines, b: Lines, key: Key, task: Task) -> bool:
 
 
 def _on_other_lines(a: Lines, b: Lines, key: Key, task: Task) -> bool:
-    """Return whether the agent prints the gold's words on more or fewer lines; only if the gold has one line with numbers, or one
-    word a line, the query does not say what a line is, and the gold does not print a file."""
+    """Return whether the agent prints the gold's words on more or fewer lines.
+
+    False unless the gold prints one line with numbers or one word a line. False if the query says what a line is, or the gold
+    prints a file.
+    """
     ours, theirs = " ".join(a).split(), " ".join(b).split()
     row = len(b) == 1 and any(map(_NUMBER.fullmatch, theirs))
     if len(a) == len(b) or "" in b or fixes_lines(task.query) or _SHOWS.search(task.gold) or not (row or len(b) == len(theirs)):
@@ -286,7 +289,7 @@ def _on_other_lines(a: Lines, b: Lines, key: Key, task: Task) -> bool:
     return ours == theirs or (key is FREE and len(a) == 1 and sorted(ours) == sorted(theirs))
 
 
-# -- colours and complaints; each is known by its whole form, so that no other text passes for one -----------------------------------------------------------------
+# -- colours and complaints: each is known by its whole form, so that no other text passes for one ----------------------
 
 
 def without_colour(text: str) -> str:

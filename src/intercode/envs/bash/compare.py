@@ -123,7 +123,7 @@ def _state(path: str, change: Change | None, task: Task) -> object:
 
 
 def _accepts_any_answer(gold: Outcome, task: Task) -> bool:
-    """Return whether the gold changes files and prints nothing, or only a log of its changes that the query does not ask for."""
+    """Return whether the gold changes files and prints nothing, or only a log that the query does not ask for."""
     counting = any(_counts(path, {}, gold.changes, task) for path in gold.changes)
     silent = not gold.output.strip() and gold.overflow is None
     ends = [pipeline[-1] for pipeline in printing(task.gold)]

@@ -1,4 +1,4 @@
-"""Rules for Bash: what a query and its command name, and on what the command's output depends."""
+"""Lint rules for Bash tasks: names, numbers and actions that only query or gold has; network, clock, machine."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from intercode.tasks.issues import TaskIssue
 from intercode.types import Task
 
 _START = r"(?:^|[|;&(`]|\bxargs(?:\s+-\S+)*)\s*"
-"""Where a command's name stands."""
+"""The text before a command's name."""
 _PATH = re.compile(r"(?<![\w.*?\]}\\$~)/-])/[\w+-][\w.+-]*(?:/[\w.+-]+)*")
 _EXAMPLE = re.compile(r"/[A-Z]+(?=/|$)|/[a-z](?=/|$)")
-"""A part that stands for others."""
+"""A part of an example path, such as `/X` or `/a`."""
 _PROGRAM = re.compile(r"""'[^']*[$^{}\\*\[|;@#()!][^']*'|"s[/@#,|][^"]*"|\bs([/@#,|])[^\s]*?\1[^\s]*?\1""")
-"""What looks like a program of sed, awk or grep: paths in it are none."""
+"""Text that looks like a program of sed, awk or grep: it holds no paths."""
 _SYSTEM = re.compile(r"/(dev|proc|sys|bin|sbin|usr|etc|var|tmp|root|home|opt|run)\b")
 _NETWORK = re.compile(
     _START + r"(?:sudo\s+)?((?:curl|wget|ping6?|dig|host|nslookup|ssh|scp|ftp|telnet|traceroute|whois)\s+\S.*)"
@@ -32,9 +32,9 @@ _VARIABLE = re.compile(r"\$\{?([A-Z][A-Z_]+)\b")
 _KNOWN = re.compile(
     r"(HOME|PATH|(OLD)?PWD|USER|SHELL|HOST(NAME|TYPE)|RANDOM|IFS|E?UID|P?PID|BASH.*|SECONDS|TERM|LANG|O?[FR]S|N[RF]|TMPDIR)$"
 )
-"""Variables that a shell has, or awk."""
+"""Variables that a shell or awk sets."""
 _AMOUNT = re.compile(r"\b(?:first|last|top|than|biggest|largest|smallest|oldest|newest) (\d+)\b(?![.,:/-]\d)", re.IGNORECASE)
-"""Other numbers may be what the command looks for in a roundabout way."""
+"""Numbers that the gold must have; others may be computed by the command."""
 _WRITES = re.compile(r"(?:\btee\s+(?:-a\s+)?|(?<![0-9&>=-])>>?\s*)([\w./+-]*\w)")
 _CUES = (
     Cue(
@@ -76,7 +76,7 @@ def doubts(task: Task) -> Iterator[TaskIssue]:
 
 
 def _environment(gold: str) -> Iterator[TaskIssue]:
-    """What the command needs beyond its files."""
+    """Yield what the command needs beyond its files: network, clock, machine, variables."""
     if (call := _NETWORK.search(gold)) and not _LOCAL.search(gold):
         yield TaskIssue(f"needs the network ({call[1]:.60})", "needs_network")
     if moment := _MOMENT.search(gold):
@@ -93,41 +93,42 @@ def _environment(gold: str) -> Iterator[TaskIssue]:
 
 
 def _paths(query: str, gold: str) -> Iterator[TaskIssue]:
-    """What the query names the gold does not pass over, nor act on what lies around it; it acts on no place of its own."""
-    asked = _places(query)
-    used = _places(_PROGRAM.sub(" ", gold))
-    for path in sorted(asked):
-        wider = any(path.startswith(f"{place}/") for place in used)
-        if not _used(path, gold) and (wider or used <= asked) and not _EXAMPLE.search(path):
+    """Yield paths that only the query or only the gold names."""
+    named_paths = _paths_in(query)
+    used = _paths_in(_PROGRAM.sub(" ", gold))
+    for path in sorted(named_paths):
+        wider = any(path.startswith(f"{folder}/") for folder in used)
+        if not _used(path, gold) and (wider or used <= named_paths) and not _EXAMPLE.search(path):
             yield disagrees(f"query names {path}, which the gold does not")
-        elif not _used(path, gold) and (other := _beside(path, used, query)):
-            yield disagrees(f"query names the file {path}, the gold takes {other} beside it")
+        elif not _used(path, gold) and (other := _neighbour(path, used, query)):
+            yield disagrees(f"query names the file {path}, the gold uses {other} instead")
     for path in sorted(used):
-        if not _SYSTEM.match(path) and not _stands(path.split("/")[1], query):
+        if not _SYSTEM.match(path) and not _is_word(path.split("/")[1], query):
             yield disagrees(f"gold names {path}, which the query does not")
-    if asked and re.search(r"\bfind(\s+[\w/]+)*\s+/\s", gold) and not re.search(r"\broot\b|system|machine", query):
+    if named_paths and re.search(r"\bfind(\s+[\w/]+)*\s+/\s", gold) and not re.search(r"\broot\b|system|machine", query):
         yield disagrees("gold searches all of /, which the query does not ask")
 
 
-def _beside(path: str, used: set[str], query: str) -> str | None:
-    """What the gold takes from the folder of a file, in its place: of the same suffix, and not named by the query."""
+def _neighbour(path: str, used: set[str], query: str) -> str | None:
+    """Return another file of the same folder and suffix that the gold uses in place of `path`, if the query does not name
+    it."""
     folder, suffix = path.rpartition("/")[0], PurePosixPath(path).suffix
     others = (other for other in sorted(used) if other.rpartition("/")[0] == folder and PurePosixPath(other).suffix == suffix)
-    return next((other for other in others if not _stands(other.rpartition("/")[2], query)), None) if suffix else None
+    return next((other for other in others if not _is_word(other.rpartition("/")[2], query)), None) if suffix else None
 
 
-def _places(text: str) -> set[str]:
+def _paths_in(text: str) -> set[str]:
     return {path.rstrip(".") for path in _PATH.findall(re.sub(r"[\"'`]", " ", text))}
 
 
 def _used(path: str, gold: str) -> bool:
-    """As a whole; or as a folder and a name, or a name and a suffix, that stand apart; or relative to the folder."""
+    """Return whether the gold names the path: whole, relative, or as a folder and a name (or a name and a suffix) apart."""
     parts = [path.strip("/").rpartition(sign) for sign in "/."]
-    apart = any(part[0] and _stands(part[0], gold) and (_stands(part[2], gold) or part[1] == ".") for part in parts)
-    return apart or _stands(path.strip("/"), gold)
+    in_parts = any(part[0] and _is_word(part[0], gold) and (_is_word(part[2], gold) or part[1] == ".") for part in parts)
+    return in_parts or _is_word(path.strip("/"), gold)
 
 
-def _stands(name: str, text: str) -> bool:
+def _is_word(name: str, text: str) -> bool:
     return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text, re.IGNORECASE) is not None
 
 
@@ -144,7 +145,7 @@ def _words(query: str, gold: str) -> Iterator[TaskIssue]:
 
 
 def _unasked(query: str, gold: str) -> Iterator[TaskIssue]:
-    """What the command does that the query does not ask for."""
+    """Yield actions of the gold that the query does not ask for."""
     low = query.lower()
     for name in _WRITES.findall(_PROGRAM.sub(" ", gold)):
         if "/" not in name and not name.isdigit() and name.lower() not in low:
@@ -159,7 +160,7 @@ def _unasked(query: str, gold: str) -> Iterator[TaskIssue]:
 
 
 def _types(query: str, gold: str) -> Iterator[TaskIssue]:
-    """Files or folders: what is searched for against what is asked for."""
+    """Yield a search for files where the query asks for folders, and the reverse."""
     files = re.search(r"\bfiles?\b(?! path)", query)
     search = re.search(r"\bfind\b[^|]*", gold)
     if search is None:

@@ -21,7 +21,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 
-from intercode.envs.bash.wording import demanded, word_set
+from intercode.envs.bash.wording import without_file_sentences, word_set
 
 Key = Callable[[str], object]
 
@@ -90,7 +90,7 @@ def STRICT(line: str) -> object:
 
 def order_key(gold: str, query: str) -> Key:
     """Return the key of the order in which the gold prints its lines."""
-    if _ANY.search(demanded(query)):
+    if _ANY.search(without_file_sentences(query)):
         return FREE
     order_asked = bool(_ASKS_FOR_ORDER.search(_NO_ORDER.sub(" ", query)))
 
@@ -117,7 +117,7 @@ def sorts(gold: str) -> bool:
 
 
 def _reported(pipeline: Sequence[Sequence[str]]) -> list[str]:
-    """Return the arguments that a pipeline prints a line about, if they are listed and not sorted; an empty name for its input."""
+    """Return the arguments that a pipeline prints a line about, if listed and not sorted; an empty name for its input."""
     for words in reversed(pipeline):
         name = command_name(words)
         counts = "grep" in name and has_option(words[1:], "c") and not has_option(words[1:], "r")
