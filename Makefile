@@ -3,7 +3,7 @@ PYTHON ?= $(firstword $(wildcard /usr/bin/python3.13 /usr/bin/python3.12 /usr/bi
 BIN := .venv/bin
 STAMP := .venv/.ready
 
-.PHONY: setup demo test fidelity soak check bench bench-all format clean
+.PHONY: setup demo test fidelity soak check docs bench bench-all format clean
 
 setup: $(STAMP)
 
@@ -35,6 +35,9 @@ format: setup
 
 bench: setup
 	$(BIN)/python benchmarks/peers.py
+
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench-all: setup
 	failed=0; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || failed=1; done; exit $$failed

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 _FILE = re.compile(r"`([\w/]+\.(?:jsonl?|py|sh)|[\w/]*Dockerfile)`")
 
@@ -28,7 +28,7 @@ class Step:
 
 def steps(document: str) -> list[Step]:
     found, end = [], 0
-    for block in _BLOCK.finditer(document):
+    for block in BLOCK.finditer(document):
         before, end = document[end : block.start()].rstrip(), block.end()
         paragraph = before.rpartition("\n\n")[2]
         named = _FILE.findall(paragraph)

@@ -1,0 +1,86 @@
+"""The documents: each code block is run by a test, or says that it is not; and the site builds without a warning.
+
+console, files named before a block   typed and compared by `test_tutorial`, `test_first_experiments`, `test_conversions`
+python                                executed here, or by `tests/agents/test_search.py`
+sh                                    commands to choose from: each `intercode` line here has options that exist
+text                                  a drawing, or what a program prints
+any block after `<!-- not run: WHY -->` is left out
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from following import BLOCK, steps
+from kept import needs_bwrap
+
+from intercode.cli import main
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FOLLOWED = {"own-environment.md", "first-experiments.md", "converting-datasets.md"}
+EXECUTED = {"README.md", "agents.md"}
+
+
+def blocks(path: Path) -> list[tuple[str, str]]:
+    """Return language and text of each block without the mark."""
+    text = path.read_text()
+    assert len(re.findall("^```", text, re.MULTILINE)) == 2 * len(BLOCK.findall(text)), (
+        f"{path.name}: a block without a language"
+    )
+    found = [(text[: block.start()].rstrip().rpartition("\n")[2], block) for block in BLOCK.finditer(text)]
+    return [(block[1], block[2]) for before, block in found if not before.startswith("<!-- not run: ")]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_each_code_block_is_run_or_says_that_it_is_not(path: Path) -> None:
+    kinds = [language for language, _ in blocks(path) if language not in ("text", "sh")]
+    if path.name in FOLLOWED:
+        files = [step for step in steps(path.read_text()) if step.file]
+        assert len(files) == len(kinds) - kinds.count("console")
+    else:
+        assert set(kinds) <= ({"python", "json"} if path.name in EXECUTED else set())
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_each_command_line_has_options_that_exist(path: Path) -> None:
+    lines = [line for language, text in blocks(path) if language == "sh" for line in text.splitlines()]
+    for line in lines:
+        name, *words = line.partition("  ")[0].split()
+        assert name == "intercode", line
+        context = main.make_context("intercode", list(words))
+        command = main.get_command(context, words[0])
+        assert isinstance(command, click.Command), line
+        with pytest.raises(click.exceptions.Exit):
+            command.make_context(words[0], [*words[1:], "--help"], parent=context)
+
+
+@pytest.mark.slow
+def test_the_readme_shows_what_happens(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    needs_bwrap()
+    episode, agent = (text for language, text in blocks(ROOT / "README.md") if language == "python")
+    exec(episode, {})
+    assert re.search(r"whose own name.*\n18\n\n1\.0\n", capsys.readouterr().out, re.DOTALL)
+    (tmp_path / "mine.py").write_text(agent)
+    (tmp_path / "replies.json").write_text('["ls /depot"]')
+    command = ["eval", "bash", "--agent", "mine:look_first", "--model", "scripted:replies.json", "--limit", "1", "--out", "run"]
+    done = subprocess.run([Path(sys.executable).with_name("intercode"), *command], cwd=tmp_path, env=os.environ)
+    assert done.returncode == 0
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    mkdocs = Path(sys.executable).with_name("mkdocs")
+    if not mkdocs.exists():
+        pytest.skip("mkdocs is not installed: make setup")
+    done = subprocess.run(
+        [mkdocs, "build", "--strict", "--quiet", "--site-dir", tmp_path / "site"],
+        cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
