@@ -90,6 +90,14 @@ class View:
         return f"{text[: self.head]}\n[… {cut} characters cut …]\n{text[len(text) - self.tail :]}", True
 
 
+_OUTCOME_TEXT = View(1400, 500)
+
+
+def shorten_text(text: str) -> str:
+    """Return a text of an outcome as UTF-8 can encode it, of at most 2,000 characters; the cut is marked."""
+    return _OUTCOME_TEXT.shorten(text.encode("utf-8", "backslashreplace").decode())[0]
+
+
 @dataclass(frozen=True, slots=True)
 class EnvFactory:
     """What environments for one purpose share, made once; each call gives a new environment.
@@ -205,6 +213,15 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     def feedback(self, score: Score) -> str:
         """What the agent is told of a submission that fell short."""
         return "Wrong." if self._submits_allowed > 1 else ""
+
+    def outcomes(self) -> dict[str, Any]:
+        """Return what the agent and the gold did, for a reader of the episode; it stands in `info["outcomes"]`.
+
+        Called once, after `score`, when an episode ends with a score: with the last submission, or under the paper's protocol
+        with the last turn. The result is JSON-able, bounded (`shorten_text`) and holds no clock. Built-in environments have
+        `{"failed": [names of the parts that failed], "agent": {…}, "gold": {…}}` and more.
+        """
+        return {}
 
     def run_gold(self, task: Task) -> GoldRun:
         """Execute the gold on an untouched world, which may take an episode's place. The data check compares two of these."""
@@ -349,11 +366,13 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         if out_of_turns:
             self._over = True
             info["ended"] = "turns"
+            if "score" in info:
+                info["outcomes"] = call_plugin(self.outcomes, dict)
         return observation, reward, False, out_of_turns, info
 
     def _end(self, observation: str, reward: float, info: dict[str, Any], **more: Any) -> StepResult:
         self._over = True
-        return observation, reward, True, False, {**info, **more}
+        return observation, reward, True, False, {**info, **more, "outcomes": call_plugin(self.outcomes, dict)}
 
     def _decide(self, death: SandboxDied) -> StepResult:
         """Decide whose fault a dead sandbox was: the agent's if the sandbox saw it, or if its episode kills a fresh one too."""
@@ -373,7 +392,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     def _blame(self) -> StepResult:
         note = "[the sandbox did not survive this action]"
-        return self._end(note, 0.0, info_of(None), score=Score(0.0, False), ended="agent_fault")
+        self._over = True
+        return note, 0.0, True, False, {**info_of(None), "score": Score(0.0, False), "ended": "agent_fault", "outcomes": {}}
 
     def _redo(self) -> None:
         """The episode again, no faster than it was: what the agent left running may be what kills, or kill a moment later."""
