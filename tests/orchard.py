@@ -1,4 +1,4 @@
-"""The small data set of the SQL attacks, `intercode.envs.sql.attack_data`, and environments on it, on both engines."""
+"""The small data set of the SQL attacks, `intercode.envs.sql.attacks`, and environments on it, on both engines."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from kept import needs_bwrap
 
 import intercode
 from intercode.env import EnvFactory
-from intercode.envs.sql.attack_data import CELLAR, CONSTANT, ENGINES, GOLDS, ORCHARD, TASKS, write
-from intercode.envs.sql.engines import Databases, databases, mariadbd
+from intercode.envs.sql.attacks import CELLAR, CONSTANT, ENGINES, GOLDS, ORCHARD, TASKS, write_data
+from intercode.envs.sql.databases import read_databases
+from intercode.envs.sql.engines import Databases, mariadb_server
 
-__all__ = ["CELLAR", "CONSTANT", "ENDLESS", "ENGINES", "GOLDS", "ORCHARD", "TASKS", "Pool", "pool", "prepared", "write"]
+__all__ = ["CELLAR", "CONSTANT", "ENDLESS", "ENGINES", "GOLDS", "ORCHARD", "TASKS", "Pool", "pool", "prepared", "write_data"]
 
 ENDLESS = {
     "sqlite": "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT COUNT(*) FROM r",
@@ -32,19 +33,19 @@ ENDLESS = {
 
 def skip_unless_there(engine: str) -> None:
     needs_bwrap()
-    if engine == "mariadb" and (why := mariadbd.missing()):
+    if engine == "mariadb" and (why := mariadb_server.missing()):
         pytest.skip(why)
 
 
 def orchard_databases() -> Databases:
     with tempfile.TemporaryDirectory() as folder:
-        return databases(write(Path(folder) / "orchard") / "databases")
+        return read_databases(write_data(Path(folder) / "orchard") / "databases")
 
 
 @functools.cache
 def _prepared(engine: str, options: str, cache: str | None) -> EnvFactory:
     with tempfile.TemporaryDirectory() as folder:
-        return intercode.prepare("sql", data=str(write(Path(folder) / "orchard")), engine=engine, **json.loads(options))
+        return intercode.prepare("sql", data=str(write_data(Path(folder) / "orchard")), engine=engine, **json.loads(options))
 
 
 def prepared(engine: str, **options: Any) -> EnvFactory:
@@ -52,7 +53,7 @@ def prepared(engine: str, **options: Any) -> EnvFactory:
     skip_unless_there(engine)
     if callable(options.get("reward")):
         with tempfile.TemporaryDirectory() as folder:
-            return intercode.prepare("sql", data=str(write(Path(folder) / "orchard")), engine=engine, **options)
+            return intercode.prepare("sql", data=str(write_data(Path(folder) / "orchard")), engine=engine, **options)
     return _prepared(engine, json.dumps(options, sort_keys=True), os.environ.get("INTERCODE_CACHE"))
 
 

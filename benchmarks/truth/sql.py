@@ -3,7 +3,7 @@
     gold ──► mutants ──► its rows differ from the gold's on one of several contents: wrong; on none: not known, left out
          └─► other ways to say the same ──► the same rows on all of them: right; else left out
 
-The contents are the set's own and second contents of other seeds than the one that the reward plays on. Rows are
+The contents are the set's own and variant data of other seeds than the one that the reward plays on. Rows are
 compared here without the reward's code: by their printed values, in order where the gold orders. A mutant that only changes
 the order is wrong where order was what it changed.
 """
@@ -17,8 +17,10 @@ from decimal import Decimal
 
 import intercode
 from intercode.env import View
-from intercode.envs.sql.engines import Engine, databases, engine_maker, second_databases
+from intercode.envs.sql.databases import read_databases
+from intercode.envs.sql.engines import Engine, engine_maker
 from intercode.envs.sql.text import literals
+from intercode.envs.sql.variants import variant_databases
 from intercode.tasks import open_data
 from intercode.types import Table, Task
 from truth.pairs import Pair, Truth, play
@@ -34,7 +36,7 @@ def truths() -> Iterator[Truth]:
     view = View(head=0, tail=0)
     with closing(intercode.make("sql", engine=ENGINE, robust=True, max_turns=None, view=view)) as env:
         yield Truth("sql", "exact", list(play(env, pairs)))
-        yield Truth("sql", "exact, with second contents", list(play(env, pairs, "robust")))
+        yield Truth("sql", "exact, with variant data", list(play(env, pairs, "robust")))
     with closing(intercode.make("sql", engine=ENGINE, reward="paper", max_turns=None, view=view)) as env:
         yield Truth("sql", "paper", list(play(env, pairs)))
 
@@ -42,11 +44,11 @@ def truths() -> Iterator[Truth]:
 def labelled() -> Iterator[Pair]:
     data = open_data(None, env="sql")
     assert data.databases is not None
-    content = databases(data.databases)
+    content = read_databases(data.databases)
     with ExitStack() as opened:
         first = opened.enter_context(engine_maker(ENGINE, content)())
         named = {db: {word for task in _of(data.tasks, db) for word in literals(task.gold, ENGINE)} for db in first.databases}
-        others = [engine_maker(ENGINE, second_databases(first, content, named, seed=seed)) for seed in SEEDS]
+        others = [engine_maker(ENGINE, variant_databases(first, content, named, seed=seed)) for seed in SEEDS]
         engines = [first, *(opened.enter_context(other()) for other in others)]
         for task in data.tasks:
             yield from _pairs(task, engines)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from cli_words import EVAL_KEYS, REPLAY_KEYS
 from lines import episodes
-from orchard import ENGINES, GOLDS, skip_unless_there, write
+from orchard import ENGINES, GOLDS, skip_unless_there, write_data
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +22,7 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def orchard(tmp_path: Path) -> Path:
-    return write(tmp_path / "orchard")
+    return write_data(tmp_path / "orchard")
 
 
 def by_task(run: Path) -> dict[str, Any]:

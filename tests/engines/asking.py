@@ -6,16 +6,13 @@ from typing import Any
 
 from orchard import skip_unless_there
 
-from intercode.envs.sql.engines import Answer, Caps, Databases, Engine, mariadbd, sqlite
-from intercode.envs.sql.engines.mariadb import MariadbEngine
+from intercode.envs.sql.engines import Answer, Caps, Databases, Engine, engine_maker
 
 
 def make(name: str, sources: Databases, caps: Caps | None = None) -> Engine:
     """Skips where it is not installed."""
     skip_unless_there(name)
-    if name == "sqlite":
-        return sqlite.SqliteEngine(sqlite.prepare(sources), sources, caps=caps)
-    return MariadbEngine(mariadbd.prepare(sources), caps=caps)
+    return engine_maker(name, sources, caps=caps)()
 
 
 def ask(engine: Engine, statement: str, seconds: float = 10.0) -> Answer:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from asking import make
 
-from intercode.envs.sql.engines import Databases, Engine, databases
+from intercode.envs.sql.databases import read_databases
+from intercode.envs.sql.engines import Databases, Engine
 
 GARDEN = """
 CREATE TABLE bed (id INTEGER NOT NULL, name VARCHAR(20) NOT NULL, PRIMARY KEY (id));
@@ -27,7 +28,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Databases:
     folder = tmp_path_factory.mktemp("databases")
     (folder / "garden_1.sql").write_text(GARDEN + NUMBERS)
     (folder / "vault.sql").write_text(VAULT)
-    return databases(folder)
+    return read_databases(folder)
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from intercode.envs.sql.engines import databases
-from intercode.envs.sql.engines.dump import split, statements
+from intercode.envs.sql.databases import read_databases, split_dump
+from intercode.envs.sql.text import split_statements
 from intercode.errors import DataError, UsageError
 
 DUMP = """-- accounts
@@ -56,11 +56,11 @@ REFUSED = [
     ],
 )
 def test_statements_end_where_the_client_would_end_them(text: str, expected: list[str]) -> None:
-    assert list(statements(text)) == expected
+    assert list(split_statements(text)) == expected
 
 
 def test_a_dump_is_split_by_database_and_only_its_schema_is_adapted() -> None:
-    found = split(DUMP)
+    found = split_dump(DUMP)
     assert list(found) == ["first", "second", "a`b"]
     first, second = found["first"], found["second"]
     assert first[:4] == (
@@ -80,7 +80,7 @@ def test_a_dump_without_a_name_takes_the_files_and_the_digest_follows_the_conten
     found = []
     for text in ("CREATE TABLE t (a int);", "CREATE TABLE t (b int);", "CREATE TABLE t (a int);"):
         (tmp_path / "shop.sql").write_text(text)
-        found.append(databases(tmp_path / "shop.sql"))
+        found.append(read_databases(tmp_path / "shop.sql"))
     assert (found[0].kind, found[0].names) == ("mysql", ("shop",))
     assert found[0].digest == found[2].digest != found[1].digest
 
@@ -93,9 +93,9 @@ def test_a_folder_that_holds_no_databases_is_refused(
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(content)
     with pytest.raises(fault, match=message):
-        databases(tmp_path / "dump" if "dump" in files else tmp_path)
+        read_databases(tmp_path / "dump" if "dump" in files else tmp_path)
     with pytest.raises(UsageError, match="no such"):
-        databases(tmp_path / "nowhere")
+        read_databases(tmp_path / "nowhere")
 
 
 def test_changes_that_are_not_in_the_file_yet_are_not_lost(tmp_path: Path) -> None:
@@ -104,10 +104,10 @@ def test_changes_that_are_not_in_the_file_yet_are_not_lost(tmp_path: Path) -> No
         writer.execute("PRAGMA journal_mode = WAL")
         writer.executescript("CREATE TABLE t (a INT); INSERT INTO t VALUES (1)")
         with pytest.raises(DataError, match=r"a\.sqlite-wal holds changes .*wal_checkpoint"):
-            databases(tmp_path)
+            read_databases(tmp_path)
         writer.executescript("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode = DELETE")
-        assert databases(tmp_path / "a.sqlite").names == databases(tmp_path).names == ("a",)
+        assert read_databases(tmp_path / "a.sqlite").names == read_databases(tmp_path).names == ("a",)
         writer.executescript("PRAGMA cache_size = 1; BEGIN")
         writer.execute("INSERT INTO t SELECT value FROM json_each(?)", (json.dumps(list(range(20_000))),))
         with pytest.raises(DataError, match=r"a\.sqlite-journal holds changes"):
-            databases(tmp_path)
+            read_databases(tmp_path)

@@ -12,7 +12,7 @@ from asking import gold, make
 from families import wait_until
 from orchard import orchard_databases, servers_below, skip_unless_there
 
-from intercode.envs.sql.engines import databases
+from intercode.envs.sql.databases import read_databases
 from intercode.errors import DataError, SandboxError
 
 BROKEN = [
@@ -26,7 +26,7 @@ BROKEN = [
 def test_a_script_that_fails_is_the_datas_fault(tmp_path: Path, engine: str, statement: str, message: str) -> None:
     (tmp_path / "odd.sql").write_text(f"CREATE TABLE t (a INT); {statement};")
     with pytest.raises(DataError, match=message):
-        make(engine, databases(tmp_path))
+        make(engine, read_databases(tmp_path))
 
 
 @pytest.mark.slow

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 from asking import ask, do, gold, make, refused, rows
 
-from intercode.envs.sql.engines import Databases, Engine, databases
+from intercode.envs.sql.databases import read_databases
+from intercode.envs.sql.engines import Databases, Engine
 from intercode.envs.sql.engines.mariadb import MariadbEngine
 from intercode.errors import UsageError
 
@@ -64,7 +65,7 @@ CLEAN = [
 def written(engine: Engine) -> bool:
     """Whether the engine takes the open database for written."""
     assert isinstance(engine, MariadbEngine)
-    return engine._mark() != engine._began
+    return engine._count() != engine._count_at_open
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +76,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     (folder / "long.sql").write_text(f"CREATE TABLE t (a INT, b TEXT); INSERT INTO t VALUES {lines};")
     for name in ("a_b", "axb", "a`b_1"):
         (folder / f"{name}.sql").write_text("CREATE TABLE `c``d` (a INT); INSERT INTO `c``d` VALUES (1);")
-    with make("mariadb", databases(folder)) as engine:
+    with make("mariadb", read_databases(folder)) as engine:
         yield engine
 
 

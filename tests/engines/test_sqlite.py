@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 from asking import ask, do, make, refused, rows
 
-from intercode.envs.sql.engines import Databases, Engine, databases
-from intercode.envs.sql.engines.sqlite import answer, exchange
+from intercode.envs.sql.databases import read_databases
+from intercode.envs.sql.engines import Databases, Engine
+from intercode.envs.sql.engines.sqlite import exchange, read_answer
 from intercode.errors import DataError, SandboxDied
 
 DENIED = [
     "ATTACH '/etc/passwd' AS x",
     "ATTACH ':memory:' AS x",
-    "ATTACH '/srv/sqlite/pristine/vault.sqlite' AS x",
+    "ATTACH '/srv/sqlite/original/vault.sqlite' AS x",
     "DETACH main",
     "SELECT load_extension('x')",
     "SELECT readfile('/etc/passwd')",
@@ -73,7 +74,7 @@ def test_sqlite_files_are_loaded_as_they_are_and_a_cut_one_is_named(tmp_path: Pa
         connection.close()
     with (tmp_path / "cut.sqlite").open("r+b") as cut:
         cut.truncate(9000)
-    content = databases(tmp_path)
+    content = read_databases(tmp_path)
     assert content.names == ("cut", "flat", "nested")
     with make("sqlite", content) as engine:
         with pytest.raises(DataError, match="the database cut cannot be read: database disk image is malformed"):
@@ -102,7 +103,7 @@ def test_what_is_no_answer_is_an_error(reply: bytes) -> None:
     with ours, theirs:
         threading.Thread(target=theirs.sendall, args=(reply + b"\n",)).start()
         with pytest.raises(ValueError, match=r".+"):
-            answer(exchange(ours, {}, 5))
+            read_answer(exchange(ours, {}, 5))
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from orchard import ENDLESS, GOLDS, Pool, plays, skip_unless_there, write
+from orchard import ENDLESS, GOLDS, Pool, plays, skip_unless_there, write_data
 
 import intercode
 from intercode.errors import DataError
@@ -137,7 +137,7 @@ def test_nothing_of_an_episode_is_left_in_the_next_nor_seen_by_another(sql: Any)
 )
 def test_a_task_without_a_database_is_the_datas_fault(tmp_path: Path, named: object, said: str) -> None:
     skip_unless_there("sqlite")
-    folder = write(tmp_path / "data", [{"id": "lone", "query": "Print.", "gold": "SELECT 1", "db": named}])
+    folder = write_data(tmp_path / "data", [{"id": "lone", "query": "Print.", "gold": "SELECT 1", "db": named}])
     with (
         closing(intercode.make("sql", data=str(folder), engine="sqlite")) as env,
         pytest.raises(DataError, match=f"task lone.*{said}"),

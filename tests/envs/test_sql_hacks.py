@@ -15,11 +15,10 @@ import pytest
 from orchard import orchard_databases, plays, prepared
 
 from intercode.envs.gold import GoldCache
-from intercode.envs.sql.attack_data import GOLDS
-from intercode.envs.sql.attacks import ATTACKS, ENGINES, TRIGGER, Attack
+from intercode.envs.sql.attacks import ATTACKS, ENGINES, GOLDS, TRIGGER, Attack
 from intercode.envs.sql.compare import free, sql_exact
-from intercode.envs.sql.databases import Worlds
-from intercode.envs.sql.engines import Databases, Engine, mariadbd, session, sqlite, sqlite_guest
+from intercode.envs.sql.databases import DatabaseSet
+from intercode.envs.sql.engines import Databases, Engine, mariadb_server, sqlite, sqlite_guest
 from intercode.envs.sql.engines.mariadb import MariadbEngine
 from intercode.envs.sql.env import SqlEnv
 from intercode.errors import IntercodeError
@@ -86,7 +85,7 @@ def engine_without(engine: str, off: str, content: Databases) -> Callable[[], En
         prepared = sqlite.prepare(content)
         return lambda: kind(prepared, content)
     kinds = {"kept": KeptMariadb, "root": Root}
-    made = mariadbd.prepare(content)
+    made = mariadb_server.prepare(content)
     return lambda: kinds.get(off, MariadbEngine)(made)
 
 
@@ -98,16 +97,16 @@ def unprotected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cal
             tasks = prepared(engine).tasks
             if off == "open":  # the server's program less the call that sets the authorizer
                 text = Path(sqlite_guest.__file__).read_text()
-                assert text.count("connection.set_authorizer(_rights)") == 1
+                assert text.count("connection.set_authorizer(_authorize)") == 1
                 changed = tmp_path / "server.py"
-                changed.write_text(text.replace("connection.set_authorizer(_rights)", "pass"))
+                changed.write_text(text.replace("connection.set_authorizer(_authorize)", "pass"))
                 monkeypatch.setattr(sqlite_guest, "__file__", str(changed))
             if off == "trusting":
-                monkeypatch.setattr(session, "_UNREAD", ())
+                monkeypatch.setattr(mariadb_server, "_UNREAD", ())
             content = orchard_databases()
-            worlds = Worlds(engine_without(engine, off, content), None, False, content.digest)
+            databases = DatabaseSet(engine_without(engine, off, content), None, False, content.digest)
             kind = LateGolds if off == "late" else SqlEnv
-            return stack.enter_context(closing(kind(tasks, worlds, golds=GoldCache(), seconds=2)))
+            return stack.enter_context(closing(kind(tasks, databases, golds=GoldCache(), seconds=2)))
 
         yield make
 

@@ -1,4 +1,4 @@
-"""What SqlEnv calls solved: order, ties and names of columns on real servers, second contents, golds that are no yardstick."""
+"""What SqlEnv calls solved: order, ties and names of columns on real servers, variant data, golds that are no yardstick."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from orchard import CONSTANT, ENGINES, GOLDS, plays, skip_unless_there, write
+from orchard import CONSTANT, ENGINES, GOLDS, plays, skip_unless_there, write_data
 
 import intercode
 from intercode.errors import DataError
@@ -38,7 +38,7 @@ def test_an_answer_is_judged_as_a_careful_person_would(sql: Any) -> None:
         assert (score.success, score.reward == 1.0) == (solved, solved), answer
 
 
-# -- second contents ----------------------------------------------------------------------------------------------------
+# -- variant data ----------------------------------------------------------------------------------------------------
 
 
 def test_a_right_episode_holds_elsewhere_and_a_constant_does_not(sql: Any) -> None:
@@ -93,7 +93,7 @@ def test_every_planted_fault_is_found_and_the_sound_task_is_not_blamed(engine: s
     skip_unless_there(engine)
     random = "RANDOM()" if engine == "sqlite" else "RAND()"
     planted = [{**task, "gold": task["gold"].format(random=random)} for task in BROKEN]
-    factory = intercode.prepare("sql", data=str(write(tmp_path / "planted", planted)), engine=engine)
+    factory = intercode.prepare("sql", data=str(write_data(tmp_path / "planted", planted)), engine=engine)
     found = check(factory, factory.tasks)
     whys: dict[str, str] = {}
     for finding in found["broken"]:
@@ -105,7 +105,7 @@ def test_every_planted_fault_is_found_and_the_sound_task_is_not_blamed(engine: s
 
 def test_a_gold_that_fails_is_an_error_under_exact_and_earns_nothing_under_paper(tmp_path: Path) -> None:
     skip_unless_there("sqlite")
-    data = str(write(tmp_path / "data", [{"id": "bad", "query": "Print.", "gold": "SELECT height FROM tree"}]))
+    data = str(write_data(tmp_path / "data", [{"id": "bad", "query": "Print.", "gold": "SELECT height FROM tree"}]))
     env: Any = intercode.make("sql", data=data, engine="sqlite")
     with pytest.raises(DataError, match="task bad: gold fails: no such column: height; see `intercode check`"):
         env.reset()

@@ -15,9 +15,8 @@ from orchard import orchard_databases, skip_unless_there
 from shapes import DATA, damaged, records
 
 from intercode.envs.sql.compare import free, sql_exact
-from intercode.envs.sql.engines import Engine, mariadbd, sqlite
-from intercode.envs.sql.engines.mariadb import MariadbEngine
-from intercode.envs.sql.engines.sqlite import answer, exchange
+from intercode.envs.sql.engines import engine_maker
+from intercode.envs.sql.engines.sqlite import exchange, read_answer
 from intercode.errors import IntercodeError
 
 _NUMBER = st.one_of(st.integers(-3, 3), st.integers(-(1 << 63), (1 << 63) - 1), st.floats(allow_nan=False))
@@ -35,11 +34,7 @@ def _rectangle(values: st.SearchStrategy[Any], most: int = 5) -> st.SearchStrate
 @contextmanager
 def _engine(name: str) -> Iterator[Attempt]:
     skip_unless_there(name)
-    sources = orchard_databases()
-    made: Engine = (
-        sqlite.SqliteEngine(sqlite.prepare(sources), sources) if name == "sqlite" else MariadbEngine(mariadbd.prepare(sources))
-    )
-    with made as engine:
+    with engine_maker(name, orchard_databases())() as engine:
 
         def attempt(statement: str) -> None:
             engine.open("orchard")
@@ -72,7 +67,7 @@ def _hear(replies: list[bytes]) -> None:
         theirs.sendall(b"".join(replies))
         theirs.shutdown(socket.SHUT_WR)
         try:
-            said = answer(exchange(ours, {}, 5))
+            said = read_answer(exchange(ours, {}, 5))
         except (ValueError, EOFError, OSError, IntercodeError):
             return
         assert said.table is None or all(len(row) == len(said.table.columns) for row in said.table.rows)

@@ -18,7 +18,7 @@ from chat_server import ChatServer, serving
 from cli_words import INTERCODE
 from families import alive, family
 from lines import episodes
-from orchard import TASKS, write
+from orchard import TASKS, write_data
 
 EPOCHS = 12
 _HOLD = 'mount -t tmpfs -o size=8m intercode-scene "$0" && echo held && exec sleep infinity'
@@ -93,7 +93,7 @@ class Scene:
 @contextmanager
 def staged(place: Path) -> Iterator[Scene]:
     """A scene in a folder; whatever was mounted and started is gone afterwards."""
-    write(place / "orchard")
+    write_data(place / "orchard")
     (place / "disk").mkdir()
     answers = {task["query"]: [*_ACTIONS, task["gold"]] for task in TASKS}
     hold = ["unshare", "--mount", "sh", "-c", _HOLD, str(place / "disk")]

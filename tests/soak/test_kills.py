@@ -23,7 +23,7 @@ from cli_words import INTERCODE
 from families import Traces, mounts, wait_until
 from kept import needs_bwrap
 from lines import episodes
-from orchard import servers_below, skip_unless_there, write
+from orchard import servers_below, skip_unless_there, write_data
 
 Results = dict[tuple[str, int], dict[str, Any]]
 AGENTS = {"bash": "busy_agent:agent", "sql": "felling_agent:agent"}
@@ -123,7 +123,7 @@ def test_a_run_hit_at_forty_moments_is_finished_by_resuming(tmp_path: Path, empt
     words = ["bash", "--epochs", "8"]
     if engine:
         skip_unless_there(engine)
-        words = ["sql", "--engine", engine, "--data", str(write(tmp_path / "orchard")), "--epochs", "12"]
+        words = ["sql", "--engine", engine, "--data", str(write_data(tmp_path / "orchard")), "--epochs", "12"]
     hit = kill_and_resume(tmp_path, words, [empty_cache / str(n) for n in range(9)], kills=40)
     assert hit["evaluation"] >= 5, hit
     assert not engine or hit["server"] >= 5, hit

@@ -17,7 +17,6 @@ from typing import Literal
 from intercode.attacks import sandbox as walls
 from intercode.envs.bash import attacks as tricks
 from intercode.envs.python import attacks as python
-from intercode.envs.sql import attack_data as orchard
 from intercode.envs.sql import attacks as sql
 
 
@@ -138,7 +137,7 @@ def _statements() -> Iterable[Exploit]:
         "through": "do what is forbidden",
         "ends": "end the evaluation",
     }
-    for engine in orchard.ENGINES:
+    for engine in sql.ENGINES:
         for each in sql.ATTACKS:
             if engine in each.engines:
                 proof: Literal["says", "runs"] = "runs" if each.sign in ("through", "left") else "says"
@@ -151,7 +150,7 @@ def _statements() -> Iterable[Exploit]:
 def arena(language: str, folder: Path) -> Path | None:
     """The suite's own data, as a data folder; None where no exploit needs any."""
     if language == "sql":
-        return orchard.write(folder)
+        return sql.write_data(folder)
     if language != "python":
         return None
     folder.mkdir()

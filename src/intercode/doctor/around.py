@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from intercode.doctor.finding import Finding
-from intercode.envs.sql.engines import mariadbd
+from intercode.envs.sql.engines import mariadb_server
 from intercode.errors import IntercodeError, SandboxUnavailable
 from intercode.sandbox import cache
 from intercode.sandbox.docker import leftovers
@@ -30,7 +30,7 @@ def findings() -> Iterator[Finding]:
     else:
         yield Finding("mmdebstrap", None, "no images can be built (intercode image build)", "apt-get install mmdebstrap")
     yield docker_daemon()
-    if (said := mariadbd.missing()) is None:
+    if (said := mariadb_server.missing()) is None:
         yield Finding("mariadb", True, "can be started (--engine mariadb)", "")
     else:
         what, _, mend = said.partition("; mend it with: ")

@@ -1,78 +1,190 @@
-"""What SQL tasks are played on: the databases, engines on them, and the golds' outcomes.
+"""Databases of SQL tasks: read from files, given to engines, and the outcomes of golds on them.
 
-DataSet + options ──► Worlds (makes engines: on the databases, and on their second contents)
-task ──► database(), execute_gold() ──► Gold: rows, and what their order means
+    DUMP.sql                   a MySQL dump; its CREATE DATABASE and USE lines say where each database begins
+    FOLDER/NAME.sql            portable SQL, one database a file
+    FOLDER/NAME.sqlite         SQLite files; also .db, also FOLDER/NAME/NAME.sqlite as BIRD and Spider publish them
+
+    files ──► Databases ──► DatabaseSet: engines on the databases, and on their variant data
+    task, engine ──► execute_gold ──► Gold: rows, and what their order means
+
+Left out: accounts and rights in a dump are dropped. A SQLite file that is being written is refused.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import re
+import shlex
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from intercode.envs.gold import run_gold
 from intercode.envs.sql.compare import Order, free, order_of
-from intercode.envs.sql.engines import Answer, Engine, engine_maker, second_databases
-from intercode.envs.sql.engines import databases as read_databases
-from intercode.envs.sql.text import literals, ordering
+from intercode.envs.sql.engines import Answer, Databases, Engine, engine_maker
+from intercode.envs.sql.text import literals, ordering, quote_name, split_statements
+from intercode.envs.sql.variants import variant_databases
 from intercode.errors import DataError, UsageError
 from intercode.tasks import DataSet
 from intercode.tasks.issues import TaskIssue
 from intercode.types import Table, Task
 
 _NO_ROWS = Table((), ())
+_SUFFIXES = (".sqlite", ".sqlite3", ".db")
+_LARGE = 64 << 20
+_HOT = bytes.fromhex("d9d505f920a163d7")
+"""The first bytes of a rollback journal that is still needed."""
+_NAME = r"(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<bare>[\w$]+))"
+_CREATE = re.compile(rf"CREATE\s+(?:DATABASE|SCHEMA)\s+(?:/\*!\d+\s*IF NOT EXISTS\s*\*/\s*|IF\s+NOT\s+EXISTS\s+)?{_NAME}", re.I)
+_USE = re.compile(rf"USE\s+{_NAME}\s*$", re.I)
+_SETTING = re.compile(r"(?:/\*!\d*\s*)?SET\s", re.I)
+_NO_CONTENT = re.compile(
+    r"(?:CREATE\s+USER|DROP\s+USER|ALTER\s+USER|GRANT|REVOKE|FLUSH|DROP\s+(?:DATABASE|SCHEMA)|COMMIT$"
+    r"|SET\s+@@(?:GLOBAL|SESSION)\.(?:GTID_PURGED|SQL_LOG_BIN))\b",
+    re.I,
+)
+_UNNEEDED = re.compile(
+    r"(?:LOCK\s+TABLES|UNLOCK\s+TABLES|/\*!40000\s+ALTER\s+TABLE\s+\S+\s+(?:DISABLE|ENABLE)\s+KEYS\s*\*/)", re.I
+)
+_FOREIGN_COLLATION = re.compile(r"utf8mb4_0900_\w+", re.I)
+_KNOWN_COLLATION = "utf8mb4_unicode_520_ci"
+
+
+# -- files --------------------------------------------------------------------------------------------------------------
+
+
+def read_databases(path: Path) -> Databases:
+    """Read a dump, a SQLite file or a folder of databases.
+
+    Raises `UsageError` if `path` does not exist or holds no database, `DataError` if a file cannot be read.
+    """
+    if not path.exists():
+        raise UsageError(f"{path}: there is no such file or folder with databases")
+    if path.suffix in _SUFFIXES and not path.is_dir():
+        return _sqlite_files([path])
+    if not path.is_dir():
+        text = _text(path)
+        dumped = split_dump(text) or split_dump(text, path.stem)
+        if not dumped:
+            raise UsageError(f"{path} holds no statement that makes a database")
+        if odd := [name for name in dumped if "/" in name or "\0" in name]:
+            raise DataError(f"{path}: the database {odd[0]!r} cannot be a file's name; give it another one")
+        return Databases("mysql", _hash("mysql", text), dumped)
+    scripts = sorted(path.glob("*.sql"))
+    files = sorted(file for suffix in _SUFFIXES for file in [*path.glob(f"*{suffix}"), *path.glob(f"*/*{suffix}")])
+    if scripts and files:
+        raise UsageError(f"{path} holds both .sql and SQLite files; give one kind")
+    if scripts:
+        texts = {name: _text(file) for name, file in _by_name(scripts).items()}
+        portable = {name: (text,) for name, text in texts.items()}
+        return Databases("portable", _hash("portable", *texts, *texts.values()), portable)
+    if nested := [file for file in files if file.parent == path or file.stem == file.parent.name]:
+        return _sqlite_files(nested)
+    raise UsageError(f"{path} holds no database: NAME.sql, NAME.sqlite or NAME/NAME.sqlite")
+
+
+def split_dump(text: str, default: str | None = None) -> dict[str, tuple[str, ...]]:
+    """Split a dump by database; each part begins with CREATE DATABASE and USE. `default` is the name if the dump gives none.
+
+    Settings before the first database hold for all. MySQL 8's collations are replaced, since MariaDB has none of that name.
+    """
+
+    def beginning(name: str, charset: str = "") -> list[str]:
+        return [f"CREATE DATABASE {quote_name(name, 'mysql')}{charset}", f"USE {quote_name(name, 'mysql')}"]
+
+    adapt = partial(_FOREIGN_COLLATION.sub, _KNOWN_COLLATION)
+    found = {default: beginning(default)} if default else {}
+    settings: list[str] = []
+    current = default
+    for statement in split_statements(text):
+        if match := _CREATE.match(statement) or _USE.match(statement):
+            current = match["bare"] or match["quoted"].replace("``", "`")
+            charset = adapt(statement[match.end() :]) if match.re is _CREATE else ""
+            found.setdefault(current, [*beginning(current, charset), *settings])
+        elif current is None:
+            settings += [statement] if _SETTING.match(statement) and not _NO_CONTENT.match(statement) else []
+        elif not _NO_CONTENT.match(statement) and not _UNNEEDED.match(statement):
+            found[current].append(adapt(statement) if statement[:6].upper() == "CREATE" else statement)
+    return {name: tuple(lines) for name, lines in found.items() if len(lines) > 2}
+
+
+def _sqlite_files(files: list[Path]) -> Databases:
+    named = _by_name(files)
+    return Databases("sqlite", _hash("sqlite", *named, *map(_file_digest, named.values())), files=named)
+
+
+def _by_name(files: list[Path]) -> dict[str, Path]:
+    """Return the files by database; neither the suffix nor upper and lower case count."""
+    found: dict[str, Path] = {}
+    for file in files:
+        other = found.setdefault(file.stem.lower(), file)
+        if other is not file:
+            raise UsageError(f"{other} and {file} would both be the database {file.stem}; leave one of them away")
+    return {file.stem: file for file in found.values()}
+
+
+def _file_digest(file: Path) -> str:
+    """Return the digest of a SQLite file; of a large file its size and time, since reading it would take longer than using it.
+
+    Raises `DataError` if the last changes are still in a log or journal beside the file.
+    """
+    log, journal = (file.with_name(file.name + ending) for ending in ("-wal", "-journal"))
+    try:
+        if journal.is_file() and journal.read_bytes()[:8] == _HOT:
+            log = journal
+        if log is journal or (log.is_file() and log.stat().st_size > 0):
+            command = f"sqlite3 {shlex.quote(str(file))} 'PRAGMA wal_checkpoint(TRUNCATE)'"
+            raise DataError(f"{log} holds changes that {file.name} lacks; close what has it open, then: {command}")
+        with open(file, "rb") as content:
+            if content.read(16) != b"SQLite format 3\0":
+                raise DataError(f"{file} is no SQLite database")
+            info = file.stat()
+            if info.st_size > _LARGE:
+                return f"{file.resolve()}\0{info.st_size}\0{info.st_mtime_ns}"
+            content.seek(0)
+            return hashlib.file_digest(content, "sha256").hexdigest()
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from error
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{file} is not text in UTF-8: {error}; convert it with iconv") from error
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from error
+
+
+def _hash(*words: str) -> str:
+    return hashlib.sha256("\0".join(words).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+# -- engines ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Worlds:
-    """Makers of engines. `robust`: play every solved task on the second contents, not only the general ones."""
+class DatabaseSet:
+    """Makers of engines. `robust`: play every solved task on the variant data, not only the general ones."""
 
-    first: Callable[[], Engine]
-    second: Callable[[], Engine] | None
+    make_engine: Callable[[], Engine]
+    make_variant: Callable[[], Engine] | None
     robust: bool
     digest: str
 
     def facts(self) -> dict[str, Any]:
-        """What decides results: the databases' content and the server."""
-        with self.first() as engine:
-            found = engine.facts()
-        userland = {key: found[key] for key in ("engine", "version") if key in found}
-        return {"template": self.digest, "userland": userland, "server": found}
+        """Return what decides results: the databases' content and the server."""
+        with self.make_engine() as engine:
+            server = engine.facts()
+        userland = {key: server[key] for key in ("engine", "version") if key in server}
+        return {"template": self.digest, "userland": userland, "server": server}
 
 
-@dataclass(frozen=True)
-class Gold:
-    """A gold's outcome: `answer`, and the order of its rows as `exact` takes it."""
-
-    answer: Answer
-    order: Order
-
-    @property
-    def table(self) -> Table | None:
-        return self.answer.table
-
-    @cached_property
-    def faults(self) -> tuple[str, ...]:
-        return tuple(_faults(self.answer))
-
-    @property
-    def evidence(self) -> object:
-        """What must be the same each time: the rows that it may show, in their order but for those that tie."""
-        if self.table is None:
-            return self.answer.error
-        rows = sorted(zip(self.order.ties, map(repr, self.order.rows), strict=True))
-        return self.table.columns, len(self.table.rows), self.order.start, rows
-
-    @property
-    def summary(self) -> str:
-        return str(list(self.table.rows)) if self.table is not None else str(self.answer.error)
-
-
-def worlds(
+def prepare_databases(
     data: DataSet,
     *,
     dump: str | Path | None,
@@ -80,29 +192,29 @@ def worlds(
     engine: str | None,
     robust: bool,
     paper: bool,
-) -> Worlds:
-    """Engines for the tasks. Databases of the caller's own go first. Raises `UsageError` where there are none."""
+) -> DatabaseSet:
+    """Prepare engines for the tasks. Databases of the caller's own go first. Raises `UsageError` where there are none."""
     if dump and databases:
         raise UsageError("give the databases with --dump FILE or with --databases DIR, not with both")
     source = dump or databases or data.databases
     if not source:
         raise UsageError("there are no databases; name them with --dump FILE or --databases DIR")
     content = read_databases(Path(source))
-    make = engine_maker(engine, content)
-    wanted = robust or (not paper and any(task.general for task in data.tasks))
-    second = None
-    if wanted:  # the second contents keep the values that golds name; a task without a database says so when it is played
+    make_engine = engine_maker(engine, content)
+    make_variant = None
+    if robust or (not paper and any(task.general for task in data.tasks)):
+        # Variant data keep the values that golds name. A task without a database raises when it is played, not here.
         named: dict[str, set[str | int | float]] = defaultdict(set)
-        with make() as first:
+        with make_engine() as first:
             for task in data.tasks:
                 with contextlib.suppress(DataError):
                     named[database(task, first)].update(*(literals(gold, first.dialect) for gold in task.golds))
-            second = engine_maker(engine, second_databases(first, content, named))
-    return Worlds(make, second, robust, content.digest)
+            make_variant = engine_maker(engine, variant_databases(first, content, named))
+    return DatabaseSet(make_engine, make_variant, robust, content.digest)
 
 
 def database(task: Task, engine: Engine) -> str:
-    """The database that a task is played on: its `db` or `db_id`, or the only one there is."""
+    """Return the task's database: its `db` or `db_id`, or the engine's only one. Raises `DataError` if there is no such one."""
     named = task.extra.get("db") or task.extra.get("db_id")
     if named is None and len(engine.databases) == 1:
         return engine.databases[0]
@@ -118,31 +230,59 @@ def database(task: Task, engine: Engine) -> str:
         raise DataError(f"task {task.id}: {error}; the field `db` names one of them") from None
 
 
+# -- golds --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Gold:
+    """The outcome of a gold: `answer`, and the order of its rows for `exact`."""
+
+    answer: Answer
+    order: Order
+
+    @property
+    def table(self) -> Table | None:
+        return self.answer.table
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Return what is wrong with the gold, judged by its outcome alone."""
+        if self.answer.timed_out:
+            return ("gold runs out of time",)
+        if self.answer.error is not None:
+            return (f"gold fails: {self.answer.error}",)
+        if self.table is None:
+            return ("gold returns no rows: it is not a query",)
+        if self.table.cut:
+            return (f"gold returns more rows or bytes than are kept: {len(self.table.rows)} rows are",)
+        if all(value is None for row in self.table.rows for value in row):
+            return (TaskIssue("gold returns nothing: any statement that finds nothing is right", "by_luck"),)
+        return ()
+
+    @property
+    def evidence(self) -> object:
+        """Return what two executions must have in common: the rows that may be shown, in order except for ties."""
+        if self.table is None:
+            return self.answer.error
+        rows = sorted(zip(self.order.ties, map(repr, self.order.rows), strict=True))
+        return self.table.columns, len(self.table.rows), self.order.start, rows
+
+    @property
+    def summary(self) -> str:
+        return str(list(self.table.rows)) if self.table is not None else str(self.answer.error)
+
+
 def execute_gold(engine: Engine, task: Task) -> Gold:
-    """Run a gold as the referee. Raises `DataError` if the gold itself ended its server."""
-    return run_gold(lambda: _execute(engine, task), task.gold)
+    """Execute a task's gold as the grader, which ends the last episode. Raises `DataError` if the gold ended its server."""
 
+    def execute() -> Gold:
+        db = database(task, engine)
+        engine.open(db)
+        answer = engine.run_gold(db, task.gold)
+        if answer.table is None:
+            return Gold(answer, free(_NO_ROWS))
+        order = ordering(task.gold, engine.dialect)
+        full = engine.run_gold(db, order.derived).table if order.derived else None
+        return Gold(answer, order_of(answer.table, order, full))
 
-def _execute(engine: Engine, task: Task) -> Gold:
-    db = database(task, engine)
-    engine.open(db)  # the last episode is over: what it wrote is gone
-    answer = engine.run_gold(db, task.gold)
-    if answer.table is None:
-        return Gold(answer, free(_NO_ROWS))
-    meant = ordering(task.gold, engine.dialect)
-    full = engine.run_gold(db, meant.derived).table if meant.derived else None
-    return Gold(answer, order_of(answer.table, meant, full))
-
-
-def _faults(answer: Answer) -> Iterator[str]:
-    """What is wrong with a gold by its outcome alone."""
-    if answer.timed_out:
-        yield "gold runs out of time"
-    elif answer.error is not None:
-        yield f"gold fails: {answer.error}"
-    elif answer.table is None:
-        yield "gold returns no rows: it is not a query"
-    elif answer.table.cut:
-        yield f"gold returns more rows or bytes than are kept: {len(answer.table.rows)} rows are"
-    elif all(value is None for row in answer.table.rows for value in row):
-        yield TaskIssue("gold returns nothing: any statement that finds nothing is right", "by_luck")
+    return run_gold(execute, task.gold)

@@ -1,16 +1,17 @@
-"""SqlEnv: actions are SQL statements, the world is a database server, the answer is what the last statement returned.
+"""SqlEnv: actions are SQL statements, the world is a database server, the answer is the result of the last statement.
 
-    reset ──► the gold, by the referee's account, on pristine content (once for all environments) ──► the agent's session
+    reset ──► the gold, executed as the grader on original content (once for all environments) ──► the agent's session
     step  ──► one statement ──► its rows as Python tuples, or `Error executing query: MESSAGE`
 
-Each environment has a server of its own (`engines/`). Where tasks are marked `general`, or with `robust=True`, an episode that
-looks solved is played again on second contents, which a seeded generator makes of the databases; what that gave stands in
-`parts["robust"]`, and a `general` task must hold there as well.
+Each environment has a server of its own (`engines/`). If a task is marked `general`, or with `robust=True`, an episode that
+looks solved is played again on variant data, which a seeded generator makes of the databases (`variants/`). `parts["robust"]`
+holds the result, and a `general` task must be solved there as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterable, Sequence
 from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -18,8 +19,8 @@ from typing import Any, Literal, Self
 from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View
 from intercode.envs.gold import GoldCache, each_gold
 from intercode.envs.rewards import best, judged, require_reward, reward_name
-from intercode.envs.sql.compare import sql_exact
-from intercode.envs.sql.databases import Gold, Worlds, database, execute_gold, worlds
+from intercode.envs.sql.compare import Row, difference, sql_exact
+from intercode.envs.sql.databases import DatabaseSet, Gold, database, execute_gold, prepare_databases
 from intercode.envs.sql.engines import Answer, Engine
 from intercode.errors import DataError
 from intercode.paper.sql_reward import sql_paper
@@ -30,12 +31,18 @@ from intercode.types import ExecResult, Score, Table, Task
 Reward = Literal["exact", "paper", "overlap"] | Callable[[Table | None, Table | None, Task], Score]
 _NOTHING = Answer()
 SECONDS = 10.0
+_ROWS, _DIFFERENT, _TEXT = 20, 10, 200
+"""The most rows of a table and of a difference in `outcomes`, and characters of a text."""
+_TABLE_BYTES, _DIFFERENCE_BYTES = 2400, 1000
 
 
 class SqlEnv(InterCodeEnv):
-    """`worlds` makes its engines; `golds` may be shared. `handicap` puts the schema into the first observation, as the paper's
-    easier setting does. `seconds` is a statement's time limit. `reward="overlap"` is the paper's before it weighed the order of
-    rows: its ReAct runs were scored so. Other arguments are those of `InterCodeEnv`."""
+    """Environment over SQL tasks; `databases` makes its engines, and `golds` may be shared.
+
+    `handicap` puts the schema into the first observation, as the paper's easier setting does. `seconds` is a statement's time
+    limit. `reward="overlap"` is the paper's reward before it weighed the order of rows, which scored its ReAct runs. Other
+    arguments are those of `InterCodeEnv`.
+    """
 
     language = "sql"
     live_forks = False
@@ -43,21 +50,22 @@ class SqlEnv(InterCodeEnv):
     def __init__(
         self,
         tasks: Sequence[Task],
-        worlds: Worlds,
+        databases: DatabaseSet,
         *,
         reward: Reward = "exact",
         golds: GoldCache[Gold] | None = None,
         handicap: bool = False,
         seconds: float = SECONDS,
-        **how: Any,
+        **options: Any,
     ) -> None:
-        super().__init__(tasks, **how)
+        super().__init__(tasks, **options)
         require_reward(reward, ("exact", "paper", "overlap"), "answer, gold's answer, task")
-        self.reward, self._worlds, self._golds = reward, worlds, golds or GoldCache[Gold]()
+        self.reward, self._databases, self._golds = reward, databases, golds or GoldCache[Gold]()
         self._handicap, self._seconds = handicap, seconds
-        self._engine = worlds.first()
-        self._elsewhere: Engine | None = None
+        self._engine = databases.make_engine()
+        self._variant: Engine | None = None
         self._last = _NOTHING
+        self._score: Score | None = None
 
     @classmethod
     def prepare(  # type: ignore[override]
@@ -82,36 +90,36 @@ class SqlEnv(InterCodeEnv):
     ) -> EnvFactory:
         """Load data and databases once. `protocol="paper"` implies the paper's reward.
 
-        A session with the server lives as long as its episode, whatever `session` says: so it did in the paper.
+        `session` is ignored: a session with the server lives as long as its episode, as in the paper.
         """
         reward = reward or ("paper" if protocol == "paper" else "exact")
         records = preprocess or cls.preprocess
-        found = open_data(data, env="sql", limit=limit, preprocess=records, gold_fields=gold_fields)
-        made = worlds(found, dump=dump, databases=databases, engine=engine, robust=robust, paper=reward in ("paper", "overlap"))
-        golds = GoldCache[Gold]()
-        how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going}
-        asked = {"reward": reward, "golds": golds, "handicap": handicap, "seconds": seconds}
-        facts = {"data": found.name, "data_digest": found.digest, "reward": reward_name(reward), "statement_seconds": seconds}
+        dataset = open_data(data, env="sql", limit=limit, preprocess=records, gold_fields=gold_fields)
+        paper = reward in ("paper", "overlap")
+        made = prepare_databases(dataset, dump=dump, databases=databases, engine=engine, robust=robust, paper=paper)
+        options: dict[str, Any] = {"reward": reward, "golds": GoldCache[Gold](), "handicap": handicap, "seconds": seconds}
+        options |= {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going}
+        facts = {"data": dataset.name, "data_digest": dataset.digest, "reward": reward_name(reward)}
         return EnvFactory(
-            found.tasks,
-            lambda: cls(found.tasks, made, **asked, **how),  # type: ignore[arg-type]
-            lambda: {**facts, **made.facts()},
+            dataset.tasks,
+            lambda: cls(dataset.tasks, made, **options),
+            lambda: {**facts, "statement_seconds": seconds, **made.facts()},
         )
 
     def run_gold(self, task: Task) -> GoldRun:
         try:
             golds = [execute_gold(self._engine, task)]
-            if task.general and self._worlds.second:
-                golds.append(execute_gold(self._other(self._worlds.second), task))
+            if task.general and self._databases.make_variant:
+                golds.append(execute_gold(self._variant_engine(self._databases.make_variant), task))
         except DataError as error:
             return GoldRun(None, "", (str(error),))
         faults = list(golds[0].faults)
-        if task.general and not self._as_published:
+        if task.general and not self._is_papers:
             passing = (sql_exact(a.table, b.table, b.order).success for a, b in permutations(golds, 2))
             if golds[0].evidence == golds[-1].evidence or (self.reward == "exact" and any(passing)):
-                why = "is marked general, but the gold has the same outcome on both contents: a constant answer passes"
+                why = "is marked general, but the gold has the same outcome on the variant data: a constant answer passes"
                 faults.append(TaskIssue(why, "not_general"))
-            faults += [f"on the second contents: {fault}" for gold in golds[1:] for fault in gold.faults]
+            faults += [f"on the variant data: {fault}" for gold in golds[1:] for fault in gold.faults]
         return GoldRun([gold.evidence for gold in golds], "\n".join(gold.summary for gold in golds), tuple(faults))
 
     def first_observation(self, task: Task) -> str:
@@ -122,13 +130,13 @@ class SqlEnv(InterCodeEnv):
     def start_episode(self, task: Task) -> None:
         self._execute_golds(self._engine)
         self._engine.open(database(task, self._engine))
-        self._last = _NOTHING
+        self._last, self._score = _NOTHING, None
 
     def execute(self, action: str) -> ExecResult:
         self._last = self._engine.run(action, seconds=self._seconds)
         failed = self._last.error is not None or self._last.timed_out
         return ExecResult(
-            output=_shown(self._last, self.protocol),
+            output=_observation(self._last, self.protocol),
             exit_code=int(failed),
             timed_out=self._last.timed_out,
             session_lost=self._last.lost,
@@ -136,70 +144,91 @@ class SqlEnv(InterCodeEnv):
             cwd="",
         )
 
-    @property
-    def _as_published(self) -> bool:
-        """The paper's reward knows no second contents."""
-        return self.reward in ("paper", "overlap")
-
-    @property
-    def _must_hold(self) -> bool:
-        return self.task.general and not self._as_published
-
     def score(self) -> Score:
-        score = self._compare(self._engine, self._last.table)
-        if not (score.success and (self._must_hold or self._worlds.robust)) or self._worlds.second is None:
+        self._score = score = self._compare(self._engine, self._last.table)
+        must_hold = self.task.general and not self._is_papers
+        if not (score.success and (must_hold or self._databases.robust)) or self._databases.make_variant is None:
             return score
         try:
-            holds = self._holds_elsewhere(self._other(self._worlds.second))
+            holds = self._holds_on(self._variant_engine(self._databases.make_variant))
         except DataError:  # the gold itself fails there
-            if self._must_hold:
+            if must_hold:
                 raise
             return score
-        parts = {**score.parts, "robust": float(holds)}
-        if holds or not self._must_hold:
-            return Score(score.reward, True, parts)
-        return Score(0.0, False, parts)
+        solved = holds or not must_hold
+        self._score = Score(score.reward if solved else 0.0, solved, {**score.parts, "robust": float(holds)})
+        return self._score
+
+    def outcomes(self) -> dict[str, Any]:
+        """Return what was compared at the end, in about 8 KB: the conditions that failed, both tables, and their difference.
+
+        failed          of "rows", "order", "error" (the last statement failed) and "robust" (the variant data)
+        agent, gold     columns, rows (20 at most; `rows_total` where there are more) or the error
+        missing, extra  rows that only the gold has, and that only the agent has (10 at most each)
+        """
+        gold, ours = self._gold(self._engine, self.task), self._last
+        score = self._score or Score(0.0, False)
+        rows = score.parts.get("rows", score.parts.get("iou", 1.0)) == 1 and not (ours.table and ours.table.cut)
+        order = score.parts.get("columns", 1.0) < 1 or score.parts.get("order", 1.0) == 1
+        holds = {"rows": rows, "order": order, "error": ours.error is None, "robust": score.parts.get("robust", 1.0) == 1}
+        found: dict[str, Any] = {
+            "failed": [name for name, held in holds.items() if not held],
+            "agent": _told(ours),
+            "gold": _told(gold.answer),
+        }
+        if ours.table is not None and gold.table is not None:
+            missing, extra = difference(ours.table, gold.table, gold.order)
+            found |= {"missing": _listed(missing[:_DIFFERENT], _DIFFERENCE_BYTES)}
+            found |= {"extra": _listed(extra[:_DIFFERENT], _DIFFERENCE_BYTES)}
+        return found
 
     def copy_world(self, twin: Self, live: bool) -> None:
-        twin._engine, twin._elsewhere = self._worlds.first(), None
+        twin._engine, twin._variant = self._databases.make_engine(), None
 
     def close_world(self) -> None:
-        for engine in (self._engine, self._elsewhere):
+        for engine in (self._engine, self._variant):
             if engine is not None:
                 engine.close()
 
-    def _compare(self, engine: Engine, answer: Table | None) -> Score:
-        return best(self._beside(answer, self._gold(engine, task), task) for task in self._with_golds)
+    @property
+    def _is_papers(self) -> bool:
+        """Tell whether the reward is the paper's, which knows one gold and no variant data."""
+        return self.reward in ("paper", "overlap")
 
-    def _beside(self, answer: Table | None, gold: Gold, task: Task) -> Score:
-        if callable(self.reward):
-            return judged(self.reward, answer, gold.table, task)
-        if self.reward != "exact":
-            return sql_paper(answer, gold.table, ordered=self.reward == "paper")
-        return sql_exact(answer, gold.table, gold.order)
+    def _compare(self, engine: Engine, answer: Table | None) -> Score:
+        def score(gold: Gold, task: Task) -> Score:
+            if callable(self.reward):
+                return judged(self.reward, answer, gold.table, task)
+            if self.reward != "exact":
+                return sql_paper(answer, gold.table, ordered=self.reward == "paper")
+            return sql_exact(answer, gold.table, gold.order)
+
+        return best(score(self._gold(engine, task), task) for task in self._tasks_by_gold)
 
     @property
-    def _with_golds(self) -> list[Task]:
-        """The task with each gold that the reward compares with; the paper's compares with one."""
-        return [self.task] if self._as_published else each_gold(self.task)
+    def _tasks_by_gold(self) -> list[Task]:
+        """Return the task once for each gold that the reward compares with."""
+        return [self.task] if self._is_papers else each_gold(self.task)
 
     def _gold(self, engine: Engine, task: Task) -> Gold:
-        where = "second" if engine is self._elsewhere else "first"
-        return self._golds.get((task.id, task.gold, where), lambda: execute_gold(engine, task))
+        data = "variant" if engine is self._variant else "original"
+        return self._golds.get((task.id, task.gold, data), lambda: execute_gold(engine, task))
 
     def _execute_golds(self, engine: Engine) -> None:
-        """All at once, since they need pristine content: call it before the episode begins there. An alternative that fails
-        is worth nothing; under `exact` the gold itself must run, for nothing else could be compared with it."""
-        gold, *_ = [self._gold(engine, task) for task in self._with_golds]
+        """Execute all golds, which need original content: call this before the episode begins on the engine.
+
+        An alternative gold that fails is never matched. Raises `DataError` if the gold itself fails under `exact`.
+        """
+        gold, *_ = [self._gold(engine, task) for task in self._tasks_by_gold]
         if self.reward == "exact" and gold.table is None:
             raise DataError(f"task {self.task.id}: {'; '.join(gold.faults)}; see `intercode check`")
 
-    def _other(self, make: Callable[[], Engine]) -> Engine:
-        self._elsewhere = self._elsewhere or make()
-        return self._elsewhere
+    def _variant_engine(self, make: Callable[[], Engine]) -> Engine:
+        self._variant = self._variant or make()
+        return self._variant
 
-    def _holds_elsewhere(self, engine: Engine) -> bool:
-        """The whole episode again, on the second contents."""
+    def _holds_on(self, engine: Engine) -> bool:
+        """Play the whole episode again on another engine, and tell whether it is solved there."""
         self._execute_golds(engine)
         engine.open(database(self.task, engine))
         answer = _NOTHING
@@ -209,8 +238,8 @@ class SqlEnv(InterCodeEnv):
         return self._compare(engine, answer.table).success
 
 
-def _shown(answer: Answer, protocol: Protocol) -> str:
-    """What the agent sees. The first system's driver gave rows as tuples, and called a statement without rows an error."""
+def _observation(answer: Answer, protocol: Protocol) -> str:
+    """Return what the agent sees. InterCode v1 printed rows as tuples, and an error for a statement without rows."""
     if answer.error is not None:
         return f"Error executing query: {answer.error}"
     if answer.table is None:
@@ -223,3 +252,36 @@ def _shown(answer: Answer, protocol: Protocol) -> str:
         f"only the first {len(answer.table.rows)} rows; there are more" if answer.table.rows else "the first row is too large"
     )
     return f"{rows}\n[{kept}]"
+
+
+# -- outcomes as JSON ---------------------------------------------------------------------------------------------------
+
+
+def _told(answer: Answer) -> dict[str, Any]:
+    if answer.error is not None:
+        return {"error": _plain(answer.error), "rows": []}
+    if answer.table is None:
+        return {"rows": []}
+    names, rows = _listed([answer.table.columns], _TABLE_BYTES), _listed(answer.table.rows[:_ROWS], _TABLE_BYTES)
+    found = {"columns": names[0] if names else [], "rows": rows}
+    return found if len(rows) == len(answer.table.rows) else {**found, "rows_total": len(answer.table.rows)}
+
+
+def _listed(rows: Iterable[Row], size: int) -> list[list[Any]]:
+    """Return the first rows, as many as take no more than `size` bytes as JSON."""
+    found: list[list[Any]] = []
+    for row in rows:
+        values = [_plain(value) for value in row]
+        size -= len(json.dumps(values))
+        if size < 0:
+            break
+        found.append(values)
+    return found
+
+
+def _plain(value: object) -> str | int | float | None:
+    """Return a value as JSON has it: numbers and NULL as they are, other values as text, cut to `_TEXT` characters."""
+    if value is None or (isinstance(value, int | float) and abs(value) < float("inf")):
+        return value
+    text = str(value).encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= _TEXT else text[:_TEXT] + "…"

@@ -1,4 +1,4 @@
-"""Rules for SQL: values, superlatives, aggregates and order that a question and its statement should share."""
+"""Lint rules for SQL tasks: values, superlatives, aggregates and order that a query and its gold should share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from intercode.envs.lint import Cue, disagrees, named, numbers, quoted, unheeded
-from intercode.envs.sql.text import ordering, parsed
+from intercode.envs.sql.text import ordering, parse_statement
 from intercode.tasks.issues import TaskIssue
 from intercode.types import Task
 
@@ -38,18 +38,19 @@ _OPPOSITES = (
     (r"\b(?<!not )in ascending\b", r"\bdesc\s*(limit \d+)?\s*;?\s*$"),
 )
 _HINT = re.compile(r"\((?:use|in) (?:the )?table [^)]*\)", re.IGNORECASE)
-"""Where to look, as data sets say it: no value of the gold's."""
+"""A hint of the data set about where to look; its words are no values of the gold."""
 _CONSTANT = re.compile(r"\s*select\b(?!.*\bfrom\b)", re.IGNORECASE | re.DOTALL)
 _LIMIT = re.compile(r"\blimit\b", re.IGNORECASE)
 
 
 def doubts(task: Task) -> Iterator[TaskIssue]:
+    """Yield where query and gold disagree. A value that the task's field `evidence` explains may be written differently."""
     query = _HINT.sub(" ", task.query)
-    gold, explained = task.gold, str(task.extra.get("evidence") or "")
+    gold, explained = task.gold, f"{task.gold} {task.extra.get('evidence') or ''}"
     yield from unheeded(_CUES, query, gold)
     span = re.search(r"\b(oldest|latest|youngest) to\b|\bfrom the\b", query, re.IGNORECASE)
-    for asked, given in () if span else _OPPOSITES:
-        word, taken = re.search(asked, query, re.IGNORECASE), re.search(given, gold, re.IGNORECASE)
+    for wanted, opposite in () if span else _OPPOSITES:
+        word, taken = re.search(wanted, query, re.IGNORECASE), re.search(opposite, gold, re.IGNORECASE)
         if word and taken:
             yield disagrees(f"query says {word[0]!r}, the gold takes the opposite ({taken[0]})")
     # A number may be counted, or stand in a column of that name.
@@ -57,21 +58,16 @@ def doubts(task: Task) -> Iterator[TaskIssue]:
     counted = r"\bcount\b|\bsum\b|\bavg\b|max|min|num|total|amount|quantity|capacity|size|iif|case"
     if found and not re.search(rf"{counted}|select.*{found[1]}.* from", gold, re.IGNORECASE):
         yield disagrees(f"query says {found[0]!r}, but the gold has no count")
-    yield from _asked(query, gold, explained)
-    if parsed(gold, "mysql") is None and parsed(gold, "sqlite") is None:
+    values = re.sub(r"[%_\s]", "", explained).lower()
+    for value in quoted(query):
+        if re.sub(r"[%_\s.,!?]+$|[%_\s]", "", value).lower() not in values:
+            yield disagrees(f"query quotes {value!r}, which the gold does not have")
+    for number in numbers(query):
+        if number > 1 and not named(number, explained) and not (number > 99 and f"{number:g}" in values):
+            yield disagrees(f"query names the number {number:g}, which the gold does not have")
+    if parse_statement(gold, "mysql") is None and parse_statement(gold, "sqlite") is None:
         yield TaskIssue("gold is no SQL that can be read")
     elif _CONSTANT.match(gold):
         yield TaskIssue("the gold takes nothing from any table: it is a constant", "by_luck")
-    elif _LIMIT.search(gold) and (meant := ordering(gold, "mysql")).limited and not meant.ordered:
+    elif _LIMIT.search(gold) and (order := ordering(gold, "mysql")).limited and not order.ordered:
         yield TaskIssue("LIMIT without ORDER BY takes any rows", "unstable")
-
-
-def _asked(query: str, gold: str, explained: str) -> Iterator[TaskIssue]:
-    """Values of the query; what is explained may be written in another way."""
-    there = re.sub(r"[%_\s]", "", f"{gold} {explained}").lower()
-    for value in quoted(query):
-        if re.sub(r"[%_\s.,!?]+$|[%_\s]", "", value).lower() not in there:
-            yield disagrees(f"query quotes {value!r}, which the gold does not have")
-    for number in numbers(query):
-        if number > 1 and not named(number, f"{gold} {explained}") and not (number > 99 and f"{number:g}" in there):
-            yield disagrees(f"query names the number {number:g}, which the gold does not have")

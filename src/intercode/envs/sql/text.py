@@ -1,43 +1,53 @@
-"""What can be read off a gold's SQL before it is run: what its order means, and which literals it names. And a TIME's text.
+"""SQL text: the meaning of a gold's order, its literals, the statements of a script, and values as SQL writes them.
 
     SELECT name FROM pet ORDER BY age LIMIT 3                                        the gold
     SELECT name, DENSE_RANK() OVER (ORDER BY age) AS intercode_tie FROM pet          every row, and its tie group:
     ORDER BY age                                                                     `Ordering.derived`
 
 Rows of one tie group are free in order, and a LIMIT may take any of them. The database ranks by itself, so that rows tie
-under its own collation. Without ORDER BY a LIMIT may take any rows: then all are one group.
+under its own collation. Without ORDER BY a LIMIT may take any rows: then all rows are one group.
 
-No derived statement, so that the gold's order counts as it is ("strict"), where a key is not certain to mean the same in a
-window: a name that is a select alias inside a larger expression, a position under `*`, a DISTINCT whose key is not
-selected, keys of a UNION that are not plain names, an OFFSET that is not a number, FETCH, ORDER BY behind parentheses or
-at random, windows and variables of the gold's own, SQL that cannot be parsed. Nothing here raises for what a text says:
-whether a gold runs is for its engine to say. sqlglot is imported when first used.
+There is no derived statement, and the gold's own order counts ("strict"), where a key may mean something else in a window: a
+name that is a select alias inside a larger expression, a position under `*`, a DISTINCT whose key is not selected, keys of a
+UNION that are not plain names, an OFFSET that is not a number, FETCH, ORDER BY behind parentheses or at random, windows and
+variables of the gold's own, SQL that cannot be parsed. No text makes a function here raise: whether a gold runs is for its
+engine to say. sqlglot is imported when first used.
 
-Left out: ties under a LIMIT inside a subquery; which of them such a gold takes is left to the database.
+Left out: ties under a LIMIT inside a subquery, which the database decides.
 """
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
 TIE = "intercode_tie"
-"""The last column of a derived statement: the number of the row's tie group, from 1, in order."""
+"""The last column of a derived statement: the number of the row's tie group, from 1, rising."""
 
 _KNOWN = re.compile(r"(\s|\(|--[^\n]*\n|/\*.*?\*/)*(SELECT|WITH|VALUES|INSERT|UPDATE|DELETE)\b", re.IGNORECASE | re.DOTALL)
 _MAY_ORDER = re.compile(r"\b(ORDER\s+BY|LIMIT|FETCH)\b", re.IGNORECASE)
+_TOKEN = re.compile(
+    r"""'[^'\\]*(?:\\.[^'\\]*)*' | "[^"\\]*(?:\\.[^"\\]*)*" | `[^`]*`   # strings and names
+      | (?P<comment>--(?=\s)[^\n]* | --\Z | \#[^\n]* | /\*(?![!M]).*?\*/)
+      | (?P<delimiter>^[ \t]*DELIMITER[ \t]+(?P<mark>\S+)[ \t]*$)
+      | /\*[!M].*?\*/
+      | (?P<end>;) | [^'"`\#/;\-$|\n]+ | .""",
+    re.VERBOSE | re.DOTALL | re.MULTILINE | re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """What a statement's order means.
+    """The meaning of a statement's order.
 
-    `ordered`: it has ORDER BY at top level; `limited`: LIMIT or OFFSET at top level; `offset`: how many rows are skipped.
+    `ordered`: ORDER BY at top level; `limited`: LIMIT or OFFSET at top level; `offset`: how many rows are skipped;
     `derived`: the statement that gives every row without the limit, in order, with its tie group as last column.
     """
 
@@ -48,7 +58,7 @@ class Ordering:
 
     @property
     def free(self) -> bool:
-        """Whether the rows' order says nothing; what is neither free nor derived is strict."""
+        """Tell whether the rows' order says nothing. An order that is neither free nor derived is strict."""
         return not self.ordered and not self.limited
 
 
@@ -56,31 +66,32 @@ STRICT = Ordering(ordered=True, limited=True)
 
 
 def ordering(sql: str, dialect: str) -> Ordering:
-    """What the order of a gold's rows means; `dialect` is sqlglot's name of it: "mysql" or "sqlite"."""
+    """Return what the order of a gold's rows means; `dialect` is sqlglot's name of it: "mysql" or "sqlite"."""
     from sqlglot import exp
 
-    query = _query(sql, dialect)
-    if query is None:
+    query = parse_statement(sql, dialect)
+    while isinstance(query, exp.Subquery) and not any(query.args[part] for part in query.args if part != "this"):
+        query = query.this
+    if not isinstance(query, exp.Select | exp.SetOperation):
         return STRICT if _MAY_ORDER.search(sql) else Ordering(ordered=False, limited=False)
-    found = query.args
-    ordered, limited = bool(found.get("order")), bool(found.get("limit") or found.get("offset"))
-    limit, skip = found.get("limit"), found.get("offset")
+    limit, skip = query.args.get("limit"), query.args.get("offset")
+    ordered, limited = bool(query.args.get("order")), bool(limit or skip)
     if isinstance(limit, exp.Fetch) or not (ordered or limited):  # FETCH may count ties or percents
         return Ordering(ordered, limited)
-    given = skip.expression if skip is not None else limit.args.get("offset") if limit is not None else None
-    if given is not None and not (isinstance(given, exp.Literal) and given.this.isdigit()):
+    offset = skip.expression if skip is not None else limit.args.get("offset") if limit is not None else None
+    if offset is not None and not (isinstance(offset, exp.Literal) and offset.this.isdigit()):
         return Ordering(ordered, limited)
-    return Ordering(ordered, limited, int(given.this) if given is not None else 0, _derived(query, dialect))
+    return Ordering(ordered, limited, int(offset.this) if offset is not None else 0, _derived(query, dialect))
 
 
 def literals(sql: str, dialect: str) -> set[str | int | float]:
-    """The values that a statement names; a LIKE pattern also without its wildcards. LIMIT and positions do not count.
+    """Return the values that a statement names; a LIKE pattern also without its wildcards. LIMIT and positions do not count.
 
-    For SQLite the names in double quotes too, since it takes them for strings where there is no such column.
+    For SQLite the names in double quotes count too, since SQLite takes them for strings where there is no such column.
     """
     from sqlglot import exp
 
-    query = parsed(sql, dialect)
+    query = parse_statement(sql, dialect)
     if query is None:
         return set()
     found: set[str | int | float] = set()
@@ -96,16 +107,8 @@ def literals(sql: str, dialect: str) -> set[str | int | float]:
     return found
 
 
-def clock(span: timedelta) -> str:
-    """As MySQL writes a TIME: hours may pass 24, and be negative; a fraction where there is one."""
-    sign, span = ("-", -span) if span < timedelta(0) else ("", span)
-    seconds = span.days * 86400 + span.seconds
-    fraction = f".{span.microseconds:06}" if span.microseconds else ""
-    return f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction}"
-
-
-def parsed(sql: str, dialect: str) -> exp.Expr | None:
-    """The one statement of a text; None if it is not one, or not understood."""
+def parse_statement(sql: str, dialect: str) -> exp.Expr | None:
+    """Return the one statement of a text; None if there is none or more than one, or sqlglot does not understand the text."""
     from sqlglot import parse
     from sqlglot.errors import SqlglotError
 
@@ -118,18 +121,8 @@ def parsed(sql: str, dialect: str) -> exp.Expr | None:
     return found[0] if len(found) == 1 else None
 
 
-def _query(sql: str, dialect: str) -> exp.Query | None:
-    """A SELECT or a set operation, without parentheses around the whole."""
-    from sqlglot import exp
-
-    found = parsed(sql, dialect)
-    while isinstance(found, exp.Subquery) and not any(found.args[part] for part in found.args if part != "this"):
-        found = found.this
-    return found if isinstance(found, exp.Select | exp.SetOperation) else None
-
-
 def _derived(query: exp.Query, dialect: str) -> str | None:
-    """The query without its limit, with one more column that numbers the tie groups; None where a key is not certain."""
+    """Return the query without its limit, with one more column that numbers the tie groups; None where a key is uncertain."""
     from sqlglot import exp
 
     odd = (exp.Window, exp.Parameter, exp.SessionParameter, exp.PropertyEQ, exp.Into, exp.Rand)
@@ -137,11 +130,11 @@ def _derived(query: exp.Query, dialect: str) -> str | None:
         return None
     order, keys = query.args.get("order"), list[exp.Expr]()
     for key in order.expressions if order is not None else ():
-        meant = _meant(query, key.this)
-        if meant is None:
+        ranked_by = _window_key(query, key.this)
+        if ranked_by is None:
             return None
         keys.append(key.copy())
-        keys[-1].set("this", meant)
+        keys[-1].set("this", ranked_by)
     whole = query.copy()
     for part in ("order", "limit", "offset"):
         whole.set(part, None)
@@ -157,10 +150,10 @@ def _derived(query: exp.Query, dialect: str) -> str | None:
     return ranked.sql(dialect=dialect)
 
 
-def _meant(query: exp.Query, key: exp.Expr) -> exp.Expr | None:
-    """What a key stands for in a window: a position or an alias for a selected expression, all else for itself.
+def _window_key(query: exp.Query, key: exp.Expr) -> exp.Expr | None:
+    """Return what a key stands for in a window: a position or an alias for a selected expression, any other key for itself.
 
-    None where that is not certain: for a set operation what is no column's name, for distinct rows what is not selected.
+    None where that is uncertain: in a set operation a key that is no column's name, in distinct rows one that is not selected.
     """
     from sqlglot import exp
 
@@ -185,3 +178,57 @@ def _meant(query: exp.Query, key: exp.Expr) -> exp.Expr | None:
     found = found.unalias().copy()
     distinct = query.args.get("distinct") and not isinstance(key, exp.Literal)
     return found if not distinct or any(one.is_star or one.unalias() == found for one in selected) else None
+
+
+# -- scripts and values -------------------------------------------------------------------------------------------------
+
+
+def split_statements(text: str) -> Iterator[str]:
+    """Yield a MySQL script's statements, without comments; `/*! … */` is no comment. DELIMITER lines change the end mark."""
+    begin, mark, piece = 0, ";", list[str]()
+    for token in _TOKEN.finditer(text):
+        if token["delimiter"] is not None:
+            mark = token["mark"]
+        elif token["comment"] is not None:
+            piece.append(" ")
+        elif (mark == ";" and token["end"]) or (mark != ";" and text.startswith(mark, token.start())):
+            yield from filter(None, ["".join(piece).strip()])
+            piece.clear()
+            begin = token.start() + len(mark)
+        elif token.start() >= begin:
+            piece.append(token[0])
+    yield from filter(None, ["".join(piece).strip()])
+
+
+def quote_name(name: str, dialect: str) -> str:
+    mark = '"' if dialect == "sqlite" else "`"
+    return mark + name.replace(mark, 2 * mark) + mark
+
+
+def write_value(value: object, dialect: str) -> str:
+    """Return a value as SQL text that the server reads back as it was. NaN becomes NULL, as in SQLite."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, str):
+        if dialect != "sqlite":
+            return "'" + value.replace("\\", "\\\\").replace("'", "''").replace("\0", "\\0") + "'"
+        if any(one == "\0" or "\ud800" <= one <= "\udfff" for one in value):
+            return f"CAST(X'{value.encode('utf-8', 'surrogateescape').hex()}' AS TEXT)"
+        return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return repr(value)
+        return "NULL" if math.isnan(value) else f"{math.copysign(9, value):.0f}e999"
+    if isinstance(value, timedelta):
+        return f"'{format_time(value)}'"
+    return f"'{value}'" if isinstance(value, date) else str(value)
+
+
+def format_time(span: timedelta) -> str:
+    """Return a TIME as MySQL writes it: hours may pass 24, and be negative; a fraction where there is one."""
+    sign, span = ("-", -span) if span < timedelta(0) else ("", span)
+    seconds = span.days * 86400 + span.seconds
+    fraction = f".{span.microseconds:06}" if span.microseconds else ""
+    return f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction}"

@@ -1,9 +1,9 @@
-"""The SQLite engine: a small server inside the wall (`sqlite_guest.py`) that holds the databases as files.
+"""The SQLite engine: a small server inside the sandbox (`sqlite_guest.py`) that holds the databases as files.
 
-    host ── LocalSandbox.connect ──► /srv/sqlite/door ──► sqlite_guest ──► pristine/ (a cached layer), played/ (tmpfs)
+    host ── LocalSandbox.connect ──► /srv/sqlite/socket ──► sqlite_guest ──► original/ (a cached layer), episode/ (tmpfs)
 
-The host never opens a database file. A statement that SQLite does not let itself be stopped in (one endless function call)
-costs the server its life, not the content: a new one goes on with the same file.
+The host never opens a database file. If SQLite does not stop a statement (one endless function call), the server is replaced,
+and the new one goes on with the same file.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from intercode.envs.sql.engines import sqlite_guest
-from intercode.envs.sql.engines.base import Answer, Caps, Engine, closed_on_failure, died
-from intercode.envs.sql.engines.dump import Databases
+from intercode.envs.sql.engines import Answer, Caps, Databases, Engine, closed_on_failure, server_death, sqlite_guest
 from intercode.errors import DataError, SandboxDied, SandboxError, UsageError
 from intercode.sandbox import cache, template
 from intercode.sandbox.base import MIB, Limits
@@ -30,9 +28,10 @@ from intercode.sandbox.template import Template
 from intercode.sandbox.wall import Bubblewrap, guest_python
 from intercode.types import Table
 
-_PLACE = "/srv/sqlite"
-_DOOR, _SAID = f"{_PLACE}/door", f"{_PLACE}/said"
-_LAYOUT = "1"
+_FOLDER = "/srv/sqlite"
+_SOCKET, _LOG = f"{_FOLDER}/socket", f"{_FOLDER}/log"
+_LAYOUT = "2"
+"""Part of the cache's key: raise it when the preparation changes."""
 _GRACE = 0.3
 """Seconds that the server may take over a statement's own limit."""
 _PATIENCE = 20.0
@@ -40,7 +39,8 @@ _POLL = 0.001
 _LARGEST_ANSWER = 1 << 28
 _CHUNK = 1 << 16
 _REFUSED = 3
-"""The status of `_FILL` for a script that fails."""
+"""The exit status of `_FILL` for a script that fails."""
+_VALUES = {int, float, str, bytes, type(None)}
 
 _FILL = """
 import pathlib, sqlite3, sys
@@ -58,14 +58,43 @@ for script in sorted(folder.glob("*.sql")):
 
 
 def prepare(databases: Databases) -> Template:
-    """The template with these databases (`portable` or `sqlite`) in it. Raises `DataError` for a script that fails."""
+    """Return the template with these databases (`portable` or `sqlite`). Raises `DataError` for a script that fails."""
     below = template.base(None)
     key = hashlib.sha256("\0".join((_LAYOUT, below.digest, databases.digest)).encode()).hexdigest()[:32]
     return below.over(cache.folder("layers", key, lambda made: _build(below, databases, made)))
 
 
+def _build(below: Template, databases: Databases, made: Path) -> None:
+    if databases.kind == "sqlite":
+        folder = template.new_tree(made)
+        for part in Path(_FOLDER[1:], "original").parts:
+            folder /= part
+            folder.mkdir()
+            identity().own(folder)
+        for name, file in databases.files.items():
+            shutil.copyfile(file, folder / f"{name}.sqlite")
+            (folder / f"{name}.sqlite").chmod(0o644)
+            identity().own(folder / f"{name}.sqlite")
+        return
+    made.chmod(0o755)
+    limits = Limits(seconds=600, memory=4096 * MIB, disk=2048 * MIB, file_size=1024 * MIB)
+    with LocalSandbox.inside(Bubblewrap(below, limits, "stateless", export=made), limits) as sandbox:
+        for name, texts in databases.scripts.items():
+            sandbox.write(f"{_FOLDER}/original/{name}.sql", "".join(texts).encode("utf-8", "surrogateescape"))
+        python, _ = guest_python()
+        result = sandbox.exec("", argv=[python, "-c", _FILL, f"{_FOLDER}/original"], cwd="/")
+        output = result.output.strip()[-1000:]
+        if result.exit_code == _REFUSED:
+            raise DataError(output)
+        if result.exit_code != 0:
+            raise SandboxDied(
+                f"SQLite died while databases were being loaded (status {result.exit_code}: {output}); start again"
+            )
+        sandbox.export(made)
+
+
 class SqliteEngine(Engine):
-    """See `Engine`. `prepared` comes from `prepare`; the server starts at once."""
+    """Run one SQLite server; see `Engine`. `prepared` comes from `prepare`; the server starts at once."""
 
     dialect = "sqlite"
 
@@ -74,159 +103,157 @@ class SqliteEngine(Engine):
         self._prepared, self._caps = prepared, caps or Caps()
         self._db: str | None = None
         self._broken = self._closed = False
-        self._line: socket.socket | None = None
+        self._connection: socket.socket | None = None
         self._sandbox = self._new_sandbox()
         with closed_on_failure(self._sandbox):
             self._start()
-            self._server()
+            self._connect()
 
     def open(self, db: str) -> None:
         db = self.name_of(db)
-        self._alive()
+        self._require_server()
         try:
-            self._enter(db)
+            self._open(db)
         except (SandboxError, DataError):
             self._restart()
-            self._enter(db)
+            self._open(db)
         self._db = db
 
-    def _enter(self, db: str) -> None:
-        said = self._ask({"op": "open", "db": db}, wait=_PATIENCE)
-        if "unreadable" in said:
-            raise DataError(f"the database {db} cannot be read: {said['unreadable']}; is its file whole?")
+    def _open(self, db: str) -> None:
+        reply = self._request({"op": "open", "db": db})
+        if "unreadable" in reply:
+            raise DataError(f"the database {db} cannot be read: {reply['unreadable']}; is its file whole?")
 
     def run(self, statement: str, *, seconds: float) -> Answer:
         if self._db is None or self._broken:
             raise UsageError("no database is open; call open(db) first")
-        server = self._server()
+        server = self._connect()
         try:
-            return answer(exchange(server, {"op": "run", "statement": statement, "seconds": seconds}, seconds + _GRACE))
+            return read_answer(exchange(server, {"op": "run", "statement": statement, "seconds": seconds}, seconds + _GRACE))
         except TimeoutError:  # a new server on the files of this one
-            self._hang_up()
-            self._start(f"kill -9 $(cat {_PLACE}/pid)")
+            self._disconnect()
+            self._start(f"kill -9 $(cat {_FOLDER}/pid)")
             return Answer(error="interrupted", timed_out=True, lost=True)
         except (OSError, ValueError, EOFError) as error:
-            raise self._failed("a statement", error) from None
+            raise self._failure("a statement", error) from None
 
     def run_gold(self, db: str, statement: str, *, seconds: float = 60.0) -> Answer:
         db = self.name_of(db)
-        self._alive()
-        head = {"op": "gold", "db": db, "statement": statement, "seconds": seconds}
-        server = self._server()
+        self._require_server()
+        request = {"op": "gold", "db": db, "statement": statement, "seconds": seconds}
+        server = self._connect()
         try:
-            return answer(exchange(server, head, seconds + _GRACE))
-        except TimeoutError:  # in a function that SQLite does not let be stopped: the next `open` needs another server
+            return read_answer(exchange(server, request, seconds + _GRACE))
+        except TimeoutError:  # in a function that SQLite does not stop: the next `open` needs another server
             self._broken = True
             return Answer(error="interrupted", timed_out=True, lost=True)
         except (OSError, ValueError, EOFError) as error:
-            raise self._failed("a gold", error) from None
+            raise self._failure("a gold", error) from None
 
     def schema(self, db: str) -> str:
-        made = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
-        return ";\n\n".join(str(text) for (text,) in self.table(db, made).rows) + ";"
+        creates = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+        return ";\n\n".join(str(text) for (text,) in self.table(db, creates).rows) + ";"
 
     def facts(self) -> dict[str, Any]:
-        version = self._ask({"op": "facts"}, wait=_PATIENCE)["version"]
-        return {"engine": "sqlite", "version": version, "max_rows": self._caps.rows}
+        return {"engine": "sqlite", "version": self._request({"op": "facts"})["version"], "max_rows": self._caps.rows}
 
     def close(self) -> None:
         if not self._closed:
             self._closed, self._db = True, None
-            self._hang_up()
+            self._disconnect()
             self._sandbox.close()
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
     def _new_sandbox(self) -> LocalSandbox:
-        """With room for a copy of the largest database, and for as much again."""
-        files = (self._prepared.layers[-1] / template.TREE).glob(f"{_PLACE[1:]}/pristine/*.sqlite")
+        """Return a sandbox with room for a copy of the largest database, and for as much again."""
+        files = (self._prepared.layers[-1] / template.TREE).glob(f"{_FOLDER[1:]}/original/*.sqlite")
         room = 512 * MIB + 2 * max((file.stat().st_size for file in files), default=0)
         limits = Limits(memory=room + 1024 * MIB, disk=room, file_size=room, processes=16)
         return LocalSandbox(self._prepared, limits=limits, session="stateless")
 
     def _start(self, first: str = "true") -> None:
-        """The server begins while its caller goes on; `_server` waits for it."""
-        self._line = None
-        self._sandbox.write(f"{_PLACE}/server.py", Path(sqlite_guest.__file__).read_bytes())
+        """Start a server in the background, after the command `first`; `_connect` waits for the server."""
+        self._connection = None
+        self._sandbox.write(f"{_FOLDER}/server.py", Path(sqlite_guest.__file__).read_bytes())
         python, _ = guest_python()
-        words = [python, "-I", "-S", f"{_PLACE}/server.py", _PLACE, _DOOR, str(self._caps.rows), str(self._caps.bytes)]
-        command = f"{first}; rm -f {_DOOR}; exec >{_SAID} 2>&1; {' '.join(words)} & echo $! >{_PLACE}/pid"
+        words = [python, "-I", "-S", f"{_FOLDER}/server.py", _FOLDER, _SOCKET, str(self._caps.rows), str(self._caps.bytes)]
+        command = f"{first}; rm -f {_SOCKET}; exec >{_LOG} 2>&1; {' '.join(words)} & echo $! >{_FOLDER}/pid"
         self._sandbox.exec("", argv=["bash", "-c", command], cwd="/")
 
-    def _server(self) -> socket.socket:
-        """The line to the server; one that took another's place finds the database as that one left it."""
+    def _connect(self) -> socket.socket:
+        """Return the connection to the server; a new server goes on with the database as the last server left it."""
         until = time.monotonic() + _PATIENCE
-        while self._line is None:
+        while self._connection is None:
             try:
-                self._line = self._sandbox.connect(_DOOR)
+                self._connection = self._sandbox.connect(_SOCKET)
             except OSError:
                 if time.monotonic() > until:
-                    raise SandboxDied(f"the SQLite server does not start; it said: {self._said()}") from None
+                    raise SandboxDied(f"the SQLite server does not start; it said: {self._log_end()}") from None
                 time.sleep(_POLL)
                 continue
             if self._db is not None:
-                self._ask({"op": "resume", "db": self._db}, wait=_PATIENCE)
-        return self._line
+                self._request({"op": "resume", "db": self._db})
+        return self._connection
 
-    def _said(self) -> str:
-        """The end of what the server printed."""
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    def _log_end(self) -> str:
         try:
-            return self._sandbox.read(_SAID).decode(errors="replace")[-2000:]
+            return self._sandbox.read(_LOG).decode(errors="replace")[-2000:]
         except OSError:
             return ""
 
-    def _hang_up(self) -> None:
-        if self._line is not None:
-            self._line.close()
-
-    def _restart(self) -> None:
-        self._hang_up()
-        try:
-            self._sandbox.reset()
-        except SandboxError:  # the wall has gone as well
-            self._sandbox.close()
-            self._sandbox = self._new_sandbox()
-        self._db, self._broken = None, False
-        self._start()
-
-    def _alive(self) -> None:
+    def _require_server(self) -> None:
         if self._closed:
             raise UsageError("the engine is closed")
         if self._broken:
             self._restart()
 
-    def _ask(self, head: dict[str, Any], *, wait: float) -> dict[str, Any]:
-        """For what is no statement: a server that does not reply in time is as good as dead."""
+    def _restart(self) -> None:
+        self._disconnect()
         try:
-            return exchange(self._server(), head, wait)
-        except (OSError, ValueError, EOFError) as error:
-            raise self._failed(head["op"], error) from None
+            self._sandbox.reset()
+        except SandboxError:  # the sandbox is dead as well
+            self._sandbox.close()
+            self._sandbox = self._new_sandbox()
+        self._db, self._broken = None, False
+        self._start()
 
-    def _failed(self, when: str, error: Exception) -> SandboxError:
-        """The server's death, or an answer that the host cannot read: that may be the host's own mistake, so no agent pays."""
+    def _request(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return the reply to a request that executes no statement. A server that does not reply in time counts as dead."""
+        try:
+            return exchange(self._connect(), request, _PATIENCE)
+        except (OSError, ValueError, EOFError) as error:
+            raise self._failure(request["op"], error) from None
+
+    def _failure(self, when: str, error: Exception) -> SandboxError:
+        """Return the error for a dead server, or for an unreadable reply: the host may be at fault there, so no agent pays."""
         self._broken = True
         if isinstance(error, ValueError):
             return SandboxError(f"the SQLite server's answer to {when} cannot be read ({error}); please report the statement")
         how = "it does not answer" if isinstance(error, TimeoutError) else str(error) or "its end of the line closed"
-        return died(self._sandbox, f"the SQLite server died during {when} ({how})", words=self._said)
+        return server_death(self._sandbox, f"the SQLite server died during {when} ({how})", last_words=self._log_end)
 
 
-def exchange(line: socket.socket, request: dict[str, Any], wait: float) -> dict[str, Any]:
+def exchange(connection: socket.socket, request: dict[str, Any], wait: float) -> dict[str, Any]:
     """Send a request and return the reply, within `wait` seconds.
 
-    Raises `TimeoutError` for silence, `EOFError` and `OSError` where the other end is gone, and `ValueError` for what is no
-    reply: a server that was taken over can say anything and do nothing.
+    Raises `TimeoutError` for silence, `EOFError` and `OSError` where the other end is gone, and `ValueError` for bytes that are
+    no reply: a server that the agent took over may send anything.
     """
     limit, data = Limit(wait), bytearray()
-    line.settimeout(wait)
-    line.sendall(json.dumps(request).encode() + b"\n")
+    connection.settimeout(wait)
+    connection.sendall(json.dumps(request).encode() + b"\n")
     while not data.endswith(b"\n"):
         left = limit.wait()
         if left <= 0:
             raise TimeoutError
-        line.settimeout(left)
+        connection.settimeout(left)
         try:
-            piece = line.recv(_CHUNK)
+            piece = connection.recv(_CHUNK)
         except TimeoutError:  # at the next look
             continue
         if not piece:
@@ -243,11 +270,8 @@ def exchange(line: socket.socket, request: dict[str, Any], wait: float) -> dict[
     return reply
 
 
-_VALUES = {int, float, str, bytes, type(None)}
-
-
-def answer(reply: dict[str, Any]) -> Answer:
-    """What a statement's reply says. Raises `ValueError` for one that is none."""
+def read_answer(reply: dict[str, Any]) -> Answer:
+    """Return the answer in a statement's reply. Raises `ValueError` if the reply has another form."""
     match reply:
         case {"columns": [*columns], "rows": [*rows], "cut": bool(cut)} if all(isinstance(name, str) for name in columns):
             if all(type(row) is list and len(row) == len(columns) for row in rows) and {*map(type, chain(*rows))} <= _VALUES:
@@ -257,30 +281,3 @@ def answer(reply: dict[str, Any]) -> Answer:
         case {"affected": int(affected)}:
             return Answer(affected=affected)
     raise ValueError(f"no answer: {str(reply)[:200]}")
-
-
-def _build(below: Template, databases: Databases, made: Path) -> None:
-    if databases.kind == "sqlite":
-        folder = template.new_tree(made)
-        for part in Path(_PLACE[1:], "pristine").parts:
-            folder /= part
-            folder.mkdir()
-            identity().own(folder)
-        for name, file in databases.files.items():
-            shutil.copyfile(file, folder / f"{name}.sqlite")
-            (folder / f"{name}.sqlite").chmod(0o644)
-            identity().own(folder / f"{name}.sqlite")
-        return
-    made.chmod(0o755)
-    limits = Limits(seconds=600, memory=4096 * MIB, disk=2048 * MIB, file_size=1024 * MIB)
-    with LocalSandbox.inside(Bubblewrap(below, limits, "stateless", export=made), limits) as sandbox:
-        for name, texts in databases.scripts.items():
-            sandbox.write(f"{_PLACE}/pristine/{name}.sql", "".join(texts).encode("utf-8", "surrogateescape"))
-        python, _ = guest_python()
-        result = sandbox.exec("", argv=[python, "-c", _FILL, f"{_PLACE}/pristine"], cwd="/")
-        said = result.output.strip()[-1000:]
-        if result.exit_code == _REFUSED:
-            raise DataError(said)
-        if result.exit_code != 0:
-            raise SandboxDied(f"SQLite died while databases were being loaded (status {result.exit_code}: {said}); start again")
-        sandbox.export(made)

@@ -1,17 +1,17 @@
 """The SQLite server inside the sandbox: one process, one client, one statement at a time. Standard library only.
 
-    PLACE/pristine/NAME.sqlite   read-only, for the referee
-    PLACE/played/NAME.sqlite     the agent's copy, on tmpfs
+    FOLDER/original/NAME.sqlite   read-only, for the grader
+    FOLDER/episode/NAME.sqlite    the agent's copy, on tmpfs
 
 Request and reply are a line of JSON each:
 
     {"op": "run" | "gold", "statement", "seconds", …}  ──►  {"columns", "rows", "cut"}, {"affected"} or {"error", "late"}
-    {"op": "open" | "resume" | "facts", …}  ──►  what the method of that name returns
+    {"op": "open" | "resume" | "facts", …}  ──►  the result of the method of that name
 
-Bytes are {"b": hex}; text that is not UTF-8 crosses as surrogates. A copy counts as written when the change counter in its
+Bytes are {"b": hex}; text that is not UTF-8 travels as surrogates. A copy counts as written when the change counter in its
 header has moved, and is made anew at the next `open`.
 
-The authorizer is what the agent is held by: no other file, no extension, and of the pragmas only those that tell.
+The authorizer denies the agent other files, extensions, and all pragmas but those that read or that end with the session.
 """
 
 from __future__ import annotations
@@ -27,69 +27,72 @@ import time
 import urllib.parse
 from typing import Any
 
-_TELLING = """
+_READING_PRAGMAS = """
 table_info table_xinfo table_list index_list index_info index_xinfo foreign_key_list foreign_key_check database_list
 collation_list function_list pragma_list compile_options encoding user_version application_id data_version freelist_count
 page_count page_size schema_version integrity_check quick_check
 """
-TELLING = frozenset(_TELLING.split())
+READING = frozenset(_READING_PRAGMAS.split())
 SETTING = frozenset(("foreign_keys", "recursive_triggers", "case_sensitive_like", "reverse_unordered_selects"))
-"""Pragmas of the session, which may be set as well."""
+"""Pragmas that the agent may also set; they end with the session."""
 _OF_TABLES = ("table_", "index_", "foreign_key_", "integrity_", "quick_")
-"""Pragmas that name a table are read with an argument, which would set others."""
+"""Pragmas that read with an argument, a table's name; an argument of any other pragma sets it."""
 _PRAGMAS = ("synchronous=OFF", "temp_store=MEMORY", "trusted_schema=OFF", "cell_size_check=ON", "locking_mode=EXCLUSIVE")
-"""Nobody else reads the file, and to lock it anew for each statement would take longer than most statements."""
+"""The lock stays, since nobody else reads the file and locking takes longer than most statements."""
 _FORBIDDEN_FUNCTIONS = frozenset(("load_extension", "fts3_tokenizer", "writefile", "readfile", "edit"))
 _ATTACH, _DETACH, _PRAGMA, _FUNCTION = 24, 25, 19, 31
 _WATCHED = frozenset((_ATTACH, _DETACH, _PRAGMA, _FUNCTION))
 _STEPS = 2000
-"""Instructions of SQLite's machine between two looks at the clock."""
+"""Instructions of SQLite's virtual machine between two looks at the clock."""
 _MOST = 1.0
-"""Seconds that count of what passed between two looks; `Limit` says why."""
+"""The most seconds that count between two looks; `intercode.sandbox.guest.limit` says why."""
 _BATCH = 256
-"""Rows that are fetched at once."""
+"""Rows fetched at once."""
 _LIMIT_LENGTH, _LONGEST = 0, 64 << 20
 _KEPT = 128 << 20
-"""Bytes of copies that are kept for the next time."""
+"""Bytes of copies that are kept for later episodes."""
 _MEMORY = 768 << 20
-"""Bytes of this process: below what its sandbox is ended at, so that a greedy statement gets an error."""
+"""Bytes of this process: below the sandbox's own limit, so that a greedy statement gets an error."""
 _json = json.JSONEncoder(separators=(",", ":"), default=lambda value: {"b": value.hex()}).encode
 
 
 class Server:
-    def __init__(self, place: str, rows: int, size: int) -> None:
-        self._place, self._max_rows, self._size = place, rows, size
+    def __init__(self, folder: str, rows: int, size: int) -> None:
+        self._folder, self._max_rows, self._max_bytes = folder, rows, size
         self._agent: sqlite3.Connection | None = None
         self._db = ""
-        self._seen = -1
+        self._counter_at_open = -1
         self._left = self._looked = 0.0
         self._late = False
-        os.makedirs(f"{place}/played", exist_ok=True)
+        os.makedirs(f"{folder}/episode", exist_ok=True)
 
     def answer(self, request: bytes) -> str:
-        words = json.loads(request)
-        reply = getattr(self, words.pop("op"))(**words)
+        arguments = json.loads(request)
+        reply = getattr(self, arguments.pop("op"))(**arguments)
         return reply if isinstance(reply, str) else _json(reply)
 
     # -- requests ---------------------------------------------------------------------------------------------------
 
     def open(self, db: str) -> dict[str, Any]:
-        """A fresh session on the pristine content."""
-        self._leave()
-        made = not os.path.exists(self._copy(db))
+        """Start a session on the original content. A copy that the last session wrote to is removed."""
+        if self._agent is not None:
+            self._agent.close()
+            self._agent = None
+            if self._counter(self._copy(self._db)) != self._counter_at_open:
+                self._remove(self._db)
         try:
-            if made:
-                self._make_room(os.path.getsize(self._pristine(db)))
-                shutil.copyfile(self._pristine(db), self._copy(db))
+            if not os.path.exists(self._copy(db)):
+                self._make_room(os.path.getsize(self._original(db)))
+                shutil.copyfile(self._original(db), self._copy(db))
                 _end_wal(self._copy(db))
-            self._enter(db, self._counter(self._copy(db)))
+            self._start_session(db, self._counter(self._copy(db)))
         except sqlite3.DatabaseError as error:
             return {"unreadable": str(error)}
-        return {"made": made}
+        return {}
 
     def resume(self, db: str) -> dict[str, Any]:
-        """A fresh session on what the last server left."""
-        self._enter(db, self._counter(self._pristine(db)))
+        """Start a session on the copy that the last server left."""
+        self._start_session(db, self._counter(self._original(db)))
         return {}
 
     def run(self, statement: str, seconds: float) -> str:
@@ -98,7 +101,7 @@ class Server:
 
     def gold(self, db: str, statement: str, seconds: float) -> str:
         try:
-            connection = self._connect(f"file:{urllib.parse.quote(self._pristine(db))}?mode=ro&immutable=1")
+            connection = self._connect(f"file:{urllib.parse.quote(self._original(db))}?mode=ro&immutable=1")
         except sqlite3.DatabaseError as error:
             return _json({"error": f"the database {db} cannot be read: {error}", "late": False})
         try:
@@ -111,31 +114,22 @@ class Server:
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
-    def _pristine(self, db: str) -> str:
-        return f"{self._place}/pristine/{db}.sqlite"
+    def _original(self, db: str) -> str:
+        return f"{self._folder}/original/{db}.sqlite"
 
     def _copy(self, db: str) -> str:
-        return f"{self._place}/played/{db}.sqlite"
+        return f"{self._folder}/episode/{db}.sqlite"
 
-    def _enter(self, db: str, seen: int) -> None:
-        self._db, self._seen = db, seen
+    def _start_session(self, db: str, counter: int) -> None:
+        self._db, self._counter_at_open = db, counter
         self._agent = self._connect(self._copy(db))
 
-    def _leave(self) -> None:
-        """End the last session; a written copy goes with it."""
-        if self._agent is None:
-            return
-        self._agent.close()
-        self._agent = None
-        if self._counter(self._copy(self._db)) != self._seen:
-            self._remove(self._db)
-
     def _make_room(self, size: int) -> None:
-        """Other databases' copies stay as long as there is space."""
-        names = [name for name in os.listdir(f"{self._place}/played") if name.endswith(".sqlite")]
-        if size + sum(os.path.getsize(f"{self._place}/played/{name}") for name in names) > _KEPT:
+        """Remove other databases' copies if there is no space for one more."""
+        names = [name.removesuffix(".sqlite") for name in os.listdir(f"{self._folder}/episode") if name.endswith(".sqlite")]
+        if size + sum(os.path.getsize(self._copy(name)) for name in names) > _KEPT:
             for name in names:
-                self._remove(name.removesuffix(".sqlite"))
+                self._remove(name)
 
     def _remove(self, db: str) -> None:
         for ending in ("", "-journal", "-wal", "-shm"):
@@ -143,7 +137,7 @@ class Server:
                 os.unlink(self._copy(db) + ending)
 
     def _counter(self, path: str) -> int:
-        """SQLite raises it with each transaction that changes the file; -1 if there is none yet."""
+        """Return the file's change counter, which rises with each transaction that writes; -1 if the file has no header yet."""
         with open(path, "rb") as file:
             header = file.read(28)
         return int.from_bytes(header[24:28], "big") if len(header) == 28 else -1
@@ -156,7 +150,7 @@ class Server:
         if hasattr(connection, "setlimit"):  # since Python 3.11
             connection.setlimit(_LIMIT_LENGTH, _LONGEST)
         connection.set_progress_handler(self._tick, _STEPS)
-        connection.set_authorizer(_rights)
+        connection.set_authorizer(_authorize)
         return connection
 
     def _tick(self) -> int:
@@ -178,9 +172,9 @@ class Server:
             return _json({"error": str(error) or "out of memory", "late": self._late})
 
     def _rows(self, cursor: sqlite3.Cursor) -> tuple[list[str], bool]:
-        """The rows that go into the caps, as JSON, and whether there are more."""
+        """Return the rows within the caps, as JSON, and whether there are more."""
         found: list[str] = []
-        left, room = self._max_rows, self._size
+        left, room = self._max_rows, self._max_bytes
         while batch := cursor.fetchmany(min(_BATCH, left + 1)):
             text = _json(batch)[1:-1]
             if len(batch) > left or len(text) > room:
@@ -200,7 +194,7 @@ class Server:
 
 
 def _end_wal(path: str) -> None:
-    """In this mode, which is the file's own, the header would not count what is written."""
+    """Take a file out of WAL mode, in which the header does not count writes."""
     with open(path, "rb") as file:
         mode = file.read(20)[18:]
     if mode == b"\2\2":
@@ -209,29 +203,29 @@ def _end_wal(path: str) -> None:
         connection.close()
 
 
-def _rights(action: int, first: str | None, second: str | None, db: str | None, trigger: str | None) -> int:
+def _authorize(action: int, first: str | None, second: str | None, db: str | None, trigger: str | None) -> int:
     if action not in _WATCHED:
         return sqlite3.SQLITE_OK
     if action == _PRAGMA:
         name = (first or "").lower()
-        asks = second is None or name.startswith(_OF_TABLES)
-        allowed = name in SETTING or (name in TELLING and asks)
+        reads = second is None or name.startswith(_OF_TABLES)
+        allowed = name in SETTING or (name in READING and reads)
     else:
         allowed = action == _FUNCTION and (second or "").lower() not in _FORBIDDEN_FUNCTIONS
     return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
 
-def main(place: str, path: str, rows: str, size: str) -> None:
+def main(folder: str, path: str, rows: str, size: str) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     room = _MEMORY if most == resource.RLIM_INFINITY else min(most, _MEMORY)
     resource.setrlimit(resource.RLIMIT_AS, (room, room))
-    server = Server(place, int(rows), int(size))
-    with socket.socket(socket.AF_UNIX) as door:
-        door.bind(path)
-        door.listen(1)
-        line, _ = door.accept()
-        for request in line.makefile("rb"):
-            line.sendall(server.answer(request).encode() + b"\n")
+    server = Server(folder, int(rows), int(size))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen(1)
+        client, _ = listener.accept()
+        for request in client.makefile("rb"):
+            client.sendall(server.answer(request).encode() + b"\n")
 
 
 if __name__ == "__main__":

@@ -1,32 +1,78 @@
-"""Second contents: the same schema with other rows, on which a query that was right by accident shows itself.
+"""Variant data: the same schema with other rows, on which a query that was right by accident gives itself away.
 
-    Engine ──► relations and rows, by the referee's account ──► perturb.py ──► CREATE, INSERT, views ──► Databases
-    `second_databases` keeps them in the cache, by content, literals, seed and the code that makes them
+After test-suite accuracy (Zhong, Yu and Klein, EMNLP 2020), which plays a query on several generated databases.
+
+    Engine ──► relations and rows, read as the grader ──► TablePerturber ──► CREATE, INSERT, views ──► Databases
+
+    old rows ── some that nothing refers to go ──► values change (columns.py), foreign keys move to other parents, unevenly
+       └─ doubles (only new keys), near variants (one value changed), far variants (many) ──► added, some without children
+                             then, by column: labels exchanged, new least and greatest, literals' edges met, some NULLs
+
+What stays true: primary and unique keys, foreign keys (relations.py), trees, columns that decide each other, and every value
+that a literal names, in a named row, which keeps its keys. A named label that was one row's alone, and a least or greatest
+value that was, stay so. What differs: the rows that meet a condition, ties, counts, sums, order, rows without a partner.
 
 Everything is read through `run_gold`, so an agent's changes do not count. Of a table with more than 20,000 rows only so many
-are read, and those that hold a literal. Left out: triggers, stored routines and events, virtual tables of SQLite, and what
-golds say beyond their literals; a key whose type is full (127 in a TINYINT) gets no new rows.
+are read, and those that hold a literal. Left out: triggers, stored routines and events, virtual tables of SQLite, rules
+between tables or rows other than keys (a total that equals the sum of its parts), and what golds say beyond their literals.
+An empty table stays empty; a key whose type is full (127 in a TINYINT) gets no new rows.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from random import Random
+from unicodedata import combining, normalize
 
-from intercode.envs.sql.engines import quoting, values
-from intercode.envs.sql.engines.base import Engine
-from intercode.envs.sql.engines.dump import Databases, Kind
-from intercode.envs.sql.engines.values import Literal
-from intercode.envs.sql.variants import dependencies, perturb, relations
+from intercode.envs.sql import text
+from intercode.envs.sql.engines import Databases, Engine, Kind
+from intercode.envs.sql.variants import columns, relations
+from intercode.envs.sql.variants.columns import Column, Literal
+from intercode.envs.sql.variants.relations import Reference, Relation, Row, Value, pick
 from intercode.sandbox import cache
 
-Literals = Mapping[str, Collection[Literal]]
+# Shares, found by trying: with them the data tell most wrong queries apart, and leave few golds without rows.
+_CHANGED, _CHANGED_NAMED, _CHANGED_FAR = 0.35, 0.5, 0.5
+"""Of the non-key values in an old row, a named row (except the values that are named), a far variant."""
+_MOVED, _MOVED_NEAR, _MOVED_FAR = 0.5, 0.3, 0.5
+"""Of the foreign keys in an old row, a near and a far variant."""
+_SKEW, _TO_DOUBLE = 3, 0.3
+"""How unevenly parents are chosen (1 would be even), and how often the old parent's double is."""
+_WAYS = (0.25, 0.5, 0.25)
+"""Of the new rows: doubles, near and far variants."""
+_EXCHANGED, _REMOVED = 0.6, 0.12
+_NULLS, _FIRST_NULLS = 0.06, 0.02
+"""In columns that have some, and in others."""
+_LEAST_ADDED, _MOST_ADDED = 6, 900
+_TRIES = 8
 
 
-def second_contents(engine: Engine, literals: Literals, *, seed: int = 0) -> Databases:
-    """A second content for every database of the engine, to be loaded by an engine of the same kind.
+def variant_databases(
+    engine: Engine, content: Databases, literals: Mapping[str, Collection[Literal]], *, seed: int = 0
+) -> Databases:
+    """Return variant data of `content`, which the engine holds; made once, then taken from the cache.
+
+    The cache's key covers the content, the literals, the seed, and the code that makes the data.
+    """
+    named = sorted((name, sorted(map(repr, words))) for name, words in literals.items())
+    code = [Path(str(file)).read_text("utf-8") for file in (text.__file__, columns.__file__, relations.__file__, __file__)]
+    key = json.dumps([engine.dialect, engine.facts().get("version"), content.digest, named, seed, code], default=str)
+
+    def build(folder: Path) -> None:
+        made = variant_contents(engine, literals, seed=seed)
+        stored = {"kind": made.kind, "digest": made.digest, "scripts": made.scripts}
+        (folder / "variant.json").write_text(json.dumps(stored), "ascii")
+
+    folder = cache.folder("variant", hashlib.sha256(key.encode()).hexdigest()[:32], build)
+    stored = json.loads((folder / "variant.json").read_text("ascii"))
+    return Databases(stored["kind"], stored["digest"], {name: tuple(lines) for name, lines in stored["scripts"].items()})
+
+
+def variant_contents(engine: Engine, literals: Mapping[str, Collection[Literal]], *, seed: int = 0) -> Databases:
+    """Make variant data for every database of the engine, to be loaded by an engine of the same kind.
 
     `literals`: by database, the values that golds name; they stay where they are. Raises `DataError` for a table that cannot
     be read.
@@ -34,26 +80,309 @@ def second_contents(engine: Engine, literals: Literals, *, seed: int = 0) -> Dat
     scripts = {}
     for db in engine.databases:
         named = {word for name, words in literals.items() if name.lower() == db.lower() for word in words}
-        schema = relations.read(engine, db, named)
-        rows = perturb.perturbed(schema.relations, named, f"{seed}\0{db.lower()}")
-        scripts[db] = tuple(relations.write(schema, rows))
+        schema = relations.read_schema(engine, db, named)
+        rows = perturb_tables(schema.relations, named, f"{seed}\0{db.lower()}")
+        scripts[db] = tuple(relations.write_schema(schema, rows))
     kind: Kind = "portable" if engine.dialect == "sqlite" else "mysql"
-    text = json.dumps([kind, sorted(scripts.items())])
-    return Databases(kind, hashlib.sha256(text.encode()).hexdigest()[:32], scripts)
+    digest = hashlib.sha256(json.dumps([kind, sorted(scripts.items())]).encode()).hexdigest()[:32]
+    return Databases(kind, digest, scripts)
 
 
-def second_databases(engine: Engine, content: Databases, literals: Literals, *, seed: int = 0) -> Databases:
-    """The second contents of `content`, which is what the engine holds; made once, then taken from the cache."""
-    named = sorted((name, sorted(map(repr, words))) for name, words in literals.items())
-    modules = (str(module.__file__) for module in (dependencies, perturb, quoting, relations, values))
-    code = [Path(file).read_text("utf-8") for file in (*modules, __file__)]
-    whole = json.dumps([engine.dialect, engine.facts().get("version"), content.digest, named, seed, code], default=str)
+def perturb_tables(tables: Sequence[Relation], literals: Collection[Literal], seed: str) -> dict[str, list[Row]]:
+    """Return other rows for each table: a pure function, so the same arguments give the same rows."""
+    tables = relations.with_implied(tables)
+    referenced = relations.referenced_keys(tables)
+    found: dict[str, TablePerturber] = {}
+    for relation in relations.parents_first(tables):
+        rng = Random(f"{seed}\0{relation.name}")
+        table = TablePerturber(relation, literals, referenced[relation.name], found, rng)
+        table.fill()
+        found[relation.name] = table
+    return {relation.name: found[relation.name].rows for relation in tables}
 
-    def build(folder: Path) -> None:
-        made = second_contents(engine, literals, seed=seed)
-        kept = {"kind": made.kind, "digest": made.digest, "scripts": made.scripts}
-        (folder / "second.json").write_text(json.dumps(kept), "ascii")
 
-    folder = cache.folder("second", hashlib.sha256(whole.encode()).hexdigest()[:32], build)
-    kept = json.loads((folder / "second.json").read_text("ascii"))
-    return Databases(kept["kind"], kept["digest"], {name: tuple(lines) for name, lines in kept["scripts"].items()})
+class TablePerturber:
+    """Make new `rows` for one table, after its `parents`. `referenced`: the values of its keys that other rows hold."""
+
+    def __init__(
+        self,
+        relation: Relation,
+        literals: Collection[Literal],
+        referenced: Mapping[tuple[int, ...], set[Row]],
+        parents: Mapping[str, TablePerturber],
+        rng: Random,
+    ) -> None:
+        self.relation, self._rng, self._parents = relation, rng, parents
+        self._referenced = referenced
+        self.columns = [Column(values, literals) for values in relations.transpose(relation)]
+        self._keys = {index for key in relation.unique for index in key}
+        self._foreign = {index for reference in relation.references for index in reference.columns}
+        self._bundles = relations.bundles(relation, self._keys)
+        bound = self._keys | self._foreign | relation.fixed | {index for bundle in self._bundles for index in bundle}
+        self._loose = [index for index in range(len(relation.columns)) if index not in bound]
+        self._used_keys = [{_folded(row, key) for row in relation.rows} for key in relation.unique]
+        self._movable = [each for each in relation.references if self._may_move(each)]
+        self._depths: dict[Reference, dict[Row, int]] = {}
+        self._doubles: dict[Row, Row] = {}
+        self._doubles_of: dict[Reference, dict[Row, Row]] = {}
+        self._taken: dict[int, set[Value]] = {}
+        self._parent_keys: dict[Reference, list[Row]] = {}
+        self._favourites = [rng.choice(column.distinct) if column.distinct else None for column in self.columns]
+        self.rows: list[Row] = []
+        self.added: list[Row] = []
+
+    def fill(self) -> None:
+        old, rng = self.relation.rows, self._rng
+        named = self._named_rows()
+        removed = set(self._removed(set(named)))
+        kept = [row for number, row in enumerate(old) if number not in removed]
+        favoured = [old[number] for number in named] or kept
+        for number, row in enumerate(old):
+            if number not in removed:
+                self.rows.append(self._change_named(row) if number in named else self._change(row))
+        wanted = min(max(len(old) if len(old) <= 200 else len(old) // 3, _LEAST_ADDED), _MOST_ADDED)
+        for _ in range(wanted if kept else 0):
+            self._add(rng.choice(favoured if rng.random() < 0.5 else kept))
+        self.rows += self.added
+        for index in self._loose:
+            self._exchange_labels(index)
+            self._replace_extremes(index)
+            self._meet_edges(index)
+        rng.shuffle(self.rows)
+
+    def keys(self, targets: tuple[int, ...]) -> list[Row]:
+        """Return the keys that children may refer to: some of the new rows stay without children."""
+        childless = {pick(row, targets) for row in self.added[::3]}
+        found = {pick(row, targets) for row in self.rows}
+        return sorted((key for key in found - childless if None not in key), key=repr)
+
+    def doubles(self, targets: tuple[int, ...]) -> dict[Row, Row]:
+        """Return the keys of rows that have a double, and the double's."""
+        return {pick(row, targets): pick(double, targets) for row, double in self._doubles.items()}
+
+    # -- whole columns ----------------------------------------------------------------------------------------------
+
+    def _exchange_labels(self, index: int) -> None:
+        """Give texts that are each one row's alone to other rows; each stays one row's alone."""
+        if not self.columns[index].labels:
+            return
+        free = [number for number, row in enumerate(self.rows) if self._is_free(row, index)]
+        chosen = [number for number in free if self._rng.random() < _EXCHANGED]
+        values = [self.rows[number][index] for number in chosen]
+        for number, value in zip(chosen, values[1:] + values[:1], strict=True):
+            self._put(number, index, value)
+
+    def _replace_extremes(self, index: int) -> None:
+        """Change the least and the greatest value, and the rows that have them. One row's alone stays one row's alone."""
+        column, rng = self.columns[index], self._rng
+        for extreme in column.extremes():
+            holders = [number for number, row in enumerate(self.rows) if row[index] == extreme]
+            if not holders or extreme in column.named:
+                continue
+            chosen = [number for number, row in enumerate(self.rows) if self._is_free(row, index)]
+            if column.counts[extreme] == 1 and chosen:
+                for number in holders:
+                    self._put(number, index, column.inner(rng))
+                holders = [rng.choice(chosen)]
+            value = column.new_extreme(rng, extreme)
+            for number in holders:
+                self._put(number, index, value)
+
+    def _meet_edges(self, index: int) -> None:
+        """Give each literal within the range to some row, as far as there is room."""
+        column, rng = self.columns[index], self._rng
+        extremes = column.extremes()
+        free = [number for number, row in enumerate(self.rows) if self._is_free(row, index) and row[index] not in extremes]
+        rng.shuffle(free)
+        room = len(free) // 2
+        for edge in column.edges[:room]:
+            self._put(free.pop(), index, column.value_at(edge))
+
+    def _is_free(self, row: Row, index: int) -> bool:
+        return row[index] is not None and row[index] not in self.columns[index].named
+
+    def _put(self, number: int, index: int, value: Value) -> None:
+        row = self.rows[number]
+        self.rows[number] = (*row[:index], value, *row[index + 1 :])
+
+    # -- rows -------------------------------------------------------------------------------------------------------
+
+    def _named_rows(self) -> dict[int, None]:
+        """Return, for each value that a literal names, one row; rows with many such values go first."""
+        rows, wanted = self.relation.rows, [{*column.named} for column in self.columns]
+        indexes = [index for index, named in enumerate(wanted) if named]
+        ranked = sorted((-sum(row[index] in wanted[index] for index in indexes), number) for number, row in enumerate(rows))
+        found: dict[int, None] = {}
+        for _, number in ranked:
+            fresh = [index for index in indexes if rows[number][index] in wanted[index]]
+            for index in fresh:
+                wanted[index].discard(rows[number][index])
+            if fresh and len(found) < max(1, len(rows) // 3):
+                found[number] = None
+        return found
+
+    def _removed(self, named: set[int]) -> Iterator[int]:
+        """Yield rows to remove: never many, no named rows, no rows that another row refers to or that alone hold a literal."""
+        rows = self.relation.rows
+        if len(rows) < 5:
+            return
+        for number, row in enumerate(rows):
+            if number in named or self._rng.random() >= _REMOVED:
+                continue
+            needed = any(column.is_named_once(value) for column, value in zip(self.columns, row, strict=True))
+            if not needed and not any(pick(row, targets) in values for targets, values in self._referenced.items()):
+                yield number
+
+    def _change_named(self, row: Row) -> Row:
+        """Change a named row: named values and keys stay, the rest seldom changes."""
+        new = self._alter(row, _CHANGED_NAMED)
+        named = [value in column.named for value, column in zip(row, self.columns, strict=True)]
+        if any(named[index] and new[index] != row[index] for bundle in self._bundles for index in bundle):
+            return row
+        return tuple(old if stays else value for old, value, stays in zip(row, new, named, strict=True))
+
+    def _change(self, row: Row) -> Row:
+        new = self._move(row, _MOVED)
+        if self._fits(new, row):
+            self._use_keys(new)
+        else:
+            new = row
+        return self._empty(self._alter(new, _CHANGED))
+
+    def _add(self, model: Row) -> None:
+        """Add a double, which has only new keys, a near variant with one new value more, or a far variant with many."""
+        way = self._rng.choices(("double", "near", "far"), _WAYS)[0]
+        for _ in range(_TRIES):
+            share = {"double": 0.0, "near": _MOVED_NEAR, "far": _MOVED_FAR}[way]
+            new = self._with_new_keys(self._move(model, share))
+            if new is not None and self._fits(new):
+                self._use_keys(new)
+                if way == "double":
+                    self._doubles[model] = new
+                elif way == "far":
+                    new = self._empty(self._alter(new, _CHANGED_FAR, added=True))
+                elif self._loose:
+                    index = self._rng.choice(self._loose)
+                    new = (*new[:index], self.columns[index].other(self._rng, new[index]), *new[index + 1 :])
+                relabelled = list(new)  # a named label that was one row's alone stays that row's
+                for index in self._loose:
+                    column = self.columns[index]
+                    if column.labels and new[index] in column.named:
+                        relabelled[index] = column.other(self._rng, None)
+                self.added.append(tuple(relabelled))
+                return
+
+    def _fits(self, row: Row, old: Row | None = None) -> bool:
+        """Tell whether the row's keys are free, or as they were in the old row."""
+        keys = [_folded(row, key) for key in self.relation.unique]
+        olds = [_folded(old, key) for key in self.relation.unique] if old else [()] * len(keys)
+        return all(
+            new == was or None in new or new not in used for new, was, used in zip(keys, olds, self._used_keys, strict=True)
+        )
+
+    def _use_keys(self, row: Row) -> None:
+        for key, used in zip(self.relation.unique, self._used_keys, strict=True):
+            used.add(_folded(row, key))
+
+    def _with_new_keys(self, row: Row) -> Row | None:
+        """Give a key of one column a value that was never there; try a key of several in another combination."""
+        new = list(row)
+        for key in self.relation.unique:
+            free = [index for index in key if index not in self._foreign | self.relation.fixed]
+            if free and len(key) == 1:
+                taken = self._taken.setdefault(free[0], set(self.columns[free[0]].distinct))
+                new[free[0]] = value = self.columns[free[0]].unused(self._rng, taken)
+                taken.add(value)
+                if value is None:
+                    return None
+                continue
+            new = list(self._move(tuple(new), 0.7, within=key))
+            for index in free:
+                new[index] = self.columns[index].other(self._rng, new[index])
+        return tuple(new)
+
+    # -- values -----------------------------------------------------------------------------------------------------
+
+    def _alter(self, row: Row, share: float, *, added: bool = False) -> Row:
+        """Change a share of the non-key values; dependent columns change together, to another row's values."""
+        new, rng = list(row), self._rng
+        for index in self._loose:
+            column = self.columns[index]
+            if (added or not column.is_named_once(row[index])) and rng.random() < (share / 3 if column.labels else share):
+                favourite = self._favourites[index] if not column.scale and not column.labels and rng.random() < 0.4 else None
+                new[index] = column.other(rng, row[index]) if favourite is None else favourite
+        for bundle in self._bundles:
+            if rng.random() < share and (added or not any(self.columns[index].is_named_once(row[index]) for index in bundle)):
+                other = rng.choice(self.relation.rows)
+                for index in bundle:
+                    new[index] = other[index]
+        return tuple(new)
+
+    def _empty(self, row: Row) -> Row:
+        """Replace some values by NULL."""
+        new = list(row)
+        for index in self._loose:
+            column = self.columns[index]
+            share = _NULLS if column.missing else 0.0 if column.labels else _FIRST_NULLS
+            if share and self.relation.nullable[index] and not column.is_named_once(row[index]) and self._rng.random() < share:
+                new[index] = None
+        return tuple(new)
+
+    def _move(self, row: Row, share: float, within: Collection[int] = ()) -> Row:
+        """Move a share of the foreign keys to other parents, of which the first in a shuffled list are chosen more often."""
+        new = list(row)
+        for reference in self._movable:
+            if within and not set(reference.columns) & set(within):
+                continue
+            pool, old = self._pool(reference), pick(row, reference.columns)
+            if pool and None not in old and self._rng.random() < share:
+                if reference.table == self.relation.name:  # a tree stays one if new parents are nearer to the root
+                    if reference not in self._depths:
+                        self._depths[reference] = relations.depths(self.relation, reference)
+                    depth = self._depths[reference]
+                    own = depth.get(pick(row, reference.targets), 0)
+                    pool = [key for key in pool if depth.get(key, own) < own]
+                    if not pool:
+                        continue
+                if reference not in self._doubles_of:  # children of one parent are divided between it and its double
+                    parent = self._parents.get(reference.table)
+                    self._doubles_of[reference] = parent.doubles(reference.targets) if parent else {}
+                chosen = self._doubles_of[reference].get(old)
+                if chosen is None or self._rng.random() >= _TO_DOUBLE:
+                    chosen = pool[int(len(pool) * self._rng.random() ** _SKEW)]
+                for index, value in zip(reference.columns, chosen, strict=True):
+                    new[index] = value
+        return tuple(new)
+
+    def _may_move(self, reference: Reference) -> bool:
+        """Tell whether a reference's columns belong to no other reference, and depend on no other columns."""
+        indexes = set(reference.columns)
+        others = [each.columns for each in self.relation.references if each is not reference]
+        if any(each is not reference and each.table == reference.table for each in self.relation.references):
+            return not indexes & self.relation.fixed and not relations.is_acyclic(self.relation, reference.table)
+        return not any(indexes & set(each) for each in [*others, *self._bundles, self.relation.fixed])
+
+    def _pool(self, reference: Reference) -> list[Row]:
+        """Return the parents' keys, shuffled once."""
+        if reference not in self._parent_keys:
+            parent = self._parents.get(reference.table)
+            if parent is None:  # the table itself, or one in a circle: the keys that it held before
+                held = sorted({pick(row, reference.columns) for row in self.relation.rows}, key=repr)
+                pool = [key for key in held if None not in key]
+            else:
+                pool = parent.keys(reference.targets)
+            self._rng.shuffle(pool)
+            self._parent_keys[reference] = pool
+        return self._parent_keys[reference]
+
+
+def _folded(row: Row, indexes: Sequence[int]) -> Row:
+    """Return a key as it is compared where neither case nor accents count."""
+    return tuple([_bare(row[index]) for index in indexes])
+
+
+def _bare(value: Value) -> Value:
+    if not isinstance(value, str):
+        return value
+    folded = value.casefold().rstrip()
+    return folded if folded.isascii() else "".join(one for one in normalize("NFKD", folded) if not combining(one))

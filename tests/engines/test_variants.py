@@ -1,4 +1,4 @@
-"""Second contents keep what makes a database one, and tell queries apart that agree on the first by accident."""
+"""Variant data keep what makes a database one, and tell queries apart that agree on the original data by accident."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import pytest
 from asking import gold, make
 
 from intercode.envs.sql import text as sqltext
-from intercode.envs.sql.engines import Databases, Engine, databases, second_databases
-from intercode.envs.sql.variants import second_contents
+from intercode.envs.sql.databases import read_databases
+from intercode.envs.sql.engines import Databases, Engine
+from intercode.envs.sql.variants import variant_contents, variant_databases
 from intercode.tasks import open_data
 from intercode.tasks.dataset import STARTER
 
@@ -90,16 +91,16 @@ def rows(engine: Engine, statement: str) -> list[tuple[Any, ...]]:
 
 @pytest.fixture(scope="module")
 def orchard(tmp_path_factory: pytest.TempPathFactory) -> Databases:
-    folder = tmp_path_factory.mktemp("second")
+    folder = tmp_path_factory.mktemp("orchard")
     (folder / "orchard.sql").write_text(ORCHARD.replace("@TREES@", TREES))
-    return databases(folder)
+    return read_databases(folder)
 
 
 @pytest.fixture(scope="module", params=["mariadb", "sqlite"])
 def both(request: pytest.FixtureRequest, orchard: Databases) -> Iterator[Both]:
-    """The first content and the second, on one kind of engine."""
-    with make(request.param, orchard) as first, make(request.param, second_contents(first, LITERALS)) as second:
-        yield first, second
+    """The original data and the variant data, on one kind of engine."""
+    with make(request.param, orchard) as first, make(request.param, variant_contents(first, LITERALS)) as variant:
+        yield first, variant
 
 
 def test_schema_and_awkward_texts_are_the_same(both: Both) -> None:
@@ -133,9 +134,9 @@ def test_a_query_that_was_right_by_accident_shows_itself_and_a_right_one_does_no
 def test_the_same_seed_gives_the_same_bytes_another_one_others_and_the_cache_what_was_made(
     both: Both, orchard: Databases
 ) -> None:
-    made, kept = (second_databases(both[0], orchard, LITERALS, seed=11) for _ in range(2))
-    assert made == kept == second_contents(both[0], LITERALS, seed=11)
-    assert made.digest != second_contents(both[0], LITERALS, seed=4).digest
+    made, kept = (variant_databases(both[0], orchard, LITERALS, seed=11) for _ in range(2))
+    assert made == kept == variant_contents(both[0], LITERALS, seed=11)
+    assert made.digest != variant_contents(both[0], LITERALS, seed=4).digest
 
 
 def test_sqlite_values_of_every_kind_survive_and_a_large_table_keeps_its_literals(tmp_path: Path) -> None:
@@ -147,22 +148,25 @@ def test_sqlite_values_of_every_kind_survive_and_a_large_table_keeps_its_literal
         "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 30000)"
         "INSERT INTO big SELECT n, CASE n WHEN 29999 THEN 'needle' ELSE 'hay' || n END, n % 100 FROM c;"
     )
-    with make("sqlite", databases(tmp_path)) as first, make("sqlite", second_contents(first, {"odd": {"needle"}})) as second:
-        old, new = ({value for (value,) in gold(engine, "odd", "SELECT what FROM odd")} for engine in (first, second))
+    with (
+        make("sqlite", read_databases(tmp_path)) as first,
+        make("sqlite", variant_contents(first, {"odd": {"needle"}})) as variant,
+    ):
+        old, new = ({value for (value,) in gold(engine, "odd", "SELECT what FROM odd")} for engine in (first, variant))
         assert new - {None} <= old
-        assert gold(second, "odd", "SELECT COUNT(*) FROM odd WHERE twice <> 2 * id") == [(0,)]
-        assert 10_000 < gold(second, "odd", "SELECT COUNT(*) FROM big")[0][0] < 22_000
-        assert gold(second, "odd", "SELECT COUNT(*) FROM big WHERE word = 'needle'") == [(1,)]
+        assert gold(variant, "odd", "SELECT COUNT(*) FROM odd WHERE twice <> 2 * id") == [(0,)]
+        assert 10_000 < gold(variant, "odd", "SELECT COUNT(*) FROM big")[0][0] < 22_000
+        assert gold(variant, "odd", "SELECT COUNT(*) FROM big WHERE word = 'needle'") == [(1,)]
 
 
 def test_the_starters_general_golds_tell_contents_apart() -> None:
     tasks = open_data(None, env="sql").tasks
-    with make("sqlite", databases(STARTER / "sql" / "databases")) as first:
+    with make("sqlite", read_databases(STARTER / "sql" / "databases")) as first:
         named: dict[str, set[Any]] = {}
         for task in tasks:
             named.setdefault(task.extra["db"], set()).update(sqltext.literals(task.gold, first.dialect))
-        with make("sqlite", second_contents(first, named)) as second:
+        with make("sqlite", variant_contents(first, named)) as variant:
             for task in filter(lambda task: task.general, tasks):
-                before, after = (gold(engine, task.extra["db"], task.gold) for engine in (first, second))
-                assert after, f"{task.id} has no rows on the second content"
+                before, after = (gold(engine, task.extra["db"], task.gold) for engine in (first, variant))
+                assert after, f"{task.id} has no rows on the variant data"
                 assert Counter(before) != Counter(after), f"{task.id} is the same on both"
