@@ -90,7 +90,7 @@ def test_only_the_submission_is_scored_and_the_answer_is_what_the_last_statement
     env.step(GOLDS["count"])
     seen, reward, terminated, truncated, info = env.step(" submit\n")
     assert (seen, reward, terminated, truncated) == ("", 1.0, True, False)
-    assert set(info) == KEYS | {"score", "ended"}
+    assert set(info) == KEYS | {"score", "ended", "outcomes"}
     assert info["score"] == Score(1.0, True, {"rows": 1.0, "order": 1.0, "columns": 1.0})
     for last in ("SELECT 8", "SELECT oops", "DELETE FROM picking"):
         assert plays(env, "count", GOLDS["count"], last).reward == 0.0, last

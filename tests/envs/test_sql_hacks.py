@@ -81,12 +81,10 @@ class Root(MariadbEngine):
 
 def engine_without(engine: str, off: str, content: Databases) -> Callable[[], Engine]:
     if engine == "sqlite":
-        kind = KeptSqlite if off == "kept" else sqlite.SqliteEngine
-        prepared = sqlite.prepare(content)
-        return lambda: kind(prepared, content)
-    kinds = {"kept": KeptMariadb, "root": Root}
-    made = mariadb_server.prepare(content)
-    return lambda: kinds.get(off, MariadbEngine)(made)
+        template = sqlite.prepare(content)
+        return lambda: (KeptSqlite if off == "kept" else sqlite.SqliteEngine)(template, content)
+    template = mariadb_server.prepare(content)
+    return lambda: {"kept": KeptMariadb, "root": Root}.get(off, MariadbEngine)(template, content)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,37 @@ def test_robust_is_told_of_tasks_that_are_not_general_only_when_it_is_asked_for(
         score = plays(sql(**options), "lost", *constant)
         assert (score.reward, score.success, score.parts.get("robust")) == (1.0, True, 0.0 if options else None)
     assert plays(sql(robust=True), "lost", GOLDS["lost"]).parts["robust"] == 1.0
+
+
+OUTCOMES = [
+    ("count", "SELECT 8 AS n", ["rows"], {"columns": ["n"], "rows": [[8]]}, [[7]], [[8]]),
+    ("count", GOLDS["count"], [], {"columns": ["COUNT(*)"], "rows": [[7]]}, [], []),
+    ("words", "SELECT word FROM cask ORDER BY id DESC", ["order"], None, [], []),
+    ("oldest", "SELECT id, planted FROM tree WHERE id = 3", [], None, [], []),  # it ties with the gold's row
+    ("lost", "SELECT id, mark FROM picking WHERE id = 4", ["rows"], None, [[4], [7]], [[4, "Z"]]),
+    ("lost", "SELECT id FROM picking WHERE id < 6 ORDER BY id", ["rows"], None, [[7]], [[1], [2], [3], [5]]),
+    ("weights", CONSTANT, ["robust"], None, [], []),
+    ("count", "DELETE FROM picking", ["rows"], {"rows": []}, None, None),
+]
+
+
+def test_an_episode_ends_with_what_was_compared_in_a_few_kilobytes(sql: Any) -> None:
+    env = sql()
+    for task, answer, failed, agent, missing, extra in OUTCOMES:
+        env.reset(options={"task": task})
+        env.step(answer)
+        found = env.step("submit")[4]["outcomes"]
+        assert (found["failed"], found.get("missing"), found.get("extra")) == (failed, missing, extra), answer
+        assert agent in (None, found["agent"]), answer
+    env.reset(options={"task": "count"})
+    env.step("SELECT oops")
+    found = env.step("submit")[4]["outcomes"]
+    assert (found["failed"], "oops" in found["agent"]["error"], found["gold"]["rows"]) == (["error"], True, [[7]])
+    env.reset(options={"task": "count"})
+    env.step("SELECT 1.5, CURRENT_DATE, x'00ff', a.*, b.* FROM picking a, picking b, picking c")
+    found = env.step("submit")[4]["outcomes"]
+    assert (found["agent"]["rows_total"], len(json.dumps(found)) < 8000) == (512, True)
+    assert 0 < len(found["extra"]) < len(found["agent"]["rows"]) <= 20
 
 
 # -- golds that are no yardstick ----------------------------------------------------------------------------------------

@@ -129,14 +129,7 @@ ATTACKS = [
         probe=f"{FAILS_UNLESS} @@collation_connection = 'utf8mb4_bin'",
     ),
     Attack("user variables", MARIADB, "kept", "left", ("SET @seven = 7",), probe=f"{FAILS_UNLESS} COALESCE(@seven, 0) = 7"),
-    Attack(
-        "a function of its own",
-        MARIADB,
-        "kept",
-        "left",
-        ("CREATE FUNCTION seven() RETURNS INT RETURN 7",),
-        probe="SELECT seven()",
-    ),
+    Attack("a function", MARIADB, "kept", "left", ("CREATE FUNCTION seven() RETURNS INT RETURN 7",), probe="SELECT seven()"),
     Attack(
         "case of LIKE",
         SQLITE,
@@ -147,12 +140,7 @@ ATTACKS = [
     ),
     Attack("temporary view", SQLITE, "late", "pays", ("CREATE TEMP VIEW tree AS SELECT 1 AS id",), "SELECT 1"),
     Attack(
-        "temporary table of another name",
-        SQLITE,
-        "kept",
-        "left",
-        ("CREATE TEMP TABLE left_over (n)",),
-        probe="SELECT n FROM left_over",
+        "other temporary table", SQLITE, "kept", "left", ("CREATE TEMP TABLE left_over (n)",), probe="SELECT n FROM left_over"
     ),
     Attack("numbers in an encoding", MARIADB, "trusting", "ends", ("SET character_set_results = ucs2", "SELECT 1.5")),
     Attack("locks", MARIADB, "kept", "harms", ("LOCK TABLES mark WRITE",)),

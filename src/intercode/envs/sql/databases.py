@@ -185,13 +185,7 @@ class DatabaseSet:
 
 
 def prepare_databases(
-    data: DataSet,
-    *,
-    dump: str | Path | None,
-    databases: str | Path | None,
-    engine: str | None,
-    robust: bool,
-    paper: bool,
+    data: DataSet, *, dump: str | Path | None, databases: str | Path | None, engine: str | None, robust: bool, paper: bool
 ) -> DatabaseSet:
     """Prepare engines for the tasks. Databases of the caller's own go first. Raises `UsageError` where there are none."""
     if dump and databases:

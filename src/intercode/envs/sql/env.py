@@ -16,7 +16,7 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View
+from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View, shorten_text
 from intercode.envs.gold import GoldCache, each_gold
 from intercode.envs.rewards import best, judged, require_reward, reward_name
 from intercode.envs.sql.compare import Row, difference, sql_exact
@@ -31,9 +31,9 @@ from intercode.types import ExecResult, Score, Table, Task
 Reward = Literal["exact", "paper", "overlap"] | Callable[[Table | None, Table | None, Task], Score]
 _NOTHING = Answer()
 SECONDS = 10.0
-_ROWS, _DIFFERENT, _TEXT = 20, 10, 200
-"""The most rows of a table and of a difference in `outcomes`, and characters of a text."""
-_TABLE_BYTES, _DIFFERENCE_BYTES = 2400, 1000
+_ROWS, _DIFFERENT, _TEXT = 20, 10, View(150, 50)
+"""The most rows of a table and of a difference in `outcomes`, and the characters of a text."""
+_TABLE_BYTES, _DIFFERENCE_BYTES = 1500, 1000
 
 
 class SqlEnv(InterCodeEnv):
@@ -162,24 +162,22 @@ class SqlEnv(InterCodeEnv):
     def outcomes(self) -> dict[str, Any]:
         """Return what was compared at the end, in about 8 KB: the conditions that failed, both tables, and their difference.
 
-        failed          of "rows", "order", "error" (the last statement failed) and "robust" (the variant data)
+        failed          "error" (the last statement failed), else of "rows", "order" and "robust" (the variant data)
         agent, gold     columns, rows (20 at most; `rows_total` where there are more) or the error
         missing, extra  rows that only the gold has, and that only the agent has (10 at most each)
         """
-        gold, ours = self._gold(self._engine, self.task), self._last
-        score = self._score or Score(0.0, False)
-        rows = score.parts.get("rows", score.parts.get("iou", 1.0)) == 1 and not (ours.table and ours.table.cut)
-        order = score.parts.get("columns", 1.0) < 1 or score.parts.get("order", 1.0) == 1
-        holds = {"rows": rows, "order": order, "error": ours.error is None, "robust": score.parts.get("robust", 1.0) == 1}
-        found: dict[str, Any] = {
-            "failed": [name for name, held in holds.items() if not held],
-            "agent": _told(ours),
-            "gold": _told(gold.answer),
+        gold, ours, parts = self._gold(self._engine, self.task), self._last, self._score.parts if self._score else {}
+        right = {
+            "rows": parts.get("rows", parts.get("iou", 1.0)) == 1 and not (ours.table and ours.table.cut),
+            "order": parts.get("columns", 1.0) < 1 or parts.get("order", 1.0) == 1,
+            "robust": parts.get("robust", 1.0) == 1,
         }
+        failed = ["error"] if ours.error is not None else [name for name, holds in right.items() if not holds]
+        found: dict[str, Any] = {"failed": failed, "agent": _answer_json(ours), "gold": _answer_json(gold.answer)}
         if ours.table is not None and gold.table is not None:
             missing, extra = difference(ours.table, gold.table, gold.order)
-            found |= {"missing": _listed(missing[:_DIFFERENT], _DIFFERENCE_BYTES)}
-            found |= {"extra": _listed(extra[:_DIFFERENT], _DIFFERENCE_BYTES)}
+            found["missing"] = _rows_json(missing[:_DIFFERENT], _DIFFERENCE_BYTES)
+            found["extra"] = _rows_json(extra[:_DIFFERENT], _DIFFERENCE_BYTES)
         return found
 
     def copy_world(self, twin: Self, live: bool) -> None:
@@ -257,31 +255,28 @@ def _observation(answer: Answer, protocol: Protocol) -> str:
 # -- outcomes as JSON ---------------------------------------------------------------------------------------------------
 
 
-def _told(answer: Answer) -> dict[str, Any]:
+def _answer_json(answer: Answer) -> dict[str, Any]:
     if answer.error is not None:
-        return {"error": _plain(answer.error), "rows": []}
+        return {"error": shorten_text(answer.error), "rows": []}
     if answer.table is None:
         return {"rows": []}
-    names, rows = _listed([answer.table.columns], _TABLE_BYTES), _listed(answer.table.rows[:_ROWS], _TABLE_BYTES)
+    names, rows = _rows_json([answer.table.columns], _TABLE_BYTES), _rows_json(answer.table.rows[:_ROWS], _TABLE_BYTES)
     found = {"columns": names[0] if names else [], "rows": rows}
     return found if len(rows) == len(answer.table.rows) else {**found, "rows_total": len(answer.table.rows)}
 
 
-def _listed(rows: Iterable[Row], size: int) -> list[list[Any]]:
-    """Return the first rows, as many as take no more than `size` bytes as JSON."""
+def _rows_json(rows: Iterable[Row], size: int) -> list[list[Any]]:
+    """Return the first rows, as many as take no more than `size` bytes: numbers and NULL as they are, other values as text."""
     found: list[list[Any]] = []
     for row in rows:
-        values = [_plain(value) for value in row]
+        values = [
+            value
+            if value is None or (isinstance(value, int | float) and abs(value) < float("inf"))
+            else _TEXT.shorten(shorten_text(str(value)))[0]
+            for value in row
+        ]
         size -= len(json.dumps(values))
         if size < 0:
             break
         found.append(values)
     return found
-
-
-def _plain(value: object) -> str | int | float | None:
-    """Return a value as JSON has it: numbers and NULL as they are, other values as text, cut to `_TEXT` characters."""
-    if value is None or (isinstance(value, int | float) and abs(value) < float("inf")):
-        return value
-    text = str(value).encode("utf-8", "backslashreplace").decode()
-    return text if len(text) <= _TEXT else text[:_TEXT] + "…"

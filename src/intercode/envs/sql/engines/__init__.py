@@ -67,7 +67,7 @@ class Answer:
 
 
 class Engine(ABC):
-    """One database server. Not thread-safe: use one engine per worker."""
+    """A database server. Not thread-safe: use one engine per worker."""
 
     dialect: str
     """The SQL dialect's name in sqlglot: `mysql` or `sqlite`."""
@@ -148,12 +148,12 @@ def engine_maker(name: str | None, content: Databases, *, caps: Caps | None = No
     if name == "sqlite":
         from intercode.envs.sql.engines import sqlite
 
-        template = sqlite.prepare(content)
-        return lambda: sqlite.SqliteEngine(template, content, caps=caps)
+        files = sqlite.prepare(content)
+        return lambda: sqlite.SqliteEngine(files, content, caps=caps)
     from intercode.envs.sql.engines import mariadb, mariadb_server
 
-    prepared = mariadb_server.prepare(content)
-    return lambda: mariadb.MariadbEngine(prepared, caps=caps)
+    template = mariadb_server.prepare(content)
+    return lambda: mariadb.MariadbEngine(template, content, caps=caps)
 
 
 @contextlib.contextmanager

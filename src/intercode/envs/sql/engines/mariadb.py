@@ -18,21 +18,14 @@ from typing import Any
 
 from pymysql.err import MySQLError, OperationalError
 
-from intercode.envs.sql.engines import Answer, Caps, Engine, closed_on_failure, mariadb_server, server_death
-from intercode.envs.sql.engines.mariadb_server import LOST, Overrun, Prepared, Server, Session, SessionLost
+from intercode.envs.sql.engines import Answer, Caps, Databases, Engine, closed_on_failure, mariadb_server, server_death
+from intercode.envs.sql.engines.mariadb_server import LOST, Overrun, Server, Session, SessionLost
 from intercode.envs.sql.text import quote_name
 from intercode.errors import DataError, SandboxDied, SandboxError, UsageError
 from intercode.sandbox.base import MIB
+from intercode.sandbox.template import Template
 
-_COUNTERS = (
-    "Handler_write",
-    "Handler_update",
-    "Handler_delete",
-    "Com_xa_prepare",
-    "Com_analyze",
-    "Com_optimize",
-    "Com_repair",
-)
+_COUNTERS = ("Handler_write", "Handler_update", "Handler_delete", "Com_xa_prepare", "Com_analyze", "Com_optimize", "Com_repair")
 _COUNT = (
     "SELECT @@gtid_binlog_pos, GROUP_CONCAT(variable_value ORDER BY variable_name) "
     f"FROM information_schema.global_status WHERE variable_name IN {_COUNTERS}"
@@ -56,9 +49,9 @@ class MariadbEngine(Engine):
     dialect = "mysql"
     _count_at_open: _Count
 
-    def __init__(self, prepared: Prepared, *, caps: Caps | None = None) -> None:
-        self.databases = prepared.databases.names
-        self._prepared, self._caps = prepared, caps or Caps()
+    def __init__(self, prepared: Template, databases: Databases, *, caps: Caps | None = None) -> None:
+        self.databases = databases.names
+        self._content, self._caps = databases, caps or Caps()
         self._server = Server(prepared)
         self._session: Session | None = None
         self._db: str | None = None
@@ -147,7 +140,7 @@ class MariadbEngine(Engine):
             return False
         with contextlib.closing(self._server.session("root", many=True)) as session:
             session.query(f"SET sql_log_bin = 0, lock_wait_timeout = 2; DROP DATABASE IF EXISTS {quote_name(db, 'mysql')}")
-            mariadb_server.load(session, self._prepared.databases, db)
+            mariadb_server.load(session, self._content, db)
         self._written.discard(db)
         return True
 

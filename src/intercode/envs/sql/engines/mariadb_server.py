@@ -27,7 +27,6 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -73,52 +72,26 @@ mkdir -p {data} {logs} /srv/exchange
 mariadb-install-db --no-defaults --user=root --datadir={data} --auth-root-authentication-method=normal \
   --lower-case-table-names=1 --skip-test-db --skip-name-resolve --innodb-log-file-size=4M --innodb-use-native-aio=0 2>&1
 """
-_OPTIONS = {
-    "user": "root",
-    "datadir": _DATA,
-    "socket": SOCKET,
-    "tmpdir": "/tmp",
-    "skip-networking": "1",
-    "skip-name-resolve": "1",
-    "lower-case-table-names": "1",
-    "character-set-server": "utf8mb4",
-    "collation-server": "utf8mb4_general_ci",
-    # nothing but the databases: no files, no work by the clock, no statistics that outlive an episode
-    "local-infile": "0",
-    "symbolic-links": "0",
-    "secure-file-priv": "/srv/exchange",
-    "event-scheduler": "OFF",
-    "innodb-stats-persistent": "0",
-    "use-stat-tables": "NEVER",
-    "log-bin-trust-function-creators": "1",
-    "query-cache-type": "0",
-    "query-cache-size": "0",
-    # temporary tables in files, where a row's position is its number: in memory it is an address, and rows that tie under
-    # ORDER BY … LIMIT would come in another order from each server
-    "tmp-memory-table-size": "0",
-    # small, and never waiting for a disk (loose: another version may lack the option)
-    "loose-performance-schema": "0",
-    "loose-innodb-use-native-aio": "0",
-    "loose-innodb-flush-method": "nosync",
-    "loose-innodb-flush-log-at-trx-commit": "0",
-    "loose-innodb-doublewrite": "0",
-    "loose-innodb-log-file-size": "4M",
-    "loose-innodb-buffer-pool-size": "24M",
-    "loose-innodb-autoextend-increment": "4",
-    "loose-innodb-temp-data-file-path": "ibtmp1:2M:autoextend",
-    "loose-innodb-buffer-pool-dump-at-shutdown": "0",
-    "loose-innodb-buffer-pool-load-at-startup": "0",
-    "loose-innodb-read-io-threads": "1",
-    "loose-innodb-write-io-threads": "1",
-    "loose-innodb-purge-threads": "1",
-    "loose-innodb-lock-wait-timeout": "5",
-    "loose-aria-pagecache-buffer-size": "4M",
-    "loose-key-buffer-size": "1M",
-    "loose-thread-cache-size": "4",
-    "loose-max-connections": "16",
-    "loose-skip-stack-trace": "1",
-}
-_BINLOG = {"log-bin": f"{LOGS}/log", "server-id": "1", "binlog-format": "ROW", "max-binlog-size": "1G", "sync-binlog": "0"}
+_OPTIONS = f"""
+--user=root --datadir={_DATA} --socket={SOCKET} --tmpdir=/tmp --sql-mode={SQL_MODE}
+--character-set-server=utf8mb4 --collation-server=utf8mb4_general_ci --lower-case-table-names=1
+--skip-networking --skip-name-resolve --local-infile=0 --symbolic-links=0 --secure-file-priv=/srv/exchange
+--event-scheduler=OFF --log-bin-trust-function-creators=1
+--innodb-stats-persistent=0 --use-stat-tables=NEVER --query-cache-type=0 --query-cache-size=0 --tmp-memory-table-size=0
+--loose-performance-schema=0 --loose-skip-stack-trace=1 --loose-thread-cache-size=4 --loose-max-connections=16
+--loose-innodb-use-native-aio=0 --loose-innodb-flush-method=nosync --loose-innodb-flush-log-at-trx-commit=0
+--loose-innodb-doublewrite=0 --loose-innodb-log-file-size=4M --loose-innodb-buffer-pool-size=24M
+--loose-innodb-autoextend-increment=4 --loose-innodb-temp-data-file-path=ibtmp1:2M:autoextend
+--loose-innodb-buffer-pool-dump-at-shutdown=0 --loose-innodb-buffer-pool-load-at-startup=0
+--loose-innodb-read-io-threads=1 --loose-innodb-write-io-threads=1 --loose-innodb-purge-threads=1
+--loose-innodb-lock-wait-timeout=5 --loose-aria-pagecache-buffer-size=4M --loose-key-buffer-size=1M
+"""
+"""No network, no files, no work by the clock, no statistics that outlive an episode; small, and never waiting for a disk.
+
+Temporary tables are in files, where a row's position is its number: in memory it is an address, and rows that tie under ORDER
+BY … LIMIT would come in another order from each server. `loose`: another version may lack the option.
+"""
+_BINLOG = f"--log-bin={LOGS}/log --server-id=1 --binlog-format=ROW --max-binlog-size=1G --sync-binlog=0"
 
 _KILLS = (("QUERY", 0.2), ("CONNECTION", 0.15))
 """KILL commands in turn, and the seconds in which each must take effect."""
@@ -346,15 +319,7 @@ def missing() -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """The template from which a server starts, and the databases in it."""
-
-    template: Template
-    databases: Databases
-
-
-def prepare(databases: Databases) -> Prepared:
+def prepare(databases: Databases) -> Template:
     """Return a template with these databases loaded (`mysql` or `portable`). Raises `DataError` if one does not load."""
     if why := missing():
         raise SandboxUnavailable(why)
@@ -363,16 +328,15 @@ def prepare(databases: Databases) -> Prepared:
     version = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
     words = (_LAYOUT, below.digest, version, databases.digest, SQL_MODE)
     key = hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
-    layer = cache.folder("layers", key, lambda made: _build(below, databases, made))
-    return Prepared(below.over(layer), databases)
+    return below.over(cache.folder("layers", key, lambda made: _build(below, databases, made)))
 
 
 class Server:
     """A running server. `admin` is the host's own session; `password` is drawn anew at each start."""
 
-    def __init__(self, prepared: Prepared) -> None:
-        self.prepared = prepared
-        self.sandbox = self._sandbox()
+    def __init__(self, prepared: Template) -> None:
+        self._prepared = prepared
+        self.sandbox = self._new_sandbox()
         with closed_on_failure(self.sandbox):
             self._start()
 
@@ -383,7 +347,7 @@ class Server:
             self.sandbox.reset()
         except SandboxError:  # the sandbox is dead as well
             self.sandbox.close()
-            self.sandbox = self._sandbox()
+            self.sandbox = self._new_sandbox()
         self._start()
 
     def session(self, user: str, *, db: str | None = None, many: bool = False) -> Session:
@@ -400,11 +364,11 @@ class Server:
     def close(self) -> None:
         self.sandbox.close()
 
-    def _sandbox(self) -> LocalSandbox:
-        return LocalSandbox(self.prepared.template, limits=LIMITS, session="stateless")
+    def _new_sandbox(self) -> LocalSandbox:
+        return LocalSandbox(self._prepared, limits=LIMITS, session="stateless")
 
     def _start(self) -> None:
-        _launch(self.sandbox, {**_OPTIONS, **_BINLOG, "sql-mode": SQL_MODE})
+        _launch(self.sandbox, _OPTIONS + _BINLOG)
         self.password = secrets.token_hex(16)
         secret = f"localhost = PASSWORD('{self.password}')"
         try:
@@ -421,9 +385,8 @@ def _program(name: str) -> str | None:
     return shutil.which(name, path="/usr/sbin:/usr/bin:/usr/libexec")
 
 
-def _launch(sandbox: LocalSandbox, options: dict[str, str]) -> None:
-    words = " ".join(f"--{name}={value}" for name, value in options.items())
-    command = f"exec >{LOGS}/output 2>&1; mariadbd --no-defaults {words} &"
+def _launch(sandbox: LocalSandbox, options: str) -> None:
+    command = f"exec >{LOGS}/output 2>&1; mariadbd --no-defaults {' '.join(options.split())} &"
     sandbox.exec("", argv=["bash", "-c", command], cwd="/")
 
 
@@ -451,7 +414,7 @@ def _build(below: Template, databases: Databases, made: Path) -> None:
         result = sandbox.exec("", argv=["bash", "-c", _INSTALL.format(data=_DATA, logs=LOGS)], cwd="/")
         if result.exit_code != 0:
             raise SandboxUnavailable(f"mariadb-install-db failed: {result.output[-2000:].strip()}")
-        _launch(sandbox, {**_OPTIONS, "sql-mode": SQL_MODE, "max-allowed-packet": _LARGEST})
+        _launch(sandbox, f"{_OPTIONS} --max-allowed-packet={_LARGEST}")
         try:
             with closing(_first_session(sandbox)) as session:
                 for name in databases.names:

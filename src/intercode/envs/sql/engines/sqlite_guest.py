@@ -49,8 +49,6 @@ _MOST = 1.0
 _BATCH = 256
 """Rows fetched at once."""
 _LIMIT_LENGTH, _LONGEST = 0, 64 << 20
-_KEPT = 128 << 20
-"""Bytes of copies that are kept for later episodes."""
 _MEMORY = 768 << 20
 """Bytes of this process: below the sandbox's own limit, so that a greedy statement gets an error."""
 _json = json.JSONEncoder(separators=(",", ":"), default=lambda value: {"b": value.hex()}).encode
@@ -74,15 +72,16 @@ class Server:
     # -- requests ---------------------------------------------------------------------------------------------------
 
     def open(self, db: str) -> dict[str, Any]:
-        """Start a session on the original content. A copy that the last session wrote to is removed."""
+        """Start a session on the original content. The last session's copy stays if it is of `db` and was not written."""
         if self._agent is not None:
             self._agent.close()
             self._agent = None
-            if self._counter(self._copy(self._db)) != self._counter_at_open:
-                self._remove(self._db)
+            if self._db != db or self._counter(self._copy(db)) != self._counter_at_open:
+                for ending in ("", "-journal", "-wal", "-shm"):
+                    if os.path.exists(self._copy(self._db) + ending):
+                        os.unlink(self._copy(self._db) + ending)
         try:
             if not os.path.exists(self._copy(db)):
-                self._make_room(os.path.getsize(self._original(db)))
                 shutil.copyfile(self._original(db), self._copy(db))
                 _end_wal(self._copy(db))
             self._start_session(db, self._counter(self._copy(db)))
@@ -123,18 +122,6 @@ class Server:
     def _start_session(self, db: str, counter: int) -> None:
         self._db, self._counter_at_open = db, counter
         self._agent = self._connect(self._copy(db))
-
-    def _make_room(self, size: int) -> None:
-        """Remove other databases' copies if there is no space for one more."""
-        names = [name.removesuffix(".sqlite") for name in os.listdir(f"{self._folder}/episode") if name.endswith(".sqlite")]
-        if size + sum(os.path.getsize(self._copy(name)) for name in names) > _KEPT:
-            for name in names:
-                self._remove(name)
-
-    def _remove(self, db: str) -> None:
-        for ending in ("", "-journal", "-wal", "-shm"):
-            if os.path.exists(self._copy(db) + ending):
-                os.unlink(self._copy(db) + ending)
 
     def _counter(self, path: str) -> int:
         """Return the file's change counter, which rises with each transaction that writes; -1 if the file has no header yet."""

@@ -37,7 +37,7 @@ _SAMPLE = 2000
 """Rows in which dependent columns are looked for."""
 _CHANCE = 1e-3
 """Columns whose agreement is less probable than this by accident depend on each other."""
-_CHECK = re.compile(r"\bCHECK\s*\(", re.I)
+_CHECKS = re.compile(r"\bCHECK\s*\(.*", re.I | re.DOTALL)
 _DEFINER = re.compile(r"\sDEFINER=\S+@\S+", re.I)
 _COLUMNS = (
     "SELECT table_name, column_name, is_nullable, is_generated FROM information_schema.columns "
@@ -122,7 +122,8 @@ def read_schema(engine: Engine, db: str, literals: Collection[Literal]) -> Schem
     relations = []
     for table in tables:
         names = [name for name, _ in table.columns]
-        words = _checked_words(table.create)
+        checks = _CHECKS.search(table.create)  # the words in them, and after them: columns are among these
+        words = set(re.findall(r"[^\W\d]\w*", checks[0].lower())) if checks else set()
         relations.append(
             Relation(
                 table.name,
@@ -152,18 +153,6 @@ def _reference(table: _Table, foreign: _ForeignKey, known: Mapping[str, _Table])
     names = [target for _, target in foreign.pairs]
     targets = _indexes(parent, parent.primary if None in names else names)
     return Reference(columns, parent.name, targets) if columns and len(columns) == len(targets) else None
-
-
-def _checked_words(create: str) -> set[str]:
-    """Return the words inside CHECK ( … ); columns are among them."""
-    words: set[str] = set()
-    for match in _CHECK.finditer(create):
-        depth, end = 1, match.end()
-        while depth and end < len(create):
-            depth += {"(": 1, ")": -1}.get(create[end], 0)
-            end += 1
-        words |= {word.lower() for word in re.findall(r"[^\W\d]\w*", create[match.end() : end])}
-    return words
 
 
 def _query(engine: Engine, db: str, statement: str) -> tuple[tuple[Any, ...], ...]:
