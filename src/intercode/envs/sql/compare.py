@@ -202,17 +202,13 @@ def comparable(*sides: Sequence[Row]) -> list[list[Row]]:
     they hold for this comparison only.
     """
     rows = [row for side in sides for row in side]
-    columns = [_column(column) for column in zip(*rows, strict=True)]
+    columns = [[_plain(value) for value in column] for column in zip(*rows, strict=True)]
+    for place, column in enumerate(columns):
+        if any(type(value) is float for value in column):
+            cluster = _clusters({value for value in column if isinstance(value, int | float | Decimal)})
+            columns[place] = [cluster[value] if isinstance(value, int | float | Decimal) else value for value in column]
     plain = iter(zip(*columns, strict=True) if columns else rows)
     return [list(islice(plain, len(side))) for side in sides]
-
-
-def _column(values: Iterable[object]) -> list[Hashable]:
-    plain = [_plain(value) for value in values]
-    if not any(type(value) is float for value in plain):
-        return plain
-    cluster = _clusters({value for value in plain if isinstance(value, int | float | Decimal)})
-    return [cluster[value] if isinstance(value, int | float | Decimal) else value for value in plain]
 
 
 def _plain(value: object) -> Hashable:

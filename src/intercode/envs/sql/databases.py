@@ -36,8 +36,6 @@ from intercode.types import Table, Task
 _NO_ROWS = Table((), ())
 _SUFFIXES = (".sqlite", ".sqlite3", ".db")
 _LARGE = 64 << 20
-_HOT = bytes.fromhex("d9d505f920a163d7")
-"""The first bytes of a rollback journal that is still needed."""
 _NAME = r"(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<bare>[\w$]+))"
 _CREATE = re.compile(rf"CREATE\s+(?:DATABASE|SCHEMA)\s+(?:/\*!\d+\s*IF NOT EXISTS\s*\*/\s*|IF\s+NOT\s+EXISTS\s+)?{_NAME}", re.I)
 _USE = re.compile(rf"USE\s+{_NAME}\s*$", re.I)
@@ -132,13 +130,11 @@ def _file_digest(file: Path) -> str:
 
     Raises `DataError` if the last changes are still in a log or journal beside the file.
     """
-    log, journal = (file.with_name(file.name + ending) for ending in ("-wal", "-journal"))
     try:
-        if journal.is_file() and journal.read_bytes()[:8] == _HOT:
-            log = journal
-        if log is journal or (log.is_file() and log.stat().st_size > 0):
-            command = f"sqlite3 {shlex.quote(str(file))} 'PRAGMA wal_checkpoint(TRUNCATE)'"
-            raise DataError(f"{log} holds changes that {file.name} lacks; close what has it open, then: {command}")
+        for log in (file.with_name(file.name + ending) for ending in ("-wal", "-journal")):
+            if log.is_file() and log.stat().st_size > 0:
+                command = f"sqlite3 {shlex.quote(str(file))} 'PRAGMA wal_checkpoint(TRUNCATE)'"
+                raise DataError(f"{log} holds changes that {file.name} lacks; close what has it open, then: {command}")
         with open(file, "rb") as content:
             if content.read(16) != b"SQLite format 3\0":
                 raise DataError(f"{file} is no SQLite database")

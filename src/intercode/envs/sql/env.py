@@ -149,12 +149,18 @@ class SqlEnv(InterCodeEnv):
         must_hold = self.task.general and not self._is_papers
         if not (score.success and (must_hold or self._databases.robust)) or self._databases.make_variant is None:
             return score
+        engine, answer = self._variant_engine(self._databases.make_variant), _NOTHING
         try:
-            holds = self._holds_on(self._variant_engine(self._databases.make_variant))
-        except DataError:  # the gold itself fails there
+            self._execute_golds(engine)
+            engine.open(database(self.task, engine))
+        except DataError:  # the gold itself fails on the variant data
             if must_hold:
                 raise
             return score
+        for action in self._actions:
+            if not self._submits(action):
+                answer = engine.run(action, seconds=self._seconds)
+        holds = self._compare(engine, answer.table).success
         solved = holds or not must_hold
         self._score = Score(score.reward if solved else 0.0, solved, {**score.parts, "robust": float(holds)})
         return self._score
@@ -180,8 +186,8 @@ class SqlEnv(InterCodeEnv):
             found["extra"] = _rows_json(extra[:_DIFFERENT], _DIFFERENCE_BYTES)
         return found
 
-    def copy_world(self, twin: Self, live: bool) -> None:
-        twin._engine, twin._variant = self._databases.make_engine(), None
+    def copy_world(self, copy: Self, live: bool) -> None:
+        copy._engine, copy._variant = self._databases.make_engine(), None
 
     def close_world(self) -> None:
         for engine in (self._engine, self._variant):
@@ -224,16 +230,6 @@ class SqlEnv(InterCodeEnv):
     def _variant_engine(self, make: Callable[[], Engine]) -> Engine:
         self._variant = self._variant or make()
         return self._variant
-
-    def _holds_on(self, engine: Engine) -> bool:
-        """Play the whole episode again on another engine, and tell whether it is solved there."""
-        self._execute_golds(engine)
-        engine.open(database(self.task, engine))
-        answer = _NOTHING
-        for action in self._actions:
-            if not self._submits(action):
-                answer = engine.run(action, seconds=self._seconds)
-        return self._compare(engine, answer.table).success
 
 
 def _observation(answer: Answer, protocol: Protocol) -> str:

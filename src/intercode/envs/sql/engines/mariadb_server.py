@@ -53,6 +53,7 @@ LIMITS = Limits(memory=1024 * MIB, disk=768 * MIB, file_size=512 * MIB, processe
 _BUILD = Limits(seconds=600, memory=4096 * MIB, disk=4096 * MIB, file_size=4096 * MIB, processes=256, open_files=4096)
 SOCKET = "/run/mariadb.sock"
 _DATA = "/var/lib/mariadb"
+_PATH = "/usr/sbin:/usr/bin:/usr/libexec"
 LOGS = "/var/log/mariadb"
 _LAYOUT = "2"
 """Part of the cache's key: raise it when the preparation changes."""
@@ -314,7 +315,7 @@ def _code(error: Any) -> int:
 def missing() -> str | None:
     """Return why no MariaDB can start on this machine; None if one can."""
     for program in ("mariadbd", "mariadb-install-db"):
-        if _program(program) is None:
+        if shutil.which(program, path=_PATH) is None:
             return f"{program} is not installed; mend it with: apt-get install mariadb-server"
     return None
 
@@ -324,7 +325,7 @@ def prepare(databases: Databases) -> Template:
     if why := missing():
         raise SandboxUnavailable(why)
     below = template.base(None)
-    command = [str(_program("mariadbd")), "--no-defaults", "--version"]
+    command = [str(shutil.which("mariadbd", path=_PATH)), "--no-defaults", "--version"]
     version = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
     words = (_LAYOUT, below.digest, version, databases.digest, SQL_MODE)
     key = hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
@@ -381,10 +382,6 @@ class Server:
             raise SandboxDied(f"the database server died at its start ({error})") from None
 
 
-def _program(name: str) -> str | None:
-    return shutil.which(name, path="/usr/sbin:/usr/bin:/usr/libexec")
-
-
 def _launch(sandbox: LocalSandbox, options: str) -> None:
     command = f"exec >{LOGS}/output 2>&1; mariadbd --no-defaults {' '.join(options.split())} &"
     sandbox.exec("", argv=["bash", "-c", command], cwd="/")
@@ -400,7 +397,7 @@ def _first_session(sandbox: LocalSandbox) -> Session:
             waited = time.monotonic() - began
             if waited > _PATIENCE or (waited > _EARLY and not _alive(sandbox)):
                 output = sandbox.read(f"{LOGS}/output").decode(errors="replace")
-                raise SandboxDied(f"mariadbd does not start; it said:\n{output[-2000:]}") from None
+                raise SandboxDied(f"mariadbd does not start; its log ends:\n{output[-2000:]}") from None
             time.sleep(_POLL)
 
 

@@ -189,7 +189,7 @@ class SqliteEngine(Engine):
                 self._connection = self._sandbox.connect(_SOCKET)
             except OSError:
                 if time.monotonic() > until:
-                    raise SandboxDied(f"the SQLite server does not start; it said: {self._log_end()}") from None
+                    raise SandboxDied(f"the SQLite server does not start; its log ends: {self._log_end()}") from None
                 time.sleep(_POLL)
                 continue
             if self._db is not None:

@@ -378,11 +378,9 @@ class TablePerturber:
 
 def _folded(row: Row, indexes: Sequence[int]) -> Row:
     """Return a key as it is compared where neither case nor accents count."""
-    return tuple([_bare(row[index]) for index in indexes])
+    found = [value.casefold().rstrip() if isinstance(value, str) else value for value in pick(row, indexes)]
+    return tuple([_unaccented(value) if isinstance(value, str) and not value.isascii() else value for value in found])
 
 
-def _bare(value: Value) -> Value:
-    if not isinstance(value, str):
-        return value
-    folded = value.casefold().rstrip()
-    return folded if folded.isascii() else "".join(one for one in normalize("NFKD", folded) if not combining(one))
+def _unaccented(text: str) -> str:
+    return "".join(letter for letter in normalize("NFKD", text) if not combining(letter))

@@ -271,24 +271,20 @@ def with_implied(relations: Sequence[Relation]) -> list[Relation]:
         for key in relation.unique
         if len(key) == 1
     ]
-    return [replace(relation, references=(*relation.references, *_implied(relation, single))) for relation in relations]
-
-
-def _implied(relation: Relation, single: Sequence[tuple[Relation, int, set[str]]]) -> Iterator[Reference]:
-    taken = {index for reference in relation.references for index in reference.columns} | relation.fixed
-    taken |= {key[0] for key in relation.unique if len(key) == 1}
-    for index, values in enumerate(transpose(relation)):
-        present = {value for value in values if value is not None}
-        if index in taken or len(present) < 2:
-            continue
-        for parent, target, keys in single:
-            if (
-                parent is not relation
-                and all(str(value).casefold() in keys for value in present)
-                and _may_refer(relation.columns[index], present, parent, target)
-            ):
-                yield Reference((index,), parent.name, (target,))
-                break
+    found = []
+    for relation in relations:
+        references = list(relation.references)
+        taken = {index for reference in references for index in reference.columns} | relation.fixed
+        taken |= {key[0] for key in relation.unique if len(key) == 1}
+        for index, values in enumerate(transpose(relation)):
+            present = {value for value in values if value is not None}
+            texts = {str(value).casefold() for value in present}
+            for parent, target, keys in single if index not in taken and len(present) > 1 else ():
+                if parent is not relation and texts <= keys and _may_refer(relation.columns[index], present, parent, target):
+                    references.append(Reference((index,), parent.name, (target,)))
+                    break
+        found.append(replace(relation, references=tuple(references)))
+    return found
 
 
 def _may_refer(name: str, values: set[Value], parent: Relation, target: int) -> bool:
