@@ -109,8 +109,8 @@ class SqlEnv(InterCodeEnv):
     def run_gold(self, task: Task) -> GoldRun:
         try:
             golds = [execute_gold(self._engine, task)]
-            if task.general and self._databases.make_variant:
-                golds.append(execute_gold(self._variant_engine(self._databases.make_variant), task))
+            if task.general and (variant := self._variant_engine()):
+                golds.append(execute_gold(variant, task))
         except DataError as error:
             return GoldRun(None, "", (str(error),))
         faults = list(golds[0].faults)
@@ -147,20 +147,20 @@ class SqlEnv(InterCodeEnv):
     def score(self) -> Score:
         self._score = score = self._compare(self._engine, self._last.table)
         must_hold = self.task.general and not self._is_papers
-        if not (score.success and (must_hold or self._databases.robust)) or self._databases.make_variant is None:
+        if not (score.success and (must_hold or self._databases.robust)) or (variant := self._variant_engine()) is None:
             return score
-        engine, answer = self._variant_engine(self._databases.make_variant), _NOTHING
+        answer = _NOTHING
         try:
-            self._execute_golds(engine)
-            engine.open(database(self.task, engine))
+            self._execute_golds(variant)
+            variant.open(database(self.task, variant))
         except DataError:  # the gold itself fails on the variant data
             if must_hold:
                 raise
             return score
         for action in self._actions:
             if not self._submits(action):
-                answer = engine.run(action, seconds=self._seconds)
-        holds = self._compare(engine, answer.table).success
+                answer = variant.run(action, seconds=self._seconds)
+        holds = self._compare(variant, answer.table).success
         solved = holds or not must_hold
         self._score = Score(score.reward if solved else 0.0, solved, {**score.parts, "robust": float(holds)})
         return self._score
@@ -227,8 +227,9 @@ class SqlEnv(InterCodeEnv):
         if self.reward == "exact" and gold.table is None:
             raise DataError(f"task {self.task.id}: {'; '.join(gold.faults)}; see `intercode check`")
 
-    def _variant_engine(self, make: Callable[[], Engine]) -> Engine:
-        self._variant = self._variant or make()
+    def _variant_engine(self) -> Engine | None:
+        if self._variant is None and self._databases.make_variant:
+            self._variant = self._databases.make_variant()
         return self._variant
 
 

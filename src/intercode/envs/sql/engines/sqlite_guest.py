@@ -55,6 +55,8 @@ _json = json.JSONEncoder(separators=(",", ":"), default=lambda value: {"b": valu
 
 
 class Server:
+    """Answer requests: each is a method and its arguments. `rows` and `size` (bytes) are the caps of an answer."""
+
     def __init__(self, folder: str, rows: int, size: int) -> None:
         self._folder, self._max_rows, self._max_bytes = folder, rows, size
         self._agent: sqlite3.Connection | None = None
@@ -69,8 +71,6 @@ class Server:
         reply = getattr(self, arguments.pop("op"))(**arguments)
         return reply if isinstance(reply, str) else _json(reply)
 
-    # -- requests ---------------------------------------------------------------------------------------------------
-
     def open(self, db: str) -> dict[str, Any]:
         """Start a session on the original content. The last session's copy stays if it is of `db` and was not written."""
         if self._agent is not None:
@@ -83,7 +83,12 @@ class Server:
         try:
             if not os.path.exists(self._copy(db)):
                 shutil.copyfile(self._original(db), self._copy(db))
-                _end_wal(self._copy(db))
+                with open(self._copy(db), "rb") as file:
+                    mode = file.read(20)[18:]
+                if mode == b"\2\2":  # WAL, in which the header does not count writes
+                    connection = sqlite3.connect(self._copy(db))
+                    connection.execute("PRAGMA journal_mode=DELETE")
+                    connection.close()
             self._start_session(db, self._counter(self._copy(db)))
         except sqlite3.DatabaseError as error:
             return {"unreadable": str(error)}
@@ -110,8 +115,6 @@ class Server:
 
     def facts(self) -> dict[str, Any]:
         return {"version": sqlite3.sqlite_version}
-
-    # -- inside -----------------------------------------------------------------------------------------------------
 
     def _original(self, db: str) -> str:
         return f"{self._folder}/original/{db}.sqlite"
@@ -178,16 +181,6 @@ class Server:
             if self._tick():
                 raise sqlite3.OperationalError("interrupted")
         return found, False
-
-
-def _end_wal(path: str) -> None:
-    """Take a file out of WAL mode, in which the header does not count writes."""
-    with open(path, "rb") as file:
-        mode = file.read(20)[18:]
-    if mode == b"\2\2":
-        connection = sqlite3.connect(path)
-        connection.execute("PRAGMA journal_mode=DELETE")
-        connection.close()
 
 
 def _authorize(action: int, first: str | None, second: str | None, db: str | None, trigger: str | None) -> int:
