@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from random import Random
 
 Literal = str | int | float
@@ -201,24 +202,25 @@ def _text_scale(texts: Sequence[str]) -> Scale | None:
 
     if mostly(_WHOLE):
         width = max(map(len, texts)) if any(text[0] == "0" and len(text) > 1 for text in texts if text) else 0
-        return Scale(lambda value: int(value) if _is(value, _WHOLE) else None, lambda step: str(step).zfill(width))  # type: ignore[call-overload]
+        return Scale(partial(_written, (_WHOLE,), int), lambda step: str(step).zfill(width))
     if mostly(_POINT):
         digits = max(len(text.partition(".")[2]) for text in texts if _POINT.fullmatch(text))
-        return Scale(
-            lambda value: int(Decimal(str(value)).scaleb(digits)) if _is(value, _POINT) or _is(value, _WHOLE) else None,
-            lambda step: f"{Decimal(step).scaleb(-digits):f}",
-            10**digits,
-        )
+        whole = partial(_written, (_POINT, _WHOLE), lambda text: int(Decimal(text).scaleb(digits)))
+        return Scale(whole, lambda step: f"{Decimal(step).scaleb(-digits):f}", 10**digits)
     if mostly(_DAY):
         return Scale(_written_day, lambda step: datetime.date.fromordinal(step).isoformat())
     if mostly(_TIME):
-        mark = texts[0][10]
-        return Scale(_written_second, lambda step: (_EPOCH + datetime.timedelta(seconds=step)).isoformat(mark), 86_400)
+        mark, second = texts[0][10], partial(_written, (_TIME,), lambda text: _second(datetime.datetime.fromisoformat(text)))
+        return Scale(second, lambda step: (_EPOCH + datetime.timedelta(seconds=step)).isoformat(mark), 86_400)
     return None
 
 
-def _is(value: object, pattern: re.Pattern[str]) -> bool:
-    return isinstance(value, str) and pattern.fullmatch(value) is not None
+def _written(patterns: Collection[re.Pattern[str]], parse: Callable[[str], int | None], value: object) -> int | None:
+    """Return what `parse` makes of a text in one of the patterns; None for other values, and for a day that is none."""
+    try:
+        return parse(value) if isinstance(value, str) and any(pattern.fullmatch(value) for pattern in patterns) else None
+    except ValueError:
+        return None
 
 
 def _scaled(value: object, digits: int) -> int | None:
@@ -232,17 +234,7 @@ def _second(value: object) -> int | None:
 
 
 def _written_day(value: object) -> int | None:
-    try:
-        return datetime.date.fromisoformat(value).toordinal() if isinstance(value, str) and len(value) == 10 else None
-    except ValueError:
-        return None
-
-
-def _written_second(value: object) -> int | None:
-    try:
-        return _second(datetime.datetime.fromisoformat(value)) if _is(value, _TIME) else None  # type: ignore[arg-type]
-    except ValueError:
-        return None
+    return _written((_DAY,), lambda text: datetime.date.fromisoformat(text).toordinal(), value)
 
 
 def _literal_step(scale: Scale, literal: Literal) -> int | None:
