@@ -73,7 +73,6 @@ TASKS: list[dict[str, Any]] = [
         "id": "lost",
         "query": "Which pickings were lost? Print their numbers.",
         "gold": "SELECT id FROM picking WHERE mark = 'Z'",
-        "hardness": "easy",
     },
     {"id": "none", "query": "Which trees are younger than 2050?", "gold": "SELECT id FROM tree WHERE planted > 2050"},
     {"id": "words", "db": "cellar", "query": "Print the words.", "gold": "SELECT word FROM cask ORDER BY id"},

@@ -98,7 +98,11 @@ def sql_exact(agent: Table | None, gold: Table | None, order: Order) -> Score:
     common = _match(ours, theirs, order.ties, window).total()
     either = len(ours) + len(gold.rows) - common
     rows = common / either if either else 1.0
-    in_order = _fits(ours, theirs, order.ties, window) if rows == 1 else _rises(ours, theirs, order.ties)
+    if rows == 1:  # each row at a place of its tie group, and no group gives a row too often
+        groups, ties = _groups(theirs, order.ties), [order.ties[place] for place in window]
+        in_order = all(found <= groups[tie] for tie, found in _groups(ours, ties).items())
+    else:
+        in_order = _rises(ours, theirs, order.ties)
     solved = rows == 1 and in_order and not (agent.cut or gold.cut)
     reward = 1.0 if solved else _BELOW_ONE * rows * (1.0 if in_order else _DISORDER)
     unsure = not solved and mostly_in(_values(gold), _values(agent))
@@ -167,14 +171,6 @@ def _match(ours: Sequence[Row], theirs: Sequence[Row], ties: Sequence[int], wind
         left -= taken
         found += taken
     return found
-
-
-def _fits(ours: Sequence[Row], theirs: Sequence[Row], ties: Sequence[int], window: range) -> bool:
-    """Tell whether every row stands at a place of its group, and no group gives a row too often."""
-    groups = _groups(theirs, ties)
-    if len(ours) != len(window) or window.stop > len(ties):
-        return False
-    return all(rows <= groups[tie] for tie, rows in _groups(ours, (ties[place] for place in window)).items())
 
 
 def _rises(ours: Sequence[Row], theirs: Sequence[Row], ties: Sequence[int]) -> bool:

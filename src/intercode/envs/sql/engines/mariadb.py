@@ -82,12 +82,19 @@ class MariadbEngine(Engine):
     def run_gold(self, db: str, statement: str, *, seconds: float = 60.0) -> Answer:
         db = self.name_of(db)
         self._require_server()
-        with self._server_errors("during a gold"), contextlib.closing(self._gold_session(db)) as session:
-            try:
-                return session.execute(statement, seconds, self._caps, self._kill)
-            except SessionLost:
-                self._server.admin.query("DO 0")
-                return Answer(error=LOST, timed_out=session.overdue, lost=True)
+        with self._server_errors("during a gold"):
+            if db == self._db and self._count() != self._count_at_open:
+                raise UsageError(f"{db} was changed in this episode; run golds before the agent acts")
+            if db in self._written:
+                changed = self._count() != self._count_at_open
+                self._rebuild(db)
+                self._count_at_open = () if changed else self._count()
+            with contextlib.closing(self._server.session("gold", db=db)) as session:
+                try:
+                    return session.execute(statement, seconds, self._caps, self._kill)
+                except SessionLost:
+                    self._server.admin.query("DO 0")
+                    return Answer(error=LOST, timed_out=session.overdue, lost=True)
 
     def schema(self, db: str) -> str:
         names = [quote_name(str(name), "mysql") for name, _ in self.table(db, "SHOW FULL TABLES").rows]
@@ -169,15 +176,6 @@ class MariadbEngine(Engine):
         )
         self._accounts.add(db)
         return True
-
-    def _gold_session(self, db: str) -> Session:
-        if db == self._db and self._count() != self._count_at_open:
-            raise UsageError(f"{db} was changed in this episode; run golds before the agent acts")
-        if db in self._written:
-            changed = self._count() != self._count_at_open
-            self._rebuild(db)
-            self._count_at_open = () if changed else self._count()
-        return self._server.session("gold", db=db)
 
     # -- faults -----------------------------------------------------------------------------------------------------
 

@@ -122,9 +122,14 @@ class TablePerturber:
         self._loose = [index for index in range(len(relation.columns)) if index not in bound]
         self._used_keys = [{_folded(row, key) for row in relation.rows} for key in relation.unique]
         self._movable = [each for each in relation.references if self._may_move(each)]
-        self._depths: dict[Reference, dict[Row, int]] = {}
+        own = (reference for reference in self._movable if reference.table == relation.name)
+        self._depths = {reference: relations.depths(relation, reference) for reference in own}
+        self._parents_doubles = {
+            reference: parents[reference.table].doubles(reference.targets)
+            for reference in self._movable
+            if reference.table in parents
+        }
         self._doubles: dict[Row, Row] = {}
-        self._doubles_of: dict[Reference, dict[Row, Row]] = {}
         self._taken: dict[int, set[Value]] = {}
         self._parent_keys: dict[Reference, list[Row]] = {}
         self._favourites = [rng.choice(column.distinct) if column.distinct else None for column in self.columns]
@@ -336,18 +341,13 @@ class TablePerturber:
                 continue
             pool, old = self._pool(reference), pick(row, reference.columns)
             if pool and None not in old and self._rng.random() < share:
-                if reference.table == self.relation.name:  # a tree stays one if new parents are nearer to the root
-                    if reference not in self._depths:
-                        self._depths[reference] = relations.depths(self.relation, reference)
+                if reference in self._depths:  # a tree stays one if new parents are nearer to the root
                     depth = self._depths[reference]
                     own = depth.get(pick(row, reference.targets), 0)
                     pool = [key for key in pool if depth.get(key, own) < own]
                     if not pool:
                         continue
-                if reference not in self._doubles_of:  # children of one parent are divided between it and its double
-                    parent = self._parents.get(reference.table)
-                    self._doubles_of[reference] = parent.doubles(reference.targets) if parent else {}
-                chosen = self._doubles_of[reference].get(old)
+                chosen = self._parents_doubles.get(reference, {}).get(old)  # children are divided between it and the old parent
                 if chosen is None or self._rng.random() >= _TO_DOUBLE:
                     chosen = pool[int(len(pool) * self._rng.random() ** _SKEW)]
                 for index, value in zip(reference.columns, chosen, strict=True):
