@@ -11,7 +11,7 @@ from kept import needs_bwrap
 from starter_python_answers import MISSES, SECOND
 
 import intercode
-from intercode.envs.python.suite import suite_of
+from intercode.envs.python.suite import read_suite
 from intercode.tasks import open_data
 from intercode.tasks.dataset import STARTER
 from intercode.types import Task
@@ -26,7 +26,7 @@ def test_records_hold_what_the_readme_counts() -> None:
         files = [TREE / path.rstrip(".") for path in re.findall(r"/((?:ropeway|press)/[\w./-]+)", task.query)]
         assert bool(files) == task.extra["looks"], task.id
         assert all(path.is_file() for path in files), task.id
-        tests = suite_of(task).tests
+        tests = read_suite(task).tests
         for hidden, least in ((False, 3), (True, 5)):
             chosen = [test for test in tests if test.hidden is hidden]
             lines = sum(test.expected.count("\n") for test in chosen)
@@ -66,7 +66,7 @@ def test_a_table_of_the_public_tests_is_wrong(env: Any) -> None:
     for task in TASKS.values():
         if task.extra["kind"] != "function":
             continue
-        public = [test.text for test in suite_of(task).tests if not test.hidden]
+        public = [test.text for test in read_suite(task).tests if not test.hidden]
         known = [re.fullmatch(r"assert \w+\((.*)\) == (.*)", text, re.DOTALL) for text in public]
         lines = [f"KNOWN[repr([{found[1]}])] = {found[2]}" for found in known if found]
         answer = f"def {task.extra['name']}(*args):\n    return KNOWN.get(repr([*args]))"

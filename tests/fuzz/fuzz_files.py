@@ -15,7 +15,7 @@ from fuzzing import Attempt, Target
 from hypothesis import strategies as st
 from shapes import DATA, SCALARS, damaged, records, spoilt
 
-from intercode.envs.python.records import python_record
+from intercode.envs.python.suite import convert_record
 from intercode.errors import DataError, UsageError
 from intercode.rescoring.recordings import load_recording
 from intercode.tasks.loader import load_tasks
@@ -47,7 +47,7 @@ def _json(data: object) -> bytes:
 
 
 def _use_tasks(path: Path) -> None:
-    for preprocess in (None, python_record):
+    for preprocess in (None, convert_record):
         tasks = load_tasks(path, preprocess=preprocess)
         assert tasks
         assert len({task.id for task in tasks}) == len(tasks)

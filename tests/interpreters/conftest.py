@@ -10,7 +10,7 @@ from graded import Grade
 from kept import needs_bwrap
 
 from intercode.envs.python.grading import Grader, Result
-from intercode.envs.python.suite import suite_of
+from intercode.envs.python.suite import read_suite
 from intercode.sandbox.build import make_template
 from intercode.sandbox.local import LocalSandbox
 from intercode.types import Task
@@ -49,7 +49,7 @@ def grade(python: LocalSandbox, referee: LocalSandbox) -> Grade:
         **record: Any,
     ) -> list[Result]:
         python.exec(code)
-        suite = suite_of(Task("t", "q", gold, {"name": "it", **record}))
+        suite = read_suite(Task("t", "q", gold, {"name": "it", **record}))
         grader = Grader(referee, seconds=seconds, patience=patience)
         return grader.grade(python, suite, name=name, text=None if name else code)
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from intercode.envs.python.grading import same_text
-from intercode.envs.python.records import python_record
-from intercode.envs.python.suite import Suite, suite_of, unbound
+from intercode.envs.python.suite import Suite, convert_record, find_empty_tests, read_suite
 from intercode.errors import DataError
 from intercode.types import Task
 
@@ -43,17 +42,17 @@ UNUSABLE = [
 
 
 def suite(gold: str, **record: Any) -> Suite:
-    return suite_of(Task("t", "q", gold, record))
+    return read_suite(Task("t", "q", gold, record))
 
 
 def test_names_arguments_and_hidden_tests_are_read_off_gold_and_tests() -> None:
     gold = "def part(x): return x\ndef whole(x, y=1): return part(x)"
     found = suite(gold, tests=["assert sorted(whole([2, 1])) == [1, 2]"], hidden=["assert not whole([])"])
-    assert (found.name, found.takes, [test.hidden for test in found.tests]) == ("whole", (1, 2), [False, True])
+    assert (found.name, found.arity, [test.hidden for test in found.tests]) == ("whole", (1, 2), [False, True])
     assert suite(gold, tests=["assert whole(1) == 1"], name="part").name == "part"
-    assert suite("def f(a, *b): pass", tests=["assert f(1)"]).takes == (1, -1)
+    assert suite("def f(a, *b): pass", tests=["assert f(1)"]).arity == (1, -1)
     found = suite("import sys\nclass Pair: pass\ndef f(p): pass", tests=["import math\nassert f(Pair(math.pi, sys.maxsize))"])
-    assert (found.names, found.before) == (("Pair", "f"), ("import sys",))
+    assert (found.names, found.setup) == (("Pair", "f"), ("import sys",))
 
 
 def test_cases_with_a_function_are_calls_and_others_are_programs() -> None:
@@ -67,12 +66,12 @@ def test_cases_with_a_function_are_calls_and_others_are_programs() -> None:
 def test_apps_and_mbpp_records_are_read_as_they_are_published() -> None:
     cases = json.dumps({"inputs": ["1\n"], "outputs": ["1\n"]})
     record = {"question": "Echo.", "solutions": json.dumps(["print(input())", "…"]), "input_output": cases, "problem_id": 7}
-    found = python_record({**record, "starter_code": "def f():"})
+    found = convert_record({**record, "starter_code": "def f():"})
     assert (found["query"], found["id"]) == ("Echo.\n\nStart from this:\ndef f():", "7")
     assert found["gold"].startswith("import sys, ")
     assert found["gold"].endswith("\nprint(input())")
     assert suite(found["gold"], input_output=found["input_output"]).program
-    found = python_record({"text": "q", "code": "def f(): pass", "test_list": ["assert f() is None"], "task_id": 2})
+    found = convert_record({"text": "q", "code": "def f(): pass", "test_list": ["assert f() is None"], "task_id": 2})
     assert (found["query"], found["gold"], found["tests"]) == ("q", "def f(): pass", ["assert f() is None"])
 
 
@@ -90,14 +89,14 @@ def test_apps_and_mbpp_records_are_read_as_they_are_published() -> None:
 )
 def test_a_test_uses_the_answer_or_any_answer_passes_it(text: str, does: bool) -> None:
     gold = "def f(x): return g(x)\ndef g(x): return x"
-    assert list(unbound(suite(gold, tests=[text, "assert f(1)"]))) == ([] if does else [1])
-    assert list(unbound(suite(gold, script=text, expected="1"))) == ([] if does else [1])
+    assert list(find_empty_tests(suite(gold, tests=[text, "assert f(1)"]))) == ([] if does else [1])
+    assert list(find_empty_tests(suite(gold, script=text, expected="1"))) == ([] if does else [1])
 
 
 def test_an_answer_is_used_under_a_builtins_name_and_by_a_setup() -> None:
-    assert list(unbound(suite("def sum(a): return a", tests=["assert sum(1) == 1", "assert max(1, 2) == 2"]))) == [2]
-    assert not list(unbound(suite("def f(): pass", tests=["assert x is None"], test_setup_code="x = f()")))
-    assert not list(unbound(suite("print(1)", cases={"inputs": [""], "outputs": ["1"]})))
+    assert list(find_empty_tests(suite("def sum(a): return a", tests=["assert sum(1) == 1", "assert max(1, 2) == 2"]))) == [2]
+    assert not list(find_empty_tests(suite("def f(): pass", tests=["assert x is None"], test_setup_code="x = f()")))
+    assert not list(find_empty_tests(suite("print(1)", cases={"inputs": [""], "outputs": ["1"]})))
 
 
 @pytest.mark.parametrize(("record", "complaint"), UNUSABLE)
@@ -109,7 +108,7 @@ def test_a_record_without_usable_tests_is_the_datas_fault(record: dict[str, Any]
 def test_solutions_in_no_known_form_are_the_datas_fault() -> None:
     for solutions in ("[bad", {"a": 1}, 5):
         with pytest.raises(DataError, match="the field `solutions` is"):
-            python_record({"question": "Echo.", "solutions": solutions})
+            convert_record({"question": "Echo.", "solutions": solutions})
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from intercode.agents.base import SUBMIT
-from intercode.envs.python.text import UNREADABLE, parsed
+from intercode.envs.python.suite import SYNTAX_ERRORS, parse
 from intercode.types import Episode, Turn
 
 KINDS = ("exploring", "querying", "editing")
@@ -106,8 +106,8 @@ def _sql(action: str) -> str:
 
 def _python(action: str) -> str:
     try:
-        changes = any(isinstance(node, _CHANGES) for node in parsed(action).body)
-    except UNREADABLE:
+        changes = any(isinstance(node, _CHANGES) for node in parse(action).body)
+    except SYNTAX_ERRORS:
         changes = bool(_DEFINES.search(action))
     return "editing" if changes else "exploring"
 

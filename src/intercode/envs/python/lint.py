@@ -1,6 +1,7 @@
-"""Rules for Python: what asserts with literal values let pass, and means that the query asks for.
+"""Lint rules for Python tasks: tests that a wrong answer passes, means that the query asks for, chance, syntax errors.
 
-assert f(1, 2) == 3        a call with literal arguments against a literal; other asserts say nothing here
+The rules about constants and arguments read asserts such as `assert f(1, 2) == 3`, a call with literal arguments and a literal;
+they skip a task with other asserts.
 """
 
 from __future__ import annotations
@@ -11,8 +12,7 @@ import warnings
 from collections.abc import Iterator
 
 from intercode.envs.lint import Cue, unheeded
-from intercode.envs.python.suite import suite_of, unbound
-from intercode.envs.python.text import UNREADABLE, complaint, parsed
+from intercode.envs.python.suite import SYNTAX_ERRORS, find_empty_tests, parse, read_suite, syntax_message
 from intercode.errors import DataError
 from intercode.plugins import safe_repr
 from intercode.tasks.issues import TaskIssue
@@ -25,8 +25,6 @@ _CUES = (
     Cue(r"\bheap queue\b|\bheapq\b", r"heap", "no heap"),
     Cue(r"\bitertools\b", r"itertools", "no itertools"),
 )
-
-
 _CHANCE = re.compile(
     r"\b((?:random|secrets)\.(?!seed|Random\()\w+|from (?:random|secrets) import .*|os\.(?:urandom|getpid)|uuid\.uuid[14]"
     r"|time\.(?:time|time_ns|ctime|localtime|gmtime|monotonic|perf_counter)\(|(?:datetime|date)\.(?:now|today|utcnow)\()"
@@ -34,63 +32,57 @@ _CHANCE = re.compile(
 
 
 def doubts(task: Task) -> Iterator[TaskIssue]:
-    yield from _unreadable(task)
-    yield from unheeded(_CUES, task.query, task.gold)
-    if (drawn := _CHANCE.search(task.gold)) and "seed(" not in task.gold:
-        yield TaskIssue(f"the answer depends on the moment or on chance ({drawn[1].rstrip('(')})", "unstable")
-    listed = [texts for field in ("tests", "hidden") if isinstance(texts := task.extra.get(field), list)]
-    tests = [test for texts in listed for test in texts if isinstance(test, str)]
-    plain = ["".join(test.split()) for test in tests]
-    if len(set(plain)) < len(plain):
-        yield TaskIssue("a test comes twice", "weak_tests")
-    cases = [_case(test) for test in tests]
-    known = [case for case in cases if case is not None]
-    if not known or len(known) < len(cases):
-        return
-    expected = known[0][1]
-    if all(_same(case[1], expected) for case in known):
-        yield TaskIssue(f"all tests expect {safe_repr(repr, expected):.60}, so a constant passes", "weak_tests")
-    for place in range(min(len(given) for given, _ in known)):
-        if all(_same(given[place], wanted) for given, wanted in known):
-            yield TaskIssue(f"returning argument {place + 1} as it is passes all tests", "weak_tests")
-
-
-def _unreadable(task: Task) -> Iterator[TaskIssue]:
-    """A gold or tests that are no Python; tests that are absent, or use nothing of the answer."""
+    """Yield the issues that the texts of a Python task show. Nothing is executed."""
     try:
         with warnings.catch_warnings(action="ignore"):
             compile(task.gold, "gold", "exec", dont_inherit=True)
-    except UNREADABLE as error:
-        yield TaskIssue(f"gold is no Python ({complaint(error)})")
+    except SYNTAX_ERRORS as error:
+        yield TaskIssue(f"gold is no Python ({syntax_message(error)})")
     try:
-        suite = suite_of(task)
+        suite = read_suite(task)
     except DataError as error:
         yield TaskIssue(str(error))
+    else:
+        for number in find_empty_tests(suite):
+            text = suite.tests[number - 1].description[:100]
+            yield TaskIssue(f"test {number} uses nothing of the answer, so any passes it: {text}", "empty_test")
+    yield from unheeded(_CUES, task.query, task.gold)
+    if (chance := _CHANCE.search(task.gold)) and "seed(" not in task.gold:
+        yield TaskIssue(f"the answer depends on the moment or on chance ({chance[1].rstrip('(')})", "unstable")
+    lists = [texts for field in ("tests", "hidden") if isinstance(texts := task.extra.get(field), list)]
+    tests = [test for texts in lists for test in texts if isinstance(test, str)]
+    if len({"".join(test.split()) for test in tests}) < len(tests):
+        yield TaskIssue("a test comes twice", "weak_tests")
+    cases = [case for test in tests if (case := _case(test)) is not None]
+    if not cases or len(cases) < len(tests):
         return
-    for number in unbound(suite):
-        shown = suite.tests[number - 1].shown[:100]
-        yield TaskIssue(f"test {number} uses nothing of the answer, so any passes it: {shown}", "empty_test")
+    expected = cases[0][1]
+    if all(_equal(case[1], expected) for case in cases):
+        yield TaskIssue(f"all tests expect {safe_repr(repr, expected):.60}, so a constant passes", "weak_tests")
+    for position in range(min(len(arguments) for arguments, _ in cases)):
+        if all(_equal(arguments[position], value) for arguments, value in cases):
+            yield TaskIssue(f"returning argument {position + 1} as it is passes all tests", "weak_tests")
 
 
-def _same(one: object, other: object) -> bool:
+def _equal(one: object, other: object) -> bool:
     return bool(one == other)
 
 
 def _case(test: str) -> Case | None:
-    """The arguments and the expected value of an assert; None where it is not that plain."""
+    """Return the arguments and the expected value of an assert; None if they are no literals."""
     try:
-        (statement,) = parsed(test.strip()).body
-    except UNREADABLE:
+        (statement,) = parse(test.strip()).body
+    except SYNTAX_ERRORS:
         return None
     if not isinstance(statement, ast.Assert):
         return None
     call: ast.expr = statement.test
-    wanted: ast.expr = ast.Constant(True)
+    expected: ast.expr = ast.Constant(True)
     if isinstance(call, ast.Compare) and len(call.ops) == 1 and isinstance(call.ops[0], ast.Eq | ast.Is):
-        wanted, call = call.comparators[0], call.left
+        expected, call = call.comparators[0], call.left
     if not isinstance(call, ast.Call) or call.keywords or not isinstance(call.func, ast.Name):
         return None
     try:
-        return tuple(ast.literal_eval(argument) for argument in call.args), ast.literal_eval(wanted)
-    except (ValueError, TypeError):  # no literal, or one that cannot be: a list as a key
+        return tuple(ast.literal_eval(argument) for argument in call.args), ast.literal_eval(expected)
+    except (ValueError, TypeError):  # no literal, or an impossible one: a list as a key
         return None

@@ -1,13 +1,19 @@
-"""The tests that a task's record means, in one form.
+"""Read a task's record into the tests that it means, in one form. Nothing is executed here.
 
     tests, hidden                     asserts; the submitted name is a proxy in them                  MBPP and ours
     cases, hidden_cases               {"inputs": […], "outputs": […], "fn_name"?}: APPS               with fn_name: calls
     input_output                      the same as JSON text, as APPS has it                           else: stdin, stdout
     script, hidden_script             a text that runs against what the agent defined,
     expected, hidden_expected         and what it must print                                          classes, generators
-    name, test_setup_code             the name that the tests use (else read off tests and gold), what comes before each
+    name, test_setup_code             the name that the tests use (default: found in tests and gold), code before each test
 
-Pure functions over texts: nothing is executed here.
+`convert_record` first brings published forms to this one:
+
+    MBPP    text (or prompt), code, test_list, test_setup_code       → query, gold, tests
+    APPS    question, solutions, input_output, starter_code          → query, gold, input_output
+
+`solutions` and `input_output` may be JSON texts, as APPS has them. The first solution is the gold, after the imports that APPS
+puts before every solution. Other fields stay.
 """
 
 from __future__ import annotations
@@ -16,20 +22,21 @@ import ast
 import builtins
 import functools
 import json
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from intercode.envs.python.text import UNREADABLE, complaint, parsed
 from intercode.errors import DataError
 from intercode.types import Task
 
+Record = dict[str, Any]
 Kind = Literal["assert", "script", "program"]
-_read = functools.lru_cache(maxsize=1)(json.loads)
-"""A record's cases may be a megabyte of JSON, and are looked at more than once."""
+SYNTAX_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
+"""The errors by which `parse` refuses a text."""
 SOLUTION = "Solution"
 """The class whose method APPS calls where there is no such function."""
-_AGREES = """
+_APPS_EQUAL = """
 from math import inf, nan
 def _agrees(got, expected):
     if isinstance(got, tuple):
@@ -38,12 +45,25 @@ def _agrees(got, expected):
         got = [list(row) for row in got]
     return got == expected or (isinstance(expected, list) and len(expected) == 1 and got == expected[0])
 """
-"""APPS compares tuples as lists, and takes an expected value in a list of its own for it. Its JSON may hold Infinity."""
+"""APPS compares tuples as lists, and accepts the value inside an expected list of one. Its JSON may hold Infinity."""
+_APPS_IMPORTS = """import sys, time, itertools, collections, math, fractions, random, heapq
+from itertools import accumulate, product, permutations, combinations
+from collections import Counter, OrderedDict, deque, defaultdict, ChainMap
+from functools import lru_cache
+from math import sqrt, sin, cos, tan, ceil, fabs, floor, gcd, exp, log, log2
+from typing import List, Tuple
+from heapq import *
+"""
+_MBPP = {"text": "query", "prompt": "query", "code": "gold", "test_list": "tests"}
+_BUILTINS = set(dir(builtins))
+_load_json = functools.lru_cache(maxsize=1)(json.loads)
+"""Cached, since a record's cases may be a megabyte of JSON, and are read more than once."""
+_parsing = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """`text` is an assert, a script, or for a program nothing; `expected` is what the latter two must print."""
+    """One test. `text` is an assert or a script, empty for a program; `expected` is what a script or a program must print."""
 
     kind: Kind
     hidden: bool
@@ -52,26 +72,27 @@ class Test:
     expected: str = ""
 
     @property
-    def shown(self) -> str:
-        """The test as an agent may be told it."""
+    def description(self) -> str:
+        """The test in the form in which an agent may read it."""
         return self.text.strip() if self.kind != "program" else f"input {self.stdin!r}, output {self.expected!r}"
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """`name` is what the tests call; `names` are all that must come from the agent; `before` precedes each assert.
+    """The tests of a task.
 
-    `takes` are the fewest and the most positional arguments of the gold's function (−1: any number). `method` is the name of a
-    method that a submitted class is called through, `entry` what a gold submits.
+    `name` is the function or class that the tests call, `names` are all names that the agent must define, `setup` is code that
+    precedes each assert. `arity` is the least and the greatest number of positional arguments of the gold's function (−1: any
+    number). A submitted class is called through its method `method`. `gold_name` is the name that a gold submits.
     """
 
     name: str
     names: tuple[str, ...]
-    before: tuple[str, ...]
+    setup: tuple[str, ...]
     tests: tuple[Test, ...]
-    takes: tuple[int, int] | None = None
+    arity: tuple[int, int] | None = None
     method: str = ""
-    entry: str = ""
+    gold_name: str = ""
 
     @property
     def program(self) -> bool:
@@ -79,30 +100,88 @@ class Suite:
         return any(test.kind == "program" for test in self.tests)
 
 
-def suite_of(task: Task) -> Suite:
-    """Raises `DataError` for a task without tests, or with tests that are no Python or in no form that is known."""
+def parse(text: str) -> ast.Module:
+    """Return the syntax tree of a text with any line ends. Raises one of `SYNTAX_ERRORS` if it is no Python.
+
+    One thread at a time: before CPython 3.11.5 all threads share one count of depth, and two parses at once may end in
+    `SystemError: AST constructor recursion depth mismatch` (python/cpython#106905).
+    """
+    with _parsing:
+        return ast.parse(text.replace("\r\n", "\n"))
+
+
+def syntax_message(error: Exception) -> str:
+    """Return the message of one of `SYNTAX_ERRORS`; a parser out of memory gives none."""
+    return str(error) or "nested too deep"
+
+
+# -- records --------------------------------------------------------------------------------------------------------------
+
+
+def convert_record(record: Record) -> Record:
+    """Convert a record of MBPP or APPS; for `preprocess`. Return a record that has `query` and `gold` as it is.
+
+    Raises `DataError` if `solutions` is neither a list of texts nor its JSON.
+    """
+    if "query" in record and "gold" in record:
+        return record
+    found = dict(record)
+    if "question" not in record:
+        for theirs, ours in _MBPP.items():
+            if ours not in found and theirs in found:
+                found[ours] = found.pop(theirs)
+        return found
+    question, starter = str(found.pop("question")), str(found.get("starter_code") or "")
+    found["query"] = f"{question.rstrip()}\n\nStart from this:\n{starter}" if starter.strip() else question
+    solutions = found.pop("solutions", None)
     try:
-        return _suite(task)
+        solutions = json.loads(solutions) if isinstance(solutions, str) and solutions.strip() else solutions
+        if solutions:
+            future = "from __future__" in solutions[0]  # such an import must be the first
+            found["gold"] = solutions[0] if future else f"{_APPS_IMPORTS}\n{solutions[0]}"
+    except (ValueError, LookupError, TypeError) as error:
+        raise DataError(f"the field `solutions` is {solutions!r:.60}; a list of texts, or its JSON, is expected") from error
+    if "id" not in found and found.get("problem_id") is not None:
+        found["id"] = str(found["problem_id"])
+    return found
+
+
+# -- tests ----------------------------------------------------------------------------------------------------------------
+
+
+def read_suite(task: Task) -> Suite:
+    """Return the tests of a task. Raises `DataError` if it has none, or if they are no Python or have an unknown form."""
+    try:
+        return _read_suite(task)
     except (TypeError, AttributeError, ValueError, LookupError, RecursionError) as error:
         raise DataError(f"task {task.id}: its tests are in no form that is known ({type(error).__name__}: {error})") from error
 
 
-def _suite(task: Task) -> Suite:
-    record = dict(task.extra)
-    tests = tuple(_tests(record, task))
+def _read_suite(task: Task) -> Suite:
+    tests = tuple(_tests(task.extra, task))
     if not tests:
         raise DataError(f"task {task.id} has no tests; give it `tests`, `cases` or `script`")
-    gold = _parsed(task.gold)
-    setup = _text_of(record, "test_setup_code", task)
-    defined = {node.name for node in gold.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    gold = _parse_or_empty(task.gold)
+    setup = _text_field(task.extra, "test_setup_code", task)
+    defined = [node for node in gold.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
+    by_name = {node.name: node for node in defined}
+    functions = [node.name for node in defined if not isinstance(node, ast.ClassDef)]
     imports = [ast.unparse(node) for node in gold.body if isinstance(node, ast.Import | ast.ImportFrom)]
-    asserted = [test.text for test in tests if test.kind == "assert"]
-    method = _fn_name(record, task)
-    name = _text_of(record, "name", task) or method or _name(gold, asserted)
-    before = tuple(text for text in (_AGREES if method else "", "\n".join(imports), setup) if text.strip())
-    free = _free("\n".join([*before, *asserted]), task)
-    entry = SOLUTION if method and SOLUTION in defined and name not in defined else name
-    return Suite(name, tuple(sorted({name, *free} - {""})), before, tests, _takes(gold, name), method, entry)
+    asserts = [test.text for test in tests if test.kind == "assert"]
+    method = _method(task)
+    name = _text_field(task.extra, "name", task) or method or _called_function(functions, asserts)
+    before = tuple(text for text in (_APPS_EQUAL if method else "", "\n".join(imports), setup) if text.strip())
+    try:
+        used, bound = _names(parse("\n".join([*before, *asserts])))
+    except SYNTAX_ERRORS as error:
+        raise DataError(f"task {task.id}: its tests are no Python ({syntax_message(error)})") from error
+    needed = {name, *used - bound - _BUILTINS} - {""}
+    gold_name = SOLUTION if method and SOLUTION in by_name and name not in by_name else name
+    arity = None
+    if isinstance(function := by_name.get(name), ast.FunctionDef):
+        positional = len(function.args.posonlyargs) + len(function.args.args)
+        arity = positional - len(function.args.defaults), -1 if function.args.vararg else positional
+    return Suite(name, tuple(sorted(needed)), before, tests, arity, method, gold_name)
 
 
 def _tests(record: Mapping[str, Any], task: Task) -> Iterator[Test]:
@@ -113,12 +192,12 @@ def _tests(record: Mapping[str, Any], task: Task) -> Iterator[Test]:
         yield from (Test("assert", hidden, text) for text in texts)
         cases = record.get(f"{prefix}cases") or ({} if hidden else record.get("input_output")) or {}
         yield from _cases(cases, hidden, task)
-        if script := _text_of(record, f"{prefix}script", task):
-            yield Test("script", hidden, script, expected=_text_of(record, f"{prefix}expected", task))
+        if script := _text_field(record, f"{prefix}script", task):
+            yield Test("script", hidden, script, expected=_text_field(record, f"{prefix}expected", task))
 
 
-def _text_of(record: Mapping[str, Any], field: str, task: Task) -> str:
-    """Empty where the record has none."""
+def _text_field(record: Mapping[str, Any], field: str, task: Task) -> str:
+    """Return a field's text, empty if the record has none. Raises `DataError` if it is no text."""
     value = record.get(field)
     if value is not None and not isinstance(value, str):
         raise DataError(
@@ -129,7 +208,7 @@ def _text_of(record: Mapping[str, Any], field: str, task: Task) -> str:
 
 def _cases(cases: Any, hidden: bool, task: Task) -> Iterator[Test]:
     try:
-        found = _read(cases) if isinstance(cases, str) else cases
+        found = _load_json(cases) if isinstance(cases, str) else cases
         for field in ("inputs", "outputs"):
             if not isinstance(value := found.get(field, []), list):
                 raise TypeError(f"`{field}` is {value!r:.60}; a list is expected")
@@ -138,67 +217,54 @@ def _cases(cases: Any, hidden: bool, task: Task) -> Iterator[Test]:
         raise DataError(f"task {task.id}: its cases are not pairs of inputs and outputs ({error})") from error
     for given, expected in pairs:
         if name := found.get("fn_name"):
-            listed = given if isinstance(given, list) else [given]
-            yield Test("assert", hidden, f"assert _agrees({name}(*{listed!r}), {expected!r})")
+            arguments = given if isinstance(given, list) else [given]
+            yield Test("assert", hidden, f"assert _agrees({name}(*{arguments!r}), {expected!r})")
         else:
-            yield Test("program", hidden, stdin=_text(given), expected=_text(expected))
+            yield Test("program", hidden, stdin=_joined_lines(given), expected=_joined_lines(expected))
 
 
-def _text(value: Any) -> str:
-    """APPS gives what is read or printed as a text or as a list of lines."""
+def _joined_lines(value: Any) -> str:
+    """Return the text of an input or output, which APPS gives as one text or as a list of lines."""
     return "\n".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _fn_name(record: Mapping[str, Any], task: Task) -> str:
+def _method(task: Task) -> str:
+    """Return the function, or the method of `Solution`, that the cases call; empty if they call none."""
     for field in ("cases", "input_output", "hidden_cases"):
-        found = record.get(field)
-        found = _read(found) if isinstance(found, str) and found.strip() else found
+        found = task.extra.get(field)
+        found = _load_json(found) if isinstance(found, str) and found.strip() else found
         if isinstance(found, dict) and found.get("fn_name"):
-            return _text_of(found, "fn_name", task)
+            return _text_field(found, "fn_name", task)
     return ""
 
 
-# -- what texts say -------------------------------------------------------------------------------------------------------
-
-
-def _parsed(text: str) -> ast.Module:
-    """A gold that is no Python has nothing to say here; executing it tells why."""
+def _parse_or_empty(text: str) -> ast.Module:
+    """Parse a text; return an empty tree if it is no Python, since executing it tells why."""
     try:
-        return parsed(text)
-    except UNREADABLE:
+        return parse(text)
+    except SYNTAX_ERRORS:
         return ast.Module([], [])
 
 
-def _name(gold: ast.Module, asserted: list[str]) -> str:
-    """The function of the gold's that the tests call; where they call several, the outermost; else its last one."""
-    defined = [node.name for node in gold.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    for text in asserted:
-        for node in ast.walk(_parsed(text)):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in defined:
+def _called_function(functions: list[str], asserts: list[str]) -> str:
+    """Return the gold's function that the tests call, the outermost of several; or else the gold's last function."""
+    for text in asserts:
+        for node in ast.walk(_parse_or_empty(text)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in functions:
                 return node.func.id
-    return defined[-1] if defined else ""
+    return functions[-1] if functions else ""
 
 
-def _free(text: str, task: Task) -> set[str]:
-    """Names that the tests use and neither bind nor find among the builtins."""
-    try:
-        tree = parsed(text)
-    except UNREADABLE as error:
-        raise DataError(f"task {task.id}: its tests are no Python ({complaint(error)})") from error
-    used, bound = _names(tree)
-    return used - bound - set(dir(builtins))
-
-
-def unbound(suite: Suite) -> Iterator[int]:
-    """The numbers of tests, from 1, that use nothing of the answer, so that any answer passes them."""
+def find_empty_tests(suite: Suite) -> Iterator[int]:
+    """Return the numbers, from 1, of tests that use no name of the answer, so that any answer passes them."""
     for number, test in enumerate(suite.tests, start=1):
-        used, bound = _names(_parsed("\n".join([*suite.before, test.text])))
-        if test.kind != "program" and not used - bound - (set(dir(builtins)) - {suite.name}):
+        used, bound = _names(_parse_or_empty("\n".join([*suite.setup, test.text])))
+        if test.kind != "program" and not used - bound - (_BUILTINS - {suite.name}):
             yield number
 
 
 def _names(tree: ast.AST) -> tuple[set[str], set[str]]:
-    """Those that a text uses, and those that it binds."""
+    """Return the names that a tree uses, and the names that it binds."""
     used: set[str] = set()
     bound: set[str] = set()
     for node in ast.walk(tree):
@@ -211,11 +277,3 @@ def _names(tree: ast.AST) -> tuple[set[str], set[str]]:
         elif isinstance(node, ast.FunctionDef | ast.ClassDef) or (isinstance(node, ast.ExceptHandler) and node.name):
             bound.add(str(node.name))
     return used, bound
-
-
-def _takes(gold: ast.Module, name: str) -> tuple[int, int] | None:
-    for node in gold.body:
-        if isinstance(node, ast.FunctionDef) and node.name == name:
-            placed = len(node.args.posonlyargs) + len(node.args.args)
-            return placed - len(node.args.defaults), -1 if node.args.vararg else placed
-    return None

@@ -1,8 +1,8 @@
-"""Where Python episodes are played: the agent's interpreter, the grader's, and one for golds, in one wall.
+"""The sandboxes of a Python environment: interpreters for the agent, for the grader and for golds, in one container.
 
-Workshop ── agent    the episode's own cell, reset for each
-         ├─ grader   executes tests; never a line of the agent's code
-         └─ aside    executes golds while an episode goes on
+PythonSessions ── agent    the episode's own interpreter, reset for each episode
+               ├─ grader   executes tests; never a line of the agent's code
+               └─ gold     executes golds while an episode goes on
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from intercode.envs.gold import run_gold
-from intercode.envs.python.grading import About, Grader, Result
+from intercode.envs.python.grading import Definitions, Grader, Result
 from intercode.envs.python.suite import Suite
 from intercode.envs.workspace import WorkspaceSpec
 from intercode.errors import DataError, SandboxDied, UsageError
@@ -22,125 +22,123 @@ from intercode.types import ExecResult
 
 
 @dataclass(frozen=True)
-class PythonGround(WorkspaceSpec):
-    """A ground whose sessions are Python interpreters."""
+class PythonSpec(WorkspaceSpec):
+    """A `WorkspaceSpec` whose sessions are Python interpreters."""
 
     def make(self) -> CellSandbox:
         return open_interpreter(self.template, limits=self.limits, environment=self.environment)
 
     def require_python(self) -> None:
-        """Raises `UsageError` if the image has none."""
+        """Raise `UsageError` if the image has no Python that works."""
         with self.make() as sandbox:
-            if (said := sandbox.exec("1 + 1").output.strip()) != "2":
+            if (output := sandbox.exec("1 + 1").output.strip()) != "2":
                 raise UsageError(
-                    f"the image has no Python that can be used ({said[-300:]}); build one with the package python3"
+                    f"the image has no Python that can be used ({output[-300:]}); build one with the package python3"
                 )
 
 
-class Workshop:
-    """`seconds` is each test's limit; for `patience` see `Grader`."""
+class PythonSessions:
+    """`seconds` is each test's time limit; for `patience` see `Grader`. Grader and gold sandbox are made when first needed."""
 
-    agent: CellSandbox
-    _aside: CellSandbox | None
-    _referee: Grader | None
+    _agent: CellSandbox
+    _gold_sandbox: CellSandbox | None
+    _grader: Grader | None
     _clean: bool
 
-    def __init__(self, spec: PythonGround, *, seconds: float, patience: int | None) -> None:
+    def __init__(self, spec: PythonSpec, *, seconds: float, patience: int | None) -> None:
         self.spec, self._seconds, self._patience = spec, seconds, patience
-        self._furnish(spec.make())
+        self._start_with(spec.make())
 
-    def begin(self) -> None:
-        """A fresh interpreter. A sandbox that does not live any more is replaced, and so are those beside it."""
+    def _start_with(self, agent: CellSandbox) -> None:
+        self._agent, self._grader, self._gold_sandbox, self._clean = agent, None, None, True
+
+    def start_episode(self) -> None:
+        """Give the agent a new interpreter. If its sandbox has died, all three sandboxes are replaced."""
         if self._clean:
             return
         try:
-            self.agent.reset()
+            self._agent.reset()
         except SandboxDied:
             self.close()
-            self._furnish(self.spec.make())
+            self._start_with(self.spec.make())
         self._clean = True
 
-    def act(self, action: str) -> ExecResult:
+    def execute(self, action: str) -> ExecResult:
+        """Execute an action in the agent's interpreter."""
         self._clean = False
-        return self.agent.exec(action)
+        return self._agent.exec(action)
 
-    def about(self, name: str, method: str = "") -> About | None:
+    def describe(self, name: str, method: str = "") -> Definitions | None:
+        """Return what the agent defined, and what `name` is; None if its interpreter does not answer."""
         self._clean = False
-        return self._grader.about(self.agent, name, method)
+        return self._open_grader().describe(self._agent, name, method)
 
-    def grade(self, suite: Suite, *, name: str | None, text: str | None = None) -> list[Result]:
+    def run_graded(self, suite: Suite, *, name: str | None, text: str | None = None) -> list[Result]:
+        """Execute the tests on the agent's function `name`, or on `text` as a program."""
         self._clean = False
-        return self._graded(self.agent, suite, name, text)
+        return self._grade(self._agent, suite, name, text) if suite.tests else []
 
-    def try_gold(self, suite: Suite, gold: str) -> tuple[ExecResult, list[Result]]:
-        """What a gold printed in a fresh interpreter, and how it does in its tests. A program is not executed by itself.
+    def run_gold(self, suite: Suite, gold: str) -> tuple[ExecResult, list[Result]]:
+        """Return a gold's output in a new interpreter, and the results of its tests. A program is executed by its tests only.
 
-        Raises `DataError` if the gold ends its sandbox.
+        Raises `DataError` if the gold ends its interpreter or its sandbox.
         """
-        return run_gold(lambda: self._try(suite, gold), gold)
 
-    def as_the_paper_did(self, suite: Suite, action: str, name: str, gold: str | None) -> list[Result]:
-        """What the first system's scoring tested: the action alone, upon a gold that was left there by the scoring before."""
-        aside = self._fresh_aside()
+        def execute() -> tuple[ExecResult, list[Result]]:
+            sandbox = self._new_gold_sandbox()
+            result = ExecResult("", 0) if suite.program else sandbox.exec(gold)
+            if result.session_lost:
+                raise DataError(f"the gold {gold[:200]!r} ends its interpreter")
+            return result, self._grade(sandbox, suite, suite.gold_name, gold if suite.program else None)
+
+        return run_gold(execute, gold)
+
+    def run_as_v1(self, suite: Suite, action: str, name: str, gold: str | None) -> list[Result]:
+        """Return the results of InterCode v1: of the action alone, run after the gold if the last scoring left it there."""
+        sandbox = self._new_gold_sandbox()
         for text in (gold, action):
             if text is not None:
-                aside.exec(text)
-        return self._graded(aside, suite, name)
+                sandbox.exec(text)
+        return self._grade(sandbox, suite, name)
 
-    def _try(self, suite: Suite, gold: str) -> tuple[ExecResult, list[Result]]:
-        aside = self._fresh_aside()
-        shown = ExecResult("", 0) if suite.program else aside.exec(gold)
-        if shown.session_lost:
-            raise DataError(f"the gold {gold[:200]!r} ends its interpreter")
-        return shown, self._graded(aside, suite, suite.entry, gold if suite.program else None)
-
-    def _graded(self, played: CellSandbox, suite: Suite, name: str | None, text: str | None = None) -> list[Result]:
-        """A grader that died, or may be out of step, is never asked again: a new one comes for the next grading."""
-        try:
-            return self._grader.grade(played, suite, name=name, text=text)
-        except SandboxDied:
-            self._dismiss_grader()
-            raise
-
-    def _dismiss_grader(self) -> None:
-        _end(self._referee.sandbox if self._referee else None)
-        self._referee = None
-
-    def _fresh_aside(self) -> CellSandbox:
-        _end(self._aside)
-        self._aside = self._beside()
-        return self._aside
-
-    def twin(self) -> Self:
-        """Return an untouched place in the same wall."""
+    def fork(self) -> Self:
+        """Return new sessions without actions, in the same container."""
         other = copy.copy(self)
-        other._furnish(self._beside())
+        other._start_with(self._open_sibling())
         return other
 
     def close(self) -> None:
-        _end(self.agent)
-        _end(self._aside)
-        self._dismiss_grader()
+        """Close all sandboxes."""
+        for sandbox in (self._agent, self._gold_sandbox, self._grader.sandbox if self._grader else None):
+            if sandbox is not None:
+                sandbox.close()
+        self._gold_sandbox = self._grader = None
 
-    def _furnish(self, agent: CellSandbox) -> None:
-        """The others come when they are first needed."""
-        self.agent, self._referee, self._aside, self._clean = agent, None, None, True
-
-    @property
-    def _grader(self) -> Grader:
-        if self._referee is None:
-            self._referee = Grader(self._beside(), seconds=self._seconds, patience=self._patience)
-        return self._referee
-
-    def _beside(self) -> CellSandbox:
-        """In the agent's wall; where that has fallen, in another."""
+    def _grade(self, sandbox: CellSandbox, suite: Suite, name: str | None, text: str | None = None) -> list[Result]:
+        """Grade in the grader's sandbox. If either sandbox dies, the grader may be out of step, and a new one grades next."""
+        grader = self._open_grader()
         try:
-            return self.agent.beside()
+            return grader.grade(sandbox, suite, name=name, text=text)
+        except SandboxDied:
+            grader.sandbox.close()
+            self._grader = None
+            raise
+
+    def _open_grader(self) -> Grader:
+        if self._grader is None:
+            self._grader = Grader(self._open_sibling(), seconds=self._seconds, patience=self._patience)
+        return self._grader
+
+    def _new_gold_sandbox(self) -> CellSandbox:
+        if self._gold_sandbox is not None:
+            self._gold_sandbox.close()
+        self._gold_sandbox = self._open_sibling()
+        return self._gold_sandbox
+
+    def _open_sibling(self) -> CellSandbox:
+        """Open a sandbox in the agent's container, or in a new one if the agent's has died."""
+        try:
+            return self._agent.beside()
         except SandboxDied:
             self._clean = False
             return self.spec.make()
-
-
-def _end(sandbox: CellSandbox | None) -> None:
-    if sandbox is not None:
-        sandbox.close()

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from intercode.envs.python.text import UNREADABLE, parsed
+from intercode.envs.python.suite import SYNTAX_ERRORS, parse
 
 LONG = "def f(a):\n    return [g(x) for x in a if (x + 1) * (2 - x)]\n" * 60
 
@@ -38,14 +38,14 @@ def test_threads_may_read_at_once() -> None:
     def read(_: int) -> int:
         for _ in range(20):
             Rubbish()
-        return len(parsed(LONG).body)
+        return len(parse(LONG).body)
 
     with ThreadPoolExecutor(4) as threads:
         assert set(threads.map(read, range(100))) == {60}
 
 
 def test_what_is_no_python_says_so_and_line_ends_are_any() -> None:
-    assert len(parsed("x = 1\r\ny = 2\r\n").body) == 2
+    assert len(parse("x = 1\r\ny = 2\r\n").body) == 2
     for text in ("x = = 1", "x = '\0'", "(" * 1000, "-" * 100_000 + "1"):
-        with pytest.raises(UNREADABLE):
-            parsed(text)
+        with pytest.raises(SYNTAX_ERRORS):
+            parse(text)
