@@ -22,7 +22,7 @@ from intercode.agents import SUBMIT
 from intercode.agents import replay as replaying
 from intercode.env import EnvFactory, InterCodeEnv
 from intercode.envs import environment_class, prepare
-from intercode.envs.ctf.flag import flag_exact, flag_paper
+from intercode.envs.ctf.env import flag_exact, flag_paper
 from intercode.errors import DataError, UsageError
 from intercode.runner.run import evaluate
 from intercode.store import RunStore, read_run

@@ -116,7 +116,7 @@ def look(
     said = _said(tasks, language)
     if language == "ctf":
         surveyed = survey(found.tasks, Path(assets) if assets else found.assets, found.file, furnished=furnished)
-        said += [(task, fault) for task in tasks for fault in surveyed[task.id].faults]
+        said += [(task, fault) for task in tasks for fault in surveyed[task.id].issues]
     unknown = dict.fromkeys(("gold_ok", "noop_paid", "nondeterministic"))
     return {"tasks": len(tasks), **unknown, **_sorted(tasks, said)}
 

@@ -1,12 +1,12 @@
-"""Capture-the-flag tasks: what each needs besides a machine, told by rule from its words, its files and its gold.
+"""Find by rule what capture-the-flag tasks need besides a sandbox: rules over query, files and gold.
 
-    network    a URL, or a host with a port, in the query; a download in the field `setup`
-    file       the query speaks of a file, a program or an image, and no assets are there; one that brings its own data
-               (a number, a coded word) needs none
-    gold       it has not the form of the others' flags, or lost a backslash to JSON
+    network    the query has a URL, or a host with a port; the field `setup` downloads
+    file       the query names a file, a program or an image, and the task has no assets. A query that holds its own data
+               (a number, an encoded word) needs none
+    gold       the flag has another form than the other flags, or lost a backslash to JSON
 
-Assets of the task ID lie in a folder `ID/`, or in a tar `ID.tar` where modes, times or a repository matter. They become
-one tar, the same on every checkout: times in a folder are not kept, nor are modes but for the executable bit.
+Assets of the task ID are a folder `ID/`, or a tar `ID.tar` if modes, times or a repository matter. They are packed as one tar,
+which is the same on every checkout: of a folder's modes only the executable bits are kept, and no times.
 """
 
 from __future__ import annotations
@@ -28,19 +28,18 @@ from intercode.tasks.issues import TaskIssue
 from intercode.types import Task
 
 FORMS = ("flag", "script")
-"""What the field `gold_is` may say: the gold is the flag itself (the default), or a Bash script that prints it last."""
+"""Values of the field `gold_is`: the gold is the flag itself (the default), or a Bash script whose last line is the flag."""
 _SUFFIXES = (".tar", ".tar.gz", ".tar.xz")
 _TIME = 1_700_000_000
-
 _ADDRESS = re.compile(
     r"\b(?:https?|ftp)://\S+|\bgit@\S+|\bnc\s+[\w-]+(?:\.[\w-]+)+|\b[a-z][\w-]*(?:\.[\w-]+){2,}(?: | at port )\d{2,5}\b"
 )
-_NAME = re.compile(r"(?<![\w.-])[\w-]+\.(?:[A-Za-z]\w{0,3})\b(?!\.\w)|\b\w+\(0?x?\w*\)")
-"""A file's name, or a call of a function that is not shown."""
-_THING = re.compile(
+_FILE_NAME = re.compile(r"(?<![\w.-])[\w-]+\.(?:[A-Za-z]\w{0,3})\b(?!\.\w)|\b\w+\(0?x?\w*\)")
+"""A file's name, or a call of a function that the query does not define."""
+_FILE_NOUN = re.compile(
     r"\b(?:files?|image|archive|script|program|source|dump|vault|captures?|report|page|disk|certificate)\b", re.I
 )
-_DATUM = re.compile(r"\b0x[0-9a-fA-F]+\b|\bnumber \d+\b|\b\w{3,}\{[^{}]+\}|\b(?=\w*\d)(?=\w*[A-Z])(?=\w*[a-z])[\w+/]{12,}\b")
+_DATA = re.compile(r"\b0x[0-9a-fA-F]+\b|\bnumber \d+\b|\b\w{3,}\{[^{}]+\}|\b(?=\w*\d)(?=\w*[A-Z])(?=\w*[a-z])[\w+/]{12,}\b")
 _FLAG = re.compile(r"(\w+)\{.*\}", re.DOTALL)
 _GOLD = re.compile(r'"gold"\s*:\s*"((?:[^"\\]|\\.)*)"')
 _ESCAPED_SLASH = re.compile(r"(?<!\\)(?:\\\\)*\\/")
@@ -49,7 +48,7 @@ _PLAIN_SLASH = re.compile(r'[^\\"]/')
 
 @dataclass(frozen=True)
 class Challenge:
-    """One task's assets, and each reason why it cannot be played or scored as it is."""
+    """The assets of one task, and the reasons, if any, why it cannot be played or scored: network, file, gold."""
 
     assets: Path | None
     network: str | None = None
@@ -57,9 +56,9 @@ class Challenge:
     gold: str | None = None
 
     @property
-    def faults(self) -> tuple[TaskIssue, ...]:
-        found = ((self.network, "needs_network"), (self.file, "needs_files"), (self.gold, "odd_flag"))
-        return tuple(TaskIssue(why, kind) for why, kind in found if why)
+    def issues(self) -> tuple[TaskIssue, ...]:
+        reasons = ((self.network, "needs_network"), (self.file, "needs_files"), (self.gold, "odd_flag"))
+        return tuple(TaskIssue(why, kind) for why, kind in reasons if why)
 
     @property
     def facts(self) -> dict[str, bool]:
@@ -67,28 +66,28 @@ class Challenge:
 
     @cached_property
     def packed(self) -> bytes | None:
-        """All assets as one tar."""
+        """The assets as one tar; None if there are none. Raises `UsageError` if they cannot be read."""
         if self.assets is None:
             return None
         try:
-            return _packed(self.assets) if self.assets.is_dir() else self.assets.read_bytes()
+            return _pack(self.assets) if self.assets.is_dir() else self.assets.read_bytes()
         except OSError as error:
             raise UsageError(f"{error.filename or self.assets}: cannot be read ({error.strerror})") from error
 
     @cached_property
     def files(self) -> Mapping[str, bytes]:
-        """Names and contents of the regular files."""
+        """Names and contents of the regular files. Raises `DataError` if the assets are no tar."""
         if self.packed is None:
             return {}
         try:
             with tarfile.open(fileobj=io.BytesIO(self.packed)) as tar:
                 regular = [entry for entry in tar if entry.isreg()]
-                return {entry.name: held.read() for entry in regular if (held := tar.extractfile(entry))}
+                return {entry.name: file.read() for entry in regular if (file := tar.extractfile(entry))}
         except (tarfile.TarError, EOFError, OSError) as error:
             raise DataError(f"{self.assets}: cannot be unpacked ({error}); is it a tar?") from error
 
-    def plain(self, flag: str) -> str | None:
-        """The first file in which the flag can simply be read."""
+    def file_with(self, flag: str) -> str | None:
+        """Return the name of the first file that holds the flag as plain text."""
         return next((name for name, content in self.files.items() if flag.encode() in content), None)
 
     @property
@@ -99,66 +98,60 @@ class Challenge:
 def survey(
     tasks: Sequence[Task], assets: Path | None, source: Path | None = None, *, furnished: bool = False
 ) -> dict[str, Challenge]:
-    """What each task needs, by its id. `source` is the file that they come from: its JSON shows more than its values do.
+    """Return the challenge of each task, by the task's id.
 
-    `furnished`: files that tasks share are placed by other means, a tree or an image.
-
-    Raises `UsageError` for a folder of assets that is not there, `DataError` for a form of gold that there is not.
+    `source` is the tasks' file, whose JSON text shows escapes that its values have lost. `furnished`: a tree or an image has
+    files that tasks share. Raises `UsageError` if there is no folder `assets`, `DataError` if `gold_is` has an unknown value.
     """
     if assets is not None and not assets.is_dir():
         raise UsageError(f"{assets}: no such folder; --assets names one with a folder or a tar for each task")
-    plain = source is not None and source.suffix.lower() in (".json", ".jsonl")
-    odd = _odd_golds(tasks, source.read_text("utf-8-sig") if source and plain else "")
-    found = {task.id: _assets(task, assets) for task in tasks}
-    return {
-        task.id: Challenge(
-            found[task.id],
-            needs_network(task),
-            None if found[task.id] or furnished else needs_file(task),
-            odd.get(task.id),
-        )
-        for task in tasks
-    }
+    is_json = source is not None and source.suffix.lower() in (".json", ".jsonl")
+    odd = _odd_golds(tasks, source.read_text("utf-8-sig") if source and is_json else "")
+    challenges = {}
+    for task in tasks:
+        found = _find_assets(task, assets)
+        file = None if found or furnished else needs_file(task)
+        challenges[task.id] = Challenge(found, needs_network(task), file, odd.get(task.id))
+    return challenges
 
 
 def gold_is(task: Task) -> str:
-    """What the gold of a task is, one of `FORMS`."""
+    """Return the form of a task's gold, one of `FORMS`. Raises `DataError` for another value of the field."""
     form = task.extra.get("gold_is", FORMS[0])
     if form not in FORMS:
         raise DataError(f"task {task.id}: field 'gold_is' is {form!r}; it is one of {', '.join(FORMS)}, or left out")
     return str(form)
 
 
-def _assets(task: Task, folder: Path | None) -> Path | None:
+def _find_assets(task: Task, folder: Path | None) -> Path | None:
     if folder is None or "/" in task.id or task.id in (".", ".."):
         return None
-    places = [folder / task.id, *(folder / f"{task.id}{suffix}" for suffix in _SUFFIXES)]
+    paths = [folder / task.id, *(folder / f"{task.id}{suffix}" for suffix in _SUFFIXES)]
     try:
-        return next((place for place in places if place.exists()), None)
+        return next((path for path in paths if path.exists()), None)
     except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:  # nothing can be called so
+        if error.errno == errno.ENAMETOOLONG:  # no file can have this name
             return None
         raise UsageError(f"{folder}: cannot be read ({error.strerror})") from error
 
 
 def needs_network(task: Task) -> str | None:
-    """What says that a task cannot be solved without a network."""
+    """Return why a task needs a network, or None."""
     found = _ADDRESS.search(f"{task.query}\n{task.extra.get('setup') or ''}")
     return f"needs the network ({found[0].rstrip('.,)')})" if found else None
 
 
 def needs_file(task: Task) -> str | None:
-    """What says that a task cannot be solved without files of its own."""
-    words = _ADDRESS.sub(" ", task.query)
-    named = _NAME.search(words) or _THING.search(words)
-    if named:
+    """Return why a task needs files of its own, or None."""
+    query = _ADDRESS.sub(" ", task.query)
+    if named := _FILE_NAME.search(query) or _FILE_NOUN.search(query):
         return f"speaks of {named[0]!r}, and has no assets"
-    given = _DATUM.search(words) or _ADDRESS.search(task.query)
-    return None if given else "gives nothing to work on, and has no assets"
+    data = _DATA.search(query) or _ADDRESS.search(task.query)
+    return None if data else "gives nothing to work on, and has no assets"
 
 
 def _odd_golds(tasks: Sequence[Task], text: str) -> dict[str, str]:
-    """Flags that look wrong beside the others; scripts have none to look at."""
+    """Return why a flag looks wrong, by the task's id. Golds that are scripts are not examined."""
     flags = {task.id: task.gold for task in tasks if gold_is(task) == "flag"}
     forms = {name: found[1] if (found := _FLAG.fullmatch(flag)) else "" for name, flag in flags.items()}
     usual, count = Counter(forms.values()).most_common(1)[0] if forms else ("", 0)
@@ -167,24 +160,25 @@ def _odd_golds(tasks: Sequence[Task], text: str) -> dict[str, str]:
         odd = {
             name: f"the gold {flags[name]} is not of the others' form {usual}{{…}}" for name in forms if forms[name] != usual
         }
-    # A `\/` in a file that writes `/` plainly elsewhere: the backslash was meant, and JSON dropped it.
+    # If the file has both `\/` and a plain `/`, the backslash was meant, and JSON dropped it.
     golds = {raw for raw in _GOLD.findall(text) if _ESCAPED_SLASH.search(raw)}
     lost = {json.loads(f'"{raw}"') for raw in golds} if golds and _PLAIN_SLASH.search(text) else set()
     eaten = r"was written with \/, which JSON reads as / alone: a backslash is lost; write \\/ to keep it"
     return odd | {name: f"the gold {flag} {eaten}" for name, flag in flags.items() if flag in lost}
 
 
-def _packed(folder: Path) -> bytes:
-    held = io.BytesIO()
-    with tarfile.open(fileobj=held, mode="w", format=tarfile.PAX_FORMAT) as tar:
+def _pack(folder: Path) -> bytes:
+    """Return a tar of a folder, in the order of names, with one owner, one time, and two modes."""
+
+    def normalize(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+        entry.uid = entry.gid = 0
+        entry.uname = entry.gname = "root"
+        entry.mtime = _TIME
+        entry.mode = 0o755 if entry.isdir() or entry.mode & 0o111 else 0o644
+        return entry
+
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for path in sorted(folder.rglob("*")):
-            tar.add(path, str(path.relative_to(folder)), recursive=False, filter=_plainly)
-    return held.getvalue()
-
-
-def _plainly(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    entry.uid = entry.gid = 0
-    entry.uname = entry.gname = "root"
-    entry.mtime = _TIME
-    entry.mode = 0o755 if entry.isdir() or entry.mode & 0o111 else 0o644
-    return entry
+            tar.add(path, str(path.relative_to(folder)), recursive=False, filter=normalize)
+    return file.getvalue()

@@ -1,13 +1,19 @@
-"""CtfEnv: actions are Bash, the world is a sandbox with one task's files in /ctf, the answer is a flag.
+"""CtfEnv: actions are Bash in a sandbox that has one task's files in /ctf; the answer is a flag.
 
     reset ──► the task's assets are unpacked into an empty /ctf; the shell starts there
-    step  ──► Bash, or `submit FLAG`: right ends the episode; wrong is told, and `submits` of them may be made
+    step  ──► Bash, or `submit FLAG`: the right flag ends the episode; the agent reads that a flag is wrong, and has `submits`
+              submissions
 
-A gold is the flag itself, or, where its task says `gold_is: script`, a Bash script that finds it: the flag is then what it
-prints last, in a sandbox like the agent's, once for all environments and before the agent comes. So the flag is nowhere inside
-unless the task's files hold it. Tasks that cannot be played as they are (`challenges.py`) are left out unless asked for.
+A gold is the flag itself, or, if the task says `gold_is: script`, a Bash script whose last line is the flag. The script runs
+in a sandbox like the agent's, once for all environments and before the agent's first action. So the sandbox holds the flag only
+if the task's files do. Tasks that cannot be played as they are (`challenges.py`) are left out, unless `everything` is set.
 
-Under the paper's protocol `submit FLAG` is an action among others, and any number may be made.
+Under the paper's protocol `submit FLAG` is an action among others, and may be repeated.
+
+    reward exact    1 for the same text; blanks around the flag and a pair of quotes, as in a shell, do not count
+    reward paper    upper and lower case do not count either, as in InterCode v1
+
+An empty submission is never right.
 """
 
 from __future__ import annotations
@@ -21,7 +27,6 @@ from typing import Any, Literal, Self
 
 from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View
 from intercode.envs.ctf.challenges import Challenge, gold_is, survey
-from intercode.envs.ctf.flag import flag_exact, flag_paper
 from intercode.envs.gold import GoldCache, each_gold, run_gold
 from intercode.envs.rewards import best, judged, require_reward, reward_name
 from intercode.envs.workspace import Workspace, WorkspaceSpec, prepare_workspaces
@@ -34,13 +39,13 @@ from intercode.tasks.issues import TaskIssue
 from intercode.types import ExecResult, Score, Task
 
 Reward = Literal["exact", "paper"] | Callable[[str, str, Task], Score]
-PLACE = "/ctf"
+FOLDER = "/ctf"
 _ARCHIVE = "/dev/shm/assets.tar"
-_UNPACK = f"tar -C {PLACE} --no-same-owner -xpf {_ARCHIVE}; status=$?; rm {_ARCHIVE}; exit $status"
+_UNPACK = f"tar -C {FOLDER} --no-same-owner -xpf {_ARCHIVE}; status=$?; rm {_ARCHIVE}; exit $status"
 
 
 class CtfEnv(InterCodeEnv):
-    """`challenges` has the assets of each task, by its id; `golds` may be shared. Other arguments: see `InterCodeEnv`."""
+    """`challenges` has each task's assets by its id; environments may share `golds`. For other arguments see `InterCodeEnv`."""
 
     language = "ctf"
     submission = WORD
@@ -59,6 +64,7 @@ class CtfEnv(InterCodeEnv):
         require_reward(reward, ("exact", "paper"), "submitted, flag, task")
         self.reward, self._challenges, self._gold_cache = reward, challenges, golds or GoldCache[str]()
         self._workspace, self._flags = Workspace(spec), list[tuple[Task, str]]()
+        self._last_score = Score(0.0, False)
 
     @classmethod
     def prepare(  # type: ignore[override]
@@ -85,7 +91,7 @@ class CtfEnv(InterCodeEnv):
     ) -> EnvFactory:
         """Load data once. `assets` has a folder or a tar for each task; `everything` keeps tasks that cannot be played.
 
-        Tasks carry `needs_network`, `has_assets` and `broken_gold`; the setting's facts list what was left out, and why.
+        Tasks get the fields `needs_network`, `has_assets` and `broken_gold`; the factory's facts list why tasks are left out.
         """
         paper = protocol == "paper"
         session = session or ("stateless" if paper else "persistent")
@@ -98,7 +104,7 @@ class CtfEnv(InterCodeEnv):
         first_system = reward == "paper" and session == "stateless"
         world = {"image": image, "tree": tree, "setup": setup, "limits": limits, "paper": first_system, "sandbox": sandbox}
         spec, _ = prepare_workspaces(found, session, **world)  # type: ignore[arg-type]
-        spec = replace(spec, template=with_script(spec.template, f"mkdir -p {PLACE}", name="the folder for assets"))
+        spec = replace(spec, template=with_script(spec.template, f"mkdir -p {FOLDER}", name="the folder for assets"))
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going, "submits": submits}
         golds = GoldCache[str]()
         digests = "\n".join(f"{task.id} {challenges[task.id].digest}" for task in tasks)
@@ -106,7 +112,7 @@ class CtfEnv(InterCodeEnv):
             "data": found.name,
             "data_digest": found.digest,
             "assets_digest": hashlib.sha256(digests.encode()).hexdigest(),
-            "left_out": {task.id: "; ".join(challenges[task.id].faults) for task, _ in left_out},
+            "left_out": {task.id: "; ".join(challenges[task.id].issues) for task, _ in left_out},
             "reward": reward_name(reward),
         }
         return EnvFactory(
@@ -117,40 +123,46 @@ class CtfEnv(InterCodeEnv):
         )
 
     def run_gold(self, task: Task) -> GoldRun:
-        faults = list(self._challenges[task.id].faults)
+        issues = list(self._challenges[task.id].issues)
         try:
-            flag = self._find(task)
+            flag = self._find_flag(task)
         except DataError as error:
-            return GoldRun(None, "", (*faults, str(error)))
-        if name := self._challenges[task.id].plain(flag):
-            faults.append(TaskIssue(f"the flag stands in plain text in {name}", "plain_flag"))
-        return GoldRun(flag, flag, tuple(faults))
+            return GoldRun(None, "", (*issues, str(error)))
+        if name := self._challenges[task.id].file_with(flag):
+            issues.append(TaskIssue(f"the flag stands in plain text in {name}", "plain_flag"))
+        return GoldRun(flag, flag, tuple(issues))
 
     def start_episode(self, task: Task) -> None:
-        """Each gold's flag is found in the place first. A script that finds none is left out, if it is an alternative."""
+        """Find the flag of each gold, then give the agent a new sandbox. An alternative script that finds none is skipped."""
         first, *others = each_gold(task)
         self._flags = [(first, self._flag(first))]
         for other in others:
             with suppress(DataError):
                 self._flags.append((other, self._flag(other)))
-        self._furnish(task)
+        self._start_in_assets(task)
 
     def execute(self, action: str) -> ExecResult:
-        """Under the paper's protocol a submission comes here: it is an action that is scored like any other."""
+        """Execute an action. Under the paper's protocol this may be a submission, which is an action like others."""
         self._word = submitted_word(self.submission, action)
         if is_submission(action, self.submission):
             score = self.score()
-            told = "" if score.success else self.feedback(score)
-            return ExecResult(told, None, cwd=self._workspace.last.cwd)
+            return ExecResult("" if score.success else self.feedback(score), None, cwd=self._workspace.last.cwd)
         return self._workspace.act(action)
 
     def score(self) -> Score:
-        """The paper's reward knows one gold."""
+        """Score the submitted word against each gold's flag; under the paper's reward, against the first flag only."""
         if self.reward == "paper":
-            return flag_paper(self._word, self._flags[0][1])
-        if callable(self.reward):
-            return best(judged(self.reward, self._word, flag, task) for task, flag in self._flags)
-        return best(flag_exact(self._word, flag) for _, flag in self._flags)
+            self._last_score = flag_paper(self._word, self._flags[0][1])
+        elif callable(self.reward):
+            self._last_score = best(judged(self.reward, self._word, flag, task) for task, flag in self._flags)
+        else:
+            self._last_score = best(flag_exact(self._word, flag) for _, flag in self._flags)
+        return self._last_score
+
+    def outcomes(self) -> dict[str, Any]:
+        """Return the submitted word. The flag is left out, since people share runs."""
+        failed = [] if self._last_score.success else ["flag"]
+        return {"failed": failed, "agent": {"submitted": self._word[:500]}}
 
     def feedback(self, score: Score) -> str:
         return "That is not the flag."
@@ -161,11 +173,11 @@ class CtfEnv(InterCodeEnv):
     def close_world(self) -> None:
         self._workspace.sandbox.close()
 
-    def _furnish(self, task: Task) -> None:
-        """An untouched place with this task's assets, and the shell in their folder."""
+    def _start_in_assets(self, task: Task) -> None:
+        """Start the workspace with the task's assets, and the shell in their folder."""
         workspace, challenge = self._workspace, self._challenges[task.id]
         workspace.begin()
-        workspace.act(f"cd {PLACE}")
+        workspace.act(f"cd {FOLDER}")
         if challenge.packed is None:
             return
         workspace.sandbox.write(_ARCHIVE, challenge.packed, mode=0o600)
@@ -174,38 +186,56 @@ class CtfEnv(InterCodeEnv):
             raise DataError(f"task {task.id}: {challenge.assets} cannot be unpacked in the sandbox: {last_line(done.output)}")
 
     def _flag(self, task: Task) -> str:
-        return self._gold_cache.get((task.id, task.gold, self._workspace.spec.template.digest), lambda: self._find(task))
+        return self._gold_cache.get((task.id, task.gold, self._workspace.spec.template.digest), lambda: self._find_flag(task))
 
-    def _find(self, task: Task) -> str:
-        """The flag; a script is executed for it. Raises `DataError` if it finds none."""
+    def _find_flag(self, task: Task) -> str:
+        """Return the gold's flag; execute a gold that is a script. Raises `DataError` if it fails or prints nothing."""
         if gold_is(task) == "flag":
             return task.gold
-        result = run_gold(lambda: self._searched(task), task.gold)
+
+        def execute() -> ExecResult:
+            self._start_in_assets(task)
+            return self._workspace.sandbox.exec("", argv=["bash", "-c", task.gold], cwd=FOLDER)
+
+        result = run_gold(execute, task.gold)
         last = last_line(result.output)
         if result.exit_code != 0 or not last:
             how = "runs out of time" if result.timed_out else f"ends with status {result.exit_code}"
             raise DataError(f"task {task.id}: the gold's script {how} and prints {last or 'nothing'!r}, where a flag should be")
         return last
 
-    def _searched(self, task: Task) -> ExecResult:
-        self._furnish(task)
-        return self._workspace.sandbox.exec("", argv=["bash", "-c", task.gold], cwd=PLACE)
+
+def flag_exact(submitted: str, flag: str) -> Score:
+    """Score the exact reward."""
+    word, wanted = submitted.strip(), flag.strip()
+    quoted = word[:1] in ("'", '"') and word[:1] == word[-1:]
+    return _score(word[1:-1].strip() if quoted and word != wanted else word, wanted)
+
+
+def flag_paper(submitted: str, flag: str) -> Score:
+    """Score the paper's reward."""
+    return _score(submitted.strip().lower(), flag.strip().lower())
+
+
+def _score(submitted: str, flag: str) -> Score:
+    same = submitted == flag != ""
+    return Score(float(same), same, {"flag": float(same)})
 
 
 def last_line(output: str) -> str:
-    """Where a script's flag stands."""
+    """Return the last line of an output, where a script prints its flag."""
     return output.strip().rpartition("\n")[2].strip()
 
 
 def _playable(
     tasks: Sequence[Task], challenges: Mapping[str, Challenge], everything: bool
 ) -> tuple[list[Task], list[tuple[Task, TaskIssue]]]:
-    """The tasks to play, with what is known of them; and each reason why others are not."""
-    left_out = [(task, fault) for task in tasks if not everything for fault in challenges[task.id].faults]
+    """Return the tasks to play, with their new fields; and each reason why a task is left out."""
+    left_out = [(task, issue) for task in tasks if not everything for issue in challenges[task.id].issues]
     kept = [
         replace(task, extra={**task.extra, "gold_is": gold_is(task), **challenges[task.id].facts})
         for task in tasks
-        if everything or not challenges[task.id].faults
+        if everything or not challenges[task.id].issues
     ]
     if not kept:
         first, why = left_out[0][0].id, left_out[0][1]
