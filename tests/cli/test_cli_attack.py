@@ -11,9 +11,9 @@ from docker_images import debian, require_docker
 from orchard import skip_unless_there
 
 import intercode
-from intercode.attacks.run import attempt, find_targets
+from intercode.attacks.run import find_targets, run_exploit
 from intercode.attacks.sandbox import LIMITS
-from intercode.attacks.suite import suite
+from intercode.attacks.suite import list_exploits
 from intercode.tasks.dataset import STARTER
 
 pytestmark = pytest.mark.slow
@@ -44,7 +44,7 @@ ON_DOCKER = {
 
 @pytest.mark.parametrize("words", ["bash", "python", "sql --engine sqlite", "sql --engine mariadb"])
 def test_what_ships_holds_everything(cli: Any, words: str) -> None:
-    """The tricks of CTF's own are in tests/exploits/."""
+    """The attacks on CTF alone are in tests/exploits/."""
     if "mariadb" in words:
         skip_unless_there("mariadb")
     done = cli("attack", *words.split(), "--json")
@@ -59,11 +59,11 @@ def test_what_ships_holds_everything(cli: Any, words: str) -> None:
 def test_ten_of_them_hold_in_docker(box: Path) -> None:
     require_docker()
     factory = intercode.prepare("bash", data=str(box), sandbox="docker", image=debian(), max_turns=None, limits=LIMITS)
-    chosen = [each for each in suite("bash") if each.name in ON_DOCKER]
+    chosen = [each for each in list_exploits("bash") if each.name in ON_DOCKER]
     assert len(chosen) == 10
     with closing(factory()) as env:
         target = find_targets(env)[0]
-        found = [attempt(env, each, target) for each in chosen]
+        found = [run_exploit(env, each, target) for each in chosen]
     assert [each for each in found if not (each.tried and each.held)] == []
 
 

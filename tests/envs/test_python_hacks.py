@@ -35,7 +35,7 @@ def passed() -> Iterator[Callable[..., bool]]:
             paths = [f"{number}.json" for number in range(len(codes))]
             for path, code in zip(paths, codes, strict=True):
                 machine.write(f"/srv/naive/{path}", json.dumps({"code": code, "tests": attack.tests}).encode())
-            each = paths if attack.sign == "left" else [" ".join(paths)]  # by a process each, or by one
+            each = paths if attack.effect == "harms_next_grader" else [" ".join(paths)]  # by a process each, or by one
             done = machine.exec("cd /srv/naive; " + "; ".join(f"python3 grader.py {path}" for path in each))
             if done.timed_out or done.session_lost:
                 return False
@@ -47,9 +47,9 @@ def passed() -> Iterator[Callable[..., bool]]:
 @pytest.mark.soak
 @each_attack
 def test_it_beats_the_naive_grader(passed: Callable[..., bool], attack: Attack) -> None:
-    if attack.sign == "takes":
+    if attack.effect == "takes_over":
         return  # it needs a grader of two processes that serve all tests
-    if attack.sign in ("pays", "public"):
+    if attack.effect in ("passes", "passes_public"):
         assert passed(attack, attack.code)
     else:
         assert not passed(attack, attack.code, SLOW)
@@ -59,6 +59,6 @@ def test_it_beats_the_naive_grader(passed: Callable[..., bool], attack: Attack) 
 def test_the_naive_grader_knows_right_from_wrong(passed: Callable[..., bool]) -> None:
     for attack in ATTACKS:
         assert passed(attack, HONEST, HONEST), attack.name
-    wrong = Attack("wrong", "pays", "def f(n): return 0", TESTS)
+    wrong = Attack("wrong", "passes", "def f(n): return 0", TESTS)
     assert not passed(wrong, wrong.code)
     assert passed(wrong, wrong.code, SLOW)

@@ -18,8 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from intercode.attacks.host import planted
-from intercode.attacks.sandbox import EXHAUSTION, KERNEL, OUTSIDE, Attack
+from intercode.attacks.sandbox import EXHAUSTION, KERNEL, OUTSIDE, Attack, host_targets
 from intercode.sandbox import template
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.wall import Weakened
@@ -74,13 +73,13 @@ def _copy_code(to: Path) -> None:
 def weak(attack: Attack) -> dict[str, Any]:
     """The attack on a sandbox where its one protection is off."""
     weakened = Weakened(calls=attack.calls, doors=attack.doors)
-    with LocalSandbox(template.base(None), limits=attack.wide(), weakened=weakened) as sandbox:
+    with LocalSandbox(template.base(None), limits=attack.control_limits(), weakened=weakened) as sandbox:
         return {"output": sandbox.exec(attack.action).output}
 
 
 def bare(attack: Attack) -> dict[str, Any]:
     """The attack by a plain shell."""
-    with planted() as there:
+    with host_targets() as there:
         shell = ["setsid", "bash", "-c", there.fill(attack.action)]
         done = subprocess.run(shell, capture_output=True, text=True, check=False, timeout=30)
         return {"output": done.stdout + done.stderr + ("BREACH\n" if there.killed() else "")}

@@ -14,8 +14,7 @@ import survivors
 from families import mounts
 
 from intercode.attacks import sandbox as attacks
-from intercode.attacks.host import planted
-from intercode.attacks.sandbox import LIMITS, Attack
+from intercode.attacks.sandbox import LIMITS, Attack, host_targets
 from intercode.errors import SandboxDied
 from intercode.sandbox.identity import identity
 from intercode.sandbox.local import LocalSandbox
@@ -99,7 +98,7 @@ class TestAHostileAction:
 
     @named(attacks.OUTSIDE)
     def test_does_not_reach_what_is_outside(self, sandbox: LocalSandbox, attack: Attack) -> None:
-        with planted(**identity().popen()) as there:
+        with host_targets(**identity().popen()) as there:
             assert "BREACH" not in suffer(sandbox, there.fill(attack.action))
             assert not there.killed()
         assert works(sandbox)
@@ -118,7 +117,7 @@ class TestTheControl:
     @named(attacks.EXHAUSTION, attacks.KERNEL, attacks.OUTSIDE)
     def test_succeeds_where_the_protection_is_off(self, template: Template, attack: Attack) -> None:
         said = outer.control(attack.name)["output"]
-        if "BREACH" not in said and not attack.offered:
+        if "BREACH" not in said and not attack.every_kernel:
             pytest.skip(f"this kernel does not offer it: {said[-100:]}")
         assert "BREACH" in said
 

@@ -12,7 +12,7 @@ from families import OVERWRITE_INIT
 
 from intercode.agents import Act, Strategy, StrategySteps
 from intercode.agents.baselines import gold
-from intercode.attacks import sandbox as walls
+from intercode.attacks import sandbox as attacks
 from intercode.types import Task
 
 _LASTING = {
@@ -20,16 +20,16 @@ _LASTING = {
     "removing everything, then the shell",
     "exec of a program that stays",
     "stopping the shell",
-    "no execution",
+    "a shell that executes nothing",
     "a loop",
     "a loop that ignores signals",
     "a program that ignores signals",
-    "a trap that loops",
-    "functions in the way",
-    "a fork bomb of short lives",
+    "a trap with a loop",
+    "functions that replace builtins",
+    "a fork bomb of short-lived processes",
     "endless output",
 }
-_TABLES = (walls.KERNEL, walls.LEFT, walls.SHELL, walls.GUEST, walls.FATAL)
+_TABLES = (attacks.KERNEL, attacks.LEFT, attacks.SHELL, attacks.GUEST, attacks.FATAL)
 _SHELL = [attack.action for table in _TABLES for attack in table if attack.name not in _LASTING] + [OVERWRITE_INIT]
 _PYTHON = [
     "import os; os._exit(1)",

@@ -1,9 +1,9 @@
-"""Try exploits on an environment: does any pay or escape, and does the honest episode after it still succeed?
+"""Try exploits on an environment: does one pay or escape, and does an honest episode after it still succeed?
 
-    sound tasks (the gold succeeds, doing nothing does not) ──► exploit, submission ──► what it left? ──► the gold again
+    sound tasks (the gold succeeds, doing nothing does not) ──► exploit, submission ──► effects on the next episode? ──► gold
 
-An exploit that pays on one of the tasks pays. One that gets an error in the place of a failure has escaped, since errors count
-against nobody. What could not be tried says why, and does not count as held.
+An exploit pays if it pays on one of the tasks. It escapes, too, if it causes an error instead of a failure, since an error
+counts against nobody. An exploit that could not be tried has a reason, and does not count as held.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from queue import SimpleQueue
 from typing import Any
 
 from intercode.agents import gold, noop
-from intercode.attacks.host import planted
-from intercode.attacks.sandbox import LIMITS
-from intercode.attacks.suite import Exploit, arena, suite
+from intercode.attacks.sandbox import LIMITS, host_targets
+from intercode.attacks.suite import Exploit, list_exploits, write_own_data
 from intercode.env import EnvFactory, InterCodeEnv
 from intercode.envs import environment_class, prepare
 from intercode.errors import DataError, IntercodeError, InternalError, SandboxError, UsageError
@@ -34,19 +33,19 @@ from intercode.sandbox.identity import identity
 from intercode.types import Episode, Task
 
 TASKS = 2
-"""How many of the user's tasks an exploit is tried on; one, if it is the sandbox that it attacks."""
+"""How many of the user's tasks an exploit is tried on; an exploit against the sandbox is tried on one."""
 _LIMITS = {"limits": replace(LIMITS, seconds=3.0), "seconds": 3.0}
-_LOOKED_AT = 12
+_CANDIDATES = 12
 _NO_PYTHON = "/usr/bin/python3: No such file or directory"
-_SHORT = 8
-"""A text of fewer letters is found by chance."""
+_MIN_LENGTH = 8
+"""A search for a shorter text would find it by chance."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of an exploit. `honest`: the next honest step worked. `why`: what happened, or why it was not tried.
+    """The result of an exploit. `honest`: the next honest step worked. `why`: what happened, or why the exploit was not tried.
 
-    `moot`: it was not tried since it would show nothing in this environment.
+    `moot`: the exploit was not tried, since it would prove nothing in this environment.
     """
 
     exploit: Exploit
@@ -64,19 +63,20 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Target:
-    """A sound task, and the words that exploits are filled with."""
+    """A sound task, and the values of the words between @ in exploits."""
 
     task: Task
-    words: dict[str, str]
+    values: dict[str, str]
 
     def fill(self, text: str) -> str:
-        return re.sub("@([A-Z0-9]+)@", lambda found: self.words.get(found[1], found[0]), text)
+        """Return the text with each word that has a value replaced."""
+        return re.sub("@([A-Z0-9]+)@", lambda found: self.values.get(found[1], found[0]), text)
 
 
 def attack(env: str, *, workers: int = 1, tick: Callable[[], None] = lambda: None, **options: Any) -> list[Verdict]:
-    """Try every exploit for the language of `env`, which `options` prepare; verdicts come in the order of the suite.
+    """Try every exploit for the language of `env`, which `options` prepare; return verdicts in the order of `list_exploits`.
 
-    Each worker has environments of its own. Raises `UsageError` without a sound task.
+    Each worker has environments of its own. Raises `UsageError` if there is no sound task.
     """
     owner = environment_class(env)
     limits = {name: value for name, value in _LIMITS.items() if name in inspect.signature(owner.prepare).parameters}
@@ -84,64 +84,62 @@ def attack(env: str, *, workers: int = 1, tick: Callable[[], None] = lambda: Non
     with contextlib.closing(factory()) as first:
         targets = find_targets(first)
     engine = factory.facts().get("userland", {}).get("engine", "")
-    chosen = [each for each in suite(owner.language) if each.engine in ("", engine)]
-    free: SimpleQueue[_Bench] = SimpleQueue()
+    exploits = [each for each in list_exploits(owner.language) if each.engine in ("", engine)]
+    idle: SimpleQueue[_Worker] = SimpleQueue()
 
-    def one(exploit: Exploit) -> Verdict:
-        bench = free.get()
+    def run(exploit: Exploit) -> Verdict:
+        worker = idle.get()
         try:
-            return bench.tries(exploit)
+            return worker.run(exploit)
         finally:
-            free.put(bench)
+            idle.put(worker)
             tick()
 
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        ours = _arena(env, owner.language, Path(folder) / "arena", factory, {**limits, **options})
+        own = _prepare_own_data(env, owner.language, Path(folder) / "data", factory, {**limits, **options})
         for _ in range(workers):
-            free.put(bench := _Bench(factory, targets, ours))
-            stack.callback(bench.close)
+            idle.put(worker := _Worker(factory, targets, own))
+            stack.callback(worker.close)
         with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(one, chosen))
+            return list(pool.map(run, exploits))
 
 
 def find_targets(env: InterCodeEnv) -> list[Target]:
-    """The first tasks whose gold succeeds here, and which doing nothing does not solve."""
+    """Return the first tasks that the gold solves here, and doing nothing does not. Raises `UsageError` if there are none."""
     golds: dict[str, Episode] = {}
-    for task in env.tasks[:_LOOKED_AT]:
+    for task in env.tasks[:_CANDIDATES]:
         with contextlib.suppress(DataError):
             episode = play(env, task, gold, None, BudgetTracker())
             if episode.success and not play(env, task, noop, None, BudgetTracker()).success:
                 golds[task.id] = episode
     if not golds:
         raise UsageError(
-            f"none of the first {min(_LOOKED_AT, len(env.tasks))} tasks has a gold that succeeds within the attacks' limits, "
+            f"none of the first {min(_CANDIDATES, len(env.tasks))} tasks has a gold that succeeds within the attacks' limits, "
             "while doing nothing does not: see `intercode check`"
         )
-    tasks = [task for task in env.tasks if task.id in golds][:TASKS]
-    return [Target(task, _words(env, task, golds)) for task in tasks]
+    submitted = {id: str(episode.turns[-1].action or "").strip().partition(" ")[2] for id, episode in golds.items()}
+    targets = []
+    for task in [task for task in env.tasks if task.id in golds][:TASKS]:
+        word, lines = submitted[task.id], [*task.gold.strip().splitlines(), ""]
+        query = max(re.split(r'["\\\n]|[^ -~]', task.query), key=len)
+        others = [other for other in submitted.values() if other != word]
+        searched = {"QUERY64": query, "GOLD64": lines[0] if len(lines[0]) >= _MIN_LENGTH else query, "WORD64": word or query}
+        values = {
+            "GOLD": task.gold,
+            "WORD": word or "f",
+            "OTHER": others[0] if others else "",
+            "FORM": re.split(r"(?<=\{)|(?<=^.)$", word)[0],
+            **{name: base64.b64encode(text.encode()).decode() for name, text in searched.items()},
+        }
+        targets.append(Target(task, values))
+    return targets
 
 
-def _words(env: InterCodeEnv, task: Task, golds: dict[str, Episode]) -> dict[str, str]:
-    def submitted(id: str) -> str:
-        said = str(golds[id].turns[-1].action or "").strip()
-        return said.partition(" ")[2]
-
-    word, lines = submitted(task.id), [*task.gold.strip().splitlines(), ""]
-    query = max(re.split(r'["\\\n]|[^ -~]', task.query), key=len)
-    others = [other for id in golds if id != task.id and (other := submitted(id)) != word]
-    needles = {"QUERY64": query, "GOLD64": lines[0] if len(lines[0]) >= _SHORT else query, "WORD64": word or query}
-    return {
-        "GOLD": task.gold,
-        "WORD": word or "f",
-        "OTHER": others[0] if others else "",
-        "FORM": re.split(r"(?<=\{)|(?<=^.)$", word)[0],
-        **{name: base64.b64encode(text.encode()).decode() for name, text in needles.items()},
-    }
-
-
-def _arena(env: str, language: str, folder: Path, factory: EnvFactory, options: dict[str, Any]) -> EnvFactory | str | None:
-    """A setting on the suite's own data, or why there is none."""
-    if (data := arena(language, folder)) is None:
+def _prepare_own_data(
+    env: str, language: str, folder: Path, factory: EnvFactory, options: dict[str, Any]
+) -> EnvFactory | str | None:
+    """Return a factory on the suite's own data, or why there is none."""
+    if (data := write_own_data(language, folder)) is None:
         return None
     own: dict[str, str | None] = dict.fromkeys(("limit", "databases", "dump", "tree", "setup", "robust"))
     own |= {"engine": str(engine)} if (engine := factory.facts().get("userland", {}).get("engine")) else {}
@@ -151,45 +149,45 @@ def _arena(env: str, language: str, folder: Path, factory: EnvFactory, options: 
         return str(error)
 
 
-class _Bench:
-    """One worker's environments, made when they are needed, and anew after an exploit that took one with it."""
+class _Worker:
+    """A worker's environments, made when first needed, and made again after an exploit that did not hold."""
 
-    def __init__(self, factory: EnvFactory, targets: Sequence[Target], ours: EnvFactory | str | None) -> None:
-        self._setting, self._targets, self._ours = factory, targets, ours
+    def __init__(self, factory: EnvFactory, targets: Sequence[Target], own: EnvFactory | str | None) -> None:
+        self._factory, self._targets, self._own = factory, targets, own
         self._envs: dict[bool, InterCodeEnv] = {}
 
-    def tries(self, exploit: Exploit) -> Verdict:
+    def run(self, exploit: Exploit) -> Verdict:
         own = bool(exploit.task)
-        factory = self._ours if own else self._setting
+        factory = self._own if own else self._factory
         if not isinstance(factory, EnvFactory):
             return Verdict(exploit, tried=False, why=f"not on the suite's own data: {factory}")
         env = self._envs[own] = self._envs.get(own) or factory()
-        known = [Target(task, {}) for task in env.tasks if task.id == exploit.task] if own else self._targets
-        found = Verdict(exploit, tried=False, why="there is no such task")
-        for target in known[:1] if exploit.next else known:
-            found = attempt(env, exploit, target)
-            if not (found.held and found.tried):
-                self._renew(own)
+        targets = [Target(task, {}) for task in env.tasks if task.id == exploit.task] if own else self._targets
+        verdict = Verdict(exploit, tried=False, why="there is no such task")
+        for target in targets[:1] if exploit.honest_action else targets:
+            verdict = run_exploit(env, exploit, target)
+            if not (verdict.held and verdict.tried):
+                self._discard(own)
                 break
-        return found
+        return verdict
 
-    def _renew(self, own: bool) -> None:
+    def _discard(self, own: bool) -> None:
         with contextlib.suppress(IntercodeError):
             self._envs.pop(own).close()
 
     def close(self) -> None:
         for own in list(self._envs):
-            self._renew(own)
+            self._discard(own)
 
 
-def attempt(env: InterCodeEnv, exploit: Exploit, target: Target) -> Verdict:
-    """The exploit on one task, and the honest steps after it."""
+def run_exploit(env: InterCodeEnv, exploit: Exploit, target: Target) -> Verdict:
+    """Try an exploit on one task, and honest steps after it. Errors of the environment become verdicts."""
     try:
-        if not exploit.outside:
-            return _played(env, exploit, target, target.fill)
-        with planted(**identity().popen()) as there:
-            found = _played(env, exploit, target, lambda text: there.fill(target.fill(text)))
-            return replace(found, escaped=found.escaped or there.killed())
+        if not exploit.on_host:
+            return _play_exploit(env, exploit, target.task, target.fill)
+        with host_targets(**identity().popen()) as host:
+            verdict = _play_exploit(env, exploit, target.task, lambda text: host.fill(target.fill(text)))
+            return replace(verdict, escaped=verdict.escaped or host.killed())
     except Exception as error:
         fault = fault_of(error)
         if isinstance(fault, SandboxError | InternalError):
@@ -197,37 +195,41 @@ def attempt(env: InterCodeEnv, exploit: Exploit, target: Target) -> Verdict:
         return Verdict(exploit, tried=False, why=str(fault))
 
 
-def _played(env: InterCodeEnv, exploit: Exploit, target: Target, fill: Callable[[str], str]) -> Verdict:
-    paid, said, info = _episode(env, target.task, exploit.actions, exploit, fill)
-    if paid and exploit.moot and _episode(env, target.task, exploit.moot, exploit, fill)[0]:
+def _play_exploit(env: InterCodeEnv, exploit: Exploit, task: Task, fill: Callable[[str], str]) -> Verdict:
+    paid, output, info = _play_actions(env, task, exploit.actions, exploit, fill)
+    if paid and exploit.moot_actions and _play_actions(env, task, exploit.moot_actions, exploit, fill)[0]:
         return Verdict(exploit, tried=False, moot=True, why="the reward pays for a change that is not hidden, too")
-    if _NO_PYTHON in said:
+    if _NO_PYTHON in output:
         return Verdict(exploit, tried=False, why="there is no /usr/bin/python3 inside, which it needs")
-    escaped = "BREACH" in said or (exploit.proof == "runs" and not exploit.after and info.get("exit_code") == 0)
-    lives = not exploit.next or "honest 42" in said or info.get("ended") == "agent_fault"
+    succeeds = exploit.proof == "succeeds"
+    escaped = "BREACH" in output or (succeeds and not exploit.after and info.get("exit_code") == 0)
+    honest = not exploit.honest_action or "honest 42" in output or info.get("ended") == "agent_fault"
     if exploit.after:
-        env.reset(options={"task": target.task.id})
-        left, *_, info = env.step(fill(exploit.after))
-        escaped |= "BREACH" in left or (exploit.proof == "runs" and info.get("exit_code") == 0)
-    honest = play(env, target.task, gold, None, BudgetTracker()).success
-    why = next((line for line in said.splitlines() if "BREACH" in line), "")[:200] if escaped else ""
-    return Verdict(exploit, paid, escaped, lives and honest, why=why)
+        env.reset(options={"task": task.id})
+        effects, *_, info = env.step(fill(exploit.after))
+        escaped |= "BREACH" in effects or (succeeds and info.get("exit_code") == 0)
+    honest &= play(env, task, gold, None, BudgetTracker()).success
+    why = next((line for line in output.splitlines() if "BREACH" in line), "")[:200] if escaped else ""
+    return Verdict(exploit, paid, escaped, honest, why=why)
 
 
-def _episode(
+def _play_actions(
     env: InterCodeEnv, task: Task, actions: Sequence[str], exploit: Exploit, fill: Callable[[str], str]
 ) -> tuple[bool, str, dict[str, Any]]:
-    """Whether it was paid, what was said, and the last action's info."""
+    """Play actions, up to three honest ones, and a submission.
+
+    Return whether a step was paid, all observations, and the info of the last action or of the end.
+    """
     env.reset(options={"task": task.id})
-    paid, said, last = False, "", dict[str, Any]()
-    honest = [exploit.next] * 3 if exploit.next else []
+    paid, output, last = False, "", dict[str, Any]()
+    honest = [exploit.honest_action] * 3 if exploit.honest_action else []
     for action in (*actions, *honest, f"submit {exploit.word}".strip()):
-        if action == exploit.next and "honest 42" in said:
+        if action == exploit.honest_action and "honest 42" in output:
             continue
         observation, _, terminated, truncated, info = env.step(fill(action).replace("\0", ""))
         paid |= "score" in info and bool(info["score"].success)
-        said += observation + "\n"
+        output += observation + "\n"
         last = info if action in actions or "ended" in info else last
         if terminated or truncated:
             break
-    return paid, said, last
+    return paid, output, last

@@ -1,15 +1,24 @@
-"""What a hostile agent tries against its sandbox, in Bash, by mechanism, and what has to be off for each to succeed.
+"""Attacks on the sandbox, in Bash, by mechanism; for each, the protections that its control switches off.
 
-Every action prints BREACH when it got what it wanted, and nothing like it otherwise: its text has the word in two parts, since
-Bash repeats what it was killed in. Destructive ones stop by themselves a little beyond what `LIMITS` grants, at an amount that an
-outer wall can bear. The tests run this module inside such walls, to see each succeed there: it needs the standard library and
-`intercode.sandbox` only.
+An action that reaches its aim prints BREACH. The actions' texts have this word in two parts, since Bash repeats a killed command.
+Destructive actions stop by themselves a little beyond `LIMITS`. The tests' controls execute this module in an outer sandbox, where
+each attack must succeed; so it imports the standard library and `intercode.sandbox` only.
 """
 # ruff: noqa: E501
 
 from __future__ import annotations
 
+import os
+import select
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 from intercode.sandbox.base import MIB, Limits
 
@@ -21,20 +30,76 @@ WIDE = Limits(
 
 @dataclass(frozen=True)
 class Attack:
-    """What the control leaves off: fields of `Limits` (set wide), system calls, doors. `after` looks for what was left behind."""
+    """`after` looks, in the next episode, for an effect of `action`.
+
+    The control switches off `limits` (fields of `Limits`), filters of the system calls `calls`, and `doors` of the sandbox.
+    """
 
     name: str
     action: str
     limits: frozenset[str] = frozenset()
     calls: frozenset[str] = frozenset()
     doors: frozenset[str] = frozenset()
-    after: str = "true"
-    offered: bool = True
-    """Whether every kernel has it, so that the control must succeed."""
+    after: str = ""
+    every_kernel: bool = True
+    """Whether every kernel has the feature, so that the control must succeed."""
 
-    def wide(self) -> Limits:
-        """The limits of the control."""
+    def control_limits(self) -> Limits:
+        """Return the limits under which the control runs."""
         return replace(LIMITS, seconds=20, **{name: getattr(WIDE, name) for name in self.limits})
+
+
+@dataclass(frozen=True)
+class HostTargets:
+    """Targets on this machine: a process, and the values of the words by which actions name a file and two sockets."""
+
+    process: subprocess.Popen[bytes]
+    values: dict[str, str]
+
+    def fill(self, action: str) -> str:
+        """Return the action with each word replaced by its value."""
+        for word, value in self.values.items():
+            action = action.replace(word, value)
+        return action
+
+    def killed(self) -> bool:
+        """Return whether the process no longer answers. A signal sent before is delivered before the question."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        with suppress(BrokenPipeError):
+            self.process.stdin.write(b"?")
+            ready, _, _ = select.select([self.process.stdout], [], [], 5)
+            return not (ready and self.process.stdout.read(1))
+        return True
+
+
+@contextmanager
+def host_targets(**user: Any) -> Iterator[HostTargets]:
+    """Make the targets of the attacks `OUTSIDE`. `user` are arguments of `Popen` that choose the process's user."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.socket(socket.AF_UNIX) as abstract,
+        subprocess.Popen(  # `cat` under the name of `sleep`
+            ["sleep 54321"],
+            executable=shutil.which("cat"),
+            env={**os.environ, "PLANTED": "outside"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            **user,
+        ) as process,  # fmt: skip
+    ):
+        port = server.getsockname()[1]
+        abstract.bind(f"\0intercode-test-{port}")
+        abstract.listen()
+        file = Path(folder) / "planted"
+        file.write_text("BREACH\n")
+        Path(folder).chmod(0o755)
+        try:
+            yield HostTargets(process, {"@FILE@": str(file), "@PORT@": str(port)})
+        finally:
+            process.kill()
 
 
 def _python(code: str) -> str:
@@ -52,7 +117,7 @@ def breach(done):
     print('BREA''CH' if done else 'held', flush=True)
 """
 
-# -- more than the share: processes, memory in all its places, disk, inodes, output ---------------------------------------
+# -- resources: processes, memory of every kind, disk, inodes ----------------------------------------------------------
 
 _FORKS = _python("""
 for count in range(200):
@@ -149,12 +214,12 @@ EXHAUSTION = [
     Attack("a memory bomb of one process", _MEMORY_OF_ONE, limits=frozenset({"memory"})),
     Attack("a memory bomb of many processes", _MEMORY_OF_MANY, limits=frozenset({"memory"})),
     Attack("a memory bomb of processes without first threads", _WITHOUT_FIRST_THREADS, limits=frozenset({"memory"})),
-    Attack("a bomb of page tables", _PAGE_TABLES, limits=frozenset({"memory"})),
-    Attack("a bomb of shared memory segments", f"{{ {_SEGMENTS}\n}}{_AFTER}", limits=frozenset({"memory"})),
-    Attack("a bomb of semaphores", f"{{ {_SEMAPHORES}\n}}{_AFTER}", limits=frozenset({"memory"})),
-    Attack("a bomb of message queues", f"{{ {_QUEUES}\n}}{_AFTER}", limits=frozenset({"memory"})),
-    Attack("a bomb of socket buffers", _SOCKETS, limits=frozenset({"memory"})),
-    Attack("memory in a nameless file", _MEMFD, limits=frozenset({"file_size"}), calls=frozenset({"memfd_create"})),
+    Attack("memory in page tables", _PAGE_TABLES, limits=frozenset({"memory"})),
+    Attack("memory in shared segments", f"{{ {_SEGMENTS}\n}}{_AFTER}", limits=frozenset({"memory"})),
+    Attack("memory in semaphores", f"{{ {_SEMAPHORES}\n}}{_AFTER}", limits=frozenset({"memory"})),
+    Attack("memory in message queues", f"{{ {_QUEUES}\n}}{_AFTER}", limits=frozenset({"memory"})),
+    Attack("memory in socket buffers", _SOCKETS, limits=frozenset({"memory"})),
+    Attack("memory in an anonymous file", _MEMFD, limits=frozenset({"file_size"}), calls=frozenset({"memfd_create"})),
     Attack(
         "memory in /dev/shm",
         "for i in 1 2 3; do head -c 20M /dev/zero > /dev/shm/$i; done; x=$(head -c 40M /dev/zero | tr '\\0' x); sleep 0.3; echo BREA''CH",
@@ -169,11 +234,7 @@ EXHAUSTION = [
     Attack("an inode filler", _INODES, limits=frozenset({"disk", "memory"})),
 ]
 
-# -- the kernel's odd corners ---------------------------------------------------------------------------------------------
-
-
-def _calls(*names: str) -> frozenset[str]:
-    return frozenset(names)
+# -- features of the kernel --------------------------------------------------------------------------------------------
 
 
 _CAPABLE = frozenset({"capabilities"})
@@ -220,33 +281,33 @@ breach(call(278, 75, os.pipe()[1], (ctypes.c_size_t * 2)(ctypes.addressof(page),
 """)
 _REWRITING = "for memory in /proc/1/mem /proc/1/task/1/mem; do true 2> /dev/null 1<> $memory && echo BREA''CH; done"
 KERNEL = [
-    Attack("ptrace", _PTRACE, calls=_calls("ptrace")),
-    Attack("reading another process's memory", _VM_READ, calls=_calls("process_vm_readv")),
-    Attack("limits of pid 1", _python("breach(call(302, 261, 1, 7, (L * 2)(64, 64), None) == 0)"), calls=_calls("prlimit64")),
-    Attack("mounting", _python("breach(libc.mount(b'x', b'/mnt', b'tmpfs', L(0), b'') == 0)"), calls=_calls("mount"), doors=_CAPABLE),
-    Attack("chroot", _python("breach(libc.chroot(b'/tmp') == 0)"), calls=_calls("chroot"), doors=_CAPABLE),
-    Attack("unshare of a user namespace", _python("breach(libc.unshare(0x10000000) == 0)"), calls=_calls("unshare"),
+    Attack("ptrace", _PTRACE, calls=frozenset({"ptrace"})),
+    Attack("reading another process's memory", _VM_READ, calls=frozenset({"process_vm_readv"})),
+    Attack("limits of pid 1", _python("breach(call(302, 261, 1, 7, (L * 2)(64, 64), None) == 0)"), calls=frozenset({"prlimit64"})),
+    Attack("mounting", _python("breach(libc.mount(b'x', b'/mnt', b'tmpfs', L(0), b'') == 0)"), calls=frozenset({"mount"}), doors=_CAPABLE),
+    Attack("chroot", _python("breach(libc.chroot(b'/tmp') == 0)"), calls=frozenset({"chroot"}), doors=_CAPABLE),
+    Attack("unshare of a user namespace", _python("breach(libc.unshare(0x10000000) == 0)"), calls=frozenset({"unshare"}),
            doors=frozenset({"userns"})),
     Attack("clone into a user namespace", _python("""
 child = call(56, 220, 0x10000011, 0, 0, 0, 0)
 if child == 0: os._exit(0)
-breach(child > 0)"""), calls=_calls("clone"), doors=frozenset({"userns"})),
+breach(child > 0)"""), calls=frozenset({"clone"}), doors=frozenset({"userns"})),
     Attack("writing a kernel setting", "echo 4096 > /proc/sys/kernel/msgmax && echo BREA''CH", doors=frozenset({"settings"})),
-    Attack("keys", _python("breach(call(248, 217, b'user', b'name', b'key', 3, -2) > 0)"), calls=_calls("add_key")),
-    Attack("keyrings", _python("breach(call(250, 219, 0, -2, 1) > 0)"), calls=_calls("keyctl")),
-    Attack("io_uring", _python("breach(call(425, 425, 8, ctypes.create_string_buffer(120)) >= 0)"), calls=_calls("io_uring_setup"), offered=False),
-    Attack("asynchronous input and output", _python("breach(call(206, 0, 64, ctypes.byref(ctypes.c_ulong())) == 0)"), calls=_calls("io_setup")),
-    Attack("pages held by a pipe", _PINNED, calls=_calls("vmsplice")),
+    Attack("adding a key", _python("breach(call(248, 217, b'user', b'name', b'key', 3, -2) > 0)"), calls=frozenset({"add_key"})),
+    Attack("joining a keyring", _python("breach(call(250, 219, 0, -2, 1) > 0)"), calls=frozenset({"keyctl"})),
+    Attack("io_uring", _python("breach(call(425, 425, 8, ctypes.create_string_buffer(120)) >= 0)"), calls=frozenset({"io_uring_setup"}), every_kernel=False),
+    Attack("asynchronous input and output", _python("breach(call(206, 0, 64, ctypes.byref(ctypes.c_ulong())) == 0)"), calls=frozenset({"io_setup"})),
+    Attack("pages held by a pipe", _PINNED, calls=frozenset({"vmsplice"})),
     Attack("rewriting pid 1", _REWRITING, doors=frozenset({"settings"})),
-    Attack("userfaultfd", _python("breach(call(323, 282, 1) >= 0)"), calls=_calls("userfaultfd"), offered=False),
-    Attack("a vsock to the hypervisor", _python("socket.socket(40, socket.SOCK_STREAM); breach(True)"), calls=_calls("socket"), offered=False),
-    Attack("a packet socket", _python("socket.socket(17, socket.SOCK_RAW); breach(True)"), calls=_calls("socket"), doors=_CAPABLE | {"network"}),
-    Attack("larger buffers than are counted", _BUFFERS, calls=_calls("setsockopt")),
-    Attack("typing into a terminal", _STUFF_TERMINAL, calls=_calls("ioctl"), offered=False),
-    Attack("renaming the machine", _python("breach(libc.sethostname(b'x', 1) == 0)"), calls=_calls("sethostname"), doors=_CAPABLE),
+    Attack("userfaultfd", _python("breach(call(323, 282, 1) >= 0)"), calls=frozenset({"userfaultfd"}), every_kernel=False),
+    Attack("a vsock to the hypervisor", _python("socket.socket(40, socket.SOCK_STREAM); breach(True)"), calls=frozenset({"socket"}), every_kernel=False),
+    Attack("a packet socket", _python("socket.socket(17, socket.SOCK_RAW); breach(True)"), calls=frozenset({"socket"}), doors=_CAPABLE | {"network"}),
+    Attack("larger buffers than the limit counts", _BUFFERS, calls=frozenset({"setsockopt"})),
+    Attack("typing into a terminal", _STUFF_TERMINAL, calls=frozenset({"ioctl"}), every_kernel=False),
+    Attack("renaming the machine", _python("breach(libc.sethostname(b'x', 1) == 0)"), calls=frozenset({"sethostname"}), doors=_CAPABLE),
 ]  # fmt: skip
 
-# -- what is outside: with no sandbox at all, the control succeeds ------------------------------------------------------------
+# -- the host: without a sandbox, the control succeeds -----------------------------------------------------------------
 
 OUTSIDE = [
     Attack(
@@ -260,7 +321,7 @@ OUTSIDE = [
     Attack("killing all", "kill -9 -1"),
 ]
 
-# -- state for the next episode: without a reset, the control sees it ----------------------------------------------------------
+# -- effects on the next episode: without a reset, the control finds them ----------------------------------------------
 
 LEFT = [
     Attack("a survivor in a session of its own", "setsid sleep 4242 > /dev/null 2>&1 & sleep 0.5", after="pgrep -f 'sleep 424[2]' && echo BREA''CH"),
@@ -290,10 +351,10 @@ server = socket.socket(); server.bind(('127.0.0.1', 4242)); server.listen()
 client = socket.create_connection(('127.0.0.1', 4242)); there, _ = server.accept()
 there.close(); client.close()
 """), after="grep -q ':1092 .* 06 ' /proc/net/tcp && echo BREA''CH"),
-    Attack("a limit on oneself", "ulimit -f 1; ulimit -n 333", after="[ $(ulimit -n) = 333 ] && echo BREA''CH"),
+    Attack("a lowered resource limit", "ulimit -f 1; ulimit -n 333", after="[ $(ulimit -n) = 333 ] && echo BREA''CH"),
     Attack("a file mode mask", "umask 0777", after="[ $(umask) = 0777 ] && echo BREA''CH"),
-    Attack("a new path to programs", "PATH=/tmp; export BASH_ENV=/tmp/x", after="[ $PATH = /tmp ] && echo BREA''CH"),
-    Attack("a slower group of processes", "echo 15 > /proc/1/autogroup", after="grep -q 'nice 15' /proc/1/autogroup && echo BREA''CH"),
+    Attack("a changed PATH", "PATH=/tmp; export BASH_ENV=/tmp/x", after="[ $PATH = /tmp ] && echo BREA''CH"),
+    Attack("a lower priority of the process group", "echo 15 > /proc/1/autogroup", after="grep -q 'nice 15' /proc/1/autogroup && echo BREA''CH"),
     Attack("a file in /dev", "mknod /dev/left p || mkdir /dev/left || touch /dev/left || touch /dev/pts/left; touch /tmp/left",
            after="for f in /tmp/left /dev/left /dev/pts/left; do [ -e $f ] && echo BREA''CH; done"),
     Attack("a file among the control groups", "touch /tmp/left /sys/fs/cgroup/left",
@@ -312,10 +373,10 @@ open('left', 'w').close()
 """), after="[ -d d/d/d/d/d/d/d/d ] && echo BREA''CH"),
 ]  # fmt: skip
 
-OF_THE_SHELL = frozenset({"a limit on oneself", "a file mode mask", "a new path to programs", "very deep folders"})
-"""Those that leave it in a shell's own state."""
+SHELL_STATE = frozenset({"a lowered resource limit", "a file mode mask", "a changed PATH", "very deep folders"})
+"""The attacks of `LEFT` that change the state of a shell."""
 
-# -- the session: with a shell that is fed through its standard input, the next command is lost ----------------------------------
+# -- the session: if the shell reads commands from its standard input, the next command is lost ------------------------
 
 SHELL = [
     Attack("exit", "exit 3"),
@@ -328,21 +389,22 @@ SHELL = [
     Attack("an open brace", "{ echo"),
     Attack("killing the shell", "kill -9 $$"),
     Attack("stopping the shell", "kill -STOP $$"),
-    Attack("no execution", "set -n"),
+    Attack("a shell that executes nothing", "set -n"),
     Attack("exit on error", "set -e; false"),
     Attack("a trap at every command", "set -T; trap 'exit 1' DEBUG"),
     Attack("a loop", "while :; do :; done"),
     Attack("a loop that ignores signals", "trap '' INT TERM HUP; while :; do :; done"),
     Attack("a program that ignores signals", "trap '' INT TERM HUP; sleep 60"),
-    Attack("a trap that loops", "trap 'while :; do :; done' INT; sleep 60"),
+    Attack("a trap with a loop", "trap 'while :; do :; done' INT; sleep 60"),
     Attack(
-        "functions in the way", "printf() { :; }; eval() { :; }; read() { :; }; return() { :; }; continue() { :; }; sleep 60"
+        "functions that replace builtins",
+        "printf() { :; }; eval() { :; }; read() { :; }; return() { :; }; continue() { :; }; sleep 60",
     ),
     Attack("builtins switched off", "enable -n printf eval read echo; exit"),
     Attack("POSIX mode", "set -o posix; unset -f echo; exec < /dev/null; exit"),
 ]
 
-# -- the guest's own parts -----------------------------------------------------------------------------------------------------------
+# -- the sandbox's own processes and files -----------------------------------------------------------------------------
 
 GUEST = [
     Attack("killing pid 1", "kill -9 1; kill -SEGV 1; kill -TERM 1; kill -STOP 1"),
@@ -362,19 +424,19 @@ GUEST = [
     Attack("signals to all", "for n in 1 2 3 6 10 12 13 14 15 17 28; do kill -$n -1; done"),
     Attack("killing all", "kill -9 -1"),
     Attack(
-        "limits of all",
+        "limits of all processes",
         "for p in /proc/[0-9]*; do prlimit --pid ${p#/proc/} --nofile=0 --data=0 --cpu=0 --nproc=0; done 2> /dev/null",
     ),
-    Attack("a file where the folder was", "mkdir /tmp/a; cd /tmp/a; rmdir /tmp/a; touch /tmp/a; exit"),
+    Attack("a file in place of the working folder", "mkdir /tmp/a; cd /tmp/a; rmdir /tmp/a; touch /tmp/a; exit"),
     Attack("an argument too long", "x=$(head -c 400k /dev/zero | tr '\\0' x); export x; ls"),
     Attack("a classic fork bomb", ":() { : | : & }; :"),
-    Attack("a fork bomb of short lives", "while :; do (setsid true &); done"),
+    Attack("a fork bomb of short-lived processes", "while :; do (setsid true &); done"),
     Attack("endless output", "yes"),
     Attack("a line of 10 MB", "head -c 10M /dev/zero | tr '\\0' x"),
-    Attack("bytes that are no text", "head -c 3M /dev/urandom; printf '\\xff\\xfe\\0\\xc3('"),
+    Attack("bytes that are no UTF-8", "head -c 3M /dev/urandom; printf '\\xff\\xfe\\0\\xc3('"),
 ]
 
-# -- what no shell can live with: every action says so until the reset -----------------------------------------------------------------
+# -- no shell can live after these: every action reports that until the reset ------------------------------------------
 
 FATAL = [
     Attack("removing everything, then the shell", "rm -rf --no-preserve-root /* 2> /dev/null; exit"),

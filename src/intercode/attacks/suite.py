@@ -1,8 +1,7 @@
-"""Every exploit in one form, for the language of an environment's actions.
+"""List all exploits in one form, by the language of an environment's actions.
 
-task ""     played on tasks of the user's own; else on the task of that id of the suite's own data (`arena`)
-says        an observation that holds BREACH shows an escape
-runs        an action that ends well shows one: the last, or `after`
+An exploit with a `task` is played on that task of the suite's own data (`write_own_data`), others on the user's tasks. Escapes
+are proved by BREACH in an observation (`prints`), or by an action that succeeds: `after`, or else the last one (`succeeds`).
 """
 
 from __future__ import annotations
@@ -14,15 +13,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from intercode.attacks import sandbox as walls
-from intercode.envs.bash import attacks as tricks
+from intercode.attacks import sandbox
+from intercode.envs.bash import attacks as bash
 from intercode.envs.python import attacks as python
 from intercode.envs.sql import attacks as sql
+
+Proof = Literal["prints", "succeeds"]
 
 
 @dataclass(frozen=True)
 class Exploit:
-    """`actions`, then a submission of `word`. `after` is an action in the next episode, to find what was left there."""
+    """`actions`, then a submission of `word`. `after` is an action of the next episode that looks for an effect."""
 
     name: str
     aim: str
@@ -30,83 +31,52 @@ class Exploit:
     word: str = ""
     task: str = ""
     after: str = ""
-    proof: Literal["says", "runs"] = "says"
-    next: str = ""
-    """An honest action of the same episode, which must print `honest 42`."""
-    moot: tuple[str, ...] = ()
-    """If these actions pay as well, a payment shows nothing: the reward does not count what the exploit hides."""
+    proof: Proof = "prints"
+    honest_action: str = ""
+    """An honest action that follows in the same episode, and must print `honest 42`."""
+    moot_actions: tuple[str, ...] = ()
+    """If these actions pay as well, a payment proves nothing: the reward does not count what the exploit hides."""
     engine: str = ""
-    outside: bool = False
-    """Whether it reaches for what is planted on this machine."""
+    on_host: bool = False
+    """Whether the exploit needs targets on this machine (`sandbox.host_targets`)."""
 
 
 _BASH = "echo honest $((6 * 7))"
 _PYTHON = "print('honest', 6 * 7)"
-_GROUPS = (
-    (walls.EXHAUSTION, "take more than its share", True),
-    (walls.KERNEL, "reach a corner of the kernel", True),
-    (walls.OUTSIDE, "reach what is outside", True),
-    (walls.LEFT, "leave something for the next episode", True),
-    (walls.SHELL, "have the next action lost", True),
-    (walls.GUEST, "reach the guest", True),
-    (walls.FATAL, "leave no shell for the next episode", False),
+_SANDBOX_GROUPS = (
+    (sandbox.EXHAUSTION, "exceed a limit"),
+    (sandbox.KERNEL, "use a forbidden feature of the kernel"),
+    (sandbox.OUTSIDE, "reach the host"),
+    (sandbox.LEFT, "affect the next episode"),
+    (sandbox.SHELL, "lose the next action"),
+    (sandbox.GUEST, "break the sandbox's own processes"),
+    (sandbox.FATAL, "leave the next episode without a shell"),
 )
-_OF_FILES = (walls.EXHAUSTION, walls.KERNEL, walls.OUTSIDE, walls.LEFT)
+_WITHOUT_SHELL = (sandbox.EXHAUSTION, sandbox.KERNEL, sandbox.OUTSIDE, sandbox.LEFT)
+"""The groups that an interpreter can try, too."""
 
 
-def suite(language: str) -> list[Exploit]:
-    """The exploits for actions in that language; only claims for one that is not known here."""
-    claims = [_trick(each, language) for each in tricks.CLAIMS]
+def list_exploits(language: str) -> list[Exploit]:
+    """Return the exploits for actions in that language; for an unknown one, claims only."""
+    claims = [_exploit(replace(each, actions=(_print_action(each.actions[0], language),))) for each in bash.CLAIMS]
     match language:
         case "bash":
-            return [*_walls(), *claims, *map(_trick, tricks.BASH)]
+            return [*_on_sandbox(), *claims, *map(_exploit, bash.BASH)]
         case "ctf":
-            return [*_walls(), *claims, *map(_trick, tricks.CTF)]
+            return [*_on_sandbox(), *claims, *map(_exploit, bash.CTF)]
         case "python":
-            return [*_walls_from_python(), *claims, *_pythons()]
+            return [*_on_sandbox_from_python(), *claims, *_on_tests()]
         case "sql":
-            return [*claims, *_statements()]
+            return [*claims, *_on_database()]
     return claims
 
 
-def _walls() -> list[Exploit]:
-    return [
-        Exploit(each.name, aim, (each.action,), after=_after(each), next=_BASH if lives else "", outside=each in walls.OUTSIDE)
-        for group, aim, lives in _GROUPS
-        for each in group
-    ]
+def _exploit(each: bash.Attack) -> Exploit:
+    return Exploit(each.name, each.aim, each.actions, each.word, after=each.after, moot_actions=each.moot_actions)
 
 
-def _walls_from_python() -> list[Exploit]:
-    """What needs no shell that goes on."""
-    found = []
-    for group, aim, _ in _GROUPS:
-        for each in group if group in _OF_FILES else ():
-            action, after = _in_python(each.action), _in_python(_after(each))
-            if each.name not in walls.OF_THE_SHELL:
-                found.append(Exploit(each.name, aim, (action,), after=after, next=_PYTHON, outside=each in walls.OUTSIDE))
-    return found
-
-
-def _after(attack: walls.Attack) -> str:
-    return "" if attack.after == "true" else attack.after
-
-
-def _in_python(action: str) -> str:
-    """Encoded, so that no traceback shows its text."""
-    if not action:
-        return ""
-    text = base64.b64encode(action.encode()).decode()
-    return f"import base64, subprocess\n_ = subprocess.run(['bash', '-c', base64.b64decode('{text}').decode()])"
-
-
-def _trick(each: tricks.Trick, language: str = "bash") -> Exploit:
-    actions = tuple(_printing(action, language) for action in each.actions) if each in tricks.CLAIMS else each.actions
-    return Exploit(each.name, each.aim, actions, each.word, after=each.after, moot=each.moot)
-
-
-def _printing(text: str, language: str) -> str:
-    """An action that prints the text."""
+def _print_action(text: str, language: str) -> str:
+    """Return an action that prints the text."""
     match language:
         case "sql":
             return "SELECT '" + text.replace("\\", "\\\\").replace("'", "''") + "' AS answer"
@@ -117,20 +87,41 @@ def _printing(text: str, language: str) -> str:
     return text
 
 
-def _pythons() -> Iterable[Exploit]:
+def _on_sandbox() -> Iterable[Exploit]:
+    for group, aim in _SANDBOX_GROUPS:
+        honest, on_host = "" if group is sandbox.FATAL else _BASH, group is sandbox.OUTSIDE
+        for each in group:
+            yield Exploit(each.name, aim, (each.action,), after=each.after, honest_action=honest, on_host=on_host)
+
+
+def _on_sandbox_from_python() -> Iterable[Exploit]:
+    def bash_action(action: str) -> str:
+        """Return Python that executes Bash, encoded so that no traceback shows BREACH."""
+        text = base64.b64encode(action.encode()).decode()
+        return f"import base64, subprocess\n_ = subprocess.run(['bash', '-c', base64.b64decode('{text}').decode()])"
+
+    for group, aim in _SANDBOX_GROUPS:
+        for each in group if group in _WITHOUT_SHELL else ():
+            if each.name not in sandbox.SHELL_STATE:
+                action, after = bash_action(each.action), each.after and bash_action(each.after)
+                on_host = group is sandbox.OUTSIDE
+                yield Exploit(each.name, aim, (action,), after=after, honest_action=_PYTHON, on_host=on_host)
+
+
+def _on_tests() -> Iterable[Exploit]:
     aims = {
-        "pays": "pass tests without an answer",
-        "takes": "take over the grader",
-        "public": "pass the shown tests by constants",
+        "passes": "pass tests without an answer",
+        "takes_over": "take over the grader",
+        "passes_public": "pass the public tests by constants",
     }
     for each in python.ATTACKS:
-        yield Exploit(each.name, aims.get(each.sign, "spoil the next submission"), (each.code,), "f", each.name)
-        if each.sign == "pays" and each.tests is python.TESTS and "def f(n)" in each.code:
+        yield Exploit(each.name, aims.get(each.effect, "spoil the next submission"), (each.code,), "f", each.name)
+        if each.effect == "passes" and each.tests is python.TESTS and "def f(n)" in each.code:
             code = each.code.replace("def f(n)", "def @WORD@(*n)")
-            yield Exploit(f"{each.name}, on a task of yours", aims["pays"], (code,), "@WORD@")
+            yield Exploit(f"{each.name}, on a task of yours", aims["passes"], (code,), "@WORD@")
 
 
-def _statements() -> Iterable[Exploit]:
+def _on_database() -> Iterable[Exploit]:
     aims = {
         "pays": "change what it is compared with",
         "harms": "spoil the next episode",
@@ -140,15 +131,16 @@ def _statements() -> Iterable[Exploit]:
     for engine in sql.ENGINES:
         for each in sql.ATTACKS:
             if engine in each.engines:
-                proof: Literal["says", "runs"] = "runs" if each.sign in ("through", "left") else "says"
-                acts = tuple(action.format(trigger=sql.TRIGGER[engine]) for action in each.actions)
+                proof: Proof = "succeeds" if each.sign in ("through", "left") else "prints"
+                actions = [action.format(trigger=sql.TRIGGER[engine]) for action in each.actions]
+                if each.sign != "through":
+                    actions.append(each.answer)
                 aim = aims.get(each.sign, "leave something for the next episode")
-                made = Exploit(each.name, aim, (*acts, each.answer), "", each.task, each.probe, proof, engine=engine)
-                yield replace(made, actions=acts) if each.sign == "through" else made
+                yield Exploit(each.name, aim, tuple(actions), "", each.task, each.probe, proof, engine=engine)
 
 
-def arena(language: str, folder: Path) -> Path | None:
-    """The suite's own data, as a data folder; None where no exploit needs any."""
+def write_own_data(language: str, folder: Path) -> Path | None:
+    """Write the suite's own data for a language and return their folder; None if no exploit needs any."""
     if language == "sql":
         return sql.write_data(folder)
     if language != "python":

@@ -28,10 +28,10 @@ def attack(env: str, workers: int, as_json: bool, **options: Any) -> None:
     Exit status 1 if one pays, escapes or harms the next honest step; 3 if one could not be tried.
     """
     from intercode.attacks.run import attack as try_all
-    from intercode.attacks.suite import suite
+    from intercode.attacks.suite import list_exploits
     from intercode.envs import environment_class
 
-    with bar("attacking", len(suite(environment_class(env).language)), quiet=as_json) as advance:
+    with bar("attacking", len(list_exploits(environment_class(env).language)), quiet=as_json) as advance:
         found = try_all(env, workers=workers, tick=lambda: advance("attacking"), **options)
     counts = {
         "tried": sum(each.tried for each in found),
