@@ -74,6 +74,7 @@ def test_the_flag_ends_the_episode_with_reward_1_and_a_wrong_one_with_0(make: Ma
     observation, reward, terminated, _, info = make("box").step("submit tag{wrong}")
     assert (observation, reward, terminated) == ("That is not the flag.", 0.0, True)
     assert info["score"] == Score(0.0, False, {"flag": 0.0})
+    assert info["outcomes"] == {"failed": ["flag"], "agent": {"submitted": "tag{wrong}"}}
 
 
 def test_several_wrong_flags_may_be_allowed_and_cost_a_turn_each(make: Make) -> None:

@@ -178,6 +178,33 @@ def test_the_papers_reward_is_the_share_of_equal_outcomes_and_ones_own_sees_ever
     assert env.step("submit f")[1] == 0.5
 
 
+FIRST = {"test": "assert double(2) == 4", "passed": True, "gold": "passed", "agent": "passed"}
+HIDDEN = {"test": "assert double(0.5) == 1.0", "hidden": True, "passed": False, "gold": "passed", "agent": "AssertionError"}
+WRONG = {**FIRST, "passed": False, "agent": "ValueError: \\udc80"}
+
+
+@pytest.mark.parametrize(
+    ("code", "options", "count", "first"),
+    [
+        ("def f(n): return n * 2", {}, 5, FIRST),
+        ("def f(n): return {2: 4, -1: -2, 'a': 'aa'}.get(n)", {}, 5, HIDDEN),
+        ("def f(n): raise ValueError('\\udc80' * 9999)", {"reward": "paper"}, 3, WRONG),
+        ("", {}, 0, {}),
+    ],
+)
+def test_outcomes_list_results_with_failed_tests_first(
+    make: Make, code: str, options: dict[str, Any], count: int, first: dict[str, Any]
+) -> None:
+    """Hidden tests too, which are in no observation."""
+    observation, _, _, _, info = make("double", code, tell="case", **options).step("submit")
+    found = info["outcomes"]
+    assert found["failed"] == ([] if info["score"].success else ["tests"])
+    assert (len(found["tests"]), "0.5" in observation) == (count, False)
+    assert count == 0 or found["tests"][0] == {**first, "agent": found["tests"][0]["agent"]}
+    assert count == 0 or found["tests"][0]["agent"].startswith(first["agent"])
+    assert len(json.dumps(found, ensure_ascii=False).encode()) < 3000
+
+
 def test_the_data_check_finds_golds_that_fail_and_tests_that_any_answer_passes(folder: Path, tmp_path: Path) -> None:
     broken = [
         {"id": "wrong", "query": "a", "gold": "def f(): return 1", "tests": ["assert f() == 2"]},

@@ -25,7 +25,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View
+from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View, shorten_text
 from intercode.envs.ctf.challenges import Challenge, gold_is, survey
 from intercode.envs.gold import GoldCache, each_gold, run_gold
 from intercode.envs.rewards import best, judged, require_reward, reward_name
@@ -162,7 +162,7 @@ class CtfEnv(InterCodeEnv):
     def outcomes(self) -> dict[str, Any]:
         """Return the submitted word. The flag is left out, since people share runs."""
         failed = [] if self._last_score.success else ["flag"]
-        return {"failed": failed, "agent": {"submitted": self._word[:500]}}
+        return {"failed": failed, "agent": {"submitted": shorten_text(self._word)}}
 
     def feedback(self, score: Score) -> str:
         return "That is not the flag."

@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View
+from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View, shorten_text
 from intercode.envs.gold import GoldCache
 from intercode.envs.python.grading import PATIENCE, Result
 from intercode.envs.python.suite import SOLUTION, Suite, convert_record, read_suite
@@ -244,11 +244,11 @@ class PythonEnv(InterCodeEnv):
         same = all(each.passed == (of_gold.get(each.test, "passed") == "passed") for each in self._results)
         rows = [
             {
-                "test": each.test.description[:300],
+                "test": shorten_text(each.test.description)[:300],
                 **({"hidden": True} if each.test.hidden else {}),
                 "passed": each.passed,
-                "gold": of_gold.get(each.test, "passed")[:500],
-                "agent": (each.why or "passed")[:500],
+                "gold": shorten_text(of_gold.get(each.test, "passed"))[:500],
+                "agent": shorten_text(each.why or "passed")[:500],
             }
             for each in sorted(self._results, key=lambda each: each.passed)[:30]
         ]
