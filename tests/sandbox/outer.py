@@ -72,7 +72,7 @@ def _copy_code(to: Path) -> None:
 
 def weak(attack: Attack) -> dict[str, Any]:
     """The attack on a sandbox where its one protection is off."""
-    weakened = Weakened(calls=attack.calls, doors=attack.doors)
+    weakened = Weakened(calls=attack.calls, doors=attack.protections)
     with LocalSandbox(template.base(None), limits=attack.control_limits(), weakened=weakened) as sandbox:
         return {"output": sandbox.exec(attack.action).output}
 

@@ -96,7 +96,14 @@ def attack(env: str, *, workers: int = 1, tick: Callable[[], None] = lambda: Non
             tick()
 
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        own = _prepare_own_data(env, owner.language, Path(folder) / "data", factory, {**limits, **options})
+        own: EnvFactory | str | None = None  # on the suite's own data, or why there is none
+        if (data := write_own_data(owner.language, Path(folder) / "data")) is not None:
+            replaced: dict[str, Any] = dict.fromkeys(("limit", "databases", "dump", "tree", "setup", "robust"))
+            replaced |= {"data": str(data)} | ({"engine": str(engine)} if engine else {})
+            try:
+                own = prepare(env, max_turns=None, **{**limits, **options, **replaced})
+            except IntercodeError as error:
+                own = str(error)
         for _ in range(workers):
             idle.put(worker := _Worker(factory, targets, own))
             stack.callback(worker.close)
@@ -133,20 +140,6 @@ def find_targets(env: InterCodeEnv) -> list[Target]:
         }
         targets.append(Target(task, values))
     return targets
-
-
-def _prepare_own_data(
-    env: str, language: str, folder: Path, factory: EnvFactory, options: dict[str, Any]
-) -> EnvFactory | str | None:
-    """Return a factory on the suite's own data, or why there is none."""
-    if (data := write_own_data(language, folder)) is None:
-        return None
-    own: dict[str, str | None] = dict.fromkeys(("limit", "databases", "dump", "tree", "setup", "robust"))
-    own |= {"engine": str(engine)} if (engine := factory.facts().get("userland", {}).get("engine")) else {}
-    try:
-        return prepare(env, max_turns=None, **{**options, **own, "data": str(data)})
-    except IntercodeError as error:
-        return str(error)
 
 
 class _Worker:

@@ -32,14 +32,15 @@ WIDE = Limits(
 class Attack:
     """`after` looks, in the next episode, for an effect of `action`.
 
-    The control switches off `limits` (fields of `Limits`), filters of the system calls `calls`, and `doors` of the sandbox.
+    The control switches off `limits` (fields of `Limits`), filters of the system calls `calls`, and `protections`: capabilities,
+    network, settings, userns.
     """
 
     name: str
     action: str
     limits: frozenset[str] = frozenset()
     calls: frozenset[str] = frozenset()
-    doors: frozenset[str] = frozenset()
+    protections: frozenset[str] = frozenset()
     after: str = ""
     every_kernel: bool = True
     """Whether every kernel has the feature, so that the control must succeed."""
@@ -220,19 +221,11 @@ EXHAUSTION = [
     Attack("memory in message queues", f"{{ {_QUEUES}\n}}{_AFTER}", limits=frozenset({"memory"})),
     Attack("memory in socket buffers", _SOCKETS, limits=frozenset({"memory"})),
     Attack("memory in an anonymous file", _MEMFD, limits=frozenset({"file_size"}), calls=frozenset({"memfd_create"})),
-    Attack(
-        "memory in /dev/shm",
-        "for i in 1 2 3; do head -c 20M /dev/zero > /dev/shm/$i; done; x=$(head -c 40M /dev/zero | tr '\\0' x); sleep 0.3; echo BREA''CH",
-        limits=frozenset({"memory"}),
-    ),
-    Attack(
-        "a disk filler",
-        "for i in 1 2 3; do head -c 20M /dev/zero > /tmp/$i || exit; done; echo BREA''CH",
-        limits=frozenset({"disk"}),
-    ),
+    Attack("memory in /dev/shm", "for i in 1 2 3; do head -c 20M /dev/zero > /dev/shm/$i; done; x=$(head -c 40M /dev/zero | tr '\\0' x); sleep 0.3; echo BREA''CH", limits=frozenset({"memory"})),
+    Attack("a disk filler", "for i in 1 2 3; do head -c 20M /dev/zero > /tmp/$i || exit; done; echo BREA''CH", limits=frozenset({"disk"})),
     Attack("one huge file", "head -c 30M /dev/zero > /tmp/x && echo BREA''CH", limits=frozenset({"file_size"})),
     Attack("an inode filler", _INODES, limits=frozenset({"disk", "memory"})),
-]
+]  # fmt: skip
 
 # -- features of the kernel --------------------------------------------------------------------------------------------
 
@@ -284,42 +277,39 @@ KERNEL = [
     Attack("ptrace", _PTRACE, calls=frozenset({"ptrace"})),
     Attack("reading another process's memory", _VM_READ, calls=frozenset({"process_vm_readv"})),
     Attack("limits of pid 1", _python("breach(call(302, 261, 1, 7, (L * 2)(64, 64), None) == 0)"), calls=frozenset({"prlimit64"})),
-    Attack("mounting", _python("breach(libc.mount(b'x', b'/mnt', b'tmpfs', L(0), b'') == 0)"), calls=frozenset({"mount"}), doors=_CAPABLE),
-    Attack("chroot", _python("breach(libc.chroot(b'/tmp') == 0)"), calls=frozenset({"chroot"}), doors=_CAPABLE),
+    Attack("mounting", _python("breach(libc.mount(b'x', b'/mnt', b'tmpfs', L(0), b'') == 0)"), calls=frozenset({"mount"}), protections=_CAPABLE),
+    Attack("chroot", _python("breach(libc.chroot(b'/tmp') == 0)"), calls=frozenset({"chroot"}), protections=_CAPABLE),
     Attack("unshare of a user namespace", _python("breach(libc.unshare(0x10000000) == 0)"), calls=frozenset({"unshare"}),
-           doors=frozenset({"userns"})),
+           protections=frozenset({"userns"})),
     Attack("clone into a user namespace", _python("""
 child = call(56, 220, 0x10000011, 0, 0, 0, 0)
 if child == 0: os._exit(0)
-breach(child > 0)"""), calls=frozenset({"clone"}), doors=frozenset({"userns"})),
-    Attack("writing a kernel setting", "echo 4096 > /proc/sys/kernel/msgmax && echo BREA''CH", doors=frozenset({"settings"})),
+breach(child > 0)"""), calls=frozenset({"clone"}), protections=frozenset({"userns"})),
+    Attack("writing a kernel setting", "echo 4096 > /proc/sys/kernel/msgmax && echo BREA''CH", protections=frozenset({"settings"})),
     Attack("adding a key", _python("breach(call(248, 217, b'user', b'name', b'key', 3, -2) > 0)"), calls=frozenset({"add_key"})),
     Attack("joining a keyring", _python("breach(call(250, 219, 0, -2, 1) > 0)"), calls=frozenset({"keyctl"})),
     Attack("io_uring", _python("breach(call(425, 425, 8, ctypes.create_string_buffer(120)) >= 0)"), calls=frozenset({"io_uring_setup"}), every_kernel=False),
     Attack("asynchronous input and output", _python("breach(call(206, 0, 64, ctypes.byref(ctypes.c_ulong())) == 0)"), calls=frozenset({"io_setup"})),
     Attack("pages held by a pipe", _PINNED, calls=frozenset({"vmsplice"})),
-    Attack("rewriting pid 1", _REWRITING, doors=frozenset({"settings"})),
+    Attack("rewriting pid 1", _REWRITING, protections=frozenset({"settings"})),
     Attack("userfaultfd", _python("breach(call(323, 282, 1) >= 0)"), calls=frozenset({"userfaultfd"}), every_kernel=False),
     Attack("a vsock to the hypervisor", _python("socket.socket(40, socket.SOCK_STREAM); breach(True)"), calls=frozenset({"socket"}), every_kernel=False),
-    Attack("a packet socket", _python("socket.socket(17, socket.SOCK_RAW); breach(True)"), calls=frozenset({"socket"}), doors=_CAPABLE | {"network"}),
+    Attack("a packet socket", _python("socket.socket(17, socket.SOCK_RAW); breach(True)"), calls=frozenset({"socket"}), protections=_CAPABLE | {"network"}),
     Attack("larger buffers than the limit counts", _BUFFERS, calls=frozenset({"setsockopt"})),
     Attack("typing into a terminal", _STUFF_TERMINAL, calls=frozenset({"ioctl"}), every_kernel=False),
-    Attack("renaming the machine", _python("breach(libc.sethostname(b'x', 1) == 0)"), calls=frozenset({"sethostname"}), doors=_CAPABLE),
+    Attack("renaming the machine", _python("breach(libc.sethostname(b'x', 1) == 0)"), calls=frozenset({"sethostname"}), protections=_CAPABLE),
 ]  # fmt: skip
 
 # -- the host: without a sandbox, the control succeeds -----------------------------------------------------------------
 
 OUTSIDE = [
-    Attack(
-        "reading environments",
-        "cat /proc/[0-9]*/environ 2> /dev/null | tr '\\0' '\\n' | grep -q '^PLANTED=outside' && echo BREA''CH",
-    ),
+    Attack("reading environments", "cat /proc/[0-9]*/environ 2> /dev/null | tr '\\0' '\\n' | grep -q '^PLANTED=outside' && echo BREA''CH"),
     Attack("seeing processes", "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -q '[s]leep 54321' && echo BREA''CH"),
     Attack("reading files", "cat @FILE@ 2> /dev/null"),
     Attack("an abstract socket", _python("socket.socket(socket.AF_UNIX).connect('\\0intercode-test-@PORT@'); breach(True)")),
     Attack("the network of the host", _python("socket.create_connection(('127.0.0.1', @PORT@), 3); breach(True)")),
     Attack("killing all", "kill -9 -1"),
-]
+]  # fmt: skip
 
 # -- effects on the next episode: without a reset, the control finds them ----------------------------------------------
 
@@ -396,37 +386,26 @@ SHELL = [
     Attack("a loop that ignores signals", "trap '' INT TERM HUP; while :; do :; done"),
     Attack("a program that ignores signals", "trap '' INT TERM HUP; sleep 60"),
     Attack("a trap with a loop", "trap 'while :; do :; done' INT; sleep 60"),
-    Attack(
-        "functions that replace builtins",
-        "printf() { :; }; eval() { :; }; read() { :; }; return() { :; }; continue() { :; }; sleep 60",
-    ),
+    Attack("functions that replace builtins", "printf() { :; }; eval() { :; }; read() { :; }; return() { :; }; continue() { :; }; sleep 60"),
     Attack("builtins switched off", "enable -n printf eval read echo; exit"),
     Attack("POSIX mode", "set -o posix; unset -f echo; exec < /dev/null; exit"),
-]
+]  # fmt: skip
 
 # -- the sandbox's own processes and files -----------------------------------------------------------------------------
 
 GUEST = [
     Attack("killing pid 1", "kill -9 1; kill -SEGV 1; kill -TERM 1; kill -STOP 1"),
-    Attack(
-        "finding the guest",
-        "cat /proc/[0-9]*/cmdline /proc/[0-9]*/comm | grep -a -e '[g]uest' -e '[k]eeper' -e '[b]wrap' -e '[p]ython' && echo BREA''CH",
-    ),
+    Attack("finding the guest", "cat /proc/[0-9]*/cmdline /proc/[0-9]*/comm | grep -a -e '[g]uest' -e '[k]eeper' -e '[b]wrap' -e '[p]ython' && echo BREA''CH"),
     Attack("closing descriptors", 'for fd in {3..255}; do eval "exec $fd>&-"; done 2> /dev/null'),
     Attack("writing to descriptors", "for fd in {3..255}; do echo 0 0 >&$fd; echo garbage >&$fd; done 2> /dev/null"),
     Attack("flooding descriptors", "for fd in {3..70}; do timeout 0.2 yes >&$fd & done 2> /dev/null; wait"),
     Attack("forged completions", "for fd in {3..70}; do printf '0 %d\\n' {0..3000} >&$fd; done 2> /dev/null; echo more"),
-    Attack(
-        "forged completions later", "(sleep 0.3; for fd in {3..70}; do printf '0 %d\\n' {0..3000} >&$fd; done) 2> /dev/null &"
-    ),
+    Attack("forged completions later", "(sleep 0.3; for fd in {3..70}; do printf '0 %d\\n' {0..3000} >&$fd; done) 2> /dev/null &"),
     Attack("reading the next action", "for fd in {3..70}; do timeout 0.2 cat <&$fd & done 2> /dev/null; wait"),
     Attack("emptying the guest's variables", "unset __intercode; __intercode() { exit; }; readonly __intercode"),
     Attack("signals to all", "for n in 1 2 3 6 10 12 13 14 15 17 28; do kill -$n -1; done"),
     Attack("killing all", "kill -9 -1"),
-    Attack(
-        "limits of all processes",
-        "for p in /proc/[0-9]*; do prlimit --pid ${p#/proc/} --nofile=0 --data=0 --cpu=0 --nproc=0; done 2> /dev/null",
-    ),
+    Attack("limits of all processes", "for p in /proc/[0-9]*; do prlimit --pid ${p#/proc/} --nofile=0 --data=0 --cpu=0 --nproc=0; done 2> /dev/null"),
     Attack("a file in place of the working folder", "mkdir /tmp/a; cd /tmp/a; rmdir /tmp/a; touch /tmp/a; exit"),
     Attack("an argument too long", "x=$(head -c 400k /dev/zero | tr '\\0' x); export x; ls"),
     Attack("a classic fork bomb", ":() { : | : & }; :"),
@@ -434,7 +413,7 @@ GUEST = [
     Attack("endless output", "yes"),
     Attack("a line of 10 MB", "head -c 10M /dev/zero | tr '\\0' x"),
     Attack("bytes that are no UTF-8", "head -c 3M /dev/urandom; printf '\\xff\\xfe\\0\\xc3('"),
-]
+]  # fmt: skip
 
 # -- no shell can live after these: every action reports that until the reset ------------------------------------------
 

@@ -41,8 +41,6 @@ class Exploit:
     """Whether the exploit needs targets on this machine (`sandbox.host_targets`)."""
 
 
-_BASH = "echo honest $((6 * 7))"
-_PYTHON = "print('honest', 6 * 7)"
 _SANDBOX_GROUPS = (
     (sandbox.EXHAUSTION, "exceed a limit"),
     (sandbox.KERNEL, "use a forbidden feature of the kernel"),
@@ -65,7 +63,7 @@ def list_exploits(language: str) -> list[Exploit]:
         case "ctf":
             return [*_on_sandbox(), *claims, *map(_exploit, bash.CTF)]
         case "python":
-            return [*_on_sandbox_from_python(), *claims, *_on_tests()]
+            return [*_on_sandbox(in_python=True), *claims, *_on_tests()]
         case "sql":
             return [*claims, *_on_database()]
     return claims
@@ -87,25 +85,24 @@ def _print_action(text: str, language: str) -> str:
     return text
 
 
-def _on_sandbox() -> Iterable[Exploit]:
+def _on_sandbox(in_python: bool = False) -> Iterable[Exploit]:
+    """Yield the exploits against the sandbox, in Bash, or in Python that executes Bash if the exploit needs no shell."""
+    honest_action = "print('honest', 6 * 7)" if in_python else "echo honest $((6 * 7))"
     for group, aim in _SANDBOX_GROUPS:
-        honest, on_host = "" if group is sandbox.FATAL else _BASH, group is sandbox.OUTSIDE
+        honest, on_host = "" if group is sandbox.FATAL else honest_action, group is sandbox.OUTSIDE
         for each in group:
-            yield Exploit(each.name, aim, (each.action,), after=each.after, honest_action=honest, on_host=on_host)
+            action, after = each.action, each.after
+            if in_python:
+                if group not in _WITHOUT_SHELL or each.name in sandbox.SHELL_STATE:
+                    continue
+                action, after = _in_python(action), after and _in_python(after)
+            yield Exploit(each.name, aim, (action,), after=after, honest_action=honest, on_host=on_host)
 
 
-def _on_sandbox_from_python() -> Iterable[Exploit]:
-    def bash_action(action: str) -> str:
-        """Return Python that executes Bash, encoded so that no traceback shows BREACH."""
-        text = base64.b64encode(action.encode()).decode()
-        return f"import base64, subprocess\n_ = subprocess.run(['bash', '-c', base64.b64decode('{text}').decode()])"
-
-    for group, aim in _SANDBOX_GROUPS:
-        for each in group if group in _WITHOUT_SHELL else ():
-            if each.name not in sandbox.SHELL_STATE:
-                action, after = bash_action(each.action), each.after and bash_action(each.after)
-                on_host = group is sandbox.OUTSIDE
-                yield Exploit(each.name, aim, (action,), after=after, honest_action=_PYTHON, on_host=on_host)
+def _in_python(action: str) -> str:
+    """Return Python that executes Bash, encoded so that no traceback shows BREACH."""
+    text = base64.b64encode(action.encode()).decode()
+    return f"import base64, subprocess\n_ = subprocess.run(['bash', '-c', base64.b64decode('{text}').decode()])"
 
 
 def _on_tests() -> Iterable[Exploit]:

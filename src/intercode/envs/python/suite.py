@@ -63,7 +63,7 @@ _parsing = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """One test. `text` is an assert or a script, empty for a program; `expected` is what a script or a program must print."""
+    """A test. `text` is an assert or a script, empty for a program; `expected` is what a script or a program must print."""
 
     kind: Kind
     hidden: bool
@@ -96,7 +96,7 @@ class Suite:
 
     @property
     def program(self) -> bool:
-        """Whether the answer is a program that reads and prints, not a function."""
+        """True if the answer is a program that reads and prints, and not a function."""
         return any(test.kind == "program" for test in self.tests)
 
 
