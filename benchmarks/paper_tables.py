@@ -18,10 +18,8 @@ from fidelity import data
 from measuring.rows import Row, absent, command, finish
 from rich.console import Console
 
-from intercode.report.analysis import by_turn
-from intercode.report.compare import compare
-from intercode.report.loading import load
-from intercode.report.summary import LEVELS, groups, mean
+from intercode.report.analysis import by_turn, compare
+from intercode.report.summary import LEVELS, groups, load, mean
 from intercode.report.tables import comparison, table
 from intercode.types import Episode
 

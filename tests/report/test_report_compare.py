@@ -11,7 +11,7 @@ import pytest
 from played import CONFIG, fine, played
 from scipy import stats
 
-from intercode.report.compare import compare, interval_of_difference, sign_flip_test
+from intercode.report.analysis import compare, interval_of_difference, sign_flip_test
 from intercode.report.summary import pass_at_k
 from intercode.types import Episode
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from played import CONFIG, error, fine, no_code, played, submit
 
-from intercode.report.failures import failures
+from intercode.report.analysis import failures
 from intercode.types import Episode, Turn
 
 PAPER = {**CONFIG, "protocol": "paper", "turns": 2}

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from intercode.report.analysis import analysis
-from intercode.report.loading import load
-from intercode.report.summary import summary
-from intercode.report.turns import failed
+from intercode.report.summary import load, summary
+from intercode.report.turns import is_error
 
 Turns = list[tuple[str, str, float, bool | None]]
 
@@ -57,6 +56,6 @@ def test_react_and_plan_and_solve_logs_are_told_by_their_histories(tmp_path: Pat
 def test_errors_and_time_outs_are_read_off_the_observations(tmp_path: Path) -> None:
     said = ["Error executing action: no", "{'error': 'Error: no'}", "{'output': '', 'error': ''}", "Failed 3/3 Test Cases."]
     _, (episode,) = load(log(tmp_path / "log.json", "python", [("f()", text, 0.0, None) for text in said]))
-    assert [failed(turn) for turn in episode.turns] == [True, True, False, False]
+    assert [is_error(turn) for turn in episode.turns] == [True, True, False, False]
     _, (episode,) = load(log(tmp_path / "log.json", "bash", [("sleep 99", "Command timed out", 0.01, False)]))
     assert episode.turns[0].timed_out

@@ -13,7 +13,7 @@ from chromium import browser, needs_chromium
 from played import CONFIG, error, fine, no_code, played, submit
 
 from intercode.report import page as pages
-from intercode.report.compare import side_by_side
+from intercode.report.analysis import side_by_side
 from intercode.report.page import POLICY, page
 from intercode.types import Episode, Usage
 

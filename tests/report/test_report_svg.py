@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 import pytest
 from played import CONFIG, error, fine, played, submit
 
-from intercode.report.compare import side_by_side
-from intercode.report.svg import draw
+from intercode.report.analysis import side_by_side
+from intercode.report.page import draw
 
 NAMES = {"success-by-turn", "errors-by-turn", "pass-at-k", "hardness", "failures"}
 EPISODES = [played(f"t{n}", error(), fine(), submit(), solved=n > 1, epoch=epoch) for n in range(4) for epoch in (0, 1)]

@@ -8,8 +8,8 @@ from typing import Any
 from played import CONFIG, error, fine, played, submit
 from rich.console import Console
 
-from intercode.report.compare import side_by_side
-from intercode.report.tables import closely, comparison, overview
+from intercode.report.analysis import side_by_side
+from intercode.report.tables import comparison, details, overview
 
 EVIL = "\x1b[31mred\x1b]0;title\x07 \u202eeman [bold]\r"
 
@@ -19,7 +19,7 @@ def shown(whole: dict[str, Any]) -> str:
     with console.capture() as capture:
         console.print(*overview(whole["runs"]), sep="\n")
         for run in whole["runs"]:
-            console.print(*closely(run["analysis"]), sep="\n")
+            console.print(*details(run["analysis"]), sep="\n")
         if "comparison" in whole:
             console.print(*comparison(whole["comparison"]), sep="\n")
     return capture.get()

@@ -6,7 +6,7 @@ import pytest
 from played import CONFIG, error, fine, no_code, played, submit
 
 from intercode.report.analysis import actions, analysis, by_turn, per_solved, recovery
-from intercode.report.turns import acted, failed, kind, repeats, solved_at
+from intercode.report.turns import action_kind, counted_turns, find_repeats, is_error, solving_turn
 from intercode.types import Turn, Usage
 
 BASH = {
@@ -41,22 +41,22 @@ PYTHON = {
 @pytest.mark.parametrize(("env", "rules"), {"bash": BASH, "sql": SQL, "python": PYTHON}.items())
 def test_an_action_is_of_the_kind_that_its_text_says(env: str, rules: dict[str, list[str]]) -> None:
     expected = {action: name for name, actions in rules.items() for action in actions}
-    assert {action: kind(action, env) for action in expected} == expected
+    assert {action: action_kind(action, env) for action in expected} == expected
 
 
 def test_what_a_turn_was() -> None:
     turns = (fine(), error(), no_code(), fine(timed_out=True), Turn(action="x"))
-    assert [failed(turn) for turn in turns] == [False, True, True, True, False]
-    assert acted(played("a", Turn(reply="a plan"), fine(), submit())) == [fine(), submit()], "a question is no turn"
-    again = repeats([fine("ls"), fine("ls  -a"), fine("ls -a\n"), no_code(), no_code(), fine("ls")])
+    assert [is_error(turn) for turn in turns] == [False, True, True, True, False]
+    assert counted_turns(played("a", Turn(reply="a plan"), fine(), submit())) == [fine(), submit()], "a question is no turn"
+    again = find_repeats([fine("ls"), fine("ls  -a"), fine("ls -a\n"), no_code(), no_code(), fine("ls")])
     assert again == [False, False, True, False, False, True], "whatever the blanks"
 
 
 def test_an_episode_is_solved_at_its_best_score_or_at_its_submission() -> None:
     scored = (fine(score=0.3), fine(score=1.0), fine(score=0.5))
-    assert solved_at(played("a", *scored, solved=True)) == 2
-    assert solved_at(played("a", fine(), fine(), submit(), solved=True)) == 3
-    assert solved_at(played("a", fine(), submit())) is None
+    assert solving_turn(played("a", *scored, solved=True)) == 2
+    assert solving_turn(played("a", fine(), fine(), submit(), solved=True)) == 3
+    assert solving_turn(played("a", fine(), submit())) is None
 
 
 def test_success_adds_up_over_turns_and_errors_are_of_code_alone() -> None:

@@ -1,14 +1,10 @@
-"""The command line: it parses, calls, and prints; what is done is done elsewhere.
+"""The command line: parse options, call the library, print what it returns.
 
-    options.py ──► evaluating.py   eval, score                    ──► show.py
-              ──► playing.py      play                           ──► keyboard.py
-              ──► examining.py    check, replay
-                  attacking.py    attack
-                  reporting.py    report
-                  giving.py       export, rescore
-                  machine.py      data, image, doctor
+    eval.py      eval, score            attack.py    attack                        options.py   options that commands share
+    play.py      play                   report.py    report, rescore, export       output.py    tables, JSON, progress
+    check.py     check, replay          image.py     data, image, doctor
 
-Imports stay inside the commands, pathlib's and json's too, so that `intercode --help` costs little more than click itself.
+Imports stay inside the commands, even of pathlib and json, so that `intercode --help` costs little more than importing click.
 Exit status: 0 done, 1 the checked thing fell short, 2 wrong usage, 3 a fault of data, machine, server or disk, 130 interrupted.
 """
 
@@ -25,25 +21,38 @@ from typing import Any, NoReturn
 import click
 
 from intercode import __version__
-from intercode.cli import attacking, evaluating, examining, giving, machine, playing, reporting
-from intercode.cli.show import help_width, say
+from intercode.cli.attack import attack
+from intercode.cli.check import check, replay
+from intercode.cli.eval import evaluate, score
+from intercode.cli.image import data, doctor, image
+from intercode.cli.output import help_width, say
+from intercode.cli.play import play
+from intercode.cli.report import export, report, rescore
 from intercode.errors import DISK_FULL, IntercodeError, UsageError
 from intercode.plugins import describe_error, fault_of, is_user_code
 
+COMMANDS = {
+    "Run agents": (evaluate, play, score),
+    "Examine tasks and environments": (check, attack),
+    "Use finished runs": (report, replay, rescore, export),
+    "Prepare this machine": (data, image, doctor),
+}
+_BROKEN_STREAM = (errno.EIO, errno.EBADF)
+
 
 class _Group(click.Group):
-    """Turns our errors into exit statuses, in this one place."""
+    """Turns errors into exit statuses, and lists the commands by purpose."""
 
     def main(self, *words: Any, **options: Any) -> Any:
         for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-            if getattr(sys, name) is None:  # closed
+            if getattr(sys, name) is None:  # the caller closed it
                 setattr(sys, name, open(os.devnull, mode))
         if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors in ("strict", "surrogateescape"):
-            sys.stdout.reconfigure(errors="replace")  # what its encoding lacks is a question mark
+            sys.stdout.reconfigure(errors="replace")  # print a question mark for what the encoding lacks
         try:
             return super().main(*words, **options)
         except OSError as error:
-            if error.errno in (errno.EIO, errno.EBADF):
+            if error.errno in _BROKEN_STREAM:
                 _end(3, f"{error.filename or 'a terminal or a disk'} cannot be read or written: {error.strerror}")
             if error.errno not in DISK_FULL:
                 _end(3, str(fault_of(error)))
@@ -66,23 +75,28 @@ class _Group(click.Group):
         except (KeyboardInterrupt, click.exceptions.Abort) as interrupt:
             _end(130, str(interrupt) or "interrupted")
         except (Exception, SystemExit) as error:
-            if is_user_code(error) and not (isinstance(error, OSError) and error.errno in (errno.EIO, errno.EBADF, *DISK_FULL)):
-                env = context.meta.get("intercode.env", "")  # agents, rewards and the like name themselves
-                whose = f"the environment {env}" if ":" in env else "code of yours"
-                _end(2, f"{whose} raised {', '.join((describe_error(error), *getattr(error, '__notes__', ())))}")
+            if is_user_code(error) and not (isinstance(error, OSError) and error.errno in (*_BROKEN_STREAM, *DISK_FULL)):
+                env = context.meta.get("intercode.env", "")  # agents and rewards name themselves
+                owner = f"the environment {env}" if ":" in env else "code of yours"
+                _end(2, f"{owner} raised {', '.join((describe_error(error), *getattr(error, '__notes__', ())))}")
             if isinstance(error, (OSError, SystemExit, click.exceptions.Exit)):
                 raise
             _end(3, str(fault_of(error)))
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, commands in COMMANDS.items():
+            with formatter.section(title):
+                formatter.write_dl([(str(each.name), each.get_short_help_str(90)) for each in commands])
+
 
 def _end(status: int, why: str | Callable[[], object]) -> NoReturn:
-    """The status counts where stderr is full, too. `why` is said, or shows itself."""
+    """Print `why`, or call it to print itself, and exit with `status`, even if stdout and stderr cannot be written."""
     with suppress(OSError):
         why() if callable(why) else say(f"intercode: {why}", err=True)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except OSError:  # what cannot be written is forgotten, else the interpreter would try again at its end
+        except OSError:  # discard the buffer, else the interpreter tries again when it exits
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, stream.fileno())
             os.close(nowhere)
@@ -92,13 +106,15 @@ def _end(status: int, why: str | Callable[[], object]) -> NoReturn:
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__)
 def main() -> None:
-    """Interactive coding as a reinforcement-learning environment: measure agents whose actions are code.
+    """Measure agents whose actions are code, in reinforcement-learning environments.
 
-    Exit status: 0 done, 1 what was checked fell short, 2 wrong usage, 3 a fault of data, machine, server or disk, 130
-    interrupted.
+    `intercode COMMAND --help` explains a command. Try `intercode eval bash --agent gold` first: it needs no model.
+
+    Exit status: 0 done, 1 a check failed, 2 wrong usage, 3 a fault of the data, the machine, the model server or the disk,
+    130 interrupted.
     """
 
 
-for room in (evaluating, playing, examining, attacking, reporting, giving, machine):
-    for command in room.COMMANDS:
+for commands in COMMANDS.values():
+    for command in commands:
         main.add_command(command)

@@ -1,4 +1,4 @@
-"""The options that several commands share, as stacks of decorators; the file that a newcomer reads to add one."""
+"""Options that several commands share, the sections of the help, and the old spellings that still work."""
 
 from __future__ import annotations
 
@@ -13,17 +13,54 @@ import click
 
 from intercode.errors import UsageError
 
-Command = Callable[..., None]
-THERE, FOLDER = click.Path(exists=True), click.Path(exists=True, file_okay=False)
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+EXISTING_PATH, EXISTING_FOLDER = click.Path(exists=True), click.Path(exists=True, file_okay=False)
 NEW_FILE = click.Path(dir_okay=False, writable=True)
+COUNT = click.IntRange(1)
+
+SECTIONS = {
+    "Tasks": "data gold_fields dump databases assets everything limit task failed_in shuffle exclude_broken",
+    "Environment": "env tree setup image engine handicap sandbox session protocol submits tell turns",
+    "Agent and model": "agent model base_url temperature seed epochs reply_tokens reply_seconds price judge",
+    "Reward": "reward robust live static",
+    "Limits": "max_cost max_tokens max_seconds episode_cost episode_tokens episode_seconds",
+    "Run": "workers out resume retry_errors allow_code_change",
+}
+"""The headings of a command's help, and the parameters under each; the others stand under "Options"."""
+_SECTION = {name: title for title, names in SECTIONS.items() for name in names.split()}
+_NOT_STORED = {"out", "resume", "retry_errors", "allow_code_change", "as_json"}
 
 
-def stack(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    return lambda command: functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+class Command(click.Command):
+    """A command whose help lists its options by purpose."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        records: dict[str, list[tuple[str, str]]] = {title: [] for title in (*SECTIONS, "Options")}
+        for param in self.get_params(ctx):
+            if record := param.get_help_record(ctx):
+                records[_SECTION.get(str(param.name), "Options")].append(record)
+        for title, rows in records.items():
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
+class Renamed(click.Option):
+    """An option that also takes its spelling of the last release, `old`; help and messages show the new spelling."""
+
+    def __init__(self, *words: Any, old: str, **options: Any) -> None:
+        super().__init__(*words, **options)
+        self.old = old
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        spellings = self.secondary_opts or self.opts
+        spellings.append(self.old)
+        super().add_to_parser(parser, ctx)
+        spellings.remove(self.old)
 
 
 class Finite(click.FloatRange):
-    """A number in a range that is neither infinite nor NaN, which lies in every range for click."""
+    """A number in a range. Infinity and NaN are refused; click takes NaN to lie in every range."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number = super().convert(value, param, ctx)
@@ -31,7 +68,7 @@ class Finite(click.FloatRange):
 
 
 class _Text(click.ParamType[str]):
-    """Some text; an empty one comes from a variable that was never set, and would mean the default."""
+    """A text that is not empty: an empty one comes from an unset variable and would select the default in silence."""
 
     name = "text"
 
@@ -40,18 +77,21 @@ class _Text(click.ParamType[str]):
 
 
 TEXT = _Text()
-_EACH_TIME = {"out", "resume", "retry_errors", "mended", "as_json"}
+
+
+def stack(*options: Decorator) -> Decorator:
+    return lambda command: functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
 
 
 def find_own_modules() -> None:
-    """Those in the working folder, where a console script does not look by itself; last, so that they hide no others."""
+    """Append the working folder to `sys.path`, where a console script does not look; last, so that it hides no module."""
     here = os.getcwd()
     if here not in sys.path:
         sys.path.append(here)
 
 
-def in_here(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
-    """A name that may be of a module in the working folder; the environment's stands in errors."""
+def own_name(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
+    """Take a name that may be of a module in the working folder. Errors name the environment's."""
     if name is None:
         return None
     if parameter.name == "env":
@@ -61,24 +101,20 @@ def in_here(context: click.Context, parameter: click.Parameter, name: str | None
     return name
 
 
-def _names(context: click.Context, option: click.Parameter, text: str | None) -> list[str] | None:
+def _env(context: click.Context, argument: click.Parameter, name: str | None) -> str | None:
+    if name is None:
+        folder = context.params["resume"]
+        raise UsageError("name ENV" + (f"; {folder} holds no run that names it" if folder else ", or --resume DIR"))
+    return own_name(context, argument, name)
+
+
+def _gold_fields(context: click.Context, option: click.Parameter, text: str | None) -> list[str] | None:
     if text is None:
         return None
     names = [name.strip() for name in text.split(",")]
     if not all(names):
         raise click.BadParameter(f"{text!r} is not a list of names, such as gold,gold2")
     return names
-
-
-def _played(context: click.Context, argument: click.Parameter, name: str | None) -> str | None:
-    if name is None:
-        folder = context.params["resume"]
-        raise UsageError("name ENV" + (f"; {folder} holds no run that names it" if folder else ", or --resume DIR"))
-    return in_here(context, argument, name)
-
-
-ENV_HELP = "bash, sql, python, ctf, module:Class or path.py:Class."
-played = click.argument("env", callback=_played, required=False)
 
 
 def _reward(context: click.Context, option: click.Parameter, name: str | None) -> Any:
@@ -89,84 +125,111 @@ def _reward(context: click.Context, option: click.Parameter, name: str | None) -
     from intercode.envs import load
     from intercode.envs.rewards import NamedReward
 
-    in_here(context, option, name)
+    own_name(context, option, name)
     found = load(name, "reward")
     return NamedReward(name, found) if callable(found) else found
 
 
-world = stack(
+ENV_HELP = "The environment: bash, sql, python, ctf, module:Class or path.py:Class."
+env_argument = click.argument("env", callback=_env, required=False)
+data_options = stack(
     click.option(
-        "--data", type=TEXT, metavar="NAME|FILE|DIR", help="Tasks: a downloaded set, a task file or a folder. [starter set]"
+        "--data", type=TEXT, metavar="NAME|FILE|DIR",
+        help="Read the tasks from a downloaded data set, a file or a folder. [the starter tasks]",
     ),
     click.option(
-        "--gold-fields",
-        callback=_names,
-        metavar="FIELD,…",
-        help="The fields of a record that hold golds, any of which may match. [gold]",
+        "--gold-fields", callback=_gold_fields, metavar="FIELD,…",
+        help="Name the fields of a task that hold a gold (a reference solution); matching any of them is enough. [gold]",
     ),
-    click.option("--tree", type=THERE, help="Files that are placed at / (tar, or folder less any __pycache__)."),
-    click.option("--setup", type=THERE, help="Bash script that runs once inside, after the tree is placed."),
+    click.option("--tree", type=EXISTING_PATH, help="Put these files at / in the sandbox: a folder or a tar file."),
+    click.option("--setup", type=EXISTING_PATH, help="Run this Bash script once in the sandbox, after --tree is in place."),
     click.option(
-        "--image",
-        type=TEXT,
-        metavar="NAME|ROOTFS|Dockerfile",
-        help="Userland: a built image, or a root file system; for docker an image or a Dockerfile. [this machine's /usr]",
+        "--image", type=TEXT, metavar="NAME|DIR|DOCKERFILE",
+        help="Take the programs of the sandbox from an image: one that `intercode image build` made, or a folder with a root "
+        "file system; with --sandbox docker, a Docker image or a Dockerfile. [this machine's /usr]",
     ),
-    click.option("--dump", type=THERE, help="sql: a MySQL dump with the databases."),
-    click.option("--databases", type=THERE, help="sql: a folder of databases, NAME.sql or NAME.sqlite."),
+    click.option("--dump", type=EXISTING_PATH, help="sql: Load the databases from this MySQL dump."),
+    click.option("--databases", type=EXISTING_PATH, help="sql: Load NAME.sql and NAME.sqlite files from this folder."),
     click.option(
-        "--engine",
-        type=TEXT,
-        metavar="sqlite|mariadb",
-        help="sql: the server. [sqlite; mariadb for a MySQL dump]",
-    ),
-    click.option("--handicap", is_flag=True, help="sql: show the schema in the first observation."),
-    click.option("--robust", is_flag=True, help="sql: play each solved task on second contents as well, and report it."),
-    click.option("--assets", type=THERE, help="ctf: a folder with ID/ or ID.tar, the files of each task."),
-    click.option("--all", "everything", is_flag=True, help="ctf: keep tasks that need a network, files or another gold."),
-    click.option("--limit", type=click.IntRange(1), help="Only the first N tasks."),
-)
-
-
-protocol = click.option("--protocol", type=click.Choice(["submit", "paper"]), default="submit", show_default=True)
-scoring = stack(
-    click.option(
-        "--reward",
-        callback=_reward,
-        metavar="exact|paper|module:function|path.py:function",
-        help="What an outcome is worth. [the environment's own, else exact; paper under the paper's protocol]",
+        "--engine", type=TEXT, metavar="sqlite|mariadb", help="sql: Use this database server. [sqlite; mariadb with --dump]"
     ),
     click.option(
-        "--session",
-        type=click.Choice(["persistent", "stateless"]),
-        help="[persistent; stateless under the paper's protocol]",
+        "--show-schema", "handicap", cls=Renamed, old="--handicap", is_flag=True,
+        help="sql: Show the agent the tables and columns at the start.",
     ),
     click.option(
-        "--tell",
-        type=click.Choice(["nothing", "number", "case"]),
-        help="python: what is told of a wrong submission: the first failed public test's number, or that test. [number]",
+        "--robust", is_flag=True,
+        help="sql: Run each solved task again on variant data (other rows), and report how many still succeed.",
     ),
-    click.option("--submits", type=click.IntRange(1), help="python, ctf: how many submissions may be made. [1]"),
+    click.option("--assets", type=EXISTING_PATH, help="ctf: Read the files of task ID from ID/ or ID.tar in this folder."),
+    click.option(
+        "--keep-unplayable", "everything", cls=Renamed, old="--all", is_flag=True,
+        help="ctf: Keep tasks that need a network or a missing file, or whose gold is not a flag.",
+    ),
+    click.option("--limit", type=COUNT, metavar="N", help="Use the first N tasks only."),
+)  # fmt: skip
+protocol = click.option(
+    "--protocol", type=click.Choice(["submit", "paper"]), default="submit", show_default=True,
+    help="Decide when to score: once, when the agent submits; or after each action, as the paper did.",
+)  # fmt: skip
+scoring_options = stack(
+    click.option(
+        "--reward", callback=_reward, metavar="exact|paper|module:function|path.py:function",
+        help="Score with the strict reward, the paper's reward, or your own function. [exact, or your environment's own; paper "
+        "with --protocol paper]",
+    ),
+    click.option(
+        "--session", type=click.Choice(["persistent", "stateless"]),
+        help="Keep one shell for the whole episode, or start a new one for each action. [persistent; stateless with "
+        "--protocol paper]",
+    ),
+    click.option(
+        "--feedback", "tell", cls=Renamed, old="--tell", type=click.Choice(["nothing", "number", "case"]),
+        help="python: After a wrong submission, tell the agent nothing, the number of the first failed public test, or that "
+        "test itself. [number]",
+    ),
+    click.option(
+        "--max-submissions", "submits", cls=Renamed, old="--submits", type=COUNT, metavar="N",
+        help="python, ctf: Allow N submissions in an episode. [1]",
+    ),
     click.option(
         "--sandbox",
         type=click.Choice(["local", "docker"]),
-        help="bash, python, ctf: what the actions run in. [local]",
+        help="bash, python, ctf: Run the actions in this kind of sandbox. [local]",
     ),
+)  # fmt: skip
+task = click.option("--task", type=TEXT, multiple=True, metavar="ID", help="Use only this task. May be repeated.")
+seed = click.option("--seed", type=int, default=0, show_default=True, help="Start the random numbers from this number.")
+workers = click.option(
+    "--workers",
+    type=COUNT,
+    default=2,
+    show_default=True,
+    metavar="N",
+    help="Run N episodes at the same time.",
 )
-task = click.option("--task", type=TEXT, multiple=True, metavar="ID", help="Only this task; may be repeated.")
-workers = click.option("--workers", type=click.IntRange(1), default=2, show_default=True)
+allow_code_change = click.option(
+    "--allow-code-change", cls=Renamed, old="--mended", is_flag=True,
+    help="With --resume: continue although your own agent, reward or environment, or a file of replies or predictions, has "
+    "changed.",
+)  # fmt: skip
+exclude_broken = click.option(
+    "--exclude-broken", is_flag=True,
+    help="Leave out the tasks that `intercode check` calls broken; runs `check` first if it has not seen these tasks.",
+)  # fmt: skip
+json_flag = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
 
 
-def _stored(context: click.Context, option: click.Parameter, folder: str | None) -> str | None:
-    """Take from the run in `folder` what is not given besides; a folder without a run has nothing to give."""
+def _stored_options(context: click.Context, option: click.Parameter, folder: str | None) -> str | None:
+    """Take the options that the user leaves out from the run in `folder`, if it holds a run."""
     if folder is None or not os.path.exists(os.path.join(folder, "run.json")):
         return folder
     from intercode.store import stream_run
 
-    then = stream_run(folder, once=True)[0].get("options", {})
-    if (command := then.get("command", context.info_name)) != context.info_name:
+    stored = stream_run(folder, once=True)[0].get("options", {})
+    if (command := stored.get("command", context.info_name)) != context.info_name:
         raise UsageError(f"{folder} was made by `intercode {command}`; go on with {resume_line(folder, command)}")
-    context.default_map = then
+    context.default_map = stored
     return folder
 
 
@@ -177,49 +240,41 @@ def _one_folder(context: click.Context, option: click.Parameter, folder: str | N
     return folder or resumed
 
 
-def out(default: str) -> Callable[[Command], Command]:
-    """`--resume` is parsed first, wherever it stands, since the run that it names has the values of the other options."""
+def run_folder(default: str) -> Decorator:
+    """Add `--out` and `--resume`; the latter is parsed first, since its run holds the values of the other options."""
     return stack(
-        click.option("--out", type=TEXT, metavar="DIR", callback=_one_folder, help=f"Folder of a new run. [{default}]"),
         click.option(
-            "--resume", type=TEXT, metavar="DIR", is_eager=True, callback=_stored,
-            help="Go on with the run in DIR, with its options; begin it there if there is none.",
+            "--out", type=TEXT, metavar="DIR", callback=_one_folder, help=f"Write the run to this new folder. [{default}]"
+        ),
+        click.option(
+            "--resume", type=TEXT, metavar="DIR", is_eager=True, callback=_stored_options,
+            help="Continue the run in this folder with its own options; start a new run there if it holds none.",
         ),
     )  # fmt: skip
 
 
 def resume_line(folder: object, command: str | None = None) -> str:
-    """The line that goes on with a run of this command."""
+    """Return the shell line that continues a run of this command, or of `command`."""
     import shlex
 
     return f"`intercode {command or click.get_current_context().info_name} --resume {shlex.quote(str(folder))}`"
 
 
-def given_options() -> dict[str, Any]:
-    """This command and its options, for `--resume`: without those that each call has anew, and without secrets."""
+def options_to_store() -> dict[str, Any]:
+    """Return this command and its options for `--resume`, without secrets and without options of a single call.
+
+    Raises `UsageError` if a resumed run left out an option as secret and the user does not give it again.
+    """
     context = click.get_current_context()
     for name in (context.default_map or {}).get("secret", ()):
         if not context.params[name]:
             raise UsageError(f"--{name.replace('_', '-')} was not stored, since it may hold a password; give it again")
-    kept = {}
+    kept: dict[str, Any] = {}
+    secret = []
     for name, value in context.params.items():
-        if value and name not in _EACH_TIME:
+        if isinstance(value, str) and "://" in value and ("@" in value or "?" in value) and name not in _NOT_STORED:
+            secret.append(name)
+        elif value and name not in _NOT_STORED:
             listed = isinstance(value, list) or (isinstance(value, tuple) and all(isinstance(part, float) for part in value))
             kept[name] = ",".join(map(str, value)) if listed else getattr(value, "name", value)
-    secret = [
-        name for name, value in kept.items() if isinstance(value, str) and "://" in value and ("@" in value or "?" in value)
-    ]
-    return {"command": context.info_name, "secret": secret, **{name: kept[name] for name in kept if name not in secret}}
-
-
-mended = click.option(
-    "--mended",
-    is_flag=True,
-    help="Go on although the code of an agent, a reward or an environment, or a file of actions or replies, is another now.",
-)
-exclude = click.option(
-    "--exclude-broken",
-    is_flag=True,
-    help="Leave out the tasks that `check` calls broken: by its findings in the cache, else it is run first.",
-)
-json_flag = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, nothing else.")
+    return {"command": context.info_name, "secret": secret, **kept}

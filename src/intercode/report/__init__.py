@@ -1,12 +1,13 @@
-"""Runs as numbers, tables, charts and a page. docs/report.md says how each figure is counted.
+"""Reports on runs: numbers, tables, charts and a web page. docs/report.md defines each figure.
 
-loading ──► (config, episodes) ──► summary     success, interval, pass@k: what `eval` prints as well
-                               ├─► analysis    turns.py: what one turn was; failures.py: why an episode failed
-                               └─► compare     two runs on the same tasks
-summary, analysis, compare: plain data ─┬─► rows ────► tables (terminal), page (HTML)
-                                                     └─► charts ──► svg (in the page, and files)
+    summary.load ──► (config, episodes) ─┬─► summary.summary     success rate, interval, pass@k: what `eval` prints
+                                         └─► analysis            turn by turn, causes of failure, two runs compared
+    both give plain data ──► tables (rows of text, tables on the terminal)
+                         └─► page   (charts, SVG files, one HTML page)
+
+turns.py defines what counts as a turn, an error, a repetition; text.py makes text of episodes harmless to show.
 """
 
-from intercode.report.summary import interval, reasons, require_comparable, summary, wilson
+from intercode.report.summary import interval, load, reasons, require_comparable, runs_in, summary, wilson
 
-__all__ = ["interval", "reasons", "require_comparable", "summary", "wilson"]
+__all__ = ["interval", "load", "reasons", "require_comparable", "runs_in", "summary", "wilson"]

@@ -1,26 +1,62 @@
-"""One run looked at closely: what happened turn by turn, what errors led to, what a success cost, and why episodes failed.
+"""Look at runs closely: turn by turn, errors and recovery, causes of failure; and two runs compared on the same tasks.
 
-Each figure's rule is in docs/report.md. Only scored episodes count, but for what was spent.
+Each figure's rule is in docs/report.md. Only scored episodes count, except in what was spent. Two runs are compared so:
+
+    task   A        B        difference d
+    t1     1 0 1    1 1 1    +1/3            mean share of successes over epochs, B minus A
+    t2     1        0        −1
+    …
+    difference = mean d       interval: d with two tasks of +½ … −½ added       p: signs of d flipped in all ways
+
+Tasks are independent, so epochs of a task are averaged first. With one epoch p is McNemar's exact test, and the interval is
+Agresti's and Min's. Tasks of two runs are the same if their ids are, and one query contains the other.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import groupby, islice, pairwise
+from math import lcm, sqrt
+from typing import Any
 
-from intercode.report.failures import failures
-from intercode.report.summary import groups, mean
-from intercode.report.turns import KINDS, acted, failed, is_submission, kind, repeats, solved_at, tried
+import numpy as np
+
+from intercode.report.summary import Z95, groups, hardness_order, mean, summary
+from intercode.report.turns import (
+    KINDS,
+    action_kind,
+    code_turns,
+    counted_turns,
+    find_repeats,
+    is_error,
+    is_submission,
+    solving_turn,
+    task_order,
+)
 from intercode.types import Episode, Turn
 
-if TYPE_CHECKING:
-    from intercode.rescoring.judge import Verdict
+EXAMPLES = 3
+"""Episodes shown of each cause of failure, of different tasks."""
+FINEST = 420
+"""Differences are counted in shares of a task no smaller than 1/FINEST; only uneven epochs reach it."""
+
+Run = tuple[Mapping[str, Any], Sequence[Episode]]
+
+
+def side_by_side(runs: Sequence[Run]) -> dict[str, Any]:
+    """Return the whole report: `runs`, each a summary with its `analysis`, and for two runs their `comparison`."""
+    found = [{**summary(*run), "analysis": analysis(*run)} for run in runs]
+    return {"runs": found, **({"comparison": compare(*runs)} if len(runs) == 2 else {})}
+
+
+# -- one run ------------------------------------------------------------------------------------------------------------
 
 
 def analysis(config: Mapping[str, Any], episodes: Sequence[Episode]) -> dict[str, Any]:
-    """What `report --json` adds to the summary, under `analysis`. Shares are in [0, 1], and None where there is nothing."""
+    """Return what `report --json` adds to the summary. Shares are in [0, 1], and None of nothing."""
     scored = [episode for episode in episodes if episode.reward is not None]
     env = str(config.get("env"))
     return {
@@ -39,8 +75,8 @@ def analysis(config: Mapping[str, Any], episodes: Sequence[Episode]) -> dict[str
 
 
 def by_turn(scored: Sequence[Episode]) -> list[dict[str, Any]]:
-    """For each turn: the episodes that had it, the share of all solved by then, the share of its code that failed."""
-    solved, played = [solved_at(episode) for episode in scored], [acted(episode) for episode in scored]
+    """Return for each turn the episodes that had it, the share of all solved so far, and the share of its code that failed."""
+    solved, played = [solving_turn(episode) for episode in scored], [counted_turns(episode) for episode in scored]
     rows = []
     for at in range(1, max(map(len, played), default=0) + 1):
         now = [turns[at - 1] for turns in played if len(turns) >= at]
@@ -49,41 +85,41 @@ def by_turn(scored: Sequence[Episode]) -> list[dict[str, Any]]:
                 "turn": at,
                 "episodes": len(now),
                 "solved": mean([done is not None and done <= at for done in solved]),
-                "errors": mean([failed(turn) for turn in now if not is_submission(turn)]),
+                "errors": mean([is_error(turn) for turn in now if not is_submission(turn)]),
             }
         )
     return rows
 
 
 def actions(scored: Sequence[Episode], env: str) -> dict[str, Any]:
-    """Turns in which code was asked for, and shares of them: failed, without code, out of time, repeated, of each kind."""
-    turns = [turn for episode in scored for turn in tried(episode)]
-    kinds = [kind(turn.action, env) for turn in turns if turn.action is not None]
+    """Return how many turns ask for code, and shares of them: errors, without code, out of time, repeated, of each kind."""
+    turns = [turn for episode in scored for turn in code_turns(episode)]
+    kinds = [action_kind(turn.action, env) for turn in turns if turn.action is not None]
     return {
         "episodes": len(scored),
         "turns": len(turns),
-        "errors": mean([failed(turn) for turn in turns]),
+        "errors": mean([is_error(turn) for turn in turns]),
         "no_code": mean([turn.action is None for turn in turns]),
         "timed_out": mean([turn.timed_out for turn in turns]),
-        "repeated": mean([again for episode in scored for again in repeats(tried(episode))]),
+        "repeated": mean([again for episode in scored for again in find_repeats(code_turns(episode))]),
         **{name: mean([each == name for each in kinds]) for name in KINDS if name in kinds},
     }
 
 
 def recovery(scored: Sequence[Episode]) -> dict[str, Any]:
-    """What came after errors: the share of next turns that were fine, and how many episodes with and without were solved."""
-    met = [any(map(failed, tried(episode))) for episode in scored]
-    pairs = [pair for episode in scored for pair in pairwise(tried(episode))]
+    """Return the share of turns right after an error that are fine, and the success of episodes with and without errors."""
+    met = [any(map(is_error, code_turns(episode))) for episode in scored]
+    pairs = [pair for episode in scored for pair in pairwise(code_turns(episode))]
     return {
         "episodes_with_error": sum(met),
         "solved_with_error": mean([episode.success for episode, error in zip(scored, met, strict=True) if error]),
         "solved_without_error": mean([episode.success for episode, error in zip(scored, met, strict=True) if not error]),
-        "next_turn_fine": mean([not failed(after) for before, after in pairs if failed(before)]),
+        "next_turn_fine": mean([not is_error(after) for before, after in pairs if is_error(before)]),
     }
 
 
 def per_solved(episodes: Sequence[Episode]) -> dict[str, float | None]:
-    """What all episodes spent, divided by those that were solved."""
+    """Return what all episodes spent, divided by the number of solved ones."""
     solved = sum(episode.success for episode in episodes)
     spent: dict[str, Callable[[Turn], float]] = {
         "tokens": lambda turn: turn.usage.prompt_tokens + turn.usage.completion_tokens,
@@ -91,28 +127,229 @@ def per_solved(episodes: Sequence[Episode]) -> dict[str, float | None]:
         "seconds": lambda turn: turn.seconds,
     }
     turns = [turn for episode in episodes for turn in episode.turns]
-    return {name: sum(map(of, turns)) / solved if solved else None for name, of in spent.items()}
+    return {name: sum(map(amount, turns)) / solved if solved else None for name, amount in spent.items()}
 
 
 def judged(config: Mapping[str, Any], scored: Sequence[Episode]) -> list[dict[str, Any]]:
-    """What each judge said of the answers that `exact` refused and was unsure of: opinions, of which no other figure knows.
+    """Return each judge's verdicts on the answers that `exact` refused as ambiguous; no other figure counts them.
 
-    `asked` are those that it was asked of, of which some may be newer than its verdicts; `agrees` is the share of its
-    verdicts that say what `exact` says.
+    `asked` counts the answers that the judge was asked about (newer ones may lack a verdict); `agrees` is the share of its
+    verdicts that agree with `exact`.
     """
-    unsure = {(episode.task, episode.epoch) for episode in scored if episode.unsure}
-    judges = dict.fromkeys(verdict.judge for verdict in config["verdicts"])
-    return [_opinion(judge, config["verdicts"], unsure) for judge in judges]
+    ambiguous, rows = {(episode.task, episode.epoch) for episode in scored if episode.unsure}, []
+    for judge in dict.fromkeys(verdict.judge for verdict in config["verdicts"]):
+        asked = [each for each in config["verdicts"] if each.judge == judge and each.reply is not None]
+        verdicts = [each.says for each in asked if (each.task, each.epoch) in ambiguous]
+        counts = Counter(says or "none" for says in verdicts)
+        rows.append(
+            {
+                "judge": judge,
+                "unsure": len(ambiguous),
+                "asked": len(verdicts),
+                **{name: counts[name] for name in ("same", "different", "none")},
+                "agrees": mean([says == "different" for says in verdicts if says]),
+            }
+        )
+    return rows
 
 
-def _opinion(judge: str, verdicts: Sequence[Verdict], unsure: set[tuple[str, int]]) -> dict[str, Any]:
-    asked = (each for each in verdicts if each.judge == judge and each.reply is not None)
-    verdicts = [each for each in asked if (each.task, each.epoch) in unsure]
-    says = Counter(verdict.says or "none" for verdict in verdicts)
+# -- why episodes failed: the first category that holds, so that the counts add up ----------------------------------------
+
+
+@dataclass(frozen=True)
+class Case:
+    """A failed episode: its `executed` turns, the last outputs of solved epochs of its task, the turns that it was allowed."""
+
+    episode: Episode
+    executed: Sequence[Turn]
+    answers: frozenset[str]
+    turns: int | None
+
+    @property
+    def submitted(self) -> bool:
+        turns = counted_turns(self.episode)
+        return bool(turns) and is_submission(turns[-1])
+
+    @property
+    def scores(self) -> list[float]:
+        return [turn.score for turn in self.episode.turns if turn.score is not None]
+
+
+@dataclass(frozen=True)
+class Category:
+    name: str
+    rule: str
+    holds: Callable[[Case], bool]
+
+
+CATEGORIES = (
+    Category("broke its sandbox", "the sandbox died of an action, twice", lambda case: case.episode.ended == "agent_fault"),
+    Category("never ran", "no code was executed", lambda case: not case.executed),
+    Category(
+        "out of time",
+        "half of the actions or more reached the time limit",
+        lambda case: 2 * sum(turn.timed_out for turn in case.executed) >= len(case.executed),
+    ),
+    Category("only errors", "every action failed", lambda case: all(map(is_error, case.executed))),
+    Category(
+        "looped",
+        "half of the actions or more, and at least two, repeat an earlier one",
+        lambda case: sum(find_repeats(case.executed)) >= max(2, len(case.executed) / 2),
+    ),
+    Category(
+        "had the answer",
+        "an action printed the answer of a solved epoch of the task",
+        lambda case: any(turn.observation in case.answers for turn in case.executed),
+    ),
+    Category(
+        "was closer before",
+        "the last score is below the best one",
+        lambda case: bool(case.scores) and case.scores[-1] < max(case.scores),
+    ),
+    Category("wrong answer", "submitted, and wrong", lambda case: case.submitted),
+    Category(
+        "out of turns",
+        "all turns were used up, without a right answer",
+        lambda case: case.turns is not None and len(counted_turns(case.episode)) >= case.turns,
+    ),
+    Category("stopped", "stopped with turns left, or without a known limit", lambda case: True),
+)
+
+
+def failures(config: Mapping[str, Any], scored: Sequence[Episode]) -> list[dict[str, Any]]:
+    """Return the categories that occur, in order: name, rule, episodes, share of the failed episodes, and examples."""
+    answers: dict[str, set[str]] = {}  # by task: what the last action of each solved episode printed
+    for episode in scored:
+        last = code_turns(episode)[-1:]
+        if episode.success and last and last[0].observation.strip():
+            answers.setdefault(episode.task, set()).add(last[0].observation)
+    found: dict[str, list[Case]] = {category.name: [] for category in CATEGORIES}
+    failed = [episode for episode in scored if not episode.success]
+    for episode in sorted(failed, key=lambda episode: (task_order(episode.task), episode.epoch)):
+        executed = [turn for turn in code_turns(episode) if turn.action is not None]
+        case = Case(episode, executed, frozenset(answers.get(episode.task, ())), config.get("turns"))
+        found[next(category.name for category in CATEGORIES if category.holds(case))].append(case)
+    return [
+        {
+            "name": category.name,
+            "rule": category.rule,
+            "episodes": len(cases),
+            "share": len(cases) / len(failed),
+            "examples": [
+                _example(next(of_task)) for _, of_task in islice(groupby(cases, lambda case: case.episode.task), EXAMPLES)
+            ],
+        }
+        for category in CATEGORIES
+        if (cases := found[category.name])
+    ]
+
+
+def _example(case: Case) -> dict[str, Any]:
+    def short(text: str, most: int = 400) -> str:
+        return text if len(text) <= most else f"{text[:most]} … ({len(text)} characters)"
+
+    last = (case.executed or counted_turns(case.episode) or [Turn()])[-1]
     return {
-        "judge": judge,
-        "unsure": len(unsure),
-        "asked": len(verdicts),
-        **{each: says[each] for each in ("same", "different", "none")},
-        "agrees": mean([verdict.says == "different" for verdict in verdicts if verdict.says]),
+        "task": case.episode.task,
+        "epoch": case.episode.epoch,
+        "parts": dict(case.episode.parts),
+        "query": short(case.episode.query),
+        "action": short(last.action or "") if case.executed else None,
+        "observation": short(last.observation),
     }
+
+
+# -- two runs -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A task in both runs, with its share of successes in each."""
+
+    task: str
+    query: str
+    a: Fraction
+    b: Fraction
+
+    @property
+    def difference(self) -> Fraction:
+        return self.b - self.a
+
+
+def compare(a: Run, b: Run) -> dict[str, Any] | None:
+    """Return what `report A B --json` has under `comparison`; None if the runs share no task."""
+    first, second = _shares(a[1]), _shares(b[1])
+    pairs = [
+        Pair(task, query, first[task][1], share)
+        for task, (query, share) in second.items()
+        if task in first and (query in first[task][0] or first[task][0] in query)
+    ]
+    if not pairs:
+        return None
+    pairs.sort(key=lambda pair: (-abs(pair.difference), task_order(pair.task)))
+    levels = {**(a[0].get("hardness") or {}), **(b[0].get("hardness") or {})}
+    found = sorted({levels[pair.task] for pair in pairs if pair.task in levels}, key=hardness_order)
+    return {
+        "a": a[0].get("run"),
+        "b": b[0].get("run"),
+        "unpaired": len(first) + len(second) - 2 * len(pairs),  # tasks without a scored episode in the other
+        **paired(pairs),
+        "by_hardness": {level: paired([p for p in pairs if levels.get(p.task) == level]) for level in found},
+        "gained": [_flip(pair) for pair in pairs if pair.difference > 0],
+        "lost": [_flip(pair) for pair in pairs if pair.difference < 0],
+    }
+
+
+def paired(pairs: Sequence[Pair]) -> dict[str, Any]:
+    """Return both rates, the difference (second minus first) with its 95 % interval, and the p-value of no difference."""
+    count, differences = len(pairs), [pair.difference for pair in pairs]
+    return {
+        "tasks": count,
+        "rate_a": float(sum(pair.a for pair in pairs) / count),
+        "rate_b": float(sum(pair.b for pair in pairs) / count),
+        "difference": float(sum(differences) / count),
+        "ci95": interval_of_difference(differences),
+        "p_value": sign_flip_test(differences),
+    }
+
+
+def interval_of_difference(differences: Sequence[Fraction]) -> tuple[float, float]:
+    """Return Wald's interval of the mean with half a task added to each cell of the table: +1, −1, and two zeros.
+
+    Agresti and Min 2005, "Simple improved confidence intervals for comparing matched proportions". With epochs the same
+    amounts are added to the shares.
+    """
+    count = len(differences) + 2
+    middle = float(sum(differences)) / count
+    variance = (float(sum(d * d for d in differences)) + 1) / count - middle * middle
+    half = Z95 * sqrt(variance / count)
+    return max(-1.0, middle - half), min(1.0, middle + half)
+
+
+def sign_flip_test(differences: Sequence[Fraction]) -> float:
+    """Return the two-sided p: the chance of a sum as far from 0 if coins chose the sign of each difference (Fisher 1935, §21).
+
+    Exact, except that shares finer than 1/FINEST are rounded. If all differences are −1, 0 or 1 it is McNemar's exact test.
+    """
+    grain = min(FINEST, lcm(*(d.denominator for d in differences)))
+    steps = [round(d * grain) for d in differences if d]
+    chance = np.ones(1)  # of each sum, from −Σ|steps| to Σ|steps|
+    for step in map(abs, steps):
+        shifted = np.zeros(len(chance) + 2 * step)
+        shifted[: len(chance)] += chance / 2
+        shifted[2 * step :] += chance / 2
+        chance = shifted
+    distance = np.abs(np.arange(len(chance)) - len(chance) // 2)
+    return min(1.0, float(chance[distance >= abs(sum(steps))].sum()))
+
+
+def _shares(episodes: Sequence[Episode]) -> dict[str, tuple[str, Fraction]]:
+    by_task: dict[str, list[Episode]] = {}
+    for episode in episodes:
+        if episode.reward is not None:
+            by_task.setdefault(episode.task, []).append(episode)
+    return {task: (own[0].query, Fraction(sum(e.success for e in own), len(own))) for task, own in by_task.items()}
+
+
+def _flip(pair: Pair) -> dict[str, Any]:
+    return {"task": pair.task, "query": pair.query, "a": float(pair.a), "b": float(pair.b)}

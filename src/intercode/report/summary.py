@@ -1,36 +1,102 @@
-"""One run in a few numbers: the keys that other programs rely on.
+"""Load runs, and summarize one in a few numbers, whose keys other programs rely on.
 
-The interval is Wilson's at 95 %. Episodes of one task are alike, so with several epochs they count for less than as
-many different tasks: the number of episodes is divided by the design effect, the variance of the mean over tasks
-(clusters) against that of independent episodes. With one epoch this is plain Wilson. Episodes without a reward are not
-scored.
+The interval is Wilson's at 95 %. Epochs of one task are alike, so they tell less than as many different tasks: the number of
+episodes is divided by the design effect, the variance of the mean over tasks (clusters) divided by that of independent
+episodes. With one epoch this is plain Wilson. Episodes without a reward are not scored.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from math import comb, sqrt
+from pathlib import Path
 from typing import Any
 
-from intercode.errors import UsageError
-from intercode.report.turns import acted
-from intercode.types import Episode
+from intercode.errors import StoreError, UsageError
+from intercode.report.turns import counted_turns, is_submission
+from intercode.rescoring.recordings import RecordedEpisode, Recording, load_recording
+from intercode.store import read_run
+from intercode.types import Ended, Episode, Turn
 
 Z95 = 1.959963984540054
 
 LEVELS = ("simple", "easy", "moderate", "medium", "challenging", "hard", "extra")
-"""The names that data sets give their levels of hardness, the easiest first."""
+"""The names that data sets give to levels of hardness, the easiest first."""
 
 Summary = dict[str, Any]
+_PYTHON_ERROR = re.compile(r"Error executing action|\{'error': 'Error: ")
+
+
+def runs_in(path: str | Path) -> list[Path]:
+    """Return the run folders in `path`, or `path` itself if it is a run or holds none."""
+    path = Path(path)
+    found = [] if (path / "run.json").exists() else sorted(file.parent for file in path.glob("*/run.json"))
+    return found or [path]
+
+
+def load(path: str | Path) -> tuple[dict[str, Any], list[Episode]]:
+    """Return the settings and episodes of a run folder or of a log file of InterCode v1; a run's settings with `verdicts`.
+
+    A log lacks thoughts, tokens and times, and says of an error only that there was one: its turn gets the exit status 1.
+    In Python, where v1 did not record validity, the observation decides.
+
+    Raises what `read_run` and `load_recording` raise, and `StoreError` for settings that lack env, agent or reward.
+    """
+    path = Path(path)
+    if not path.is_file():
+        config, episodes = read_run(path)
+        if lacking := [name for name in ("env", "agent", "reward") if not isinstance(config.get(name), str)]:
+            raise StoreError(f"{path / 'run.json'} is damaged: {', '.join(lacking)} must be there, as text")
+        verdicts: Sequence[object] = ()
+        if (path / "judged").exists():
+            from intercode.rescoring.judge import kept_verdicts  # few runs are judged, and the judge imports much
+
+            verdicts = kept_verdicts(path)
+        return {**config, "verdicts": verdicts}, episodes
+    recording = load_recording(path)
+    labels = {
+        name: {e.task: e.labels[name] for e in recording.episodes if name in e.labels} for name in ("hardness", "data_set")
+    }
+    config = {
+        "run": str(path),
+        "env": recording.env,
+        "agent": recording.agent,
+        "reward": recording.reward,
+        "protocol": recording.protocol,
+        "turns": recording.turns_allowed,
+        **{name: found for name, found in labels.items() if found},
+    }
+    return config, [_episode(recording, recorded) for recorded in recording.episodes]
+
+
+def _episode(recording: Recording, recorded: RecordedEpisode) -> Episode:
+    turns = tuple(
+        Turn(
+            action=action,
+            observation=observation,
+            exit_code=None if action in (None, "submit") else int(not valid or bool(_PYTHON_ERROR.match(observation))),
+            timed_out=observation == "Command timed out",
+            score=reward if recording.protocol == "paper" or action == "submit" else None,
+        )
+        for action, observation, reward, valid in zip(
+            recorded.actions, recorded.observations, recorded.rewards, recorded.valid, strict=True
+        )
+    )
+    success = recorded.max_reward == 1
+    ended: Ended = "solved" if success else "turns"
+    if turns and is_submission(turns[-1]):
+        ended = "submit"
+    return Episode(recorded.task, recorded.query, turns, recorded.max_reward, success, ended)
 
 
 def summary(config: Mapping[str, Any], episodes: Sequence[Episode]) -> Summary:
-    """The fixed keys of `eval --json` and `report --json`.
+    """Return the fixed keys of `eval --json` and `report --json`.
 
-    `episodes` counts the scored ones and those in `errors`; `seconds` is time spent executing actions. Means are over
-    scored episodes and None where there are none.
+    `episodes` counts scored episodes and errors; `seconds` is the time in which actions were executed. Means are over scored
+    episodes, and None if there are none.
     """
     scored = [episode for episode in episodes if episode.reward is not None]
     errors = sum(episode.error is not None for episode in episodes)
@@ -42,7 +108,7 @@ def summary(config: Mapping[str, Any], episodes: Sequence[Episode]) -> Summary:
         "success_rate": mean([episode.success for episode in scored]),
         "ci95": list(interval(scored)),
         "mean_reward": mean([episode.reward or 0.0 for episode in scored]),
-        "mean_turns": mean([len(acted(episode)) for episode in scored]),
+        "mean_turns": mean([len(counted_turns(episode)) for episode in scored]),
         "errors": errors,
         "seconds": round(sum(turn.seconds for episode in episodes for turn in episode.turns), 3),
         "tokens": sum(usage.prompt_tokens + usage.completion_tokens for usage in used),
@@ -50,13 +116,13 @@ def summary(config: Mapping[str, Any], episodes: Sequence[Episode]) -> Summary:
         **({"pass_at_k": pass_at_k(scored)} if any(episode.epoch for episode in scored) else {}),
         **({"by_hardness": levels} if (levels := groups(config.get("hardness") or {}, scored)) else {}),
         **({"excluded": list(config["excluded"])} if "excluded" in config else {}),
-        **({"robust_rate": mean(robust)} if robust else {}),  # of the episodes played on second contents as well
+        **({"robust_rate": mean(robust)} if robust else {}),  # of the episodes that also ran on variant data
     }
 
 
 def groups(labels: Mapping[str, str], scored: Sequence[Episode]) -> dict[str, dict[str, Any]]:
-    """Episodes, success rate and interval of each group of tasks that `labels` names; levels of hardness the easiest first."""
-    found = sorted({labels[episode.task] for episode in scored if episode.task in labels}, key=hardness)
+    """Return episodes, success rate and interval of each group of tasks that `labels` names; the easiest level first."""
+    found = sorted({labels[episode.task] for episode in scored if episode.task in labels}, key=hardness_order)
     parts = {label: [episode for episode in scored if labels.get(episode.task) == label] for label in found}
     return {
         label: {"episodes": len(part), "success_rate": mean([episode.success for episode in part]), "ci95": interval(part)}
@@ -64,19 +130,20 @@ def groups(labels: Mapping[str, str], scored: Sequence[Episode]) -> dict[str, di
     }
 
 
-def hardness(level: str) -> tuple[int, str]:
+def hardness_order(level: str) -> tuple[int, str]:
+    """Return a key that sorts levels of hardness: known names from easy to hard, then others by name."""
     return (LEVELS.index(level) if level in LEVELS else len(LEVELS), level)
 
 
 def reasons(episodes: Sequence[Episode], most: int = 5) -> list[str]:
-    """Why episodes have no result: each distinct error with its count, the frequent ones first, `most` of them."""
+    """Return why episodes have no result: each error with its count, the `most` frequent ones first."""
     counts = Counter(episode.error for episode in episodes if episode.error).most_common()
     listed = [f"{count} × {error}" for error, count in counts[:most]]
     return listed + ([f"and {len(counts) - most} more"] if len(counts) > most else [])
 
 
 def interval(scored: Sequence[Episode]) -> tuple[float, float]:
-    """The 95 % interval of the success rate; (0, 1) when nothing is known."""
+    """Return the 95 % interval of the success rate; (0, 1) without episodes."""
     clusters = _by_task(scored)
     if not clusters:
         return 0.0, 1.0
@@ -84,26 +151,27 @@ def interval(scored: Sequence[Episode]) -> tuple[float, float]:
 
 
 def wilson(rate: float, count: float) -> tuple[float, float]:
-    """Wilson's score interval for a rate seen in `count` independent trials (Wilson 1927)."""
+    """Return Wilson's score interval for a rate observed in `count` independent trials (Wilson 1927)."""
     z2 = Z95 * Z95 / count
     middle = (rate + z2 / 2) / (1 + z2)
     half = Z95 / (1 + z2) * sqrt(rate * (1 - rate) / count + z2 / (4 * count))
     low, high = max(0.0, middle - half), min(1.0, middle + half)
-    return 0.0 if rate == 0 else low, 1.0 if rate == 1 else high  # exact there, whatever the rounding
+    return 0.0 if rate == 0 else low, 1.0 if rate == 1 else high  # exact, despite rounding
 
 
 def pass_at_k(scored: Sequence[Episode]) -> dict[str, dict[str, Any]]:
-    """The chance that at least one of k episodes of a task succeeds, for every k that all tasks were played for; with interval.
+    """Return the chance that at least one of k episodes of a task succeeds, for each k up to the fewest episodes of a task.
 
-    Of n episodes of a task c succeeded: 1 − C(n−c, k) / C(n, k), which is unbiased (Chen et al. 2021, eq. 1), then the mean
-    over tasks. The interval is Wilson's for as many tasks as have this mean and variance.
+    With c successes in n episodes of a task it is 1 − C(n−c, k) / C(n, k), unbiased (Chen et al. 2021, eq. 1), averaged over
+    tasks. The interval is Wilson's, for as many tasks as give this mean and variance.
     """
     counts = [(len(done), sum(done)) for done in _by_task(scored)]
     found = {}
     for k in range(1, min((n for n, _ in counts), default=0) + 1):
         chances = [1 - comb(n - c, k) / comb(n, k) for n, c in counts]
-        rate = sum(chances) / len(chances)
-        found[str(k)] = {"rate": rate, "ci95": wilson(rate, _independent(rate, _variance(chances), len(counts)))}
+        tasks, rate = len(chances), sum(chances) / len(chances)
+        variance = sum((chance - rate) ** 2 for chance in chances) / (tasks - 1) / tasks if tasks > 1 else 0.0
+        found[str(k)] = {"rate": rate, "ci95": wilson(rate, _independent(rate, variance, tasks))}
     return found
 
 
@@ -113,7 +181,7 @@ def _by_task(scored: Sequence[Episode]) -> list[list[bool]]:
 
 
 def _effective(clusters: Sequence[Sequence[bool]]) -> float:
-    """How many independent episodes these are worth: between the number of tasks and that of episodes.
+    """Return how many independent episodes tell as much as these: between the number of tasks and that of episodes.
 
     The variance is that of a ratio mean over k clusters: Σ(successes − rate · size)² · k/(k−1) / n² (Cochran, Sampling
     Techniques).
@@ -127,18 +195,12 @@ def _effective(clusters: Sequence[Sequence[bool]]) -> float:
 
 
 def _independent(rate: float, variance: float, tasks: int) -> float:
-    """How many independent trials give a rate this variance; no fewer than there are tasks."""
+    """Return how many independent trials give a rate this variance; at least the number of tasks."""
     return max(tasks, rate * (1 - rate) / variance) if variance else tasks
 
 
-def _variance(values: Sequence[float]) -> float:
-    """Of the mean of independent values."""
-    middle, count = sum(values) / len(values), len(values)
-    return sum((value - middle) ** 2 for value in values) / (count - 1) / count if count > 1 else 0.0
-
-
 def require_comparable(configs: Sequence[Mapping[str, Any]], *, force: bool = False) -> None:
-    """Raise `UsageError` if the runs come from different userlands: the tools' versions are part of the score."""
+    """Raise `UsageError` if the runs come from different userlands: the versions of the tools are part of the score."""
     userlands = {str(config.get("userland")) for config in configs}
     if len(userlands) > 1 and not force:
         listed = "; ".join(f"{config.get('run')}: {config.get('userland')}" for config in configs)
@@ -146,4 +208,5 @@ def require_comparable(configs: Sequence[Mapping[str, Any]], *, force: bool = Fa
 
 
 def mean(values: Sequence[float]) -> float | None:
+    """Return the mean, or None without values."""
     return sum(values) / len(values) if values else None

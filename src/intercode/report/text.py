@@ -1,7 +1,7 @@
-"""Text of episodes, made harmless to show: what a program printed may steer a terminal or turn a line around.
+"""Make the text of episodes harmless to show: the output of a program may steer a terminal or reverse a line.
 
-Control characters, bidirectional and other invisible marks, and halves of surrogate pairs become what Python would write
-for them, such as \\x1b and \\u202e; line ends and tabs stay.
+Control characters, bidirectional and other invisible marks, and halves of surrogate pairs become Python escapes such as
+\\x1b and \\u202e; line ends and tabs stay.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def visible(text: str) -> str:
+    """Return `text` with an escape for each character that a reader would not see."""
     hidden = {letter for letter in set(text) - {"\n", "\t"} if unicodedata.category(letter) in _INVISIBLE}
     return "".join(letter.encode("unicode_escape", "surrogatepass").decode() if letter in hidden else letter for letter in text)
 
 
 def one_line(text: str, most: int = 100) -> str:
-    """`text` on one line of at most `most` letters."""
+    """Return `text` on one line of at most `most` characters."""
     flat = visible(" ".join(text.split()))
     return flat if len(flat) <= most else f"{flat[: most - 1]}…"

@@ -1,11 +1,11 @@
-"""What one turn was: the rules that the figures about turns rest on. docs/report.md has them in words.
+"""Rules about a single turn: does it count, is it an error, a repetition, an exploration? docs/report.md has them in words.
 
-    turn ─┬─ no action, no observation         a question to the model that led to nothing: not counted
+    turn ─┬─ no action, no observation         a question to the model without an action: not counted
           ├─ no action, an observation         a reply without code: an error
-          ├─ the action `submit …`             a submission: neither an error nor an action of a kind
-          └─ any other action                  executed: failed or fine, new or repeated, exploring or editing
+          ├─ the action `submit …`             a submission: neither an error nor of a kind
+          └─ any other action                  executed: an error or fine, new or repeated, exploring or editing
 
-The kinds are read off the action's text, so what a script does that is called by its name is left out.
+The kinds come from the action's text; what a script does that the action calls by name is not seen.
 """
 
 from __future__ import annotations
@@ -46,48 +46,48 @@ _DEFINES = re.compile(r"^\s*(?:async\s+def|def|class)\b", re.MULTILINE)
 _CHANGES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete)
 
 
-def in_order(task: str) -> tuple[int, str]:
-    """A key that sorts tasks' ids: numbers by their value, then names; workers finish in any order."""
+def task_order(task: str) -> tuple[int, str]:
+    """Return a key that sorts the ids of tasks: numbers by value, then names."""
     return (int(task), "") if task.isdecimal() else (sys.maxsize, task)
 
 
-def acted(episode: Episode) -> list[Turn]:
-    """Turns that acted, or cost a turn for want of code; a question that led to no action is none."""
+def counted_turns(episode: Episode) -> list[Turn]:
+    """Return the turns with an action, or with a reply that lacks code; questions without an action do not count."""
     return [turn for turn in episode.turns if turn.acted]
 
 
 def is_submission(turn: Turn) -> bool:
-    """An action `submit …` that failed was executed: the environment did not take it for one."""
+    """Tell whether the action is `submit …` and the environment took it as a submission: an executed one has an exit code."""
     return turn.action is not None and turn.action.split()[:1] == [SUBMIT] and not turn.exit_code
 
 
-def tried(episode: Episode) -> list[Turn]:
-    """The turns in which code was asked for: all that count but submissions."""
-    return [turn for turn in acted(episode) if not is_submission(turn)]
+def code_turns(episode: Episode) -> list[Turn]:
+    """Return the turns that ask for code: all that count, except submissions."""
+    return [turn for turn in counted_turns(episode) if not is_submission(turn)]
 
 
-def failed(turn: Turn) -> bool:
-    """No code in the reply, out of time, or an exit status other than 0 (SQL, Python: 1 where an error was shown)."""
+def is_error(turn: Turn) -> bool:
+    """Tell whether the reply had no code, ran out of time, or ended with a status other than 0 (SQL, Python: an error)."""
     return turn.action is None or turn.timed_out or turn.exit_code not in (None, 0)
 
 
-def repeats(turns: Sequence[Turn]) -> list[bool]:
-    """For each turn whether its action, blanks aside, was in an earlier one."""
+def find_repeats(turns: Sequence[Turn]) -> list[bool]:
+    """Return for each turn whether an earlier turn has the same action, blanks aside."""
     actions = [None if turn.action is None else " ".join(turn.action.split()) for turn in turns]
     first = {action: at for at, action in reversed(list(enumerate(actions)))}
     return [action is not None and first[action] < at for at, action in enumerate(actions)]
 
 
-def solved_at(episode: Episode) -> int | None:
-    """In which turn, from 1, an episode was solved: the first with its best score, a submission counts; None if not."""
+def solving_turn(episode: Episode) -> int | None:
+    """Return the number of the turn, from 1, that solved the episode: the first with the best score. None if unsolved."""
     if not episode.success:
         return None
-    turns = acted(episode)
+    turns = counted_turns(episode)
     return next((at for at, turn in enumerate(turns, 1) if turn.score == episode.reward), len(turns))
 
 
-def kind(action: str, env: str) -> str | None:
-    """One of `KINDS`; None where the environment's language is not known."""
+def action_kind(action: str, env: str) -> str | None:
+    """Return one of `KINDS`, or None if the environment has none."""
     rule = _RULES.get(env)
     return None if rule is None else rule(action)
 
@@ -98,7 +98,7 @@ def _bash(action: str) -> str:
 
 
 def _sql(action: str) -> str:
-    statement = action[_LEADING.match(action).end() :]  # type: ignore[union-attr]  # it matches nothing at least
+    statement = action[_LEADING.match(action).end() :]  # type: ignore[union-attr]  # it matches the empty text, too
     if _SQL_EDITS.match(statement):
         return "editing"
     return "exploring" if _SQL_LOOKS.match(statement) else "querying"

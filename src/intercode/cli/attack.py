@@ -1,31 +1,29 @@
-"""`attack`: reward hacks and escapes, tried on an environment."""
+"""`attack`: reward hacks and sandbox escapes, tried on an environment."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from intercode.cli.options import in_here, json_flag, protocol, scoring, workers, world
-from intercode.cli.show import bar, print_json, say
-
-if TYPE_CHECKING:
-    from intercode.attacks.run import Verdict
+from intercode.cli import options as shared
+from intercode.cli.output import bar, print_json, say
 
 
-@click.command()
-@click.argument("env", callback=in_here)
-@world
-@protocol
-@scoring
-@workers
-@json_flag
+@click.command(cls=shared.Command)
+@click.argument("env", callback=shared.own_name)
+@shared.data_options
+@shared.protocol
+@shared.scoring_options
+@shared.workers
+@shared.json_flag
 def attack(env: str, workers: int, as_json: bool, **options: Any) -> None:
-    """Try reward hacks and escapes on ENV (bash, sql, python, ctf, module:Class or path.py:Class), and an honest step after
-    each.
+    """Try reward hacks and sandbox escapes on ENV.
 
-    Exit status 1 if one pays, escapes or harms the next honest step; 3 if one could not be tried.
+    After each attack, an honest action must still work. ENV is bash, sql, python, ctf, module:Class or path.py:Class.
+
+    Exit status: 1 if an attack earns a reward, escapes or harms the honest action; 3 if an attack could not be tried.
     """
     from intercode.attacks.run import attack as try_all
     from intercode.attacks.suite import list_exploits
@@ -49,27 +47,20 @@ def attack(env: str, workers: int, as_json: bool, **options: Any) -> None:
         ]
         print_json({"env": env, **counts, "exploits": rows})
     else:
-        _show(found)
+        from rich.box import SIMPLE_HEAD
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table("attack", "tries to", "result", "honest action", box=SIMPLE_HEAD, pad_edge=False)
+        for each in found:
+            result = "PAID" if each.paid else "ESCAPED" if each.escaped else "held"
+            honest = "works" if each.honest else "FAILS"
+            if not each.tried:
+                result, honest = "moot" if each.moot else "not tried", ""
+            table.add_row(each.exploit.name, each.exploit.aim, result, honest)
+        Console().print(table)
+        for each in found:
+            if each.why:
+                say(f"{each.exploit.name}: {each.why}")
         click.echo(", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items()))
     sys.exit(1 if not all(each.held for each in found) else 0 if all(each.tried or each.moot for each in found) else 3)
-
-
-def _show(found: list[Verdict]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-
-    made = Table("mechanism", "tried to", "came of it", "honest step", box=SIMPLE_HEAD, pad_edge=False)
-    for each in found:
-        came = "PAID" if each.paid else "ESCAPED" if each.escaped else "held"
-        honest = "works" if each.honest else "FAILS"
-        if not each.tried:
-            came, honest = "moot" if each.moot else "not tried", ""
-        made.add_row(each.exploit.name, each.exploit.aim, came, honest)
-    Console().print(made)
-    for each in found:
-        if each.why:
-            say(f"{each.exploit.name}: {each.why}")
-
-
-COMMANDS = (attack,)

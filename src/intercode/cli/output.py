@@ -1,4 +1,4 @@
-"""What the commands print: one JSON object, or tables, reasons of errors and progress for people."""
+"""Output of the commands: one JSON object, or tables, reasons of errors and a progress bar for people."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 
     from intercode.types import Episode, Task
 
-_WIDEST, _NAMED = 10_000, 5
+_WIDEST = 10_000
+"""Columns that a table may take in a file."""
+_NAMED = 5
+"""Tasks that a warning names."""
 
 
 def help_width() -> int:
-    """What click would find, by `shutil`, whose import takes a twentieth of `intercode --help`."""
+    """Return the width of the help. click would import `shutil` for it, a twentieth of the time of `intercode --help`."""
     columns = 0
     with suppress(ValueError):
         columns = max(0, int(os.environ.get("COLUMNS", 0)))
@@ -33,7 +36,7 @@ def help_width() -> int:
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """A line that may hold words of tasks, agents or programs: nothing in it is obeyed by a terminal."""
+    """Print a line that may hold text of tasks, agents or programs; control characters become escapes."""
     from intercode.report.text import visible
 
     click.echo(visible(text), err=err)
@@ -59,7 +62,7 @@ def show_summaries(summaries: list[dict[str, Any]], as_json: bool) -> None:
 
 
 def show_tables(parts: Iterable[RenderableType]) -> None:
-    """Tables and lines, as wide as the terminal, or wider where a number would be cut; in a file as wide as they like."""
+    """Print tables and lines as wide as the terminal, or wider where a number would be cut; in a file at full width."""
     from rich.console import Console
     from rich.measure import Measurement
 
@@ -73,18 +76,19 @@ def show_tables(parts: Iterable[RenderableType]) -> None:
 
 
 @contextmanager
-def written(place: str) -> Iterator[None]:
-    """A file or folder that cannot be written is wrong usage, unless the disk is full."""
+def writing(path: str) -> Iterator[None]:
+    """Raise `UsageError` if `path` cannot be written, or `StoreError` if the disk is full."""
     from intercode.errors import DISK_FULL, StoreError, UsageError
 
     try:
         yield
     except OSError as error:
         kind = StoreError if error.errno in DISK_FULL else UsageError
-        raise kind(f"{place} cannot be written: {error.strerror}") from error
+        raise kind(f"{path} cannot be written: {error.strerror}") from error
 
 
 def show_reasons(episodes: Sequence[Episode], where: str = "") -> None:
+    """Print to stderr why episodes have no result."""
     from intercode.report import reasons
 
     if listed := reasons(episodes):
@@ -92,7 +96,7 @@ def show_reasons(episodes: Sequence[Episode], where: str = "") -> None:
 
 
 def show_failing_golds(tasks: Sequence[Task], episodes: Sequence[Episode]) -> None:
-    """A gold that fails earns the full reward from itself: where its world is missing, so does whatever fails alike."""
+    """Warn of golds that fail: an agent that fails in the same way would earn the full reward."""
     from intercode.envs.bash.gold_status import ends_in_failure
 
     failed = {
@@ -108,6 +112,7 @@ def show_failing_golds(tasks: Sequence[Task], episodes: Sequence[Episode]) -> No
 
 @contextmanager
 def resumable(folder: Path) -> Iterator[None]:
+    """Tell the user how to continue the run in `folder` after an interrupt or an error of the user's own code."""
     try:
         yield
     except KeyboardInterrupt:
@@ -124,7 +129,7 @@ def resumable(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def progress(total: int, *, quiet: bool) -> Iterator[Callable[[Episode], None]]:
-    """A bar with the success so far."""
+    """Show a bar with the success rate so far; yields a function that takes each finished episode."""
     solved: list[bool] = []
     with bar("episodes", total, quiet=quiet) as advance:
 
@@ -137,7 +142,7 @@ def progress(total: int, *, quiet: bool) -> Iterator[Callable[[Episode], None]]:
 
 @contextmanager
 def bar(what: str, total: int, *, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """A bar on stderr, where that is a terminal; what is yielded makes one step and may change its text."""
+    """Show a bar on stderr if that is a terminal; yields a function that makes one step and sets the text."""
     if quiet or not sys.stderr.isatty():
         yield lambda text: None
         return

@@ -1,4 +1,4 @@
-"""Commands about this machine: public data (`data`), userlands (`image`), and what works here (`doctor`)."""
+"""`data`, `image` and `doctor`: prepare this machine, with public data sets, the sandbox's programs, and a check of both."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import sys
 
 import click
 
-from intercode.cli.options import json_flag
-from intercode.cli.show import print_json
+from intercode.cli.options import Renamed, json_flag
+from intercode.cli.output import print_json
 
 
 @click.group()
 def data() -> None:
-    """Public data sets: what there is, and how to get it."""
+    """List and download public data sets."""
 
 
 @data.command("list")
 def data_list() -> None:
-    """Names, sizes and licences of the public data sets."""
+    """List the public data sets: name, size, environment and licence."""
     from intercode.tasks import list_entries
 
     for entry in list_entries():
@@ -28,7 +28,10 @@ def data_list() -> None:
 @data.command("get")
 @click.argument("name")
 def data_get(name: str) -> None:
-    """Download a data set into the cache, verified; an interrupted download goes on where it stopped."""
+    """Download the data set NAME, and verify it.
+
+    An interrupted download continues where it stopped. `eval --data NAME` then uses the data set.
+    """
     from intercode.tasks import get
 
     click.echo(get(name))
@@ -36,16 +39,25 @@ def data_get(name: str) -> None:
 
 @click.group()
 def image() -> None:
-    """Userlands: root file systems with a listed set of packages, or made from an image of Docker's."""
+    """Build images: the programs that a sandbox has."""
 
 
 @image.command("build")
 @click.argument("name")
-@click.option("--package", "packages", multiple=True, help="A Debian package; may be repeated. [a set for shell tasks]")
-@click.option("--suite", default="bookworm", show_default=True)
+@click.option(
+    "--package",
+    "packages",
+    multiple=True,
+    metavar="NAME",
+    help="Install this Debian package. May be repeated. [a set for shell tasks]",
+)
+@click.option("--suite", default="bookworm", show_default=True, help="Take the packages from this Debian release.")
 @click.option("--force", is_flag=True, help="Replace an image of that name.")
 def image_build(name: str, packages: tuple[str, ...], suite: str, force: bool) -> None:
-    """Make the image NAME with mmdebstrap; use it with --image NAME. NAME v1-bash has the packages of the paper's Bash root."""
+    """Build an image from Debian packages.
+
+    Use it with --image NAME. The name v1-bash selects the packages of the paper's Bash image. Needs mmdebstrap.
+    """
     from intercode.sandbox.image import build_image
 
     click.echo(build_image(name, packages, suite=suite, force=force, progress=lambda line: click.echo(line, err=True)))
@@ -54,31 +66,44 @@ def image_build(name: str, packages: tuple[str, ...], suite: str, force: bool) -
 @image.command("export")
 @click.argument("reference", metavar="IMAGE")
 @click.argument("name", required=False)
-@click.option("--force", is_flag=True, help="Replace an image of that name.")
-@click.option("--output", type=click.Path(dir_okay=False), metavar="TAR", help="Write a tar for --image TAR, and keep nothing.")
-def image_export(reference: str, name: str | None, force: bool, output: str | None) -> None:
-    """Keep Docker's IMAGE as NAME, for --image NAME without Docker; ENV and WORKDIR come along, but for a tar."""
+@click.option("--force", is_flag=True, help="Replace an image of that name, or the file TAR.")
+@click.option(
+    "--out",
+    cls=Renamed,
+    old="--output",
+    type=click.Path(dir_okay=False),
+    metavar="TAR",
+    help="Write a tar file for --image TAR, and keep no image.",
+)
+def image_export(reference: str, name: str | None, force: bool, out: str | None) -> None:
+    """Copy a Docker image, to use it without Docker.
+
+    Use it with --image NAME. The image's ENV and WORKDIR are kept, except in a tar file.
+    """
     from pathlib import Path
 
     from intercode.sandbox.docker.export import export_image, export_tar
 
-    if output is None:
+    if out is None:
         click.echo(export_image(reference, name, force=force))
         return
     if name is not None:
-        raise click.UsageError("NAME is for the cache; leave it out with --output")
-    target = Path(output)
+        raise click.UsageError("NAME is for the cache; leave it out with --out")
+    target = Path(out)
     if target.exists() and not force:
-        raise click.UsageError(f"{output} is there already; choose another file, or replace it with --force")
+        raise click.UsageError(f"{out} exists; choose another file, or replace it with --force")
     export_tar(reference, target)
-    click.echo(output)
+    click.echo(out)
 
 
 @click.command()
-@click.option("--clean", is_flag=True, help="First remove what processes that are gone have left.")
+@click.option("--clean", is_flag=True, help="First remove what dead processes of intercode left on this machine.")
 @json_flag
 def doctor(clean: bool, as_json: bool) -> None:
-    """What works on this machine, and the line that mends what does not."""
+    """Check this machine, and print the command that repairs each problem.
+
+    Exit status 1 if something does not work.
+    """
     from intercode.doctor import clean as remove
     from intercode.doctor import examine
 
@@ -94,6 +119,3 @@ def doctor(clean: bool, as_json: bool) -> None:
             if finding.mend and not finding.ok:
                 click.echo(f"      mend: {finding.mend}")
     sys.exit(1 if any(finding.ok is False for finding in findings) else 0)
-
-
-COMMANDS = (data, image, doctor)

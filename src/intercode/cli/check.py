@@ -1,0 +1,146 @@
+"""`check` looks for broken tasks; `replay` executes a recording again and compares."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from intercode.cli import options as shared
+from intercode.cli.output import bar, print_json, progress, say, writing
+from intercode.errors import UsageError
+
+EXAMPLES = 5
+"""Tasks that the report of `check --out` lists of each kind of issue."""
+
+
+@click.command(cls=shared.Command)
+@click.argument("env", callback=shared.own_name)
+@shared.data_options
+@shared.task
+@shared.protocol
+@shared.scoring_options
+@click.option("--static", is_flag=True, help="Read the texts of the tasks only: execute nothing and need no databases.")
+@click.option("--out", type=shared.NEW_FILE, metavar="FILE", help="Also write a report in Markdown to FILE.")
+@shared.workers
+@shared.json_flag
+def check(env: str, static: bool, out: str | None, workers: int, as_json: bool, **options: Any) -> None:
+    """Find broken and suspicious tasks of ENV.
+
+    A task is broken if its gold fails, prints something else the second time or does not score, or if an agent that does
+    nothing solves it. A person should read the suspicious tasks. `eval --exclude-broken` uses the result. ENV is bash, sql,
+    python, ctf, module:Class or path.py:Class.
+    """
+    if out and not os.access(folder := os.path.dirname(os.path.abspath(out)), os.W_OK | os.X_OK):
+        raise UsageError(f"{out} cannot be written: {folder} is no folder that can be written to")
+    if static:
+        found = _check_texts(env, options)
+        _print_issues(found, as_json)
+    else:
+        from intercode.runner.selection import prepare_some
+        from intercode.validate import check as checks
+        from intercode.validate.validation_cache import remember
+
+        factory = prepare_some(env, max_turns=None, **options)
+        left_out, tasks = factory.left_out, factory.tasks
+        with bar("checking", checks.passes(tasks), quiet=as_json) as advance:
+            found = checks.check(factory, tasks, left_out=left_out, workers=workers, tick=lambda: advance("checking"))
+        _print_issues(found, as_json, unplayed=len({task.id for task, _ in left_out}))
+        try:
+            remember(env, factory, found)
+        except OSError as error:  # without the cache, the next `eval --exclude-broken` checks again
+            say(f"intercode: the findings cannot be kept for --exclude-broken ({error})", err=True)
+    if out:
+        with writing(out), open(out, "w", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in _markdown(found, f"{env}: {options['data'] or 'starter set'}"))
+    sys.exit(1 if found["broken"] else 0)
+
+
+def _check_texts(env: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the issues that the texts of the tasks show; warn of options that only matter when golds are executed."""
+    from intercode.envs import environment_class
+    from intercode.validate.check import look
+
+    files = {"assets", "tree", "image", "everything"} if environment_class(env).language == "ctf" else set()
+    used = {"data", "gold_fields", "limit", "task", *files}
+    spelled = {param.name: param.opts[0] for param in click.get_current_context().command.params}
+    if unused := [spelled[name] for name, value in options.items() if value and name not in used and value != "submit"]:
+        say(f"intercode: --static executes nothing, so it does not heed {', '.join(sorted(unused))}", err=True)
+    chosen = {name: options[name] for name in ("data", "gold_fields", "limit", "task", "assets")}
+    return look(env, furnished=bool(options["tree"] or options["image"]), **chosen)
+
+
+def _print_issues(found: dict[str, Any], as_json: bool, unplayed: int = 0) -> None:
+    if as_json:
+        print_json(found)
+        return
+    for severity in ("broken", "suspicious"):
+        for issue in found[severity]:
+            say(f"task {issue['task']}: {severity}, {issue['kind']}: {issue['why']}")
+    if found["gold_ok"] is None:
+        click.echo(f"{found['tasks']} tasks: only their texts were read")
+        return
+    left_out = f", {unplayed} of which cannot be played (--keep-unplayable tries)" if unplayed else ""
+    click.echo(
+        f"{found['tasks']} tasks{left_out}: gold succeeds on {found['gold_ok']}, {found['nondeterministic']} differ between "
+        f"two executions, doing nothing succeeds on {found['noop_paid']}"
+    )
+
+
+def _markdown(found: dict[str, Any], title: str) -> Iterator[str]:
+    """Yield the lines of the report: how often each kind of issue occurs, then examples."""
+    from intercode.report.text import one_line
+    from intercode.tasks.issues import BROKEN, KINDS
+
+    def literal(text: str) -> str:
+        """Return a task's text with its markup disabled."""
+        return one_line(text, 300).replace("<", "&lt;").replace("|", "\\|")
+
+    broken, suspicious = (len({row["task"] for row in found[name]}) for name in ("broken", "suspicious"))
+    yield f"# Check of {title}\n"
+    yield f"{found['tasks']} tasks; {broken} are broken, {suspicious} suspicious (one may be both)."
+    yield "Only the texts were read.\n" if found["gold_ok"] is None else f"The gold succeeds on {found['gold_ok']}.\n"
+    yield "| kind | | tasks | meaning |\n|---|---|---|---|"
+    for kind, count in found["kinds"].items():
+        yield f"| {kind} | {'broken' if kind in BROKEN else 'suspicious'} | {count} | {KINDS[kind]} |"
+    for kind in found["kinds"]:
+        yield f"\n## {kind}\n"
+        rows = [row for row in (*found["broken"], *found["suspicious"]) if row["kind"] == kind]
+        yield from (f"- task {literal(row['task'])}: {literal(row['why'])}" for row in rows[:EXAMPLES])
+        if len(rows) > EXAMPLES:
+            yield f"- and {len(rows) - EXAMPLES} more"
+
+
+@click.command(cls=shared.Command)
+@click.argument("log", type=shared.EXISTING_PATH)
+@click.option("--env", callback=shared.own_name, metavar="ENV", help=f"{shared.ENV_HELP} [the recording's]")
+@shared.data_options
+@shared.scoring_options
+@shared.workers
+@shared.json_flag
+def replay(log: str, env: str | None, workers: int, as_json: bool, **options: Any) -> None:
+    """Execute the actions of a run again, and compare.
+
+    LOG is a run folder, or a log file of InterCode v1. The output and the score of each turn are compared with the recorded
+    ones. Settings are the recording's (for a log of InterCode v1: the paper's) unless you give an option.
+    """
+    from intercode.rescoring.replay import prepare_replay
+    from intercode.rescoring.replay import replay as execute
+
+    shared.find_own_modules()
+    recording, factory, tasks = prepare_replay(log, env, **options)
+    with progress(len(tasks), quiet=as_json) as tick:
+        found = execute(recording, factory, tasks, workers=workers, on_episode=tick)
+    if as_json:
+        print_json(found)
+        return
+    for row in found["disagreements"]:
+        say(f"task {row['task']} turn {row['turn']}: {row['recorded']} then, {row['replayed']} now: {row['action']!r}")
+    click.echo(
+        f"{found['agree']} of {found['turns']} rewards agree ({found['agreement']:.1%}), "
+        f"{found['observations_equal']} observations are equal; success {found['recorded_success_rate']:.1%} then, "
+        f"{found['replayed_success_rate']:.1%} now"
+    )

@@ -1,0 +1,214 @@
+"""`play`: a person acts at the keyboard, task after task; the run is one like any other.
+
+    bash> ls /box                    a line is an action
+    bash> ```                        the lines up to the next ``` are one action
+      ..> cat <<END
+    bash> :tasks                     `:word` speaks to this program, not to the environment
+
+Ctrl-C clears the line; during an action it ends the program, as Ctrl-D does at the prompt. Control characters that a sandbox
+prints are shown as escapes, so they cannot steer the terminal. Piped lines work like typed lines.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from intercode.cli import options as shared
+
+if TYPE_CHECKING:
+    from intercode.env import InterCodeEnv
+    from intercode.evaluation import Evaluation
+    from intercode.store import RunStore
+    from intercode.types import Message, Reply, Task, Tool
+
+FENCE = "```"
+HELP = """\
+Type an action and press Enter; the sandbox executes it. `submit` (ctf: `submit FLAG`, python: `submit NAME`) ends the task.
+For an action of several lines, type ``` on a line before it and on a line after it.
+:tasks lists the tasks. :skip [ID] leaves this task for the next one or for ID. :quit or Ctrl-D ends. :help shows this text."""
+HELP_ANSWER = "`submit ANSWER` gives the answer itself, except on tasks marked general."
+_COMMAND = re.compile(r":([a-z]+)(?:\s+(.*))?\s*")
+_WHY = {"agent_fault": ", since the sandbox did not survive", "turns": ", since no turns are left"}
+
+
+@click.command(cls=shared.Command)
+@shared.env_argument
+@shared.data_options
+@shared.task
+@click.option("--turns", type=shared.COUNT, default=100, show_default=True, metavar="N", help="Allow N actions for each task.")
+@click.option(
+    "--show-score",
+    "live",
+    cls=shared.Renamed,
+    old="--score",
+    is_flag=True,
+    help="Show after each action the score that a submission would earn now.",
+)
+@shared.seed
+@shared.protocol
+@shared.scoring_options
+@shared.run_folder("runs/ENV-AGENT-TIME")
+@shared.allow_code_change
+def play(env: str, live: bool, out: str | None, resume: str | None, allow_code_change: bool, **options: Any) -> None:
+    """Solve the tasks of ENV yourself, in this terminal.
+
+    ENV is bash, sql, python, ctf, module:Class or path.py:Class. The run records each task that you submit, and none that you
+    leave before.
+    """
+    from intercode.cli.output import resumable, show_summaries
+    from intercode.evaluation import Evaluation
+    from intercode.report import summary
+
+    evaluation = Evaluation.plan(env, agent="human", **options)
+    evaluation.config |= {"live_score": live, "options": shared.options_to_store()}
+    with evaluation.open(out, resume=bool(resume), workers=1, mended=allow_code_change) as store:
+        try:
+            with resumable(store.path), closing(evaluation.factory()) as environment:
+                Player(evaluation, store, environment, show_score=live).play_tasks()
+        except Quit:
+            _note(f"\nThe open task is not recorded. Go on with {shared.resume_line(store.path)}")
+        finally:
+            if episodes := store.episodes():
+                show_summaries([summary({**evaluation.config, "run": str(store.path)}, episodes)], False)
+
+
+class Quit(Exception):
+    """The player ends the program."""
+
+
+class _Skip(Exception):
+    """The player turns to another task: its id, or an empty text for the next task."""
+
+
+class Player:
+    """A person who plays the tasks that `store` lacks. For the episode loop this is a `Model` whose replies are typed.
+
+    `show_score`: show after each action the score that a submission would earn now.
+    """
+
+    name = "keyboard"
+
+    def __init__(self, evaluation: Evaluation, store: RunStore, env: InterCodeEnv, *, show_score: bool) -> None:
+        from intercode.submission import ANSWER
+
+        self._evaluation, self._store, self._env = evaluation, store, env
+        self._left = [task for task in evaluation.tasks if (task.id, 0) not in store.finished()]
+        self._help = f"{HELP}\n{HELP_ANSWER}" if env.submission is ANSWER and env.protocol == "submit" else HELP
+        self._show_score = show_score and env.protocol == "submit"
+        if sys.stdin.isatty():
+            with suppress(ImportError):
+                import readline  # noqa: F401  the arrow keys of input()
+
+    def play_tasks(self) -> None:
+        """Play until no task is left. Raises `Quit` when the player ends the program."""
+        _note(self._help)
+        while self._left:
+            try:
+                self._play(self._left[0])
+            except _Skip as skip:
+                ids, wanted = [task.id for task in self._left], str(skip)
+                at = ids.index(wanted) if wanted else 1 % len(ids)
+                self._left = self._left[at:] + self._left[:at]
+
+    def _play(self, task: Task) -> None:
+        """Play `task` and record it. A fault of its data is shown, and gives no episode."""
+        from intercode.agents.human import human
+        from intercode.errors import DataError
+        from intercode.runner.budget import BudgetTracker
+        from intercode.runner.episode import play
+        from intercode.runner.run import episode_seed, placing
+
+        _note(f"\ntask {task.id}, {len(self._left)} left")
+        budget, seed = BudgetTracker(self._evaluation.limits), episode_seed(self._evaluation.seed, task.id, 0)
+        try:
+            with placing(task, self._store.path):
+                episode = play(self._env, task, human, self, budget, seed=seed)
+        except DataError as error:
+            _show(f"this task cannot be played: {error}", fg="red")
+        else:
+            self._store.append(episode)
+            _show(episode.turns[-1].observation if episode.turns else "")
+            if episode.success:
+                _show("solved", fg="green")
+            else:
+                _show(f"not solved{_WHY.get(str(episode.ended), '')}: {episode.reward:.2f}", fg="red")
+        self._left.remove(task)
+
+    def complete(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0) -> Reply:
+        """Show the last message and return the action that is typed. Raises `Quit` or `_Skip` to leave the episode."""
+        from intercode.types import Reply
+
+        _show(messages[-1]["content"], **({"bold": True} if len(messages) == 1 else {}))
+        if self._show_score and len(messages) > 1:
+            self._print_score()
+        while True:
+            text = self._read()
+            command = _COMMAND.fullmatch(text)
+            if command is not None:
+                self._obey(command[1], (command[2] or "").strip())
+            elif text.strip():
+                return Reply(text)
+
+    def _read(self) -> str:
+        """Return an action or a command. Raises `Quit` at the end of the input."""
+        language = self._env.language
+        while True:
+            try:
+                text = input(f"{language}> ")
+                if text == FENCE:
+                    text = "\n".join(iter(partial(input, " " * (len(language) - 2) + "..> "), FENCE))
+                text.encode()  # some locales pass other bytes through as halves of surrogate pairs
+                return text
+            except EOFError:
+                raise Quit from None
+            except UnicodeError:
+                _note("that is not UTF-8")
+            except KeyboardInterrupt:
+                _note("\n[Ctrl-D or :quit leaves]")
+
+    def _obey(self, command: str, argument: str) -> None:
+        if command == "help":
+            _note(self._help)
+        elif command == "quit":
+            raise Quit
+        elif command == "tasks":
+            done = {episode.task: "solved" if episode.success else "failed" for episode in self._store.episodes()}
+            for task in self._evaluation.tasks:
+                state = "now" if task is self._left[0] else done.get(task.id, "")
+                _show(f"{state:6}  {task.id}  {task.query.partition(chr(10))[0][:100]}")
+        elif command != "skip":
+            _note(f"there is no :{command}; there are :tasks, :skip, :quit, :help")
+        elif argument and argument not in [task.id for task in self._left]:
+            _note(f"no task {argument} is left; :tasks lists them")
+        else:
+            raise _Skip(argument)
+
+    def _print_score(self) -> None:
+        """Submit in a fork of the episode and print the score; the episode itself does not change."""
+        from intercode.errors import ForkError
+
+        try:
+            with closing(self._env.fork()) as fork:
+                score = fork.step("submit")[4].get("score")
+        except ForkError as error:
+            _note(f"[no score: {error}]")
+        else:
+            _note("[no score]" if score is None else f"[score {score.reward:.2f}]")
+
+
+def _show(text: str, **style: Any) -> None:
+    from intercode.report.text import visible
+
+    if text:
+        click.echo(click.style(visible(text), **style) if style else visible(text))
+
+
+def _note(text: str) -> None:
+    _show(text, dim=True)

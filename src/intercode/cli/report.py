@@ -1,0 +1,184 @@
+"""`report` reads finished runs; `rescore` scores a run again; `export` writes its episodes as training data."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from intercode.cli import options as shared
+from intercode.cli.output import print_json, progress, resumable, say, show_reasons, show_summaries, show_tables, writing
+from intercode.errors import UsageError
+
+
+@click.command(cls=shared.Command)
+@click.argument("runs", nargs=-1, required=True, type=shared.EXISTING_PATH, metavar="RUN...")
+@click.option("--force", is_flag=True, help="Compare runs although their sandboxes had different programs (userlands).")
+@click.option("--html", type=shared.NEW_FILE, metavar="FILE", help="Also write the report as one web page.")
+@click.option("--plots", type=click.Path(file_okay=False), metavar="DIR", help="Also write each chart as an SVG file to DIR.")
+@shared.json_flag
+def report(runs: tuple[str, ...], force: bool, html: str | None, plots: str | None, as_json: bool) -> None:
+    """Show results: one run in detail, or several side by side.
+
+    RUN is a run folder, a folder of run folders, or a log file of InterCode v1. Two runs are compared task by task: the second
+    minus the first.
+    """
+    from intercode.report import load, require_comparable, runs_in
+    from intercode.report.analysis import side_by_side
+
+    if html and os.path.isfile(html) and not html.lower().endswith((".html", ".htm")):
+        raise UsageError(f"{html} exists and is no page; name a file that ends in .html")
+    loaded = [load(path) for folder in runs for path in runs_in(folder)]
+    require_comparable([config for config, _ in loaded], force=force)
+    whole = side_by_side(loaded)
+    if html:
+        from intercode.report.page import page
+
+        with writing(html), open(html, "w", encoding="utf-8") as file:
+            file.write(page(whole))
+    if plots:
+        from intercode.report.page import draw
+
+        with writing(plots):
+            draw(whole, plots)
+    if as_json:
+        print_json(whole["runs"][0] if len(loaded) == 1 else whole)
+    else:
+        from intercode.report.tables import comparison, details
+
+        show_summaries(whole["runs"], as_json=False)
+        if len(loaded) == 1:
+            show_tables(details(whole["runs"][0]["analysis"]))
+        elif "comparison" in whole:
+            show_tables(comparison(whole["comparison"]))
+    for config, episodes in loaded:
+        show_reasons(episodes, f" in {config['run']}" if len(loaded) > 1 else "")
+
+
+@click.command(cls=shared.Command)
+@click.argument("run", type=shared.EXISTING_FOLDER)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["sft", "chat", "jsonl", "parquet", "intercode"]),
+    required=True,
+    help="sft: a prompt and a completion for each reply. chat: whole conversations with a weight for each reply. jsonl, "
+    "parquet: one row for each turn. intercode: a log as InterCode v1 wrote it.",
+)
+@click.option(
+    "--only",
+    type=click.Choice(["all", "successful", "human"]),
+    default="all",
+    show_default=True,
+    help="Write all episodes, those that were solved, or those that a person played.",
+)
+@click.option(
+    "--out",
+    cls=shared.Renamed,
+    old="--output",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write to FILE. [stdout]",
+)
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+def export(run: str, form: str, only: str, out: str | None, force: bool) -> None:
+    """Write a run as training data, or as a table.
+
+    Episodes of RUN that ended in an error are left out.
+    """
+    from intercode.export import export_run
+
+    episodes, rows = export_run(run, form, only=only, output=out, force=force)
+    click.echo(f"intercode: {rows} rows from {episodes} episodes" + (f" in {out}" if out else ""), err=True)
+
+
+@click.command(cls=shared.Command)
+@click.argument("run", type=shared.EXISTING_FOLDER)
+@click.option("--reward", type=click.Choice(["exact", "paper"]), help="Score by this reward, and write a new run.")
+@click.option(
+    "--judge",
+    type=shared.TEXT,
+    metavar="MODEL",
+    help="Ask MODEL about the ambiguous answers, and write its verdicts to RUN/judged/. No reward changes.",
+)
+@shared.data_options
+@shared.workers
+@shared.run_folder("runs/ENV-AGENT-REWARD-TIME")
+@click.option("--force", is_flag=True, help="Score although the programs of the sandbox (its userland) differ from the run's.")
+@shared.json_flag
+def rescore(
+    run: str,
+    reward: str | None,
+    judge: str | None,
+    workers: int,
+    out: str | None,
+    resume: str | None,
+    force: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Score a run by another reward, or let a model judge it.
+
+    The score comes from what RUN recorded; where that is not enough, the actions are executed again. Options about data are
+    RUN's own unless you give them.
+    """
+    shared.find_own_modules()
+    if (reward is None) == (judge is None):
+        raise click.UsageError("give --reward or --judge")
+    if reward is None:
+        _judge(run, str(judge), force, as_json, options)
+        return
+    from pathlib import Path
+
+    from intercode.evaluation import new_folder
+    from intercode.report import summary
+    from intercode.rescoring.rescore import Rescoring
+    from intercode.store import RunStore
+
+    todo = Rescoring(run, reward, force=force, **options)
+    folder = out or new_folder(Path("runs"), todo.env, f"{todo.config['agent']}-{reward}")
+    config = {**todo.config, "run": str(folder), "options": shared.options_to_store()}
+    with RunStore.create(folder, config, resume=bool(resume)) as store:
+        with resumable(store.path), progress(len(todo.episodes), quiet=as_json) as tick:
+            done = todo.run(store, workers=workers, tick=tick)
+        found = summary({**todo.config, "run": str(folder)}, [each.episode for each in done])
+    rows = [each.row() for each in done]
+    if as_json:
+        print_json({**found, "rescored_from": run, "rescored": rows})
+    else:
+        for row in rows:
+            name = f"task {row['task']}" + (f" epoch {row['epoch']}" if row["epoch"] else "")
+            if row["reward"] is None:
+                say(f"{name}: {row['how']}, no result: {row['error'] or 'cut off'}")
+                continue
+            note = "" if row["differs"] is None else f" (turn {row['differs']} printed something else)"
+            say(f"{name}: {row['how']}, {row['recorded']:.2f} then, {row['reward']:.2f} now{note}")
+        before, pairs = summary({}, todo.episodes), []
+        for name, key, form in (("success", "success_rate", ".1%"), ("mean reward", "mean_reward", ".3f")):
+            old, new = ("–" if each[key] is None else format(each[key], form) for each in (before, found))
+            pairs.append(f"{name} {old} then, {new} now")
+        click.echo(f"{'; '.join(pairs)}\nrun: {folder}")
+    sys.exit(3 if found["errors"] else 0)
+
+
+def _judge(run: str, name: str, force: bool, as_json: bool, options: dict[str, Any]) -> None:
+    from intercode.models import make_model
+    from intercode.rescoring.judge import judge_run, summary
+    from intercode.store import read_run
+
+    model = make_model(name)
+    verdicts = judge_run(run, model, force=force, **options)
+    found = summary(run, model, read_run(run)[1], verdicts)
+    if as_json:
+        print_json(found)
+        return
+    for each in verdicts:
+        none = "no verdict" if each.reply is not None else "no verdict: too long to be shown whole, so not asked"
+        say(f"task {each.task}{f' epoch {each.epoch}' if each.epoch else ''}: {each.says or none}")
+    counts = f"{found['same']} the same, {found['different']} different, {found['none']} without a verdict"
+    click.echo(f"solved: {found['solved']} of {found['episodes']}, which no judge changes")
+    click.echo(f"judged: {found['unsure']} ambiguous: {counts}")
+    if any(each.reply is not None and each.says is None for each in verdicts):
+        click.echo(f"a reply in another form is kept as well: to have it asked again, remove {run}/judged/replies.jsonl")
