@@ -14,7 +14,7 @@ import pytest
 
 from intercode.errors import UsageError
 from intercode.export import ROWS, export_run
-from intercode.export.conversations import conversations
+from intercode.export.formats import conversations
 from intercode.rescoring.recordings import load_recording
 from intercode.store import RunStore
 from intercode.types import Episode, Message, ToolCall, Turn, Usage

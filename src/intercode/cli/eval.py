@@ -69,12 +69,12 @@ def _base_url(context: click.Context, option: click.Parameter, url: str | None) 
 @click.option("--epochs", type=COUNT, default=1, show_default=True, metavar="N", help="Play each task N times.")
 @shared.seed
 @click.option(
-    "--temperature", type=Finite(0), default=0.0, show_default=True, metavar="T", help="Sample the model's tokens with this."
+    "--temperature", type=Finite(0), default=0.0, show_default=True, metavar="T", help="Set the model's sampling temperature."
 )
 @click.option("--reply-tokens", type=COUNT, metavar="N", help="Cut each reply at N tokens. [the server's limit]")
 @click.option("--reply-seconds", type=POSITIVE, metavar="S", help="Wait S seconds for a reply, then ask again. [300]")
 @click.option(
-    "--price", callback=_price, metavar="IN,OUT", help="Set the US dollars for a million tokens in and out. [prices.toml]"
+    "--price", callback=_price, metavar="IN,OUT", help="Set the price of a million tokens, in US dollars. [prices.toml]"
 )
 @click.option("--max-cost", type=POSITIVE, metavar="USD", help="Stop the run when it has cost this much; needs a price.")
 @click.option("--max-tokens", type=COUNT, metavar="N", help="Stop the run after N tokens.")

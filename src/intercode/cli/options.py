@@ -20,8 +20,8 @@ COUNT = click.IntRange(1)
 
 SECTIONS = {
     "Tasks": "data gold_fields dump databases assets everything limit task failed_in shuffle exclude_broken",
-    "Environment": "env tree setup image engine handicap sandbox session protocol submits tell turns",
-    "Agent and model": "agent model base_url temperature seed epochs reply_tokens reply_seconds price judge",
+    "Environment": "env tree setup image engine handicap sandbox session protocol submits tell",
+    "Agent and model": "agent turns model base_url temperature seed epochs reply_tokens reply_seconds price judge",
     "Reward": "reward robust live static",
     "Limits": "max_cost max_tokens max_seconds episode_cost episode_tokens episode_seconds",
     "Run": "workers out resume retry_errors allow_code_change",
@@ -37,7 +37,7 @@ class Command(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         records: dict[str, list[tuple[str, str]]] = {title: [] for title in (*SECTIONS, "Options")}
         for param in self.get_params(ctx):
-            if record := param.get_help_record(ctx):
+            if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):
                 records[_SECTION.get(str(param.name), "Options")].append(record)
         for title, rows in records.items():
             if rows:

@@ -1,4 +1,4 @@
-"""Runs as data for others: `export_run` writes one file, an episode at a time. `formats.py` says what its rows are."""
+"""Runs as data for other programs: `export_run` writes one file, an episode at a time. formats.py defines its rows."""
 
 from __future__ import annotations
 
@@ -7,64 +7,60 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import IO, Generic, TypeVar
+from typing import IO
 
 from intercode.errors import StoreError, UsageError
-from intercode.export.formats import Row, chat_rows, first_system_entry, sft_rows, turn_rows
+from intercode.export.formats import Row, chat_rows, sft_rows, turn_rows, v1_entry
 from intercode.store import stream_run
-from intercode.types import Episode
-
-Item = TypeVar("Item")
 
 ROWS = {"sft": sft_rows, "chat": chat_rows, "jsonl": turn_rows, "parquet": turn_rows}
+BATCH = 1000
+"""Rows that Parquet writes at a time."""
 
 
 def export_run(
     run: str | Path, form: str, *, only: str = "all", output: str | Path | None = None, force: bool = False
 ) -> tuple[int, int]:
-    """Write the episodes of `run` that have a result to `output`, or to stdout; how many episodes and rows these are.
+    """Write the episodes of `run` that have a reward to `output`, or to stdout; return how many episodes and rows these are.
 
-    A file is there whole or not at all; pipes and devices are written as it goes. The first system's form has the first
-    epoch only, as it knew no other. Raises `UsageError` if there is nothing to export, or the file exists and is not to be
-    replaced; `StoreError` if the run cannot be read or the output not be written.
+    A file is written whole or not at all; pipes and devices are written bit by bit. The form `intercode` has the first epoch
+    only, since InterCode v1 knew no other.
+
+    Raises `UsageError` if there is nothing to export, or if the file exists and `force` is false; `StoreError` if the run
+    cannot be read or the output cannot be written.
     """
-    config, every = stream_run(run)
-    chosen = _Counted(episode for episode in every if _wanted(episode, only, config.get("agent"), form))
-    if form == "intercode":
-        rows, write = _Counted(first_system_entry(config, episode) for episode in chosen), _write_object
-    else:
-        rows = _Counted(row for episode in chosen for row in ROWS[form](config, episode))
-        write = _write_parquet if form == "parquet" else _write_lines
-    with _target(output, form, force) as file:
-        write(file, rows)
-        if not rows.count:
+    config, episodes = stream_run(run)
+    counts = {"episodes": 0, "rows": 0}
+
+    def rows() -> Iterator[Row]:
+        for episode in episodes:
+            wanted = {"all": True, "successful": episode.success, "human": config.get("agent") == "human"}[only]
+            if wanted and episode.reward is not None and not (form == "intercode" and episode.epoch):
+                counts["episodes"] += 1
+                for row in [v1_entry(config, episode)] if form == "intercode" else ROWS[form](config, episode):
+                    counts["rows"] += 1
+                    yield row
+
+    with _open(output, form, force) as file:
+        if form == "intercode":
+            for number, row in enumerate(rows()):
+                file.write(f'{"," if number else "{"}\n"{number}": {json.dumps(row)}'.encode())
+            file.write(b"\n}\n")
+        elif form == "parquet":
+            _write_parquet(file, rows())
+        else:
+            _write_lines(file, rows())
+        if not counts["rows"]:
             raise UsageError(f"{run} has no episode with a result that is to be exported (--only {only})")
-    return chosen.count, rows.count
-
-
-def _wanted(episode: Episode, only: str, agent: object, form: str) -> bool:
-    if episode.reward is None or (form == "intercode" and episode.epoch):
-        return False
-    return {"all": True, "successful": episode.success, "human": agent == "human"}[only]
-
-
-class _Counted(Generic[Item]):
-    """What passes by, counted."""
-
-    def __init__(self, items: Iterator[Item]) -> None:
-        self.count, self._items = 0, items
-
-    def __iter__(self) -> Iterator[Item]:
-        for item in self._items:
-            self.count += 1
-            yield item
+    return counts["episodes"], counts["rows"]
 
 
 @contextmanager
-def _target(output: str | Path | None, form: str, force: bool) -> Iterator[IO[bytes]]:
+def _open(output: str | Path | None, form: str, force: bool) -> Iterator[IO[bytes]]:
     if output is None and form == "parquet":
-        raise UsageError("Parquet is no text: name a file with --output")
+        raise UsageError("Parquet is no text: name a file with --out")
     path = Path("stdout" if output is None else output)
     try:
         if output is None:
@@ -72,7 +68,7 @@ def _target(output: str | Path | None, form: str, force: bool) -> Iterator[IO[by
         elif path.exists() and not path.is_file():
             opened = path.open("wb")
         else:
-            opened = _replaced(path, force)
+            opened = _replace(path, force)
         with opened as file:
             yield file
     except BrokenPipeError:
@@ -82,8 +78,8 @@ def _target(output: str | Path | None, form: str, force: bool) -> Iterator[IO[by
 
 
 @contextmanager
-def _replaced(path: Path, force: bool) -> Iterator[IO[bytes]]:
-    """A file that comes to be where `path` points once it is whole."""
+def _replace(path: Path, force: bool) -> Iterator[IO[bytes]]:
+    """Open a draft, and move it to `path` when it is whole."""
     if path.exists() and not force:
         raise UsageError(f"{path} exists; add --force to replace it")
     path = path.resolve()
@@ -106,16 +102,29 @@ def _write_lines(file: IO[bytes], rows: Iterable[Row]) -> None:
         file.write(text.encode() + b"\n")
 
 
-def _write_object(file: IO[bytes], rows: Iterable[Row]) -> None:
-    """One object with an entry for each row, under its number."""
-    for number, row in enumerate(rows):
-        file.write(f'{"," if number else "{"}\n"{number}": {json.dumps(row)}'.encode())
-    file.write(b"\n}\n")
-
-
-def _write_parquet(file: IO[bytes], rows: Iterable[Row]) -> None:
+def _write_parquet(file: IO[bytes], rows: Iterator[Row]) -> None:
+    """Write a table; a value without a fixed shape (messages, tool calls, parts of a score) becomes a JSON text."""
     try:
-        from intercode.export.parquet import write
+        import pyarrow
+        import pyarrow.parquet
     except ImportError as error:
         raise UsageError("writing Parquet needs pyarrow: pip install 'intercode-gym[parquet]'") from error
-    write(file, iter(rows))
+    as_json = ("ask", "calls", "parts")
+    texts = ["env", "agent", "model", "task", "query", "ended", "reply", "thought", "action", "observation", *as_json]
+    kinds = {
+        pyarrow.string(): texts,
+        pyarrow.int64(): ["epoch", "seed", "turn", "exit_code", "after", "left_out", "prompt_tokens", "completion_tokens"],
+        pyarrow.float64(): ["reward", "score", "seconds", "cost"],
+        pyarrow.bool_(): ["success", "timed_out", "truncated_output"],
+    }
+    schema = pyarrow.schema([(name, kind) for kind, names in kinds.items() for name in names])
+
+    def flat(name: str, value: object) -> object:
+        if name not in texts or value is None:
+            return value
+        text = json.dumps(value) if name in as_json else str(value)
+        return text.encode("utf-8", "replace").decode()  # half of a surrogate pair becomes a question mark
+
+    with pyarrow.parquet.ParquetWriter(file, schema) as writer:
+        while batch := [{name: flat(name, value) for name, value in row.items()} for row in islice(rows, BATCH)]:
+            writer.write_table(pyarrow.Table.from_pylist(batch, schema=schema))

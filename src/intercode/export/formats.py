@@ -1,28 +1,86 @@
 """The rows of an exported run.
 
-chat       one conversation a row, `messages`; each of the assistant's has a `weight`: 1 for what the agent wrote in this
-           episode, 0 for what was there before it (the form of OpenAI's fine-tuning)
-sft        one of the agent's replies a row, `prompt` and `completion`: exactly the completion is learnt (the form of TRL)
-jsonl      one turn a row, with what is known of its episode, for analysis; parquet has the same rows
-intercode  one episode an entry, as the first system wrote them
+chat       one conversation a row, `messages`; each assistant message has a `weight`: 1 if the agent wrote it in this episode,
+           0 if it was there before (the form of OpenAI's fine-tuning)
+sft        one reply of the agent a row, `prompt` and `completion`: only the completion is learnt (the form of TRL)
+jsonl      one turn a row, with the facts of its episode, for analysis; parquet has the same rows
+intercode  one episode an entry, as InterCode v1 wrote its logs
+
+A conversation goes on while each question continues where the last reply ended:
+
+    question 1   system user
+    question 2   system user assistant user
+    reply 2                            assistant
+
+Any other question (a plan is asked for elsewhere, messages were left out, a second sample) begins a new conversation. Only
+replies of this episode are the agent's own: not the examples in a prompt, nor, in a forked episode, a reply that did not lead
+to its end. If no model was asked, the query, the actions and the observations make the conversation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from intercode.agents import SUBMIT
 from intercode.errors import UsageError
-from intercode.export.conversations import conversations
-from intercode.types import Episode
+from intercode.types import Episode, Message, Turn
 
 LONGEST = 2000
-"""Messages of a conversation without a model, for sft: its rows repeat their square."""
+"""Messages of a conversation without a model that sft takes: its rows repeat the messages, so they grow as the square."""
 
 Row = dict[str, Any]
 Config = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """Messages, and for each of them whether the agent wrote it in this episode."""
+
+    messages: list[Message]
+    own: list[bool]
+
+
+def conversations(episode: Episode) -> list[Conversation]:
+    """Return the conversations in which the agent wrote anything; each reply is its own in one of them."""
+    line, forked = set(map(id, episode.line)), any(turn.after is not None for turn in episode.turns)
+    found: list[Conversation] = []
+    for turn in episode.turns:
+        if turn.ask is not None:
+            _add(found, turn, own=id(turn) in line or not (turn.acted or forked))
+    if not found:
+        messages, owned = [{"role": "user", "content": episode.query}], [False]
+        for turn in episode.line:
+            messages.append({"role": "assistant", "content": turn.action or ""})
+            messages.append({"role": "user", "content": turn.observation})
+            owned += [turn.action is not None, False]
+        found = [Conversation(messages[:-1], owned[:-1])]
+    return [each for each in found if any(each.own)]
+
+
+def _add(found: list[Conversation], turn: Turn, *, own: bool) -> None:
+    """Append the turn's question and reply to the conversation that they continue, or to a new one."""
+    question = list(turn.ask or ())
+    contents = list(map(_content, question))
+    shorter = (each for each in reversed(found) if len(each.own) < len(question))
+    conversation = next((each for each in shorter if list(map(_content, each.messages)) == contents[: len(each.own)]), None)
+    if conversation is None:
+        conversation = Conversation([], [])
+        found.append(conversation)
+    calls = [
+        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        for call in turn.calls or ()
+    ]
+    reply: Message = {"role": "assistant", "content": turn.reply or "", **({"tool_calls": calls} if calls else {})}
+    conversation.own.extend([False] * (len(question) - len(conversation.messages)) + [own])
+    conversation.messages[:] = [*question, reply]
+
+
+def _content(message: Message) -> tuple[object, ...]:
+    """Return what decides whether two messages are the same: an empty content may be None, and other keys may differ."""
+    calls = message.get("tool_calls") or ()
+    return message["role"], message.get("content") or "", [(call["id"], call["function"]) for call in calls]
 
 
 def chat_rows(config: Config, episode: Episode) -> Iterator[Row]:
@@ -33,39 +91,43 @@ def chat_rows(config: Config, episode: Episode) -> Iterator[Row]:
 
 
 def sft_rows(config: Config, episode: Episode) -> Iterator[Row]:
-    """Raises `UsageError` for a conversation without a model that is so long that rows which repeat it would fill a disk."""
+    """Yield a row for each reply. Raises `UsageError` if a conversation without a model is so long that the rows, each of
+    which repeats the messages before its reply, would fill a disk."""
     for each in conversations(episode):
         if len(each.own) > LONGEST and not any(turn.ask for turn in episode.turns):
             raise UsageError(
                 f"task {episode.task} is a conversation of {len(each.own)} messages, and each row of sft would repeat those "
                 "before it; --format chat has them once"
             )
-        for place, own in enumerate(each.own):
+        for position, own in enumerate(each.own):
             if own:
-                pair = {"prompt": each.messages[:place], "completion": [each.messages[place]]}
+                pair = {"prompt": each.messages[:position], "completion": [each.messages[position]]}
                 yield {**pair, **_labels(config, episode)}
 
 
 def turn_rows(config: Config, episode: Episode) -> Iterator[Row]:
-    known = {"query": episode.query, "parts": dict(episode.parts), "ended": episode.ended}
+    facts = {"query": episode.query, "parts": dict(episode.parts), "ended": episode.ended}
     for number, turn in enumerate(episode.turns):
         row = asdict(turn)
         usage = row.pop("usage")
-        yield {**_labels(config, episode), "seed": episode.seed, **known, "turn": number, **row, **usage}
+        yield {**_labels(config, episode), "seed": episode.seed, **facts, "turn": number, **row, **usage}
 
 
-def first_system_entry(config: Config, episode: Episode) -> Row:
-    """One entry of the first system's log, which `recordings.py` reads as it reads the run itself: a Try Again log, or under
-    `submit` a ReAct log, whose actions are wrapped."""
+def v1_entry(config: Config, episode: Episode) -> Row:
+    """Return the episode as InterCode v1 logs it, for `load_recording`: a Try Again log, or a ReAct log under `submit`, where
+    each action but the submission is wrapped in ``execute[…]``."""
     turns, react = episode.line, config.get("protocol", SUBMIT) == SUBMIT
+    actions = [turn.action for turn in turns]
+    if react:
+        actions = [action if action == SUBMIT else "" if action is None else f"execute[{action}]" for action in actions]
     history = {
-        "actions": [_wrapped(turn.action) if react else turn.action for turn in turns],
+        "actions": actions,
         "observations": [turn.observation for turn in turns],
         "rewards": [turn.score or 0.0 for turn in turns],
         "valid_action": [turn.action is not None and turn.exit_code in (0, None) for turn in turns],
         **({"thoughts": [turn.thought or "" for turn in turns]} if react else {}),
     }
-    best = max(range(len(turns)), key=lambda place: turns[place].score or 0.0, default=0)
+    best = max(range(len(turns)), key=lambda position: turns[position].score or 0.0, default=0)
     return {
         "environment": f"ic_{config.get('env')}",
         "dataset": config.get("data"),
@@ -79,11 +141,6 @@ def first_system_entry(config: Config, episode: Episode) -> Row:
     }  # fmt: skip
 
 
-def _wrapped(action: str | None) -> str:
-    """A submission as it is, code in the wrapper, and no code as nothing at all."""
-    return action if action == SUBMIT else "" if action is None else f"execute[{action}]"
-
-
 def _labels(config: Config, episode: Episode) -> Row:
-    known = {key: config.get(key) for key in ("env", "agent", "model")}
-    return {**known, "task": episode.task, "epoch": episode.epoch, "reward": episode.reward, "success": episode.success}
+    run = {key: config.get(key) for key in ("env", "agent", "model")}
+    return {**run, "task": episode.task, "epoch": episode.epoch, "reward": episode.reward, "success": episode.success}
