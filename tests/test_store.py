@@ -80,7 +80,7 @@ def test_what_could_not_be_read_again_is_not_written(tmp_path: Path, field: str,
 def test_other_code_is_gone_on_with_if_it_is_said_to_be_mended_and_the_run_keeps_both(tmp_path: Path) -> None:
     old, new = ({**CONFIG, "agent_source": digest} for digest in ("old", "new"))
     RunStore.create(tmp_path, old).close()
-    with pytest.raises(UsageError, match=r"agent_source: 'old' → 'new'.*add --mended"):
+    with pytest.raises(UsageError, match=r"agent_source: 'old' → 'new'.*add --allow-code-change"):
         RunStore.create(tmp_path, new, resume=True)
     RunStore.create(tmp_path, new, resume=True, mended=True).close()
     RunStore.create(tmp_path, new, resume=True).close()
@@ -88,7 +88,7 @@ def test_other_code_is_gone_on_with_if_it_is_said_to_be_mended_and_the_run_keeps
         RunStore.create(tmp_path, old, resume=True)
     with pytest.raises(UsageError, match="other settings") as refused:
         RunStore.create(tmp_path, {**new, "agent": "another"}, resume=True, mended=True)
-    assert "--mended" not in str(refused.value)
+    assert "--allow-code-change" not in str(refused.value)
     config, _ = read_run(tmp_path)
     assert (config["agent_source"], config["mended"]) == ("new", [{"agent_source": "old"}])
 

@@ -240,7 +240,7 @@ def _settle(path: Path, config: dict[str, Any], resume: bool, mended: frozenset[
     elif not resume:
         raise UsageError(f"{path} holds a run; go on with it by --resume {path}, or choose another folder with --out")
     elif differing := _differing(old := _read_config(path), config, FREE | mended):
-        hint = ", or add --mended if what is finished holds all the same" if differing.keys() <= SOURCES else ""
+        hint = ", or add --allow-code-change if what is finished holds all the same" if differing.keys() <= SOURCES else ""
         shown = ", ".join(differing.values())
         raise UsageError(f"{path} holds a run with other settings ({shown}); start a new one with --out{hint}")
     elif _differing(old, config, FREE):

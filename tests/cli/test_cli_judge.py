@@ -92,7 +92,7 @@ def test_only_unsure_answers_are_asked_of_once_and_no_reward_changes(cli: Any, j
     (told,) = report["analysis"].pop("judged")
     assert report == unjudged
     assert told.items() >= {"judge": "tiny", "unsure": 3, "asked": 3, "same": 1, "different": 2, "none": 0}.items()
-    words = "Of the 3 answers that were refused in doubt, the judge tiny was asked of 3: it says of 1 that they tell the same"
+    words = "3 refused answers are ambiguous. The judge tiny read 3 of them: 1 equal to the gold, 2 different"
     assert words in " ".join(cli("report", "run", "--html", "page.html").out.split())
     assert words in (run.parent / "page.html").read_text("utf-8")
 

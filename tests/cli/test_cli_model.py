@@ -117,7 +117,7 @@ def test_resume_alone_takes_all_from_the_run_and_counts_what_the_whole_of_it_cos
         kept = [line for line in lines(tmp_path) if line["reward"] is not None]
         assert next(line for line in lines(tmp_path) if line["error"])["turns"], "the turns until then are kept"
         server.healthy, server.good_for = True, None
-        rest = cli("eval", "--resume", "run", "--keep-errors", "--json")
+        rest = cli("eval", "--resume", "run", "--no-retry-errors", "--json")
         assert (rest.status, rest.json["errors"], rest.json["episodes"]) == (3, 3, 5)
         whole = cli("eval", "--resume", "run", "--json")
         assert (whole.status, whole.json["errors"], whole.json["success_rate"]) == (0, 0, 1.0)

@@ -17,9 +17,9 @@ RAISED = "intercode: the environment own:Own raised "
 PLACE = " (own.py, line 6)"
 IN_A_TASK = {
     "def reset(self, **how): raise KeyError('r')": f"{RAISED}KeyError: 'r'{PLACE}, task a",
-    "def _act(self, action): return json.loads('x')": f"{RAISED}JSONDecodeError: Expecting value: line 1 column 1 (char 0)"
+    "def execute(self, action): return json.loads('x')": f"{RAISED}JSONDecodeError: Expecting value: line 1 column 1 (char 0)"
     f"{PLACE}, task a",
-    "def _score(self): return 0.5": "intercode: Own._score returned 0.5, which is no Score",
+    "def score(self): return 0.5": "intercode: Own.score returned 0.5, which is no Score",
     "def step(self, action): return '', 0.0": "intercode: Own.step returned ('', 0.0), which are not 5 values",
     "def step(self): pass": "intercode: Own.step() takes 1 positional argument but 2 were given; give Own.step the parameters "
     "that it has in InterCodeEnv",
@@ -49,7 +49,7 @@ def said(cli: Any, tmp_path: Path, body: str, *words: object) -> str:
 def test_what_it_raises_is_told_with_its_place_and_the_task(cli: Any, tmp_path: Path, body: str) -> None:
     told = said(cli, tmp_path, body, *EVAL)
     assert told.startswith(IN_A_TASK[body])
-    assert told.rstrip(")").endswith("finished episodes are kept; when it is mended, go on with --resume DIR --mended")
+    assert told.rstrip(")").endswith("go on with --resume DIR --allow-code-change")
     assert '"reward":' not in (tmp_path / "run" / "episodes.jsonl").read_text()
 
 
@@ -60,12 +60,12 @@ def test_so_is_what_it_raises_when_it_is_made_or_closed(cli: Any, tmp_path: Path
 
 
 def test_the_run_goes_on_when_it_is_mended(cli: Any, tmp_path: Path) -> None:
-    said(cli, tmp_path, "def _score(self): raise ValueError('s')", *EVAL)
+    said(cli, tmp_path, "def score(self): raise ValueError('s')", *EVAL)
     (tmp_path / "own.py").write_text(TOP)
     refused = cli(*EVAL, "--resume", "run")
     assert (refused.status, refused.out) == (2, "")
-    assert "add --mended if what is finished holds all the same" in refused.err
-    done = cli(*EVAL, "--resume", "run", "--mended")
+    assert "add --allow-code-change if what is finished holds all the same" in refused.err
+    done = cli(*EVAL, "--resume", "run", "--allow-code-change")
     assert (done.status, done.json["success_rate"]) == (0, 1.0)
 
 
@@ -74,9 +74,9 @@ def test_a_fault_of_the_packages_own_is_the_episodes_error_and_the_third_in_a_ro
 ) -> None:
     """A built-in environment raises on some of the tasks, by a function whose code is of no file."""
     (tmp_path / "sitecustomize.py").write_text(
-        "import intercode.envs.bash.env as bash, os\nscore = bash.BashEnv._score\ntasks = os.environ['TASKS']\n"
-        "code = \"def _score(self):\\n if self.task.id in tasks: raise ValueError('ours')\\n return score(self)\"\n"
-        "exec(code, there := {'score': score, 'tasks': tasks})\nbash.BashEnv._score = there['_score']\n"
+        "import intercode.envs.bash.env as bash, os\nscore = bash.BashEnv.score\ntasks = os.environ['TASKS']\n"
+        "code = \"def score(self):\\n if self.task.id in tasks: raise ValueError('ours')\\n return old(self)\"\n"
+        "exec(code, there := {'old': score, 'tasks': tasks})\nbash.BashEnv.score = there['score']\n"
     )
     write_tasks(tmp_path / "four.jsonl", [{"id": id, "query": f"Print {id}.", "gold": f"echo {id}"} for id in "abcd"])
     words = ("eval", "bash", "--data", "four.jsonl", "--agent", "gold", "--json", "--workers", 1, "--out")

@@ -120,7 +120,7 @@ def test_ctrl_c_clears_the_line_and_during_an_action_leaves_with_nothing_recorde
 
 
 def test_the_live_score_changes_nothing_and_nothing_goes_on_when_the_window_is_closed(sit_down: Any, tmp_path: Path) -> None:
-    terminal = sit_down("--out", "run", "--score")
+    terminal = sit_down("--out", "run", "--show-score")
     talk(
         terminal,
         (":skip touch\n", "Make"),

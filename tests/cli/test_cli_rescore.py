@@ -134,5 +134,5 @@ def test_an_export_goes_to_stdout_or_into_a_file(cli: Any, mixed: Path) -> None:
     done = cli("export", "run", "--format", "chat", "--only", "successful", alone=True)
     assert (done.status, done.err) == (0, "intercode: 4 rows from 4 episodes\n")
     assert all(json.loads(line)["success"] for line in done.out.splitlines())
-    assert cli("export", "run", "--format", "intercode", "--output", "log.json").status == 0
+    assert cli("export", "run", "--format", "intercode", "--out", "log.json").status == 0
     assert (mixed.parent / "log.json").exists()

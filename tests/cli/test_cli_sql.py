@@ -35,14 +35,14 @@ def by_task(run: Path) -> dict[str, Any]:
 
 def test_golds_solve_all_and_nothing_solves_none(cli: Any, orchard: Path, tmp_path: Path, engine: str) -> None:
     world = ("--data", orchard, "--engine", engine, "--json")
-    gold = cli("eval", "sql", "--agent", "gold", "--out", "gold", "--handicap", *world)
+    gold = cli("eval", "sql", "--agent", "gold", "--out", "gold", "--show-schema", *world)
     assert (gold.status, gold.err, gold.json["success_rate"], gold.json["errors"]) == (0, "run: gold\n", 1.0, 0)
     assert set(gold.json) == EVAL_KEYS | {"by_hardness"}
     assert json.loads((tmp_path / "gold" / "run.json").read_text())["handicap"] is True
     assert all("CREATE TABLE" in episode["query"] for episode in by_task(tmp_path / "gold").values())
     noop = cli("eval", "sql", "--agent", "noop", *world)
     assert (noop.status, noop.json["success_rate"], noop.json["errors"]) == (0, 0.0, 0)
-    again = cli("eval", "sql", "--agent", "replay:gold", "--handicap", *world).json
+    again = cli("eval", "sql", "--agent", "replay:gold", "--show-schema", *world).json
     assert (again["success_rate"], again["mean_turns"]) == (gold.json["success_rate"], gold.json["mean_turns"])
 
 

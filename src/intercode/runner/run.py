@@ -33,7 +33,7 @@ from intercode.types import Episode, Task, Turn, Usage
 
 FAULTS_IN_A_ROW = 3
 KEPT = "finished episodes are kept; when it is mended, go on with --resume DIR"
-THEIRS = f"{KEPT} --mended"
+THEIRS = f"{KEPT} --allow-code-change"
 """Where it is code of the caller's that is to be mended."""
 
 

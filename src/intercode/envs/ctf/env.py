@@ -240,6 +240,6 @@ def _playable(
     if not kept:
         first, why = left_out[0][0].id, left_out[0][1]
         raise UsageError(
-            f"no task can be played as it is (task {first} {why}); give their files with --assets, or play all with --all"
+            f"no task can be played (task {first} {why}); give their files with --assets, or add --keep-unplayable"
         )
     return kept, left_out
