@@ -175,18 +175,15 @@ protocol = click.option(
 scoring_options = stack(
     click.option(
         "--reward", callback=_reward, metavar="exact|paper|module:function|path.py:function",
-        help="Score with the strict reward, the paper's reward, or your own function. [exact, or your environment's own; paper "
-        "with --protocol paper]",
+        help="Score by this reward. [exact, or your environment's own; paper with --protocol paper]",
     ),
     click.option(
         "--session", type=click.Choice(["persistent", "stateless"]),
-        help="Keep one shell for the whole episode, or start a new one for each action. [persistent; stateless with "
-        "--protocol paper]",
+        help="Keep one shell for an episode, or start one for each action. [persistent; stateless with --protocol paper]",
     ),
     click.option(
         "--feedback", "tell", cls=Renamed, old="--tell", type=click.Choice(["nothing", "number", "case"]),
-        help="python: After a wrong submission, tell the agent nothing, the number of the first failed public test, or that "
-        "test itself. [number]",
+        help="python: After a wrong submission, show nothing, the number of the first failed public test, or the test. [number]",
     ),
     click.option(
         "--max-submissions", "submits", cls=Renamed, old="--submits", type=COUNT, metavar="N",
@@ -200,18 +197,10 @@ scoring_options = stack(
 )  # fmt: skip
 task = click.option("--task", type=TEXT, multiple=True, metavar="ID", help="Use only this task. May be repeated.")
 seed = click.option("--seed", type=int, default=0, show_default=True, help="Start the random numbers from this number.")
-workers = click.option(
-    "--workers",
-    type=COUNT,
-    default=2,
-    show_default=True,
-    metavar="N",
-    help="Run N episodes at the same time.",
-)
+workers = click.option("--workers", type=COUNT, default=2, show_default=True, metavar="N", help="Run N episodes at once.")
 allow_code_change = click.option(
     "--allow-code-change", cls=Renamed, old="--mended", is_flag=True,
-    help="With --resume: continue although your own agent, reward or environment, or a file of replies or predictions, has "
-    "changed.",
+    help="With --resume: continue although your own code (agent, reward, environment) or a file of replies has changed.",
 )  # fmt: skip
 exclude_broken = click.option(
     "--exclude-broken", is_flag=True,
