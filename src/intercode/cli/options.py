@@ -175,7 +175,8 @@ protocol = click.option(
 scoring_options = stack(
     click.option(
         "--reward", callback=_reward, metavar="exact|paper|module:function|path.py:function",
-        help="Score by this reward. [exact, or your environment's own; paper with --protocol paper]",
+        help="Score strictly (exact), as the paper did, or by your own function. [exact, or your environment's own; paper "
+        "with --protocol paper]",
     ),
     click.option(
         "--session", type=click.Choice(["persistent", "stateless"]),
@@ -183,7 +184,7 @@ scoring_options = stack(
     ),
     click.option(
         "--feedback", "tell", cls=Renamed, old="--tell", type=click.Choice(["nothing", "number", "case"]),
-        help="python: After a wrong submission, show nothing, the number of the first failed public test, or the test. [number]",
+        help="python: After a wrong submission, show nothing, the first failed public test's number, or that test. [number]",
     ),
     click.option(
         "--max-submissions", "submits", cls=Renamed, old="--submits", type=COUNT, metavar="N",

@@ -84,6 +84,7 @@ def _content(message: Message) -> tuple[object, ...]:
 
 
 def chat_rows(config: Config, episode: Episode) -> Iterator[Row]:
+    """Yield a row for each conversation."""
     for each in conversations(episode):
         pairs = zip(each.messages, each.own, strict=True)
         weighted = [{**message, "weight": int(own)} if message["role"] == "assistant" else message for message, own in pairs]
@@ -106,6 +107,7 @@ def sft_rows(config: Config, episode: Episode) -> Iterator[Row]:
 
 
 def turn_rows(config: Config, episode: Episode) -> Iterator[Row]:
+    """Yield a row for each turn."""
     facts = {"query": episode.query, "parts": dict(episode.parts), "ended": episode.ended}
     for number, turn in enumerate(episode.turns):
         row = asdict(turn)

@@ -68,35 +68,26 @@ def _body(whole: Found, names: Sequence[str]) -> Iterator[str]:
     runs = whole["runs"]
     yield f"<h1>{_name(' and '.join(names))}</h1>"
     yield f'<p class="quiet">{FOR_ALL}</p>'
-    if len(runs) == 1:
-        yield _figures(runs[0])
-    else:
+    if len(runs) > 1:
         yield _table(_transpose(tables.overview_rows(runs)))
+    else:
+        titles = {"n": "episodes", "95 %": "interval, %", "mean": "mean reward", "turns": "mean turns", "s": "seconds"}
+        cells = tables.overview_rows(runs)[0].items()
+        cards = "".join(f"<div><dt>{_text(titles.get(key, key))}</dt><dd>{_text(cell)}</dd></div>" for key, cell in cells)
+        yield f'<dl class="figures">{cards}</dl>'
+        if (excluded := runs[0].get("excluded")) is not None:
+            yield f"<p>Left out as broken: {len(excluded)} tasks: {_text(', '.join(excluded))}</p>"
     if "comparison" in whole:
         yield from _comparison(whole["comparison"], names)
-    yield from _charts(whole, names)
-    yield _titled("Success by hardness, % of episodes", _transpose(tables.hardness_rows(runs)))
-    for run, name in zip(runs, names, strict=True):
-        yield from _details(run, name)
-
-
-def _figures(run: Found) -> str:
-    """Return the numbers of a run as cards."""
-    cells = tables.overview_rows([run])[0]
-    titles = {"n": "episodes", "95 %": "interval, %", "mean": "mean reward", "turns": "mean turns", "s": "seconds"}
-    cards = "".join(f"<div><dt>{_text(titles.get(key, key))}</dt><dd>{_text(cell)}</dd></div>" for key, cell in cells.items())
-    excluded = run.get("excluded")
-    note = f"<p>Left out as broken: {len(excluded)} tasks: {_text(', '.join(excluded))}</p>" if excluded is not None else ""
-    return f'<dl class="figures">{cards}</dl>{note}'
-
-
-def _charts(whole: Found, names: Sequence[str]) -> Iterator[str]:
     yield "<h2>Charts</h2>"
     if len(names) > 1:
         marks = (f'<li class="s{at % COLOURS}"><span>{_text(name)}</span></li>' for at, name in enumerate(names))
         yield f'<ul class="legend">{"".join(marks)}</ul>'
-    drawn = (f"<figure><figcaption>{_text(chart.title)}</figcaption>{svg(chart)}</figure>" for chart in charts(whole))
-    yield f'<div class="charts">{"".join(drawn)}</div>'
+    figures = (f"<figure><figcaption>{_text(chart.title)}</figcaption>{svg(chart)}</figure>" for chart in charts(whole))
+    yield f'<div class="charts">{"".join(figures)}</div>'
+    yield _titled("Success by hardness, % of episodes", _transpose(tables.hardness_rows(runs)))
+    for run, name in zip(runs, names, strict=True):
+        yield from _details(run, name)
 
 
 def _details(run: Found, name: str) -> Iterator[str]:

@@ -142,6 +142,7 @@ def data_set_rows(found: Found) -> list[Row]:
 
 
 def failure_rows(found: Found) -> list[Row]:
+    """Return a row for each category of failed episodes."""
     return [
         {
             "category": row["name"],
