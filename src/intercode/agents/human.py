@@ -1,6 +1,6 @@
 """A person as a strategy: each question is all that was seen so far, each reply an action as it was typed.
 
-Who answers is the driver's matter, as with any model: `intercode play` asks at the keyboard (`cli/keyboard.py`).
+Who answers is the driver's matter, as with any model: `intercode play` asks at the keyboard (`cli/play.py`).
 """
 
 from __future__ import annotations
