@@ -88,7 +88,7 @@ def test_a_test_that_gives_up_a_call_is_judged_at_once(grade: Grade) -> None:
 def test_a_test_that_ends_its_own_process_or_is_too_large_is_the_datas_fault(grade: Grade) -> None:
     for test, words in (
         ("import os; os._exit(0)", "ends its own process"),
-        (f"it(1)  # {'x' * (17 << 20)}", "too many to cross"),
+        (f"it(1)  # {'x' * (17 << 20)}", "too many for a message"),
     ):
         with pytest.raises(DataError, match=words):
             grade("def f(x): return 42", "f", tests=[test])

@@ -53,7 +53,7 @@ ENVIRONMENT = {
 }
 _SEEDED = {"PYTHONHASHSEED": "0"}
 """Sets of texts come in the same order in every interpreter."""
-_START = "import sys; sys.path.insert(0, '/'); from guest.keeper import main; main()"
+_START = "import sys; sys.path.insert(0, '/'); from guest.supervisor import main; main()"
 _END = 5.0
 """Seconds that a wall may take to fall."""
 _PAUSES = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28)
@@ -63,7 +63,7 @@ _walls: weakref.WeakSet[Wall] = weakref.WeakSet()
 
 @dataclass(frozen=True)
 class Weakened:
-    """What a test leaves off to see an attack succeed: system calls, doors of entry.py. Never set elsewhere."""
+    """What a test leaves off to see an attack succeed: system calls, doors of guest/namespaces.py. Never set elsewhere."""
 
     calls: frozenset[str] = frozenset()
     doors: frozenset[str] = frozenset()
@@ -160,14 +160,14 @@ class Wall(ABC):
         fds: tuple[int, ...] = (),
         own_network: bool = True,
     ) -> None:
-        """Tell the keeper what its cells are to be; `plan` is that of `guest/rooms.py`."""
+        """Tell the keeper what its cells are to be; `plan` is that of `guest/mounts.py`."""
         weakened, texts = weakened or Weakened(), list[tuple[str, str]]()
         if self.program == "python":  # what an image's own python3 is sent to become a session
-            from intercode.sandbox.guest.start import MODULES  # and with it all that an interpreter needs
+            from intercode.sandbox.guest.python_interpreter import MODULES  # and with it all that an interpreter needs
 
             texts = [(name, GUEST.joinpath(name + ".py").read_text()) for name in MODULES]
         config = {
-            "plan": plan,
+            "mounts": plan,
             "env": {**env, **(_SEEDED if self.program == "python" else {})},
             "persistent": session == "persistent",
             "program": self.program,
@@ -178,7 +178,7 @@ class Wall(ABC):
             "processes": limits.processes,
             "output": limits.output,
             "payload": 1 << 30,
-            "left_open": sorted(weakened.doors),
+            "disabled": sorted(weakened.doors),
             "rlimits": rlimits(limits),
         }
         try:

@@ -59,7 +59,7 @@ LATE = (
     FORGED
     + """
     time.sleep(0.4)
-    send({"role": "referee", "names": [], "texts": [text], "nonce": "", "passed": True})
+    send({"role": "grader", "names": [], "texts": [text], "nonce": "", "passed": True})
     time.sleep(9)
 """
 )
@@ -229,7 +229,7 @@ ATTACKS = [
     *_group("takes_over", {
         "a forged message": (
             f"""{FORGED}
-    for _ in range(3): send({{"role": "referee", "names": [], "texts": [text], "nonce": "", "passed": True}})
+    for _ in range(3): send({{"role": "grader", "names": [], "texts": [text], "nonce": "", "passed": True}})
     time.sleep(9)
 """,
             "try: it(3)\nexcept Exception: pass", "assert it(4) == 14",

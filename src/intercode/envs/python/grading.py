@@ -23,7 +23,7 @@ from typing import Any
 
 from intercode.envs.python.suite import Suite, Test
 from intercode.errors import DataError, SandboxDied
-from intercode.sandbox.guest import plain
+from intercode.sandbox.guest import wire_values
 from intercode.sandbox.guest.limit import Limit
 from intercode.sandbox.local import CellSandbox
 
@@ -111,7 +111,7 @@ class Grader:
                 continue
             try:
                 if test.kind == "assert":
-                    result = self._assert(agent, suite, test, {"role": "far", "bind": bind, "method": suite.method})
+                    result = self._assert(agent, suite, test, {"role": "agent", "bind": bind, "method": suite.method})
                 else:
                     request = {"role": test.kind, "bind": bind, "name": name, "stdin": test.stdin}
                     request["text"] = test.text if test.kind == "script" else text
@@ -130,8 +130,8 @@ class Grader:
         """
         with agent.branch() as line, _agent_at_fault():
             limit = Limit(self._seconds)
-            plain.send(line, request, limit)
-            reply = plain.parse(plain.receive_raw(line, limit))
+            wire_values.send(line, request, limit)
+            reply = wire_values.parse(wire_values.receive_raw(line, limit))
         return reply if isinstance(reply, dict) else {}
 
     def _assert(self, agent: CellSandbox, suite: Suite, test: Test, request: dict[str, Any]) -> Result:
@@ -139,11 +139,11 @@ class Grader:
         ends its own process twice before it calls the answer: no answer can cause that."""
         texts = [*suite.setup, test.text]
         for _ in range(2):
-            order = {"role": "referee", "names": suite.names, "texts": texts, "nonce": secrets.token_hex(16)}
+            order = {"role": "grader", "names": suite.names, "texts": texts, "nonce": secrets.token_hex(16)}
             with agent.branch() as agent_line, self.sandbox.branch() as grader_line, suppress(_GraderEnded):
                 limit = Limit(self._seconds)
                 with _agent_at_fault():
-                    plain.send(agent_line, request, limit)
+                    wire_values.send(agent_line, request, limit)
                 return _relay_calls(test, grader_line, agent_line, order, limit)
         raise DataError(f"the test {test.text!r:.60} ends its own process before it calls the answer")
 
@@ -157,7 +157,7 @@ def _agent_at_fault() -> Iterator[None]:
         raise
     except (OSError, EOFError):
         raise _TestFailed("the interpreter ended during the call") from None
-    except plain.NotPlain as error:
+    except wire_values.NotPlain as error:
         raise _TestFailed(str(error)) from None
 
 
@@ -167,8 +167,8 @@ def _relay_calls(test: Test, grader: socket.socket, agent: socket.socket, order:
     Raises `_TestFailed`, `_GraderEnded` and `TimeoutError`.
     """
     try:
-        plain.send(grader, order, limit)
-    except plain.NotPlain as error:
+        wire_values.send(grader, order, limit)
+    except wire_values.NotPlain as error:
         raise DataError(f"the test {test.text!r:.60} cannot be executed: {error}") from None
     except TimeoutError:
         raise SandboxDied("the grader does not take the test") from None
@@ -178,22 +178,22 @@ def _relay_calls(test: Test, grader: socket.socket, agent: socket.socket, order:
     while True:
         if waiting and _first_ready(grader, agent, limit) is agent:
             with _agent_at_fault():
-                answer = plain.receive_raw(agent, limit)
-            with suppress(OSError, plain.NotPlain):  # if the grader's process has ended, the next message from it tells
-                plain.send_raw(grader, answer, limit)
+                answer = wire_values.receive_raw(agent, limit)
+            with suppress(OSError, wire_values.NotPlain):  # if the grader's process has ended, the next message from it tells
+                wire_values.send_raw(grader, answer, limit)
             waiting = False
             continue
         try:
-            message: dict[str, Any] = plain.parse(plain.receive_raw(grader, limit))
+            message: dict[str, Any] = wire_values.parse(wire_values.receive_raw(grader, limit))
         except TimeoutError:
             raise
-        except (OSError, EOFError, plain.NotPlain) as error:  # after a call, the answer may have caused the end
+        except (OSError, EOFError, wire_values.NotPlain) as error:  # after a call, the answer may have caused the end
             raise (_TestFailed("the answer could not be taken in") if called else _GraderEnded()) from error
         if "ask" not in message or waiting:
             passed = message.get("nonce") == order["nonce"] and message.get("passed") is True
             return Result(test, passed, message.get("why", ""))
         with _agent_at_fault():
-            plain.send(agent, message["ask"], limit)
+            wire_values.send(agent, message["ask"], limit)
         called = waiting = True
 
 

@@ -9,19 +9,19 @@ from pathlib import Path
 
 from intercode.errors import SandboxUnavailable
 from intercode.sandbox import anchor, cache
-from intercode.sandbox.guest import places
+from intercode.sandbox.guest import wire
 from intercode.sandbox.wall import guest_python
 
 ARGUMENTS = [
-    *("--library-path", f"{places.BUNDLE}/lib", "--argv0", f"{places.BUNDLE}/guest", f"{places.BUNDLE}/guest"),
-    *("-I", "-S", "-B", "-X", "utf8", "-c", "from guest.container import main; main()"),
+    *("--library-path", f"{wire.BUNDLE}/lib", "--argv0", f"{wire.BUNDLE}/guest", f"{wire.BUNDLE}/guest"),
+    *("-I", "-S", "-B", "-X", "utf8", "-c", "from guest.supervisor import main_in_container; main_in_container()"),
 ]
 """Of the loader, so that the keeper is run."""
 _MAKER = Path(__file__).with_name("bundling.py")
 
 
 def bundle() -> Path:
-    """The folder to be mounted at `places.BUNDLE`."""
+    """The folder to be mounted at `wire.BUNDLE`."""
     return _bundle(cache.root())
 
 

@@ -23,7 +23,7 @@ import zipfile
 
 _LANDMARK = "os.pyc"
 """By this file below lib/python3.x an interpreter knows its home."""
-_IMPORTED = "encodings.ascii", "encodings.latin_1", "encodings.utf_8", "guest.container", "guest.pycell"
+_IMPORTED = "encodings.ascii", "encodings.latin_1", "encodings.utf_8", "guest.python_episode", "guest.supervisor"
 _LIST = """
 import sys; sys.path.insert(0, sys.argv[1])
 for name in sys.argv[2:]: __import__(name)

@@ -1,7 +1,7 @@
 """DockerWall: a container as the wall around a worker's episodes, with the same keeper and cells in it as behind bubblewrap.
 
     DockerWall ── docker run, attached ── daemon ── container of any image
-        └── Unix socket, mounted into it ═══════════ keeper, pid 1 in there          guest/container.py, keeper.py
+        └── Unix socket, mounted into it ═══════════ keeper, pid 1 in there          guest/supervisor.py
                                                        └ cell, one per episode: an overlay above the image
 
 The container lives as long as the line: when the socket closes, however this process ends, the keeper exits, and the daemon
@@ -28,7 +28,7 @@ from intercode.sandbox.base import MIB, Limits, Program, Session
 from intercode.sandbox.docker import bundle, leftovers
 from intercode.sandbox.docker.daemon import docker, fault, machine_fault, program
 from intercode.sandbox.docker.images import DockerImage
-from intercode.sandbox.guest import places, wire
+from intercode.sandbox.guest import wire
 from intercode.sandbox.wall import Wall
 
 Cell = tuple[int, socket.socket]
@@ -124,8 +124,8 @@ class DockerWall(Wall):
         memory = str(_SANDBOXES * limits.memory + _GUEST_MEMORY)
         processes = str(_SANDBOXES * (limits.processes + _GUEST_PROCESSES))
         argv = [program(), "run", "--rm", "--sig-proxy=false", "--pull", "never", "--log-driver", "none"]
-        argv += ["--mount", f"type=bind,source={line},target={places.LINE}"]
-        argv += ["--mount", f"type=bind,source={bundle.bundle()},target={places.BUNDLE},readonly"]
+        argv += ["--mount", f"type=bind,source={line},target={wire.LINE}"]
+        argv += ["--mount", f"type=bind,source={bundle.bundle()},target={wire.BUNDLE},readonly"]
         argv += ["--name", self.name, "--label", leftovers.label(), "--hostname", "intercode", "--network", image.network]
         argv += ["--cap-drop", "ALL", *(word for right in _RIGHTS for word in ("--cap-add", right))]
         argv += [word for option in _UNCONFINED for word in ("--security-opt", option)]
@@ -134,7 +134,7 @@ class DockerWall(Wall):
         argv += ["--memory", memory, "--memory-swap", memory, "--pids-limit", processes]
         argv += ["--cpus", str(image.cpus)] if image.cpus else []
         argv += ["--runtime", image.runtime] if image.runtime else []
-        return [*argv, "--entrypoint", f"{places.BUNDLE}/loader", image.id, *bundle.ARGUMENTS]
+        return [*argv, "--entrypoint", f"{wire.BUNDLE}/loader", image.id, *bundle.ARGUMENTS]
 
     def _accept(self, door: socket.socket, process: subprocess.Popen[bytes]) -> socket.socket:
         end, ready = os.pidfd_open(process.pid), select.poll()

@@ -1,24 +1,21 @@
-"""The program that runs inside the wall. Standard library only, Python ≥ 3.9; it imports nothing else of intercode.
+"""The program that runs inside the sandbox. Standard library only, Python ≥ 3.9; it imports nothing else of intercode.
 
-    host ══ control ══► keeper (pid 1 of the wall)         keeper.py   makes cells, ends cells
-      ║                    │ clone, one per episode
-      ╚═══ cell socket ═══ cell (one for each episode)     cell.py     answers exec, read, write, diff, snapshot
-                              │                            shell.py    how an action runs and ends
+    host ══ control ══► supervisor (pid 1 of the sandbox)    supervisor.py    starts and ends episode servers
+      ║                    │ clone, one for each episode
+      ╚═ episode socket ═ episode server                     episode.py       answers exec, read, write, diff, snapshot
+                              │                              shell.py         how an action starts and ends
                               └── bash ── what the agent starts
 
-Where the session is a Python interpreter:
+If the session is a Python interpreter:
 
-    pycell.py       a cell whose session it is             start.py      how a process becomes one
-    interpreter.py  the loop: actions, echo, tracebacks    branch.py     a forked copy that serves one test
-    referee.py      the grader's side of a test            plain.py      values between these two: a closed set of types
+    python_episode.py       an episode server with such a session
+    python_interpreter.py   how a process becomes one; the loop: actions, echo, tracebacks
+    python_branch.py        a forked copy that serves one test
+    python_grader.py        the grader's side of a test
+    wire_values.py          values between these two: a closed set of types
 
-In a container:
-
-    container.py    the keeper's way into one
-
-`birth.py` is the beginning of a cell and `entry.py` its way into its episode, `spawn.py` starts the agent's pid 1 without a
-copy of the interpreter, `rooms.py` builds the episode's file system, `layers.py` reads and copies overlay layers, `files.py`
-reads and writes the agent's files, `door.py` connects the host to a program inside, `kernel.py` holds the system calls Python
-lacks, `processes.py` looks at, stops and ends the agent's processes, `wire.py` is the framing and `limit.py` the clock (the
-host uses both too).
+`namespaces.py` takes a new episode server to its episode, `mounts.py` builds the episode's file system, and `spawn.py` starts
+the agent's pid 1 without a copy of the interpreter. `layers.py` reads and copies overlay layers, `files.py` reads, writes and
+connects to the agent's files, `processes.py` lists, stops and ends the agent's processes. `kernel.py` holds the system calls
+that Python lacks, `wire.py` the framing and `limit.py` the clock (the host uses both too).
 """

@@ -1,4 +1,4 @@
-"""System calls that Python's standard library does not offer, through ctypes.
+"""System calls that Python's standard library lacks, through ctypes.
 
 Numbers and flags are those of the Linux UAPI headers for x86_64 and aarch64 (`mount.h`, `sched.h`, `prctl.h`).
 Every function raises OSError with the errno. `PyDLL` keeps the interpreter's lock, so that `clone` returns in a child
@@ -30,14 +30,14 @@ _SIGCHLD = 17
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
 _NO_MAGICLINKS, _IN_ROOT = 0x02, 0x10
 _IPC_RMID, _MSG_INFO, _SHM_INFO, _SEM_INFO = 0, 12, 14, 19
-_OBJECT, _MESSAGE, _SEMAPHORE = 1024, 64, 64  # bytes that the kernel keeps for each, beside its content
+_OBJECT, _MESSAGE, _SEMAPHORE = 1024, 64, 64  # bytes that the kernel keeps for each, besides the content
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 _long = ctypes.c_long
 
 
 def library(*functions: str) -> ctypes.PyDLL:
-    """The C library. These are looked up now: a cell would do it anew each time, for 10 to 100 µs each."""
+    """Return the C library. Look up `functions` now: every episode server would look them up anew, for 10 to 100 µs each."""
     found = ctypes.PyDLL(None, use_errno=True)
     for function in functions:
         getattr(found, function)
@@ -57,14 +57,14 @@ def _check(result: int, what: str) -> int:
     return result
 
 
-def _offered(result: int, what: str) -> None:
-    """A call that this kernel may lack."""
+def _check_unless_missing(result: int, what: str) -> None:
+    """Check the result of a call that this kernel may lack."""
     if result < 0 and ctypes.get_errno() != errno.ENOSYS:
         _check(result, what)
 
 
-def rest(fd: int) -> bytes:
-    """All that is still to be read there. Without Python's file objects: each would cost a new cell pages to copy."""
+def read_all(fd: int) -> bytes:
+    """Read to the end. Python's file objects would cost each new episode server pages to copy."""
     text = b""
     while piece := os.read(fd, 1 << 12):
         text += piece
@@ -72,7 +72,7 @@ def rest(fd: int) -> bytes:
 
 
 def clone(flags: int) -> int:
-    """Fork into new namespaces; 0 in the child. Only for a process with one thread."""
+    """Fork into new namespaces. Return the pid, and 0 in the child. Only for a process with one thread."""
     return _check(_libc.syscall(_long(_SYS_CLONE), ctypes.c_ulong(flags | _SIGCHLD), *[_long(0)] * 4), "clone")
 
 
@@ -102,13 +102,13 @@ def unshare(flags: int) -> None:
     _check(_libc.unshare(flags), "unshare")
 
 
-def ignore(number: int) -> None:
-    """A signal, in a child that shares this process's memory: Python's own table of handlers stays as it is."""
+def ignore_signal(number: int) -> None:
+    """Ignore a signal, in a child that shares this process's memory: Python's own table of handlers must not change."""
     _libc.signal(number, ctypes.c_void_p(1))
 
 
-def processor() -> int:
-    """The one that this process is running on."""
+def current_processor() -> int:
+    """Return the number of the processor that this process runs on."""
     return _check(_libc.sched_getcpu(), "sched_getcpu")
 
 
@@ -116,15 +116,15 @@ def die_with_parent() -> None:
     _check(_libc.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0), "prctl(PDEATHSIG)")
 
 
-def bound_capabilities(keep: Collection[int]) -> None:
-    """Whatever this process or one of its children executes will have these at most."""
+def limit_capabilities(keep: Collection[int]) -> None:
+    """Allow these capabilities at most to all programs that this process or its children execute."""
     number = 0
     while number in keep or _libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0) == 0:  # until the kernel knows no such capability
         number += 1
 
 
 def drop_capabilities(keep: Collection[int]) -> None:
-    """Keep these until the next program is executed, if `bound_capabilities` came before."""
+    """Keep these until the next program is executed, if `limit_capabilities` came before."""
     mask = sum(1 << number for number in keep)
     header = struct.pack("Ii", 0x20080522, 0)
     data = struct.pack("6I", mask, mask, 0, 0, 0, 0)
@@ -132,23 +132,23 @@ def drop_capabilities(keep: Collection[int]) -> None:
 
 
 def install_filter(program: bytes) -> None:
-    """A seccomp filter (array of `struct sock_filter`) for this process and all that it starts."""
+    """Install a seccomp filter (array of `struct sock_filter`) for this process and all that it starts."""
     buffer = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(buffer))
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl(NO_NEW_PRIVS)")
     _check(_libc.prctl(_PR_SET_SECCOMP, 2, header, 0, 0), "prctl(SECCOMP)")
 
 
-def objects_size() -> int:
-    """Bytes held by all System V objects of this namespace; 0 where the kernel was built without them.
+def ipc_size() -> int:
+    """Return the bytes held by all System V objects of this namespace; 0 if the kernel was built without them.
 
     The kernel sums them up, in one call for each kind. The fields are those of `struct shm_info`, `msginfo` and `seminfo` in
     the Linux UAPI headers.
     """
     shm, msg, sem = (ctypes.create_string_buffer(64) for _ in range(3))
-    _offered(_libc.shmctl(0, _SHM_INFO, shm), "shmctl(SHM_INFO)")
-    _offered(_libc.msgctl(0, _MSG_INFO, msg), "msgctl(MSG_INFO)")
-    _offered(_libc.semctl(0, 0, _SEM_INFO, sem), "semctl(SEM_INFO)")
+    _check_unless_missing(_libc.shmctl(0, _SHM_INFO, shm), "shmctl(SHM_INFO)")
+    _check_unless_missing(_libc.msgctl(0, _MSG_INFO, msg), "msgctl(MSG_INFO)")
+    _check_unless_missing(_libc.semctl(0, 0, _SEM_INFO, sem), "semctl(SEM_INFO)")
     segments, resident, swapped = struct.unpack_from("i4x8xLL", shm)
     queues, messages, text = struct.unpack_from("2i16xi", msg)
     sets, semaphores = struct.unpack_from("28xi4xi", sem)
@@ -157,8 +157,8 @@ def objects_size() -> int:
     return content + objects * _OBJECT
 
 
-def remove_object(kind: str, number: int) -> None:
-    """End a System V object: `shm`, `msg` or `sem`."""
+def remove_ipc_object(kind: str, number: int) -> None:
+    """Remove a System V object of the kind `shm`, `msg` or `sem`."""
     {
         "shm": lambda: _libc.shmctl(number, _IPC_RMID, None),
         "msg": lambda: _libc.msgctl(number, _IPC_RMID, None),
@@ -167,7 +167,11 @@ def remove_object(kind: str, number: int) -> None:
 
 
 def open_inside(root: int, path: str, flags: int, mode: int = 0) -> int:
-    """Open `path` as if `root` were `/`; links cannot lead out, nor through /proc's magic links."""
+    """Open `path` as if `root` were `/`: links cannot lead out, and magic links of /proc are refused."""
     how = struct.pack("QQQ", flags | os.O_CLOEXEC, mode, _IN_ROOT | _NO_MAGICLINKS)
     result = _libc.syscall(_long(_SYS_OPENAT2), _long(root), os.fsencode(path), how, _long(len(how)))
     return _check(result, path)
+
+
+def open_folder(path: str) -> int:
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -1,14 +1,14 @@
-"""A time limit that runs only while somebody looks: not while who looks is stopped, or frozen with its container."""
+"""A time limit that runs only while somebody looks at it: not while the process that looks is stopped or frozen."""
 
 from __future__ import annotations
 
 import time
 
-_LOOK = 0.25
+_LOOK_EVERY = 0.25
 """Seconds: no wait between two looks is longer."""
-_MOST = 1.0
-"""Seconds that count of what passed between two looks. More is nobody's use of time: who looks stood still, and what it
-looks at perhaps as well."""
+_MOST_COUNTED = 1.0
+"""Seconds that count of the time between two looks. If more has passed, the process that looks stood still (its container was
+frozen, for example), and the process that it watches perhaps as well."""
 
 
 class Limit:
@@ -20,12 +20,12 @@ class Limit:
         self._left, self._seen = seconds, time.monotonic()
 
     def left(self) -> float:
-        """Seconds; none are where it is 0 or less."""
+        """Return the seconds left; 0 or less when time is up."""
         now = time.monotonic()
-        self._left -= min(now - self._seen, _MOST)
+        self._left -= min(now - self._seen, _MOST_COUNTED)
         self._seen = now
         return self._left
 
     def wait(self) -> float:
-        """Seconds until the next look; none are left where it is 0 or less."""
-        return min(self.left(), _LOOK)
+        """Return the seconds until the next look; 0 or less when time is up."""
+        return min(self.left(), _LOOK_EVERY)

@@ -1,11 +1,11 @@
-"""The agent's processes, seen from the wall's /proc: who lives, what they weigh, who was born when; and how they are stopped.
+"""The agent's processes, seen from the supervisor's /proc: which live, their memory, when they started; and how to stop them.
 
-They are told from others by their pid namespace, and where one lets nobody see it (`PR_SET_DUMPABLE`, a program that cannot
-be read) by its parents. Numbers are the wall's; `inner_pid` gives the one that the agent sees.
+The agent's processes are known by their pid namespace, or, if a process lets nobody see its namespace (`PR_SET_DUMPABLE`, a
+program that cannot be read), by their parents. Pids are the supervisor's; `inner_pid` gives the pid that the agent sees.
 
-A process was born since a `Mark` if its pid is above the last one given out then, or (when pids wrapped around) its
-start tick is later. Processes that die while one looks are passed over. One whose first thread has ended looks like a
-zombie, and holds no memory by its own number, for as long as others of its threads go on.
+A process started after a `Mark` if its pid is above the last pid then given out, or (when pids wrapped around) its start tick
+is later. Processes that die during a look are left out. A process whose first thread has ended looks like a zombie, and
+reports no memory under its own pid, as long as other threads of it go on.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from typing import NamedTuple
 from . import kernel
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-_HELD = (b"RssAnon:", b"RssShmem:", b"VmSwap:", b"VmPTE:")
-_LOOKS, _BRIEF, _SAVED = 10, 0.001, 10
+_MEMORY_LINES = (b"RssAnon:", b"RssShmem:", b"VmSwap:", b"VmPTE:")
+_LOOKS, _LOOK_EVERY, _FIRST_SAVED = 10, 0.001, 10
 _DOUBT = 0.03
-_STOPPED, _WAITING, _STOPPING = b"TtZX", b"TtZXD", 2.0
+_STOPPED, _STOPPED_OR_WAITING, _STOPPING = b"TtZX", b"TtZXD", 2.0
 _EXITING = 4  # the kernel's PF_EXITING
-_SOCKET = 212_992  # the default size of its buffer
+_SOCKET_BUFFER = 212_992  # the default size
 
 
 class Mark(NamedTuple):
@@ -45,141 +45,42 @@ class Process(NamedTuple):
 
 
 class Table:
-    """`proc` is a descriptor of the wall's /proc, `anchor` the process that is pid 1 for the agent."""
+    """`proc` is a descriptor of the supervisor's /proc, `init` the process that is pid 1 for the agent."""
 
-    def __init__(self, proc: int, anchor: int) -> None:
-        self._proc, self._anchor = proc, anchor
-        self._last = os.open("sys/kernel/ns_last_pid", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
-        self._space = os.readlink(f"{anchor}/ns/pid", dir_fd=proc)
+    def __init__(self, proc: int, init: int) -> None:
+        self._proc, self._init = proc, init
+        self._last_pid = os.open("sys/kernel/ns_last_pid", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
+        self._namespace = os.readlink(f"{init}/ns/pid", dir_fd=proc)
 
     def mark(self) -> Mark:
-        return Mark(self.newest(), int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS))
+        return Mark(self.last_pid(), int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS))
+
+    def last_pid(self) -> int:
+        """Return the pid that was given out last."""
+        return int(os.pread(self._last_pid, 32, 0))
 
     def all(self) -> list[Process]:
-        """Every living process but the anchor; zombies are dead when their last thread is."""
+        """Return every living process but init; a zombie lives until its last thread has ended."""
+        outside = (self._init, os.getpid())
         pids = sorted(int(name) for name in os.listdir(self._proc) if name.isdigit())
-        inside = {pid: self._inside(pid) for pid in pids if pid not in (self._anchor, os.getpid())}
-        found = [process for pid, is_inside in inside.items() if is_inside is not False and (process := self._look(pid))]
-        return self._kin(found, {pid for pid, is_inside in inside.items() if is_inside})
+        inside = {pid: self._is_inside(pid) for pid in pids if pid not in outside}
+        found = [process for pid, is_inside in inside.items() if is_inside is not False and (process := self._process(pid))]
+        known = {pid for pid, is_inside in inside.items() if is_inside}
+        # the rest hide their namespace: init adopts orphans, and this process starts the shell
+        while more := {each.pid for each in found if each.parent in known.union(outside)} - known:
+            known |= more
+        return [each for each in found if each.pid in known]
 
-    def anchor_ends(self) -> bool:
-        """Whether it was ended, but is still there: until all others inside are gone, and their parents know it."""
-        words = self._read(f"{self._anchor}/stat").rpartition(b")")[2].split()
-        return bool(words) and bool(int(words[6]) & _EXITING)
-
-    def name(self, fd: int) -> str:
-        """What one of this process's own descriptors is called in /proc."""
-        return os.readlink(f"{os.getpid()}/fd/{fd}", dir_fd=self._proc)
-
-    def inner_pid(self, pid: int) -> int:
-        lines = self._status(str(pid))
-        numbers = [int(line.split()[-1]) for line in lines if line.startswith(b"NSpid:")]
-        return numbers[0] if numbers else pid
-
-    def newest(self) -> int:
-        """The pid that was given out last."""
-        return int(os.pread(self._last, 32, 0))
-
-    def _inside(self, pid: int) -> bool | None:
-        """None where it lets nobody see."""
+    def _is_inside(self, pid: int) -> bool | None:
+        """Return None if the process lets nobody see its namespace."""
         try:
-            return os.readlink(f"{pid}/ns/pid", dir_fd=self._proc) == self._space
+            return os.readlink(f"{pid}/ns/pid", dir_fd=self._proc) == self._namespace
         except PermissionError:
             return None
         except OSError:
             return False
 
-    def _kin(self, found: list[Process], inside: set[int]) -> list[Process]:
-        """Those that are inside, or descend from one that is: the anchor adopts orphans, this process has the shell."""
-        roots = {self._anchor, os.getpid()}
-        while more := {each.pid for each in found if each.parent in inside | roots} - inside:
-            inside = inside | more
-        return [each for each in found if each.pid in inside]
-
-    def born_since(self, mark: Mark) -> list[Process]:
-        return self.settled(lambda: [process for process in self.all() if mark.precedes(process)])
-
-    def settled(self, look: Callable[[], list[Process]]) -> list[Process]:
-        """What `look` finds. That it finds nobody is doubted while others are born: one may start the next and end."""
-        until = time.monotonic() + _DOUBT
-        while True:
-            before = self.newest()
-            if (found := look()) or self.newest() == before or time.monotonic() > until:
-                return found
-
-    @contextlib.contextmanager
-    def still(self, stop: Callable[[], None]) -> Iterator[None]:
-        """`stop` them all, and wait until they stand. In the end continue those that were not stopped before."""
-        before = {each.pid for each in self.all() if self._stands(each.pid, _STOPPED)}
-        stop()
-        try:
-            self._come_to_stand()
-            yield
-        finally:  # children first: then no shell sees a job of its own stopped
-            send([each for each in reversed(self.all()) if each.pid not in before], signal.SIGCONT)
-
-    def _come_to_stand(self) -> None:
-        """Wait until all do, or time is up. One that waits for a child to execute a program (vfork) stands with the child."""
-        until = time.monotonic() + _STOPPING
-        while time.monotonic() < until:
-            alive = self.all()
-            parents = {each.parent for each in alive}
-            if all(self._stands(each.pid, _WAITING if each.pid in parents else _STOPPED) for each in alive):
-                return
-            time.sleep(_BRIEF)
-
-    def _stands(self, pid: int, states: bytes) -> bool:
-        """Whether each of its threads is in one of these states, or gone."""
-        threads = (self._read(f"{pid}/task/{thread}/stat") for thread in self._threads(pid))
-        return all(text.rpartition(b")")[2][1:2] in states for text in threads)
-
-    def memory(self, alive: list[Process]) -> int:
-        """Bytes held by these processes, by System V objects and by socket buffers, were they all filled.
-
-        Of a process count its own and shared pages (once for each process), swap and page tables, not those of files.
-        """
-        held = sum(self._held(process.pid) for process in alive)
-        words = self._read(f"{self._anchor}/net/sockstat").split(maxsplit=3)
-        return held + kernel.objects_size() + (int(words[2]) if len(words) > 2 else 0) * _SOCKET
-
-    def objects(self) -> list[tuple[str, int]]:
-        """Kind (`shm`, `msg` or `sem`) and number of all System V objects of this namespace."""
-        rows = [(kind, line) for kind in ("shm", "msg", "sem") for line in self._read(f"sysvipc/{kind}").splitlines()[1:]]
-        return [(kind, int(line.split()[1])) for kind, line in rows]
-
-    def cwd(self, pid: int) -> str | None:
-        try:
-            return os.readlink(f"{pid}/cwd", dir_fd=self._proc)
-        except OSError:
-            return None
-
-    def descriptors(self, pid: int) -> dict[int, str]:
-        with self._folder(f"{pid}/fd") as folder:
-            found = {}
-            for name in os.listdir(folder):
-                with contextlib.suppress(FileNotFoundError):  # a shell that was busy a moment ago still closes what it opened
-                    found[int(name)] = os.readlink(name, dir_fd=folder)
-        return found
-
-    def opened(self, pid: int, own: set[str]) -> list[str]:
-        """Descriptors of the agent's in a shell whose `own` are called so, as words for a message.
-
-        A shell's own are its first three and its lines to the cell, as they are while it waits, and the copies of these that
-        bash saves from 10 on. A bash that has just been spawned still has the cell's for a moment: look again.
-        """
-        found: list[str] = []
-        for _ in range(_LOOKS):
-            try:
-                held = sorted(self.descriptors(pid).items())
-            except PermissionError:
-                return ["descriptors that nobody may see"]
-            found = [f"descriptor {fd} ({to})" for fd, to in held if to not in own or 3 <= fd < _SAVED]
-            if not found:
-                break
-            time.sleep(_BRIEF)
-        return found
-
-    def _look(self, pid: int) -> Process | None:
+    def _process(self, pid: int) -> Process | None:
         text = self._read(f"{pid}/stat")
         if not text:
             return None
@@ -189,18 +90,112 @@ class Table:
             return None
         return Process(pid, int(fields[1]), head.partition(b"(")[2].decode(errors="replace"), int(fields[19]))
 
-    def _held(self, pid: int) -> int:
-        """As the first of its threads says that has not ended: they share it."""
-        folders = chain([str(pid)], (f"{pid}/task/{thread}" for thread in self._threads(pid)))
-        told = (sum(int(line.split()[1]) << 10 for line in self._status(each) if line.startswith(_HELD)) for each in folders)
-        return next(filter(None, told), 0)
+    def started_since(self, mark: Mark) -> list[Process]:
+        return self.look_again(lambda: [process for process in self.all() if mark.precedes(process)])
+
+    def look_again(self, look: Callable[[], list[Process]]) -> list[Process]:
+        """Return what `look` finds. If `look` finds none while others start, look again: one may start the next and end."""
+        until = time.monotonic() + _DOUBT
+        while True:
+            before = self.last_pid()
+            if (found := look()) or self.last_pid() == before or time.monotonic() > until:
+                return found
+
+    def init_is_ending(self) -> bool:
+        """Return True while init has ended but is still there: until all others inside are gone, and their parents know it."""
+        words = self._read(f"{self._init}/stat").rpartition(b")")[2].split()
+        return bool(words) and bool(int(words[6]) & _EXITING)
+
+    def inner_pid(self, pid: int) -> int:
+        lines = self._status(str(pid))
+        numbers = [int(line.split()[-1]) for line in lines if line.startswith(b"NSpid:")]
+        return numbers[0] if numbers else pid
+
+    @contextlib.contextmanager
+    def pause_all(self, stop: Callable[[], None]) -> Iterator[None]:
+        """Call `stop` and wait until all processes stand still. In the end continue those that were not stopped before.
+
+        A process that waits for a child to execute a program (vfork) stands still with the child.
+        """
+        before = {each.pid for each in self.all() if self._threads_are(each.pid, _STOPPED)}
+        stop()
+        try:
+            until = time.monotonic() + _STOPPING
+            while time.monotonic() < until:
+                alive = self.all()
+                parents = {each.parent for each in alive}
+                if all(self._threads_are(each.pid, _STOPPED_OR_WAITING if each.pid in parents else _STOPPED) for each in alive):
+                    break
+                time.sleep(_LOOK_EVERY)
+            yield
+        finally:  # children first: then no shell sees a job of its own stopped
+            send([each for each in reversed(self.all()) if each.pid not in before], signal.SIGCONT)
+
+    def _threads_are(self, pid: int, states: bytes) -> bool:
+        """Return True if each thread of the process is in one of these states, or gone."""
+        threads = (self._read(f"{pid}/task/{thread}/stat") for thread in self._threads(pid))
+        return all(text.rpartition(b")")[2][1:2] in states for text in threads)
+
+    def memory(self, alive: list[Process]) -> int:
+        """Return the bytes held by these processes, by System V objects and by socket buffers, were they all filled.
+
+        Of a process count its own and shared pages (once for each process), swap and page tables, not the pages of files.
+        """
+        used = 0
+        for process in alive:  # threads share memory: take the first that has not ended
+            folders = chain([str(process.pid)], (f"{process.pid}/task/{thread}" for thread in self._threads(process.pid)))
+            sizes = (
+                sum(int(line.split()[1]) << 10 for line in self._status(each) if line.startswith(_MEMORY_LINES))
+                for each in folders
+            )
+            used += next(filter(None, sizes), 0)
+        words = self._read(f"{self._init}/net/sockstat").split(maxsplit=3)
+        return used + kernel.ipc_size() + (int(words[2]) if len(words) > 2 else 0) * _SOCKET_BUFFER
+
+    def ipc_objects(self) -> list[tuple[str, int]]:
+        """Return kind (`shm`, `msg` or `sem`) and number of all System V objects of this namespace."""
+        rows = [(kind, line) for kind in ("shm", "msg", "sem") for line in self._read(f"sysvipc/{kind}").splitlines()[1:]]
+        return [(kind, int(line.split()[1])) for kind, line in rows]
+
+    def cwd(self, pid: int) -> str | None:
+        try:
+            return os.readlink(f"{pid}/cwd", dir_fd=self._proc)
+        except OSError:
+            return None
+
+    def descriptor_name(self, fd: int) -> str:
+        """Return what /proc calls a descriptor of this process."""
+        return os.readlink(f"{os.getpid()}/fd/{fd}", dir_fd=self._proc)
+
+    def foreign_descriptors(self, pid: int, own: set[str]) -> list[str]:
+        """Return the descriptors of a shell that the agent opened, as words for a message; `own` are the names of the shell's.
+
+        A shell's own are the first three and the pipes to the episode server, as they are while the shell waits, and the copies
+        of these that bash saves from 10 on. A bash that has just been spawned still has the episode server's for a moment, and
+        one that was busy still closes what it opened: look again.
+        """
+        found: list[str] = []
+        for _ in range(_LOOKS):
+            names: dict[int, str] = {}
+            try:
+                with self._folder(f"{pid}/fd") as folder:
+                    for fd in os.listdir(folder):
+                        with contextlib.suppress(FileNotFoundError):
+                            names[int(fd)] = os.readlink(fd, dir_fd=folder)
+            except PermissionError:
+                return ["descriptors that nobody may see"]
+            found = [f"descriptor {fd} ({to})" for fd, to in sorted(names.items()) if to not in own or 3 <= fd < _FIRST_SAVED]
+            if not found:
+                break
+            time.sleep(_LOOK_EVERY)
+        return found
 
     def _status(self, folder: str) -> list[bytes]:
-        """Its lines after the first, the name, which the agent chooses: the kernel escapes its newlines, and nothing else."""
+        """Return the lines after the name, which the agent chooses: the kernel escapes its newlines and nothing else."""
         return self._read(f"{folder}/status").split(b"\n")[1:]
 
     def _threads(self, pid: int) -> Iterator[str]:
-        """Their numbers, listed when they are asked for."""
+        """Yield the numbers of a process's threads; nothing is listed before the first is needed."""
         with contextlib.suppress(OSError), self._folder(f"{pid}/task") as folder:
             yield from os.listdir(folder)
 
@@ -213,12 +208,13 @@ class Table:
             os.close(folder)
 
     def _read(self, path: str) -> bytes:
+        """Return the content of a file of /proc, or nothing if it cannot be read: the process has ended."""
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._proc)
         except OSError:
             return b""
         try:
-            return kernel.rest(fd)
+            return kernel.read_all(fd)
         except OSError:
             return b""
         finally:

@@ -1,14 +1,14 @@
-"""A child that does something in Python and then becomes another program, without a copy of this process's memory.
+"""Start a child that first does something in Python and then becomes another program, without a copy of the parent's memory.
 
-`os.fork` copies the interpreter's page tables, and later every page that either side writes to: the dearest part of a reset.
-Here the child works in the parent's memory while the parent sleeps (vfork), on a stack of its own. The way from one step to
-the next is a chain of contexts (makecontext(3)), for Python must have returned when the program begins: the parent goes on
-with the same interpreter.
+`os.fork` copies the interpreter's page tables, and later every page that either side writes to: that would be the largest part
+of a reset. Here the child works in the parent's memory while the parent sleeps (vfork), on a stack of its own. Python must have
+returned when the program begins, since the parent goes on with the same interpreter; so a chain of contexts (makecontext(3))
+leads from one step to the next:
 
     clone ──► prepare() ──► execve ──► the program; the parent wakes up
                               └─ failed ──► write ──► _exit
 
-So `prepare` may change what belongs to a process (descriptors, rights, folders) but leaves nothing behind in memory. An
+So `prepare` may change what belongs to a process (descriptors, rights, folders) but must leave nothing behind in memory. An
 interpreter that watches the bounds of its stack (3.14 and later) is forked instead.
 """
 
@@ -25,12 +25,12 @@ from typing import Any
 from . import kernel
 
 _VM, _VFORK, _SIGCHLD = 0x100, 0x4000, 17
-_STEPS, _SHARE, _ROOM = 4, 1 << 17, 6144
-"""Bytes for a stack with its context above; what is not touched costs nothing, and they meet in the middle of a page."""
-_FAILED, _LONGEST = 127, 4096
+_STEPS, _SHARE, _HEADROOM = 4, 1 << 17, 6144
+"""Bytes for a stack, its context above. Untouched pages cost nothing, and the two meet in the middle of a page."""
+_FAILED, _LONGEST_PATH = 127, 4096
 _libc = kernel.library("makecontext", "getcontext", "setcontext", "clone", "execve", "write", "_exit")
 _libc.makecontext.restype = None
-_Act = ctypes.PYFUNCTYPE(None)
+_Callback = ctypes.PYFUNCTYPE(None)
 
 
 class _Stack(ctypes.Structure):
@@ -44,53 +44,53 @@ class _Context(ctypes.Structure):
 
 
 def spawn(prepare: Callable[[], object], program: str, name: str) -> int:
-    """The child's pid, once it is `program` (called `name`, without environment). OSError with what went wrong in the child.
+    """Return the child's pid, as soon as the child is `program` (called `name`, without environment).
 
-    Only for a process with one thread.
+    Raises OSError with what went wrong in the child. Only for a process with one thread.
     """
-    trouble, failed = os.pipe2(os.O_CLOEXEC)
-    start = sharing if sys.version_info < (3, 14) else forking
+    errors, write_end = os.pipe2(os.O_CLOEXEC)
+    start = _vfork if sys.version_info < (3, 14) else _fork
     try:
-        pid = start(lambda: _attempt(prepare, failed), program, name, failed)
+        pid = start(lambda: _attempt(prepare, write_end), program, name, write_end)
     finally:
-        os.close(failed)
-    said = kernel.rest(trouble)
-    os.close(trouble)
-    if said:
+        os.close(write_end)
+    message = kernel.read_all(errors)
+    os.close(errors)
+    if message:
         os.waitpid(pid, 0)
-        raise OSError(said.decode())
+        raise OSError(message.decode())
     return pid
 
 
-def _attempt(act: Callable[[], object], failed: int) -> bool:
+def _attempt(step: Callable[[], object], errors: int) -> bool:
     try:
-        act()
+        step()
     except BaseException as error:
-        os.write(failed, f"{type(error).__name__}: {error}; ".encode())
+        os.write(errors, f"{type(error).__name__}: {error}; ".encode())
         return False
     return True
 
 
-def forking(prepare: Callable[[], bool], program: str, name: str, failed: int) -> int:
+def _fork(prepare: Callable[[], bool], program: str, name: str, errors: int) -> int:
     pid = os.fork()
     if pid == 0:
         if prepare():
-            _attempt(lambda: os.execve(program, [name], {}), failed)
+            _attempt(lambda: os.execve(program, [name], {}), errors)
         os._exit(_FAILED)
     return pid
 
 
-def sharing(prepare: Callable[[], bool], program: str, name: str, failed: int) -> int:
+def _vfork(prepare: Callable[[], bool], program: str, name: str, errors: int) -> int:
     chain = _chain()
-    chain.aim(prepare, program, name, failed)
+    chain.set_up(prepare, program, name, errors)
     pid: int = _libc.clone(_libc.setcontext, chain.stack, _VM | _VFORK | _SIGCHLD, ctypes.byref(chain.first))
     if pid < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), "clone")
     return pid
 
 
-def get_ready() -> None:
-    """Make ahead what this process spawns with, and every one that is cloned from it."""
+def prepare_stacks() -> None:
+    """Make the stacks ahead, for this process and every process that is cloned from it."""
     _chain()
 
 
@@ -100,31 +100,31 @@ def _chain() -> _Chain:
 
 
 class _Chain:
-    """One context for each call, on a stack of its own; when the call returns, the next one goes on."""
+    """A context for each call, on a stack of its own; when the call returns, the next context goes on."""
 
     def __init__(self) -> None:
         self._prepare: Callable[[], bool] = lambda: False
-        self._act = _Act(self._run)
-        self._path = ctypes.create_string_buffer(_LONGEST)
+        self._callback = _Callback(self._run)
+        self._path = ctypes.create_string_buffer(_LONGEST_PATH)
         self._argv, self._environment = (ctypes.c_char_p * 2)(), (ctypes.c_char_p * 1)()
         memory = mmap.mmap(-1, (_STEPS + 1) * _SHARE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        self._contexts = [_Context.from_buffer(memory, _SHARE * number - _ROOM) for number in range(1, _STEPS + 1)]
+        self._contexts = [_Context.from_buffer(memory, _SHARE * number - _HEADROOM) for number in range(1, _STEPS + 1)]
         self.first = self._contexts[0]
-        self.stack = ctypes.c_void_p(ctypes.addressof(self._contexts[-1]) + _ROOM + _SHARE)
+        self.stack = ctypes.c_void_p(ctypes.addressof(self._contexts[-1]) + _HEADROOM + _SHARE)
         for context, following in zip(self._contexts, [*self._contexts[1:], None], strict=True):
             _libc.getcontext(ctypes.byref(context))
             context.next = ctypes.addressof(following) if following is not None else None
-            context.stack.start = ctypes.addressof(context) + _ROOM - _SHARE
-            context.stack.size = _SHARE - _ROOM
+            context.stack.start = ctypes.addressof(context) + _HEADROOM - _SHARE
+            context.stack.size = _SHARE - _HEADROOM
 
-    def aim(self, prepare: Callable[[], bool], program: str, name: str, failed: int) -> None:
-        """A step is set up anew each time: its stack was used."""
+    def set_up(self, prepare: Callable[[], bool], program: str, name: str, errors: int) -> None:
+        """Write the steps onto the stacks. Needed before each spawn, since the last one used the stacks."""
         self._prepare, self._path.value, self._argv[0] = prepare, program.encode(), name.encode()
-        self._words = words = f"{program} was not executed".encode()  # kept: a step points there
+        self._message = message = f"{program} was not executed".encode()  # kept, since a step points there
         steps: tuple[tuple[Any, ...], ...] = (
-            (self._act,),
+            (self._callback,),
             (_libc.execve, self._path, self._argv, self._environment),
-            (_libc.write, failed, words, len(words)),
+            (_libc.write, errors, message, len(message)),
             (_libc._exit, _FAILED),
         )
         for context, (function, *arguments) in zip(self._contexts, steps, strict=True):

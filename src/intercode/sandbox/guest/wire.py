@@ -1,11 +1,12 @@
-"""Frames on a stream socket: two lengths, a JSON object, and raw bytes; descriptors may ride along.
+"""Frames on a stream socket between host and guest: two lengths, a JSON object and raw bytes; descriptors may come along.
 
-    ┌───────────────┬──────────────────┬────────────┬───────────┐
-    │ u32 json size │ u32 payload size │ JSON (UTF-8)│ payload  │
-    └───────────────┴──────────────────┴────────────┴───────────┘
+    ┌───────────────┬──────────────────┬──────────────┬─────────┐
+    │ u32 json size │ u32 payload size │ JSON (UTF-8) │ payload │
+    └───────────────┴──────────────────┴──────────────┴─────────┘
 
-The receiver names the largest payload that it takes; anything else raises `WireError`, as does an end in mid-frame.
-A clean end between two frames raises `EOFError`.
+The receiver sets the largest payload. Anything else raises `WireError`, and so does an end inside a frame. A clean end between
+two frames raises `EOFError`. Two paths in a container, which host and guest share, are named here as well: they lie below
+/dev, which `diff` and most tasks leave out.
 """
 
 from __future__ import annotations
@@ -17,11 +18,15 @@ import socket
 import struct
 from typing import Any
 
+BUNDLE = "/dev/.intercode"
+"""The interpreter that runs the guest, and a bash for images that have none."""
+LINE = "/dev/.intercode-line"
+"""The socket where the host listens for a supervisor."""
 HEADER = struct.Struct("!II")
 JSON_LIMIT = 64 << 20
 FDS = 8
-_AT_ONCE = 1 << 16
-_CUT = int(socket.MSG_CTRUNC)  # as an enum it takes longer than the rest of a frame
+_READ_SIZE = 1 << 16
+_DESCRIPTORS_CUT = int(socket.MSG_CTRUNC)  # as an enum it takes longer than the rest of a frame
 
 
 class WireError(Exception):
@@ -37,8 +42,8 @@ def send(sock: socket.socket, head: dict[str, Any], payload: bytes = b"", fds: t
 
 
 def receive(sock: socket.socket, limit: int) -> tuple[dict[str, Any], bytes]:
-    """One frame, where none follows before it is answered: its JSON object and its payload of at most `limit` bytes."""
-    data = sock.recv(_AT_ONCE)
+    """Return the JSON object and the payload, at most `limit` bytes, of a frame that no other follows until it is answered."""
+    data = sock.recv(_READ_SIZE)
     if not data:
         raise EOFError
     json_size, payload_size = _sizes(_fill(sock, data, HEADER.size), limit)
@@ -46,22 +51,25 @@ def receive(sock: socket.socket, limit: int) -> tuple[dict[str, Any], bytes]:
     data = _fill(sock, data, start + payload_size)
     if len(data) > start + payload_size:
         raise WireError("a second frame came before the first was answered")
-    return _object(data[HEADER.size : start]), data[start:]
+    return _parse_head(data[HEADER.size : start]), data[start:]
 
 
 def receive_with_fds(sock: socket.socket, limit: int) -> tuple[dict[str, Any], bytes, list[int]]:
-    """One frame and the descriptors that came with it; others may follow at once. Those of what is no frame are closed."""
+    """Return a frame and the descriptors that came with it; other frames may follow at once.
+
+    The descriptors that come with something else than a frame are closed.
+    """
     data, fds, flags, _ = socket.recv_fds(sock, HEADER.size, FDS)
     try:
         for fd in fds:
             os.set_inheritable(fd, False)  # recv_fds drops its flags, MSG_CMSG_CLOEXEC among them, before Python 3.12
         if not data:
             raise EOFError
-        if flags & _CUT and len(fds) < FDS:  # this process may hold no more of them
+        if flags & _DESCRIPTORS_CUT and len(fds) < FDS:  # this process may hold no more of them
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         json_size, payload_size = _sizes(_fill(sock, data, HEADER.size), limit)
         body = _fill(sock, b"", json_size + payload_size)
-        return _object(body[:json_size]), body[json_size:], fds
+        return _parse_head(body[:json_size]), body[json_size:], fds
     except BaseException:
         for fd in fds:
             os.close(fd)
@@ -76,7 +84,7 @@ def _sizes(data: bytes, limit: int) -> tuple[int, int]:
 
 
 def _fill(sock: socket.socket, data: bytes, size: int) -> bytes:
-    """`data` and what follows it, `size` bytes in all; most often it comes in one piece."""
+    """Return `data` and what follows it, `size` bytes in all; most often it comes in one piece."""
     pieces = [data] if data else []
     missing = size - len(data)
     while missing > 0:
@@ -88,7 +96,7 @@ def _fill(sock: socket.socket, data: bytes, size: int) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _object(text: bytes) -> dict[str, Any]:
+def _parse_head(text: bytes) -> dict[str, Any]:
     try:
         head = json.loads(text)
     except (ValueError, RecursionError) as error:

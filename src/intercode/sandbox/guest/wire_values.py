@@ -1,12 +1,12 @@
-"""Plain values on a line between two processes that do not trust each other: a closed set of types, never unpickled.
+"""Messages of plain values between two processes that do not trust each other: a closed set of types, never unpickled.
 
     None bool int float complex str bytes list tuple set frozenset dict   → JSON, containers as [kind, item, …]
     these types themselves, such as int                                   → their names
     anything else                                                         → a handle that only its own side can open
 
 A subclass (Counter, namedtuple, IntEnum) is sent as the plain type that it extends, read by that type's own methods, so no
-method of the sender's reaches the receiver. A message that is no JSON, too deep or too large raises `NotPlain` on either side.
-A value of a strange form makes `encode` and `decode` raise any `Exception`, which who calls them takes as its sender's doing.
+method of the sender's reaches the receiver. A message that is not JSON, too deep or too large raises `NotPlain` on either
+side. A value of a strange form makes `encode` and `decode` raise any `Exception`: callers must blame the sender for it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any
 
 from .limit import Limit
 
-LARGEST = 16 << 20
-"""Bytes in one message."""
+MOST_BYTES = 16 << 20
+"""The size of the largest message."""
 _HEADER = struct.Struct("!I")
 _PIECE = 1 << 16
 _SMALL = 1 << 53
@@ -33,7 +33,7 @@ _SEQUENCES: dict[str, type] = {"l": list, "t": tuple, "s": set, "f": frozenset}
 
 
 class NotPlain(Exception):
-    """A value that does not cross, or a message that is none."""
+    """A value that cannot be sent, or bytes that are not a message."""
 
 
 Handle = Callable[[Any], int]
@@ -41,7 +41,10 @@ Open = Callable[[int], Any]
 
 
 def encode(value: Any, handle: Handle | None = None) -> Any:
-    """What `json` can write. `handle` numbers an object that is not plain; without it such a one raises `NotPlain`."""
+    """Return `value` in a form that `json` can write.
+
+    `handle` returns a number for an object that is not plain; without `handle` such an object raises `NotPlain`.
+    """
     kind = type(value)
     if value is None or kind is bool or kind is str or kind is float:
         return value
@@ -68,25 +71,25 @@ def encode(value: Any, handle: Handle | None = None) -> Any:
     return ["h", handle(value)]
 
 
-def decode(value: Any, opened: Open | None = None) -> Any:
-    """The value again; `opened` gives what a handle stands for."""
+def decode(value: Any, open_handle: Open | None = None) -> Any:
+    """Return the value that was encoded; `open_handle` returns the object of a handle."""
     if not isinstance(value, list):
         if isinstance(value, dict):
             raise NotPlain("not a value")
         return value
     kind, *items = value
     if kind in _SEQUENCES:
-        return _SEQUENCES[kind](decode(item, opened) for item in items)
+        return _SEQUENCES[kind](decode(item, open_handle) for item in items)
     if kind == "d":
-        parts = [decode(item, opened) for item in items]
+        parts = [decode(item, open_handle) for item in items]
         return dict(zip(parts[::2], parts[1::2]))  # noqa: B905 (Python 3.9)
-    if kind == "h" and opened is not None and type(items[0]) is int:
-        return opened(items[0])
+    if kind == "h" and open_handle is not None and type(items[0]) is int:
+        return open_handle(items[0])
     return {"i": lambda text: int(text, 16), "b": bytes.fromhex, "c": complex, "y": _TYPES.__getitem__}[kind](*items)
 
 
 def send(line: socket.socket, message: Any, limit: Limit | None = None) -> None:
-    """One message. TimeoutError where it is not all taken within the limit."""
+    """Send a message. Raises TimeoutError if the other side does not take all of it within the limit."""
     try:
         body = json.dumps(message).encode()
     except (TypeError, ValueError, RecursionError, MemoryError) as error:
@@ -95,8 +98,8 @@ def send(line: socket.socket, message: Any, limit: Limit | None = None) -> None:
 
 
 def send_raw(line: socket.socket, body: bytes, limit: Limit | None = None) -> None:
-    if len(body) > LARGEST:
-        raise NotPlain(f"{len(body)} bytes are too many to cross")
+    if len(body) > MOST_BYTES:
+        raise NotPlain(f"{len(body)} bytes are too many for a message")
     data = _HEADER.pack(len(body)) + body
     if limit is None:
         line.sendall(data)
@@ -120,10 +123,10 @@ def parse(body: bytes) -> Any:
 
 
 def receive_raw(line: socket.socket, limit: Limit | None = None) -> bytes:
-    """One message. EOFError where the other side has gone, TimeoutError where it is not all there within the limit."""
+    """Return a message, not parsed. Raises EOFError if the other side has gone, TimeoutError if the limit is over first."""
     (size,) = _HEADER.unpack(_exactly(line, _HEADER.size, limit))
-    if size > LARGEST:
-        raise NotPlain(f"{size} bytes are too many to cross")
+    if size > MOST_BYTES:
+        raise NotPlain(f"{size} bytes are too many for a message")
     return _exactly(line, size, limit)
 
 
@@ -140,7 +143,7 @@ def _exactly(line: socket.socket, size: int, limit: Limit | None) -> bytes:
 
 
 def _ready(line: socket.socket, event: int, limit: Limit) -> bool:
-    """Whether it is, before the next look at the limit. Raises `TimeoutError` where no time is left."""
+    """Wait for the event until the next look at the limit; return True if it came. Raises `TimeoutError` if no time is left."""
     if (wait := limit.wait()) <= 0:
         raise TimeoutError
     poll = select.poll()

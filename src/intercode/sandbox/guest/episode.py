@@ -1,0 +1,372 @@
+"""One episode: answers the host's requests over a socket, one at a time, and watches the agent's processes.
+
+    exec ── begin ──► wait ──(deadline)──► interrupt ──► kill what the action started ──► kill the shell
+                        │ finished            │                      │                         │
+                        └─────────────────────┴──────────────────────┴──────────► reply with all that was printed
+
+The agent's processes live in a pid namespace below this one (`namespaces.py`). When the host's end of the socket closes, or
+init of that namespace dies, the episode server exits and the kernel ends everything inside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import time
+from _blake2 import blake2b
+from typing import Any
+
+from . import files, kernel, layers, mounts, namespaces, processes, wire
+from .limit import Limit
+from .shell import CAPTURE_STATE, Program, Shell, stateless_command
+
+_TICK = 0.05
+_IDLE_TICK = 0.2
+_INTERRUPTS, _INTERRUPT_EVERY = 5, 0.01
+_KILLS, _KILLS_BEFORE_SHELL, _KILL_EVERY = 40, 8, 0.005
+_LAST_DEATH, _INTERRUPT_DELAY, _CAPTURING = 2.0, 1.0, 5.0
+_EMPTY_ACTION = b"\n"
+_DEATH = 0.001  # no event tells when the children of another process are gone
+_SPARE_PROCESSES = 4
+_INTERRUPTED = 130
+_CHUNK = 1 << 16
+
+Config = dict[str, Any]
+
+
+class Output:
+    """What an action prints: kept up to `limit` bytes, hashed beyond, never interpreted."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._kept = bytearray()
+        self._hash: blake2b | None = None
+
+    def read_available(self, fd: int) -> None:
+        """Read all that is there now; `fd` does not block."""
+        for _ in range(256):
+            try:
+                chunk = os.read(fd, _CHUNK)
+            except BlockingIOError:
+                return
+            if not chunk:
+                return
+            self.add(chunk)
+
+    def add(self, chunk: bytes) -> None:
+        if self._hash is not None:
+            self._hash.update(chunk)
+            return
+        self._kept += chunk
+        if len(self._kept) > self._limit:
+            self._hash = blake2b(self._kept, digest_size=16)
+            del self._kept[self._limit :]
+
+    def result(self) -> tuple[bytes, str | None]:
+        """Return the kept bytes, and the digest of everything if more was printed."""
+        return bytes(self._kept), self._hash.hexdigest() if self._hash else None
+
+
+class EpisodeServer:
+    def __init__(self, sock: socket.socket, config: Config, handles: namespaces.Handles) -> None:
+        self._sock, self._config, self._folders, self._init = sock, config, handles.folders, handles.init
+        self._proc = handles.proc
+        self._root = kernel.open_folder("/")
+        self._table = processes.Table(handles.proc, handles.init.pid)
+        self._out, self._out_write = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self._out, False)
+        self._child_ended, wakeup = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)  # readable whenever a child has ended
+        signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        self._cwd: str = config["cwd"]
+        self._output = Output(config["output"])
+        self._got_request, self._jobs_alive, self._shell_lost, self._status = False, False, False, 0
+        self._next_tick = 0.0
+        self._mark = self._table.mark()
+        self._job: Shell | Program | None = None
+        self._idle_job: Shell | Program | None = None
+        if config["persistent"]:
+            self._job = self._start_shell()
+            if self._job.start_error:  # raised now: later the agent's first action would be blamed
+                raise self._job.start_error
+
+    @property
+    def session(self) -> list[int]:
+        """The pid of the session's process, if it lives."""
+        return [self._job.pid] if self._job and not self._job.dead else []
+
+    def serve(self) -> None:
+        """Wait for requests and answer them, until the host goes away."""
+        while True:
+            self._watch_until_request()
+            try:
+                head, payload = wire.receive(self._sock, self._config["payload"])
+            except (EOFError, OSError):
+                return
+            self._got_request = True
+            try:
+                getattr(self, "_op_" + head["op"])(head, payload)
+            except OSError as error:
+                wire.send(self._sock, {"errno": error.errno, "error": error.strerror or str(error)})
+
+    def _watch_until_request(self) -> None:
+        poll = self._poll()
+        while True:
+            ready = dict(poll.poll(_IDLE_TICK * 1000 if self._got_request else None))
+            if self._child_ended in ready:
+                self._reap()
+            if self._out in ready:
+                self._output.read_available(self._out)
+            if self._sock.fileno() in ready:
+                return
+            self._enforce_limits()
+
+    def _poll(self) -> select.poll:
+        poll = select.poll()
+        for fd in (self._sock.fileno(), self._child_ended, self._out):
+            poll.register(fd, select.POLLIN)
+        return poll
+
+    # -- exec -------------------------------------------------------------------------------------------------------
+
+    def _op_exec(self, head: dict[str, Any], payload: bytes) -> None:
+        if self._jobs_alive:  # else no process was alive that could have started another since the last mark
+            self._mark = self._table.mark()
+        job = self._begin(head, payload)
+        mark = self._mark
+        timed_out = not self._wait(job, head["seconds"])
+        if timed_out:
+            self._stop(job, mark)
+            if isinstance(job, Shell) and not job.dead:
+                self._absorb_interrupt(job)
+        self._output.read_available(self._out)
+        self._mark = self._table.mark()
+        if self._mark.pid != mark.pid:
+            self._enforce_limits()
+        wire.send(self._sock, *self._finish(job, timed_out))
+
+    def _begin(self, head: dict[str, Any], payload: bytes) -> Shell | Program:
+        self._next_tick = time.monotonic() + _TICK
+        if "argv" in head or not self._config["persistent"]:
+            argv = head.get("argv") or stateless_command(payload)
+            self._idle_job = self._job
+            self._job = Program(self._out_write, self._config["env"], head.get("cwd") or self._current_cwd(), argv)
+        else:
+            self._live_shell().begin(payload or _EMPTY_ACTION)
+        assert self._job is not None
+        if self._job.dead:
+            self._reap()  # perhaps it could not start since init had been killed
+        return self._job
+
+    def _wait(self, job: Shell | Program, seconds: float) -> bool:
+        """Watch the job until it is finished (return True) or the time is up (return False)."""
+        reports_open, limit = True, Limit(seconds)
+        while not job.finished:
+            if (rest := limit.left()) <= 0:
+                return False
+            poll = self._poll()
+            if reports_open and job.done_fd is not None:
+                poll.register(job.done_fd, select.POLLIN)
+            if job.pending_fd is not None:
+                poll.register(job.pending_fd, select.POLLOUT)
+            ready = dict(poll.poll(min(rest, _TICK) * 1000))
+            if self._out in ready:
+                self._output.read_available(self._out)
+            if job.done_fd in ready:
+                reports_open = job.read_reports()
+            if self._child_ended in ready:
+                self._reap()
+            if job.pending_fd in ready and isinstance(job, Shell):
+                job.write_pending()
+            if self._sock.fileno() in ready:
+                os._exit(0)  # the host went away, or broke the order of request and reply
+            if tick := (now := time.monotonic()) >= self._next_tick:
+                self._next_tick = now + _TICK
+            if tick or not ready:
+                self._enforce_limits()
+        return True
+
+    def _absorb_interrupt(self, shell: Shell) -> None:
+        """Run an empty action, which an interrupt that comes too late hits instead of the agent's next action."""
+        self._output.read_available(self._out)
+        kept, self._output = self._output, Output(self._config["output"])
+        shell.begin(b"")
+        if not self._wait(shell, _INTERRUPT_DELAY):
+            processes.kill(shell.pid)
+            self._wait(shell, _LAST_DEATH)
+        self._output.read_available(self._out)
+        self._output = kept
+
+    def _stop(self, job: Shell | Program, mark: processes.Mark) -> None:
+        """Interrupt; kill what the action started; then the shell, if it does not come back; at last, everything."""
+        if isinstance(job, Shell) and job.unread:  # the shell would read the rest as its next action
+            processes.kill(job.pid)
+        for _ in range(_INTERRUPTS):
+            processes.kill(job.pid, signal.SIGINT)
+            processes.send(self._table.started_since(mark), signal.SIGINT)
+            if self._wait(job, _INTERRUPT_EVERY):
+                break
+        for attempt in range(_KILLS):
+            started = self._table.started_since(mark)
+            if not started and job.finished:
+                return
+            processes.send(started, signal.SIGKILL)
+            if attempt >= _KILLS_BEFORE_SHELL and not job.finished:
+                processes.kill(job.pid)
+            if self._wait(job, _KILL_EVERY):
+                time.sleep(_DEATH)
+        self._kill_all()
+
+    def _finish(self, job: Shell | Program, timed_out: bool) -> tuple[dict[str, Any], bytes]:
+        """Return the reply to `exec`, and have a session ready for the next action."""
+        self._cwd = self._current_cwd()
+        exit_code = None if timed_out else job.exit_code
+        if isinstance(job, Program):
+            self._cwd = job.last_cwd or self._cwd
+            job.close()
+            self._job = self._idle_job
+        else:
+            self._status = _INTERRUPTED if exit_code is None else exit_code
+            self._live_shell()
+        kept, overflow = self._output.result()
+        self._output = Output(self._config["output"])
+        lost, self._shell_lost = self._shell_lost, False
+        return {"exit_code": exit_code, "timed_out": timed_out, "lost": lost, "cwd": self._cwd, "overflow": overflow}, kept
+
+    def _current_cwd(self) -> str:
+        """Return the shell's folder; the last one, if the shell died."""
+        if isinstance(self._job, Shell) and not self._job.dead:
+            path = self._table.cwd(self._job.pid)
+            return path.removesuffix(" (deleted)") if path else self._cwd
+        return self._cwd
+
+    # -- the agent's processes --------------------------------------------------------------------------------------
+
+    def _start_shell(self) -> Shell:
+        shell = Shell(self._out_write, self._config["env"], self._cwd)
+        self._mark = self._table.mark()
+        return shell
+
+    def _live_shell(self) -> Shell:
+        """Return the session's shell, a new one in place of one that died."""
+        assert isinstance(self._job, Shell)
+        if self._job.dead:
+            self._job.close()
+            self._job = self._start_shell()
+            self._shell_lost, self._status = True, 0
+        return self._job
+
+    def _reap(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._child_ended, 4096)
+        while True:
+            try:
+                pid, status = os.waitpid(-1, 0 if self._table.init_is_ending() else os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == self._init.pid:
+                self._report_end_of_init(by_agent=not (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL))
+            for job in (self._job, self._idle_job):
+                if job is not None and job.pid == pid:
+                    job.set_ended(status)
+
+    def _enforce_limits(self) -> None:
+        """End all processes when together they exceed a limit, and say so in the output."""
+        alive = self._table.all()
+        self._jobs_alive = any(self._job is None or process.pid != self._job.pid for process in alive)
+        used = self._table.memory(alive) + mounts.bytes_used("/") + mounts.bytes_used("/dev/shm")
+        if used > self._config["memory"]:
+            limit = f"memory limit of {self._config['memory'] >> 20} MiB"
+        elif len(alive) + _SPARE_PROCESSES >= self._config["processes"]:
+            limit = f"limit of {self._config['processes']} processes"
+        else:
+            return
+        self._kill_all()
+        for kind, number in self._table.ipc_objects():
+            kernel.remove_ipc_object(kind, number)
+        self._output.read_available(self._out)
+        self._output.add(f"\n[{limit} exceeded: all processes were killed]\n".encode())
+
+    def _kill_all(self) -> None:
+        """Return when all processes are gone, so that the next action's processes are not among those that are killed."""
+        self._init.kill_all()
+        until = time.monotonic() + _LAST_DEATH
+        while self._table.all():
+            if time.monotonic() > until:  # the agent has rewritten init
+                processes.kill(self._init.pid)
+                self._report_end_of_init(by_agent=True)
+            time.sleep(_DEATH)
+        self._reap()
+
+    def _report_end_of_init(self, *, by_agent: bool) -> None:
+        """Tell the host that init is gone, and everything inside with it.
+
+        SIGKILL from inside cannot kill init: any other end is the agent's doing.
+        """
+        try:
+            wire.send(self._sock, {"perished": True, "by_agent": by_agent})
+        finally:
+            os._exit(0)
+
+    # -- files ------------------------------------------------------------------------------------------------------
+
+    def _op_read(self, head: dict[str, Any], payload: bytes) -> None:
+        wire.send(self._sock, {}, files.read(self._root, head["path"], head["limit"]))
+
+    def _op_write(self, head: dict[str, Any], payload: bytes) -> None:
+        files.write(self._root, head["path"], payload, head["mode"])
+        wire.send(self._sock, {})
+
+    def _op_connect(self, head: dict[str, Any], payload: bytes) -> None:
+        with files.connect(self._root, self._proc, head["path"]) as stream:
+            wire.send(self._sock, {}, b"", (stream.fileno(),))
+
+    def _op_diff(self, head: dict[str, Any], payload: bytes) -> None:
+        with self._table.pause_all(self._init.stop_all) if self._jobs_alive else contextlib.nullcontext():
+            wire.send(self._sock, {"changes": layers.diff(*self._folders)})
+
+    def _op_export(self, head: dict[str, Any], payload: bytes) -> None:
+        """Copy this episode's changes as a layer into the folder that the host lent for it."""
+        layers.copy(self._folders.upper, self._config["export"])
+        wire.send(self._sock, {})
+
+    # -- fork -------------------------------------------------------------------------------------------------------
+
+    def _op_snapshot(self, head: dict[str, Any], payload: bytes) -> None:
+        """Send the shell's state as a script, and a descriptor of the changed files, from which another episode can start."""
+        self._reap()
+        own_pid = self._job.pid if self._job else 0
+        blockers = [f"process {self._table.inner_pid(p.pid)} ({p.name})" for p in self._table.all() if p.pid != own_pid]
+        shell = self._job if isinstance(self._job, Shell) else None
+        if shell and not shell.dead:
+            own = {self._table.descriptor_name(fd) for fd in (self._out_write, *shell.pipes)} | {"/dev/null"}
+            blockers += self._table.foreign_descriptors(shell.pid, own)
+        if blockers:
+            wire.send(self._sock, {"blockers": blockers})
+            return
+        state = b""
+        if shell:
+            kept, self._output = self._output, Output(self._config["payload"])
+            shell.begin(CAPTURE_STATE)
+            self._wait(shell, _CAPTURING)
+            self._output.read_available(self._out)
+            parts = self._output.result()[0].split(b"\0")
+            self._output = kept
+            if len(parts) != 3:  # the agent shadows or disables the builtins that tell the state
+                wire.send(self._sock, {"blockers": ["the shell's state, which needs the builtin commands"]})
+                return
+            state = parts[1]
+        wire.send(self._sock, {"cwd": self._current_cwd(), "status": self._status}, state, (self._folders.upper,))
+
+    def _op_restore(self, head: dict[str, Any], payload: bytes) -> None:
+        shell = self._live_shell()
+        shell.begin(shell.restore_action(payload, head["status"]))
+        self._wait(shell, _CAPTURING)
+        self._output = Output(self._config["output"])
+        wire.send(self._sock, {"ok": not shell.dead})

@@ -1,0 +1,188 @@
+"""The file system of one episode, which the episode server builds before the agent's first process starts.
+
+    /layers/0 … n   read-only template, bottom first        ┐
+    /cell (tmpfs)   up/ and work/, gone with the episode    ├─ overlay ─► its folder tree/ is the agent's /
+    /usr, /dev      lent by the host, read-only             ┘  + /proc, /dev/pts and /dev/shm of its own
+
+The agent's / is a folder in the overlay, not the overlay itself: so the folder keeps the template's size and times until it
+is changed. The supervisor calls `prepare` once; an episode server calls `build` in its new namespaces and lives in the result.
+
+In a container the supervisor first builds a new root, its whole world, of which the episodes' file systems are made:
+
+    the image, less what is mounted on it ──► /layers/0/tree
+    its hosts and hostname                ──► /layers/1/tree
+    the bundle                            ──► /guest
+    devices that harm nobody, a new /proc ──► /dev, /proc
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from . import kernel, layers, wire
+
+MERGED = "/merged"
+TREE = "tree"
+"""The folder of a layer that holds its files."""
+_ROOT = f"/cell/all/{TREE}"
+_NEW_ROOT = "/dev/.intercode-root"
+_MASKED = ("acpi", "asound", "interrupts", "kcore", "keys", "latency_stats", "sched_debug", "scsi", "timer_list", "timer_stats")
+_INODE_SHARE = 2048
+"""Bytes of disk for each file that may be made."""
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_DEVICE_LINKS = {"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
+
+
+class MountConfig(NamedTuple):
+    """What the host asks for: the number of layers, the host's folders that are lent and covered again, sizes in bytes."""
+
+    layers: int
+    lent: tuple[str, ...]
+    covered: tuple[str, ...]
+    disk: int
+    in_container: bool
+    """In a container the image's tree is a mount, and root owns files of the machine."""
+
+    @property
+    def top(self) -> str:
+        """An overlay is of the layers, or, as it does not show what is mounted in there, of their trees."""
+        return f"/{TREE}" if self.in_container else ""
+
+    @property
+    def lower(self) -> str:
+        """The option `lowerdir` of an overlay: the layers, top first."""
+        return ":".join(f"/layers/{number}{self.top}" for number in reversed(range(self.layers)))
+
+
+class Folders(NamedTuple):
+    """Descriptors that the agent cannot name: the agent's changes, and the template below them; both with a folder `tree`."""
+
+    upper: int
+    lower: int
+    tree: str = TREE
+
+
+def prepare(config: MountConfig) -> None:
+    """Make /dev read-only, and show the layers as one tree for comparing. Called once for all episodes."""
+    kernel.mount("none", "/dev", flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | kernel.NOSUID)
+    os.mkdir("/cell")
+    os.makedirs(MERGED + config.top)
+    if config.layers == 1:
+        kernel.mount("/layers/0", MERGED, flags=kernel.BIND)
+    else:
+        kernel.mount("overlay", MERGED + config.top, "overlay", kernel.RDONLY, f"lowerdir={config.lower},userxattr")
+
+
+def build(config: MountConfig, inherited: int | None) -> Folders:
+    """Mount everything but /proc. `inherited` is another episode's upper folder, which is copied first."""
+    size = f"size={config.disk},nr_inodes={config.disk // _INODE_SHARE},mode=755"
+    kernel.mount("tmpfs", "/cell", "tmpfs", kernel.NOSUID | kernel.NODEV, size)
+    for name in ("up", "work", "all"):
+        os.mkdir("/cell/" + name)
+    if config.in_container:
+        os.mkdir(_ROOT)
+        os.mkdir(f"/cell/up/{TREE}")
+        layers.copy_stat(f"/cell/up/{TREE}", os.stat(f"{MERGED}/{TREE}"))
+    upper, merged = "/cell/up" + config.top, MERGED + config.top
+    folders = Folders(kernel.open_folder(upper), kernel.open_folder(merged), "." if config.top else TREE)
+    if inherited is not None:
+        layers.copy(inherited, folders.upper)
+    overlay = f"lowerdir={config.lower},upperdir={upper},workdir=/cell/work,userxattr"
+    kernel.mount("overlay", "/cell/all" + config.top, "overlay", kernel.NOSUID | kernel.NODEV, overlay)
+    kernel.mount(_ROOT, _ROOT, flags=kernel.BIND)
+    for path in config.lent:
+        kernel.bind(path, _ROOT + path)
+    for path in config.covered:
+        if os.path.isdir(_ROOT + path):  # what is below such a folder is gone already
+            kernel.mount("tmpfs", _ROOT + path, "tmpfs", kernel.RDONLY, "size=0,mode=755")
+    kernel.bind("/dev", _ROOT + "/dev")
+    kernel.mount("devpts", _ROOT + "/dev/pts", "devpts", kernel.NOSUID | kernel.NOEXEC, "newinstance,ptmxmode=0666")
+    kernel.mount("tmpfs", _ROOT + "/dev/shm", "tmpfs", kernel.NOSUID | kernel.NODEV, "size=64m,mode=1777")
+    return folders
+
+
+def mount_proc(config: MountConfig) -> None:
+    """Mount the agent's /proc from the agent's pid namespace, less a folder that nobody may read.
+
+    The kernel allows it only while the supervisor's own /proc is in sight, so before `enter`. In a container, whose root may
+    write the machine's settings in /proc, nothing there can be written, and what containers hide is hidden.
+    """
+    fixed = kernel.RDONLY if config.in_container else 0
+    kernel.mount("proc", _ROOT + "/proc", "proc", kernel.NOSUID | kernel.NODEV | kernel.NOEXEC | fixed)
+    for name in ("tty/driver", *(_MASKED if config.in_container else ())):
+        path = f"{_ROOT}/proc/{name}"
+        if os.path.isdir(path):
+            kernel.mount("tmpfs", path, "tmpfs", kernel.RDONLY, "size=0,mode=555")
+        elif os.path.exists(path):
+            kernel.mount("/dev/null", path, flags=kernel.BIND)
+
+
+def make_read_only(path: str) -> None:
+    """Make a part of /proc read-only: the agent's root owns the settings of its own namespaces."""
+    path = _ROOT + path
+    kernel.bind(path, path)
+    locked = kernel.NOSUID | kernel.NODEV | kernel.NOEXEC
+    kernel.mount("none", path, flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | locked)
+
+
+def enter() -> None:
+    """Make the agent's root the root of this process and of all others in its mount namespace."""
+    kernel.enter_root(_ROOT)
+
+
+def bytes_used(path: str) -> int:
+    """Return about how many bytes a tmpfs holds, with what the kernel keeps for each file below an overlay."""
+    info = os.statvfs(path)
+    return (info.f_blocks - info.f_bfree) * info.f_frsize + (info.f_files - info.f_ffree) * _INODE_SHARE
+
+
+# -- in a container ---------------------------------------------------------------------------------------------------
+
+
+def build_container_root(network_files: tuple[str, ...], lend_bash: bool) -> None:
+    """Build and enter a new root, in which nothing of the old one is left but its files. The bundle lends a bash if asked."""
+    os.mkdir(_NEW_ROOT)
+    kernel.mount("tmpfs", _NEW_ROOT, "tmpfs", kernel.NOSUID, "mode=755")
+    image = _make_folder(f"layers/0/{TREE}")
+    kernel.mount("/", image, flags=kernel.BIND)
+    kernel.mount("none", image, flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY)
+    _copy_network_files(_make_folder(f"layers/1/{TREE}"), network_files)
+    kernel.bind(wire.BUNDLE, _make_folder("guest"))
+    kernel.mount("proc", _make_folder("proc"), "proc", kernel.NOSUID | kernel.NODEV | kernel.NOEXEC)
+    _make_devices(_make_folder("dev"), lend_bash)
+    kernel.enter_root(_NEW_ROOT)
+
+
+def _make_folder(name: str) -> str:
+    path = f"{_NEW_ROOT}/{name}"
+    os.makedirs(path)
+    return path
+
+
+def _copy_network_files(layer: str, names: tuple[str, ...]) -> None:
+    """The image's own files are empty: the daemon mounts these over them."""
+    os.mkdir(f"{layer}/etc")
+    for name in names:
+        if os.path.ismount(f"/{name}"):
+            with open(f"/{name}", "rb") as source, open(f"{layer}/{name}", "wb") as copy:
+                copy.write(source.read())
+    for name in ("etc", ""):
+        layers.copy_stat(f"{layer}/{name}", os.stat(f"/{name}"))
+
+
+def _make_devices(dev: str, lend_bash: bool) -> None:
+    """Devices can be written to, but their modes, owners and times, which all episodes share, cannot be changed."""
+    kernel.mount("tmpfs", dev, "tmpfs", kernel.NOSUID, "mode=755")
+    for name in _DEVICES:
+        open(f"{dev}/{name}", "wb").close()
+        kernel.mount(f"/dev/{name}", f"{dev}/{name}", flags=kernel.BIND)
+        kernel.mount("none", f"{dev}/{name}", flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | kernel.NOSUID)
+    for name, target in _DEVICE_LINKS.items():
+        os.symlink(target, f"{dev}/{name}")
+    for name in ("pts", "shm"):
+        os.mkdir(f"{dev}/{name}")
+    if lend_bash:
+        lent = f"{dev}/{os.path.basename(wire.BUNDLE)}"
+        os.mkdir(lent)
+        kernel.bind(wire.BUNDLE, lent)

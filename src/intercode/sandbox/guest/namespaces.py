@@ -1,0 +1,168 @@
+"""From a fresh clone to the episode's namespaces: what an episode server does before it serves, and the agent's init.
+
+    supervisor ── clone (user, mount, ipc, uts) ──► episode server ── builds the file system, enters it
+                                                      │ unshare(pid)
+                                                      ├─ spawn ─► init: the agent's pid 1; mounts /proc, waits (anchor.py)
+                                                      └─ spawn ─► the agent's shell and programs (parent: 0, as in docker exec)
+
+The episode server itself stays outside of the agent's pid namespace: the agent cannot see, signal or trace the server. Init
+has no more rights than the agent; if the agent makes init exit, the kernel ends all processes of the agent, and the server
+exits too.
+
+`disabled` in the configuration names protections that a test turns off to see an attack succeed (`Weakened`): userns,
+settings, capabilities, network (a network namespace that the agent's root owns).
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import select
+import signal
+from _socket import socketpair
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+from . import kernel, mounts, spawn
+
+_SERVER_RIGHTS = (kernel.DAC_OVERRIDE, kernel.DAC_READ_SEARCH, kernel.FOWNER, kernel.KILL, kernel.SYS_PTRACE)
+_FILE_RIGHTS = {kernel.CHOWN, kernel.DAC_OVERRIDE, kernel.FOWNER, kernel.FSETID}
+_ROOT_RIGHTS = frozenset({*_FILE_RIGHTS, kernel.KILL, kernel.SETGID, kernel.SETUID, kernel.NET_BIND_SERVICE})
+"""The agent's in a container, where there are other users to whom files can be given, and whose files are read."""
+_OWN_PROCESSES = 2
+_ACKNOWLEDGE_SECONDS = 2.0
+_INIT, _INIT_NAME = "/guest/bash", "/bin/bash"
+
+Config = dict[str, Any]
+
+
+class Init(NamedTuple):
+    """Pid 1 of the agent's processes. Init obeys its socket, which the agent cannot open."""
+
+    pid: int
+    line: int
+
+    def kill_all(self) -> None:
+        """Kill every process of the agent but init, in one system call."""
+        self._send(signal.SIGKILL)
+
+    def stop_all(self) -> None:
+        """Send SIGSTOP to all; `Table.pause_all` waits until they stand still."""
+        self._send(signal.SIGSTOP)
+
+    def _send(self, number: int) -> None:
+        """Return when the signal was sent: a late one would hit the next action's process, or the server's spawning child."""
+        try:
+            os.write(self.line, bytes([number]))
+            if select.select([self.line], [], [], _ACKNOWLEDGE_SECONDS)[0]:
+                os.read(self.line, 1)
+        except OSError:
+            pass
+
+
+class Handles(NamedTuple):
+    """What an episode server holds on to: the folders of the file system, the supervisor's /proc, and init."""
+
+    folders: mounts.Folders
+    proc: int
+    init: Init
+
+
+def clone_flags(config: Config) -> int:
+    """Return the namespaces that an episode server is cloned into.
+
+    The supervisor makes the network namespace, and `enter` makes the pid namespace.
+    """
+    network = kernel.NEWNET if "network" in config["disabled"] else 0
+    user = 0 if config["mounts"].in_container else kernel.NEWUSER
+    return kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS | network | user
+
+
+def enter(config: Config, filter_program: bytes, inherited: int | None) -> Handles:
+    """Build and enter the episode's file system, start init, and give up every right that is not needed any more.
+
+    The limits are at most those that the machine or the container allows.
+    """
+    mount_config: mounts.MountConfig = config["mounts"]
+    agent_rights = _ROOT_RIGHTS if mount_config.in_container else frozenset()
+    if not mount_config.in_container:
+        for name, line in (("setgroups", "deny"), ("uid_map", "0 0 1"), ("gid_map", "0 0 1")):
+            _write(f"/proc/self/{name}", line)
+    if "userns" not in config["disabled"]:
+        _write("/proc/sys/user/max_user_namespaces", "0")
+    _write("/proc/self/oom_score_adj", "1000")
+    proc = kernel.open_folder("/proc")
+    folders = mounts.build(mount_config, inherited)
+    if "capabilities" not in config["disabled"]:
+        kernel.limit_capabilities(agent_rights)
+    for name, value in config["rlimits"].items():
+        number = getattr(resource, "RLIMIT_" + name)
+        value += _OWN_PROCESSES if name == "NPROC" else 0
+        _, most = resource.getrlimit(number)
+        value = value if most == resource.RLIM_INFINITY else min(value, most)
+        resource.setrlimit(number, (value, value))
+    kernel.unshare(kernel.NEWPID)
+    ours, theirs = (end.detach() for end in socketpair())
+    try:
+        pid = spawn.spawn(lambda: _set_up_init(config, filter_program, theirs, agent_rights), _INIT, _INIT_NAME)
+    finally:
+        os.close(theirs)
+    mounts.enter()
+    _lock(config, filter_program, {*_SERVER_RIGHTS, *agent_rights})
+    return Handles(folders, proc, Init(pid, ours))
+
+
+def _set_up_init(config: Config, filter_program: bytes, line: int, rights: Collection[int]) -> None:
+    """In the new pid namespace, before init is executed. What is mounted here, the episode server sees as well."""
+    kernel.die_with_parent()
+    os.setsid()  # the scheduler's group is the session's, and the agent may slow the session that it sees here
+    mount_config: mounts.MountConfig = config["mounts"]
+    mounts.mount_proc(mount_config)
+    if not mount_config.in_container and "settings" not in config["disabled"]:
+        for path in (
+            "/proc/sys",
+            "/proc/1/mem",
+            "/proc/1/task/1/mem",
+        ):  # init, rewritten, could die as if from outside
+            mounts.make_read_only(path)
+    os.dup2(line, 0)
+    os.closerange(1, 3)
+    kernel.ignore_signal(signal.SIGCHLD)  # then nobody needs to wait for orphans
+    _lock(config, filter_program, rights)
+
+
+def _lock(config: Config, filter_program: bytes, kept: Collection[int]) -> None:
+    """Mounting is over: keep these capabilities alone, and filter system calls."""
+    if "capabilities" not in config["disabled"]:
+        kernel.drop_capabilities(kept)
+    kernel.install_filter(filter_program)
+
+
+def _write(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY)
+    os.write(fd, text.encode())
+    os.close(fd)
+
+
+def leave_user_namespace() -> None:
+    """Move this process from the container's user namespace to a new one with the same users.
+
+    A process outside the new namespace must write the map of its users: a child that stays behind.
+    """
+    maps = {}  # of each user of this namespace to itself
+    for name in ("uid_map", "gid_map"):
+        with open(f"/proc/self/{name}") as file:
+            maps[name] = "".join(f"{inside} {inside} {count}\n" for inside, _, count in map(str.split, file))
+    moved, here = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(here)
+        os.read(moved, 1)
+        for name, text in maps.items():
+            with open(f"/proc/1/{name}", "w") as file:
+                file.write(text)
+        os._exit(0)
+    kernel.unshare(kernel.NEWUSER | kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS)
+    os.close(here)
+    os.close(moved)
+    os.waitpid(child, 0)

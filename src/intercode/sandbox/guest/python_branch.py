@@ -1,0 +1,200 @@
+"""A branch of an interpreter: a forked copy that serves one test and is killed after it.
+
+    host ══ line ══ branch     first message: {"role": "agent"}     calls what the agent defined
+                                              {"role": "script"}    runs a text against it and reports what the text printed
+                                              {"role": "program"}   the same with a standard input
+                                              {"role": "about"}     describes what the agent defined
+                                              {"role": "grader"}    executes a test; only in the grader's sandbox
+
+Nothing that a branch of the agent's reports is trusted, and it receives nothing but arguments, or a script to run.
+"""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import gc
+import inspect
+import os
+import socket
+import sys
+import tempfile
+import threading
+import types
+from typing import Any
+
+from . import python_grader, wire_values
+from .python_interpreter import Interpreter
+
+_PRINTED = 8 << 20
+_FOLDER = "/dev/shm"
+
+
+def serve(interpreter: Interpreter, line: socket.socket) -> None:
+    request, namespace = wire_values.receive(line), interpreter.namespace
+    role = request["role"]
+    if role == "grader":
+        python_grader.serve(request, line)
+    elif role == "agent":
+        AgentSide(namespace, request["bind"], request["method"]).serve(line)
+    elif role == "about":
+        wire_values.send(line, _describe(interpreter, request["name"], request["method"]))
+    else:
+        wire_values.send(line, _run_script(namespace, request))
+
+
+class AgentSide:
+    """The agent's side of a test: makes the calls that the test asks for."""
+
+    def __init__(self, namespace: dict[str, Any], bind: dict[str, str], method: str) -> None:
+        namespace.update({name: _to_call(namespace[own], method) for name, own in bind.items() if own in namespace})
+        self._namespace = namespace
+        self._held: list[Any] = []
+
+    def serve(self, line: socket.socket) -> None:
+        while True:
+            request = wire_values.receive(line)
+            try:
+                reply = self._answer(request)
+            except BaseException as error:
+                reply = {"raised": _describe_exception(error)}
+            try:
+                wire_values.send(line, reply)
+            except wire_values.NotPlain as error:
+                wire_values.send(line, {"raised": ["NotPlain", str(error)]})
+
+    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Get, set or call. Arguments that a call changed in place go back, so that a test can look at them."""
+        target, encoded, named = request["on"], request["args"], request["named"]
+        if isinstance(target, int):
+            target = self._held[target]
+        elif target in self._namespace:
+            target = self._namespace[target]
+        else:
+            raise NameError(f"name {target!r} is not defined")
+        args = [wire_values.decode(each, self._held.__getitem__) for each in encoded]
+        options = {name: wire_values.decode(each, self._held.__getitem__) for name, each in named.items()}
+        if request["op"] == "set":
+            setattr(target, *args)
+            return {"value": None}
+        value = getattr(target, *args) if request["op"] == "get" else target(*args, **options)
+        reply = {"value": wire_values.encode(value, self._hold)}
+        changed = {}
+        for number, argument in enumerate(args):
+            if isinstance(argument, (list, dict, set)):
+                now = wire_values.encode(argument, self._hold)
+                if now != encoded[number] or isinstance(argument, set):
+                    changed[str(number)] = now
+        return {**reply, "changed": changed} if changed else reply
+
+    def _hold(self, value: Any) -> int:
+        self._held.append(value)
+        return len(self._held) - 1
+
+
+def _describe_exception(error: BaseException) -> list[Any]:
+    """Return the nearest builtin class, the name, the words, and the arguments if they are plain."""
+    base = next((each for each in type(error).__mro__ if getattr(builtins, each.__name__, None) is each), Exception)
+    try:
+        args = wire_values.encode(error.__reduce__()[1])
+    except BaseException:
+        args = None
+    try:
+        words = str(error)[:2000]
+    except BaseException:
+        words = ""
+    return [base.__name__, type(error).__name__, words, args]
+
+
+def _to_call(defined: Any, method: str) -> Any:
+    """Return what a test calls: of a class that has the `method`, this method of a fresh instance."""
+    if method and isinstance(defined, type) and callable(getattr(defined, method, None)):
+        return lambda *args, **named: getattr(defined(), method)(*args, **named)
+    return defined
+
+
+def _describe(interpreter: Interpreter, name: str, method: str) -> dict[str, Any]:
+    """Return which functions and classes the agent defined, which of them last, and what the one called `name` accepts.
+
+    `takes` are the fewest and the most positional arguments (−1: any number); None if they are unknown.
+    """
+    namespace = interpreter.namespace
+    defined = [
+        name
+        for name, value in namespace.items()
+        if isinstance(value, (types.FunctionType, type)) and getattr(value, "__module__", "") == "__main__"
+    ]
+    value = _to_call(namespace.get(name), method)
+    try:
+        parameters = inspect.signature(value).parameters.values()
+    except (TypeError, ValueError):
+        takes = None
+    else:
+        positional = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+        least = sum(each.default is each.empty for each in positional)
+        takes = [least, -1 if any(each.kind is each.VAR_POSITIONAL for each in parameters) else len(positional)]
+    last = interpreter.last_definition if interpreter.last_definition in namespace else ""
+    return {"defined": defined, "last": last, "callable": callable(value), "takes": takes}
+
+
+# -- scripts and programs -------------------------------------------------------------------------------------------------
+
+
+def _run_script(namespace: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
+    """Run a text in a process of its own. Return what it printed to its standard output, and its status."""
+    with tempfile.TemporaryFile(dir=_FOLDER) as out, tempfile.TemporaryFile(dir=_FOLDER) as source:
+        source.write(request.get("stdin", "").encode("utf-8", "surrogateescape"))
+        source.seek(0)
+        pid = os.fork()
+        if pid == 0:
+            _run_in_child(namespace, request, source.fileno(), out.fileno())
+        _, status = os.waitpid(pid, 0)
+        out.seek(0)
+        return {"printed": out.read(_PRINTED).decode("utf-8", "replace"), "status": os.waitstatus_to_exitcode(status)}
+
+
+def _run_in_child(namespace: dict[str, Any], request: dict[str, Any], source: int, out: int) -> None:
+    """Run the text and end as an interpreter ends. Never returns."""
+    status = 1
+    try:
+        os.dup2(source, 0)
+        os.dup2(out, 1)
+        sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # type: ignore[misc]
+        sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)  # type: ignore[misc]
+        atexit._clear()
+        if request["role"] == "program":
+            builtins.input = _read_line
+        _execute(namespace, request)
+        status = 0
+    except SystemExit as leaving:
+        status = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+    finally:
+        try:  # as an interpreter ends: it waits for threads, runs exit functions, and lets go of the program's module
+            threading._shutdown()  # type: ignore[attr-defined]
+            atexit._run_exitfuncs()
+            sys.modules.pop("__main__", None)
+            gc.collect()
+            sys.stdout.flush()
+        finally:
+            os._exit(status & 0xFF)
+
+
+def _read_line(prompt: object = "", /) -> str:
+    if not (line := sys.stdin.readline()):
+        raise EOFError("the standard input has ended")
+    return line.removesuffix("\n")
+
+
+def _execute(namespace: dict[str, Any], request: dict[str, Any]) -> None:
+    """Execute a function by its name, a program in a module of its own, or a script that sees what the agent defined."""
+    text = request.get("text")
+    if text is None:
+        namespace[request["name"]]()
+    elif request["role"] == "program":
+        main = types.ModuleType("__main__")
+        sys.modules["__main__"] = main
+        exec(compile(text, "<program>", "exec", dont_inherit=True), main.__dict__)
+    else:
+        bound = {name: namespace[own] for name, own in request.get("bind", {}).items() if own in namespace}
+        namespace.update(bound)
+        exec(compile(text, "<test>", "exec", dont_inherit=True), namespace)

@@ -1,0 +1,162 @@
+"""An episode server whose session is a Python interpreter instead of a bash.
+
+    episode server ── fork ──► child: gives up the server's rights and descriptors, and becomes the agent's interpreter
+                                 └─ fork, for each test ──► branch: serves the host's line with a copy of the agent's namespace
+
+The interpreter is a clone of this warm process if the agent's /usr is lent by the host; in an image with its own userland, the
+image's python3 is started with the same modules. What the interpreter reports can end its own action and nothing more.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import importlib
+import json
+import os
+import signal
+import site
+import socket
+import sys
+import time
+from typing import Any
+
+from . import kernel, processes, python_branch, python_interpreter, wire
+from .episode import EpisodeServer
+from .shell import FIONREAD, Job, Shell, change_folder, new_token
+
+_PRELOADED = ("collections", "functools", "heapq", "itertools", "math", "random", "re", "string", "typing")
+_FORKING = 5.0
+_LAST_DEATH = 2.0
+_LOOK_EVERY = 0.0005
+
+
+class PythonShell(Shell):
+    """The persistent interpreter, with the interface of a persistent bash."""
+
+    def __init__(self, out: int, config: dict[str, Any], cwd: str) -> None:
+        Job.__init__(self, out, config["env"])
+        self._line, self._theirs = socket.socketpair()
+        self._pending = memoryview(b"")
+        self._token = self._next_token = new_token()
+        if config["lent"]:
+            change_folder(cwd)
+            self.pid = os.fork()
+            if self.pid == 0:
+                _become_interpreter(self._theirs.fileno(), self._out, config)
+        else:
+            self._spawn(["python3", "-s", "-B", "-c", python_interpreter.BOOT], cwd, self._theirs.fileno())
+            if not self.dead:
+                self._line.sendall(len(config["texts"]).to_bytes(8, "big") + config["texts"])
+        self.done_fd = self._line.fileno()
+        self._actions = os.dup(self.done_fd)
+        os.set_blocking(self.done_fd, False)
+
+    @property
+    def unread(self) -> bool:
+        """True until the interpreter has read the whole action. At the server's own end a report may wait instead."""
+        return bool(self._pending) or any(fcntl.ioctl(self._theirs, FIONREAD, bytes(4)))
+
+    def begin(self, action: bytes) -> None:
+        self._request(b"X", action)
+
+    def branch(self, line: socket.socket) -> None:
+        self._request(b"B", b"", line.fileno())
+
+    def close(self) -> None:
+        self._line.close()
+        self._theirs.close()
+        os.close(self._actions)
+
+    def _request(self, kind: bytes, payload: bytes, *fds: int) -> None:
+        self._token, self._partial, self.exit_code = new_token(), b"", None
+        head = python_interpreter.FRAME.pack(self._token, kind, len(payload))
+        try:
+            socket.send_fds(self._line, [head], list(fds))
+        except OSError:  # it has gone, or reads nothing: the action ends with its process, or at the time limit
+            payload = b""
+        self._pending = memoryview(payload)
+        if payload:
+            self.write_pending()
+
+
+class PythonEpisodeServer(EpisodeServer):
+    _branch_mark: processes.Mark | None = None
+    """The time when the branch that has not been ended yet was made."""
+
+    def _start_shell(self) -> Shell:
+        shell = PythonShell(self._out_write, self._config, self._cwd)
+        self._mark, self._branch_mark = self._table.mark(), None
+        return shell
+
+    def _op_branch(self, head: dict[str, Any], payload: bytes) -> None:
+        """End the last branch with all that it started. Make another branch and send the host the line to it.
+
+        If no interpreter lives, the branch is one of an empty interpreter.
+        """
+        self._end_branch()
+        if head.get("end"):
+            wire.send(self._sock, {})
+            return
+        self._reap()
+        job = self._live_shell()
+        assert isinstance(job, PythonShell)
+        self._branch_mark, self._jobs_alive = self._table.mark(), True
+        ours, theirs = socket.socketpair()
+        with ours:
+            with theirs:
+                job.branch(theirs)
+                if not self._wait(job, _FORKING):
+                    processes.kill(job.pid)
+            wire.send(self._sock, {}, b"", (ours.fileno(),))
+
+    def _end_branch(self) -> None:
+        """End a branch that has not been ended: kill its processes, again until none is left."""
+        until = time.monotonic() + _LAST_DEATH
+        while self._branch_mark is not None and (left := self._table.look_again(self._branch_processes)):
+            if time.monotonic() > until:
+                self._kill_all()
+                break
+            processes.send(left, signal.SIGKILL)
+            time.sleep(_LOOK_EVERY)
+        self._mark, self._branch_mark = self._table.mark(), None
+
+    def _branch_processes(self) -> list[processes.Process]:
+        """Return what started since the branch, but not the interpreter and what earlier actions' jobs start: these live on."""
+        alive, interpreter = self._table.all(), self._job.pid if self._job else 0
+        assert self._branch_mark is not None
+        jobs = {each.pid for each in alive if not self._branch_mark.precedes(each)} - {interpreter}
+        while more := {each.pid for each in alive if each.parent in jobs} - jobs - {interpreter}:
+            jobs |= more
+        return [each for each in alive if each.pid not in jobs and each.pid != interpreter]
+
+
+def _become_interpreter(line: int, out: int, config: dict[str, Any]) -> None:
+    """In the child: give up what executing a program would take away. Never returns."""
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setsid()
+        os.dup2(os.open("/dev/null", os.O_RDWR), 0)
+        os.dup2(line, python_interpreter.LINE_FD, inheritable=False)
+        os.dup2(out, 1)
+        os.dup2(out, 2)
+        os.closerange(3, python_interpreter.LINE_FD)
+        os.closerange(python_interpreter.LINE_FD + 1, 1 << 16)
+        if "capabilities" not in config["disabled"]:
+            kernel.drop_capabilities(())
+        own_line = socket.socket(fileno=python_interpreter.LINE_FD)
+        python_interpreter.interpret(own_line, python_branch.serve, config["env"], *config["imports"])
+    finally:
+        os._exit(1)
+
+
+def prepare(config: dict[str, Any]) -> dict[str, Any]:
+    """In the supervisor, while imports still work: load what every interpreter would load by itself, or encode the modules."""
+    if not config["lent"]:
+        return {**config, "texts": json.dumps(config["texts"]).encode()}
+    for name in _PRELOADED:
+        importlib.import_module(name)
+    site.main()
+    path, finders = [entry for entry in sys.path if entry not in ("", "/")], list(sys.meta_path)
+    return {**config, "imports": (path, finders)}

@@ -1,0 +1,193 @@
+"""Pid 1 of the sandbox: starts an episode server for each episode and ends it. It knows nothing of what happens in an episode.
+
+    host ══ frames ══► supervisor ── clone ──► episode server: enter namespaces ─► start the session ─► {"ready"} ─► serve
+
+The host sends two requests over the control socket: `cell` starts an episode server (with the server's end of a socket, and
+for a copy the upper folder of the other episode), `end` ends one. The supervisor sends no replies: a new episode server
+answers on its own socket, and one that fails closes it. Only if the server cannot be cloned, since there are too many
+processes, does the supervisor answer there. When the control socket closes, the supervisor exits and the kernel ends the
+whole sandbox.
+
+bubblewrap starts `main`. A container starts `main_in_container`, which first builds what bubblewrap builds on the host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import resource
+import signal
+import socket
+import sys
+from typing import Any, NoReturn
+
+from . import kernel, mounts, namespaces, spawn, wire
+from .episode import EpisodeServer
+from .shell import Job
+
+_NETWORK_FILES = ("etc/hosts", "etc/hostname", "etc/resolv.conf")
+
+
+class Supervisor:
+    def __init__(
+        self, control: socket.socket, config: dict[str, Any], server: type[EpisodeServer], filter_program: bytes
+    ) -> None:
+        self._control, self._server, self._filter = control, server, filter_program
+        layers, lent, covered, disk, in_container = config["mounts"]
+        mount_config = mounts.MountConfig(layers, tuple(lent), tuple(covered), disk, in_container)
+        self._config = {**config, "mounts": mount_config}
+        self._children = os.open("/proc/self/task/1/children", os.O_RDONLY | os.O_CLOEXEC)
+        self._pids: dict[int, int] = {}
+        mounts.prepare(mount_config)
+
+    def serve(self) -> None:
+        """Answer requests until the control socket closes."""
+        spawn.prepare_stacks()
+        sys.path.clear()  # from now on nothing is imported: an episode server lives among the agent's files
+        sys.meta_path.clear()
+        gc.collect()
+        gc.freeze()
+        while True:
+            try:
+                head, _, fds = wire.receive_with_fds(self._control, 0)
+            except EOFError:
+                return
+            if head["op"] == "cell":
+                old = head.get("replaces")  # killed first, waited for last: it dies while the new server is built
+                self._end(old, wait=False)
+                self._start(head, fds)
+                self._end(old, wait=True)
+            else:
+                self._end(head["cell"], wait=True)
+
+    def _start(self, head: dict[str, Any], fds: list[int]) -> None:
+        if self._config["own_network"]:
+            kernel.unshare(kernel.NEWNET)  # by the supervisor, so that the agent's root does not own the network
+            kernel.raise_loopback()
+        try:
+            pid = kernel.clone(namespaces.clone_flags(self._config))
+            if pid == 0:
+                os.close(self._control.fileno())
+                sock, inherited = socket.socket(fileno=fds[0]), fds[1] if len(fds) > 1 else None
+                _run_server(self._server, sock, {**self._config, "cwd": head["cwd"]}, self._filter, inherited)
+            self._pids[head["cell"]] = pid
+        except BlockingIOError:
+            with socket.socket(fileno=os.dup(fds[0])) as line:
+                _ask_to_retry(line)
+        for fd in fds:
+            os.close(fd)
+
+    def _end(self, number: int | None, *, wait: bool) -> None:
+        if number not in self._pids:
+            return
+        pid = self._pids[number]
+        os.kill(pid, signal.SIGKILL)
+        if wait:
+            self._reap(os.waitpid(pid, 0)[0])
+
+    def _reap(self, *dead: int) -> None:
+        """Forget dead episode servers. Kill and reap the orphans that they left, and forget servers that end meanwhile.
+
+        An episode's init ends only when all processes below it are reaped.
+        """
+        while True:
+            self._pids = {number: pid for number, pid in self._pids.items() if pid not in dead}
+            os.lseek(self._children, 0, os.SEEK_SET)
+            orphans = set(map(int, kernel.read_all(self._children).split())) - set(self._pids.values())
+            if not orphans:
+                return
+            for orphan in orphans:
+                os.kill(orphan, signal.SIGKILL)
+            dead = tuple(os.waitpid(-1, 0)[0] for _ in orphans)
+
+
+def _run_server(
+    server: type[EpisodeServer], sock: socket.socket, config: dict[str, Any], filter_program: bytes, inherited: int | None
+) -> NoReturn:
+    """In the clone: enter the namespaces, start the agent's session, and serve the episode until its end.
+
+    The agent's shell is started on the server's processor. Otherwise the kernel would move the new program to the idlest
+    processor, and two processes that wake each other across processors are slow until the kernel brings them together: the
+    first steps of an episode took twice as long. Before and after, the server may run wherever the supervisor may, and the
+    agent's processes anywhere: held to one processor for the whole start, two episode servers waited for each other.
+    """
+    try:
+        handles = namespaces.enter(config, filter_program, inherited)
+        everywhere = os.sched_getaffinity(0)
+        _run_on({kernel.current_processor()}, 0)
+        episode = server(sock, config, handles)
+        _run_on(everywhere, 0, *episode.session)
+        wire.send(sock, {"ready": True})
+    except BlockingIOError:
+        _ask_to_retry(sock)
+        os._exit(1)
+    except Exception as error:
+        wire.send(sock, {"failed": f"{type(error).__name__}: {error}"})
+        os._exit(1)
+    try:
+        episode.serve()
+    finally:
+        os._exit(0)
+
+
+def _run_on(processors: set[int], *pids: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(OSError):  # processors may be taken from a machine or a container at any time
+            os.sched_setaffinity(pid, processors)
+
+
+def _ask_to_retry(sock: socket.socket) -> None:
+    """Tell the host that there are too many processes now: some of the last episode still die, or other episodes have many."""
+    wire.send(sock, {"later": True})
+
+
+def main() -> None:
+    """Run as pid 1 under bubblewrap, with the control socket as descriptor 0."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))  # the host's own soft limit does not hold in here
+    control = socket.socket(fileno=0)
+    config, filter_program, fds = wire.receive_with_fds(control, 1 << 20)
+    config, server = _choose_server({**config, "export": fds[0] if fds else None})
+    Supervisor(control, config, server, filter_program).serve()
+
+
+def main_in_container() -> None:
+    """Run as pid 1 of a container, connected to the host's socket `wire.LINE`.
+
+    Mounting takes CAP_SYS_ADMIN in the container's user namespace. The supervisor leaves that namespace for one of its own,
+    in which all users of the container exist, before it starts the first episode server.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    control = socket.socket(socket.AF_UNIX)
+    control.connect(wire.LINE)
+    config, filter_program, _ = wire.receive_with_fds(control, 1 << 20)
+    folders = config["env"].get("PATH", os.defpath).split(":")
+    shells = [name for name in ("bash", "sh") if any(os.access(f"{folder}/{name}", os.X_OK) for folder in folders)]
+    if not shells:
+        wire.send(control, {"shell": False})
+        return
+    lend_bash = "bash" not in shells
+    if lend_bash:
+        bundle = wire.BUNDLE
+        Job.bash = (f"{bundle}/loader", "--library-path", f"{bundle}/lib", "--argv0", "bash", f"{bundle}/shell")
+    try:
+        config, server = _choose_server(config)
+        mounts.build_container_root(_NETWORK_FILES[:2] if config["own_network"] else _NETWORK_FILES, lend_bash)
+        namespaces.leave_user_namespace()
+        supervisor = Supervisor(control, config, server, filter_program)
+    except OSError as error:
+        wire.send(control, {"failed": str(error)})
+        return
+    wire.send(control, {"ready": True})
+    supervisor.serve()
+
+
+def _choose_server(config: dict[str, Any]) -> tuple[dict[str, Any], type[EpisodeServer]]:
+    """Return the configuration and the class of episode servers. Shells don't import the Python one, which takes memory."""
+    if config["program"] == "bash":
+        return config, EpisodeServer
+    from . import python_episode
+
+    return python_episode.prepare(config), python_episode.PythonEpisodeServer
