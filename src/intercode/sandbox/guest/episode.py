@@ -17,6 +17,7 @@ import signal
 import socket
 import time
 from _blake2 import blake2b
+from functools import partial
 from typing import Any
 
 from . import files, kernel, layers, mounts, namespaces, processes, wire
@@ -33,8 +34,6 @@ _DEATH = 0.001  # no event tells when the children of another process are gone
 _SPARE_PROCESSES = 4
 _INTERRUPTED = 130
 _CHUNK = 1 << 16
-
-Config = dict[str, Any]
 
 
 class Output:
@@ -71,7 +70,7 @@ class Output:
 
 
 class EpisodeServer:
-    def __init__(self, sock: socket.socket, config: Config, handles: namespaces.Handles) -> None:
+    def __init__(self, sock: socket.socket, config: dict[str, Any], handles: namespaces.Handles) -> None:
         self._sock, self._config, self._folders, self._init = sock, config, handles.folders, handles.init
         self._proc = handles.proc
         self._root = kernel.open_folder("/")
@@ -136,8 +135,17 @@ class EpisodeServer:
     def _op_exec(self, head: dict[str, Any], payload: bytes) -> None:
         if self._jobs_alive:  # else no process was alive that could have started another since the last mark
             self._mark = self._table.mark()
-        job = self._begin(head, payload)
-        mark = self._mark
+        self._next_tick = time.monotonic() + _TICK
+        if "argv" in head or not self._config["persistent"]:
+            argv = head.get("argv") or stateless_command(payload)
+            self._idle_job = self._job
+            self._job = Program(self._out_write, self._config["env"], head.get("cwd") or self._current_cwd(), argv)
+        else:
+            self._live_shell().begin(payload or _EMPTY_ACTION)
+        job, mark = self._job, self._mark
+        assert job is not None
+        if job.dead:
+            self._reap()  # perhaps it could not start since init had been killed
         timed_out = not self._wait(job, head["seconds"])
         if timed_out:
             self._stop(job, mark)
@@ -148,19 +156,6 @@ class EpisodeServer:
         if self._mark.pid != mark.pid:
             self._enforce_limits()
         wire.send(self._sock, *self._finish(job, timed_out))
-
-    def _begin(self, head: dict[str, Any], payload: bytes) -> Shell | Program:
-        self._next_tick = time.monotonic() + _TICK
-        if "argv" in head or not self._config["persistent"]:
-            argv = head.get("argv") or stateless_command(payload)
-            self._idle_job = self._job
-            self._job = Program(self._out_write, self._config["env"], head.get("cwd") or self._current_cwd(), argv)
-        else:
-            self._live_shell().begin(payload or _EMPTY_ACTION)
-        assert self._job is not None
-        if self._job.dead:
-            self._reap()  # perhaps it could not start since init had been killed
-        return self._job
 
     def _wait(self, job: Shell | Program, seconds: float) -> bool:
         """Watch the job until it is finished (return True) or the time is up (return False)."""
@@ -295,7 +290,7 @@ class EpisodeServer:
 
     def _kill_all(self) -> None:
         """Return when all processes are gone, so that the next action's processes are not among those that are killed."""
-        self._init.kill_all()
+        self._init.signal_all(signal.SIGKILL)
         until = time.monotonic() + _LAST_DEATH
         while self._table.all():
             if time.monotonic() > until:  # the agent has rewritten init
@@ -328,7 +323,8 @@ class EpisodeServer:
             wire.send(self._sock, {}, b"", (stream.fileno(),))
 
     def _op_diff(self, head: dict[str, Any], payload: bytes) -> None:
-        with self._table.pause_all(self._init.stop_all) if self._jobs_alive else contextlib.nullcontext():
+        stop = partial(self._init.signal_all, signal.SIGSTOP)
+        with self._table.pause_all(stop) if self._jobs_alive else contextlib.nullcontext():
             wire.send(self._sock, {"changes": layers.diff(*self._folders)})
 
     def _op_export(self, head: dict[str, Any], payload: bytes) -> None:

@@ -159,11 +159,8 @@ def ipc_size() -> int:
 
 def remove_ipc_object(kind: str, number: int) -> None:
     """Remove a System V object of the kind `shm`, `msg` or `sem`."""
-    {
-        "shm": lambda: _libc.shmctl(number, _IPC_RMID, None),
-        "msg": lambda: _libc.msgctl(number, _IPC_RMID, None),
-        "sem": lambda: _libc.semctl(number, 0, _IPC_RMID),
-    }[kind]()
+    arguments = (number, 0, _IPC_RMID) if kind == "sem" else (number, _IPC_RMID, None)
+    getattr(_libc, kind + "ctl")(*arguments)
 
 
 def open_inside(root: int, path: str, flags: int, mode: int = 0) -> int:

@@ -72,7 +72,8 @@ def _compare(upper: int, lower: int | None, name: str, path: str, found: Changes
     inside, below = _open_folder(upper, name), _open_folder(lower, name)
     try:
         if inside is None and below is not None:
-            _report_removed_below(below, path, found)
+            for each in os.listdir(below):
+                _report_removed(below, each, f"{path}/{each}", found)
         elif inside is not None and depth >= DEPTH:
             found[path] = {"kind": "added", **OTHER}
         elif inside is not None:
@@ -90,13 +91,9 @@ def _report_removed(lower: int | None, name: str, path: str, found: Changes) -> 
     found[path] = {"kind": "removed", "type": _TYPES.get(stat.S_IFMT(before.st_mode), "other")}
     below = _open_folder(lower, name)
     if below is not None:
-        _report_removed_below(below, path, found)
+        for each in os.listdir(below):
+            _report_removed(below, each, f"{path}/{each}", found)
         os.close(below)
-
-
-def _report_removed_below(lower: int, path: str, found: Changes) -> None:
-    for name in os.listdir(lower):
-        _report_removed(lower, name, f"{path}/{name}", found)
 
 
 def _is_unchanged(before: os.stat_result | None, now: os.stat_result | None) -> bool:
@@ -200,7 +197,9 @@ def _copy_folder(source: int, target: int, root: int, path: str, links: dict[int
         else:
             _copy_entry(source, target, name, info)
             links[info.st_ino] = path + name
-        _copy_marks(target, name, info)
+        if not stat.S_ISLNK(info.st_mode) and not _is_whiteout(info):
+            os.chmod(name, stat.S_IMODE(info.st_mode), dir_fd=target)
+        os.utime(name, ns=(info.st_atime_ns, info.st_mtime_ns), dir_fd=target, follow_symlinks=False)
 
 
 def _copy_entry(source: int, target: int, name: str, info: os.stat_result) -> None:
@@ -214,31 +213,19 @@ def _copy_entry(source: int, target: int, name: str, info: os.stat_result) -> No
                 pass
         finally:
             _close(read, write)
-    elif _is_whiteout(info):
-        _copy_whiteout(target, name, info)
     else:
-        os.mknod(name, info.st_mode, info.st_rdev, dir_fd=target)
-
-
-def _copy_whiteout(target: int, name: str, info: os.stat_result) -> None:
-    """Copy a whiteout. An overlay, as a container's file system is, refuses the device: there make a marked file instead."""
-    try:
-        os.mknod(name, info.st_mode, info.st_rdev, dir_fd=target)
-    except PermissionError:
-        if tuple(map(int, os.uname().release.partition("-")[0].split(".")[:2])) < _LINUX_WITH_WHITEOUT:
-            raise
-        fd = os.open(name, _NEW, 0o600, dir_fd=target)
         try:
-            os.setxattr(fd, WHITEOUT, b"y")
-        finally:
-            os.close(fd)
-        os.setxattr(target, OPAQUE, b"x")
-
-
-def _copy_marks(target: int, name: str, info: os.stat_result) -> None:
-    if not stat.S_ISLNK(info.st_mode) and not _is_whiteout(info):
-        os.chmod(name, stat.S_IMODE(info.st_mode), dir_fd=target)
-    os.utime(name, ns=(info.st_atime_ns, info.st_mtime_ns), dir_fd=target, follow_symlinks=False)
+            os.mknod(name, info.st_mode, info.st_rdev, dir_fd=target)
+        except PermissionError:  # an overlay, as a container's file system is, refuses a whiteout: make a marked file instead
+            linux = tuple(map(int, os.uname().release.partition("-")[0].split(".")[:2]))
+            if linux < _LINUX_WITH_WHITEOUT or not _is_whiteout(info):
+                raise
+            fd = os.open(name, _NEW, 0o600, dir_fd=target)
+            try:
+                os.setxattr(fd, WHITEOUT, b"y")
+            finally:
+                os.close(fd)
+            os.setxattr(target, OPAQUE, b"x")
 
 
 def _stat(folder: int | None, name: str) -> os.stat_result | None:

@@ -25,7 +25,8 @@ from . import kernel, layers, wire
 MERGED = "/merged"
 TREE = "tree"
 """The folder of a layer that holds its files."""
-_ROOT = f"/cell/all/{TREE}"
+ROOT = f"/cell/all/{TREE}"
+"""The agent's /, before the episode server enters it."""
 _NEW_ROOT = "/dev/.intercode-root"
 _MASKED = ("acpi", "asound", "interrupts", "kcore", "keys", "latency_stats", "sched_debug", "scsi", "timer_list", "timer_stats")
 _INODE_SHARE = 2048
@@ -38,8 +39,8 @@ class MountConfig(NamedTuple):
     """What the host asks for: the number of layers, the host's folders that are lent and covered again, sizes in bytes."""
 
     layers: int
-    lent: tuple[str, ...]
-    covered: tuple[str, ...]
+    lent: list[str]
+    covered: list[str]
     disk: int
     in_container: bool
     """In a container the image's tree is a mount, and root owns files of the machine."""
@@ -81,7 +82,7 @@ def build(config: MountConfig, inherited: int | None) -> Folders:
     for name in ("up", "work", "all"):
         os.mkdir("/cell/" + name)
     if config.in_container:
-        os.mkdir(_ROOT)
+        os.mkdir(ROOT)
         os.mkdir(f"/cell/up/{TREE}")
         layers.copy_stat(f"/cell/up/{TREE}", os.stat(f"{MERGED}/{TREE}"))
     upper, merged = "/cell/up" + config.top, MERGED + config.top
@@ -90,28 +91,28 @@ def build(config: MountConfig, inherited: int | None) -> Folders:
         layers.copy(inherited, folders.upper)
     overlay = f"lowerdir={config.lower},upperdir={upper},workdir=/cell/work,userxattr"
     kernel.mount("overlay", "/cell/all" + config.top, "overlay", kernel.NOSUID | kernel.NODEV, overlay)
-    kernel.mount(_ROOT, _ROOT, flags=kernel.BIND)
+    kernel.mount(ROOT, ROOT, flags=kernel.BIND)
     for path in config.lent:
-        kernel.bind(path, _ROOT + path)
+        kernel.bind(path, ROOT + path)
     for path in config.covered:
-        if os.path.isdir(_ROOT + path):  # what is below such a folder is gone already
-            kernel.mount("tmpfs", _ROOT + path, "tmpfs", kernel.RDONLY, "size=0,mode=755")
-    kernel.bind("/dev", _ROOT + "/dev")
-    kernel.mount("devpts", _ROOT + "/dev/pts", "devpts", kernel.NOSUID | kernel.NOEXEC, "newinstance,ptmxmode=0666")
-    kernel.mount("tmpfs", _ROOT + "/dev/shm", "tmpfs", kernel.NOSUID | kernel.NODEV, "size=64m,mode=1777")
+        if os.path.isdir(ROOT + path):  # what is below such a folder is gone already
+            kernel.mount("tmpfs", ROOT + path, "tmpfs", kernel.RDONLY, "size=0,mode=755")
+    kernel.bind("/dev", ROOT + "/dev")
+    kernel.mount("devpts", ROOT + "/dev/pts", "devpts", kernel.NOSUID | kernel.NOEXEC, "newinstance,ptmxmode=0666")
+    kernel.mount("tmpfs", ROOT + "/dev/shm", "tmpfs", kernel.NOSUID | kernel.NODEV, "size=64m,mode=1777")
     return folders
 
 
 def mount_proc(config: MountConfig) -> None:
     """Mount the agent's /proc from the agent's pid namespace, less a folder that nobody may read.
 
-    The kernel allows it only while the supervisor's own /proc is in sight, so before `enter`. In a container, whose root may
-    write the machine's settings in /proc, nothing there can be written, and what containers hide is hidden.
+    The kernel allows it only while the supervisor's own /proc is in sight, so before `ROOT` is entered. In a container, whose
+    root may write the machine's settings in /proc, nothing there can be written, and what containers hide is hidden.
     """
     fixed = kernel.RDONLY if config.in_container else 0
-    kernel.mount("proc", _ROOT + "/proc", "proc", kernel.NOSUID | kernel.NODEV | kernel.NOEXEC | fixed)
+    kernel.mount("proc", ROOT + "/proc", "proc", kernel.NOSUID | kernel.NODEV | kernel.NOEXEC | fixed)
     for name in ("tty/driver", *(_MASKED if config.in_container else ())):
-        path = f"{_ROOT}/proc/{name}"
+        path = f"{ROOT}/proc/{name}"
         if os.path.isdir(path):
             kernel.mount("tmpfs", path, "tmpfs", kernel.RDONLY, "size=0,mode=555")
         elif os.path.exists(path):
@@ -120,15 +121,10 @@ def mount_proc(config: MountConfig) -> None:
 
 def make_read_only(path: str) -> None:
     """Make a part of /proc read-only: the agent's root owns the settings of its own namespaces."""
-    path = _ROOT + path
+    path = ROOT + path
     kernel.bind(path, path)
     locked = kernel.NOSUID | kernel.NODEV | kernel.NOEXEC
     kernel.mount("none", path, flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | locked)
-
-
-def enter() -> None:
-    """Make the agent's root the root of this process and of all others in its mount namespace."""
-    kernel.enter_root(_ROOT)
 
 
 def bytes_used(path: str) -> int:
@@ -147,34 +143,19 @@ def build_container_root(network_files: tuple[str, ...], lend_bash: bool) -> Non
     image = _make_folder(f"layers/0/{TREE}")
     kernel.mount("/", image, flags=kernel.BIND)
     kernel.mount("none", image, flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY)
-    _copy_network_files(_make_folder(f"layers/1/{TREE}"), network_files)
-    kernel.bind(wire.BUNDLE, _make_folder("guest"))
-    kernel.mount("proc", _make_folder("proc"), "proc", kernel.NOSUID | kernel.NODEV | kernel.NOEXEC)
-    _make_devices(_make_folder("dev"), lend_bash)
-    kernel.enter_root(_NEW_ROOT)
-
-
-def _make_folder(name: str) -> str:
-    path = f"{_NEW_ROOT}/{name}"
-    os.makedirs(path)
-    return path
-
-
-def _copy_network_files(layer: str, names: tuple[str, ...]) -> None:
-    """The image's own files are empty: the daemon mounts these over them."""
+    layer = _make_folder(f"layers/1/{TREE}")
     os.mkdir(f"{layer}/etc")
-    for name in names:
+    for name in network_files:  # the image's own files are empty: the daemon mounts these over them
         if os.path.ismount(f"/{name}"):
             with open(f"/{name}", "rb") as source, open(f"{layer}/{name}", "wb") as copy:
                 copy.write(source.read())
     for name in ("etc", ""):
         layers.copy_stat(f"{layer}/{name}", os.stat(f"/{name}"))
-
-
-def _make_devices(dev: str, lend_bash: bool) -> None:
-    """Devices can be written to, but their modes, owners and times, which all episodes share, cannot be changed."""
+    kernel.bind(wire.BUNDLE, _make_folder("guest"))
+    kernel.mount("proc", _make_folder("proc"), "proc", kernel.NOSUID | kernel.NODEV | kernel.NOEXEC)
+    dev = _make_folder("dev")
     kernel.mount("tmpfs", dev, "tmpfs", kernel.NOSUID, "mode=755")
-    for name in _DEVICES:
+    for name in _DEVICES:  # they can be written to; their modes, owners and times, which all episodes share, cannot be changed
         open(f"{dev}/{name}", "wb").close()
         kernel.mount(f"/dev/{name}", f"{dev}/{name}", flags=kernel.BIND)
         kernel.mount("none", f"{dev}/{name}", flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | kernel.NOSUID)
@@ -186,3 +167,10 @@ def _make_devices(dev: str, lend_bash: bool) -> None:
         lent = f"{dev}/{os.path.basename(wire.BUNDLE)}"
         os.mkdir(lent)
         kernel.bind(wire.BUNDLE, lent)
+    kernel.enter_root(_NEW_ROOT)
+
+
+def _make_folder(name: str) -> str:
+    path = f"{_NEW_ROOT}/{name}"
+    os.makedirs(path)
+    return path

@@ -26,8 +26,10 @@ from typing import Any, NamedTuple
 from . import kernel, mounts, spawn
 
 _SERVER_RIGHTS = (kernel.DAC_OVERRIDE, kernel.DAC_READ_SEARCH, kernel.FOWNER, kernel.KILL, kernel.SYS_PTRACE)
-_FILE_RIGHTS = {kernel.CHOWN, kernel.DAC_OVERRIDE, kernel.FOWNER, kernel.FSETID}
-_ROOT_RIGHTS = frozenset({*_FILE_RIGHTS, kernel.KILL, kernel.SETGID, kernel.SETUID, kernel.NET_BIND_SERVICE})
+_ROOT_RIGHTS = (
+    *(kernel.CHOWN, kernel.DAC_OVERRIDE, kernel.FOWNER, kernel.FSETID),
+    *(kernel.KILL, kernel.SETGID, kernel.SETUID, kernel.NET_BIND_SERVICE),
+)
 """The agent's in a container, where there are other users to whom files can be given, and whose files are read."""
 _OWN_PROCESSES = 2
 _ACKNOWLEDGE_SECONDS = 2.0
@@ -42,16 +44,11 @@ class Init(NamedTuple):
     pid: int
     line: int
 
-    def kill_all(self) -> None:
-        """Kill every process of the agent but init, in one system call."""
-        self._send(signal.SIGKILL)
+    def signal_all(self, number: int) -> None:
+        """Have init send a signal to all other processes of the agent, in one system call. Return when the signal was sent.
 
-    def stop_all(self) -> None:
-        """Send SIGSTOP to all; `Table.pause_all` waits until they stand still."""
-        self._send(signal.SIGSTOP)
-
-    def _send(self, number: int) -> None:
-        """Return when the signal was sent: a late one would hit the next action's process, or the server's spawning child."""
+        A late signal would hit the next action's process, or the episode server's while it spawns.
+        """
         try:
             os.write(self.line, bytes([number]))
             if select.select([self.line], [], [], _ACKNOWLEDGE_SECONDS)[0]:
@@ -69,22 +66,19 @@ class Handles(NamedTuple):
 
 
 def clone_flags(config: Config) -> int:
-    """Return the namespaces that an episode server is cloned into.
-
-    The supervisor makes the network namespace, and `enter` makes the pid namespace.
-    """
+    """Return the namespaces that an episode server is cloned into. The supervisor makes the network's, `enter` that of pids."""
     network = kernel.NEWNET if "network" in config["disabled"] else 0
     user = 0 if config["mounts"].in_container else kernel.NEWUSER
     return kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS | network | user
 
 
-def enter(config: Config, filter_program: bytes, inherited: int | None) -> Handles:
+def enter(config: Config, seccomp: bytes, inherited: int | None) -> Handles:
     """Build and enter the episode's file system, start init, and give up every right that is not needed any more.
 
     The limits are at most those that the machine or the container allows.
     """
     mount_config: mounts.MountConfig = config["mounts"]
-    agent_rights = _ROOT_RIGHTS if mount_config.in_container else frozenset()
+    agent_rights = _ROOT_RIGHTS if mount_config.in_container else ()
     if not mount_config.in_container:
         for name, line in (("setgroups", "deny"), ("uid_map", "0 0 1"), ("gid_map", "0 0 1")):
             _write(f"/proc/self/{name}", line)
@@ -104,38 +98,35 @@ def enter(config: Config, filter_program: bytes, inherited: int | None) -> Handl
     kernel.unshare(kernel.NEWPID)
     ours, theirs = (end.detach() for end in socketpair())
     try:
-        pid = spawn.spawn(lambda: _set_up_init(config, filter_program, theirs, agent_rights), _INIT, _INIT_NAME)
+        pid = spawn.spawn(lambda: _set_up_init(config, seccomp, theirs, agent_rights), _INIT, _INIT_NAME)
     finally:
         os.close(theirs)
-    mounts.enter()
-    _lock(config, filter_program, {*_SERVER_RIGHTS, *agent_rights})
+    kernel.enter_root(mounts.ROOT)
+    _lock(config, seccomp, {*_SERVER_RIGHTS, *agent_rights})
     return Handles(folders, proc, Init(pid, ours))
 
 
-def _set_up_init(config: Config, filter_program: bytes, line: int, rights: Collection[int]) -> None:
+def _set_up_init(config: Config, seccomp: bytes, line: int, rights: Collection[int]) -> None:
     """In the new pid namespace, before init is executed. What is mounted here, the episode server sees as well."""
     kernel.die_with_parent()
     os.setsid()  # the scheduler's group is the session's, and the agent may slow the session that it sees here
     mount_config: mounts.MountConfig = config["mounts"]
     mounts.mount_proc(mount_config)
     if not mount_config.in_container and "settings" not in config["disabled"]:
-        for path in (
-            "/proc/sys",
-            "/proc/1/mem",
-            "/proc/1/task/1/mem",
-        ):  # init, rewritten, could die as if from outside
+        for path in ("/proc/sys", "/proc/1/mem", "/proc/1/task/1/mem"):
+            # the agent could rewrite init and make it die as if from outside
             mounts.make_read_only(path)
     os.dup2(line, 0)
     os.closerange(1, 3)
     kernel.ignore_signal(signal.SIGCHLD)  # then nobody needs to wait for orphans
-    _lock(config, filter_program, rights)
+    _lock(config, seccomp, rights)
 
 
-def _lock(config: Config, filter_program: bytes, kept: Collection[int]) -> None:
+def _lock(config: Config, seccomp: bytes, kept: Collection[int]) -> None:
     """Mounting is over: keep these capabilities alone, and filter system calls."""
     if "capabilities" not in config["disabled"]:
         kernel.drop_capabilities(kept)
-    kernel.install_filter(filter_program)
+    kernel.install_filter(seccomp)
 
 
 def _write(path: str, text: str) -> None:

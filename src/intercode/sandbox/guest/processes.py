@@ -112,7 +112,7 @@ class Table:
         return numbers[0] if numbers else pid
 
     @contextlib.contextmanager
-    def pause_all(self, stop: Callable[[], None]) -> Iterator[None]:
+    def pause_all(self, stop: Callable[[], object]) -> Iterator[None]:
         """Call `stop` and wait until all processes stand still. In the end continue those that were not stopped before.
 
         A process that waits for a child to execute a program (vfork) stands still with the child.
@@ -227,7 +227,5 @@ def send(processes: list[Process], number: int) -> None:
 
 
 def kill(pid: int, number: int = signal.SIGKILL) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
-    except ProcessLookupError:
-        pass

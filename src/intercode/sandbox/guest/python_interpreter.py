@@ -60,6 +60,7 @@ _FILE_NAME = "<action {}>"
 _FUTURE_FLAGS = 0x1FF0000
 _INTERRUPTED = 130
 _LAST_THREADS = 0.03
+_FOREIGN_FILES = ("<frozen ", os.path.dirname(os.__file__) + "/", "/usr/lib/python", "/usr/local/lib/python")
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 ServeBranch = Callable[["Interpreter", socket.socket], None]
 
@@ -255,12 +256,9 @@ def _print_traceback(error: BaseException) -> None:
 def _keep_own_lines(printed: traceback.TracebackException | None) -> None:
     while printed is not None:
         stack = printed.stack
-        stack[:] = [each for each in stack if not (each.filename == __file__ or each.filename.startswith(_FOREIGN))]
+        stack[:] = [each for each in stack if not (each.filename == __file__ or each.filename.startswith(_FOREIGN_FILES))]
         _keep_own_lines(printed.__context__)
         printed = printed.__cause__
-
-
-_FOREIGN = ("<frozen ", os.path.dirname(os.__file__) + "/", "/usr/lib/python", "/usr/local/lib/python")
 
 
 def _flush() -> None:

@@ -84,10 +84,8 @@ class Job:
         change_folder(cwd)
         command = [*self.bash, *argv[1:]] if argv[0] == "bash" else argv
         moves: list[tuple[Any, ...]] = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)]
-        moves += [(os.POSIX_SPAWN_DUP2, self._out, 1), (os.POSIX_SPAWN_DUP2, self._out, 2)]
-        moves += [(os.POSIX_SPAWN_DUP2, done, DONE_FD)]
-        if actions is not None:
-            moves += [(os.POSIX_SPAWN_DUP2, actions, ACTION_FD)]
+        ends = [(self._out, 1), (self._out, 2), (done, DONE_FD), (actions, ACTION_FD)]
+        moves += [(os.POSIX_SPAWN_DUP2, end, fd) for end, fd in ends if end is not None]
         default = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT]
         try:
             self.pid = os.posix_spawnp(

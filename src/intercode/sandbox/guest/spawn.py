@@ -33,14 +33,14 @@ _libc.makecontext.restype = None
 _Callback = ctypes.PYFUNCTYPE(None)
 
 
-class _Stack(ctypes.Structure):
-    _fields_ = (("start", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t))
-
-
 class _Context(ctypes.Structure):
-    """The beginning of glibc's `ucontext_t`, and room for the rest."""
+    """The beginning of glibc's `ucontext_t`, its `stack_t` included, and room for the rest."""
 
-    _fields_ = (("flags", ctypes.c_ulong), ("next", ctypes.c_void_p), ("stack", _Stack), ("rest", ctypes.c_char * 5000))
+    _fields_ = (
+        *(("flags", ctypes.c_ulong), ("next", ctypes.c_void_p)),
+        *(("stack_start", ctypes.c_void_p), ("stack_flags", ctypes.c_int), ("stack_size", ctypes.c_size_t)),
+        ("rest", ctypes.c_char * 5000),
+    )
 
 
 def spawn(prepare: Callable[[], object], program: str, name: str) -> int:
@@ -81,7 +81,7 @@ def _fork(prepare: Callable[[], bool], program: str, name: str, errors: int) -> 
 
 
 def _vfork(prepare: Callable[[], bool], program: str, name: str, errors: int) -> int:
-    chain = _chain()
+    chain = prepare_stacks()
     chain.set_up(prepare, program, name, errors)
     pid: int = _libc.clone(_libc.setcontext, chain.stack, _VM | _VFORK | _SIGCHLD, ctypes.byref(chain.first))
     if pid < 0:
@@ -89,13 +89,9 @@ def _vfork(prepare: Callable[[], bool], program: str, name: str, errors: int) ->
     return pid
 
 
-def prepare_stacks() -> None:
-    """Make the stacks ahead, for this process and every process that is cloned from it."""
-    _chain()
-
-
 @cache
-def _chain() -> _Chain:
+def prepare_stacks() -> _Chain:
+    """Make the stacks. Called ahead, they serve this process and every process that is cloned from it."""
     return _Chain()
 
 
@@ -114,8 +110,8 @@ class _Chain:
         for context, following in zip(self._contexts, [*self._contexts[1:], None], strict=True):
             _libc.getcontext(ctypes.byref(context))
             context.next = ctypes.addressof(following) if following is not None else None
-            context.stack.start = ctypes.addressof(context) + _HEADROOM - _SHARE
-            context.stack.size = _SHARE - _HEADROOM
+            context.stack_start = ctypes.addressof(context) + _HEADROOM - _SHARE
+            context.stack_size = _SHARE - _HEADROOM
 
     def set_up(self, prepare: Callable[[], bool], program: str, name: str, errors: int) -> None:
         """Write the steps onto the stacks. Needed before each spawn, since the last one used the stacks."""

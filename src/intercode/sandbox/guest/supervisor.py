@@ -27,19 +27,17 @@ from .episode import EpisodeServer
 from .shell import Job
 
 _NETWORK_FILES = ("etc/hosts", "etc/hostname", "etc/resolv.conf")
+_RETRY = {"later": True}
+"""Tells the host that there are too many processes now: some of the last episode still die, or other episodes have many."""
 
 
 class Supervisor:
-    def __init__(
-        self, control: socket.socket, config: dict[str, Any], server: type[EpisodeServer], filter_program: bytes
-    ) -> None:
-        self._control, self._server, self._filter = control, server, filter_program
-        layers, lent, covered, disk, in_container = config["mounts"]
-        mount_config = mounts.MountConfig(layers, tuple(lent), tuple(covered), disk, in_container)
-        self._config = {**config, "mounts": mount_config}
+    def __init__(self, control: socket.socket, config: dict[str, Any], server: type[EpisodeServer], seccomp: bytes) -> None:
+        self._control, self._server, self._seccomp = control, server, seccomp
+        self._config = {**config, "mounts": mounts.MountConfig(*config["mounts"])}
         self._children = os.open("/proc/self/task/1/children", os.O_RDONLY | os.O_CLOEXEC)
         self._pids: dict[int, int] = {}
-        mounts.prepare(mount_config)
+        mounts.prepare(self._config["mounts"])
 
     def serve(self) -> None:
         """Answer requests until the control socket closes."""
@@ -70,40 +68,35 @@ class Supervisor:
             if pid == 0:
                 os.close(self._control.fileno())
                 sock, inherited = socket.socket(fileno=fds[0]), fds[1] if len(fds) > 1 else None
-                _run_server(self._server, sock, {**self._config, "cwd": head["cwd"]}, self._filter, inherited)
+                _run_server(self._server, sock, {**self._config, "cwd": head["cwd"]}, self._seccomp, inherited)
             self._pids[head["cell"]] = pid
         except BlockingIOError:
             with socket.socket(fileno=os.dup(fds[0])) as line:
-                _ask_to_retry(line)
+                wire.send(line, _RETRY)
         for fd in fds:
             os.close(fd)
 
     def _end(self, number: int | None, *, wait: bool) -> None:
+        """Kill an episode server. If `wait`, reap it with the orphans that it left, and forget servers that end meanwhile.
+
+        An episode's init ends only when all processes below it are reaped.
+        """
         if number not in self._pids:
             return
         pid = self._pids[number]
         os.kill(pid, signal.SIGKILL)
-        if wait:
-            self._reap(os.waitpid(pid, 0)[0])
-
-    def _reap(self, *dead: int) -> None:
-        """Forget dead episode servers. Kill and reap the orphans that they left, and forget servers that end meanwhile.
-
-        An episode's init ends only when all processes below it are reaped.
-        """
-        while True:
+        dead = {os.waitpid(pid, 0)[0]} if wait else set()
+        while dead:
             self._pids = {number: pid for number, pid in self._pids.items() if pid not in dead}
             os.lseek(self._children, 0, os.SEEK_SET)
             orphans = set(map(int, kernel.read_all(self._children).split())) - set(self._pids.values())
-            if not orphans:
-                return
             for orphan in orphans:
                 os.kill(orphan, signal.SIGKILL)
-            dead = tuple(os.waitpid(-1, 0)[0] for _ in orphans)
+            dead = {os.waitpid(-1, 0)[0] for _ in orphans}
 
 
 def _run_server(
-    server: type[EpisodeServer], sock: socket.socket, config: dict[str, Any], filter_program: bytes, inherited: int | None
+    server: type[EpisodeServer], sock: socket.socket, config: dict[str, Any], seccomp: bytes, inherited: int | None
 ) -> NoReturn:
     """In the clone: enter the namespaces, start the agent's session, and serve the episode until its end.
 
@@ -113,14 +106,14 @@ def _run_server(
     agent's processes anywhere: held to one processor for the whole start, two episode servers waited for each other.
     """
     try:
-        handles = namespaces.enter(config, filter_program, inherited)
+        handles = namespaces.enter(config, seccomp, inherited)
         everywhere = os.sched_getaffinity(0)
         _run_on({kernel.current_processor()}, 0)
         episode = server(sock, config, handles)
         _run_on(everywhere, 0, *episode.session)
         wire.send(sock, {"ready": True})
     except BlockingIOError:
-        _ask_to_retry(sock)
+        wire.send(sock, _RETRY)
         os._exit(1)
     except Exception as error:
         wire.send(sock, {"failed": f"{type(error).__name__}: {error}"})
@@ -137,20 +130,15 @@ def _run_on(processors: set[int], *pids: int) -> None:
             os.sched_setaffinity(pid, processors)
 
 
-def _ask_to_retry(sock: socket.socket) -> None:
-    """Tell the host that there are too many processes now: some of the last episode still die, or other episodes have many."""
-    wire.send(sock, {"later": True})
-
-
 def main() -> None:
     """Run as pid 1 under bubblewrap, with the control socket as descriptor 0."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))  # the host's own soft limit does not hold in here
     control = socket.socket(fileno=0)
-    config, filter_program, fds = wire.receive_with_fds(control, 1 << 20)
+    config, seccomp, fds = wire.receive_with_fds(control, 1 << 20)
     config, server = _choose_server({**config, "export": fds[0] if fds else None})
-    Supervisor(control, config, server, filter_program).serve()
+    Supervisor(control, config, server, seccomp).serve()
 
 
 def main_in_container() -> None:
@@ -162,7 +150,7 @@ def main_in_container() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = socket.socket(socket.AF_UNIX)
     control.connect(wire.LINE)
-    config, filter_program, _ = wire.receive_with_fds(control, 1 << 20)
+    config, seccomp, _ = wire.receive_with_fds(control, 1 << 20)
     folders = config["env"].get("PATH", os.defpath).split(":")
     shells = [name for name in ("bash", "sh") if any(os.access(f"{folder}/{name}", os.X_OK) for folder in folders)]
     if not shells:
@@ -176,7 +164,7 @@ def main_in_container() -> None:
         config, server = _choose_server(config)
         mounts.build_container_root(_NETWORK_FILES[:2] if config["own_network"] else _NETWORK_FILES, lend_bash)
         namespaces.leave_user_namespace()
-        supervisor = Supervisor(control, config, server, filter_program)
+        supervisor = Supervisor(control, config, server, seccomp)
     except OSError as error:
         wire.send(control, {"failed": str(error)})
         return

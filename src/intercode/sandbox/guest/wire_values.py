@@ -36,11 +36,7 @@ class NotPlain(Exception):
     """A value that cannot be sent, or bytes that are not a message."""
 
 
-Handle = Callable[[Any], int]
-Open = Callable[[int], Any]
-
-
-def encode(value: Any, handle: Handle | None = None) -> Any:
+def encode(value: Any, handle: Callable[[Any], int] | None = None) -> Any:
     """Return `value` in a form that `json` can write.
 
     `handle` returns a number for an object that is not plain; without `handle` such an object raises `NotPlain`.
@@ -71,7 +67,7 @@ def encode(value: Any, handle: Handle | None = None) -> Any:
     return ["h", handle(value)]
 
 
-def decode(value: Any, open_handle: Open | None = None) -> Any:
+def decode(value: Any, open_handle: Callable[[int], Any] | None = None) -> Any:
     """Return the value that was encoded; `open_handle` returns the object of a handle."""
     if not isinstance(value, list):
         if isinstance(value, dict):
