@@ -37,7 +37,7 @@ _CHUNK = 1 << 16
 
 
 class Output:
-    """What an action prints: kept up to `limit` bytes, hashed beyond, never interpreted."""
+    """The output of an action: kept up to `limit` bytes, hashed beyond, never interpreted."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -1,8 +1,8 @@
 """The file system of one episode, which the episode server builds before the agent's first process starts.
 
-    /layers/0 … n   read-only template, bottom first        ┐
-    /cell (tmpfs)   up/ and work/, gone with the episode    ├─ overlay ─► its folder tree/ is the agent's /
-    /usr, /dev      lent by the host, read-only             ┘  + /proc, /dev/pts and /dev/shm of its own
+    /layers/0 … n      read-only template, bottom first        ┐
+    /episode (tmpfs)   up/ and work/, gone with the episode    ├─ overlay ─► its folder tree/ is the agent's /
+    /usr, /dev         lent by the host, read-only             ┘  + /proc, /dev/pts and /dev/shm of its own
 
 The agent's / is a folder in the overlay, not the overlay itself: so the folder keeps the template's size and times until it
 is changed. The supervisor calls `prepare` once; an episode server calls `build` in its new namespaces and lives in the result.
@@ -25,7 +25,7 @@ from . import kernel, layers, wire
 MERGED = "/merged"
 TREE = "tree"
 """The folder of a layer that holds its files."""
-ROOT = f"/cell/all/{TREE}"
+ROOT = f"/episode/all/{TREE}"
 """The agent's /, before the episode server enters it."""
 _NEW_ROOT = "/dev/.intercode-root"
 _MASKED = ("acpi", "asound", "interrupts", "kcore", "keys", "latency_stats", "sched_debug", "scsi", "timer_list", "timer_stats")
@@ -36,7 +36,7 @@ _DEVICE_LINKS = {"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "fd/0", "st
 
 
 class MountConfig(NamedTuple):
-    """What the host asks for: the number of layers, the host's folders that are lent and covered again, sizes in bytes."""
+    """The host's wishes: the number of layers, the host's folders that are lent and covered again, the size in bytes."""
 
     layers: int
     lent: list[str]
@@ -67,7 +67,7 @@ class Folders(NamedTuple):
 def prepare(config: MountConfig) -> None:
     """Make /dev read-only, and show the layers as one tree for comparing. Called once for all episodes."""
     kernel.mount("none", "/dev", flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | kernel.NOSUID)
-    os.mkdir("/cell")
+    os.mkdir("/episode")
     os.makedirs(MERGED + config.top)
     if config.layers == 1:
         kernel.mount("/layers/0", MERGED, flags=kernel.BIND)
@@ -78,19 +78,19 @@ def prepare(config: MountConfig) -> None:
 def build(config: MountConfig, inherited: int | None) -> Folders:
     """Mount everything but /proc. `inherited` is another episode's upper folder, which is copied first."""
     size = f"size={config.disk},nr_inodes={config.disk // _INODE_SHARE},mode=755"
-    kernel.mount("tmpfs", "/cell", "tmpfs", kernel.NOSUID | kernel.NODEV, size)
+    kernel.mount("tmpfs", "/episode", "tmpfs", kernel.NOSUID | kernel.NODEV, size)
     for name in ("up", "work", "all"):
-        os.mkdir("/cell/" + name)
+        os.mkdir("/episode/" + name)
     if config.in_container:
         os.mkdir(ROOT)
-        os.mkdir(f"/cell/up/{TREE}")
-        layers.copy_stat(f"/cell/up/{TREE}", os.stat(f"{MERGED}/{TREE}"))
-    upper, merged = "/cell/up" + config.top, MERGED + config.top
+        os.mkdir(f"/episode/up/{TREE}")
+        layers.copy_stat(f"/episode/up/{TREE}", os.stat(f"{MERGED}/{TREE}"))
+    upper, merged = "/episode/up" + config.top, MERGED + config.top
     folders = Folders(kernel.open_folder(upper), kernel.open_folder(merged), "." if config.top else TREE)
     if inherited is not None:
         layers.copy(inherited, folders.upper)
-    overlay = f"lowerdir={config.lower},upperdir={upper},workdir=/cell/work,userxattr"
-    kernel.mount("overlay", "/cell/all" + config.top, "overlay", kernel.NOSUID | kernel.NODEV, overlay)
+    overlay = f"lowerdir={config.lower},upperdir={upper},workdir=/episode/work,userxattr"
+    kernel.mount("overlay", "/episode/all" + config.top, "overlay", kernel.NOSUID | kernel.NODEV, overlay)
     kernel.mount(ROOT, ROOT, flags=kernel.BIND)
     for path in config.lent:
         kernel.bind(path, ROOT + path)

@@ -2,7 +2,7 @@
 
     supervisor ── clone (user, mount, ipc, uts) ──► episode server ── builds the file system, enters it
                                                       │ unshare(pid)
-                                                      ├─ spawn ─► init: the agent's pid 1; mounts /proc, waits (anchor.py)
+                                                      ├─ spawn ─► init: the agent's pid 1; mounts /proc, then only sends signals
                                                       └─ spawn ─► the agent's shell and programs (parent: 0, as in docker exec)
 
 The episode server itself stays outside of the agent's pid namespace: the agent cannot see, signal or trace the server. Init
@@ -58,7 +58,7 @@ class Init(NamedTuple):
 
 
 class Handles(NamedTuple):
-    """What an episode server holds on to: the folders of the file system, the supervisor's /proc, and init."""
+    """Handles of an episode server: the folders of the file system, the supervisor's /proc, and init."""
 
     folders: mounts.Folders
     proc: int
