@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from intercode.errors import StoreError, UsageError
-from intercode.store import RunStore, read_run, to_json
-from intercode.types import Episode, ToolCall, Turn, Usage
+from intercode.store import LARGEST_OUTCOMES, RunStore, bounded_outcomes, from_json, read_run, to_json
+from intercode.types import Episode, Message, Sample, ToolCall, Turn, Usage
 
 CONFIG = {"env": "bash", "agent": "gold", "seed": 0, "workers": 2, "userland": {"bash": "5.2"}, "tasks": ("a", "b")}
 TURN = Turn(
@@ -53,6 +53,67 @@ def test_a_run_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     assert read == [EPISODE, forked]
     assert [set(turn) >= {"calls"} for turn in to_json(forked)["turns"]] == [True, False], "only where there are any"
     assert [set(turn) >= {"after"} for turn in to_json(forked)["turns"]] == [False, True]
+
+
+def test_a_turn_stores_only_new_messages_and_the_question_is_read_back_whole(tmp_path: Path) -> None:
+    system: Message = {"role": "system", "content": "be brief"}
+    task, other, seen = ({"role": "user", "content": text} for text in ("list", "plan", "a b"))
+    call = ToolCall("1", "execute", "{}")
+    called = {"role": "assistant", "content": "", "tool_calls": [
+        {"id": "1", "type": "function", "function": {"name": "execute", "arguments": "{}"}}
+    ]}  # fmt: skip
+    answer: Message = {"role": "tool", "tool_call_id": "1", "content": "a"}
+    turns = (
+        Turn((system, task), "", action="ls", calls=(call,), sample=Sample((1, 2), (-0.5, -1e-9), "stop", "step 7")),
+        Turn(action="pwd"),
+        Turn((system, task, called, answer), "```ls```"),
+        Turn((system, other, seen), "x"),
+        Turn((), "nothing"),
+        Turn((system, other, seen), "y"),
+        Turn((system, other, seen), "z"),
+    )
+    episode = replace(EPISODE, turns=turns, outcomes={"failed": ["answer"], "agent": {"output": "a"}}, split="test")
+    stored = to_json(episode)["turns"]
+    assert [turn["ask"] if turn["ask"] is None else len(turn["ask"]) for turn in stored] == [2, None, 1, 2, 0, 3, 0]
+    assert [turn.get("ask_kept") for turn in stored] == [None, None, 3, 1, None, None, 3]
+    with RunStore.create(tmp_path, CONFIG) as store:
+        store.append(episode)
+    (read,) = read_run(tmp_path)[1]
+    assert read == episode
+    assert read.turns[2].ask is not None
+    assert read.turns[0].ask is not None
+    assert read.turns[2].ask[1] is read.turns[0].ask[1], "messages are shared"
+
+
+def test_a_run_of_schema_1_is_read_and_continued(tmp_path: Path) -> None:
+    old = {**to_json(replace(EPISODE, success=False, reward=0.0)), "schema": 1, "unsure": True}
+    ask = [{"role": "user", "content": "list"}]
+    whole = [*ask, {"role": "assistant", "content": "ls"}, {"role": "user", "content": "a"}]
+    old["turns"] = [{**TURN_RECORD, "ask": ask, "reply": "ls"}, {**TURN_RECORD, "ask": whole}]
+    RunStore.create(tmp_path, CONFIG).close()
+    (tmp_path / "episodes.jsonl").write_text(json.dumps(old) + "\n")
+    with RunStore.create(tmp_path, CONFIG, resume=True) as store:
+        assert store.finished() == {("a", 0)}
+        store.append(replace(EPISODE, task="b"))
+    first, second = read_run(tmp_path)[1]
+    assert (first.ambiguous, second.ambiguous) == (True, False)
+    assert [list(turn.ask or ()) for turn in first.turns] == [ask, whole]
+    assert replace(second, task="a") == EPISODE
+
+
+def test_outcomes_that_are_no_json_or_too_long_are_cut_and_the_episode_is_kept() -> None:
+    class Odd:
+        def __str__(self) -> str:
+            raise ValueError
+
+    cyclic: list[Any] = []
+    cyclic.append(cyclic)
+    bad = {"a": object(), "b": float("nan"), "c": cyclic, "d": "x" * LARGEST_OUTCOMES, "e": 10**5000, Odd(): 1}
+    found = bounded_outcomes({"failed": ["rows"], **bad, "agent": {"rows": ((1, "\ud83d"),)}})  # type: ignore[dict-item]
+    assert found.pop("cut")[:5] == ["a", "b", "c", "d", "e"]
+    assert found == {"failed": ["rows"], "agent": {"rows": [[1, "\ud83d"]]}}
+    assert len(json.dumps(bounded_outcomes({str(n): "x" * 999 for n in range(999)}))) < 1.1 * LARGEST_OUTCOMES
+    assert from_json(to_json(replace(EPISODE, outcomes=bad))).reward == 1.0  # type: ignore[arg-type]
 
 
 def test_a_line_has_exactly_the_published_keys(tmp_path: Path) -> None:
@@ -146,7 +207,10 @@ DAMAGE: list[dict[str, object]] = [
     {"turns": [{}]},
     *(
         {"turns": [{**TURN_RECORD, **turn}]}
-        for turn in ({"observation": 5}, {"usage": {"cost": 10**400}}, {"seconds": float("inf")}, {"ask": [{}]}, {"after": 0})
+        for turn in (
+            *({"observation": 5}, {"usage": {"cost": 10**400}}, {"seconds": float("inf")}, {"ask": [{}]}, {"after": 0}),
+            *({"ask_kept": 1}, {"sample": {"token_ids": [], "logprobs": ["x"]}}),
+        )
     ),
 ]
 GARBAGE = [b"garbage", b"{}", b"", b"\xff\xfe", b"[" * 100_000]

@@ -1,13 +1,20 @@
-"""The run folder: what was set, and one line per episode that came to an end.
+"""The run folder: the settings of a run, and one line per episode that ended. docs/run-folder.md lists all fields.
 
-    RUN/run.json          written before the first episode, by rename; again only where a run goes on with mended code
+    RUN/run.json          written before the first episode, by rename; again if a run continues with changed code
     RUN/episodes.jsonl    appended: one write and one fsync per line (0.2 ms on an ordinary disk)
-    RUN/underway/         what a model answered in episodes that are not there yet (`runner/reply_cache.py`)
-    flock on RUN          held while a process runs in it
+    RUN/underway/         replies of the model in episodes that are not in episodes.jsonl yet (`runner/reply_cache.py`)
+    flock on RUN          held while a process plays the run
 
-A process may be killed at any moment: every whole line survives, and a torn last line is cut off when the folder is
-next opened, so that its episode is run again. Episodes without a reward (a fault, a budget that ran out) do not count
-as finished; when they are run again the reader takes the last line of a task and epoch.
+A process may be killed at any moment: complete lines survive, and opening the folder again removes an incomplete last line, so
+that its episode is played again. Episodes without a reward (a fault, a used-up budget) are not finished; after they are
+played again, readers take the last line of a task and epoch.
+
+Questions to the model grow with each turn, so a turn stores only the messages that are new:
+
+    question 1   system, user                                  ask: [system, user]
+    reply 1      assistant
+    question 2   system, user, assistant, user                 ask: [user],  ask_kept: 3   (of question 1 and its reply)
+    question 3   system, user, assistant, other user           ask: [other user],  ask_kept: 3
 """
 
 from __future__ import annotations
@@ -16,26 +23,29 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, fields
 from pathlib import Path
 from types import NoneType
 from typing import Any, Self
 
 from intercode.errors import StoreError, UsageError
 from intercode.plugins import safe_repr
-from intercode.types import Episode, ToolCall, Turn, Usage, is_number
+from intercode.types import Episode, Message, Sample, ToolCall, Turn, Usage, is_number
 
-SCHEMA = 1
+SCHEMA = 2
+"""Schema 1, which is still read, stored each question whole and called `ambiguous` `unsure`."""
+LARGEST_OUTCOMES = 1 << 16
+"""Characters of an episode's `outcomes` as JSON."""
 FREE = frozenset({"workers", "out", "run", "created", "git_commit", "versions", "mended"}) | {
     "price", "reply_seconds", "max_cost", "max_tokens", "max_seconds", "data_from", "options"
 }  # fmt: skip
-"""Settings that do not decide what an episode's result is: a resumed run may differ in them."""
+"""Settings that do not influence the result of an episode: a resumed run may change them."""
 
 SOURCES = frozenset(f"{part}_source" for part in ("agent", "env", "model", "reward"))
-"""Digests of code and files of the caller's. A run goes on with others only if the caller says that they are mended."""
+"""Digests of the caller's own code and files. A run continues with others only if the caller allows it (`--mended`)."""
 
-_NUMBER, _TEXT, _COUNT = (int, float), (str, NoneType), (int, NoneType)
+_NUMBER, _TEXT, _INTEGER = (int, float), (str, NoneType), (int, NoneType)
 _MAP = (dict, NoneType)
 _SETTINGS = {
     "hardness": _MAP,
@@ -43,21 +53,23 @@ _SETTINGS = {
     "excluded": dict,
     "options": dict,
     "mended": list,
-    "limit": _COUNT,
-    "turns": _COUNT,
+    "limit": _INTEGER,
+    "turns": _INTEGER,
 } | dict.fromkeys(("model", "data_from", "tree", "setup", "image", "assets", "databases", "dump", "engine"), _TEXT)
-"""Settings that reports and a second scoring need to be of their kind, as far as they are there."""
+"""Types of the settings that reports and rescoring read; each setting may be absent."""
 _EPISODE = {
     "task": str, "query": str, "turns": list, "reward": (*_NUMBER, NoneType), "success": bool, "ended": _TEXT, "parts": dict,
-    "epoch": int, "seed": int, "error": _TEXT, "unsure": bool, "lost": dict,
+    "epoch": int, "seed": int, "error": _TEXT, "ambiguous": bool, "lost": dict, "outcomes": dict, "split": str,
 }  # fmt: skip
 _TURN = {
-    "ask": (list, NoneType), "reply": _TEXT, "thought": _TEXT, "action": _TEXT, "observation": str, "exit_code": _COUNT,
+    "ask": (list, NoneType), "reply": _TEXT, "thought": _TEXT, "action": _TEXT, "observation": str, "exit_code": _INTEGER,
     "timed_out": bool, "truncated_output": bool, "score": (*_NUMBER, NoneType), "usage": dict, "seconds": _NUMBER,
-    "calls": (list, tuple, NoneType), "after": _COUNT, "left_out": _COUNT,
+    "calls": (list, NoneType), "after": _INTEGER, "left_out": _INTEGER, "ask_kept": int, "sample": (dict, NoneType),
 }  # fmt: skip
-USAGE = {"prompt_tokens": int, "completion_tokens": int, "cost": _NUMBER}
-CALL = {"id": str, "name": str, "arguments": str}
+_USAGE = {"prompt_tokens": int, "completion_tokens": int, "cost": _NUMBER}
+_CALL = {"id": str, "name": str, "arguments": str}
+_RARE = {"calls", "after", "left_out", "ask_kept", "sample"}
+_SAMPLE = {"token_ids": list, "logprobs": list, "finish_reason": _TEXT, "policy_version": _TEXT}
 
 Config = Mapping[str, Any]
 Key = tuple[str, int]
@@ -69,19 +81,19 @@ class RunStore:
     def __init__(self, path: Path, file: int, held: contextlib.ExitStack, *, begins: bool) -> None:
         self.path = path
         self.begins = begins
-        """Whether the folder held no run yet."""
+        """True if the folder held no run before."""
         self._file = file
         self._held = held
         self._episodes = {_key(episode): episode for episode in _read_episodes(path)}
 
     @classmethod
     def create(cls, path: str | Path, config: Config, *, resume: bool = False, mended: bool = False) -> RunStore:
-        """Open `path` for a run with `config`: a new or empty folder, or with `resume` one that holds the same run.
+        """Open `path` for a run with `config`: a new or empty folder, or with `resume` the folder of the same run.
 
-        `mended`: it is the same although `SOURCES` differ, since what is finished holds with the new ones as well.
-        Raises `UsageError` if the folder holds other things, a run without `resume`, or a run whose settings differ in
-        what decides results, or if a setting that reports need is not of its kind; `StoreError` if another process runs
-        in it or it cannot be written.
+        `mended` also continues a run whose `SOURCES` differ; the caller vouches that finished episodes stay valid.
+        Raises `UsageError` if the folder holds other files, a run (without `resume`), or a run with other settings, or if a
+        setting that reports read has a wrong type; `StoreError` if another process uses the folder or the folder
+        cannot be written.
         """
         path = Path(path)
         with storage_faults(path), contextlib.ExitStack() as held:
@@ -95,17 +107,17 @@ class RunStore:
             return cls(path, file, held.pop_all(), begins=begins)
 
     def finished(self) -> set[Key]:
-        """The (task, epoch) pairs that need not be run again."""
+        """Return the (task, epoch) pairs that have a reward and are not played again."""
         return {key for key, episode in self._episodes.items() if episode.reward is not None}
 
     def episodes(self) -> list[Episode]:
-        """The last record of every task and epoch, in the order in which they first came."""
+        """Return the last record of every task and epoch, in the order of their first records."""
         return list(self._episodes.values())
 
     def append(self, episode: Episode) -> None:
-        """Write `episode` durably. Raises `StoreError` if it is finished already or the disk does not take it.
+        """Write `episode` durably. Raises `StoreError` if the run has its reward already or the disk refuses the line.
 
-        Raises `UsageError` for what could not be read again, which agents, rewards and the like of the caller's may give.
+        Raises `UsageError` for values that could not be read again; agents and rewards of the caller's can make such values.
         """
         known = self._episodes.get(_key(episode))
         if known is not None and known.reward is not None:
@@ -128,7 +140,7 @@ class RunStore:
 
 @contextlib.contextmanager
 def alone_in(path: Path) -> Iterator[None]:
-    """Nobody else plays or judges the run in the meantime. Raises `StoreError` if another process does."""
+    """Lock the run within the block. Raises `StoreError` if another process plays or judges the run."""
     with contextlib.ExitStack() as held:
         with storage_faults(path):
             _lock(path, _opened(held, path, os.O_RDONLY | os.O_DIRECTORY))
@@ -136,19 +148,19 @@ def alone_in(path: Path) -> Iterator[None]:
 
 
 def read_run(path: str | Path) -> tuple[dict[str, Any], list[Episode]]:
-    """The settings of a run, with its path as `run`, and the last record of every task and epoch.
+    """Return the settings of a run, with its path as `run`, and the last record of every task and epoch.
 
-    Works while the run goes on: a last line that is still being written is left out. Raises `UsageError` if there is no
-    run, `StoreError` naming the line for anything that this program did not write.
+    Works while the run is being played: an incomplete last line is ignored. Raises `UsageError` if there is no
+    run, and `StoreError` with the line's number for a line that is not an episode.
     """
     config, episodes = stream_run(path, once=True)
     return config, list({_key(episode): episode for episode in episodes}.values())
 
 
 def stream_run(path: str | Path, *, once: bool = False) -> tuple[dict[str, Any], Iterator[Episode]]:
-    """As `read_run`, but the episodes come one at a time, for runs that are larger than memory; the file is read twice.
+    """Return what `read_run` returns, but with an iterator of episodes, for runs that are larger than memory.
 
-    Read once, records that others replace later come as well.
+    The file is read twice; `once` reads it once and yields records that later records replace, too.
     """
     path = Path(path)
     with storage_faults(path):
@@ -162,23 +174,54 @@ def stream_run(path: str | Path, *, once: bool = False) -> tuple[dict[str, Any],
 
 
 def to_json(episode: Episode) -> dict[str, Any]:
-    """One line of episodes.jsonl, as plain data."""
-    turns = [{**asdict(turn), "ask": None if turn.ask is None else list(turn.ask)} for turn in episode.turns]
-    for turn in turns:
-        for rare in ("calls", "after", "left_out"):  # only where tools were called, the episode forked, or there was no room
-            if turn[rare] is None:
-                del turn[rare]
+    """Return one line of episodes.jsonl as plain data. Fields that are rare are left out where they say nothing."""
+    turns = list[dict[str, Any]]()
+    known: list[Message] = []
+    for turn in episode.turns:
+        # not `asdict` of the turn, which would copy each message
+        record = {field.name: getattr(turn, field.name) for field in fields(turn)} | {"usage": asdict(turn.usage)}
+        if turn.ask is not None:
+            pairs = enumerate(zip(known, turn.ask, strict=False))
+            kept = next((place for place, (old, new) in pairs if old != new), min(len(known), len(turn.ask)))
+            record |= {"ask": list(turn.ask[kept:]), "ask_kept": kept or None}
+            known = [*turn.ask, _reply_message(turn)]
+        record["calls"] = turn.calls and [asdict(call) for call in turn.calls]
+        if turn.sample:
+            tokens = {"token_ids": list(turn.sample.token_ids), "logprobs": list(turn.sample.logprobs)}
+            record["sample"] = asdict(turn.sample) | tokens
+        turns.append({name: value for name, value in record.items() if value is not None or name not in _RARE})
+    rare = {
+        "ambiguous": episode.ambiguous, "outcomes": bounded_outcomes(episode.outcomes), "split": episode.split,
+        "lost": None if episode.lost == Usage() else asdict(episode.lost),
+    }  # fmt: skip
     return {
         "schema": SCHEMA, "task": episode.task, "epoch": episode.epoch, "seed": episode.seed, "query": episode.query,
         "turns": turns, "reward": episode.reward, "success": episode.success, "parts": dict(episode.parts),
-        "ended": episode.ended, "error": episode.error, **({"unsure": True} if episode.unsure else {}),
-        **({"lost": asdict(episode.lost)} if episode.lost != Usage() else {}),
+        "ended": episode.ended, "error": episode.error, **{name: value for name, value in rare.items() if value},
     }  # fmt: skip
 
 
+def bounded_outcomes(outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the outcomes as JSON reads them back, without values that are no JSON or beyond `LARGEST_OUTCOMES`.
+
+    `cut` lists the keys of omitted values. Whatever an environment of the caller's returns, its episode is kept.
+    """
+    kept, cut, room = dict[str, Any](), list[str](), LARGEST_OUTCOMES
+    for key, value in outcomes.items():
+        try:
+            text = json.dumps({key: value}, allow_nan=False)
+            if len(text) > room:
+                raise ValueError("too long")
+            kept |= json.loads(text)
+            room -= len(text)
+        except Exception:  # of the value's own methods as well
+            cut.append(safe_repr(str, key)[:50])
+    return {**kept, "cut": cut[:50]} if cut else kept
+
+
 def _line(episode: Episode) -> bytes:
-    record = to_json(episode)
     try:
+        record = to_json(episode)
         from_json(record)
         return json.dumps(record, allow_nan=False).encode() + b"\n"
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
@@ -186,40 +229,83 @@ def _line(episode: Episode) -> bytes:
 
 
 def from_json(record: Mapping[str, Any]) -> Episode:
-    """The opposite of `to_json`. Raises KeyError, TypeError or ValueError for anything else."""
-    fields = dict(record)
-    if (schema := fields.pop("schema")) != SCHEMA:
-        raise ValueError(f"schema {schema!r}, but this version reads {SCHEMA}")
-    require(fields, _EPISODE)
-    require(fields["parts"], dict.fromkeys(fields["parts"], _NUMBER))
-    require(fields.get("lost", {}), USAGE)
-    turns, lost = tuple(map(_turn, fields.pop("turns"))), Usage(**fields.pop("lost", {}))
-    for reward in (fields["reward"], *(turn.score for turn in turns)):
+    """Return the episode of a line. Raises KeyError, TypeError or ValueError for anything that is not an episode."""
+    values = dict(record)
+    if (schema := values.pop("schema")) not in (1, SCHEMA):
+        raise ValueError(f"schema {schema!r}, but this version reads 1 to {SCHEMA}")
+    if schema == 1 and "unsure" in values:
+        values["ambiguous"] = values.pop("unsure")
+    require(values, _EPISODE)
+    require(values["parts"], dict.fromkeys(values["parts"], _NUMBER))
+    turns, lost = tuple(_read_turns(values.pop("turns"))), read_usage(values.pop("lost", {}))
+    for reward in (values["reward"], *(turn.score for turn in turns)):
         if reward is not None and not -1 <= reward <= 1:
             raise ValueError(f"no reward is {reward:g}: they lie between -1 and 1")
     for place, turn in enumerate(turns):
         if turn.after is not None and turn.after != -1 and not (0 <= turn.after < place and turns[turn.after].acted):
             raise ValueError(f"turn {place} cannot come after turn {turn.after}")
-    return Episode(turns=turns, lost=lost, **fields)
+    return Episode(turns=turns, lost=lost, **values)
 
 
 def require(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
-    """Raises KeyError or TypeError for a field that is not known, or not of its kind, or a number beyond 64 bits."""
+    """Raise KeyError for an unknown field, TypeError for a value of a wrong type or a number beyond 64 bits."""
     for name, value in record.items():
         if not isinstance(value, kinds[name]) or (isinstance(value, int | float) and not is_number(value)):
             raise TypeError(f"`{name}` cannot be {safe_repr(repr, value):.50}")
 
 
-def _turn(record: Mapping[str, Any]) -> Turn:
-    require(record, _TURN)
-    require(record["usage"], USAGE)
-    ask, calls = record["ask"], record.get("calls")
-    if not all(isinstance(message["role"], str) for message in ask or ()):
-        raise TypeError("each message of `ask` has a role")
-    for call in calls or ():
-        require(call, CALL)
-    read = {"ask": None if ask is None else tuple(ask), "usage": Usage(**record["usage"])}
-    return Turn(**{**record, **read, "calls": None if calls is None else tuple(ToolCall(**call) for call in calls)})
+def read_usage(record: Mapping[str, Any]) -> Usage:
+    """Return the `Usage` in a record. Raises as `require` does."""
+    require(record, _USAGE)
+    return Usage(**record)
+
+
+def read_call(record: Mapping[str, Any]) -> ToolCall:
+    """Return the `ToolCall` in a record. Raises as `require` does."""
+    require(record, _CALL)
+    return ToolCall(**record)
+
+
+def read_sample(record: Mapping[str, Any]) -> Sample:
+    """Return the `Sample` in a record, with tuples. Raises as `require` does."""
+    require(record, _SAMPLE)
+    if not all(map(is_number, (*record["token_ids"], *record["logprobs"]))):
+        raise TypeError("`sample` has tokens that are no numbers")
+    return Sample(**{**record, "token_ids": tuple(record["token_ids"]), "logprobs": tuple(record["logprobs"])})
+
+
+def _read_turns(records: Iterable[Mapping[str, Any]]) -> Iterator[Turn]:
+    """Yield the turns with their questions whole; messages are shared between the questions."""
+    known: list[Message] = []
+    for record in records:
+        require(record, _TURN)
+        values = dict(record)
+        new, kept, calls, sample = (values.pop(name, None) for name in ("ask", "ask_kept", "calls", "sample"))
+        if not 0 <= (kept or 0) <= len(known):
+            raise ValueError(f"`ask_kept` cannot be {kept}: the last question and its reply have {len(known)} messages")
+        if not all(isinstance(message["role"], str) for message in new or ()):
+            raise TypeError("each message of `ask` has a role")
+        turn = Turn(
+            ask=None if new is None else (*known[: kept or 0], *new),
+            usage=read_usage(values.pop("usage")),
+            calls=None if calls is None else tuple(map(read_call, calls)),
+            sample=None if sample is None else read_sample(sample),
+            **values,
+        )
+        if turn.ask is not None:
+            known = [*turn.ask, _reply_message(turn)]
+        yield turn
+
+
+def _reply_message(turn: Turn) -> Message:
+    """Return the message that a strategy appends for a reply, as `Dialogue` and the agent `tools` do."""
+    message = {"role": "assistant", "content": turn.reply}
+    if not turn.calls:
+        return message
+    return {**message, "tool_calls": [
+        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        for call in turn.calls
+    ]}  # fmt: skip
 
 
 def _key(episode: Episode) -> Key:
@@ -227,7 +313,7 @@ def _key(episode: Episode) -> Key:
 
 
 def _settle(path: Path, config: dict[str, Any], resume: bool, mended: frozenset[str]) -> bool:
-    """Make `path` the folder of a run with `config` (then true), or make sure that it is."""
+    """Make `path` the folder of a run with `config` and return True, or check that it is such a folder and return False."""
     names = {entry.name for entry in path.iterdir()} - {"run.json.new"}
     if not names:
         try:
@@ -251,7 +337,7 @@ def _settle(path: Path, config: dict[str, Any], resume: bool, mended: frozenset[
 
 
 def _differing(old: Config, new: Config, free: frozenset[str]) -> dict[str, str]:
-    """What differs and decides results, each as `key: old → new`."""
+    """Return the settings outside of `free` that differ, each as `key: old → new`."""
     keys = sorted(key for key in (old.keys() | new.keys()) - free if old.get(key) != new.get(key))
     return {key: f"{key}: {old.get(key)!r:.50} → {new.get(key)!r:.50}" for key in keys}
 
@@ -261,9 +347,9 @@ def _write_config(path: Path, config: Config) -> None:
 
 
 def write_whole(path: Path, text: str, *, mine: str = "") -> None:
-    """All of `text`, or what was there before: written beside, forced to disk, renamed.
+    """Replace the file's content by `text`, whole or not at all: write a second file, force it to disk, rename it.
 
-    `mine` goes into the name of what lies beside, where several processes may write at once.
+    `mine` is a part of the second file's name, for files that several processes may write at once.
     """
     draft = path.with_name(f"{path.name}{mine}.new")
     try:
@@ -293,7 +379,7 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _require_settings(config: Config) -> None:
-    """Raises TypeError for one of `_SETTINGS` that is not of its kind; labels of tasks are texts."""
+    """Raise TypeError for one of `_SETTINGS` that has a wrong type; labels of tasks are texts."""
     require({name: config[name] for name in _SETTINGS if name in config}, _SETTINGS)
     for name in ("hardness", "data_set"):
         labels = config.get(name) or {}
@@ -313,7 +399,7 @@ def _read_episodes(path: Path) -> Iterator[Episode]:
 
 
 def append_line(file: int, line: bytes) -> None:
-    """Write all of `line` at the end and force it to disk, or leave the file as it was."""
+    """Append all of `line` and force it to disk, or leave the file as it was."""
     end = os.fstat(file).st_size
     try:
         if os.write(file, line) != len(line):
@@ -325,7 +411,7 @@ def append_line(file: int, line: bytes) -> None:
 
 
 def cut_torn_line(file: int) -> None:
-    """Drop what follows the last line end: a write that a kill interrupted."""
+    """Remove everything after the last line end: a write that a kill interrupted."""
     end = size = os.fstat(file).st_size
     while end > 0:
         start = max(0, end - 65536)

@@ -1,11 +1,11 @@
-"""The nouns as plain data: frozen dataclasses that every room may import and that import nothing.
+"""Define the nouns as plain data: frozen dataclasses that every package may import and that import nothing.
 
-    Task ──► Episode = Turn, Turn, … + Score        (what was asked, what happened, what it was worth)
-    Sandbox ──► ExecResult, Change ──► Outcome      (what one side did: its answer and its effect on the files)
-    Database ──► Table                              (what a statement returned)
-    Model ◄── Message, ──► Reply (text, ToolCall, Usage)
+    Task ──► Episode = Turn, Turn, … + Score        (the instruction, what happened, the reward)
+    Sandbox ──► ExecResult, Change ──► Outcome      (the answer of the agent or the gold, and the files that it changed)
+    Database ──► Table                              (the rows that a statement returned)
+    Model ◄── Message, ──► Reply (text, ToolCall, Usage, Sample)
 
-Nothing here runs anything; JSON forms of `Episode` live in `store.py`.
+Nothing here runs anything. `store.py` converts an `Episode` to JSON and back.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from math import isfinite
 from typing import Any, Literal, TypeGuard
 
 Ended = Literal["submit", "solved", "turns", "limit", "agent_fault"]
-"""Why an episode ended: the agent submitted, reached reward 1, ran out of turns, used up a limit (unscored if it was the
-run's, scored if it was its own), broke its sandbox."""
+"""Why an episode ended: the agent submitted, reached reward 1 (paper's protocol), ran out of turns, or broke its sandbox; or
+a limit was reached ("limit": without a reward if it was a limit of the run, with one if it was a limit of the episode)."""
 
 Message = dict[str, Any]
-"""One chat message as the OpenAI protocol has it: ``{"role": "system"|"user"|"assistant", "content": text}``.
+"""One chat message of the OpenAI protocol: ``{"role": "system"|"user"|"assistant", "content": text}``.
 
-Where tools are used an assistant's has ``tool_calls`` as well, and ``{"role": "tool", "tool_call_id": …}`` answers one.
+With tools, a message of the assistant may have ``tool_calls``, and ``{"role": "tool", "tool_call_id": …}`` answers a call.
 """
 
 Tool = Mapping[str, Any]
-"""What a model may call, as the OpenAI protocol has it: ``{"type": "function", "function": {…}}``."""
+"""A tool that a model may call, in the OpenAI protocol: ``{"type": "function", "function": {…}}``."""
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether a record can hold it as a number: finite, and of 64 bits if it is whole."""
+    """Return whether `value` is a number that a record can hold: finite, and an integer only if it has 64 bits."""
     if isinstance(value, float):
         return isfinite(value)
     return isinstance(value, int) and -(2**63) <= value < 2**63
@@ -38,9 +38,9 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One instruction with its gold answer. `extra` holds every other field of the record, untouched.
+    """One instruction with its gold answer. `extra` holds every other field of the task's record, unchanged.
 
-    `golds` has all answers any of which may match, without duplicates: `gold`, then the alternatives that were given.
+    `golds` has all accepted answers without duplicates: `gold` first, then its alternatives.
     """
 
     id: str
@@ -54,18 +54,24 @@ class Task:
 
     @property
     def general(self) -> bool:
-        """Whether the answer must also hold on the second contents."""
+        """Return whether the answer must also hold on variant data."""
         return bool(self.extra.get("general", False))
+
+    @property
+    def split(self) -> str | None:
+        """Return the part of the data set that the task belongs to, such as "train"; None if the record has no `split`."""
+        split = self.extra.get("split")
+        return split if isinstance(split, str) else None
 
 
 @dataclass(frozen=True, slots=True)
 class ExecResult:
-    """What one action printed and how it ended.
+    """The output of one action and how the action ended.
 
-    `output` is stdout and stderr as they came, decoded as UTF-8 (bytes that are not become ``\\xNN``), whole up to the
-    sandbox's output limit; beyond it `overflow` is the hex digest of everything that was printed.
-    `exit_code` is None when the shell did not live to tell. `session_lost` means that the shell died and a new one
-    took its place. `cwd` is where the next action starts; empty where there are no folders.
+    `output` is stdout and stderr in the order in which they came, decoded as UTF-8 (other bytes become ``\\xNN``), complete
+    up to the sandbox's output limit; if there was more, `overflow` is the hex digest of all output.
+    `exit_code` is None if the shell died first. `session_lost`: the shell died and a new shell replaced it.
+    `cwd` is the directory in which the next action starts; empty in environments without directories.
     """
 
     output: str
@@ -80,10 +86,11 @@ class ExecResult:
 class Change:
     """One path that differs from the template.
 
-    `mode` holds the permission bits (``0o7777`` mask); `digest` is the hex digest of a regular file's content,
-    `target` where a symbolic link points; all are None or 0 for a removed path. `held` is a digest of what an archive
-    holds, however it is packed, and `attributes` are digests of its members' owners, modes and times; an environment that
-    compares archives asks for them. `type` is "other" with mode 0 for what cannot be read, or changes while it is compared.
+    `mode` holds the permission bits (``0o7777`` mask); `digest` is the hex digest of a regular file's content and
+    `target` the target of a symbolic link; all are None or 0 for a removed path. `held` is a digest of the contents of an
+    archive, independent of its packing, and `attributes` are digests of its members' owners, modes and times; an environment
+    that compares archives asks for them. `type` is "other" with mode 0 for a path that cannot be read or that changes during
+    the comparison.
     """
 
     kind: Literal["added", "changed", "removed"]
@@ -97,10 +104,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one side did: the answer it gave, and every path it changed (absolute path → change).
+    """The result of the agent or of the gold: the answer, and every changed path (absolute path → change).
 
-    `overflow` is the digest of the answer where it was longer than the sandbox keeps. `probe` is what an environment's own
-    probe showed afterwards: what no file tells, such as the content of a service. `failed`: the last action ended with a
+    `overflow` is the digest of an answer that is longer than the sandbox keeps. `probe` is the output of the environment's own
+    probe, for state that is in no file, such as the content of a service. `failed`: the last action ended with a
     non-zero status; a gold fails only if it printed nothing but errors (a `grep` that finds nothing has not failed).
     """
 
@@ -113,10 +120,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What a statement returned: the columns' names and the rows, with the values as the driver gives them (None, int,
-    float, Decimal, str, bytes, dates). `cut`: there were more rows or bytes than are kept.
+    """The result set of a statement: names of columns, and rows with the driver's values (None, int, float, Decimal, str,
+    bytes, dates). `cut`: there were more rows or bytes than the engine keeps.
 
-    An answer is `Table | None`; None where the statement failed or has no result set (an empty one is a `Table`).
+    An answer is `Table | None`: None if the statement failed or has no result set. An empty result set is a `Table`.
     """
 
     columns: tuple[str, ...]
@@ -126,21 +133,21 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """`reward`, whether that counts as solved, and the named numbers that it was made of.
+    """A reward in [0, 1], whether it counts as solved, and the named numbers that make it up.
 
-    `reward` is in [0, 1]; only the paper's SQL reward goes down to −1, where rows come in reversed order.
-    `unsure`: not solved, and only because the answer reads otherwise; most of what the gold says is in it.
+    Only the paper's SQL reward goes down to −1, for rows in reversed order.
+    `ambiguous`: not solved only because of the answer's wording, and the answer has most of the gold's words.
     """
 
     reward: float
     success: bool
     parts: Mapping[str, float] = field(default_factory=dict)
-    unsure: bool = False
+    ambiguous: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens in and out, and the price in US dollars where it is known."""
+    """Tokens in and out, and the cost in US dollars (0.0 if the price is unknown)."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -156,7 +163,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A model's call of a tool. `arguments` should be a JSON object, and is kept as the model wrote it."""
+    """A model's call of a tool. `arguments` should be a JSON object; it is the text that the model wrote."""
 
     id: str
     name: str
@@ -164,10 +171,24 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """What a model answered. `left_out` counts the messages that it was not shown, since there was no room for them.
+class Sample:
+    """The tokens of a reply, for training: ids, and their log-probabilities under the policy that sampled them.
 
-    `counted`: it was had, and its usage counted, before the run was interrupted.
+    Either tuple is empty if the server did not return it. `finish_reason` is the server's; `policy_version` names the weights.
+    """
+
+    token_ids: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+    finish_reason: str | None = None
+    policy_version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A model's answer. `left_out` counts the messages that were not sent because the context had no room for them.
+
+    `counted`: an earlier, interrupted process received the reply and counted its usage. `sample` is None unless the model
+    supplies it.
     """
 
     text: str
@@ -175,16 +196,17 @@ class Reply:
     calls: tuple[ToolCall, ...] = ()
     left_out: int = 0
     counted: bool = False
+    sample: Sample | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One question to the model and one action in the environment; either may be missing (None).
 
-    Of several actions from one reply the first one's turn has the question, the reply with its `calls`, and the usage.
-    `after` tells where a forked episode parts: the position, in the episode, of the turn in whose state this one acted,
-    −1 for the beginning. None: the last turn that acted before this one. `left_out` of the messages in `ask`, the oldest
-    observations first, were not shown to the model (None: all were).
+    If one reply has several actions, only the turn of the first action has the question, the reply, its `calls`, its `sample`
+    and the usage. `after` is set in a forked episode: the position in the episode of the turn whose state this action
+    continues, −1 for the initial state. None: the last turn before this one that acted. `left_out` of the messages in `ask`,
+    the oldest observations first, were not sent to the model (None: all were sent).
     """
 
     ask: Sequence[Message] | None = None
@@ -201,19 +223,21 @@ class Turn:
     calls: tuple[ToolCall, ...] | None = None
     after: int | None = None
     left_out: int | None = None
+    sample: Sample | None = None
 
     @property
     def acted(self) -> bool:
-        """Whether it was a move in the environment, be it one without code; else it was a question only."""
+        """Return whether the turn acted in the environment, with code or without; False for a question alone."""
         return self.action is not None or bool(self.observation)
 
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """What happened on one task. `error` names an infrastructure fault; such an episode has no reward.
+    """The record of one task played once. `error` names an infrastructure fault; such an episode has no reward.
 
-    `unsure` is that of its score. `lost` was used by an earlier attempt, which a fault or a kill ended, for replies to
-    questions that this one did not ask.
+    `parts` and `ambiguous` are those of its `Score`. `lost` is the usage of an earlier attempt, ended by a fault or a kill, for
+    replies to questions that this attempt did not ask. `outcomes` says what the agent and the gold did, as
+    `InterCodeEnv.outcomes` does; its `failed` names the parts of the reward that failed. `split` is the task's.
     """
 
     task: str
@@ -226,8 +250,10 @@ class Episode:
     epoch: int = 0
     seed: int = 0
     error: str | None = None
-    unsure: bool = False
+    ambiguous: bool = False
     lost: Usage = Usage()
+    outcomes: Mapping[str, Any] = field(default_factory=dict)
+    split: str | None = None
 
     @property
     def usage(self) -> Usage:
@@ -235,12 +261,12 @@ class Episode:
 
     @property
     def line(self) -> list[Turn]:
-        """The turns that acted and led to the last one, in order: what a forked episode gave up is left out."""
+        """Return the turns that acted and led to the last one, in order, without abandoned branches."""
         return [self.turns[place] for place in line_of(self.turns)]
 
 
 def line_of(turns: Sequence[Turn]) -> list[int]:
-    """The positions of the turns that `Episode.line` has."""
+    """Return the positions of the turns in `Episode.line`."""
     before, last = dict[int, int](), -1
     for place, turn in enumerate(turns):
         if turn.acted:

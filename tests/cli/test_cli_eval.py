@@ -7,6 +7,7 @@ import os
 import pty
 import signal
 import subprocess
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from cli_words import EVAL_KEYS, INTERCODE, write_tasks
 from families import wait_until
 
 from intercode.evaluation import new_folder
+from intercode.types import Episode, Sample, ToolCall, Turn, Usage
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +60,10 @@ def test_the_run_records_all_that_decides_its_results(cli: Any, box: Path, tmp_p
     lines = [json.loads(line) for line in (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()]
     assert len({(line["task"], line["epoch"]) for line in lines}) == len(lines) == 10
     keys = {"schema", "task", "epoch", "seed", "query", "turns", "reward", "success", "parts", "ended", "error"}
-    assert set(lines[0]) == keys
+    assert set(lines[0]) - {"outcomes"} == keys
+    described = (Path(__file__).parents[2] / "docs" / "run-folder.md").read_text()
+    known = {field.name for kind in (Episode, Turn, Usage, ToolCall, Sample) for field in fields(kind)}  # type: ignore[arg-type]
+    assert [name for name in sorted({*config, *lines[0], *lines[0]["turns"][0], *known}) if f"`{name}`" not in described] == []
 
 
 def test_a_folder_with_a_run_needs_resume_and_the_same_settings(cli: Any, box: Path, tmp_path: Path) -> None:

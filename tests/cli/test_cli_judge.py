@@ -1,4 +1,4 @@
-"""`intercode rescore --judge`: a model behind a real server says what it thinks of answers that `exact` was unsure of."""
+"""`intercode rescore --judge`: a model behind a real server says what it thinks of answers that `exact` calls ambiguous."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_only_unsure_answers_are_asked_of_once_and_no_reward_changes(cli: Any, j
     unjudged = cli("report", "run", "--json").json
     found = judged(cli, judge, honest)
     assert said(found) == {"wordy": "same", "sly": "different", "slier": "different"}
-    assert (found["solved"], found["unsure"], found["same"], found["different"], found["none"]) == (1, 3, 1, 2, 0)
+    assert (found["solved"], found["ambiguous"], found["same"], found["different"], found["none"]) == (1, 3, 1, 2, 0)
     assert (run / "episodes.jsonl").read_bytes() == before
     kept = [json.loads(line) for line in (run / "judged/verdicts.jsonl").read_text().splitlines()]
     assert kept == found["judged"]
@@ -91,7 +91,7 @@ def test_only_unsure_answers_are_asked_of_once_and_no_reward_changes(cli: Any, j
     report = cli("report", "run", "--json").json
     (told,) = report["analysis"].pop("judged")
     assert report == unjudged
-    assert told.items() >= {"judge": "tiny", "unsure": 3, "asked": 3, "same": 1, "different": 2, "none": 0}.items()
+    assert told.items() >= {"judge": "tiny", "ambiguous": 3, "asked": 3, "same": 1, "different": 2, "none": 0}.items()
     words = "3 refused answers are ambiguous. The judge tiny read 3 of them: 1 equal to the gold, 2 different"
     assert words in " ".join(cli("report", "run", "--html", "page.html").out.split())
     assert words in (run.parent / "page.html").read_text("utf-8")

@@ -88,6 +88,18 @@ def test_a_new_run_has_the_new_scores_and_tells_how_each_was_had(cli: Any, box: 
     assert {str([e[k] for k in key]) for e in then} == {str([e[k] for k in key]) for e in now}, "and back"
 
 
+def test_a_run_of_schema_1_is_reported_rescored_and_resumed(cli: Any, box: Path, mixed: Path) -> None:
+    new = cli("report", "run", "--json").json
+    old = [{key: value for key, value in each.items() if key != "outcomes"} | {"schema": 1} for each in episodes(mixed)]
+    write_tasks(mixed / "episodes.jsonl", old[:-1])
+    (mixed.parent / "mine.py").write_text(AGENT)
+    resumed = cli("eval", "bash", "--agent", "mine:mixed", "--epochs", 2, "--data", box, "--resume", "run")
+    assert (resumed.status, [each["schema"] for each in episodes(mixed)]) == (0, [1] * 9 + [2])
+    shown = cli("report", "run", "--json").json
+    assert {key: shown[key] for key in EVAL_KEYS - {"seconds"}} == {key: new[key] for key in EVAL_KEYS - {"seconds"}}
+    assert cli("rescore", "run", "--reward", "paper", "--data", box, "--out", "again").status == 0
+
+
 def test_no_task_or_agent_steers_the_terminal(cli: Any, tmp_path: Path) -> None:
     evil, shown = "\x1b]0;owned\x07\u202e", r"\x1b]0;owned\x07\u202e"
     raises = f"def raises(task, protocol):\n    raise ValueError({evil!r})\n    yield\n\nraises.needs_model = False\n"

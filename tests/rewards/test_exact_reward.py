@@ -184,7 +184,7 @@ def test_the_talk_of_a_tool_is_an_answer_where_the_query_asks_for_it(query: str,
 
 
 @pytest.mark.parametrize(
-    ("said", "probe", "changes", "unsure"),
+    ("said", "probe", "changes", "ambiguous"),
     [
         ("Among others I found /a/b.iso and /a/c.iso.", "", {}, True),
         ("/a/b.iso (largest)\n/a/d.iso", "", {}, True),
@@ -195,7 +195,7 @@ def test_the_talk_of_a_tool_is_an_answer_where_the_query_asks_for_it(query: str,
     ],
 )
 def test_it_is_unsure_where_only_the_answer_differs_and_most_of_it_is_there(
-    said: str, probe: str, changes: dict[str, Change], unsure: bool
+    said: str, probe: str, changes: dict[str, Change], ambiguous: bool
 ) -> None:
     task = Task("1", "Which files are large?", "find / -size +1M")
-    assert bash_exact(Outcome(said, changes, probe=probe), Outcome("/a/b.iso\n/a/c.iso\n"), task).unsure is unsure
+    assert bash_exact(Outcome(said, changes, probe=probe), Outcome("/a/b.iso\n/a/c.iso\n"), task).ambiguous is ambiguous

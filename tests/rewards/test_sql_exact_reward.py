@@ -115,8 +115,8 @@ def test_columns_are_as_many_as_the_golds_and_in_order_by_name_or_place(ours: Ta
 
 
 def test_it_is_unsure_where_most_values_are_there() -> None:
-    assert score(table([("ann", 3, 1), ("bob", 4, 2)], "name", "age", "id"), PEOPLE).unsure
-    assert not any(score(ours, PEOPLE).unsure for ours in (None, PEOPLE, table([("ann", 3), ("eve", 5), ("fay", 6)])))
+    assert score(table([("ann", 3, 1), ("bob", 4, 2)], "name", "age", "id"), PEOPLE).ambiguous
+    assert not any(score(ours, PEOPLE).ambiguous for ours in (None, PEOPLE, table([("ann", 3), ("eve", 5), ("fay", 6)])))
 
 
 def ranked(*rows: tuple[object, int]) -> Table:

@@ -12,7 +12,7 @@ import pytest
 from intercode.errors import ContextOverflow, ModelError, StoreError, UsageError
 from intercode.models.context import MARKER
 from intercode.runner.episode_model import EpisodeModel
-from intercode.runner.reply_cache import notes
+from intercode.runner.reply_cache import open_cache
 from intercode.types import Message, Reply, Tool, ToolCall, Usage
 
 LONG = "x" * 200
@@ -59,7 +59,7 @@ def test_what_is_no_reply_is_the_models_fault_and_not_kept(tmp_path: Path) -> No
             return "ls"
 
     with pytest.raises(UsageError, match=r"the model narrow answered .*; it answers a Reply with a text and its Usage"):
-        EpisodeModel(Loose(), notes=notes(tmp_path, "a", 0)).complete(conversation(0))
+        EpisodeModel(Loose(), notes=open_cache(tmp_path, "a", 0)).complete(conversation(0))
     assert not (tmp_path / "underway").exists()
 
 
@@ -80,7 +80,7 @@ def test_each_epoch_draws_anew() -> None:
 
 
 def ask_all(folder: Path, model: Narrow, *, epoch: int = 0, last: int = 3) -> list[Reply]:
-    asking = EpisodeModel(model, epoch, notes(folder, "a task", epoch))
+    asking = EpisodeModel(model, epoch, open_cache(folder, "a task", epoch))
     return [asking.complete(conversation(count), tools=[{}] if count else []) for count in range(last)]
 
 
@@ -98,7 +98,7 @@ def test_no_other_episode_or_model_is_given_these_answers(tmp_path: Path, other:
     ask_all(tmp_path, Narrow())
     model = Narrow()
     model.name = "wide" if other == "model" else model.name
-    place = notes(tmp_path, "b task" if other == "task" else "a task", int(other == "epoch"))
+    place = open_cache(tmp_path, "b task" if other == "task" else "a task", int(other == "epoch"))
     assert not EpisodeModel(model, notes=place).complete(conversation(0)).counted
 
 
@@ -111,4 +111,4 @@ def test_a_torn_last_line_is_asked_again_and_a_damaged_journal_is_named(tmp_path
     assert [reply.counted for reply in ask_all(tmp_path, model)] == [True, True, True]
     journal.write_text(json.dumps({"question": 1}) + "\n")
     with pytest.raises(StoreError, match="line 1 is not a reply"):
-        notes(tmp_path, "a task", 0)
+        open_cache(tmp_path, "a task", 0)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,10 +12,11 @@ from calculator import Calculator, make_tasks
 
 from intercode.agents import Act, Ask, Strategy, StrategySteps, gold, try_again
 from intercode.errors import ModelError, UsageError
+from intercode.models import ScriptedModel
 from intercode.runner.budget import Budget, BudgetTracker, Limits
 from intercode.runner.episode import play
 from intercode.submission import LONGEST
-from intercode.types import Episode, Message, Reply, Task, Usage
+from intercode.types import Ended, Episode, Message, Reply, Sample, Task, Usage
 
 TASKS = make_tasks(3)
 
@@ -103,6 +106,30 @@ def test_a_turn_joins_question_reply_and_action() -> None:
     assert second.ask is not None
     assert len(second.ask) == 4
     assert episode.usage == Usage(20, 10, 0.5)
+
+
+def test_an_episode_has_the_outcomes_of_its_environment_the_split_of_its_task_and_the_samples_of_its_model() -> None:
+    class Telling(Calculator):
+        def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+            *result, info = super().step(action)
+            return *result, info | ({"outcomes": self.outcomes()} if "ended" in info else {})  # type: ignore[return-value]
+
+        def outcomes(self) -> dict[str, Any]:
+            return {"failed": [] if self.score().success else ["result"], "agent": {"stack": tuple(self.stack)}, "odd": {1}}
+
+    task = replace(TASKS[0], extra={**TASKS[0].extra, "split": "test"})
+    sample = Sample((5, 6), (-0.5, -0.25), "stop", "step 3")
+    wrong = Reply("9", Usage(1, 1, 0.0), sample=sample)
+    endings: list[tuple[str, Ended, Limits]] = [
+        ("submit", "limit", Limits(episode=Budget(tokens=1))),
+        ("paper", "turns", Limits(turns=1)),
+    ]
+    for protocol, ended, limits in endings:
+        env = Telling([task], protocol)
+        with closing(env):
+            episode = play(env, task, asking_to_the_end, ScriptedModel([wrong]), BudgetTracker(limits))
+        assert (episode.split, episode.ended, episode.turns[0].sample) == ("test", ended, sample)
+        assert episode.outcomes == {"failed": ["result"], "agent": {"stack": [9]}, "cut": ["odd"]}
 
 
 def asking_to_the_end(task: Task, protocol: str) -> StrategySteps:

@@ -17,10 +17,11 @@ from pathlib import Path
 import pytest
 from calculator import Calculator, make_tasks
 
-from intercode.agents import Act, Ask, Strategy, StrategySteps, gold, retrieval
+from intercode.agents import Act, Ask, Strategy, StrategySteps, gold, retrieval, try_again
 from intercode.errors import ModelError, SandboxDied, UsageError
+from intercode.models import ScriptedModel
 from intercode.runner.budget import Budget, BudgetTracker, Limits
-from intercode.runner.reply_cache import notes
+from intercode.runner.reply_cache import open_cache
 from intercode.runner.run import episode_seed, evaluate
 from intercode.store import RunStore, read_run
 from intercode.types import Episode, Message, Reply, Task, Usage
@@ -93,6 +94,16 @@ def test_faults_of_the_data_are_errors_and_do_not_stop_a_run() -> None:
     episodes = run(tasks=tasks)
     assert [e.error for e in episodes[:2]] == ["data: task t001 has no gold", "data: task t002 has no gold"]
     assert sum(e.success for e in episodes) == 6
+
+
+def test_three_replies_of_a_megabyte_make_a_run_of_less_than_four(tmp_path: Path) -> None:
+    replies = [f"{letter * 10**6}\n```bash\n{code}\n```" for letter, code in zip("abc", ("1", "2 +", "submit"), strict=True)]
+    with RunStore.create(tmp_path, {}) as store:
+        (played,) = run(try_again(turns=5), TASKS[:1], model=ScriptedModel(replies), store=store)
+    assert sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()) < 4e6
+    (read,) = read_run(tmp_path)[1]
+    assert read == played
+    assert [turn.reply for turn in read.turns] == replies
 
 
 class Downed:
@@ -186,7 +197,7 @@ def test_a_time_limit_ends_a_run() -> None:
 def test_a_finished_run_that_is_resumed_plays_nothing_and_clears_a_journal_that_a_kill_left(tmp_path: Path) -> None:
     with RunStore.create(tmp_path, {}) as store:
         first = run(acting(lambda task: "suicide"), store=store)
-    notes(tmp_path, TASKS[0].id, 0).add({}, Reply("late"))
+    open_cache(tmp_path, TASKS[0].id, 0).add({}, Reply("late"))
     assert (tmp_path / "underway").exists()
     before = Calculator.built
     with RunStore.create(tmp_path, {}, resume=True) as store:

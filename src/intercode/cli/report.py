@@ -179,6 +179,6 @@ def _judge(run: str, name: str, force: bool, as_json: bool, options: dict[str, A
         say(f"task {each.task}{f' epoch {each.epoch}' if each.epoch else ''}: {each.says or none}")
     counts = f"{found['same']} the same, {found['different']} different, {found['none']} without a verdict"
     click.echo(f"solved: {found['solved']} of {found['episodes']}, which no judge changes")
-    click.echo(f"judged: {found['unsure']} ambiguous: {counts}")
+    click.echo(f"judged: {found['ambiguous']} ambiguous: {counts}")
     if any(each.reply is not None and each.says is None for each in verdicts):
         click.echo(f"a reply in another form is kept as well: to have it asked again, remove {run}/judged/replies.jsonl")

@@ -1,4 +1,4 @@
-"""Whether one answer has most of what another says: where `exact` refuses such a one it is unsure, and a judge may be asked."""
+"""Whether one answer has most of what another says: a wrong answer that does is ambiguous, and a judge may be asked."""
 
 from __future__ import annotations
 

@@ -67,4 +67,4 @@ def best(scores: Iterable[Score]) -> Score:
         found.append(score)
         if score.success:
             break
-    return max(found, key=lambda each: (each.success, each.reward, each.unsure))
+    return max(found, key=lambda each: (each.success, each.reward, each.ambiguous))

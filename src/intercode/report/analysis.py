@@ -136,7 +136,7 @@ def judged(config: Mapping[str, Any], scored: Sequence[Episode]) -> list[dict[st
     `asked` counts the answers that the judge was asked about (newer ones may lack a verdict); `agrees` is the share of its
     verdicts that agree with `exact`.
     """
-    ambiguous, rows = {(episode.task, episode.epoch) for episode in scored if episode.unsure}, []
+    ambiguous, rows = {(episode.task, episode.epoch) for episode in scored if episode.ambiguous}, []
     for judge in dict.fromkeys(verdict.judge for verdict in config["verdicts"]):
         asked = [each for each in config["verdicts"] if each.judge == judge and each.reply is not None]
         verdicts = [each.says for each in asked if (each.task, each.epoch) in ambiguous]
@@ -144,7 +144,7 @@ def judged(config: Mapping[str, Any], scored: Sequence[Episode]) -> list[dict[st
         rows.append(
             {
                 "judge": judge,
-                "unsure": len(ambiguous),
+                "ambiguous": len(ambiguous),
                 "asked": len(verdicts),
                 **{name: counts[name] for name in ("same", "different", "none")},
                 "agrees": mean([says == "different" for says in verdicts if says]),

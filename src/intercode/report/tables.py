@@ -171,7 +171,7 @@ def sentences(found: Found) -> list[str]:
     for judged in found.get("judged", ()):
         unclear = f", {judged['none']} unclear" if judged["none"] else ""
         lines.append(
-            f"{judged['unsure']} refused answers are ambiguous. The judge {judged['judge']} read {judged['asked']} of them: "
+            f"{judged['ambiguous']} refused answers are ambiguous. The judge {judged['judge']} read {judged['asked']} of them: "
             f"{judged['same']} equal to the gold, {judged['different']} different{unclear} (it agrees with the reward in "
             f"{number(judged['agrees'], 100)} %). No other figure counts these verdicts."
         )

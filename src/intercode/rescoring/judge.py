@@ -1,6 +1,6 @@
-"""A second opinion on answers of which `exact` is unsure: a model is asked whether they tell what the gold's answer tells.
+"""A second opinion on ambiguous answers: ask a model whether an answer says what the gold's answer says.
 
-    episode that is `unsure` ── its answer, what the gold prints ──► question ──► `same`, `different` or none
+    episode that is `ambiguous` ── its answer, what the gold prints ──► question ──► `same`, `different` or none
                                                                         └── RUN/judged/replies.jsonl: nothing is asked twice
 
 `reward` and `success` stay what they are. What an agent printed is data to the judge: it lies between lines with a word that is
@@ -52,21 +52,21 @@ class Verdict:
 
 
 def judge_run(run: str | Path, model: Model, *, force: bool = False, **given: Any) -> list[Verdict]:
-    """A verdict on each unsure episode of a run, kept in RUN/judged/verdicts.jsonl beside those of other judges.
+    """A verdict on each ambiguous episode of a run, kept in RUN/judged/verdicts.jsonl beside those of other judges.
 
-    `given` are options that say where its data are now. Raises `UsageError` if nothing says what it is unsure of, or its
+    `given` are options that say where its data are now. Raises `UsageError` if the run marks no ambiguous answers, or its
     world cannot be rebuilt; `StoreError` if another process plays or judges it. `force` allows another userland.
     """
     then, episodes = read_run(run)
     if then.get("reward") != "exact":
-        raise UsageError(f"{run} was scored by {then.get('reward')}, which is never unsure; rescore it with --reward exact")
+        raise UsageError(f"{run} was scored by {then.get('reward')}, which marks no answers; rescore it with --reward exact")
     if not episodes:
         raise UsageError(f"{run} holds no episodes, so there is nothing to judge")
-    unsure = [episode for episode in episodes if episode.unsure]
-    if not unsure:
+    ambiguous = [episode for episode in episodes if episode.ambiguous]
+    if not ambiguous:
         return []
     with alone_in(Path(run)):
-        found = list(_verdicts(Path(run), then, unsure, model, force, given))
+        found = list(_verdicts(Path(run), then, ambiguous, model, force, given))
         others: list[Verdict] = []  # what this judge said before is replaced; what others said stays, unless it is damaged
         with suppress(StoreError):
             others = [each for each in kept_verdicts(run) if each.judge != model.name]
@@ -81,20 +81,20 @@ def summary(run: str, model: Model, episodes: list[Episode], verdicts: list[Verd
     says = Counter(verdict.says or "none" for verdict in verdicts)
     return {
         "run": run, "judge": model.name, "episodes": len(scored), "solved": sum(episode.success for episode in scored),
-        "unsure": len(verdicts), **{each: says[each] for each in ("same", "different", "none")},
+        "ambiguous": len(verdicts), **{each: says[each] for each in ("same", "different", "none")},
         "judged": [asdict(verdict) for verdict in verdicts],
     }  # fmt: skip
 
 
 def _verdicts(
-    run: Path, then: Mapping[str, Any], unsure: list[Episode], model: Model, force: bool, given: Mapping[str, Any]
+    run: Path, then: Mapping[str, Any], ambiguous: list[Episode], model: Model, force: bool, given: Mapping[str, Any]
 ) -> Iterator[Verdict]:
     factory = rebuilt(run, str(then["env"]), options_of(then, given), "exact")
     require_same(then, factory.facts(), force)
     tasks = {task.id: task for task in factory.tasks}
     mark, replies, said = kept_mark(run / "judged"), ReplyCache(run / "judged" / "replies.jsonl"), dict[str, str]()
     with closing(factory()) as env:
-        for episode in unsure:
+        for episode in ambiguous:
             task = tasks[episode.task]
             env.reset(options={"task": task.id})
             observation, *_, info = env.step(task.gold)

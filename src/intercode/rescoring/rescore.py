@@ -142,7 +142,7 @@ class Rescoring:
         places = line_of(then.turns)
         scores = {place: turn.score for place, turn in zip(places, again.turns, strict=False)}
         turns = tuple(replace(turn, score=scores.get(place)) for place, turn in enumerate(then.turns))
-        now = Score(again.reward or 0.0, again.success, again.parts, again.unsure)
+        now = Score(again.reward or 0.0, again.success, again.parts, again.ambiguous)
         episode = replace(_scored(then, now), turns=turns, ended=_end(then, again, self._protocol))
         # What is told of a submission depends on the reward, and counts as little as what was said to a reply without code.
         pairs = enumerate(zip(then.line, again.turns, strict=False))
@@ -196,7 +196,7 @@ def require_same(then: Mapping[str, Any], now: Mapping[str, Any], force: bool) -
 
 
 def _scored(episode: Episode, score: Score) -> Episode:
-    return replace(episode, reward=score.reward, success=score.success, parts=score.parts, unsure=score.unsure)
+    return replace(episode, reward=score.reward, success=score.success, parts=score.parts, ambiguous=score.ambiguous)
 
 
 def _end(then: Episode, again: Episode, protocol: str) -> Ended | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,11 +24,14 @@ from intercode.plugins import call_plugin, safe_repr
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.env_forks import EnvForks, Playable
 from intercode.runner.strategy_driver import Answer, moves, named
+from intercode.store import bounded_outcomes
 from intercode.submission import LONGEST, TAKES_ANSWER, WORD, is_submission
 from intercode.types import Ended, Episode, Reply, Score, Task, Turn, Usage
 
 UNSCORED = Score(0.0, False)
 UNSENDABLE = "The code holds a NUL character or half of a surrogate pair, or is too long, so nothing was executed."
+LONGEST_THOUGHT = 1 << 16
+"""Characters of a thought in the record; the reply has the rest."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -56,6 +59,7 @@ def play(
     best = UNSCORED
     ended: Ended | None = None
     answer: Answer = None
+    outcomes: Mapping[str, Any] = {}
     spent, cut, acted = meter.begin(log), False, 0
     extra = {**task.extra, TAKES_ANSWER: True} if getattr(env, "takes_answer", False) else task.extra
     seen = replace(task, query=query, extra=extra)
@@ -65,16 +69,19 @@ def play(
             if move is None or (ended := _forbidden(move, acted, meter, env)):
                 cut = ended == "limit"
                 ended = ended or "turns"
+                if ended == "turns" and best is not UNSCORED and branches.latest is not None:  # the environment does not know
+                    outcomes = _last_outcomes(branches[branches.latest])
             elif _begins_turn(move, log, env) and spent():
                 latest = branches.latest if env.protocol == SUBMIT else None
                 step = Step("") if latest is None else _act(branches, Act(SUBMIT, on=latest, apart=True), log)
                 best, ended = _better(best, step), "agent_fault" if _end(step) == "agent_fault" else "limit"
+                outcomes = _outcomes(step)
             elif isinstance(move, Ask):
                 answer = _ask(model, move, meter, log)
             elif isinstance(move, Act):
                 answer = step = _act(branches, move, log)
                 acted += log[-1].acted
-                best, ended = _better(best, step), _end(step)
+                best, ended, outcomes = _better(best, step), _end(step), _outcomes(step)
             elif isinstance(move, Fork):
                 answer = branches.fork(move.of)
             else:
@@ -83,7 +90,10 @@ def play(
     score = UNSCORED if ended == "agent_fault" else best
     reward = None if cut else score.reward
     success = reward is not None and score.success
-    return Episode(task.id, query, tuple(log), reward, success, ended, score.parts, epoch, seed, unsure=score.unsure)
+    return Episode(
+        task.id, query, tuple(log), reward, success, ended, score.parts, epoch, seed,
+        ambiguous=score.ambiguous, outcomes=outcomes, split=task.split,
+    )  # fmt: skip
 
 
 def _forbidden(move: Move, acted: int, meter: BudgetTracker, env: Playable) -> Ended | None:
@@ -112,8 +122,8 @@ def _ask(model: Model | None, ask: Ask, meter: BudgetTracker, log: list[Turn]) -
     plain = not ask.tools and not ask.draw
     reply = model.complete(ask.messages) if plain else model.complete(ask.messages, tools=ask.tools, draw=ask.draw)
     meter.spend(Usage() if reply.counted else reply.usage)
-    left_out = reply.left_out or None
-    log.append(Turn(tuple(ask.messages), reply.text, usage=reply.usage, calls=reply.calls or None, left_out=left_out))
+    calls, left_out = reply.calls or None, reply.left_out or None
+    log.append(Turn(tuple(ask.messages), reply.text, usage=reply.usage, calls=calls, left_out=left_out, sample=reply.sample))
     return reply
 
 
@@ -134,7 +144,7 @@ def _act(branches: EnvForks, act: Act, log: list[Turn]) -> Step:
     log.append(
         replace(
             asked,
-            thought=act.thought,
+            thought=act.thought and act.thought[:LONGEST_THOUGHT],
             action=act.action,
             observation=step.observation,
             exit_code=facts.get("exit_code"),
@@ -160,6 +170,18 @@ def _given(count: int, method: Callable[..., object], *words: Any, **named: Any)
 def _better(best: Score, step: Step) -> Score:
     score = (step.info or {}).get("score")
     return score if score is not None and (best is UNSCORED or score.reward > best.reward) else best
+
+
+def _outcomes(step: Step) -> dict[str, Any]:
+    """Return the outcomes that the last step of an episode has in its info; the environment may be the caller's."""
+    outcomes = (step.info or {}).get("outcomes")
+    return bounded_outcomes(outcomes) if isinstance(outcomes, Mapping) else {}
+
+
+def _last_outcomes(env: Playable) -> dict[str, Any]:
+    """Return the outcomes of an episode that the strategy or the limit of turns ended, under the paper's protocol."""
+    method = getattr(env, "outcomes", None)
+    return bounded_outcomes(call_plugin(method, dict)) if callable(method) else {}
 
 
 def _end(step: Step) -> Ended | None:

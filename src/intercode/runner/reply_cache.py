@@ -1,13 +1,13 @@
-"""What a model answered in episodes that have not come to their end, so that a run that crashed does not pay twice.
+"""A cache of the model's replies in unfinished episodes, so that a run that crashed does not pay twice.
 
     RUN/underway/TASK-EPOCH.jsonl      one reply a line, with the digest of its question; forced to disk before it is used
 
-An episode that is played again is given the replies to the questions that it asks again, each once and in their order:
-so two draws, and two epochs, never share one. The file goes when the episode is in episodes.jsonl with its reward. The
-digest covers the model's name, the messages, tools and draw; other settings are the run's own, which `RunStore` holds
-together. The address is not in it: a server that comes back elsewhere goes on with the same run.
+If an episode is played again and asks the same question again, it gets the cached reply, each reply once and in order: so two
+draws, and two epochs, never share a reply. `evaluate` removes the file once episodes.jsonl has the episode with its reward. The
+digest covers the model's name, the messages, tools and draw; `RunStore` checks that the other settings are the run's. The
+digest leaves out the server's address: a run may continue with a server that has moved.
 
-Only the process that holds the run folder writes here, and one thread in each file.
+Only the process that locks the run folder writes here, and only one thread writes each file.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from pathlib import Path
 from typing import Any
 
 from intercode.errors import StoreError
-from intercode.store import CALL, USAGE, append_line, cut_torn_line, require, storage_faults
-from intercode.types import Episode, Reply, ToolCall, Usage
+from intercode.store import append_line, cut_torn_line, read_call, read_sample, read_usage, require, storage_faults
+from intercode.types import Episode, Reply, Usage
 
-_REPLY = {"question": str, "text": str, "usage": dict, "calls": list, "left_out": int}
+_REPLY = {"question": str, "text": str, "usage": dict, "calls": list, "left_out": int, "sample": (dict, type(None))}
 
 
 class ReplyCache:
-    """The journal of one episode."""
+    """The replies of one episode. Raises `StoreError` if the file at `path` cannot be used or holds anything else."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -40,15 +40,16 @@ class ReplyCache:
 
     @property
     def usage(self) -> Usage:
-        """Of the replies that were had before, and that no question has taken yet."""
+        """Return the usage of the cached replies that no question has taken yet."""
         return sum((reply.usage for replies in self._known.values() for reply in replies), Usage())
 
     def take(self, question: Mapping[str, Any]) -> Reply | None:
-        """The next reply that was had to this question; None when it must be asked."""
+        """Return the next cached reply to this question; None if there is no other."""
         known = self._known.get(_digest(question))
         return known.popleft() if known else None
 
     def add(self, question: Mapping[str, Any], reply: Reply) -> None:
+        """Write a reply durably. Raises `StoreError` if the disk refuses it."""
         record = {key: value for key, value in asdict(reply).items() if key != "counted"}
         line = json.dumps({"question": _digest(question), **record}).encode() + b"\n"
         with storage_faults(self._path.parent.parent):
@@ -60,13 +61,14 @@ class ReplyCache:
             finally:
                 os.close(file)
 
-    def forget(self) -> None:
+    def remove(self) -> None:
+        """Remove the file of a finished episode."""
         with storage_faults(self._path.parent.parent):
             self._path.unlink(missing_ok=True)
 
 
-def notes(run: Path, task: str, epoch: int) -> ReplyCache:
-    """The journal of an episode in the folder of a run. A task's id may be any text, so its digest names the file."""
+def open_cache(run: Path, task: str, epoch: int) -> ReplyCache:
+    """Return the cache of an episode in a run folder. A task's id may be any text, so its digest names the file."""
     return ReplyCache(_file(run, task, epoch))
 
 
@@ -74,8 +76,8 @@ def _file(run: Path, task: str, epoch: int) -> Path:
     return run / "underway" / f"{hashlib.sha256(task.encode()).hexdigest()[:24]}-{epoch}.jsonl"
 
 
-def tidy(run: Path, finished: Iterable[Episode]) -> None:
-    """Remove the journals of these, of which a kill may leave one, and the folder if there are no others."""
+def remove_finished(run: Path, finished: Iterable[Episode]) -> None:
+    """Remove the caches of finished episodes, of which a kill may leave one, and the folder if it is empty then."""
     for episode in finished if (run / "underway").is_dir() else ():
         with suppress(OSError):
             _file(run, episode.task, episode.epoch).unlink()
@@ -88,18 +90,15 @@ def _digest(question: Mapping[str, Any]) -> str:
 
 
 def _read(path: Path) -> Iterator[tuple[str, Reply]]:
-    """The whole lines; a torn last one was never used."""
+    """Yield each complete line's digest and reply; nobody used the reply in an incomplete last line."""
     with storage_faults(path.parent.parent):
         lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
     for number, line in enumerate(lines, 1):
         try:
             record = json.loads(line)
             require(record, _REPLY)
-            require(record["usage"], USAGE)
-            for call in record["calls"]:
-                require(call, CALL)
-            digest, usage = record.pop("question"), Usage(**record.pop("usage"))
-            calls = tuple(ToolCall(**call) for call in record.pop("calls"))
-            yield digest, Reply(usage=usage, calls=calls, counted=True, **record)
+            digest, usage = record.pop("question"), read_usage(record.pop("usage"))
+            calls, sample = tuple(map(read_call, record.pop("calls"))), record.pop("sample", None)
+            yield digest, Reply(usage=usage, calls=calls, counted=True, sample=sample and read_sample(sample), **record)
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise StoreError(f"{path}, line {number} is not a reply: {error!r}; delete the file to ask again") from error

@@ -27,7 +27,7 @@ from intercode.runner.env_forks import Playable
 from intercode.runner.episode import play
 from intercode.runner.episode_model import EpisodeModel
 from intercode.runner.interrupts import GRACE, Interrupts
-from intercode.runner.reply_cache import notes, tidy
+from intercode.runner.reply_cache import open_cache, remove_finished
 from intercode.store import RunStore
 from intercode.types import Episode, Task, Turn, Usage
 
@@ -110,14 +110,14 @@ def evaluate(
     for task, epoch in todo:
         run.jobs.put((task, epoch))
         if store:  # the replies that were had before it was cut off
-            meter.spend(notes(store.path, task.id, epoch).usage)
+            meter.spend(open_cache(store.path, task.id, epoch).usage)
 
     def keep(episode: Episode) -> None:
         done[episode.task, episode.epoch] = episode
         if store:
             store.append(episode)
             if _is_finished(episode):
-                notes(store.path, episode.task, episode.epoch).forget()
+                open_cache(store.path, episode.task, episode.epoch).remove()
 
     try:
         with Interrupts(meter) as interrupts, _working(run, min(workers, len(todo))) as threads:
@@ -135,7 +135,7 @@ def evaluate(
                     keep(result)
         raise
     if store:
-        tidy(store.path, filter(_is_finished, done.values()))
+        remove_finished(store.path, filter(_is_finished, done.values()))
     return [done[task.id, epoch] for task, epoch in order if (task.id, epoch) in done]
 
 
@@ -177,7 +177,7 @@ class _Seat:
         run, turns, fault = self._run, list[Turn](), None
         seed = episode_seed(run.seed, task.id, epoch)
         try:
-            kept = notes(run.folder, task.id, epoch) if run.folder else None
+            kept = open_cache(run.folder, task.id, epoch) if run.folder else None
             model = EpisodeModel(run.model, epoch, kept) if run.model else None
             with room_left():
                 self._env = self._env or run.make_env()
@@ -190,7 +190,7 @@ class _Seat:
         except Exception as error:
             fault = fault_of(error)
             text = f"{fault.fault}: {fault}"
-            episode = Episode(task.id, task.query, tuple(turns), None, False, None, {}, epoch, seed, text)
+            episode = Episode(task.id, task.query, tuple(turns), None, False, None, {}, epoch, seed, text, split=task.split)
             self.close()
         run.faults.note(fault)
         return episode

@@ -226,7 +226,7 @@ class BashEnv(InterCodeEnv):
             return score
         again = self._compare(self._play_elsewhere(self._second.of(self.task)))
         return Score(
-            min(score.reward, again.reward), again.success, {**score.parts, "robust": float(again.success)}, again.unsure
+            min(score.reward, again.reward), again.success, {**score.parts, "robust": float(again.success)}, again.ambiguous
         )
 
     def copy_world(self, twin: Self, live: bool) -> None:

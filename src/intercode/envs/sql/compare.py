@@ -105,8 +105,8 @@ def sql_exact(agent: Table | None, gold: Table | None, order: Order) -> Score:
         in_order = _rises(ours, theirs, order.ties)
     solved = rows == 1 and in_order and not (agent.cut or gold.cut)
     reward = 1.0 if solved else _BELOW_ONE * rows * (1.0 if in_order else _DISORDER)
-    unsure = not solved and mostly_in(_values(gold), _values(agent))
-    return Score(reward, solved, {"rows": rows, "order": float(in_order), "columns": 1.0}, unsure)
+    ambiguous = not solved and mostly_in(_values(gold), _values(agent))
+    return Score(reward, solved, {"rows": rows, "order": float(in_order), "columns": 1.0}, ambiguous)
 
 
 def difference(agent: Table, gold: Table, order: Order) -> tuple[list[Row], list[Row]]:
