@@ -1,16 +1,16 @@
-"""The error tree. The class says whose fault it was; the message says what to do next.
+"""The errors. The class says whose fault it was; the message says what to do next.
 
     IntercodeError
     ├── UsageError          the caller: a wrong option, a closed environment, a fork of a live process
     ├── DataError           the task's data: a malformed record, a gold that cannot run, a download that fails its hash
-    ├── SandboxError        the machine: the wall cannot be built, or broke without the agent's doing
-    │   ├── SandboxUnavailable   no sandbox can start here; the message has the line that mends it
-    │   ├── SandboxDied          it died while in use; the runner decides who did it by re-executing
-    │   └── ForkError            a live copy is impossible; names the jobs and descriptors in the way
+    ├── SandboxError        the machine: a sandbox cannot be built, or broke without the agent's doing
+    │   ├── SandboxUnavailable   no sandbox can start here; the message has the command that helps
+    │   ├── SandboxDied          it died while in use; the environment executes the episode again to decide who did it
+    │   └── ForkError            a live copy is impossible; names the jobs and descriptors that prevent it
     ├── ModelError          the model's server: unreachable, overloaded, answering nonsense
     │   └── ContextOverflow      the conversation does not fit into the model's context
     ├── StoreError          the run folder: in use, not empty, not writable
-    └── InternalError       intercode itself: an exception that nobody foresaw, whose traceback is in the log
+    └── InternalError       intercode itself: an unexpected exception, whose traceback is in the log
 
 None of these is ever turned into a reward. The command line maps UsageError to exit status 2 and the rest to 3.
 """
@@ -26,7 +26,7 @@ _FULL = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, *DISK_FULL}
 
 
 class IntercodeError(Exception):
-    """Root of all errors raised on purpose. `fault` names the side that has to mend it."""
+    """Root of all errors raised on purpose. `fault` names the side that can repair the cause."""
 
     fault = "intercode"
 
@@ -48,7 +48,7 @@ class SandboxUnavailable(SandboxError):
 
 
 class SandboxDied(SandboxError):
-    """`by_agent`: the sandbox itself saw that only what was executed in it can have ended it."""
+    """Say that a sandbox died. `by_agent`: the sandbox itself saw that only code executed in it can have ended it."""
 
     def __init__(self, message: str, *, by_agent: bool = False) -> None:
         super().__init__(message)
@@ -77,7 +77,7 @@ class InternalError(IntercodeError):
 
 @contextlib.contextmanager
 def room_left() -> Iterator[None]:
-    """If the machine runs out of descriptors, processes, memory or disk in the block, that is its fault."""
+    """Raise `SandboxUnavailable` if the machine runs out of descriptors, processes, memory or disk within the block."""
     try:
         yield
     except OSError as error:

@@ -21,14 +21,12 @@ from intercode.envs import environment_class, prepare
 from intercode.envs.rewards import NamedReward, reward_name
 from intercode.errors import IntercodeError, InternalError, ModelError, SandboxError, StoreError, UsageError
 from intercode.models import Model, OpenAIModel, make_model
-from intercode.models.openai_chat import PATIENCE
-from intercode.models.prices import Price, listed_price, table_path
+from intercode.models.openai_chat import PATIENCE, Price, listed_price, price_table
 from intercode.rescoring.predictions import load_predictions
 from intercode.rescoring.recordings import load_recording
 from intercode.runner.budget import Budget, BudgetTracker, Limits
-from intercode.runner.provenance import sources
-from intercode.runner.run import evaluate
-from intercode.runner.selection import select
+from intercode.runner.provenance import source_digests
+from intercode.runner.run import evaluate, select
 from intercode.store import RunStore
 from intercode.types import Episode, Task
 from intercode.validate.validation_cache import broken, findings
@@ -116,7 +114,7 @@ class Evaluation:
             "max_cost": max_cost, "max_tokens": max_tokens, "max_seconds": max_seconds,
             "episode_cost": episode_cost, "episode_tokens": episode_tokens, "episode_seconds": episode_seconds,
             **world, **facts, **factory.facts(), **labels, "data_from": place,
-            **sources(agent=agent, env=env, model=model if asked else None, reward=code),
+            **source_digests(agent=agent, env=env, model=model if asked else None, reward=code),
         }  # fmt: skip
         run, each = Budget(max_tokens, max_cost, max_seconds), Budget(episode_tokens, episode_cost, episode_seconds)
         return cls(factory, chosen, asked, config, Limits(turns, run, each), epochs, seed)
@@ -160,18 +158,20 @@ class Evaluation:
 
         Faults that end the run are kept in `fault`, since the episodes played until then are there to be shown.
         """
-        meter = BudgetTracker(self.limits)
+        tracker = BudgetTracker(self.limits)
         if isinstance(self.model, OpenAIModel):
-            self.model.give_up = meter.over
+            self.model.give_up = tracker.stop_reason
         try:
             evaluate(
                 self.factory, self.agent.strategy, self.model,
                 tasks=self.tasks, store=store, workers=workers, epochs=self.epochs, seed=self.seed,
-                meter=meter, on_episode=on_episode, retry_errors=retry_errors,
+                tracker=tracker, on_episode=on_episode, retry_errors=retry_errors,
             )  # fmt: skip
         except (SandboxError, ModelError, InternalError) as fault:
             self.fault = fault
-        self.stopped = None if self.fault else meter.over()
+        finally:
+            getattr(self.model, "close", lambda: None)()
+        self.stopped = None if self.fault else tracker.stop_reason()
         return {**self.config, "run": str(store.path)}, store.episodes()
 
 
@@ -190,7 +190,7 @@ def _model(agent: Agent, name: str | None, price: Price | None, *, priced: bool,
     if priced and model.price is None:
         raise UsageError(
             f"a limit on cost needs the price of {name}: give --price IN,OUT, or write a line "
-            f'"{name}" = [IN, OUT] into {table_path()}, in US dollars per million tokens'
+            f'"{name}" = [IN, OUT] into {price_table()}, in US dollars per million tokens'
         )
     return model
 

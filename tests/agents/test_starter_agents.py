@@ -81,8 +81,8 @@ def in_calls(action: str) -> Reply:
 def test_a_model_that_behaves_solves_the_tasks_with_every_agent(world: tuple[str, EnvFactory], each: int) -> None:
     tasks = world[1].tasks[::each]
     for name in NAMES:
-        strategy, meter = seated(world, name)
-        episodes = evaluate(world[1], strategy, behaving(name, world[1].tasks), tasks=tasks, workers=2, meter=meter)
+        strategy, tracker = seated(world, name)
+        episodes = evaluate(world[1], strategy, behaving(name, world[1].tasks), tasks=tasks, workers=2, tracker=tracker)
         assert [(one.task, one.error, one.turns[-1].observation) for one in episodes if not one.success] == [], name
         assert len(episodes) == len(tasks)
 
@@ -114,8 +114,8 @@ def wild_for(name: str) -> dict[str, object]:
 def test_a_model_that_does_not_behave_earns_nothing_and_breaks_nothing(world: tuple[str, EnvFactory]) -> None:
     with closing(world[1]()) as env:
         for name, (wild, reply) in ((each, wild) for each in NAMES for wild in wild_for(each).items()):
-            strategy, meter = seated(world, name)
-            episode = play(env, world[1].tasks[0], strategy, ScriptedModel(lambda messages, reply=reply: reply), meter)
+            strategy, tracker = seated(world, name)
+            episode = play(env, world[1].tasks[0], strategy, ScriptedModel(lambda messages, reply=reply: reply), tracker)
             assert (episode.reward, episode.ended in ("submit", "turns")) == (0.0, True), (name, wild)
             assert sum(turn.acted for turn in episode.turns) <= 2 * TURNS + 1, (name, wild)
             assert sum(turn.ask is not None for turn in episode.turns) <= 2 * TURNS + 1, (name, wild)

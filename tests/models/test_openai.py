@@ -15,7 +15,7 @@ from misbehaving import GOOD, Behaviour, Server, answer, drip, half_a_body, hang
 
 from intercode.errors import ContextOverflow, ModelError, UsageError
 from intercode.models import OpenAIModel, openai_chat
-from intercode.types import Message, ToolCall
+from intercode.types import Message, Sample, ToolCall
 
 MESSAGES: list[Message] = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "list files"}]
 
@@ -59,6 +59,18 @@ def test_the_request_carries_messages_and_settings_and_the_answer_its_tokens(ser
     assert request["body"] == {"model": "m", "temperature": 0.5, "max_tokens": 7, "seed": 5, "messages": MESSAGES}
     assert connect("m", temperature=None, max_tokens=None).complete(MESSAGES, draw=1).usage.cost == 0.0
     assert server.requests[1]["body"] == {"model": "m", "messages": MESSAGES}
+
+
+def test_tokens_come_back_as_a_sample_if_they_are_asked_for(server: Server, connect: Connect) -> None:
+    message = {"role": "assistant", "content": "ls"}
+    tokens = {"content": [{"token": "l", "logprob": -0.5}, {"token": "s", "logprob": -0.25}]}
+    choice = {"message": message, "finish_reason": "stop", "logprobs": tokens, "token_ids": [7, 8]}
+    bare = {"message": message, "finish_reason": "stop", "logprobs": {"content": [{"logprob": "?"}]}}
+    server.script = [answer({"choices": [each]}) for each in (choice, bare, choice)]
+    model = connect(logprobs=True)
+    assert model.complete(MESSAGES).sample == Sample((7, 8), (-0.5, -0.25), "stop")
+    assert (model.complete(MESSAGES).sample, connect().complete(MESSAGES).sample) == (None, None)
+    assert [request["body"].get("logprobs") for request in server.requests] == [True, True, None]
 
 
 TOOL = {"type": "function", "function": {"name": "execute", "parameters": {"type": "object", "properties": {}}}}

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from intercode.errors import ContextOverflow, ModelError, StoreError, UsageError
-from intercode.models.context import MARKER
-from intercode.runner.episode_model import EpisodeModel
+from intercode.runner.episode_model import MARKER, EpisodeModel, omit, omittable
 from intercode.runner.reply_cache import open_cache
 from intercode.types import Message, Reply, Tool, ToolCall, Usage
 
@@ -59,7 +58,7 @@ def test_what_is_no_reply_is_the_models_fault_and_not_kept(tmp_path: Path) -> No
             return "ls"
 
     with pytest.raises(UsageError, match=r"the model narrow answered .*; it answers a Reply with a text and its Usage"):
-        EpisodeModel(Loose(), notes=open_cache(tmp_path, "a", 0)).complete(conversation(0))
+        EpisodeModel(Loose(), cache=open_cache(tmp_path, "a", 0)).complete(conversation(0))
     assert not (tmp_path / "underway").exists()
 
 
@@ -70,6 +69,17 @@ def test_a_task_that_does_not_fit_at_all_is_an_error_that_says_so() -> None:
     asking.complete(conversation(0))
     with pytest.raises(ModelError, match="although 2 messages were left out"):
         asking.complete(conversation(3))
+
+
+def test_answers_of_tools_are_observations_and_keep_what_they_answer() -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "execute", "arguments": "{}"}}
+    turn: list[Message] = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": LONG},
+    ]
+    messages = [*conversation(0), *turn, *turn]
+    assert omittable(messages, messages[:2]) == [3]
+    assert omit(messages, [3])[3] == {"role": "tool", "tool_call_id": "1", "content": MARKER}
 
 
 def test_each_epoch_draws_anew() -> None:
@@ -99,7 +109,7 @@ def test_no_other_episode_or_model_is_given_these_answers(tmp_path: Path, other:
     model = Narrow()
     model.name = "wide" if other == "model" else model.name
     place = open_cache(tmp_path, "b task" if other == "task" else "a task", int(other == "epoch"))
-    assert not EpisodeModel(model, notes=place).complete(conversation(0)).counted
+    assert not EpisodeModel(model, cache=place).complete(conversation(0)).counted
 
 
 def test_a_torn_last_line_is_asked_again_and_a_damaged_journal_is_named(tmp_path: Path) -> None:

@@ -168,10 +168,10 @@ def test_an_episode_is_on_disk_when_it_is_announced_and_a_failing_callback_ends_
 @pytest.mark.parametrize("limits", [Limits(run=Budget(cost=0.7)), Limits(run=Budget(tokens=140))], ids=["cost", "tokens"])
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_spent_budget_stops_all_workers_within_a_turn(tmp_path: Path, limits: Limits, workers: int) -> None:
-    meter = BudgetTracker(limits)
+    tracker = BudgetTracker(limits)
     with RunStore.create(tmp_path, {}) as store:
-        episodes = run(asking, model=Paid(), store=store, workers=workers, meter=meter)
-    assert "limit of" in str(meter.over())
+        episodes = run(asking, model=Paid(), store=store, workers=workers, tracker=tracker)
+    assert "limit of" in str(tracker.stop_reason())
     assert 0.7 - 1e-9 <= sum(e.usage.cost for e in episodes) <= 0.7 + 0.1 * (workers - 1) + 1e-9
     assert {e.reward for e in episodes if e.ended == "limit"} == {None}
 
@@ -179,10 +179,10 @@ def test_a_spent_budget_stops_all_workers_within_a_turn(tmp_path: Path, limits: 
 def test_what_was_paid_is_counted_once_by_all_workers_and_resumptions(tmp_path: Path) -> None:
     model = Paid()
     for cost in (0.7, 1.9, 3.0, None):
-        meter = BudgetTracker(Limits(run=Budget(cost=cost)))
+        tracker = BudgetTracker(Limits(run=Budget(cost=cost)))
         with RunStore.create(tmp_path, {}, resume=True) as store:
-            episodes = run(asking, model=model, store=store, workers=4, meter=meter)
-        assert meter.used.cost == pytest.approx(0.1 * len(model.calls))
+            episodes = run(asking, model=model, store=store, workers=4, tracker=tracker)
+        assert tracker.used.cost == pytest.approx(0.1 * len(model.calls))
     assert len(model.calls) == 12 * 5
     assert sum(e.usage.cost for e in episodes) == pytest.approx(6.0)
     assert all(e.ended == "submit" for e in episodes)
@@ -190,7 +190,7 @@ def test_what_was_paid_is_counted_once_by_all_workers_and_resumptions(tmp_path: 
 
 def test_a_time_limit_ends_a_run() -> None:
     clock = itertools.count()
-    episodes = run(meter=BudgetTracker(Limits(run=Budget(seconds=10)), clock=lambda: float(next(clock))))
+    episodes = run(tracker=BudgetTracker(Limits(run=Budget(seconds=10)), clock=lambda: float(next(clock))))
     assert 0 < sum(episode.success for episode in episodes) <= 10 // 2
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from intercode.agents import make_agent
-from intercode.runner.provenance import sources
+from intercode.runner.provenance import source_digests
 
 FILES = {
     "mine_agent.py": "import json\nimport mine_tools.moves\nfrom mine_words import WORD\ndef agent(*asked): yield WORD\n",
@@ -32,7 +32,7 @@ def forget() -> None:
 def digest() -> dict[str, str]:
     forget()
     make_agent("mine_agent:agent", tasks=[])
-    return sources(agent="mine_agent:agent", env="bash", model=None)
+    return source_digests(agent="mine_agent:agent", env="bash", model=None)
 
 
 @pytest.fixture
@@ -68,9 +68,9 @@ def test_a_change_of_any_module_that_the_agent_imports_shows_and_no_other(
 def test_so_does_a_file_of_actions_and_our_own_agents_and_environments_have_none(tmp_path: Path) -> None:
     (tmp_path / "episodes.jsonl").write_text("one\n")
     named = [f"static:{tmp_path}/episodes.jsonl", f"scripted:{tmp_path}/episodes.jsonl", f"replay:{tmp_path}"]
-    before = [sources(agent=name) for name in named]
+    before = [source_digests(agent=name) for name in named]
     (tmp_path / "episodes.jsonl").write_text("two\n")
     for old, name in zip(before, named, strict=True):
         assert list(old) == ["agent_source"]
-        assert sources(agent=name) != old
-    assert sources(agent="try_again", env="sql", model="ft:some-model:of:ours", reward=None) == {}
+        assert source_digests(agent=name) != old
+    assert source_digests(agent="try_again", env="sql", model="ft:some-model:of:ours", reward=None) == {}

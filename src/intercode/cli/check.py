@@ -40,7 +40,7 @@ def check(env: str, static: bool, out: str | None, workers: int, as_json: bool, 
         found = _check_texts(env, options)
         _print_issues(found, as_json)
     else:
-        from intercode.runner.selection import prepare_some
+        from intercode.runner.run import prepare_some
         from intercode.validate import check as checks
         from intercode.validate.validation_cache import remember
 

@@ -123,12 +123,12 @@ class Player:
         from intercode.errors import DataError
         from intercode.runner.budget import BudgetTracker
         from intercode.runner.episode import play
-        from intercode.runner.run import episode_seed, placing
+        from intercode.runner.run import episode_seed, naming_task
 
         _note(f"\ntask {task.id}, {len(self._left)} left")
         budget, seed = BudgetTracker(self._evaluation.limits), episode_seed(self._evaluation.seed, task.id, 0)
         try:
-            with placing(task, self._store.path):
+            with naming_task(task, self._store.path):
                 episode = play(self._env, task, human, self, budget, seed=seed)
         except DataError as error:
             _show(f"this task cannot be played: {error}", fg="red")

@@ -1,4 +1,4 @@
-"""The model room: `make_model` turns a name from the command line into a model."""
+"""Models: `make_model` returns the model for a name on the command line."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["Model", "OpenAIModel", "ScriptedModel", "make_model"]
 
 
 def make_model(name: str, **options: Any) -> Model:
-    """`scripted:PATH` is a scripted model; other names are at an OpenAI-compatible server.
+    """Return a scripted model for `scripted:PATH`, or else the model `name` of a server of the OpenAI chat protocol.
 
-    `options` are those of `OpenAIModel`. A scripted model has nothing to set and ignores them.
+    `options` are those of `OpenAIModel`; a scripted model ignores them. Raises `UsageError` and `DataError` for wrong names.
     """
     kind, _, path = name.partition(":")
     if kind == "scripted":

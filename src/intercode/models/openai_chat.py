@@ -1,37 +1,50 @@
-"""A model behind any server that speaks the OpenAI chat protocol: hosted ones, vLLM, Ollama, llama.cpp.
+"""A model behind any server of the OpenAI chat protocol: hosted models, vLLM, Ollama, llama.cpp.
 
     complete ─► _post ─► body ─► _read_reply ─► Reply
-        ▲          │ too long: ContextOverflow at once  (a status, and in words that `context.py` knows)
+        ▲          │ too long: ContextOverflow at once  (the server refuses in one of the `_OVERFLOW` wordings)
         │          │ too large: ModelError at once      (more than `LARGEST` bytes, counted as they arrive)
-        │          │ refused: ModelError at once        (400, 401, 403, 404, …: asking again cannot help)
-        └── wait ◄─┴ _Broken: ask again, `tries` times  (429, 5xx, no connection, time-out, half or wrong body)
+        │          │ refused: ModelError at once        (400, 401, 403, 404, …: another try cannot help)
+        └── wait ◄─┴ _Broken: try again, `tries` times  (429, 5xx, no connection, time-out, incomplete or wrong body)
 
-The SDK's own retries are off: they know nothing of a good status with a broken body. Requests go through the SDK's
-`post` with plain text back, since its parsed objects hide what a bad server really sent.
-Left out: streaming, several choices.
+The SDK's own retries are off: they do not repeat a request whose status is good and whose body is broken. Requests go through
+the SDK's `post` and return plain text, since its parsed objects hide what a bad server really sent.
+Prices come from a table that the user keeps; the program has none, since prices change without notice:
+
+    # ~/.config/intercode/prices.toml: US dollars per million tokens, in and out
+    small-model = [0.15, 0.60]
+    "vendor/large-model" = [3, 15]
+
+Left out: streaming, several choices. A server that shortens the conversation without saying so cannot be noticed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
+import re
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+import tomllib
+import weakref
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from intercode.errors import ContextOverflow, ModelError, UsageError
 from intercode.models.base import as_text
-from intercode.models.context import is_overflow
-from intercode.models.prices import Price
-from intercode.models.waiting import Loop
-from intercode.types import Message, Reply, Tool, ToolCall, Usage
+from intercode.types import Message, Reply, Sample, Tool, ToolCall, Usage, is_number
+
+Price = tuple[float, float]
+"""US dollars per million tokens, in and out."""
+Result = TypeVar("Result")
 
 LONGEST_WAIT = 60.0
-"""Seconds: no server can make us wait longer between two tries."""
+"""Seconds between two tries at most, whatever the server asks for."""
 
 _ADVICE = {
     400: "the server refuses the request: are the messages too long, or does this model take no other temperature than 1, "
@@ -46,39 +59,48 @@ LARGEST = 32 << 20
 """Bytes of a reply's body."""
 
 PATIENCE = 300.0
-"""Seconds: a model that thinks sends nothing for minutes, and one that is asked anew is paid anew."""
+"""Seconds for a reply: a model that thinks sends nothing for minutes, and another try costs again."""
 
 _FULL = ("length", "model_context_window_exceeded")
-"""Reasons for the end of a reply: as many tokens as were allowed, or as there was room for."""
+"""The values of finish_reason for a reply that reached `max_tokens` or filled the context."""
 
 _UNMETERED = "so that no limit of tokens or cost can hold: leave those out, or have the server tell `usage`"
 
 _NO_KEY = "none-needed"
-"""What the SDK is given for servers that want none."""
+"""The key for servers that need none; the SDK demands one."""
 
 _MOST_TOKENS = 2**53
-"""No server counts as far; as many can be stored and multiplied everywhere."""
+"""No server counts more, and any program can store and multiply this number."""
+
+_OVERFLOW = re.compile(
+    r"context_length_exceeded|exceed_context_size"
+    r"|context (?:length|size|window)|maximum model length"  # OpenAI, vLLM, SGLang, llama.cpp, Ollama, LM Studio, Mistral
+    r"|prompt is too long|must have less than \d+ tokens|exceeds the maximum number of tokens",  # Anthropic, TGI, Gemini
+    re.IGNORECASE,
+)
 
 
 class _Broken(Exception):
-    """An answer that another try may mend; `wait` is what the server asked for, in seconds."""
+    """A failure that another try may not have; `wait` is the pause that the server asked for, in seconds."""
 
-    def __init__(self, what: str, wait: float | None = None) -> None:
-        super().__init__(what)
+    def __init__(self, message: str, wait: float | None = None) -> None:
+        super().__init__(message)
         self.wait = wait
 
 
 class OpenAIModel:
-    """One chat model. Safe to share between threads: nothing changes after construction.
+    """One chat model. Threads may share it: nothing changes after construction.
 
-    Two things may be set: `give_up` is asked between two tries, for words that say why there must be no more of them; `metered`
-    says that a limit counts on the tokens of each reply, so that one which does not tell them is a `UsageError`.
+    Two attributes may be set before the first question: `give_up` is called between two tries and returns a reason not to try
+    again, or None; `metered` makes a reply without token counts a `UsageError`, since a limit depends on the counts.
 
     `base_url` falls back to INTERCODE_BASE_URL, then OPENAI_BASE_URL, then OpenAI's own; `api_key` to OPENAI_API_KEY
     (local servers need none). `temperature`, `max_tokens` (of one reply) and `seed` are left out of the request when None.
-    `timeout` bounds each try as a whole, in seconds (None: `PATIENCE`); the n-th wait before another try is
+    `timeout` limits each try as a whole, in seconds (None: `PATIENCE`); the n-th wait before another try is
     about `backoff` × 2ⁿ seconds, or what Retry-After says, and never more than a minute.
-    `price` is in US dollars per million tokens, in and out; the cost of an unknown one (None) is 0.0.
+    `price` is in US dollars per million tokens, in and out; without it (None) the cost is 0.0.
+    `logprobs` asks for the log-probabilities and ids of the reply's tokens, which `Reply.sample` then has if the server returns
+    them; None: only if INTERCODE_LOGPROBS is 1. `token_ids` are an extension of vLLM's.
     """
 
     def __init__(
@@ -94,6 +116,7 @@ class OpenAIModel:
         timeout: float | None = None,
         backoff: float = 0.5,
         price: Price | None = None,
+        logprobs: bool | None = None,
     ) -> None:
         import openai
 
@@ -107,6 +130,8 @@ class OpenAIModel:
         self.give_up: Callable[[], str | None] = lambda: None
         self.metered = False
         settings = {"model": model, "temperature": temperature, "max_tokens": max_tokens, "seed": seed}
+        self._sampled = os.environ.get("INTERCODE_LOGPROBS") == "1" if logprobs is None else logprobs
+        settings |= {"logprobs": True, "return_token_ids": True} if self._sampled else {}
         self._settings = {key: value for key, value in settings.items() if value is not None}
         address = base_url or os.environ.get("INTERCODE_BASE_URL") or os.environ.get("OPENAI_BASE_URL") or None
         key = api_key or os.environ.get("OPENAI_API_KEY", "").strip() or _NO_KEY
@@ -124,16 +149,16 @@ class OpenAIModel:
             )
         except Exception as error:  # of the HTTP library, which is another one from version to version of the SDK
             raise UsageError(f"{address}: cannot be the base URL (INTERCODE_BASE_URL): {error}") from error
-        whole = self._client.base_url.copy_with(username=None, password=None, query=None)  # messages must not tell a password
-        self.url = f"{str(whole).rstrip('/')}/chat/completions"
+        public = self._client.base_url.copy_with(username=None, password=None, query=None)  # messages must not show a password
+        self.url = f"{str(public).rstrip('/')}/chat/completions"
         if not self.url.startswith(("http://", "https://")):
             raise UsageError(f"{self.url}: the base URL (INTERCODE_BASE_URL) must start with http:// or https://")
-        self._loop = Loop()
+        self._loop = _Loop()
 
     def complete(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0) -> Reply:
-        """The server's answer; `draw` is added to the seed.
+        """Return the server's reply; `draw` is added to the seed.
 
-        Raises `ModelError` if it refuses or is still broken after `tries`, `ContextOverflow` if there is no room.
+        Raises `ModelError` if the server refuses or every try fails, `ContextOverflow` if the messages are too long.
         """
         body: dict[str, Any] = {**self._settings, "messages": list(messages)}
         body |= {"tools": list(tools)} if tools else {}
@@ -151,22 +176,24 @@ class OpenAIModel:
         raise ModelError(f"{self.url}: {last} (tried {self.tries} times); is the server up and not overloaded?")
 
     def close(self) -> None:
-        """Closes idle connections. Optional: they also end with the process."""
-        self._loop.within(self._patience, self._client.close())
+        """Close the connections, and stop calls that still wait. May be called twice; the end of the process does the same."""
+        if not self._loop.close.alive:
+            return
+        self._loop.run(self._patience, self._client.close())
         self._loop.close()
 
     def _post(self, body: Mapping[str, Any]) -> str:
         import openai
 
         try:
-            return self._loop.within(self._patience, self._client.post("/chat/completions", cast_to=str, body=body))
+            return self._loop.run(self._patience, self._client.post("/chat/completions", cast_to=str, body=body))
         except openai.APIStatusError as error:
-            what = f"HTTP {error.status_code}, {_excerpt(error.response.text)}"
-            if is_overflow(error.response.text):
-                raise ContextOverflow(f"{self.url}: {what}") from error
+            refusal = f"HTTP {error.status_code}, {_excerpt(error.response.text)}"
+            if _OVERFLOW.search(error.response.text):
+                raise ContextOverflow(f"{self.url}: {refusal}") from error
             if error.status_code in (408, 409, 429) or error.status_code >= 500:
-                raise _Broken(what, _retry_after(error.response.headers.get("retry-after"))) from error
-            raise ModelError(f"{self.url}: {what}; {_ADVICE.get(error.status_code, _ADVICE[400])}") from error
+                raise _Broken(refusal, _retry_after(error.response.headers.get("retry-after"))) from error
+            raise ModelError(f"{self.url}: {refusal}; {_ADVICE.get(error.status_code, _ADVICE[400])}") from error
         except (openai.APITimeoutError, TimeoutError) as error:
             raise _Broken(f"no answer within {self._patience} s") from error
         except (openai.APIConnectionError, _TooLarge) as error:
@@ -187,19 +214,19 @@ class OpenAIModel:
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise _Broken(f"HTTP 200 without an answer in it, {_excerpt(body)}") from error
         counts = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
-        told = [_count(counts.get(key)) for key in ("prompt_tokens", "completion_tokens")]
-        if self.metered and (None in told or not any(told)):  # a question without any token does not exist
+        tokens = [_count(counts.get(key)) for key in ("prompt_tokens", "completion_tokens")]
+        if self.metered and (None in tokens or not any(tokens)):  # a question without any token does not exist
             raise UsageError(f"{self.url}: a reply does not say how many tokens it took, {_UNMETERED}")
         if not text and not calls and choice.get("finish_reason") in _FULL:
-            if counts and (told[1] or 0) <= 1:
+            if counts and (tokens[1] or 0) <= 1:
                 raise ContextOverflow(f"{self.url}: no room was left for a reply (finish_reason {choice['finish_reason']})")
             text = ""  # it thought until it was cut off
         if not isinstance(text, str):
             raise _Broken(f"HTTP 200 with no text as the answer, {_excerpt(body)}")
-        tokens_in, tokens_out = (count or 0 for count in told)
+        tokens_in, tokens_out = (count or 0 for count in tokens)
         price_in, price_out = self.price or (0.0, 0.0)
         usage = Usage(tokens_in, tokens_out, (tokens_in * price_in + tokens_out * price_out) / 1e6)
-        return Reply(_storable(text), usage, calls)
+        return Reply(_storable(text), usage, calls, sample=_read_sample(choice) if self._sampled else None)
 
 
 class _TooLarge(Exception):
@@ -217,10 +244,74 @@ async def _read_body(response: Any) -> None:
     response._content = bytes(body)
 
 
-def _count(said: Any) -> int | None:
-    """None for what cannot be a number of tokens."""
-    is_number = isinstance(said, int | float) and not isinstance(said, bool)
-    return int(said) if is_number and 0 <= said <= _MOST_TOKENS and said == int(said) else None
+class _Loop:
+    """An event loop in a thread of its own, which cancels calls that take too long, whatever the server sends.
+
+    The time-out of an HTTP client limits each wait for data; a server that sends a blank now and then never exceeds it.
+    Threads may share it. It ends with `close`, with its owner, or with the process.
+    """
+
+    def __init__(self) -> None:
+        runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._loop = runner.get_loop()
+        threading.Thread(target=_run_loop, args=(runner,), daemon=True).start()
+        self.close = weakref.finalize(self, self._loop.call_soon_threadsafe, self._loop.stop)
+
+    def run(self, seconds: float, call: Coroutine[Any, Any, Result]) -> Result:
+        """Return the result of the call. Raises `TimeoutError`, and cancels the call, if it has not ended after `seconds`."""
+        future = asyncio.run_coroutine_threadsafe(asyncio.wait_for(call, seconds), self._loop)
+        try:
+            return future.result()
+        finally:
+            future.cancel()  # of a call that Ctrl-C interrupts
+
+
+def _run_loop(runner: asyncio.Runner) -> None:
+    """Run the loop in its thread. A function, not a method: the thread must not keep `_Loop` alive."""
+    with runner:
+        runner.get_loop().run_forever()
+
+
+def price_table() -> Path:
+    """Return the path of the user's table of prices."""
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "intercode" / "prices.toml"
+
+
+def listed_price(model: str) -> Price | None:
+    """Return the price of `model` in the table, if any. Raises `UsageError` for a table that cannot be read."""
+    path = price_table()
+    if not path.exists():
+        return None
+    try:
+        entry = tomllib.loads(path.read_text(encoding="utf-8")).get(model)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: {error}; mend the table of prices") from error
+    match entry:
+        case None:
+            return None
+        case [int() | float() as tokens_in, int() | float() as tokens_out] if 0 <= tokens_in < 1e9 and 0 <= tokens_out < 1e9:
+            return float(tokens_in), float(tokens_out)
+    raise UsageError(f'{path}: {model} must be two numbers of 0 or more, such as "{model}" = [0.15, 0.60]')
+
+
+def _count(value: Any) -> int | None:
+    """Return `value` as a number of tokens; None if it cannot be one."""
+    numeric = isinstance(value, int | float) and not isinstance(value, bool)
+    return int(value) if numeric and 0 <= value <= _MOST_TOKENS and value == int(value) else None
+
+
+def _read_sample(choice: Mapping[str, Any]) -> Sample | None:
+    """Return the tokens of a choice; None if the server did not return any, or returned anything else."""
+    try:
+        token_ids = tuple(choice.get("token_ids") or ())
+        logprobs = tuple(token["logprob"] for token in (choice.get("logprobs") or {}).get("content") or ())
+        finish_reason = choice.get("finish_reason")
+    except (AttributeError, KeyError, TypeError):
+        return None
+    valid = all(isinstance(each, int) for each in token_ids) and all(map(is_number, (*token_ids, *logprobs)))
+    if not valid or not (token_ids or logprobs):
+        return None
+    return Sample(token_ids, logprobs, finish_reason if isinstance(finish_reason, str) else None)
 
 
 def _call(record: Any) -> ToolCall:
@@ -230,12 +321,12 @@ def _call(record: Any) -> ToolCall:
 
 
 def _storable(text: str) -> str:
-    """Half a surrogate pair could not be stored."""
+    """Replace halves of surrogate pairs, which UTF-8 cannot encode."""
     return text.encode(errors="replace").decode()
 
 
 def _retry_after(header: str | None) -> float | None:
-    """Seconds from now that the header asks for; it holds either seconds or a date."""
+    """Return the seconds from now that a header Retry-After asks for, as a number or as a date; None for anything else."""
     if header is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""A model that needs no server: it answers with the replies it was given. For tests, demos and re-runs.
+"""A model without a server: it answers from a list of replies. For tests, demos and repeated runs.
 
 Left out: token counts and prices (all zero).
 """
@@ -16,12 +16,12 @@ from intercode.types import Message, Reply, Tool, ToolCall
 
 
 class ScriptedModel:
-    """Answers each conversation from the start of `replies`.
+    """Answer each conversation from the start of `replies`.
 
-    A sequence is answered by position: a conversation that holds k assistant messages gets reply k, and the last reply
-    again beyond the end. Nothing is counted inside, so any number of threads and episodes can share one model.
-    A callable gets the messages and returns the answer; it should be deterministic and safe to call from many threads.
-    Tools are called if the script says so, whether they are there or not.
+    A conversation that has k assistant messages gets reply k of a sequence, and the last reply beyond the end. The model
+    keeps no state, so any number of threads and episodes can share it.
+    A callable gets the messages and returns the reply; it should be deterministic and safe to call from many threads.
+    A reply may call tools that the question does not offer.
     """
 
     def __init__(
@@ -36,13 +36,13 @@ class ScriptedModel:
         if callable(self.replies):
             answer = self.replies(messages)
         else:
-            asked_before = sum(message["role"] == "assistant" for message in messages)
-            answer = self.replies[min(asked_before, len(self.replies) - 1)]
+            answered = sum(message["role"] == "assistant" for message in messages)
+            answer = self.replies[min(answered, len(self.replies) - 1)]
         return Reply(answer) if isinstance(answer, str) else answer
 
 
 def read_script(path: Path) -> ScriptedModel:
-    """The model of a JSON file that holds a list of texts, or ``{"text": "", "calls": [{"name": …, "arguments": …}]}``."""
+    """Return the model of a JSON file with a list of texts, or ``{"text": "", "calls": [{"name": …, "arguments": …}]}``."""
     try:
         replies = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

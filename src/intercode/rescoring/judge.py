@@ -106,7 +106,7 @@ def _verdicts(
             if question and question not in said:
                 instructions = _INSTRUCTIONS.substitute(mark=mark, word=word_of(mark))
                 messages = [{"role": "system", "content": instructions}, {"role": "user", "content": question}]
-                said[question] = EpisodeModel(model, notes=replies).complete(messages).text
+                said[question] = EpisodeModel(model, cache=replies).complete(messages).text
             reply = said[question] if question else None
             yield Verdict(episode.task, episode.epoch, model.name, read_verdict(reply or "", word_of(mark)), reply)
 

@@ -1,1 +1,1 @@
-"""Playing episodes: one (`episode.py`), and many in parallel (`run.py`)."""
+"""Play one episode (`episode.py`), and many in parallel (`run.py`)."""

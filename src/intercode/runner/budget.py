@@ -1,8 +1,8 @@
-"""What a run and each of its episodes may use, and what the run has used: shared by all its workers.
+"""The limits of a run and of each episode, and what the run has used. All workers of a run share one `BudgetTracker`.
 
-Limits are looked at between two moves, so that each worker stops within one turn; what one call to the model costs is
-known only afterwards. A run that is out of budget cuts episodes off, unscored, to be played when it is resumed. An
-episode that is out of its own is over as if it were out of turns: what there is, is scored.
+The limits are checked between two moves, so that each worker stops within one turn; the cost of a call to the model is
+known only after the call. When a run reaches a limit, its unfinished episodes get no reward, and are played again when the
+run is resumed. When an episode reaches its own limit, it ends as if it were out of turns, and is scored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Budget:
     seconds: float | None = None
 
     def spent(self, used: Usage, elapsed: Callable[[], float]) -> str | None:
-        """The name of the one that is used up, or None."""
+        """Return the name of the first limit that is reached, or None."""
         if self.tokens is not None and used.prompt_tokens + used.completion_tokens >= self.tokens:
             return "tokens"
         if self.cost is not None and used.cost >= self.cost:
@@ -34,7 +34,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one episode may use, `turns` and more, and what the whole run may."""
+    """Limits of one episode, `turns` and `episode`, and of the whole `run`."""
 
     turns: int | None = None
     run: Budget = Budget()
@@ -42,7 +42,7 @@ class Limits:
 
 
 class BudgetTracker:
-    """The account of one run against its limits. Thread-safe."""
+    """Count what one run uses, and compare it with the limits. Thread-safe."""
 
     def __init__(self, limits: Limits | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits or Limits()
@@ -53,15 +53,16 @@ class BudgetTracker:
         self._stopped: str | None = None
 
     def spend(self, usage: Usage) -> None:
+        """Add the usage of a reply."""
         with self._lock:
             self.used += usage
 
     def stop(self, why: str) -> None:
-        """End the run from outside; the first reason is kept."""
+        """Stop the run for another reason than a limit; the first reason counts."""
         self._stopped = self._stopped or why
 
-    def begin(self, turns: Sequence[Turn]) -> Callable[[], bool]:
-        """Whether the episode that begins now, and fills `turns`, has used up its own budget."""
+    def start_episode(self, turns: Sequence[Turn]) -> Callable[[], bool]:
+        """Start the clock of an episode; return a function that says whether its `turns` have reached its limits."""
         budget = self.limits.episode
         if budget == Budget():
             return lambda: False
@@ -75,8 +76,8 @@ class BudgetTracker:
 
         return spent
 
-    def over(self) -> str | None:
-        """Why the run must stop now, or None."""
+    def stop_reason(self) -> str | None:
+        """Return why the run must stop now, or None."""
         if self._stopped:
             return self._stopped
         limit = self.limits.run

@@ -1,10 +1,10 @@
-"""The environment of an episode, and the copies of it that a strategy asked for.
+"""The environment of an episode, and its forks.
 
-    trunk (0) ──fork──► 1 ──fork──► 3          each has acted since, or not; the first submission closes all but its own
-       └───────fork───► 2
+    root (0) ──fork──► 1 ──fork──► 3           the first submission closes all branches but its own
+       └──────fork───► 2
 
-The trunk belongs to the caller and stays open; every copy is closed at the end. A copy is live where the backend can
-make one, else the episode is re-executed in a new place; where that is refused as well the strategy gets the `ForkError`.
+The root belongs to the caller and stays open; every copy is closed at the end. A fork is a live copy if the environment can
+make one, else a new environment that executes the episode's actions again; if both fail the strategy gets the `ForkError`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from intercode.types import Turn
 
 
 class Playable(Protocol):
-    """What the loop needs of an environment: `InterCodeEnv`, or any Gymnasium environment that behaves like it.
+    """The interface that the loop needs: `InterCodeEnv`, or a Gymnasium environment that behaves like it.
 
-    One that strategies with `Fork` can play has a method `fork(replay=True)` as well. Which actions submit, its pattern
-    `submission` says; without one, lines whose first word is `submit`.
+    Strategies with `Fork` need a method `fork(replay=True)` as well. The optional pattern `submission` matches the actions that
+    submit; without it, lines whose first word is `submit` do. The optional `outcomes()` describes a finished episode.
     """
 
     @property
@@ -32,31 +32,31 @@ class Playable(Protocol):
     def close(self) -> None: ...
 
 
-COPIES = 256
-"""Open at the same time."""
+MOST_COPIES = 256
+"""Copies that are open at the same time."""
 
 
 class EnvForks:
-    """The places where an episode can go on, each with the position in the episode of the last turn that acted there.
+    """The open branches of an episode, each with the position in the episode of the last turn that acted on it.
 
-    `agent` is the name that is blamed for a branch that is not there, or for too many."""
+    `agent` is the strategy's name, for errors about a missing branch or too many copies."""
 
     def __init__(self, root: Playable, agent: str) -> None:
         self._agent = agent
-        self._places: dict[Branch, Playable] = {TRUNK: root}
-        self._ends: dict[Branch, int] = {TRUNK: -1}
+        self._envs: dict[Branch, Playable] = {TRUNK: root}
+        self._last_turns: dict[Branch, int] = {TRUNK: -1}
         self._last = -1
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *failure: object) -> None:
-        for branch in self._places.keys() - {TRUNK}:
-            self.drop(branch)
+        for branch in self._envs.keys() - {TRUNK}:
+            self.close(branch)
 
     def __getitem__(self, branch: Branch) -> Playable:
         try:
-            return self._places[branch]
+            return self._envs[branch]
         except (KeyError, TypeError):
             raise UsageError(
                 f"the agent {self._agent} named a branch {branch!r:.50} that is not there: dropped, or never forked"
@@ -64,42 +64,42 @@ class EnvForks:
 
     @property
     def latest(self) -> Branch | None:
-        """The branch that acted last, of those that are there; None if all were dropped."""
-        return max(self._places, key=self._ends.__getitem__, default=None)
+        """Return the open branch that acted last; None if all are closed."""
+        return max(self._envs, key=self._last_turns.__getitem__, default=None)
 
     def fork(self, of: Branch) -> Branch | ForkError:
-        """A new branch, or why there can be none."""
+        """Return a new branch, or the error that explains why the environment cannot be copied."""
         fork = getattr(self[of], "fork", None)
         if fork is None:
             name = type(self[of]).__name__
             raise UsageError(
                 f"the agent {self._agent} forks, but {name} has no method fork; unwrap it, or choose another agent"
             )
-        if len(self._places) > COPIES:
-            raise UsageError(f"the agent {self._agent} has {COPIES} copies open and forks again; let it drop some first")
+        if len(self._envs) > MOST_COPIES:
+            raise UsageError(f"the agent {self._agent} has {MOST_COPIES} copies open and forks again; let it drop some first")
         try:
             copy = fork(replay=True)
         except ForkError as refusal:
             return refusal
-        branch = max(self._ends) + 1
-        self._places[branch], self._ends[branch] = copy, self._ends[of]
+        branch = max(self._last_turns) + 1
+        self._envs[branch], self._last_turns[branch] = copy, self._last_turns[of]
         return branch
 
-    def drop(self, branch: Branch) -> None:
-        """The trunk is only forgotten; a copy that has broken may fail to close as well."""
-        place = self[branch]
-        del self._places[branch]
+    def close(self, branch: Branch) -> None:
+        """Forget a branch, and close it unless it is the root, ignoring errors: a broken copy may fail to close."""
+        env = self[branch]
+        del self._envs[branch]
         if branch != TRUNK:
             with suppress(IntercodeError):
-                place.close()
+                env.close()
 
     def choose(self, branch: Branch) -> None:
-        """Close all the others."""
-        for other in self._places.keys() - {branch}:
-            self.drop(other)
+        """Close all other branches."""
+        for other in self._envs.keys() - {branch}:
+            self.close(other)
 
     def after(self, branch: Branch, log: Sequence[Turn]) -> int | None:
-        """For the turn that now acted on `branch`, about to be appended to `log`: its `Turn.after`."""
-        before, last = self._ends[branch], self._last
-        self._ends[branch] = self._last = len(log)
+        """Return `Turn.after` for a turn that has just acted on `branch` and will be appended to `log`."""
+        before, last = self._last_turns[branch], self._last
+        self._last_turns[branch] = self._last = len(log)
         return None if before == last else before

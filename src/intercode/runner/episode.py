@@ -1,12 +1,12 @@
-"""The one loop: a strategy, a model and an environment play one task.
+"""The loop of one episode: a strategy, a model and an environment play one task.
 
     ┌────────► strategy ── Ask ──► model ── Reply ─┐
     │             ├─────── Act ──► env ─── Step ───┤──► Turn
-    │             └────── Fork ──► env copied ─────┤
+    │             └────── Fork ──► copy of env ────┤
     └──────────────────────────────────────────────┘
 
-It ends when the environment says so, when the turns or a budget are used up, or when the strategy returns.
-Faults of the model, the data or the machine pass through: `run.py` writes them down, and they never become a reward.
+The episode ends when the environment ends it, when the turns or a budget are used up, or when the strategy returns.
+Faults of the model, the data or the machine pass through: `run.py` records them, and they never become a reward.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from intercode.models.base import Model
 from intercode.plugins import call_plugin, safe_repr
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.env_forks import EnvForks, Playable
-from intercode.runner.strategy_driver import Answer, moves, named
+from intercode.runner.strategy_driver import Answer, drive, strategy_name
 from intercode.store import bounded_outcomes
 from intercode.submission import LONGEST, TAKES_ANSWER, WORD, is_submission
 from intercode.types import Ended, Episode, Reply, Score, Task, Turn, Usage
@@ -40,33 +40,33 @@ def play(
     task: Task,
     strategy: Strategy,
     model: Model | None,
-    meter: BudgetTracker,
+    tracker: BudgetTracker,
     *,
     epoch: int = 0,
     seed: int = 0,
     turns: list[Turn] | None = None,
 ) -> Episode:
-    """Play `task` to its end. The reward is the best one seen (under `submit` only the submission earns any).
+    """Play `task` to its end and return the episode. The reward is the best of all scores (`submit`: the submission's).
 
-    `meter.limits.turns` bounds the actions on all branches, with or without code; one more is allowed if it is the submission.
-    A run that must stop cuts the episode off: ``ended="limit"`` and no reward. So ends, before its next turn, an episode
-    whose own budget is used up, but scored: under `submit` the branch that acted last is submitted for it. `turns` is filled
-    as they happen, for a caller who wants them after a fault. Raises `DataError`, `SandboxError` and `ModelError`, and
-    `UsageError` for a strategy that fails.
+    `tracker.limits.turns` limits the actions on all branches, with or without code; a submission may follow the last one.
+    A limit of the run ends the episode without a reward: ``ended="limit"``. A limit of the episode ends it before its next
+    turn, with a reward: under `submit` the branch that acted last is submitted for it. `turns` collects the turns as they happen,
+    for a caller that needs them after a fault. Raises `DataError`, `SandboxError` and `ModelError`, and `UsageError` for a strategy
+    that fails.
     """
     log = [] if turns is None else turns
-    query, _ = _given(2, env.reset, seed=seed, options={"task": task.id})
+    query, _ = _call_env(2, env.reset, seed=seed, options={"task": task.id})
     best = UNSCORED
     ended: Ended | None = None
     answer: Answer = None
     outcomes: Mapping[str, Any] = {}
-    spent, cut, acted = meter.begin(log), False, 0
+    spent, cut, acted = tracker.start_episode(log), False, 0
     extra = {**task.extra, TAKES_ANSWER: True} if getattr(env, "takes_answer", False) else task.extra
     seen = replace(task, query=query, extra=extra)
-    with EnvForks(env, named(strategy)) as branches, moves(strategy, seen, env.protocol) as advance:
+    with EnvForks(env, strategy_name(strategy)) as branches, drive(strategy, seen, env.protocol) as advance:
         while ended is None:
             move = advance(answer)
-            if move is None or (ended := _forbidden(move, acted, meter, env)):
+            if move is None or (ended := _forbidden(move, acted, tracker, env)):
                 cut = ended == "limit"
                 ended = ended or "turns"
                 if ended == "turns" and best is not UNSCORED and branches.latest is not None:  # the environment does not know
@@ -77,7 +77,7 @@ def play(
                 best, ended = _better(best, step), "agent_fault" if _end(step) == "agent_fault" else "limit"
                 outcomes = _outcomes(step)
             elif isinstance(move, Ask):
-                answer = _ask(model, move, meter, log)
+                answer = _ask(model, move, tracker, log)
             elif isinstance(move, Act):
                 answer = step = _act(branches, move, log)
                 acted += log[-1].acted
@@ -86,7 +86,7 @@ def play(
                 answer = branches.fork(move.of)
             else:
                 answer = None
-                branches.drop(move.branch)
+                branches.close(move.branch)
     score = UNSCORED if ended == "agent_fault" else best
     reward = None if cut else score.reward
     success = reward is not None and score.success
@@ -96,11 +96,11 @@ def play(
     )  # fmt: skip
 
 
-def _forbidden(move: Move, acted: int, meter: BudgetTracker, env: Playable) -> Ended | None:
-    """Why the episode ends before this move, or None if it may be made."""
-    if meter.over():
+def _forbidden(move: Move, acted: int, tracker: BudgetTracker, env: Playable) -> Ended | None:
+    """Return why the episode ends before this move, or None if the move is allowed."""
+    if tracker.stop_reason():
         return "limit"
-    allowed = meter.limits.turns
+    allowed = tracker.limits.turns
     if allowed is None or acted < allowed:
         return None
     may_come_last = not isinstance(move, Ask | Act) or _submits(move, env)
@@ -108,7 +108,7 @@ def _forbidden(move: Move, acted: int, meter: BudgetTracker, env: Playable) -> E
 
 
 def _begins_turn(move: Move, log: Sequence[Turn], env: Playable) -> bool:
-    """Whether it is more than the action of a reply that is there already; a submission costs nothing."""
+    """Return whether the move begins a turn: a question, or an action that answers no question; a submission does not."""
     return isinstance(move, Ask) or not (_submits(move, env) or (log and not log[-1].acted))
 
 
@@ -116,19 +116,19 @@ def _submits(move: Move, env: Playable) -> bool:
     return isinstance(move, Act) and is_submission(move.action, getattr(env, "submission", WORD))
 
 
-def _ask(model: Model | None, ask: Ask, meter: BudgetTracker, log: list[Turn]) -> Reply:
+def _ask(model: Model | None, ask: Ask, tracker: BudgetTracker, log: list[Turn]) -> Reply:
     if model is None:
         raise UsageError("this agent asks a model; name one with --model")
     plain = not ask.tools and not ask.draw
     reply = model.complete(ask.messages) if plain else model.complete(ask.messages, tools=ask.tools, draw=ask.draw)
-    meter.spend(Usage() if reply.counted else reply.usage)
+    tracker.spend(Usage() if reply.counted else reply.usage)
     calls, left_out = reply.calls or None, reply.left_out or None
     log.append(Turn(tuple(ask.messages), reply.text, usage=reply.usage, calls=calls, left_out=left_out, sample=reply.sample))
     return reply
 
 
 def _act(branches: EnvForks, act: Act, log: list[Turn]) -> Step:
-    """Make the move and complete the turn that its question opened, or make a turn of its own."""
+    """Execute the action and complete the turn that its question opened, or append a turn of its own."""
     env = branches[act.on]
     if env.protocol == SUBMIT and _submits(act, env):
         branches.choose(act.on)
@@ -137,13 +137,13 @@ def _act(branches: EnvForks, act: Act, log: list[Turn]) -> Step:
     if act.action is not None and ("\0" in act.action or len(act.action) > LONGEST or _SURROGATE.search(act.action)):
         step = Step(UNSENDABLE)
     elif act.action is not None:
-        observation, reward, terminated, truncated, info = _given(5, env.step, act.action)
+        observation, reward, terminated, truncated, info = _call_env(5, env.step, act.action)
         step = Step(observation, float(reward), terminated, truncated, info)
-    asked = log.pop() if log and not log[-1].acted and not act.apart else Turn()
+    question = log.pop() if log and not log[-1].acted and not act.apart else Turn()
     facts = step.info or {}
     log.append(
         replace(
-            asked,
+            question,
             thought=act.thought and act.thought[:LONGEST_THOUGHT],
             action=act.action,
             observation=step.observation,
@@ -158,13 +158,13 @@ def _act(branches: EnvForks, act: Act, log: list[Turn]) -> Step:
     return step
 
 
-def _given(count: int, method: Callable[..., object], *words: Any, **named: Any) -> tuple[Any, ...]:
-    """What a method of Gymnasium's gives; the class may be anybody's."""
-    found = call_plugin(method, tuple, *words, **named)
-    if len(found) == count:
-        return found
+def _call_env(count: int, method: Callable[..., object], *arguments: Any, **options: Any) -> tuple[Any, ...]:
+    """Call a method of Gymnasium's interface. Raises `UsageError` if the caller's class does not return `count` values."""
+    values = call_plugin(method, tuple, *arguments, **options)
+    if len(values) == count:
+        return values
     name = getattr(method, "__qualname__", "it")
-    raise UsageError(f"{name} returned {safe_repr(repr, found):.100}, which are not {count} values")
+    raise UsageError(f"{name} returned {safe_repr(repr, values):.100}, which are not {count} values")
 
 
 def _better(best: Score, step: Step) -> Score:

@@ -1,9 +1,14 @@
-"""The model as one episode asks it: what does not fit is left out, and no answer is paid for twice.
+"""The model as one episode asks it: it leaves out what does not fit into the context, and asks nothing that is in the cache.
 
-    strategy ── messages ──► journal ── not there ──► model ── ContextOverflow ──► leave out more, ask again
-                                └── Reply ◄── note ─────┴── Reply
+    strategy ── messages ──► ReplyCache ── none ──► model ── ContextOverflow ──► leave out more, ask again
+                                 └── Reply ◄── add ───┴── Reply
 
-Once something was left out it stays so for the conversation's later questions, instead of being refused anew each time.
+    system, task │ reply, observation, reply, observation, … │ reply, observation
+    kept         │ left out: observations first, then replies │ the reply may be left out, the last observation never
+
+A marker replaces each message that is left out, so that roles still alternate. Later questions of the conversation leave the
+same messages out at once, without being refused anew. There is no counting of tokens beforehand, which differs from model to
+model, and no summary, which would cost a call and could be wrong.
 """
 
 from __future__ import annotations
@@ -13,47 +18,70 @@ from dataclasses import replace
 from typing import Any
 
 from intercode.errors import ContextOverflow
-from intercode.models.base import Model, whole
-from intercode.models.context import spare, without
+from intercode.models.base import Model, require_reply
 from intercode.runner.reply_cache import ReplyCache
 from intercode.types import Message, Reply, Tool
 
+MARKER = "[left out: the conversation had become too long]"
+
 EPOCH = 1000
-"""How far the draws of two epochs lie apart, so that a model that is sampled with a seed answers each in its own way."""
+"""The distance between the draws of two epochs, so that a model with a seed answers differently in each epoch."""
 
 
 class EpisodeModel:
-    """A `Model` for one episode and one thread. `notes` holds what it was answered already; without, nothing is kept."""
+    """A `Model` for one episode and one thread. `cache`, if any, has earlier replies and keeps new ones."""
 
-    def __init__(self, model: Model, epoch: int = 0, notes: ReplyCache | None = None) -> None:
+    def __init__(self, model: Model, epoch: int = 0, cache: ReplyCache | None = None) -> None:
         self.name = model.name
-        self._model, self._first_draw, self._notes = model, epoch * EPOCH, notes
+        self._model, self._first_draw, self._cache = model, epoch * EPOCH, cache
         self._opening: Sequence[Message] = ()
         self._longest = self._left_out = 0
 
     def complete(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0) -> Reply:
-        """As the model's. Raises `ContextOverflow` if even the task and what was seen last are too long."""
+        """Return the model's reply. Raises `ContextOverflow` if even the task and the last observation are too long."""
         self._opening = self._opening or tuple(messages)
         options: dict[str, Any] = {"tools": tools} if tools else {}
         options |= {"draw": self._first_draw + draw} if self._first_draw + draw else {}
         question = {"model": self.name, "messages": list(messages), **options}
-        known = self._notes.take(question) if self._notes else None
-        reply = known or self._fitted(messages, options)
-        if self._notes and not known:
-            self._notes.add(question, reply)
+        known = self._cache.take(question) if self._cache else None
+        reply = known or self._ask(messages, options)
+        if self._cache and not known:
+            self._cache.add(question, reply)
         self._longest, self._left_out = len(messages), reply.left_out
         return reply
 
-    def _fitted(self, messages: Sequence[Message], options: dict[str, Any]) -> Reply:
-        places = spare(messages, self._opening)
+    def _ask(self, messages: Sequence[Message], options: dict[str, Any]) -> Reply:
+        places = omittable(messages, self._opening)
         left_out = min(self._left_out, len(places)) if len(messages) > self._longest else 0
         while True:
             try:
-                reply = whole(self._model.complete(without(messages, places[:left_out]), **options), self.name)
+                shortened = omit(messages, places[:left_out])
+                reply = require_reply(self._model.complete(shortened, **options), self.name)
                 return replace(reply, left_out=left_out) if left_out else reply
             except ContextOverflow as error:
                 if left_out == len(places):
-                    what = f"although {left_out} messages were left out, " if left_out else ""
+                    though = f"although {left_out} messages were left out, " if left_out else ""
                     advice = "choose a model or a server with a longer context"
-                    raise ContextOverflow(f"{what}the conversation does not fit ({error}); {advice}") from error
+                    raise ContextOverflow(f"{though}the conversation does not fit ({error}); {advice}") from error
                 left_out = min(2 * left_out or 1, len(places))
+
+
+def omittable(messages: Sequence[Message], opening: Sequence[Message]) -> list[int]:
+    """Return the positions of messages that may be left out, the first to go first.
+
+    Messages shared with `opening`, the episode's first question, stay, and so does the first message of the user.
+    """
+    shared = 0
+    while shared < min(len(messages), len(opening)) and messages[shared] == opening[shared]:
+        shared += 1
+    first = next((place for place, message in enumerate(messages) if message["role"] == "user"), len(messages))
+    kept = max(shared, first + 1)
+    replies = [place for place in range(kept, len(messages)) if messages[place]["role"] == "assistant"]
+    last = replies[-1] if replies else kept
+    seen = [place for place in range(kept, last) if messages[place]["role"] != "assistant"]
+    return [place for place in seen + replies if len(messages[place].get("content") or "") > len(MARKER)]
+
+
+def omit(messages: Sequence[Message], places: Sequence[int]) -> list[Message]:
+    """Return the conversation with `MARKER` as the content of the messages at `places`."""
+    return [{**message, "content": MARKER} if n in places else message for n, message in enumerate(messages)]

@@ -1,10 +1,10 @@
-"""What a run was played with that lies outside of this package: the code and the files that were named for it.
+"""Digests of the caller's own code and files that a run is played with.
 
     module:function, module:Class    the module's file, and those of the caller's own modules that it imports, and so on
     static:FILE, scripted:FILE       the file
     replay:RUN                       the file, or the episodes in the folder
 
-A run keeps their digests, so that it is not resumed with others. Left out: what is imported later, or by a name in a text.
+A run records the digests and is not resumed with other code. Left out: modules that are imported later, or by `import_module`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from intercode.plugins import is_user_file
 _NAMING = ("static", "scripted", "replay")
 
 
-def sources(**named: str | None) -> dict[str, str]:
-    """The digest of each that is somebody's own: ``sources(agent="mine:agent", env="bash")`` has an `agent_source`.
+def source_digests(**named: str | None) -> dict[str, str]:
+    """Return the digests of the names that stand for the caller's code or files, each under `PART_source`.
 
-    What was named is loaded already.
+    ``source_digests(agent="mine:agent", env="bash")`` has an `agent_source` alone. The named modules must be imported already.
     """
     return {f"{part}_source": digest for part, name in named.items() if name and (digest := _digest(name))}
 
 
 def _digest(name: str) -> str | None:
-    """None if it is ours, or no file; a pipe, say, gives what it holds but once."""
+    """Return a digest; None for a name of intercode's own, or if a file is no regular file (a pipe can be read only once)."""
     kind, colon, rest = name.partition(":")
     files = _modules(kind) if colon and kind not in _NAMING else {}
     if kind in _NAMING:
@@ -40,13 +40,13 @@ def _digest(name: str) -> str | None:
     if not files or not all(file.is_file() for file in files.values()):
         return None
     state = hashlib.sha256()
-    for told, file in sorted(files.items()):
-        state.update(f"{told}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
+    for label, file in sorted(files.items()):
+        state.update(f"{label}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
     return state.hexdigest()[:32]
 
 
 def _modules(first: str) -> dict[str, Path]:
-    """The caller's own among the module, what it imports, what that imports, and the packages that they are in."""
+    """Return the caller's files among the module, its imports, their imports and so on, and the packages that contain them."""
     found: dict[str, Path] = {}
     left, seen = [first], set[str]()
     while left:
@@ -64,15 +64,15 @@ def _modules(first: str) -> dict[str, Path]:
 
 
 def _imported(module: ModuleType, file: Path) -> Iterator[str]:
-    """The names in its import statements; of what comes `from` a place, it may be that or a module in it."""
+    """Yield the names in import statements; for `from a import b` both `a` and `a.b`, which may be a module."""
     try:
         nodes = list(ast.walk(ast.parse(file.read_bytes())))
-    except (OSError, ValueError, SyntaxError, RecursionError):  # not every module is a text, or still the one that was loaded
+    except (OSError, ValueError, SyntaxError, RecursionError):  # a compiled module, or a file that changed after its import
         return
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            with suppress(ImportError):  # one that is not reached, or failed there as well
+            with suppress(ImportError):  # a statement that was not executed, or failed there as well
                 place = resolve_name("." * node.level + (node.module or ""), module.__package__)
                 yield from (place, *(f"{place}.{alias.name}" for alias in node.names))

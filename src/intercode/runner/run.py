@@ -1,24 +1,30 @@
-"""Many episodes: workers take them from one queue, the caller's thread writes them down.
+"""Many episodes: workers take tasks from one queue, and the caller's thread records the results.
 
     jobs ──► worker (a thread with its own environment) ──► play ──► results ──► caller's thread ──► store, on_episode
-                └── a fault becomes the episode's error; the environment is thrown away and built anew
+                └── a fault becomes the episode's error; the worker builds a new environment
 
 Results do not depend on the number of workers: each episode's seed comes from the run's seed, the task and the epoch.
-The first Ctrl-C or SIGTERM cuts the episodes under way off, unrecorded, and ends the run; a second does not wait.
+The first Ctrl-C or SIGTERM ends the run without recording its unfinished episodes; a second one does not wait for the workers.
 """
 
 from __future__ import annotations
 
 import hashlib
 import queue
+import random
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 from intercode.agents.base import Strategy
+from intercode.env import EnvFactory
+from intercode.envs import prepare
 from intercode.errors import DataError, IntercodeError, UsageError, room_left
 from intercode.models.base import Model
 from intercode.plugins import fault_of, is_user_code
@@ -26,28 +32,30 @@ from intercode.runner.budget import BudgetTracker
 from intercode.runner.env_forks import Playable
 from intercode.runner.episode import play
 from intercode.runner.episode_model import EpisodeModel
-from intercode.runner.interrupts import GRACE, Interrupts
 from intercode.runner.reply_cache import open_cache, remove_finished
-from intercode.store import RunStore
+from intercode.store import RunStore, read_run
 from intercode.types import Episode, Task, Turn, Usage
 
 FAULTS_IN_A_ROW = 3
 KEPT = "finished episodes are kept; when it is mended, go on with --resume DIR"
 THEIRS = f"{KEPT} --allow-code-change"
-"""Where it is code of the caller's that is to be mended."""
+"""The advice for a mistake in the caller's code."""
+
+GRACE = 5.0
+"""Seconds that an interrupted run waits for its workers; a worker that is still busy then ends with the process."""
 
 
 class _Faults:
     """Counts faults of one kind in a row, over all workers, and stops the run at the third."""
 
-    def __init__(self, meter: BudgetTracker) -> None:
+    def __init__(self, tracker: BudgetTracker) -> None:
         self.fatal: IntercodeError | None = None
-        self._meter = meter
+        self._meter = tracker
         self._row: list[IntercodeError] = []
         self._lock = threading.Lock()
 
     def note(self, fault: IntercodeError | None) -> None:
-        """Called after each episode. The data's faults are one task's own: they neither count nor break a row."""
+        """Count an episode's fault (None: no fault). Faults of the data concern one task and change nothing."""
         if isinstance(fault, DataError):
             return
         with self._lock:
@@ -63,12 +71,12 @@ class _Faults:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What the workers share. A result that is an exception ended its worker; None says that a worker is done."""
+    """The state that workers share. An exception among the results ended its worker; None means that a worker has finished."""
 
     make_env: Callable[[], Playable]
     strategy: Strategy
     model: Model | None
-    meter: BudgetTracker
+    tracker: BudgetTracker
     faults: _Faults
     seed: int
     folder: Path | None = None
@@ -86,31 +94,31 @@ def evaluate(
     workers: int = 1,
     epochs: int = 1,
     seed: int = 0,
-    meter: BudgetTracker | None = None,
+    tracker: BudgetTracker | None = None,
     on_episode: Callable[[Episode], None] | None = None,
     retry_errors: bool = True,
 ) -> list[Episode]:
-    """Play every task `epochs` times, except what `store` holds already, and return the whole run in task order.
+    """Play every task `epochs` times, except the episodes that `store` holds already, and return the whole run in task order.
 
-    What failed by a fault is played again, but for `retry_errors=False`.
+    Episodes that failed by a fault are played again unless `retry_errors` is False.
 
-    `make_env` is called in each worker's thread, and again after a fault; `on_episode` in this thread, when the episode
-    is on disk. A fault ends up in the episode's `error`; the third of one kind in a row is raised, for then a server or
-    the machine is down (the data's faults do not count: they are one task's own). Ctrl-C raises `KeyboardInterrupt`
-    once the folder is in order. A spent budget ends the run early; `meter.over()` tells. With a store, what a model
-    answered in episodes that did not come to their end is not asked again.
+    `make_env` is called in each worker's thread, and again after a fault; `on_episode` in the caller's thread, when the episode
+    is on disk. A fault becomes the episode's `error`; the third fault of one kind in a row is raised, since then a server or
+    the machine is down (faults of the data do not count: each concerns one task). Ctrl-C raises `KeyboardInterrupt`
+    after the folder is in order. A used-up budget ends the run early; `tracker.stop_reason()` says why. With a store, the
+    model is not asked again what it answered in unfinished episodes.
     """
-    meter = meter or BudgetTracker()
-    run = _Run(make_env, strategy, model, meter, _Faults(meter), seed, store.path if store else None)
+    tracker = tracker or BudgetTracker()
+    run = _Run(make_env, strategy, model, tracker, _Faults(tracker), seed, store.path if store else None)
     done = {(episode.task, episode.epoch): episode for episode in (store.episodes() if store else ())}
     order = [(task, epoch) for epoch in range(epochs) for task in tasks]
     played = {key for key, episode in done.items() if _is_finished(episode) or (episode.error is not None and not retry_errors)}
     todo = [(task, epoch) for task, epoch in order if (task.id, epoch) not in played]
-    meter.spend(sum((episode.usage for episode in done.values() if _is_finished(episode)), Usage()))
+    tracker.spend(sum((episode.usage for episode in done.values() if _is_finished(episode)), Usage()))
     for task, epoch in todo:
         run.jobs.put((task, epoch))
-        if store:  # the replies that were had before it was cut off
-            meter.spend(open_cache(store.path, task.id, epoch).usage)
+        if store:  # for replies of an earlier, interrupted process
+            tracker.spend(open_cache(store.path, task.id, epoch).usage)
 
     def keep(episode: Episode) -> None:
         done[episode.task, episode.epoch] = episode
@@ -120,7 +128,7 @@ def evaluate(
                 open_cache(store.path, episode.task, episode.epoch).remove()
 
     try:
-        with Interrupts(meter) as interrupts, _working(run, min(workers, len(todo))) as threads:
+        with _Interrupts(tracker) as interrupts, _working(run, min(workers, len(todo))) as threads:
             for episode in _collect(run, len(threads), interrupts):
                 if interrupts.at is not None and episode.reward is None:
                     continue
@@ -128,7 +136,7 @@ def evaluate(
                 if on_episode:
                     on_episode(episode)
     except BaseException:
-        while not run.results.empty():  # what others had finished by then is kept all the same
+        while not run.results.empty():  # keep the episodes that other workers have finished
             result = run.results.get()
             if isinstance(result, Episode) and _is_finished(result):
                 with suppress(IntercodeError):
@@ -140,9 +148,43 @@ def evaluate(
 
 
 def episode_seed(seed: int, task: str, epoch: int) -> int:
-    """The seed of one episode: 31 bits of a hash, so that it depends on nothing else that runs."""
+    """Return the seed of one episode: 31 bits of a hash of the arguments."""
     digest = hashlib.sha256(f"{seed}\0{task}\0{epoch}".encode()).digest()
     return int.from_bytes(digest[:4], "big") >> 1
+
+
+def prepare_some(env: str, *, task: Sequence[str] = (), limit: int | None = None, **options: Any) -> EnvFactory:
+    """Return what `prepare` returns, with only the tasks `task` if any are named; `limit` counts the named tasks."""
+    factory = prepare(env, limit=None if task else limit, **options)
+    kept = select(factory.tasks, task, limit=limit)
+    known = {each.id for each in kept}
+    left_out = [(each, why) for each, why in factory.left_out if not task or each.id in known]
+    return replace(factory, tasks=kept, left_out=left_out)
+
+
+def select(
+    tasks: Sequence[Task],
+    named: Sequence[str] = (),
+    *,
+    failed_in: str | None = None,
+    shuffle: bool = False,
+    seed: int = 0,
+    limit: int | None = None,
+) -> Sequence[Task]:
+    """Return the tasks with the ids `named` (none: all), and with `failed_in` only those that this run played and never solved.
+
+    `shuffle` orders them by `seed`; `limit` keeps the first ones. Raises `UsageError` if there is no such task.
+    """
+    if unknown := sorted(set(named) - {task.id for task in tasks}):
+        raise UsageError(f"no task has the id {unknown[0]!r}")
+    kept = [task for task in tasks if not named or task.id in named]
+    if failed_in:
+        episodes = read_run(failed_in)[1]
+        failed = {episode.task for episode in episodes} - {episode.task for episode in episodes if episode.success}
+        kept = [task for task in kept if task.id in failed]
+    if not kept:
+        raise UsageError(f"none of these tasks was played in {failed_in} and not solved there")
+    return (random.Random(seed).sample(kept, len(kept)) if shuffle else kept)[:limit]
 
 
 def _is_finished(episode: Episode) -> bool:
@@ -150,41 +192,41 @@ def _is_finished(episode: Episode) -> bool:
 
 
 def _work(run: _Run) -> None:
-    """One worker's life."""
+    """Play jobs until there are no more, or the run must stop."""
     try:
-        with closing(_Seat(run)) as seat:
-            while run.meter.over() is None:
+        with closing(_Worker(run)) as worker:
+            while run.tracker.stop_reason() is None:
                 try:
                     job = run.jobs.get_nowait()
                 except queue.Empty:
                     break
-                run.results.put(seat.play(*job))
+                run.results.put(worker.play(*job))
     except BaseException as error:
         run.results.put(error)
     finally:
         run.results.put(None)
 
 
-class _Seat:
-    """One worker's place at an environment of its own, which is built when it is first needed."""
+class _Worker:
+    """One worker's environment, built at the first task and again after a fault."""
 
     def __init__(self, run: _Run) -> None:
         self._run = run
         self._env: Playable | None = None
 
     def play(self, task: Task, epoch: int) -> Episode:
-        """The boundary where a fault becomes an episode's error, with the turns that were played until then."""
+        """Play a task; a fault becomes the episode's error, and the turns before the fault are kept."""
         run, turns, fault = self._run, list[Turn](), None
         seed = episode_seed(run.seed, task.id, epoch)
         try:
-            kept = open_cache(run.folder, task.id, epoch) if run.folder else None
-            model = EpisodeModel(run.model, epoch, kept) if run.model else None
+            cache = open_cache(run.folder, task.id, epoch) if run.folder else None
+            model = EpisodeModel(run.model, epoch, cache) if run.model else None
             with room_left():
                 self._env = self._env or run.make_env()
-                place = (self._env, task, run.strategy, model, run.meter)
-                with placing(task, run.folder):
-                    episode = play(*place, epoch=epoch, seed=seed, turns=turns)
-            episode = replace(episode, lost=kept.usage) if kept else episode
+                setting = (self._env, task, run.strategy, model, run.tracker)
+                with naming_task(task, run.folder):
+                    episode = play(*setting, epoch=epoch, seed=seed, turns=turns)
+            episode = replace(episode, lost=cache.usage) if cache else episode
         except UsageError:
             raise
         except Exception as error:
@@ -196,18 +238,18 @@ class _Seat:
         return episode
 
     def close(self) -> None:
-        """Close the environment; one that has just failed may fail to close as well."""
+        """Close the environment, ignoring faults: a broken environment may fail to close."""
         env, self._env = self._env, None
         try:
             if env is not None:
                 env.close()
         except Exception as error:
-            fault_of(error)  # its episode has an error already
+            fault_of(error)  # raises an exception of the caller's code; an episode has the error already
 
 
 @contextmanager
-def placing(task: Task, folder: Path | None = None) -> Iterator[None]:
-    """Wrong use in an episode, told with its task; what an environment of the caller's raises has that in a note."""
+def naming_task(task: Task, folder: Path | None = None) -> Iterator[None]:
+    """Add the task to a `UsageError` raised in the block, and as a note to an exception of the caller's own code."""
     place = f"task {task.id}{f'; {THEIRS}' if folder else ''}"
     try:
         yield
@@ -221,7 +263,7 @@ def placing(task: Task, folder: Path | None = None) -> Iterator[None]:
 
 @contextmanager
 def _working(run: _Run, workers: int) -> Iterator[list[threading.Thread]]:
-    """Workers at work. If the block fails they stop within a turn; as daemons they never hold up the exit."""
+    """Start the workers. If the block fails they stop within a turn; they are daemons, so that the process can exit."""
     threads = [threading.Thread(target=_work, args=(run,), name=f"worker-{i}", daemon=True) for i in range(workers)]
     for thread in threads:
         thread.start()
@@ -230,7 +272,7 @@ def _working(run: _Run, workers: int) -> Iterator[list[threading.Thread]]:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        run.meter.stop(f"the run failed: {error!r}")
+        run.tracker.stop(f"the run failed: {error!r}")
         _join(threads)
         raise
     else:
@@ -243,8 +285,8 @@ def _join(threads: Sequence[threading.Thread]) -> None:
         thread.join(max(0.0, deadline - time.monotonic()))
 
 
-def _collect(run: _Run, workers: int, interrupts: Interrupts) -> Iterator[Episode]:
-    """Results as they come, until all workers are done; then what ended the run, if anything did, is raised."""
+def _collect(run: _Run, workers: int, interrupts: _Interrupts) -> Iterator[Episode]:
+    """Yield results as they come, until all workers have finished; then raise the error that ended the run, if any."""
     crash: BaseException | None = None
     while workers and not interrupts.overdue():
         with suppress(queue.Empty):
@@ -253,7 +295,7 @@ def _collect(run: _Run, workers: int, interrupts: Interrupts) -> Iterator[Episod
                 workers -= 1
             elif isinstance(result, BaseException):
                 crash = crash or result
-                run.meter.stop(f"a worker failed: {result!r}")
+                run.tracker.stop(f"a worker failed: {result!r}")
             else:
                 yield result
     if crash is not None:
@@ -261,3 +303,38 @@ def _collect(run: _Run, workers: int, interrupts: Interrupts) -> Iterator[Episod
     if interrupts.at is not None:
         raise KeyboardInterrupt
     run.faults.raise_fatal()
+
+
+class _Interrupts:
+    """Handle Ctrl-C and SIGTERM within the block: the first stops the budget, a second raises `KeyboardInterrupt`.
+
+        first signal ──► the budget is stopped ──► workers end within a turn ──► KeyboardInterrupt
+        second signal, or GRACE seconds later ───────────────────────────────────────┘
+
+    Only Python's main thread may handle signals; in other threads, and for an ignored signal, nothing changes.
+    """
+
+    def __init__(self, tracker: BudgetTracker) -> None:
+        self.at: float | None = None
+        self._meter = tracker
+        self._before: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
+
+    def overdue(self) -> bool:
+        return self.at is not None and time.monotonic() - self.at > GRACE
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.at is not None:
+            raise KeyboardInterrupt
+        self.at = time.monotonic()
+        self._meter.stop("interrupted")
+
+    def __enter__(self) -> _Interrupts:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                if signal.getsignal(number) != signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)

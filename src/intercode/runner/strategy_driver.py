@@ -1,4 +1,4 @@
-"""The boundary to a strategy, which is anybody's code: whatever it does wrong becomes a `UsageError` that names it."""
+"""The boundary to a strategy, which may be the caller's code: its mistakes become `UsageError`s with its name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Answer = Reply | Step | Branch | ForkError | None
 Advance = Callable[[Answer], Move | None]
 
 IDLE = 1000
-"""Moves in a row that are no action: a strategy that makes more would never end."""
+"""Moves in a row without an action; a strategy that makes more would never end."""
 
 _FIELDS: dict[type[Move], dict[str, Any]] = {
     Ask: {"messages": Sequence, "tools": Sequence, "draw": int},
@@ -28,30 +28,30 @@ _FIELDS: dict[type[Move], dict[str, Any]] = {
 
 
 @contextmanager
-def moves(strategy: Strategy, task: Task, protocol: str) -> Iterator[Advance]:
-    """A function from an answer to the strategy's next move, or to None when it has nothing more to do.
+def drive(strategy: Strategy, task: Task, protocol: str) -> Iterator[Advance]:
+    """Yield a function that sends an answer to the strategy and returns the next move, or None when the strategy returns.
 
-    The generator is closed in the end; what goes wrong then is a warning if the episode is over, so that its score is kept.
-    Errors of our own that it raises (such as a recording's) pass through.
+    The end of the block closes the generator. A failure after a finished episode is only a warning: the score is kept.
+    Errors of intercode's own classes, such as those of a recorded run, pass through.
     """
-    name = named(strategy)
-    with _blaming(name):
+    name = strategy_name(strategy)
+    with _usage_errors(name):
         flow = strategy(task, protocol)
     if not isinstance(flow, Generator):
         raise UsageError(
             f"the agent {name} returned {safe_repr(repr, flow):.100}; it must be a generator function, which yields Ask or Act"
         )
-    idle, over = 0, False
+    idle, finished = 0, False
 
     def advance(answer: Answer) -> Move | None:
         nonlocal idle
-        with _blaming(name):
+        with _usage_errors(name):
             try:
                 move: object = flow.throw(answer) if isinstance(answer, ForkError) else flow.send(answer)
             except StopIteration:
                 return None
         wrong: str | None = "it may yield Ask(messages), Act(text), Act(None), Fork() or Close(branch)"
-        if not isinstance(move, Ask | Act | Fork | Close) or (wrong := _wrong(move)):
+        if not isinstance(move, Ask | Act | Fork | Close) or (wrong := _mistake(move)):
             raise UsageError(f"the agent {name} yielded {safe_repr(repr, move):.100}; {wrong}")
         idle = 0 if isinstance(move, Act) else idle + 1
         if idle > IDLE:
@@ -60,23 +60,24 @@ def moves(strategy: Strategy, task: Task, protocol: str) -> Iterator[Advance]:
 
     try:
         yield advance
-        over = True
+        finished = True
     finally:
         try:
-            with _blaming(name):
+            with _usage_errors(name):
                 flow.close()
         except UsageError as fault:
-            if not over:
+            if not finished:
                 raise
             warnings.warn(f"{fault}; the episode was over, and is kept", RuntimeWarning, stacklevel=3)
 
 
-def named(strategy: Strategy) -> str:
+def strategy_name(strategy: Strategy) -> str:
+    """Return the strategy's module and name, for messages."""
     return f"{getattr(strategy, '__module__', '')}:{getattr(strategy, '__qualname__', strategy)}"
 
 
-def _wrong(move: Move) -> str | None:
-    """What is wrong with it, if anything is."""
+def _mistake(move: Move) -> str | None:
+    """Return what is wrong with the fields of a move, or None."""
     fields = next(fields for kind, fields in _FIELDS.items() if isinstance(move, kind))
     for field, kind in fields.items():
         if not isinstance(getattr(move, field), kind):
@@ -93,8 +94,8 @@ def _wrong(move: Move) -> str | None:
 
 
 @contextmanager
-def _blaming(name: str) -> Iterator[None]:
-    """`SystemExit` and `GeneratorExit` end no run either."""
+def _usage_errors(name: str) -> Iterator[None]:
+    """Raise `UsageError` for an exception of the strategy's, `SystemExit` and `GeneratorExit` included."""
     try:
         yield
     except IntercodeError:

@@ -30,8 +30,7 @@ from intercode.envs.bash.attributes import own_path
 from intercode.envs.ctf.challenges import survey
 from intercode.errors import DataError, IntercodeError
 from intercode.plugins import call_plugin
-from intercode.runner.run import evaluate, placing
-from intercode.runner.selection import select
+from intercode.runner.run import evaluate, naming_task, select
 from intercode.tasks import open_data
 from intercode.tasks.issues import BROKEN, KINDS, TaskIssue
 from intercode.types import Episode, Task
@@ -161,7 +160,7 @@ def _trials(make_env: Callable[[], InterCodeEnv], tasks: Sequence[Task], workers
             for task in share:
                 if over.is_set():
                     break
-                with placing(task):
+                with naming_task(task):
                     trials.append(call_plugin(env.run_gold, GoldRun, task))
                 tick()
         return trials

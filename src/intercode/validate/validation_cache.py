@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from intercode.env import EnvFactory
-from intercode.runner.provenance import sources
+from intercode.runner.provenance import source_digests
 from intercode.sandbox import cache
 from intercode.store import write_whole
 from intercode.validate.check import Tick, check
@@ -64,7 +64,7 @@ def broken(found: Findings) -> Mapping[str, str]:
 
 
 def _file(env: str, factory: EnvFactory) -> Path:
-    what = [_program(), env, sources(env=env), [task.id for task in factory.tasks], factory.facts()]
+    what = [_program(), env, source_digests(env=env), [task.id for task in factory.tasks], factory.facts()]
     key = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()
     return cache.root() / "findings" / f"{key[:32]}.json"
 
