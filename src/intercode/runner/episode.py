@@ -50,9 +50,9 @@ def play(
 
     `tracker.limits.turns` limits the actions on all branches, with or without code; a submission may follow the last one.
     A limit of the run ends the episode without a reward: ``ended="limit"``. A limit of the episode ends it before its next
-    turn, with a reward: under `submit` the branch that acted last is submitted for it. `turns` collects the turns as they happen,
-    for a caller that needs them after a fault. Raises `DataError`, `SandboxError` and `ModelError`, and `UsageError` for a strategy
-    that fails.
+    turn, with a reward: under `submit` the branch that acted last is submitted for it. `turns` collects the turns as they
+    happen, for a caller that needs them after a fault. Raises `DataError`, `SandboxError` and `ModelError`, and `UsageError`
+    for a strategy that fails.
     """
     log = [] if turns is None else turns
     query, _ = _call_env(2, env.reset, seed=seed, options={"task": task.id})

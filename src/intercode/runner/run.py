@@ -50,7 +50,7 @@ class _Faults:
 
     def __init__(self, tracker: BudgetTracker) -> None:
         self.fatal: IntercodeError | None = None
-        self._meter = tracker
+        self._tracker = tracker
         self._row: list[IntercodeError] = []
         self._lock = threading.Lock()
 
@@ -62,7 +62,7 @@ class _Faults:
             self._row = [*(f for f in self._row if type(f) is type(fault)), fault] if fault else []
             if len(self._row) >= FAULTS_IN_A_ROW and self.fatal is None:
                 self.fatal = fault
-                self._meter.stop(f"{FAULTS_IN_A_ROW} faults in a row")
+                self._tracker.stop(f"{FAULTS_IN_A_ROW} faults in a row")
 
     def raise_fatal(self) -> None:
         if self.fatal is not None:
@@ -316,7 +316,7 @@ class _Interrupts:
 
     def __init__(self, tracker: BudgetTracker) -> None:
         self.at: float | None = None
-        self._meter = tracker
+        self._tracker = tracker
         self._before: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
 
     def overdue(self) -> bool:
@@ -326,7 +326,7 @@ class _Interrupts:
         if self.at is not None:
             raise KeyboardInterrupt
         self.at = time.monotonic()
-        self._meter.stop("interrupted")
+        self._tracker.stop("interrupted")
 
     def __enter__(self) -> _Interrupts:
         if threading.current_thread() is threading.main_thread():
