@@ -76,7 +76,7 @@ Key = tuple[str, int]
 
 
 class RunStore:
-    """One open run folder. Only one process, and in it one thread at a time, may append."""
+    """An open run folder. Only one process may have it open, and only one thread at a time may append."""
 
     def __init__(self, path: Path, file: int, held: contextlib.ExitStack, *, begins: bool) -> None:
         self.path = path
@@ -122,7 +122,11 @@ class RunStore:
         known = self._episodes.get(_key(episode))
         if known is not None and known.reward is not None:
             raise StoreError(f"{self.path}: task {episode.task}, epoch {episode.epoch} is recorded already")
-        line = _line(episode)
+        try:
+            from_json(record := to_json(episode))
+            line = json.dumps(record, allow_nan=False).encode() + b"\n"
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise UsageError(f"the episode of task {episode.task} cannot be recorded: {error}") from error
         with storage_faults(self.path):
             append_line(self._file, line)
         self._episodes[_key(episode)] = episode
@@ -217,15 +221,6 @@ def bounded_outcomes(outcomes: Mapping[str, Any]) -> dict[str, Any]:
         except Exception:  # of the value's own methods as well
             cut.append(safe_repr(str, key)[:50])
     return {**kept, "cut": cut[:50]} if cut else kept
-
-
-def _line(episode: Episode) -> bytes:
-    try:
-        record = to_json(episode)
-        from_json(record)
-        return json.dumps(record, allow_nan=False).encode() + b"\n"
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise UsageError(f"the episode of task {episode.task} cannot be recorded: {error}") from error
 
 
 def from_json(record: Mapping[str, Any]) -> Episode:

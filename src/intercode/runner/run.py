@@ -208,7 +208,7 @@ def _work(run: _Run) -> None:
 
 
 class _Worker:
-    """One worker's environment, built at the first task and again after a fault."""
+    """A worker with its environment, which it builds at the first task and again after a fault."""
 
     def __init__(self, run: _Run) -> None:
         self._run = run
