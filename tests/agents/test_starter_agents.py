@@ -13,7 +13,7 @@ import intercode
 from intercode.agents import MODELLED, Strategy, make_agent
 from intercode.env import EnvFactory
 from intercode.models import ScriptedModel
-from intercode.runner.budget import Budget, Limits
+from intercode.runner.budget import BudgetTracker, Limits
 from intercode.runner.episode import play
 from intercode.runner.run import evaluate
 from intercode.types import Message, Reply, Task, ToolCall
@@ -31,9 +31,9 @@ def world(request: pytest.FixtureRequest) -> tuple[str, EnvFactory]:
     return request.param, intercode.prepare(request.param, max_turns=None)
 
 
-def seated(world: tuple[str, EnvFactory], name: str) -> tuple[Strategy, Budget]:
+def seated(world: tuple[str, EnvFactory], name: str) -> tuple[Strategy, BudgetTracker]:
     turns = TURNS * 2 if name == "best_of" else TURNS
-    return make_agent(name, tasks=world[1].tasks, turns=turns, language=world[0]).strategy, Budget(Limits(turns))
+    return make_agent(name, tasks=world[1].tasks, turns=turns, language=world[0]).strategy, BudgetTracker(Limits(turns))
 
 
 def behaving(name: str, tasks: Sequence[Task]) -> ScriptedModel:
