@@ -43,7 +43,7 @@ FREE = frozenset({"workers", "out", "run", "created", "git_commit", "versions", 
 """Settings that do not influence the result of an episode: a resumed run may change them."""
 
 SOURCES = frozenset(f"{part}_source" for part in ("agent", "env", "model", "reward"))
-"""Digests of the caller's own code and files. A run continues with others only if the caller allows it (`--mended`)."""
+"""Digests of the caller's own code and files. A run continues with others only with `--allow-code-change`."""
 
 _NUMBER, _TEXT, _INTEGER = (int, float), (str, NoneType), (int, NoneType)
 _MAP = (dict, NoneType)
