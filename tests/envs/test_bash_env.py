@@ -12,7 +12,7 @@ import intercode
 from intercode.env import InterCodeEnv, View
 from intercode.errors import UsageError
 from intercode.sandbox.base import Limits
-from intercode.types import Score
+from intercode.types import Score, Task
 
 Make = Callable[..., Any]
 KEYS = {"exit_code", "timed_out", "truncated_output", "session_lost"}
@@ -111,7 +111,7 @@ def test_only_the_submission_is_scored_and_the_answer_is_the_last_output(make: M
         assert (reward, terminated, truncated, set(info)) == (0.0, False, False, KEYS)
     observation, reward, terminated, truncated, info = env.step("  submit\n")
     assert (observation, reward, terminated, truncated, info["ended"]) == ("", 1.0, True, False, "submit")
-    assert set(info) == KEYS | {"score", "ended"}
+    assert set(info) == KEYS | {"score", "ended", "outcomes"}
     assert info["score"] == Score(1.0, True, {"effects": 1.0, "answer": 1.0})
     assert make("count", "ls /box | wc -l", "echo 4").step("submit")[1] == 0.0
 
@@ -225,6 +225,46 @@ def test_a_time_out_and_a_lost_shell_are_told_in_words_and_info(make: Make) -> N
     assert observation == "bye\n[the shell ended; a new one starts in /box]"
     assert (info["session_lost"], info["exit_code"]) == (True, 7)
     assert env.step('echo "$(pwd) $word"')[0] == "/box \n"
+
+
+# -- outcomes -----------------------------------------------------------------------------------------------------------
+
+
+def test_outcomes_show_both_answers_and_the_paths_that_differ(make: Make) -> None:
+    right = {"failed": [], "agent": {"answer": "3\n"}, "gold": {"answer": "3\n"}, "paths": []}
+    assert make("count", "ls /box | wc -l").step("submit")[4]["outcomes"] == right
+    long = make("count", "seq 5000").step("submit")[4]["outcomes"]
+    assert (long["failed"], "[… 21993 characters cut …]" in long["agent"]["answer"]) == (["answer"], True)
+    env = make()
+    gold = "echo one > /box/new; printf 'two' > /box/b; rm /box/c; chmod 600 /box/a"
+    env.tasks.append(Task("many", "Change the files.", gold))
+    env.reset(options={"task": "many"})
+    env.step("echo uno > /box/new; echo two > /box/b; chmod 755 /box/a; ln -s /box /box/link; printf '\\377' > /box/raw")
+    outcomes = env.step("submit")[4]["outcomes"]
+    env.tasks.pop()
+    assert outcomes["failed"] == ["files"]
+    sides = [(path["path"][5:], path["agent"], path["gold"]) for path in outcomes["paths"]]
+    assert sides[:3] == [("a", "modified", "modified"), ("b", "modified", "modified"), ("c", "same", "removed")]
+    assert sides[3:] == [("link", "added", "same"), ("new", "added", "added"), ("raw", "added", "same")]
+    diffs = [path["diff"] for path in outcomes["paths"]]
+    header = "--- gold\n+++ agent\n"
+    assert diffs[0] == "gold: file 0600\nagent: file 0755\n"
+    assert diffs[1] == f"{header}@@ -1 +1 @@\n-two\n\\ No newline at end of file\n+two\n"
+    assert diffs[2] == f"{header}@@ -0,0 +1 @@\n+plum ünd €\n"
+    assert (diffs[4], diffs[5]) == (f"{header}@@ -1 +1 @@\n-one\n+uno\n", "")
+
+
+def test_outcomes_of_a_general_task_that_fails_on_variant_data_are_of_these(make: Make) -> None:
+    sides = {"agent": {"answer": "apple\n"}, "gold": {"answer": "quince\n"}}
+    assert make("first", "echo apple").step("submit")[4]["outcomes"] == {"failed": ["robust"], **sides, "paths": []}
+
+
+def test_under_the_papers_protocol_the_end_alone_has_outcomes(make: Make) -> None:
+    env = make("count", protocol="paper", max_turns=2)
+    assert "outcomes" not in env.step("echo wrong words")[4]
+    assert env.step("echo 4")[4]["outcomes"]["failed"] == ["answer"], "at the last turn"
+    env.reset(options={"task": "count"})
+    assert env.step("ls /box | wc -l")[4]["outcomes"]["failed"] == []
 
 
 # -- second contents and rewards of one's own ---------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 from kept import needs_bwrap
 
 import intercode
-from intercode.envs.rewards import judged
+from intercode.envs.rewards import call_reward
 from intercode.errors import UsageError
 from intercode.types import Score, Task
 
@@ -24,7 +24,7 @@ WRONG = [
 @pytest.mark.parametrize("given", WRONG)
 def test_what_is_no_score_is_refused(given: Any) -> None:
     with pytest.raises(UsageError, match=r"the reward .*<lambda>, asked about task t, returned .+; it returns a Score"):
-        judged(lambda task: given, TASK)
+        call_reward(lambda task: given, TASK)
 
 
 @pytest.mark.parametrize(("error", "told"), [(KeyError("of"), "KeyError: 'of'"), (SystemExit(7), "SystemExit: 7")])
@@ -33,7 +33,7 @@ def test_a_reward_that_raises_is_named_with_the_task(error: BaseException, told:
         raise error
 
     with pytest.raises(UsageError, match=rf"the reward .*failing, asked about task t, raised {told} \(test_own_reward.py, "):
-        judged(failing, TASK)
+        call_reward(failing, TASK)
 
 
 @pytest.mark.parametrize(

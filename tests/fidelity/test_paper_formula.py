@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from intercode.paper.bash_reward import BASE, WEIGHT, answer, effects
+from intercode.paper.bash import BASE, WEIGHT, answer, effects
 from intercode.tfidf import similarity
 from intercode.types import Outcome
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from intercode.paper.bash_reward import BASE, WEIGHT, answer, bash_paper, contents, effects, md5, pairs
+from intercode.paper.bash import BASE, WEIGHT, answer, bash_paper, contents, effects, md5, pairs
 from intercode.paper.git_status import Entry, text
 from intercode.types import Change, Outcome
 

@@ -9,8 +9,7 @@ from decimal import Decimal
 
 import pytest
 
-from intercode.paper.kendall import kendall_tau
-from intercode.paper.sql_reward import sql_paper
+from intercode.paper.sql import kendall_tau, sql_paper
 from intercode.types import Table
 
 THOUSAND = Table(("a",), tuple((f"{number:04}",) for number in range(1000)))

@@ -171,13 +171,13 @@ def test_a_daemon_that_is_down_is_named_with_its_mend(image: DockerImage, monkey
 def test_a_container_that_is_removed_is_noticed_and_replaced(image: DockerImage) -> None:
     place = Workspace(WorkspaceSpec(image, "persistent"))
     with place.sandbox as sandbox:
-        place.act("true")
+        place.execute("true")
         docker("rm", "--force", sandbox.container)  # type: ignore[attr-defined]
         with pytest.raises(SandboxDied):
-            place.act("true")
-        place.begin()
+            place.execute("true")
+        place.start_episode()
     with place.sandbox:
-        assert place.act("echo alive").output == "alive\n"
+        assert place.execute("echo alive").output == "alive\n"
 
 
 # -- the wall ----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What golds came to, each executed once for all environments that share a `GoldCache`."""
+"""Results of golds, each executed once for all environments that share a `GoldCache`."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from intercode.types import Task
 
 Result = TypeVar("Result")
 Key = tuple[str, ...]
-"""A task's id, the gold, and what it was executed on, and how if that is to be told."""
+"""A task's id, its gold, the template's digest, and the way of execution if there are several."""
 
 
-def each_gold(task: Task) -> list[Task]:
-    """The task once for each of its golds, with it as `gold`: a reward reads the text of the gold that it compares with."""
+def split_golds(task: Task) -> list[Task]:
+    """Return one task for each gold, with that gold as `gold`: a reward reads the text of the gold that it compares with."""
     return [replace(task, gold=gold) for gold in task.golds]
 
 
 class GoldCache(Generic[Result]):
-    """Whoever asks first executes, others wait for it."""
+    """Results by key. The first thread that asks for a key executes, and other threads wait for the result."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -30,20 +30,20 @@ class GoldCache(Generic[Result]):
 
     def get(self, key: Key, execute: Callable[[], Result]) -> Result:
         with self._lock:
-            mine = key not in self._results
+            first = key not in self._results
             future = self._results.setdefault(key, Future())
-        if mine:
+        if first:
             try:
                 future.set_result(execute())
-            except BaseException as error:  # passed on to all who wait, and not kept
+            except BaseException as error:  # raised in all waiting threads, and not kept
                 with self._lock:
                     del self._results[key]
                 future.set_exception(error)
         return future.result()
 
 
-def run_gold(execute: Callable[[], Result], gold: str) -> Result:
-    """Return what `execute` makes of a gold. Raises `DataError` if the gold itself ended its sandbox."""
+def blame_gold(execute: Callable[[], Result], gold: str) -> Result:
+    """Return the result of `execute`. Raises `DataError` if the gold itself ended its sandbox."""
     try:
         return execute()
     except SandboxDied as death:

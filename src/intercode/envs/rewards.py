@@ -1,8 +1,11 @@
-"""A reward that the caller names or brings: checked when the environment is made, named in the run, held to its contract."""
+"""Rewards by name, or functions of the caller's: checked when the environment is made, named in the run, called with care.
+
+An environment class has a registry `rewards` of names; `--reward` takes one of these names, or `module:function`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,58 +16,73 @@ from intercode.types import Score, is_number
 
 @dataclass(frozen=True, slots=True)
 class NamedReward:
-    """What `name`, module:function, gave: whatever that calls itself, under this name a run is resumed."""
+    """The function that `name`, module:function or path.py:function, names. A run is resumed under this name."""
 
     name: str
     function: Callable[..., object]
 
-    def __call__(self, *asked: Any) -> object:
-        return self.function(*asked)
+    def __call__(self, *arguments: Any) -> object:
+        return self.function(*arguments)
+
+    def __reduce__(self) -> Any:
+        return load_reward, (self.name,)
 
 
-def require_reward(reward: object, known: Sequence[str], arguments: str) -> None:
-    """Raises `UsageError` unless it is one of the `known` names, or something to be called with `arguments`."""
-    if not callable(reward) and reward not in known:
-        raise UsageError(f"reward {reward!r}: it is {', '.join(map(repr, known))}, or a function of ({arguments})")
+def load_reward(name: str) -> NamedReward:
+    """Return the function that `module:function` or `path.py:function` names."""
+    from intercode.envs import load
+
+    return NamedReward(name, load(name, "reward"))
+
+
+def require_reward(reward: object, names: Collection[str], arguments: str) -> None:
+    """Raise `UsageError` unless `reward` is one of the names, or a function to be called with `arguments`."""
+    if not callable(reward) and reward not in names:
+        raise UsageError(f"reward {reward!r}: it is {', '.join(map(repr, names))}, or a function of ({arguments})")
 
 
 def reward_name(reward: object) -> str:
-    """What stands in the run for it."""
+    """Return the name that stands for the reward in a run."""
     if isinstance(reward, str):
         return reward
     return reward.name if isinstance(reward, NamedReward) else getattr(reward, "__qualname__", type(reward).__qualname__)
 
 
-def judged(reward: Callable[..., object], *asked: Any) -> Score:
-    """What a function of the caller's says of `asked`, the task last; of a number, 1 alone is success.
+def call_reward(reward: Callable[..., object], *arguments: Any) -> Score:
+    """Return the score that a function of the caller's gives; `arguments` end with the task. Of numbers only 1 is success.
 
-    Raises `UsageError` if it returns no score, or raises anything but an error of ours.
+    Raises `UsageError` if the function returns no score, or raises anything but an error of ours.
     """
-    who = f"the reward {reward_name(reward)}, asked about task {asked[-1].id},"
+    who = f"the reward {reward_name(reward)}, asked about task {arguments[-1].id},"
     try:
-        given = reward(*asked)
-        if is_number(given) and 0 <= given <= 1:
-            return Score(float(given), given == 1)
-        sound = (
-            isinstance(given, Score)
-            and (is_number(given.reward) and 0 <= given.reward <= 1 and isinstance(given.success, bool))
-            and isinstance(given.parts, Mapping)
-            and all(isinstance(name, str) and is_number(part) for name, part in given.parts.items())
+        score = reward(*arguments)
+        if is_number(score) and 0 <= score <= 1:
+            return Score(float(score), score == 1)
+        valid = (
+            isinstance(score, Score)
+            and (is_number(score.reward) and 0 <= score.reward <= 1 and isinstance(score.success, bool))
+            and isinstance(score.parts, Mapping)
+            and all(isinstance(name, str) and is_number(part) for name, part in score.parts.items())
         )
-        if not isinstance(given, Score) or not sound:
-            raise UsageError(f"{who} returned {given!r:.200}; it returns a Score with a reward from 0 to 1, or such a number")
-        return given
+        if not isinstance(score, Score) or not valid:
+            raise UsageError(f"{who} returned {score!r:.200}; it returns a Score with a reward from 0 to 1, or such a number")
+        return score
     except IntercodeError:
         raise
     except (Exception, SystemExit) as error:
         raise UsageError(f"{who} raised {describe_error(error)}") from error
 
 
-def best(scores: Iterable[Score]) -> Score:
-    """The first success, beyond which no score is asked for, or else the highest score."""
+def best_score(scores: Iterable[Score]) -> Score:
+    """Return the first success, or else the highest score. After a success no further score is computed."""
     found: list[Score] = []
     for score in scores:
         found.append(score)
         if score.success:
             break
-    return max(found, key=lambda each: (each.success, each.reward, each.ambiguous))
+    return max(found, key=rank)
+
+
+def rank(score: Score) -> tuple[bool, float, bool]:
+    """Return the key by which scores against several golds are compared."""
+    return score.success, score.reward, score.ambiguous

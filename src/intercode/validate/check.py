@@ -26,7 +26,7 @@ from intercode.agents import Strategy, gold, noop
 from intercode.agents.base import StrategySteps
 from intercode.env import GoldRun, InterCodeEnv
 from intercode.envs import environment_class, require_data
-from intercode.envs.bash.attributes import own_path
+from intercode.envs.bash.attributes import attribute_path
 from intercode.envs.ctf.challenges import survey
 from intercode.errors import DataError, IntercodeError
 from intercode.plugins import call_plugin
@@ -108,7 +108,7 @@ def look(
     """
     made = environment_class(env)
     require_data(made, data)
-    source = data or (own_path(made, "data") if hasattr(made, "data") else None)
+    source = data or (attribute_path(made, "data") if hasattr(made, "data") else None)
     language, records, most = made.language, made.preprocess, None if task else limit
     found = open_data(source, env=language, limit=most, preprocess=records, gold_fields=gold_fields)
     tasks = select(found.tasks, task, limit=limit)

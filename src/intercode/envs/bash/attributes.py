@@ -1,4 +1,4 @@
-"""What a subclass in a file of the user's own says about itself, and which fields of a Bash record are ours."""
+"""Class attributes of a subclass in a user's own file, and the fields of a Bash record that change the record's sandbox."""
 
 from __future__ import annotations
 
@@ -14,54 +14,56 @@ from intercode.tasks import Preprocess, Record
 _FIELDS = {"image": "the name of an image, or a path beside the task file", "setup": "a Bash script"}
 
 
-def require_attributes(owner: type) -> None:
-    """Raises `UsageError` naming the first class attribute that is not what it has to be."""
-    for name, (fits, wanted) in _ATTRIBUTES.items():
-        if not fits(getattr(owner, name)):
-            said = _who_says(owner, name)
-            raise UsageError(f"{said.__qualname__} says {name} = {vars(said)[name]!r:.60}, but {name} is {wanted}")
-
-
-def _who_says(owner: type, name: str) -> type:
-    return next(each for each in owner.__mro__ if name in vars(each))
-
-
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip()) and "\0" not in value
 
 
 _ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = {
     **dict.fromkeys(
-        ("data", "image", "tree", "setup"), (lambda it: it is None or isinstance(it, Path) or _is_text(it), "a path")
+        ("data", "image", "tree", "setup"),
+        (lambda value: value is None or isinstance(value, Path) or _is_text(value), "a path"),
     ),
-    **dict.fromkeys(("start", "probe"), (lambda it: it is None or _is_text(it), "Bash, as text")),
+    **dict.fromkeys(("start", "probe"), (lambda value: value is None or _is_text(value), "Bash, as text")),
     **dict.fromkeys(("reward", "preprocess"), (callable, "a method")),
     "sandbox": (get_args(Backend).__contains__, " or ".join(map(repr, get_args(Backend)))),
 }
 
 
-def own_path(owner: type, name: str) -> str | None:
-    """The class attribute `name`, from the folder of the file that says it if something of that name is there.
+def require_attributes(owner: type) -> None:
+    """Raise `UsageError` for the first class attribute that has a wrong value."""
+    for name, (is_valid, wanted) in _ATTRIBUTES.items():
+        if not is_valid(getattr(owner, name)):
+            base = _find_base(owner, name)
+            raise UsageError(f"{base.__qualname__} says {name} = {vars(base)[name]!r:.60}, but {name} is {wanted}")
+
+
+def _find_base(owner: type, name: str) -> type:
+    """Return the class that defines the attribute."""
+    return next(base for base in owner.__mro__ if name in vars(base))
+
+
+def attribute_path(owner: type, name: str) -> str | None:
+    """Return the class attribute `name` as a path from the folder of the class's file, if that path exists, else as it is.
 
     Images and data sets may have names that are no paths. Raises `UsageError` for a path that leads nowhere.
     """
-    said = _who_says(owner, name)
-    if vars(said)[name] is None:
+    base = _find_base(owner, name)
+    if vars(base)[name] is None:
         return None
-    value = str(vars(said)[name])
+    value = str(vars(base)[name])
     try:
-        path = Path(inspect.getfile(said)).resolve().parent / value
+        path = Path(inspect.getfile(base)).resolve().parent / value
     except (TypeError, OSError):  # a class that was typed in, not read from a file
         return value
     if not path.exists() and (name in ("tree", "setup") or (name == "data" and path.suffix)):
-        raise UsageError(f"{said.__qualname__} says {name} = {value!r}, but there is no {path}")
+        raise UsageError(f"{base.__qualname__} says {name} = {value!r}, but there is no {path}")
     return str(path) if path.exists() else value
 
 
 def bash_record(preprocess: Preprocess) -> Preprocess:
-    """`preprocess`, and then a look at the fields with which a record furnishes its own world. Raises `DataError`."""
+    """Return `preprocess` followed by a check of the record's `image` and `setup`, which raises `DataError`."""
 
-    def looked_at(record: Record) -> Record:
+    def check(record: Record) -> Record:
         record = preprocess(record)
         for name, wanted in _FIELDS.items() if isinstance(record, dict) else ():
             value = record.get(name)
@@ -69,4 +71,4 @@ def bash_record(preprocess: Preprocess) -> Preprocess:
                 raise DataError(f"field {name!r} is {value!r:.60}; write {wanted} as text, or leave it out")
         return record
 
-    return looked_at
+    return check

@@ -74,11 +74,16 @@ def bash_exact(agent: Outcome, gold: Outcome, task: Task) -> Score:
 
 def same_effects(ours: Mapping[str, Change], theirs: Mapping[str, Change], task: Task) -> bool:
     """Return whether both sides leave every path that counts in the same state."""
-    return all(
-        _state(path, ours.get(path), task) == _state(path, theirs.get(path), task)
-        for path in ours.keys() | theirs.keys()
-        if _counts(path, ours, theirs, task)
-    )
+    return not different_paths(ours, theirs, task)
+
+
+def different_paths(ours: Mapping[str, Change], theirs: Mapping[str, Change], task: Task) -> list[str]:
+    """Return in order the paths that count and that the two sides leave in different states."""
+    return [
+        path
+        for path in sorted(ours.keys() | theirs.keys())
+        if _counts(path, ours, theirs, task) and _state(path, ours.get(path), task) != _state(path, theirs.get(path), task)
+    ]
 
 
 def _counts(path: str, ours: Mapping[str, Change], theirs: Mapping[str, Change], task: Task) -> bool:

@@ -1,8 +1,8 @@
 """BashEnv: actions are Bash, the world is a sandbox, the answer is what the last action printed.
 
-The gold acts on the same starting tree before the agent does, in a cell of its own; its outcome is kept for all environments
-that share a `GoldCache`. A task marked `general` is played again on second contents when it looks solved, and must hold there;
-under `exact`, `submit ANSWER` gives the answer itself on all other tasks.
+The gold is executed on the same starting tree before the agent's episode; the outcome is kept for all environments that share a
+`GoldCache`. When a task marked `general` looks solved, the episode is repeated on variant data and must succeed there too. On
+all other tasks, `submit ANSWER` gives the answer itself under `exact`.
 
 An environment of your own in Bash is a subclass with class attributes and a `reward`: `docs/own-environment.md`.
 """
@@ -11,40 +11,42 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from difflib import unified_diff
 from functools import partial
+from io import StringIO
 from itertools import permutations
 from pathlib import Path
-from typing import Any, Literal, Self
+from pkgutil import resolve_name
+from typing import Any, ClassVar, Literal, Self
 
-from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View
-from intercode.envs.bash.attributes import bash_record, own_path, require_attributes
-from intercode.envs.bash.compare import bash_exact
+from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View, shorten_text
+from intercode.envs.bash.attributes import attribute_path, bash_record, require_attributes
+from intercode.envs.bash.compare import bash_exact, different_paths
 from intercode.envs.bash.gold_status import ends_in_failure
-from intercode.envs.gold import GoldCache, each_gold
-from intercode.envs.rewards import best, judged, require_reward, reward_name
+from intercode.envs.gold import GoldCache, split_golds
+from intercode.envs.rewards import call_reward, rank, require_reward, reward_name
 from intercode.envs.workspace import (
+    GoldOutcome,
     Workspace,
     WorkspaceSpec,
     execute_gold,
-    execute_gold_again,
     missing_paths,
     prepare_workspaces,
 )
 from intercode.errors import DataError
-from intercode.paper.bash_reward import bash_paper
 from intercode.sandbox.base import Limits, Session
 from intercode.sandbox.build import Backend
 from intercode.submission import ALONE, ANSWER, answer_in
 from intercode.tasks import Preprocess, open_data
 from intercode.tasks.issues import TaskIssue
-from intercode.types import ExecResult, Outcome, Score, Task
+from intercode.types import Change, ExecResult, Outcome, Score, Task
 
+GoldExecutor = Callable[[Workspace, str], GoldOutcome]
 Reward = Literal["exact", "paper"] | Callable[[Outcome, Outcome, Task], Score | float]
 _NOT_FOUND = 127
 _KILLED = (-9, 128 + 9)
-"""Statuses by which SIGKILL ended the gold's shell or its last program: the machine may have done it."""
+"""The statuses of a gold whose shell or last program was ended by SIGKILL: the machine may have sent it."""
 _NO_ANSWER = (
     "`submit ANSWER` is not taken for this task, whose solution must also work on other files. Let the last action print the "
     "answer, then act with `submit` alone."
@@ -61,21 +63,39 @@ _COMPLAINT = re.compile(
     r"|([\w.+-]+): .*(?:(?:missing|extra) operand|No such file|cannot |failed to |invalid |unrecognized |denied)).*$",
     re.MULTILINE,
 )
-"""What Bash says on its standard error, or a tool under its name."""
-_GIVES_AWAY = re.compile(r"^ch(?:own|grp): changing .*(?:not permitted|Invalid argument)")
+"""An error message of Bash, or of a tool that begins with the tool's name."""
+_CHANGES_OWNER = re.compile(r"^ch(?:own|grp): changing .*(?:not permitted|Invalid argument)")
 _TEXT = re.compile(r"(?:^|[|;&(`\n]|\bxargs|-exec|\bdo|\bthen)\s*(?:basename|dirname|echo|printf)\b[^|;&<>()`\n]*")
-"""A command that handles its arguments as text: a path among them need not be there."""
+"""A command that handles its arguments as text: a path among them need not exist."""
 _QUOTE = re.compile(r"""["'`,;:()]|\.(?=\s|$)""")
-"""What stands around a path in a sentence."""
+"""Punctuation around a path in a sentence."""
+_PATHS = 20
+_KINDS = {"added": "added", "changed": "modified", "removed": "removed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The agent's outcome in `workspace`, and the gold with the best score: `task` has the gold's text."""
+
+    workspace: Workspace
+    agent: Outcome
+    task: Task
+    gold: GoldOutcome
+    score: Score
 
 
 class BashEnv(InterCodeEnv):
-    """`second` has the second contents; `golds` may be shared. Other arguments are those of `InterCodeEnv`.
+    """`variant` has the variant data; `golds` may be shared. Other arguments are those of `InterCodeEnv`.
 
     The class attributes are what a subclass is played with unless the caller says otherwise. A path starts at the folder of
-    the subclass's file.
+    the subclass's file. A reward in `rewards` is called with the agent's outcome, a gold's outcome and the task, or has a
+    function `compare(env, spec, agent)` that chooses its gold and returns the score with it.
     """
 
+    rewards: ClassVar = {
+        "exact": "intercode.envs.bash.compare:bash_exact",
+        "paper": "intercode.paper.bash:PaperReward",
+    }
     data: str | None = None
     """A task file, a data folder, or the name of a data set."""
     image: str | None = None
@@ -83,9 +103,9 @@ class BashEnv(InterCodeEnv):
     tree: str | None = None
     """A folder or tar that is placed at `/`."""
     setup: str | None = None
-    """The path of a Bash script that runs once, inside; what it leaves in files is there in each episode."""
+    """The path of a Bash script that runs once, inside; the files that the script leaves are there in each episode."""
     start: str | None = None
-    """Bash that begins each episode, such as what starts a service and waits until it answers."""
+    """Bash that begins each episode, such as a command that starts a service and waits until the service answers."""
     probe: str | None = None
     """Bash that prints what else a reward should see, `Outcome.probe`; it runs after the agent, and after the gold."""
     sandbox: Backend = "local"
@@ -96,19 +116,24 @@ class BashEnv(InterCodeEnv):
         spec: WorkspaceSpec,
         *,
         reward: Reward | None = None,
-        second: WorkspaceSpec | None = None,
-        golds: GoldCache[Outcome] | None = None,
+        variant: WorkspaceSpec | None = None,
+        golds: GoldCache[GoldOutcome] | None = None,
         **how: Any,
     ) -> None:
         super().__init__(tasks, **how)
+        self._reward_method = reward is None and type(self).reward is not BashEnv.reward
+        if reward is None and not self._reward_method:
+            reward = "exact"
         if reward is not None:
-            require_reward(reward, ("exact", "paper"), "outcome, gold's outcome, task")
-        self._asked, self._spec, self._second, self._gold_cache = reward, spec, second, golds or GoldCache[Outcome]()
-        self._by_exact = reward == "exact" or (reward is None and type(self).reward is BashEnv.reward)
-        self.submission = self.submission_under("exact" if self._by_exact else reward)
+            require_reward(reward, self.rewards, "outcome, gold's outcome, task")
+        self._scorer = resolve_name(self.rewards[reward]) if isinstance(reward, str) else reward
+        self._exact, self._needs_finished_gold = reward == "exact", reward in ("exact", None)
+        self._spec, self._variant, self._gold_cache = spec, variant, golds or GoldCache[GoldOutcome]()
+        self.submission = self.submission_under(reward)
         self._workspace = Workspace(spec)
-        self._elsewhere: Workspace | None = None
-        self._aside: Workspace | None = None
+        self._variant_workspace: Workspace | None = None
+        self._gold_workspace: Workspace | None = None
+        self._comparison: Comparison | None = None
 
     @classmethod
     def prepare(  # type: ignore[override]
@@ -130,39 +155,41 @@ class BashEnv(InterCodeEnv):
         preprocess: Preprocess | None = None,
         gold_fields: Sequence[str] | None = None,
     ) -> EnvFactory:
-        """Load data and build templates once. `protocol="paper"` implies the paper's reward and stateless session.
+        """Load data and build templates once. `protocol="paper"` implies the paper's reward and a stateless session.
 
-        These two together give the first system's container, whatever the protocol: ReAct was recorded with `submit`.
+        This reward and session together imply InterCode v1's container, whatever the protocol: ReAct was recorded with
+        `submit`.
         """
         require_attributes(cls)
         session = session or ("stateless" if protocol == "paper" else "persistent")
-        reward, judge = cls._judged_by(reward, protocol)
+        reward, name = cls._choose_reward(reward, protocol)
         records = bash_record(preprocess or cls.preprocess)
-        source = data or own_path(cls, "data")
+        source = data or attribute_path(cls, "data")
         found = open_data(source, env="bash", limit=limit, preprocess=records, gold_fields=gold_fields)
-        spec, second = prepare_workspaces(
+        spec, variant = prepare_workspaces(
             found, session,
-            image=image or own_path(cls, "image"), tree=tree or own_path(cls, "tree"), setup=setup or own_path(cls, "setup"),
-            limits=limits, paper=reward == "paper" and session == "stateless", sandbox=sandbox or cls.sandbox,
+            image=image or attribute_path(cls, "image"), tree=tree or attribute_path(cls, "tree"),
+            setup=setup or attribute_path(cls, "setup"), limits=limits,
+            paper=reward == "paper" and session == "stateless", sandbox=sandbox or cls.sandbox,
             start=cls.start, probe=cls.probe,
         )  # fmt: skip
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going}
-        golds = GoldCache[Outcome]()
-        facts = {"data": found.name, "data_digest": found.digest, "reward": judge, "sandbox": sandbox or cls.sandbox}
+        golds = GoldCache[GoldOutcome]()
+        facts = {"data": found.name, "data_digest": found.digest, "reward": name, "sandbox": sandbox or cls.sandbox}
         return EnvFactory(
             found.tasks,
-            lambda: cls(found.tasks, spec, reward=reward, second=second, golds=golds, **how),
+            lambda: cls(found.tasks, spec, reward=reward, variant=variant, golds=golds, **how),
             lambda: {**facts, **spec.facts(), **spec.images(found.tasks)},
         )
 
     @classmethod
-    def _judged_by(cls, asked: Reward | None, protocol: Protocol) -> tuple[Reward | None, str]:
-        """What to ask, None for the method `reward`; and the name of it, by which a recording may ask again."""
-        own = cls.reward is not BashEnv.reward
-        name = reward_name(cls.reward) if own else "exact"
-        if asked is None and protocol == "paper" and not own:
-            asked = "paper"
-        return (None, name) if asked in (None, name) else (asked, reward_name(asked))
+    def _choose_reward(cls, reward: Reward | None, protocol: Protocol) -> tuple[Reward | None, str]:
+        """Return the reward, None for the method `reward` of the class, and the reward's name in a run's record."""
+        overridden = cls.reward is not BashEnv.reward
+        name = reward_name(cls.reward) if overridden else "exact"
+        if reward is None and protocol == "paper" and not overridden:
+            reward = "paper"
+        return (None, name) if reward in (None, name) else (reward, reward_name(reward))
 
     @classmethod
     def submission_under(cls, reward: object) -> re.Pattern[str]:
@@ -173,47 +200,50 @@ class BashEnv(InterCodeEnv):
         return self.protocol == "submit" and self.submission is ANSWER and not self.task.general
 
     def reward(self, agent: Outcome, gold: Outcome, task: Task) -> Score | float:
-        """What the agent's outcome is worth beside the gold's, from 0 to 1; to be overridden by a subclass."""
+        """Return how well the agent's outcome matches the gold's, from 0 to 1. A subclass may override this method."""
         return bash_exact(agent, gold, task)
 
     def run_gold(self, task: Task) -> GoldRun:
         used, asked = _TEXT.sub(" ", task.gold), _PATH.findall(_QUOTE.sub(" ", task.query))
         named = [*_PATH.findall(used), *(path for path in asked if path in used or path not in task.gold)]
         try:
-            self._workspace.move(self._spec.of(task))
-            missing = missing_paths(self._workspace, named, fresh=True)
-            outcomes = [execute_gold(self._workspace, task.gold)]
+            self._workspace.switch_to(self._spec.for_task(task))
+            if named:
+                self._workspace.start_episode()
+            missing = missing_paths(self._workspace, named)
+            outcomes = [execute_gold(self._workspace, task.gold).outcome]
             last = self._workspace.last
-            faults = list(_faults(last, task.gold))
-            # a tool in a pipe or a substitution may fail without that the status tells it
-            said = next((each[0] for each in _COMPLAINT.finditer(last.output) if not each[1] or each[1] in task.gold), "")
-            if said and last.exit_code is not None and not ends_in_failure(last.exit_code, task.gold, last.output):
-                faults.append(TaskIssue(f"gold ends well, but prints an error: {said:.150}", "gold_complains"))
+            faults = list(_find_faults(last, task.gold))
+            # in a pipe or a substitution, the status does not show that a tool failed
+            complaint = next((each[0] for each in _COMPLAINT.finditer(last.output) if not each[1] or each[1] in task.gold), "")
+            if complaint and last.exit_code is not None and not ends_in_failure(last.exit_code, task.gold, last.output):
+                faults.append(TaskIssue(f"gold ends well, but prints an error: {complaint:.150}", "gold_complains"))
             if outcomes[0].output.strip() == "0" and not outcomes[0].changes:
                 faults.append(TaskIssue("gold finds nothing: it prints 0 and changes nothing", "by_luck"))
             for path in missing_paths(self._workspace, missing):  # a query may speak of what should not be there
                 who, kind = ("gold", "missing") if path in task.gold else ("query", "disagrees")
                 faults.append(TaskIssue(f"{who} names {path}, which is there neither before nor after it", kind))
-            if task.general and self._second:
-                outcomes.append(execute_gold(self._elsewhere_on(self._second.of(task)), task.gold))
+            if task.general and self._variant:
+                outcomes.append(execute_gold(self._use_variant(self._variant.for_task(task)), task.gold).outcome)
         except DataError as error:
             return GoldRun(None, "", (str(error),))
         if task.general and len(outcomes) < 2:
-            faults.append(TaskIssue("is marked general, but the data have no second contents", "not_general"))
+            faults.append(TaskIssue("is marked general, but the data set has no variant data", "not_general"))
         elif task.general:
             passing = (bash_exact(*pair, task).success for pair in permutations(outcomes, 2))
-            if outcomes[0] == outcomes[1] or (self._by_exact and any(passing)):
-                why = "is marked general, but the gold has the same outcome on both contents: a constant answer passes"
+            if outcomes[0] == outcomes[1] or (self._exact and any(passing)):
+                why = "is marked general, but the gold has the same outcome on the variant data: a constant answer passes"
                 faults.append(TaskIssue(why, "not_general"))
         return GoldRun(outcomes, "\n".join(outcome.output for outcome in outcomes), tuple(faults))
 
     def start_episode(self, task: Task) -> None:
-        self._workspace.move(self._spec.of(task))
-        self._gold(self._workspace, task)
-        self._workspace.begin()
+        self._comparison = None
+        self._workspace.switch_to(self._spec.for_task(task))
+        self._find_gold(self._workspace, task)
+        self._workspace.start_episode()
 
     def execute(self, action: str) -> ExecResult:
-        return self._workspace.act(action)
+        return self._workspace.execute(action)
 
     def reject_submission(self, word: str) -> str | None:
         if word and self.task.general:
@@ -221,85 +251,139 @@ class BashEnv(InterCodeEnv):
         return _NOT_LITERAL if word and answer_in(word) is None else None
 
     def score(self) -> Score:
-        score = self._compare(self._workspace)
-        if not (score.success and self.task.general and self._second):
+        self._comparison = first = self._compare(self._workspace)
+        score = first.score
+        if not (score.success and self.task.general and self._variant):
             return score
-        again = self._compare(self._play_elsewhere(self._second.of(self.task)))
-        return Score(
-            min(score.reward, again.reward), again.success, {**score.parts, "robust": float(again.success)}, again.ambiguous
-        )
+        workspace = self._use_variant(self._variant.for_task(self.task))
+        self._find_gold(workspace, self.task)
+        workspace.replay(action for action in self._actions if not self._submits(action))
+        again = self._compare(workspace)
+        if not again.score.success:
+            self._comparison = again
+        parts = {**score.parts, "robust": float(again.score.success)}
+        return Score(min(score.reward, again.score.reward), again.score.success, parts, again.score.ambiguous)
+
+    def outcomes(self) -> dict[str, Any]:
+        """Return the parts that failed, both answers, and the paths that the agent and the gold left in different states.
+
+            {"failed": ["answer", "files"], "agent": {"answer": text}, "gold": {"answer": text},
+             "paths": [{"path", "agent": "added|modified|removed|same", "gold": …, "diff": text}, …]}
+
+        `diff` leads from the gold's file to the agent's. It is empty for anything but UTF-8 text of at most 4 KiB, for a file
+        that only the agent modified, and after the gold's first 20 files. After `"failed": ["robust"]` everything else
+        describes the variant data. There are at most 20 paths, and 2,000 characters of each text.
+        """
+        if (found := self._comparison) is None:
+            return {}
+        full, names = getattr(self._scorer, "full", {}), {"effects": "files", "contents": "files"}
+        failed = [names.get(name, name) for name, part in found.score.parts.items() if part < full.get(name, 1)]
+        agent, gold = found.agent.changes, found.gold.outcome.changes
+        paths = different_paths(agent, gold, found.task)[:_PATHS]
+        texts = found.workspace.read_texts([path for path in paths if path not in agent or agent[path].type == "file"])
+        return {
+            "failed": ["robust"] if found.workspace is self._variant_workspace else list(dict.fromkeys(failed)),
+            "agent": {"answer": shorten_text(found.agent.output)},
+            "gold": {"answer": shorten_text(found.gold.outcome.output)},
+            "paths": [
+                {
+                    "path": shorten_text(path),
+                    **{
+                        side: _KINDS[changes[path].kind] if path in changes else "same"
+                        for side, changes in (("agent", agent), ("gold", gold))
+                    },
+                    "diff": _diff(agent.get(path), gold.get(path), texts.get(path), found.gold.texts.get(path)),
+                }
+                for path in paths
+            ],
+        }
 
     def copy_world(self, twin: Self, live: bool) -> None:
-        twin._workspace, twin._elsewhere, twin._aside = self._workspace.twin(live=live), None, None
+        twin._workspace, twin._variant_workspace, twin._gold_workspace = self._workspace.fork(live=live), None, None
+        twin._comparison = None
 
     def close_world(self) -> None:
-        for workspace in (self._workspace, self._elsewhere, self._aside):
+        for workspace in (self._workspace, self._variant_workspace, self._gold_workspace):
             if workspace is not None:
                 workspace.sandbox.close()
 
-    def _compare(self, workspace: Workspace) -> Score:
-        """The paper's reward knows one gold."""
+    def _compare(self, workspace: Workspace) -> Comparison:
         agent = workspace.outcome()
         if answer := answer_in(self._word):
             agent = replace(agent, output=answer, overflow=None)
-        if self._asked == "paper":
-            return bash_paper(agent, self._gold_aside(workspace.spec, self.task), workspace.spec.tracked)
-        reward = bash_exact if self._asked == "exact" else partial(judged, self._asked or self.reward)
-        return best(reward(agent, gold, task) for task, gold in self._outcomes(workspace.spec))
+        if compare := getattr(self._scorer, "compare", None):
+            score, gold = compare(self, workspace.spec, agent)
+            return Comparison(workspace, agent, self.task, gold, score)
+        reward = bash_exact if self._exact else partial(call_reward, self._scorer or self.reward)
+        found: list[Comparison] = []
+        for task in split_golds(self.task):
+            try:
+                gold = self.gold_outcome(workspace.spec, task)
+            except DataError:  # an alternative that fails only discards answers that the first gold refuses
+                if not found:
+                    raise
+                continue
+            found.append(Comparison(workspace, agent, task, gold, reward(agent, gold.outcome, task)))
+            if found[-1].score.success:
+                break
+        return max(found, key=lambda comparison: rank(comparison.score))
 
-    def _outcomes(self, spec: WorkspaceSpec) -> Iterator[tuple[Task, Outcome]]:
-        """Each gold and its outcome, executed when it is asked for. An alternative that cannot run or fails is left out: to
-        raise here would only ever discard answers that the first gold refuses."""
-        first, *others = each_gold(self.task)
-        yield first, self._gold_aside(spec, first)
-        for task in others:
-            with suppress(DataError):
-                yield task, self._gold_aside(spec, task)
+    def gold_outcome(self, spec: WorkspaceSpec, task: Task, execute: GoldExecutor | None = None) -> GoldOutcome:
+        """Return the gold's outcome from the cache, or execute the gold in another workspace than the episode's.
 
-    def _gold(self, workspace: Workspace, task: Task) -> Outcome:
-        """The gold's outcome; executing it uses the place, so ask before the episode begins there."""
+        `execute` is another way of execution, whose outcomes are kept apart. Raises `DataError` for a gold that cannot run.
+        """
+        key = (task.id, task.gold, spec.template.digest)
+        if execute is not None:
+            return self._gold_cache.get((*key, execute.__name__), lambda: execute(self._use_gold_workspace(spec), task.gold))
+        return self._gold_cache.get(key, lambda: self._execute_gold(self._use_gold_workspace(spec), task))
+
+    def _find_gold(self, workspace: Workspace, task: Task) -> None:
+        """Put the gold's outcome into the cache. The gold may be executed in `workspace`, so no episode may go on there."""
         key = (task.id, task.gold, workspace.spec.template.digest)
-        return self._gold_cache.get(key, lambda: self._execute_gold(workspace, task))
+        self._gold_cache.get(key, lambda: self._execute_gold(workspace, task))
 
-    def _execute_gold(self, workspace: Workspace, task: Task) -> Outcome:
-        """Under `exact`, a gold that cannot run is no yardstick; the paper's reward compares with whatever it printed."""
-        outcome = execute_gold(workspace, task.gold)
+    def _execute_gold(self, workspace: Workspace, task: Task) -> GoldOutcome:
+        """Raise `DataError` if a gold that must run to its end does not; the paper's reward compares with any output."""
+        gold = execute_gold(workspace, task.gold)
         last = workspace.last
         unfinished = last.timed_out or last.exit_code in (_NOT_FOUND, *_KILLED)
         if task.gold != self.task.gold:
             unfinished |= ends_in_failure(last.exit_code, task.gold, last.output)
-        if self._asked in ("exact", None) and unfinished:
-            raise DataError(f"task {task.id}: {'; '.join(_faults(last, task.gold))}; see `intercode check`")
-        return outcome
+        if self._needs_finished_gold and unfinished:
+            raise DataError(f"task {task.id}: {'; '.join(_find_faults(last, task.gold))}; see `intercode check`")
+        return gold
 
-    def _gold_aside(self, spec: WorkspaceSpec, task: Task) -> Outcome:
-        """The gold's outcome, also while an episode goes on; from the paper's second turn on that of its second execution."""
-        key = (task.id, task.gold, spec.template.digest)
-        if self.protocol == "paper" and self.turn > 1:
-            return self._gold_cache.get((*key, "again"), lambda: execute_gold_again(self._aside_on(spec), task.gold))
-        return self._gold_cache.get(key, lambda: self._execute_gold(self._aside_on(spec), task))
+    def _use_gold_workspace(self, spec: WorkspaceSpec) -> Workspace:
+        self._gold_workspace = self._gold_workspace or Workspace(spec)
+        self._gold_workspace.switch_to(spec)
+        return self._gold_workspace
 
-    def _aside_on(self, spec: WorkspaceSpec) -> Workspace:
-        """A place for executing golds while an episode goes on elsewhere."""
-        self._aside = self._aside or Workspace(spec)
-        self._aside.move(spec)
-        return self._aside
-
-    def _elsewhere_on(self, spec: WorkspaceSpec) -> Workspace:
-        self._elsewhere = self._elsewhere or Workspace(spec)
-        self._elsewhere.move(spec)
-        return self._elsewhere
-
-    def _play_elsewhere(self, spec: WorkspaceSpec) -> Workspace:
-        """The whole episode again, on the second contents."""
-        workspace = self._elsewhere_on(spec)
-        self._gold(workspace, self.task)
-        workspace.play(*(action for action in self._actions if not self._submits(action)))
-        return workspace
+    def _use_variant(self, spec: WorkspaceSpec) -> Workspace:
+        self._variant_workspace = self._variant_workspace or Workspace(spec)
+        self._variant_workspace.switch_to(spec)
+        return self._variant_workspace
 
 
-def _faults(result: ExecResult, gold: str) -> Iterator[str]:
-    """What is wrong with a gold by the look of its execution alone."""
+def _diff(agent: Change | None, gold: Change | None, agent_text: str | None, gold_text: str | None) -> str:
+    """Return how one path differs: the type, mode and target if both sides changed the path, and a unified diff of texts."""
+    lines: list[str] = []
+    if agent and gold and (agent.type, agent.mode, agent.target) != (gold.type, gold.mode, gold.target):
+        for side, change in (("gold", gold), ("agent", agent)):
+            target = f" -> {change.target}" if change.target else ""
+            lines.append(f"{side}: {change.type} {change.mode:04o}{target}\n")
+    if gold.kind == "removed" if gold else agent and agent.kind == "added":
+        gold_text = ""
+    if agent.kind == "removed" if agent else gold and gold.kind == "added":
+        agent_text = ""
+    if gold_text is not None and agent_text is not None:
+        for line in unified_diff(list(StringIO(gold_text)), list(StringIO(agent_text)), "gold", "agent"):
+            lines.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
+    return shorten_text("".join(lines))
+
+
+def _find_faults(result: ExecResult, gold: str) -> Iterator[str]:
+    """Yield what is wrong with a gold, as far as one execution shows it."""
     if result.timed_out:
         yield "gold runs out of time"
     elif result.exit_code is None:
@@ -308,5 +392,5 @@ def _faults(result: ExecResult, gold: str) -> Iterator[str]:
         yield f"gold calls {tool}, which is not installed here"
     if ends_in_failure(result.exit_code, gold, result.output) and not _MISSING.search(result.output):
         last = result.output.strip().rpartition("\n")[2][:200]
-        alone = "; the sandbox has one user, so no file can be given to another" if _GIVES_AWAY.search(last) else ""
-        yield f"gold ends with status {result.exit_code}" + (f": {last}" if last else "") + alone
+        owner = "; the sandbox has one user, so no file can be given to another" if _CHANGES_OWNER.search(last) else ""
+        yield f"gold ends with status {result.exit_code}" + (f": {last}" if last else "") + owner

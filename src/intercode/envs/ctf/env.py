@@ -27,8 +27,8 @@ from typing import Any, Literal, Self
 
 from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View, shorten_text
 from intercode.envs.ctf.challenges import Challenge, gold_is, survey
-from intercode.envs.gold import GoldCache, each_gold, run_gold
-from intercode.envs.rewards import best, judged, require_reward, reward_name
+from intercode.envs.gold import GoldCache, blame_gold, split_golds
+from intercode.envs.rewards import best_score, call_reward, require_reward, reward_name
 from intercode.envs.workspace import Workspace, WorkspaceSpec, prepare_workspaces
 from intercode.errors import DataError, UsageError
 from intercode.sandbox.base import Limits, Session
@@ -134,7 +134,7 @@ class CtfEnv(InterCodeEnv):
 
     def start_episode(self, task: Task) -> None:
         """Find the flag of each gold, then give the agent a new sandbox. An alternative script that finds none is skipped."""
-        first, *others = each_gold(task)
+        first, *others = split_golds(task)
         self._flags = [(first, self._flag(first))]
         for other in others:
             with suppress(DataError):
@@ -147,16 +147,16 @@ class CtfEnv(InterCodeEnv):
         if is_submission(action, self.submission):
             score = self.score()
             return ExecResult("" if score.success else self.feedback(score), None, cwd=self._workspace.last.cwd)
-        return self._workspace.act(action)
+        return self._workspace.execute(action)
 
     def score(self) -> Score:
         """Score the submitted word against each gold's flag; under the paper's reward, against the first flag only."""
         if self.reward == "paper":
             self._last_score = flag_paper(self._word, self._flags[0][1])
         elif callable(self.reward):
-            self._last_score = best(judged(self.reward, self._word, flag, task) for task, flag in self._flags)
+            self._last_score = best_score(call_reward(self.reward, self._word, flag, task) for task, flag in self._flags)
         else:
-            self._last_score = best(flag_exact(self._word, flag) for _, flag in self._flags)
+            self._last_score = best_score(flag_exact(self._word, flag) for _, flag in self._flags)
         return self._last_score
 
     def outcomes(self) -> dict[str, Any]:
@@ -168,7 +168,7 @@ class CtfEnv(InterCodeEnv):
         return "That is not the flag."
 
     def copy_world(self, twin: Self, live: bool) -> None:
-        twin._workspace = self._workspace.twin(live=live)
+        twin._workspace = self._workspace.fork(live=live)
 
     def close_world(self) -> None:
         self._workspace.sandbox.close()
@@ -176,8 +176,8 @@ class CtfEnv(InterCodeEnv):
     def _start_in_assets(self, task: Task) -> None:
         """Start the workspace with the task's assets, and the shell in their folder."""
         workspace, challenge = self._workspace, self._challenges[task.id]
-        workspace.begin()
-        workspace.act(f"cd {FOLDER}")
+        workspace.start_episode()
+        workspace.execute(f"cd {FOLDER}")
         if challenge.packed is None:
             return
         workspace.sandbox.write(_ARCHIVE, challenge.packed, mode=0o600)
@@ -197,7 +197,7 @@ class CtfEnv(InterCodeEnv):
             self._start_in_assets(task)
             return self._workspace.sandbox.exec("", argv=["bash", "-c", task.gold], cwd=FOLDER)
 
-        result = run_gold(execute, task.gold)
+        result = blame_gold(execute, task.gold)
         last = last_line(result.output)
         if result.exit_code != 0 or not last:
             how = "runs out of time" if result.timed_out else f"ends with status {result.exit_code}"

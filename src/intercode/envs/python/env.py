@@ -26,7 +26,7 @@ from intercode.envs.gold import GoldCache
 from intercode.envs.python.grading import PATIENCE, Result
 from intercode.envs.python.suite import SOLUTION, Suite, convert_record, read_suite
 from intercode.envs.python.workspace import PythonSessions, PythonSpec
-from intercode.envs.rewards import judged, require_reward, reward_name
+from intercode.envs.rewards import call_reward, require_reward, reward_name
 from intercode.envs.workspace import prepare_workspaces
 from intercode.errors import DataError, UsageError
 from intercode.sandbox.base import Limits
@@ -191,7 +191,7 @@ class PythonEnv(InterCodeEnv):
             hidden = self._sessions.run_graded(_part(suite, hidden=True), name=name, text=text)
         self._results = [*public, *hidden]
         if callable(self.reward):
-            return judged(self.reward, self._results, self.task)
+            return call_reward(self.reward, self._results, self.task)
         if self.reward == "paper":
             return score_paper(_passed(public), _passed(self._gold_results(suite)))
         unseen = _passed(hidden) or [False] * sum(test.hidden for test in suite.tests)

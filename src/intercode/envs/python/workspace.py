@@ -11,7 +11,7 @@ import copy
 from dataclasses import dataclass
 from typing import Self
 
-from intercode.envs.gold import run_gold
+from intercode.envs.gold import blame_gold
 from intercode.envs.python.grading import Definitions, Grader, Result
 from intercode.envs.python.suite import Suite
 from intercode.envs.workspace import WorkspaceSpec
@@ -91,7 +91,7 @@ class PythonSessions:
                 raise DataError(f"the gold {gold[:200]!r} ends its interpreter")
             return result, self._grade(sandbox, suite, suite.gold_name, gold if suite.program else None)
 
-        return run_gold(execute, gold)
+        return blame_gold(execute, gold)
 
     def run_as_v1(self, suite: Suite, action: str, name: str, gold: str | None) -> list[Result]:
         """Return the results of InterCode v1: of the action alone, run after the gold if the last scoring left it there."""

@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from intercode.envs.gold import run_gold
+from intercode.envs.gold import blame_gold
 from intercode.envs.sql.compare import Order, free, order_of
 from intercode.envs.sql.engines import Answer, Databases, Engine, engine_maker
 from intercode.envs.sql.text import literals, ordering, quote_name, split_statements
@@ -275,4 +275,4 @@ def execute_gold(engine: Engine, task: Task) -> Gold:
         full = engine.run_gold(db, order.derived).table if order.derived else None
         return Gold(answer, order_of(answer.table, order, full))
 
-    return run_gold(execute, task.gold)
+    return blame_gold(execute, task.gold)

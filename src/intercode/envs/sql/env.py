@@ -14,16 +14,16 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from itertools import permutations
 from pathlib import Path
-from typing import Any, Literal, Self
+from pkgutil import resolve_name
+from typing import Any, ClassVar, Literal, Self
 
 from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View, shorten_text
-from intercode.envs.gold import GoldCache, each_gold
-from intercode.envs.rewards import best, judged, require_reward, reward_name
+from intercode.envs.gold import GoldCache, split_golds
+from intercode.envs.rewards import best_score, call_reward, require_reward, reward_name
 from intercode.envs.sql.compare import Row, difference, sql_exact
 from intercode.envs.sql.databases import DatabaseSet, Gold, database, execute_gold, prepare_databases
 from intercode.envs.sql.engines import Answer, Engine
 from intercode.errors import DataError
-from intercode.paper.sql_reward import sql_paper
 from intercode.tasks import Preprocess, open_data
 from intercode.tasks.issues import TaskIssue
 from intercode.types import ExecResult, Score, Table, Task
@@ -45,6 +45,11 @@ class SqlEnv(InterCodeEnv):
     """
 
     language = "sql"
+    rewards: ClassVar = {
+        "exact": "intercode.envs.sql.compare:sql_exact",
+        "paper": "intercode.paper.sql:sql_paper",
+        "overlap": "intercode.paper.sql:sql_overlap",
+    }
     live_forks = False
 
     def __init__(
@@ -59,7 +64,7 @@ class SqlEnv(InterCodeEnv):
         **options: Any,
     ) -> None:
         super().__init__(tasks, **options)
-        require_reward(reward, ("exact", "paper", "overlap"), "answer, gold's answer, task")
+        require_reward(reward, self.rewards, "answer, gold's answer, task")
         self.reward, self._databases, self._golds = reward, databases, golds or GoldCache[Gold]()
         self._handicap, self._seconds = handicap, seconds
         self._engine = databases.make_engine()
@@ -202,17 +207,18 @@ class SqlEnv(InterCodeEnv):
     def _compare(self, engine: Engine, answer: Table | None) -> Score:
         def score(gold: Gold, task: Task) -> Score:
             if callable(self.reward):
-                return judged(self.reward, answer, gold.table, task)
+                return call_reward(self.reward, answer, gold.table, task)
             if self.reward != "exact":
-                return sql_paper(answer, gold.table, ordered=self.reward == "paper")
+                found: Score = resolve_name(self.rewards[self.reward])(answer, gold.table)
+                return found
             return sql_exact(answer, gold.table, gold.order)
 
-        return best(score(self._gold(engine, task), task) for task in self._tasks_by_gold)
+        return best_score(score(self._gold(engine, task), task) for task in self._tasks_by_gold)
 
     @property
     def _tasks_by_gold(self) -> list[Task]:
         """Return the task once for each gold that the reward compares with."""
-        return [self.task] if self._is_papers else each_gold(self.task)
+        return [self.task] if self._is_papers else split_golds(self.task)
 
     def _gold(self, engine: Engine, task: Task) -> Gold:
         data = "variant" if engine is self._variant else "original"

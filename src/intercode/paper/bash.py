@@ -21,8 +21,12 @@ from __future__ import annotations
 import math
 import posixpath
 from collections.abc import Collection, Mapping
+from typing import ClassVar
 
+from intercode.envs.bash.env import BashEnv
+from intercode.envs.workspace import GoldOutcome, WorkspaceSpec
 from intercode.paper.git_status import status, text
+from intercode.paper.session import execute_gold_again, tracked_files
 from intercode.tfidf import similarity
 from intercode.types import Change, Outcome, Score
 
@@ -33,6 +37,21 @@ _LINKS = 40
 Pair = tuple[str, str]
 Leaf = tuple[str, str]
 """What stands at a path: ("file", digest), ("template", unchanged path), ("folder", path), or ("nothing", "")."""
+
+
+class PaperReward:
+    """The reward `paper` of `BashEnv`."""
+
+    full: ClassVar = {"base": BASE, "effects": WEIGHT, "contents": WEIGHT, "answer": WEIGHT}
+    """Each part's number in a reward of 1."""
+
+    @staticmethod
+    def compare(env: BashEnv, spec: WorkspaceSpec, agent: Outcome) -> tuple[Score, GoldOutcome]:
+        """Return the score against the first gold, and the gold's outcome: from the second turn that is scored on, the outcome
+        of the gold's second execution."""
+        again = env.protocol == "paper" and env.turn > 1
+        gold = env.gold_outcome(spec, env.task, execute_gold_again if again else None)
+        return bash_paper(agent, gold.outcome, tracked_files(spec.template)), gold
 
 
 def bash_paper(agent: Outcome, gold: Outcome, tracked: Collection[str]) -> Score:
