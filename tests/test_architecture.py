@@ -8,7 +8,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "intercode"
 # From the ground up; a room may import rooms on lower floors, and modules of its own.
 FLOORS = [
     {"types", "errors", "tfidf", "submission"},
-    {"plugins", "single_thread", "observation", "shared_texts"},
+    {"plugins"},
     {"sandbox", "tasks", "agents", "models", "store"},
     {"env"},
     {"envs", "testing"},

@@ -1,11 +1,11 @@
-"""Interactive coding as a reinforcement-learning environment: actions are code, observations are what it printed.
+"""Interactive coding as a reinforcement-learning environment: actions are code, observations are what the code printed.
 
     import intercode
     env = intercode.make("bash")                 # or gymnasium.make("intercode:intercode/Bash-v0")
     query, info = env.reset(seed=0)
 
-Names are loaded when they are first used (PEP 562), so that importing the package costs next to nothing. Our ids are
-entered in Gymnasium's registry as soon as Gymnasium itself is there, whichever of the two is imported first.
+Names are imported when they are first used (PEP 562), so importing the package costs next to nothing. Our ids enter
+Gymnasium's registry when Gymnasium is imported, whichever of the two comes first.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -80,12 +79,14 @@ def __dir__() -> list[str]:
 def _register() -> None:
     import gymnasium
 
-    for name in ("bash", "ctf", "python", "sql"):
+    from intercode.envs import ENVIRONMENTS
+
+    for name in ENVIRONMENTS:
         gymnasium.register(id=f"intercode/{name.title()}-v0", entry_point="intercode.envs:make", kwargs={"env": name})
 
 
-class _WhenGymnasiumComes:
-    """Gives way to the ordinary finders, and registers once Gymnasium has been executed."""
+class _GymnasiumFinder:
+    """Finds nothing itself; registers our ids once Gymnasium has been imported."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name != "gymnasium":
@@ -93,19 +94,17 @@ class _WhenGymnasiumComes:
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         if spec and spec.loader:
-            spec.loader.exec_module = _then_register(spec.loader.exec_module)  # type: ignore[method-assign, assignment]
+            execute = spec.loader.exec_module
+
+            def execute_and_register(module: ModuleType) -> None:
+                execute(module)
+                _register()
+
+            spec.loader.exec_module = execute_and_register  # type: ignore[method-assign]
         return spec
-
-
-def _then_register(execute: Callable[[ModuleType], None]) -> Callable[[ModuleType], None]:
-    def both(module: ModuleType) -> None:
-        execute(module)
-        _register()
-
-    return both
 
 
 if "gymnasium" in sys.modules:
     _register()
 else:
-    sys.meta_path.insert(0, _WhenGymnasiumComes())
+    sys.meta_path.insert(0, _GymnasiumFinder())

@@ -1,49 +1,49 @@
-"""InterCodeEnv: the Gymnasium environment over tasks and a world in which actions are code.
+"""InterCodeEnv: a Gymnasium environment over tasks and a world in which actions are code.
 
     reset ──► (query, info)
-    step(action) ──► act in the world ──► observation          protocol "submit": `submit` scores the state and ends
-                        │                                      protocol "paper": every step is scored, 1 ends
-                        └─ the sandbox died? ── re-execute the episode once, at the pace at which it was played:
-                                                dies again → the agent did it (reward 0, ended);
-                                                lives → SandboxDied is raised, an infrastructure fault
+    step(action) ──► execute ──► observation          protocol "submit": `submit` scores the state and ends the episode
+                        │                             protocol "paper": every step is scored, and reward 1 ends the episode
+                        └─ SandboxDied? ── replay the episode once, at the pace at which it was played:
+                                           dies again → the agent's fault (reward 0, ended)
+                                           survives   → raise SandboxDied, an infrastructure fault
 
-The death of what the agent's user owns (shell, interpreter, a test's process) is no death of the sandbox but an outcome.
-
-A subclass says what its world is, in five short methods: `start_episode`, `execute`, `score`, `copy_world`, `close_world`.
+The death of a process that the agent's user owns (shell, interpreter, a test's process) is an outcome, not `SandboxDied`.
+The protocol "paper" is a branch here and there, which is shorter than a wrapper; the rest of InterCode v1 is in `paper/`.
 Nothing here knows of models, strategies, or of any particular language.
 """
 
 from __future__ import annotations
 
 import copy
+import functools
 import re
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, Literal, Self, SupportsFloat
+from threading import RLock
+from typing import Any, ClassVar, Concatenate, Literal, ParamSpec, Self, SupportsFloat, TypeVar
 
 import gymnasium
 from gymnasium.spaces import Text
-from gymnasium.vector.utils import create_shared_memory, read_from_shared_memory, write_to_shared_memory
 
 from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
-from intercode.observation import fingerprint, info_of, notes_on
 from intercode.plugins import call_plugin
-from intercode.shared_texts import SharedTexts
-from intercode.single_thread import Lock, single_thread
 from intercode.submission import ALONE, LONGEST, is_submission, submitted_word
 from intercode.tasks.issues import TaskIssue
 from intercode.types import ExecResult, Score, Task
 
 Protocol = Literal["submit", "paper"]
-_AFTERMATH = 0.5
 StepResult = tuple[str, SupportsFloat, bool, bool, dict[str, Any]]
+Parameters = ParamSpec("Parameters")
+Owner = TypeVar("Owner", bound="InterCodeEnv")
+Result = TypeVar("Result")
+_SECONDS_AFTER_REPLAY = 0.5
 
 
 class Utf8(Text):
-    """Any text that can be encoded in UTF-8, the empty one included. Samples are short words."""
+    """Any text that can be encoded in UTF-8, the empty text included. Samples are short words."""
 
     def __init__(self, max_length: int = LONGEST, seed: int | None = None) -> None:
         super().__init__(max_length=max_length, min_length=0, seed=seed)
@@ -62,14 +62,13 @@ class Utf8(Text):
         return f"Utf8({self.max_length})"
 
 
-create_shared_memory.register(Utf8, lambda space, n=1, ctx=None: SharedTexts(n))  # type: ignore[arg-type, return-value]
-read_from_shared_memory.register(Utf8, lambda space, shared_memory, n=1: shared_memory)
-write_to_shared_memory.register(Utf8, lambda space, index, values, shared_memory: shared_memory.write(index, values))
+class ExitCode(int):
+    """An int that Gymnasium's vector environments keep among objects, since other environments' actions may have None."""
 
 
 @dataclass(frozen=True, slots=True)
 class GoldRun:
-    """One raw execution of a gold: what came of it, to be compared with another's, and what is plainly wrong with it."""
+    """One execution of a gold: `evidence` equals that of another execution, `summary` is for people, `faults` say what is wrong."""
 
     evidence: object
     summary: str
@@ -78,12 +77,13 @@ class GoldRun:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How much of an output an agent sees: the first and last characters around an announced cut. None: all of it."""
+    """How much of an output an agent sees: the first and last characters around a marked cut. `head=None`: the whole output."""
 
     head: int | None = 6000
     tail: int = 2000
 
     def shorten(self, text: str) -> tuple[str, bool]:
+        """Return the visible text, and whether it was cut."""
         if self.head is None or len(text) <= self.head + self.tail:
             return text, False
         cut = len(text) - self.head - self.tail
@@ -100,10 +100,11 @@ def shorten_text(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EnvFactory:
-    """What environments for one purpose share, made once; each call gives a new environment.
+    """What environments for one purpose share, made once; each call makes a new environment.
 
-    `facts` says what decides results beyond the options: digests of data and template, the userland; `hardness`, `data_set`
-    and `excluded` are names of the run's own. `left_out` are tasks that cannot be played as they are, and why.
+    `facts` returns what decides results beyond the options: digests of data and template, the userland; `hardness`, `data_set`
+    and `excluded` are names of the run's own. `left_out` are tasks that cannot be played as they are, and why. A factory from
+    `intercode.prepare` can be pickled, if its options can: the other process prepares the environment anew.
     """
 
     tasks: Sequence[Task]
@@ -115,17 +116,64 @@ class EnvFactory:
         return self.make()
 
 
+def single_thread(method: Callable[Concatenate[Owner, Parameters], Result]) -> Callable[Concatenate[Owner, Parameters], Result]:
+    """Raise `UsageError` while another thread is in a method that is marked so.
+
+    Two calls at once in one world look like the death of its sandbox, for which the agent would be blamed.
+    """
+
+    @functools.wraps(method)
+    def locked(env: Owner, /, *arguments: Parameters.args, **options: Parameters.kwargs) -> Result:
+        if not env._lock.acquire(blocking=False):
+            raise UsageError("another thread is using this environment; give each thread one of its own")
+        try:
+            return method(env, *arguments, **options)
+        finally:
+            env._lock.release()
+
+    return locked
+
+
 class InterCodeEnv(gymnasium.Env[str, str]):
-    """`max_turns` steps, then `truncated`; None: no bound. `info` holds no clock, so equal episodes have equal infos."""
+    """The base class of environments. `info` holds no clock, so equal episodes have equal infos.
+
+    A subclass has five short methods, the hooks. Here the world is a number, and an action adds to it:
+
+        class Adder(InterCodeEnv):
+            def start_episode(self, task: Task) -> None:
+                self.number = 0
+
+            def execute(self, action: str) -> ExecResult:
+                if not action.isdigit():
+                    return ExecResult(f"{action!r} is no number\\n", exit_code=1)
+                self.number += int(action)
+                return ExecResult(f"{self.number}\\n", exit_code=0)
+
+            def score(self) -> Score:
+                right = self.number == int(self.task.gold)
+                return Score(float(right), success=right)
+
+            def copy_world(self, twin: Self, live: bool) -> None:
+                twin.number = self.number if live else 0
+
+            def close_world(self) -> None:
+                pass
+
+    `Adder([Task("five", "Reach 5.", gold="5")])` is an environment; `intercode.testing.check_env` tests it. With a `prepare`,
+    the class can be named on the command line; with a `run_gold`, `intercode check` tests its tasks.
+    """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012
     submission = ALONE
-    """A whole action, but for blanks around it, that submits; its group, if it has one, is the word that is submitted."""
+    """A whole action, but for blanks around it, that submits; the pattern's group, if there is one, is the submitted word."""
     session_noun = "shell"
-    """What an observation calls that which keeps the state between actions."""
-    live_forks = True  # False: `copy_world` cannot make a live copy, and each fork re-executes the episode
+    """What keeps the state between actions, as an observation calls it."""
+    live_forks = True
+    """False: `copy_world` cannot make a live copy, and each fork replays the episode."""
     language = "bash"
-    """What actions are written in; it chooses a strategy's prompts, and with `bash` and `sql` a strategy submits no word."""
+    """The language of actions. It chooses a strategy's prompts; with `bash` and `sql` a strategy submits no word."""
+    rewards: ClassVar[Mapping[str, str]] = {}
+    """Names that `--reward` takes, each with `module:attribute`, which is imported when the name is asked for."""
 
     def __init__(
         self,
@@ -137,9 +185,10 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         keep_going: bool = False,
         submits: int | None = None,
     ) -> None:
-        """`keep_going` goes on after a success under the paper's protocol: to re-execute a recording to its end.
+        """After `max_turns` steps an episode is truncated; None: no limit.
 
-        `submits` submissions may be made, by default one; a wrong one that is not the last is told, and costs a turn.
+        `keep_going` goes on after a success under the paper's protocol: to replay a recording to its end. `submits` is the
+        number of submissions, by default one; a wrong submission that is not the last costs a turn, and the agent is told.
         """
         if not tasks:
             raise UsageError("an environment needs at least one task")
@@ -154,56 +203,68 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self.observation_space, self.action_space = Utf8(), Utf8()
         self._order: list[int] = []
         self._task: Task | None = None
-        self._shown = ""
+        self._last_text = ""
         self._actions: list[str] = []
-        self._seen: list[str] = []
-        self._came: list[float] = []
-        self._word, self._submitted_times, self._began = "", 0, 0.0
-        self._over, self._closed, self._lock = True, False, Lock()
+        self._fingerprints: list[str] = []
+        self._times: list[float] = []
+        self._word, self._submit_count, self._start_time = "", 0, 0.0
+        self._done, self._closed, self._lock = True, False, RLock()
 
     @classmethod
     def prepare(cls, **options: Any) -> EnvFactory:
-        """From options as the command line has them to a setting; a subclass names the options that it takes."""
+        """Return a factory from the command line's options; a subclass names the options that it takes."""
         raise UsageError(f"{cls.__name__} does not say how it is prepared: it needs a `prepare` of its own")
 
     @classmethod
     def submission_under(cls, reward: object) -> re.Pattern[str]:
-        """Return what submits under the reward of that name."""
+        """Return the pattern of submissions under the reward of that name."""
         return cls.submission
 
     @staticmethod
     def preprocess(record: dict[str, Any]) -> dict[str, Any]:
-        """A record of the data as its tasks are made of it: a subclass may rename fields, build a gold, and the like."""
+        """Return a record of the data as tasks are made from it. A subclass may rename fields, build a gold, and the like."""
         return record
 
-    # -- what a subclass says ---------------------------------------------------------------------------------------
+    # -- the hooks --------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def start_episode(self, task: Task) -> None:
-        """Make the world ready for `task`, with nothing left of the last episode."""
+        """Make the world ready for `task`, with nothing left of the last episode.
+
+        Raises `DataError` for a task that cannot be played, and `SandboxError` if the world cannot be had.
+        """
 
     @abstractmethod
     def execute(self, action: str) -> ExecResult:
-        """Execute one action. Raises `SandboxDied` if the world ended with it."""
+        """Execute one action that is no submission, and return what it printed, whole.
+
+        An action that fails, or that ends the shell (`session_lost`), is a result. Raises `SandboxDied` if the world died.
+        """
 
     @abstractmethod
     def score(self) -> Score:
-        """Score the state as it is now; `self._word` is what was submitted, empty if nothing was named."""
+        """Return the score of the present state of `self.task`; `self._word` is the submitted word, "" if there is none.
+
+        Raises `SandboxDied` if the world died, and `DataError` if the gold cannot be compared with.
+        """
 
     @abstractmethod
     def copy_world(self, twin: Self, live: bool) -> None:
-        """Give `twin` (a shallow copy) a world of its own: a live copy of this one, or an empty one."""
+        """Give `twin`, a shallow copy of this environment, a world of its own: a live copy of this world, or an empty world.
+
+        Raises `ForkError` if `live` and this world cannot be copied just now.
+        """
 
     @abstractmethod
     def close_world(self) -> None:
-        """End the world."""
+        """End the world: processes, sandboxes, files. Called once or more often."""
 
     def first_observation(self, task: Task) -> str:
-        """The first observation."""
+        """Return the first observation, after `start_episode`: by default the query."""
         return task.query
 
     def reject_submission(self, word: str) -> str | None:
-        """Why this cannot be submitted at all. It is told, costs a turn, and is not scored."""
+        """Return why `word` cannot be submitted, or None. The reason is the observation; the submission costs a turn."""
         return None
 
     def is_final(self, score: Score) -> bool:
@@ -211,7 +272,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return False
 
     def feedback(self, score: Score) -> str:
-        """What the agent is told of a submission that fell short."""
+        """Return the observation after a wrong submission."""
         return "Wrong." if self._submits_allowed > 1 else ""
 
     def outcomes(self) -> dict[str, Any]:
@@ -224,7 +285,10 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return {}
 
     def run_gold(self, task: Task) -> GoldRun:
-        """Execute the gold on an untouched world, which may take an episode's place. The data check compares two of these."""
+        """Execute the gold on an untouched world, which may be the episode's. `intercode check` compares two executions.
+
+        A gold that fails is a `GoldRun` with faults. Raises `SandboxError` if the machine fails.
+        """
         raise UsageError(f"{type(self).__name__} does not say how a gold is tried: it needs a `run_gold` of its own")
 
     # -- Gymnasium --------------------------------------------------------------------------------------------------
@@ -237,67 +301,67 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     @property
     def takes_answer(self) -> bool:
-        """Whether `submit ANSWER` is taken for the current task: ANSWER then stands in the place of the last output."""
+        """Whether `submit ANSWER` is taken for the current task: ANSWER then replaces the last output."""
         return False
 
     @property
     def turn(self) -> int:
-        """How many steps the episode has had."""
+        """The number of steps in this episode."""
         return len(self._actions)
 
     @single_thread
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """`options={"task": id or index}` chooses; without it the next task in an order that `seed` shuffles."""
+        """Start an episode on the task that `options={"task": id or index}` names, or on the next task in an order that `seed`
+        shuffles. Return the first observation, and the task's id in `info`."""
         self._require_open()
         if unknown := sorted(set(options or ()) - {"task"}):
             raise UsageError(f"reset takes no option {', '.join(map(repr, unknown))}; it takes 'task', an id or an index")
         super().reset(seed=seed)
         if seed is not None:
             self._order = []
-        self._over = True
-        self._task = self._choose((options or {}).get("task"))
-        self._actions, self._seen, self._came = [], [], []
-        self._word, self._submitted_times = "", 0
+        self._done = True
+        self._task = self._choose_task((options or {}).get("task"))
+        self._actions, self._fingerprints, self._times = [], [], []
+        self._word, self._submit_count = "", 0
         self.start_episode(self._task)
-        self._over, self._began = False, time.monotonic()
-        self._shown = self.first_observation(self._task)
-        return self._shown, {"task": self._task.id}
+        self._done, self._start_time = False, time.monotonic()
+        self._last_text = self.first_observation(self._task)
+        return self._last_text, {"task": self._task.id}
 
     @single_thread
     def step(self, action: str) -> StepResult:
+        """Execute one action, or score a submission. Raises `UsageError` for anything but text, and after the episode's end."""
         self._require_open()
-        if self._over:
+        if self._done:
             raise UsageError("the episode is over or has not begun; call reset()")
         if not isinstance(action, str):
             raise UsageError(f"an action is a str, not {type(action).__name__}")
         if "\0" in action or not self.action_space.contains(action):
             raise UsageError("an action is text that UTF-8 can encode, without NUL characters and of 16 MiB at most")
         self._actions.append(action)
-        self._came.append(time.monotonic() - self._began)
+        self._times.append(time.monotonic() - self._start_time)
         try:
-            result = (
-                self._submit(action) if self._submits(action) else self._observe(call_plugin(self.execute, ExecResult, action))
-            )
+            result = self._submit(action) if self._submits(action) else self._execute(action)
         except SandboxDied as death:
-            result = self._decide(death)
-        self._shown = f"> {action}\n{result[0]}"
+            result = self._handle_death(death)
+        self._last_text = f"> {action}\n{result[0]}"
         return result
 
     def render(self) -> str | None:
-        """What an agent saw last, as `render_mode="ansi"` asks: the query, or its action with the observation; else None."""
-        return self._shown if self.render_mode == "ansi" else None
+        """Return the query or the last action with its observation if `render_mode` is "ansi", else None."""
+        return self._last_text if self.render_mode == "ansi" else None
 
     @single_thread
     def fork(self, *, replay: bool = False) -> Self:
-        """A second environment in the same state, turn count included; both must be closed.
+        """Return a second environment in the same state, turn count included; both must be closed.
 
-        In SQL and Python the episode is re-executed; elsewhere the copy is live, and `ForkError` names the jobs or descriptors
-        that cannot be copied, unless `replay=True` re-executes then. A re-executed observation that differs is a `ForkError`.
+        SQL and Python replay the episode; elsewhere the copy is live, and `ForkError` names the jobs or descriptors that cannot
+        be copied, unless `replay=True`, which then replays. A replayed observation that differs is a `ForkError`.
         """
         self._require_open()
         twin = copy.copy(self)
-        twin._actions, twin._seen, twin._came = list(self._actions), list(self._seen), list(self._came)
-        twin._order, twin._lock, twin._np_random = list(self._order), Lock(), copy.deepcopy(self._np_random)
+        twin._actions, twin._fingerprints, twin._times = list(self._actions), list(self._fingerprints), list(self._times)
+        twin._order, twin._lock, twin._np_random = list(self._order), RLock(), copy.deepcopy(self._np_random)
         try:
             self.copy_world(twin, live := self.live_forks)
         except ForkError:
@@ -308,9 +372,9 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             return twin
         try:
             twin.start_episode(twin.task)
-            acted = (action for action in self._actions if not self._submits(action))
-            for number, (action, seen) in enumerate(zip(acted, self._seen, strict=True), start=1):
-                if fingerprint(call_plugin(twin.execute, ExecResult, action)) != seen:
+            actions = (action for action in self._actions if not self._submits(action))
+            for number, (action, expected) in enumerate(zip(actions, self._fingerprints, strict=True), start=1):
+                if _fingerprint(call_plugin(twin.execute, ExecResult, action)) != expected:
                     raise ForkError(f"re-executing the episode gave another observation at turn {number}: {action!r}")
         except BaseException:
             twin.close_world()
@@ -318,7 +382,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return twin
 
     def close(self) -> None:
-        self._over = self._closed = True
+        self._done = self._closed = True
         self.close_world()
         super().close()
 
@@ -333,50 +397,61 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     def _submit(self, action: str) -> StepResult:
         self._word = submitted_word(self.submission, action)
-        if (refusal := self.reject_submission(self._word)) is not None:
-            return self._go_on(self._fit(refusal), 0.0, info_of(None))
+        if (reason := self.reject_submission(self._word)) is not None:
+            return self._continue_episode(self._shorten(reason), 0.0, _make_info(None))
         score = call_plugin(self.score, Score)
-        self._submitted_times += 1
-        left = self._submits_allowed - self._submitted_times
-        told = "" if score.success else self._fit(self.feedback(score))
+        self._submit_count += 1
+        left = self._submits_allowed - self._submit_count
+        feedback = "" if score.success else self._shorten(self.feedback(score))
         if score.success or not left or self.is_final(score):
-            return self._end(told, score.reward, info_of(None), score=score, ended="submit")
-        return self._go_on(f"{told} {left} more may be submitted.".strip(), 0.0, info_of(None))
+            return self._end_episode(feedback, score, _make_info(None), "submit")
+        return self._continue_episode(f"{feedback} {left} more may be submitted.".strip(), 0.0, _make_info(None))
 
-    def _fit(self, told: str) -> str:
-        """Names and messages in it may be the agent's: as text that can be sent, and no longer than other observations."""
-        return self.view.shorten(told.encode("utf-8", "backslashreplace").decode())[0]
+    def _shorten(self, text: str) -> str:
+        """Return a text with names and messages that may be the agent's as UTF-8 can encode it, as short as an observation."""
+        return self.view.shorten(text.encode("utf-8", "backslashreplace").decode())[0]
 
-    def _observe(self, result: ExecResult) -> StepResult:
-        self._seen.append(fingerprint(result))
+    def _execute(self, action: str) -> StepResult:
+        result = call_plugin(self.execute, ExecResult, action)
+        self._fingerprints.append(_fingerprint(result))
         observation, cut = self.view.shorten(result.output)
-        info = info_of(result, cut or result.overflow is not None)
-        observation += notes_on(result, self.protocol, self.session_noun)
+        info = _make_info(result, cut or result.overflow is not None)
         if self.protocol == "submit":
-            return self._go_on(observation, 0.0, info)
+            return self._continue_episode(observation + self._make_notes(result), 0.0, info)
         score = call_plugin(self.score, Score)
         if score.success and not self._keep_going:
-            return self._end(observation, score.reward, info, score=score, ended="solved")
+            return self._end_episode(observation, score, info, "solved")
         if self.is_final(score):
-            return self._end(observation, score.reward, info, score=score, ended="submit")
-        return self._go_on(observation, score.reward, {**info, "score": score})
+            return self._end_episode(observation, score, info, "submit")
+        return self._continue_episode(observation, score.reward, {**info, "score": score})
 
-    def _go_on(self, observation: str, reward: float, info: dict[str, Any]) -> StepResult:
-        out_of_turns = self.max_turns is not None and self.turn >= self.max_turns
-        if out_of_turns:
-            self._over = True
+    def _make_notes(self, result: ExecResult) -> str:
+        """Return what an agent must be told beyond what its action printed."""
+        notes = ["[timed out; what the action started was ended]"] if result.timed_out else []
+        if result.session_lost:
+            folder = result.cwd if result.cwd.isprintable() else ascii(result.cwd)  # the agent chose the name
+            new = f"a new one starts in {folder}]" if folder else "a new one begins]"
+            notes.append(f"[the {self.session_noun if folder else 'session'} ended; {new}")
+        gap = "" if not notes or not result.output or result.output.endswith("\n") else "\n"
+        return gap + "\n".join(notes)
+
+    def _continue_episode(self, observation: str, reward: float, info: dict[str, Any]) -> StepResult:
+        truncated = self.max_turns is not None and self.turn >= self.max_turns
+        if truncated:
+            self._done = True
             info["ended"] = "turns"
             if "score" in info:
                 info["outcomes"] = call_plugin(self.outcomes, dict)
-        return observation, reward, False, out_of_turns, info
+        return observation, reward, False, truncated, info
 
-    def _end(self, observation: str, reward: float, info: dict[str, Any], **more: Any) -> StepResult:
-        self._over = True
-        return observation, reward, True, False, {**info, **more, "outcomes": call_plugin(self.outcomes, dict)}
+    def _end_episode(self, observation: str, score: Score, info: dict[str, Any], ended: str) -> StepResult:
+        self._done = True
+        outcomes = call_plugin(self.outcomes, dict)
+        return observation, score.reward, True, False, {**info, "score": score, "ended": ended, "outcomes": outcomes}
 
-    def _decide(self, death: SandboxDied) -> StepResult:
-        """Decide whose fault a dead sandbox was: the agent's if the sandbox saw it, or if its episode kills a fresh one too."""
-        self._over = True
+    def _handle_death(self, death: SandboxDied) -> StepResult:
+        """Blame the agent if the sandbox did, or if the episode kills a fresh sandbox too; else raise `SandboxDied`."""
+        self._done = True
         if death.by_agent:
             return self._blame()
         try:
@@ -384,27 +459,27 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         except SandboxError as error:
             raise SandboxDied(f"{death}; a fresh one could not be had either: {error}") from error
         try:
-            self._redo()
+            self._replay_episode()
             call_plugin(self.score, Score)
         except SandboxDied:
             return self._blame()
         raise SandboxDied(f"{death}; it did not happen again when the episode was re-executed") from death
 
     def _blame(self) -> StepResult:
-        note = "[the sandbox did not survive this action]"
-        self._over = True
-        return note, 0.0, True, False, {**info_of(None), "score": Score(0.0, False), "ended": "agent_fault", "outcomes": {}}
+        info = {**_make_info(None), "score": Score(0.0, False), "ended": "agent_fault", "outcomes": {}}
+        return "[the sandbox did not survive this action]", 0.0, True, False, info
 
-    def _redo(self) -> None:
-        """The episode again, no faster than it was: what the agent left running may be what kills, or kill a moment later."""
-        began, self._seen = time.monotonic(), []
-        for action, came in zip(self._actions, self._came, strict=True):
-            time.sleep(max(0.0, began + came - time.monotonic()))
+    def _replay_episode(self) -> None:
+        """Execute the episode again, no faster than before: a process that the agent left running may be what kills, and may
+        kill a moment later."""
+        start, self._fingerprints = time.monotonic(), []
+        for action, seconds in zip(self._actions, self._times, strict=True):
+            time.sleep(max(0.0, start + seconds - time.monotonic()))
             if not self._submits(action):
-                self._seen.append(fingerprint(call_plugin(self.execute, ExecResult, action)))
-        time.sleep(_AFTERMATH)
+                self._fingerprints.append(_fingerprint(call_plugin(self.execute, ExecResult, action)))
+        time.sleep(_SECONDS_AFTER_REPLAY)
 
-    def _choose(self, wanted: str | Integral | None) -> Task:
+    def _choose_task(self, wanted: str | Integral | None) -> Task:
         if wanted is None:
             if not self._order:
                 self._order = [int(index) for index in self.np_random.permutation(len(self.tasks))]
@@ -417,3 +492,17 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             if task.id == wanted:
                 return task
         raise UsageError(f"no task has the id {wanted!r}")
+
+
+def _make_info(result: ExecResult | None, cut: bool = False) -> dict[str, Any]:
+    return {
+        "exit_code": None if result is None or result.exit_code is None else ExitCode(result.exit_code),
+        "timed_out": result.timed_out if result else False,
+        "truncated_output": cut,
+        "session_lost": result.session_lost if result else False,
+    }
+
+
+def _fingerprint(result: ExecResult) -> str:
+    """Return a text that is equal for equal results."""
+    return f"{result.exit_code} {result.timed_out} {result.session_lost} {result.overflow} {result.output}"

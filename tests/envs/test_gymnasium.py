@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from kept import needs_bwrap
 
 import intercode
+from intercode.envs.rewards import load_reward
 
 ID = "intercode:intercode/Bash-v0"
 
@@ -54,7 +57,21 @@ def test_the_id_is_known_whatever_is_imported_first() -> None:
         assert "BashEnv" in done.stdout
 
 
-@pytest.mark.parametrize("kind", [SyncVectorEnv, partial(AsyncVectorEnv, context="spawn")], ids=["sync", "async"])
+def test_a_factory_is_pickled_as_a_name_and_options_and_prepared_anew_in_the_other_process(box: Path) -> None:
+    reward = load_reward("intercode.envs.bash.compare:bash_exact")
+    factory = intercode.prepare("bash", data=str(box), limit=2, reward=reward)
+    script = (
+        "import pickle, sys; factory = pickle.load(sys.stdin.buffer); env = factory(); env.reset(options={'task': 'count'})\n"
+        "env.step(env.task.gold); print([task.id for task in factory.tasks], env.step('submit')[1], factory.facts())"
+    )
+    command, content = [sys.executable, "-c", script], pickle.dumps(replace(factory, tasks=factory.tasks[:1]))
+    done = subprocess.run(command, input=content, capture_output=True, check=True)
+    assert done.stdout.decode() == f"['count'] 1.0 {factory.facts()}\n"
+
+
+@pytest.mark.parametrize(
+    "kind", [SyncVectorEnv, partial(AsyncVectorEnv, context="spawn", shared_memory=False)], ids=["sync", "async"]
+)
 def test_vector_environments_keep_every_text_apart(box: Path, kind: Callable[..., Any]) -> None:
     vector = kind([lambda: intercode.make("bash", data=str(box))] * 3)
     queries, info = vector.reset(seed=5, options={"task": "names"})

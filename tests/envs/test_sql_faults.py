@@ -23,8 +23,8 @@ def killing(env: Any, times: int) -> Iterator[list[int]]:
     """While the block runs, kills the environment's server a moment after it is seen, and the next where it acts again."""
     killed: list[int] = []
     over, again = threading.Event(), threading.Event()
-    redo = env._redo
-    env._redo = lambda: (again.set(), redo())
+    redo = env._replay_episode
+    env._replay_episode = lambda: (again.set(), redo())
 
     def strike() -> None:
         while len(killed) < times and not over.wait(0.01):
@@ -39,7 +39,7 @@ def killing(env: Any, times: int) -> Iterator[list[int]]:
     finally:
         over.set()
         thread.join()
-        env._redo = redo
+        env._replay_episode = redo
 
 
 def test_a_death_that_does_not_happen_again_is_the_machines_fault(sql: Any, servers: Pool) -> None:

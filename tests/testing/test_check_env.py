@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import re
+import textwrap
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, ClassVar, Self
@@ -49,6 +51,14 @@ class Counter(InterCodeEnv):
         pass
 
 
+def test_the_example_in_the_class_docstring_is_an_environment() -> None:
+    text = inspect.cleandoc(InterCodeEnv.__doc__ or "")
+    names = dict(globals())
+    exec(textwrap.dedent(text[text.index("    class Adder") : text.index("`Adder(")]), names)
+    adder: type[InterCodeEnv] = names["Adder"]
+    check_env(lambda: adder([Task(f"t{number}", f"Reach {number}.", f"{number}") for number in (5, 6)]))
+
+
 class Wordy(Counter):
     def reset(self, **how: Any) -> tuple[Any, dict[str, Any]]:
         query, info = super().reset(**how)
@@ -56,9 +66,9 @@ class Wordy(Counter):
 
 
 class Lenient(Counter):
-    def _choose(self, wanted: Any) -> Task:
+    def _choose_task(self, wanted: Any) -> Task:
         try:
-            return super()._choose(wanted)
+            return super()._choose_task(wanted)
         except UsageError:
             return self.tasks[0]
 
@@ -66,8 +76,8 @@ class Lenient(Counter):
 class Unseeded(Counter):
     turns = itertools.count()
 
-    def _choose(self, wanted: Any) -> Task:
-        return super()._choose(next(self.turns) % len(self.tasks) if wanted is None else wanted)
+    def _choose_task(self, wanted: Any) -> Task:
+        return super()._choose_task(next(self.turns) % len(self.tasks) if wanted is None else wanted)
 
 
 class Noisy(Counter):
@@ -96,7 +106,7 @@ class Eager(Counter):
 
 class Endless(Counter):
     def step(self, action: str) -> StepResult:
-        self._over = False
+        self._done = False
         return super().step(action)
 
 
@@ -106,7 +116,7 @@ class Tolerant(Counter):
 
 
 class Patient(Counter):
-    def _go_on(self, observation: str, reward: float, info: dict[str, Any]) -> StepResult:
+    def _continue_episode(self, observation: str, reward: float, info: dict[str, Any]) -> StepResult:
         return observation, reward, False, False, info
 
 
