@@ -68,7 +68,7 @@ class ExitCode(int):
 
 @dataclass(frozen=True, slots=True)
 class GoldRun:
-    """One execution of a gold: `evidence` equals that of another execution, `summary` is for people, `faults` say what is wrong."""
+    """One execution of a gold: `evidence` equals that of another execution, `summary` is for people, `faults` are defects."""
 
     evidence: object
     summary: str

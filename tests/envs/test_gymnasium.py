@@ -69,9 +69,10 @@ def test_a_factory_is_pickled_as_a_name_and_options_and_prepared_anew_in_the_oth
     assert done.stdout.decode() == f"['count'] 1.0 {factory.facts()}\n"
 
 
-@pytest.mark.parametrize(
-    "kind", [SyncVectorEnv, partial(AsyncVectorEnv, context="spawn", shared_memory=False)], ids=["sync", "async"]
-)
+ASYNC = partial(AsyncVectorEnv, context="spawn", shared_memory=False)
+
+
+@pytest.mark.parametrize("kind", [SyncVectorEnv, ASYNC], ids=["sync", "async"])
 def test_vector_environments_keep_every_text_apart(box: Path, kind: Callable[..., Any]) -> None:
     vector = kind([lambda: intercode.make("bash", data=str(box))] * 3)
     queries, info = vector.reset(seed=5, options={"task": "names"})
