@@ -170,7 +170,7 @@ BROKEN: list[dict[type[Counter], str]] = [
         Generous: "score: doing nothing succeeds on no task.*'t1', 1.0",
     },
     {
-        Swallowing: "faults: an error of the sandbox or the data comes out of step.*a SandboxError in execute",
+        Swallowing: "faults: an error of the data or of a sandbox, .* comes out of step.*a SandboxError in execute",
         Noisy: "step: the same actions .* the gold, played again, at .0..1..0.: '[^']*' instead of '[^']*'\n",
         Eager: "step: under submit only the submission earns and ends.*reward of step 1: 0.5",
         Endless: "step: before a reset and after the end it is the caller's fault.",

@@ -1,18 +1,19 @@
 """The contract of `InterCodeEnv` as clauses that can be tried on any environment.
 
-Each clause is a sentence (its docstring) and gets `make`; it makes what it needs, and raises if the sentence does not hold.
-What is scored well is left to the data: that golds solve and doing nothing does not is all that is asked of a reward here.
-`intercode check` looks at every task.
+A clause is a function whose docstring is the promised sentence; it gets `make`, and raises if the promise is broken. Of a
+reward only two things are tested here: golds succeed, and doing nothing does not. `intercode check` tests every task.
 """
 
 from __future__ import annotations
 
 import gc
+import json
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from functools import partial
+from itertools import product
 from typing import Any, NoReturn
 
 from gymnasium.utils import env_checker
@@ -32,9 +33,8 @@ _RESETS = 5
 def check_env(make: Make, *, tasks: int | None = 3) -> None:
     """Raise AssertionError naming every clause that environments from `make` break.
 
-    `make` gives a new environment at each call, with 3 turns or more; a `EnvFactory` (what `intercode.prepare` returns) does.
-    Golds are played on the first `tasks` tasks, on all if that is None.
-    Raises `UsageError` if `make` makes none.
+    `make` returns a new environment at each call, with 3 turns or more; an `EnvFactory` does. Golds are played on the first
+    `tasks` tasks, on all if that is None. Raises `UsageError` if `make` makes no environment.
     """
     env = make() if callable(make) else None
     if not isinstance(env, InterCodeEnv):
@@ -42,23 +42,20 @@ def check_env(make: Make, *, tasks: int | None = 3) -> None:
         raise UsageError(
             f"check_env takes a function that makes an InterCodeEnv at each call, or what intercode.prepare gives; this {made}"
         )
-    with suppress(Exception):  # clauses look at how it closes
+    with suppress(Exception):  # clauses test how it closes
         env.close()
-    broken = [line for clause in _CLAUSES for line in _try(clause, make)]
-    broken += [line for clause in _SCORING for line in _try(clause, make, tasks)]
+    broken: list[str] = []
+    for clause in (*_CLAUSES, *_SCORING):
+        try:
+            clause(*((make, tasks) if clause in _SCORING else (make,)))
+        except Exception as error:  # an environment of the user's own may raise anything
+            broken.append(f"  - {clause.__doc__} [{clause.__name__.strip('_')}] {type(error).__name__}: {error}")
     if broken:
-        raise AssertionError("the environment breaks its contract:\n" + "\n".join(f"  - {line}" for line in broken))
+        raise AssertionError("the environment breaks its contract:\n" + "\n".join(broken))
 
 
-def _try(clause: Callable[..., None], make: Make, *more: object) -> Iterator[str]:
-    try:
-        clause(make, *more)
-    except Exception as error:  # whatever an environment of the user's own does wrong
-        yield f"{clause.__doc__} [{clause.__name__.strip('_')}] {type(error).__name__}: {error}"
-
-
-def _played(env: InterCodeEnv, strategy: Strategy, task: int = 0) -> list[tuple[str, StepResult]]:
-    """The actions that the strategy took, and what came of each."""
+def _play(env: InterCodeEnv, strategy: Strategy, task: int = 0) -> list[tuple[str, StepResult]]:
+    """Return the actions that the strategy took, each with its result."""
     env.reset(options={"task": task})
     flow, steps, answer = strategy(env.task, env.protocol), list[tuple[str, StepResult]](), None
     with suppress(StopIteration):
@@ -73,7 +70,7 @@ def _played(env: InterCodeEnv, strategy: Strategy, task: int = 0) -> list[tuple[
 
 def _gold_actions(make: Make) -> list[str]:
     with closing(make()) as env:
-        return [action for action, _ in _played(env, gold)]
+        return [action for action, _ in _play(env, gold)]
 
 
 # -- the clauses --------------------------------------------------------------------------------------------------------
@@ -86,7 +83,7 @@ def _passes_gymnasiums_checker(make: Make) -> None:
         env_checker.check_env(env, skip_render_check=True)
 
 
-def _begins_as_asked(make: Make) -> None:
+def _resets_to_the_task(make: Make) -> None:
     """reset: a task is chosen by its id or its index, info names it, and one that is not there is the caller's fault."""
     with closing(make()) as env:
         last = len(env.tasks) - 1
@@ -98,7 +95,7 @@ def _begins_as_asked(make: Make) -> None:
                 env.reset(options={"task": wanted})
 
 
-def _orders_by_seed(make: Make) -> None:
+def _orders_tasks_by_seed(make: Make) -> None:
     """reset: without a task, each comes once before any comes again, in an order that the seed decides."""
     orders = []
     for _ in range(2):
@@ -109,41 +106,43 @@ def _orders_by_seed(make: Make) -> None:
     same("how many different tasks came", len(set(orders[0])), len(orders[0]))
 
 
-def _repeats_itself(make: Make) -> None:
+def _is_deterministic(make: Make) -> None:
     """step: the same actions from the same start give the same observations, rewards and infos, at any time of day."""
     with closing(make()) as env:
-        first = _played(env, gold)
-    began = int(time.time())
-    while int(time.time()) == began:
+        first = _play(env, gold)
+    second = int(time.time())
+    while int(time.time()) == second:
         time.sleep(0.02)
     with closing(make()) as env:
-        same("the gold, played again", _played(env, gold), first)
+        same("the gold, played again", _play(env, gold), first)
 
 
-def _leaves_nothing(make: Make) -> None:
+def _resets_everything(make: Make) -> None:
     """reset: nothing of the last episode is left."""
     with closing(make()) as fresh, closing(make()) as used:
-        first = _played(used, gold)
-        same("the gold, after it was played here before", _played(used, gold), first)
-        same("doing nothing, after the gold was played", _played(used, noop), _played(fresh, noop))
+        first = _play(used, gold)
+        same("the gold, after it was played here before", _play(used, gold), first)
+        same("doing nothing, after the gold was played", _play(used, noop), _play(fresh, noop))
 
 
-def _tells_the_facts(make: Make) -> None:
-    """info: every step has exit_code, timed_out, truncated_output and session_lost; the last has a Score, and why it ended."""
+def _returns_facts(make: Make) -> None:
+    """info: every step has exit_code, timed_out, truncated_output, session_lost; the last a Score, outcomes and `ended`."""
     with closing(make()) as env:
-        steps = [step for _, step in _played(env, gold)]
+        steps = [step for _, step in _play(env, gold)]
     for observation, _, _, _, info in steps:
         same("what info lacks", [fact for fact in _FACTS if fact not in info], [])
         same("the type of an observation", type(observation), str)
     *_, info = steps[-1]
     same("the type of info['score'] at the end", type(info.get("score")), Score)
+    json.dumps(info.get("outcomes"), allow_nan=False)
+    same("the type of info['outcomes'] at the end", type(info.get("outcomes")), dict)
     same("info['ended'] at the end", info.get("ended") in ("submit", "solved"), True)
 
 
-def _earns_by_its_protocol(make: Make) -> None:
+def _rewards_by_protocol(make: Make) -> None:
     """step: under submit only the submission earns and ends; under paper each step earns its score, and success ends."""
     with closing(make()) as env:
-        protocol, steps = env.protocol, [step for _, step in _played(env, gold)]
+        protocol, steps = env.protocol, [step for _, step in _play(env, gold)]
     for number, (_, reward, terminated, _, info) in enumerate(steps, 1):
         last = number == len(steps)
         score = info.get("score", Score(0.0, False)) if protocol == "paper" or last else Score(0.0, False)
@@ -151,17 +150,17 @@ def _earns_by_its_protocol(make: Make) -> None:
         same(f"terminated at step {number}", terminated, last)
 
 
-def _is_used_in_order(make: Make) -> None:
+def _refuses_wrong_order(make: Make) -> None:
     """step: before a reset and after the end it is the caller's fault."""
     with closing(make()) as env:
         with raises("step before reset", UsageError):
             env.step("")
-        _played(env, gold)
+        _play(env, gold)
         with raises("step after the end", UsageError):
             env.step("")
 
 
-def _takes_only_text(make: Make) -> None:
+def _refuses_wrong_actions(make: Make) -> None:
     """step: an action that is no text, or holds a NUL, is the caller's fault and costs no turn."""
     with closing(make()) as env:
         env.reset(options={"task": 0})
@@ -183,7 +182,7 @@ def _counts_its_turns(make: Make) -> None:
             env.step("")
 
 
-def _forks_apart(make: Make) -> None:
+def _forks_independently(make: Make) -> None:
     """fork: the copy is in the same state and neither touches the other; what cannot be copied raises ForkError."""
     *before, last = _gold_actions(make)
     with closing(make()) as env:
@@ -194,60 +193,49 @@ def _forks_apart(make: Make) -> None:
             copy = env.fork()
         except ForkError:
             copy = env.fork(replay=True)
-        with closing(copy) as twin:
-            same("task and turns of the copy", (twin.task, twin.turn), (env.task, env.turn))
-            there = twin.step(last)
-            _played(twin, noop, task=-1 % len(env.tasks))
+        with closing(copy):
+            same("task and turns of the copy", (copy.task, copy.turn), (env.task, env.turn))
+            copied_step = copy.step(last)
+            _play(copy, noop, task=-1 % len(env.tasks))
         same("turns of the original, after the copy's", env.turn, len(before))
-        same("the last step of the original, and the copy's", env.step(last), there)
+        same("the last step of the original, and the copy's", env.step(last), copied_step)
 
 
-def _lets_faults_through(make: Make) -> None:
-    """faults: an error of the sandbox or the data comes out of step; it is no observation and no reward."""
-    actions = _gold_actions(make)
-    for place, fault in (("execute", SandboxError), ("execute", DataError), ("score", SandboxError), ("score", DataError)):
-        with _before_the_last(make, actions if place == "score" else actions[:1]) as (env, last):
-            setattr(env, place, partial(_raise, fault("a fault that the check put here")))
-            with raises(f"a {fault.__name__} in {place}", fault):
-                env.step(last)
-
-
-def _lets_faults_below_through(make: Make) -> None:
-    """faults: an error of a sandbox below execute or score comes out of step as well."""
+def _raises_faults(make: Make) -> None:
+    """faults: an error of the data or of a sandbox, below execute and score too, comes out of step and earns nothing."""
     actions, unnoticed = _gold_actions(make), list[str]()
-    for place in ("execute", "score"):
+    for hook, fault in product(("execute", "score"), (SandboxError, DataError, None)):
+        *before, last = actions if hook == "score" else actions[:1]
         failed: list[str] = []
-        with _before_the_last(make, actions if place == "score" else actions[:1]) as (env, last):
-            setattr(env, place, partial(_on_broken_sandboxes, failed, getattr(env, place)))
+        with closing(make()) as env:
+            env.reset(options={"task": 0})
+            for action in before:
+                env.step(action)
+            if fault:
+                setattr(env, hook, partial(_raise, fault("a fault that the check put here")))
+                with raises(f"a {fault.__name__} in {hook}", fault):
+                    env.step(last)
+                continue
+            setattr(env, hook, partial(_call_without_sandboxes, failed, getattr(env, hook)))
             with suppress(SandboxError):
                 env.step(last)
-                unnoticed += [f"{request} under {place}" for request in failed]
+                unnoticed += [f"{request} under {hook}" for request in failed]
     same("what failed in the sandbox and did not come out", unnoticed, [])
 
 
-@contextmanager
-def _before_the_last(make: Make, actions: Sequence[str]) -> Iterator[tuple[InterCodeEnv, str]]:
-    """An environment in which all of `actions` were executed but the last, and that one."""
-    with closing(make()) as env:
-        env.reset(options={"task": 0})
-        for action in actions[:-1]:
-            env.step(action)
-        yield env, actions[-1]
-
-
-def _on_broken_sandboxes(failed: list[str], use: Callable[..., Any], *given: object) -> Any:
-    """Call `use` while no sandbox of this process answers; `failed` gets what was asked of them."""
+def _call_without_sandboxes(failed: list[str], method: Callable[..., Any], *arguments: object) -> Any:
+    """Call `method` while every request to a sandbox of this process fails; add the requests to `failed`."""
 
     def fail(sandbox: GuestSandbox, head: dict[str, Any], *more: object, **options: object) -> NoReturn:
         failed.append(head["op"])
         raise SandboxError("a fault that the check put here")
 
-    whole = GuestSandbox._ask
+    original = GuestSandbox._ask
     setattr(GuestSandbox, "_ask", fail)  # noqa: B010
     try:
-        return use(*given)
+        return method(*arguments)
     finally:
-        setattr(GuestSandbox, "_ask", whole)  # noqa: B010
+        setattr(GuestSandbox, "_ask", original)  # noqa: B010
 
 
 def _blames_the_agent(make: Make) -> None:
@@ -279,7 +267,7 @@ def _ends_its_sandboxes(make: Make) -> None:
     """close: no sandbox of the environment is left."""
     before = _open_sandboxes()
     with closing(make()) as env:
-        _played(env, gold)
+        _play(env, gold)
     same("sandboxes that are open after it", len(_open_sandboxes() - before), 0)
 
 
@@ -289,39 +277,37 @@ def _open_sandboxes() -> set[GuestSandbox]:
 
 def _gold_solves(make: Make, tasks: int | None) -> None:
     """score: the gold of each task earns 1 and is a success."""
-    same("golds that do not", list(_scores(make, gold, tasks, lambda score: score.reward != 1 or not score.success)), [])
+    found = [(task, score.reward) for task, score in _scores(make, gold, tasks) if score.reward != 1 or not score.success]
+    same("golds that do not", found, [])
 
 
-def _nothing_pays(make: Make, tasks: int | None) -> None:
+def _noop_fails(make: Make, tasks: int | None) -> None:
     """score: doing nothing succeeds on no task."""
-    same("tasks where it does", list(_scores(make, noop, tasks, lambda score: score.success)), [])
+    same("tasks where it does", [(task, score.reward) for task, score in _scores(make, noop, tasks) if score.success], [])
 
 
-def _scores(make: Make, strategy: Strategy, tasks: int | None, wrong: Callable[[Score], bool]) -> Iterator[tuple[str, float]]:
+def _scores(make: Make, strategy: Strategy, tasks: int | None) -> Iterator[tuple[str, Score]]:
     with closing(make()) as env:
         for number, task in list(enumerate(env.tasks))[:tasks]:
-            *_, (_, (_, _, _, _, info)) = _played(env, strategy, number)
-            score: Score = info.get("score", Score(0.0, False))
-            if wrong(score):
-                yield task.id, score.reward
+            *_, (_, (_, _, _, _, info)) = _play(env, strategy, number)
+            yield task.id, info.get("score", Score(0.0, False))
 
 
-_CLAUSES: Sequence[Callable[[Make], None]] = (
+_CLAUSES: Sequence[Callable[..., None]] = (
     _passes_gymnasiums_checker,
-    _begins_as_asked,
-    _orders_by_seed,
-    _repeats_itself,
-    _leaves_nothing,
-    _tells_the_facts,
-    _earns_by_its_protocol,
-    _is_used_in_order,
-    _takes_only_text,
+    _resets_to_the_task,
+    _orders_tasks_by_seed,
+    _is_deterministic,
+    _resets_everything,
+    _returns_facts,
+    _rewards_by_protocol,
+    _refuses_wrong_order,
+    _refuses_wrong_actions,
     _counts_its_turns,
-    _forks_apart,
-    _lets_faults_through,
-    _lets_faults_below_through,
+    _forks_independently,
+    _raises_faults,
     _blames_the_agent,
     _closes_twice,
     _ends_its_sandboxes,
 )
-_SCORING = (_gold_solves, _nothing_pays)
+_SCORING: Sequence[Callable[..., None]] = (_gold_solves, _noop_fails)
