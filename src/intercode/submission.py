@@ -1,8 +1,7 @@
-"""What a whole action must be to submit: the patterns that environments, strategies and the runner share.
+"""Patterns of actions that submit, which environments, strategies and the runner share.
 
-A pattern's group, if it has one, is the word that is submitted. An environment of one's own may have its own pattern.
-
-In Bash the word is an answer that stands in the place of the last output, where the environment takes one:
+A pattern must match a whole action. Its group, if there is one, is the submitted word. A user's environment may have a pattern
+of its own. In Bash the word is an answer that replaces the last output, if the environment takes answers:
 
     submit 12 files        submit 'it costs $5'        submit <<'END'  ⏎  first line  ⏎  second line  ⏎  END
 """
@@ -16,7 +15,7 @@ LONGEST = 1 << 24
 """Characters of an action."""
 ALONE = re.compile(r"submit")
 ANSWER = re.compile(r"submit(?:(?=[ \t<])\s*+(.+))?", re.DOTALL)
-"""In Bash, where the environment takes an answer."""
+"""In Bash, if the environment takes answers."""
 WORD = re.compile(r"submit(?:\s++(.*))?")
 NAME = re.compile(r"""submit(?:[ \t]+(?!(?:and|if|in|is|not|or)\b)([\w"'`].*))?""")
 """In Python, where `submit = 5` is code."""
@@ -38,13 +37,13 @@ def pattern_for(language: str, *, takes_answer: bool = False) -> re.Pattern[str]
 
 
 def submitted_word(submission: re.Pattern[str], action: str) -> str:
-    """The word of a submitting action; empty where none is named."""
+    """Return the word of a submitting action, or "" if there is none."""
     found = submission.fullmatch(action.strip())
     return (found[1] or "") if found and submission.groups else ""
 
 
 def is_submission(action: str | None, pattern: re.Pattern[str]) -> bool:
-    """Blanks around it do not matter."""
+    """Return whether the action submits. Blanks around it do not matter."""
     return action is not None and pattern.fullmatch(action.strip()) is not None
 
 

@@ -55,7 +55,7 @@ class PaperReward:
 
 
 def bash_paper(agent: Outcome, gold: Outcome, tracked: Collection[str]) -> Score:
-    """Score an agent's outcome against the gold's; `tracked` as in `git_status.status`."""
+    """Score an agent's outcome against the gold's; `tracked` is that of `git_status.status`."""
     ours, theirs = (pairs(text(status(side.changes, tracked))) for side in (agent, gold))
     parts = {
         "base": BASE,
@@ -69,24 +69,24 @@ def bash_paper(agent: Outcome, gold: Outcome, tracked: Collection[str]) -> Score
 
 
 def _whole(side: Outcome, tracked: Collection[str]) -> Mapping[str, Change]:
-    """Changes over the template's own state, as far as that is known: a new link may lead to an old file."""
+    """Return the changes over the template's state, if `tracked` has it: a new link may lead to an old file."""
     return {**tracked, **side.changes} if isinstance(tracked, Mapping) else side.changes
 
 
 def pairs(status_text: str) -> set[Pair]:
-    """The words of the status text as (path, status) pairs, blanks in names notwithstanding."""
+    """Return the words of the status text as (path, status) pairs; a blank in a name shifts the pairs."""
     found = status_text.split()
     found += [""] * (len(found) % 2)
     return set(zip(found[1::2], found[::2], strict=True))
 
 
 def effects(ours: set[Pair], theirs: set[Pair]) -> float:
-    """p1: 0.33 for the same entries, 0.05 if one is on one side only, 0 from two on."""
+    """Return p1: 0.33 for the same entries, 0.05 if one is on one side only, 0 from two on."""
     return round(WEIGHT * (1 - math.erf(len(ours ^ theirs))), 2)
 
 
 def contents(common: set[Pair], agent: Mapping[str, Change], gold: Mapping[str, Change]) -> float:
-    """p2: the share of the new entries on both sides whose content agrees."""
+    """Return p2: the share of the new entries on both sides whose content agrees."""
     hashed = [path for path, letters in common if letters in _HASHED]
     if not hashed:
         return WEIGHT
@@ -95,7 +95,7 @@ def contents(common: set[Pair], agent: Mapping[str, Change], gold: Mapping[str, 
 
 
 def answer(agent: Outcome, gold: Outcome) -> float:
-    """p3: how similar the outputs are, as bags of words."""
+    """Return p3: how similar the outputs are, as bags of words."""
     if agent.overflow is not None and agent.overflow == gold.overflow:
         return WEIGHT
     close = similarity(agent.output, gold.output)
@@ -103,7 +103,7 @@ def answer(agent: Outcome, gold: Outcome) -> float:
 
 
 def md5(word: str, changes: Mapping[str, Change]) -> Leaf:
-    """What stands for the output of the hash command on a word of the status text: equal values for equal outputs."""
+    """Return a value for a word of the status text; two words have equal values if the hash command prints the same."""
     if "." not in word or set(word) & set("\"'\\"):
         return ("nothing", "")  # no such command; or a quoted name, or half of one, which is no file on either side
     found = leaf(posixpath.normpath("/" + word), changes)
@@ -111,7 +111,7 @@ def md5(word: str, changes: Mapping[str, Change]) -> Leaf:
 
 
 def leaf(path: str, changes: Mapping[str, Change], links: int = _LINKS) -> Leaf:
-    """What stands at a path, links followed."""
+    """Follow links and return what is at a path."""
     above, change = _first_link(path, changes)
     if change is not None and change.target is not None:
         target = posixpath.join(posixpath.dirname(above), change.target, path[len(above) + 1 :])
@@ -126,7 +126,7 @@ def leaf(path: str, changes: Mapping[str, Change], links: int = _LINKS) -> Leaf:
 
 
 def _first_link(path: str, changes: Mapping[str, Change]) -> tuple[str, Change | None]:
-    """The highest of a path and the folders above it that is a new link."""
+    """Return the highest new link among a path and the folders above it, or the path and None."""
     names = path.split("/")
     for end in range(2, len(names) + 1):
         above = "/".join(names[:end])

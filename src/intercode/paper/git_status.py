@@ -1,4 +1,4 @@
-"""What `git status --short` would print for a repository at `/`, without git: a pure function of what changed.
+"""Compute what `git status --short` would print for a repository at `/`, without git: a pure function of what changed.
 
 The first system commits the whole tree at `/` with a `.gitignore` (`IGNORED`) and reads the status after an action.
 
@@ -28,14 +28,14 @@ _ESCAPES = {7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "
 
 
 class Entry(NamedTuple):
-    """One line: the two status letters without blanks (M, D, T, ??), and the path relative to `/`, not quoted."""
+    """A line of the status: the two letters without blanks (M, D, T, ??), and the path relative to `/`, not quoted."""
 
     status: str
     path: str
 
 
 def status(changes: Mapping[str, Change], tracked: Collection[str]) -> list[Entry]:
-    """The entries in git's order: tracked ones, then untracked ones, each sorted by the bytes of the path.
+    """Return the entries in git's order: tracked ones, then untracked ones, each sorted by the bytes of the path.
 
     `changes` are absolute path → change against the template; `tracked` the absolute paths of the template's files and
     links outside `UNSEEN`. Where `tracked` is a mapping from path to the template's own state (a `Change`), they are
@@ -47,24 +47,24 @@ def status(changes: Mapping[str, Change], tracked: Collection[str]) -> list[Entr
 
 
 def text(entries: Collection[Entry]) -> str:
-    """The entries as git prints them, names quoted as with `core.quotePath` on."""
+    """Return the entries as git prints them, names quoted as with `core.quotePath` on."""
     return "".join(f"{entry.status:>2} {quoted(entry.path)}\n" for entry in entries)
 
 
 def quoted(path: str) -> str:
-    """A path as git prints it: in double quotes with C escapes if it has a blank, a quote, or bytes outside ASCII."""
+    """Return a path as git prints it: in double quotes with C escapes if it has a blank, a quote, or bytes outside ASCII."""
     raw = path.encode(errors="surrogateescape")
     escaped = "".join(_ESCAPES.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in raw)
     return f'"{escaped}"' if escaped != path or " " in path else path
 
 
 def ignored(path: str) -> bool:
-    """Whether an absolute path is out of git's sight: below an ignored name, or part of a repository's own files."""
+    """Return whether git ignores an absolute path: below an ignored name, or one of a repository's own files."""
     return any(name in UNSEEN for name in path.split("/"))
 
 
 def _tracked(path: str, changes: Mapping[str, Change], tracked: Collection[str]) -> Entry | None:
-    """The entry of a path that still exists, in some form; None if git sees no difference."""
+    """Return the entry of a path that still exists in some form; None if git sees no difference."""
     now, then = changes[path], tracked[path] if isinstance(tracked, Mapping) else None
     if now.kind == "removed" or now.type == "dir":
         return None
@@ -80,7 +80,7 @@ def _runs(change: Change) -> bool:
 
 
 def _gone(path: str, changes: Mapping[str, Change]) -> bool:
-    """Whether a tracked path was removed or became a folder, or a folder above it is no longer one."""
+    """Return whether a tracked path was removed or became a folder, or a folder above it is no folder any more."""
     here = changes.get(path)
     if here is not None and (here.kind == "removed" or here.type == "dir"):
         return True
@@ -103,7 +103,7 @@ def _is_file(change: Change) -> bool:
 
 
 def _repositories(changes: Mapping[str, Change]) -> Iterator[str]:
-    """Folders that `git init` was run in."""
+    """Yield the folders in which `git init` was run."""
     for path, change in changes.items():
         top, found, rest = path.rpartition("/.git/HEAD")
         is_head = found and top and not rest and _is_file(change)
@@ -112,7 +112,7 @@ def _repositories(changes: Mapping[str, Change]) -> Iterator[str]:
 
 
 def _folders(path: str) -> Iterator[str]:
-    """The folders above a path, highest first: `/a/b/c` has `/a` and `/a/b`."""
+    """Yield the folders above a path, highest first: `/a/b/c` has `/a` and `/a/b`."""
     end = path.find("/", 1)
     while end > 0:
         yield path[:end]
