@@ -25,10 +25,10 @@ from measuring.rows import Row, absent, command, finish
 from measuring.systems import debian
 
 from intercode.sandbox.base import Sandbox
-from intercode.sandbox.docker import pool
+from intercode.sandbox.docker import container
+from intercode.sandbox.docker.container import DockerSandbox
 from intercode.sandbox.docker.daemon import docker
 from intercode.sandbox.docker.images import DockerImage, make_image
-from intercode.sandbox.docker.sandbox import DockerSandbox
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import base
 
@@ -52,7 +52,7 @@ def acquire(make: Callable[[], Sandbox]) -> float:
 
 def warm(sandbox: DockerSandbox) -> None:
     """Wait until its pool has a fresh container."""
-    while pool._pools[os.getpid(), sandbox.wall.spec]._fresh.empty():
+    while container._pools[os.getpid(), sandbox.host.spec]._fresh.empty():
         time.sleep(0.01)
 
 

@@ -112,7 +112,7 @@ def servers_below(pid: int) -> list[int]:
 def servers_of(engine: Any) -> list[int]:
     """The processes of an engine's server, as this machine numbers them: one, or none just now."""
     sandbox = engine._server.sandbox if engine.dialect == "mysql" else engine._sandbox
-    return servers_below(sandbox._wall.wall._process.pid)
+    return servers_below(sandbox.host._process.pid)
 
 
 def server_of(engine: Any) -> int:

@@ -15,8 +15,7 @@ from threading import Thread
 import pytest
 from families import wait_until
 
-from intercode.doctor import Finding, clean, examine
-from intercode.doctor.model import endpoint
+from intercode.doctor import Finding, check_endpoint, clean, examine
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can break this on purpose")
@@ -114,7 +113,7 @@ def test_a_model_endpoint_is_asked_for_its_models() -> None:
         ("http://a b/v1", "right", False, "does not answer", "check INTERCODE_BASE_URL"),
         ("", "", None, "none is named", "INTERCODE_BASE_URL"),
     ]:
-        found = endpoint({"INTERCODE_BASE_URL": base, "OPENAI_API_KEY": key})
+        found = check_endpoint({"INTERCODE_BASE_URL": base, "OPENAI_API_KEY": key})
         assert (found.ok, detail in found.detail, mend in found.mend) == (ok, True, True), found
         assert not key or key not in f"{found.detail} {found.mend}"
     server.shutdown()

@@ -19,9 +19,8 @@ from intercode.env import EnvFactory, View
 from intercode.envs.bash.env import BashEnv
 from intercode.rescoring.recordings import RecordedEpisode, Recording, load_recording
 from intercode.rescoring.replay import replay
-from intercode.sandbox.build import Backend
 
-BACKENDS: tuple[Backend, ...] = ("docker", "local")
+BACKENDS: tuple[str, ...] = ("docker", "local")
 
 
 @dataclass(frozen=True)
@@ -39,10 +38,10 @@ class World:
     def data(self) -> str:
         return str(data.world(self.run.number)["data"])
 
-    def options(self, backend: Backend) -> dict[str, Any]:
+    def options(self, backend: str) -> dict[str, Any]:
         return {"sandbox": backend, "image": self.image if backend == "docker" else self.root}
 
-    def factory(self, backend: Backend) -> EnvFactory:
+    def factory(self, backend: str) -> EnvFactory:
         how: dict[str, Any] = {"protocol": "paper", "max_turns": None, "keep_going": True, "view": View(head=None)}
 
         class AsInContainer(BashEnv):
@@ -83,7 +82,7 @@ def _today(then: RecordedEpisode, turns: Sequence[first.Turn]) -> RecordedEpisod
     )
 
 
-def compare(here: World, today: Recording, backend: Backend, workers: int) -> dict[str, Any]:
+def compare(here: World, today: Recording, backend: str, workers: int) -> dict[str, Any]:
     """The figures of `intercode replay --json`."""
     factory = here.factory(backend)
     return replay(today, factory, [task for task in factory.tasks if today.has(task)], workers=workers)

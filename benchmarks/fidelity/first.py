@@ -25,9 +25,9 @@ from typing import Any
 from fidelity import data
 from intercode.errors import IntercodeError, SandboxError, SandboxUnavailable
 from intercode.sandbox import template
-from intercode.sandbox.docker import leftovers
+from intercode.sandbox.docker import daemon
 from intercode.sandbox.docker.daemon import docker
-from intercode.sandbox.docker.export import export_image
+from intercode.sandbox.docker.images import export_image
 from intercode.sandbox.image import image_path
 
 INTERPRETER = "INTERCODE_BENCH_PYTHON"
@@ -60,7 +60,7 @@ def containers(image: str) -> Iterator[str]:
     docker("tag", image, name)
     try:
         for container in pair:
-            mine = ["--label", leftovers.label(), "--name", container]
+            mine = ["--label", daemon.owner_label(), "--name", container]
             docker("run", "--detach", "--tty", "--network", "none", *mine, image)
         yield name
     finally:

@@ -50,8 +50,8 @@ episode()
 reset()
 """
 _OUR_CONTAINERS = """
-from intercode.sandbox.docker import daemon, leftovers
-containers = lambda: daemon.docker("ps", "--quiet", "--filter", "label=" + leftovers.label()).split()
+from intercode.sandbox.docker import daemon
+containers = lambda: daemon.docker("ps", "--quiet", "--filter", "label=" + daemon.owner_label()).split()
 """
 _MINI = """
 os.environ["MSWEA_SILENT_STARTUP"] = "1"

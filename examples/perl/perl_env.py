@@ -19,8 +19,7 @@ from typing import Any, Self
 from intercode import ExecResult, InterCodeEnv, Sandbox, Score, Task
 from intercode.env import EnvFactory, GoldRun
 from intercode.errors import UsageError
-from intercode.sandbox.build import make_template
-from intercode.sandbox.local import LocalSandbox
+from intercode.sandbox.local import LocalProvider, LocalSandbox
 from intercode.tasks import open_data
 
 SESSION = r"""
@@ -50,7 +49,7 @@ class PerlEnv(InterCodeEnv):
 
     @classmethod
     def prepare(cls, *, data: str, limit: int | None = None, image: str | None = None, **how: Any) -> EnvFactory:  # type: ignore[override]
-        found, template = open_data(data, env="perl", limit=limit), make_template(image=image)
+        found, template = open_data(data, env="perl", limit=limit), LocalProvider().prepare(image=image)
         tasks = [replace(task, extra={**task.extra, "submit": task.extra["name"]}) for task in found.tasks]
         facts = {"data": found.name, "data_digest": found.digest, "template": template.digest}
         return EnvFactory(tasks, lambda: cls(tasks, lambda: LocalSandbox(template), **how), lambda: facts)

@@ -114,7 +114,7 @@ class Evaluation:
             "max_cost": max_cost, "max_tokens": max_tokens, "max_seconds": max_seconds,
             "episode_cost": episode_cost, "episode_tokens": episode_tokens, "episode_seconds": episode_seconds,
             **world, **facts, **factory.facts(), **labels, "data_from": place,
-            **source_digests(agent=agent, env=env, model=model if asked else None, reward=code),
+            **source_digests(agent=agent, env=env, model=model if asked else None, reward=code, sandbox=sandbox),
         }  # fmt: skip
         run, each = Budget(max_tokens, max_cost, max_seconds), Budget(episode_tokens, episode_cost, episode_seconds)
         return cls(factory, chosen, asked, config, Limits(turns, run, each), epochs, seed)

@@ -60,8 +60,8 @@ def test_a_lost_grader_is_the_machines_fault_once_and_nobodys_after(made: Made) 
     for play in (lambda: solves(env), lambda: env.run_gold(env.task).faults == ()):
         assert play()
         referee: LocalSandbox = env._sessions._grader.sandbox
-        referee._wall.wall.end(referee._number)
-        assert referee._ready.poll(10_000)
+        referee.host.end_episode(referee._number)
+        assert referee._poll.poll(10_000)
         with pytest.raises(SandboxDied):
             play()
         assert play()

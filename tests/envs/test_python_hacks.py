@@ -14,8 +14,7 @@ from kept import needs_bwrap
 
 from intercode.envs.python.attacks import ATTACKS, HONEST, TESTS, Attack
 from intercode.sandbox.base import Limits
-from intercode.sandbox.build import make_template
-from intercode.sandbox.local import LocalSandbox
+from intercode.sandbox.local import LocalProvider, LocalSandbox
 
 LIMITS = Limits(seconds=3.0, memory=384 << 20, processes=64)
 SLOW = f"import time\ntime.sleep(0.2)\n{HONEST}"
@@ -26,7 +25,7 @@ each_attack = pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: atta
 def passed() -> Iterator[Callable[..., bool]]:
     """The naive grader's verdict on the last of some submissions that one process grades."""
     needs_bwrap()
-    with LocalSandbox(make_template(), limits=LIMITS) as machine:
+    with LocalSandbox(LocalProvider().prepare(), limits=LIMITS) as machine:
 
         def verdict(attack: Attack, *codes: str) -> bool:
             machine.reset()

@@ -14,8 +14,7 @@ from gymnasium.vector import SyncVectorEnv
 import intercode
 from intercode.errors import ForkError
 from intercode.sandbox.base import Limits
-from intercode.sandbox.build import make_template
-from intercode.sandbox.local import LocalSandbox
+from intercode.sandbox.local import LocalProvider, LocalSandbox
 from intercode.validate.check import check
 
 FOLDER = Path(__file__).parents[2] / "examples" / "perl"
@@ -65,7 +64,7 @@ def test_a_sub_is_submitted_by_its_name(env: Any) -> None:
 @needs_perl
 def test_a_time_out_keeps_the_state_and_an_end_is_told(env: Any) -> None:
     env.sandbox.close()
-    env.sandbox = LocalSandbox(make_template(), limits=Limits(seconds=1))
+    env.sandbox = LocalSandbox(LocalProvider().prepare(), limits=Limits(seconds=1))
     env.reset()
     env.step("$x = 1")
     assert env.step("while (1) {}")[4]["timed_out"]

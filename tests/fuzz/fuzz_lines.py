@@ -94,10 +94,10 @@ def _host() -> Iterator[Attempt]:
                         socket.send_fds(theirs, [frames[0]], [lent.fileno()] * descriptors)
                 theirs.sendall(b"".join(frames[1:]))
                 theirs.shutdown(socket.SHUT_WR)
-                sandbox._speak(ours)
+                sandbox._use_socket(ours)
                 with suppress(SandboxError, OSError):
                     _CALLS[call](sandbox)
-                sandbox._speak(own)
+                sandbox._use_socket(own)
             assert len(os.listdir("/proc/self/fd")) == before
 
         yield attempt

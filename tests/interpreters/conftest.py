@@ -11,15 +11,14 @@ from kept import needs_bwrap
 
 from intercode.envs.python.grading import Grader, Result
 from intercode.envs.python.suite import read_suite
-from intercode.sandbox.build import make_template
-from intercode.sandbox.local import LocalSandbox
+from intercode.sandbox.local import LocalProvider, LocalSandbox
 from intercode.types import Task
 
 
 @pytest.fixture(scope="module")
 def wall() -> Iterator[LocalSandbox]:
     needs_bwrap()
-    with LocalSandbox(make_template(), program="python") as sandbox:
+    with LocalSandbox(LocalProvider().prepare(), program="python") as sandbox:
         yield sandbox
 
 
@@ -31,7 +30,7 @@ def python(wall: LocalSandbox) -> LocalSandbox:
 
 @pytest.fixture(scope="module")
 def referee(wall: LocalSandbox) -> Iterator[LocalSandbox]:
-    with wall.beside() as sandbox:
+    with wall.sibling() as sandbox:
         yield sandbox
 
 

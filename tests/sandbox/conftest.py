@@ -26,7 +26,7 @@ def _shelf() -> Iterator[None]:
     """What this process makes of images goes to a shelf of its own, which is empty in the end."""
     shelf = f"{docker_images.SHELF}/made-{os.getpid()}"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(images, "_SHELF", shelf)
+        patch.setattr(images, "_REPOSITORY", shelf)
         yield
     docker_images.remove(shelf)
 

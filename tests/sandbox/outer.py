@@ -20,8 +20,8 @@ from typing import Any
 
 from intercode.attacks.sandbox import EXHAUSTION, KERNEL, OUTSIDE, Attack, host_targets
 from intercode.sandbox import template
+from intercode.sandbox.host import DisabledProtections
 from intercode.sandbox.local import LocalSandbox
-from intercode.sandbox.wall import Weakened
 
 _PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
 _ENVIRONMENT = {"PATH": _PATH, "PYTHONPATH": "/code", "INTERCODE_CACHE": "/tmp/cache", "LANG": "C.UTF-8"}
@@ -31,8 +31,9 @@ _BY_NAME = {attack.name: attack for attack in [*EXHAUSTION, *KERNEL, *OUTSIDE]}
 
 def control(name: str) -> dict[str, Any]:
     """Run the control of an attack in an outer wall; what it printed."""
+    from intercode.sandbox.host import guest_python
     from intercode.sandbox.identity import identity
-    from intercode.sandbox.wall import guest_python, usr_links
+    from intercode.sandbox.local import usr_links
 
     python, folders = guest_python()
     with tempfile.TemporaryDirectory(prefix="outer-") as code:
@@ -72,8 +73,8 @@ def _copy_code(to: Path) -> None:
 
 def weak(attack: Attack) -> dict[str, Any]:
     """The attack on a sandbox where its one protection is off."""
-    weakened = Weakened(calls=attack.calls, doors=attack.protections)
-    with LocalSandbox(template.base(None), limits=attack.control_limits(), weakened=weakened) as sandbox:
+    disabled = DisabledProtections(calls=attack.calls, steps=attack.protections)
+    with LocalSandbox(template.base(None), limits=attack.control_limits(), disabled=disabled) as sandbox:
         return {"output": sandbox.exec(attack.action).output}
 
 

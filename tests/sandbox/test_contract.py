@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from intercode.sandbox.base import Session
-from intercode.sandbox.build import open_sandbox
+from intercode.sandbox.base import Session, provider
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
 from intercode.testing import check_sandbox
@@ -18,7 +17,8 @@ _STARTS = {"template": "local", "image": "docker"}
 @pytest.mark.parametrize("start", _STARTS, ids=_STARTS.get)
 def test_the_sandbox_keeps_the_contract(request: pytest.FixtureRequest, start: str, session: Session) -> None:
     begin = request.getfixturevalue(start)
-    check_sandbox(lambda: open_sandbox(begin, session=session, limits=None, environment=None))
+    kind = provider(_STARTS[start])
+    check_sandbox(lambda: kind.sandbox(begin, session=session))
 
 
 @pytest.mark.slow

@@ -20,17 +20,16 @@ from families import wait_until
 from intercode.attacks import sandbox as attacks
 from intercode.envs.workspace import Workspace, WorkspaceSpec
 from intercode.errors import DataError, SandboxDied, SandboxUnavailable, UsageError
-from intercode.sandbox.build import with_script
-from intercode.sandbox.docker import leftovers
-from intercode.sandbox.docker.images import DockerImage, make_image
-from intercode.sandbox.docker.sandbox import DockerSandbox
+from intercode.sandbox.docker import daemon
+from intercode.sandbox.docker.container import DockerProvider, DockerSandbox
+from intercode.sandbox.docker.images import DockerImage, make_image, with_script
 
 pytestmark = pytest.mark.slow
 
 OWNER = """
 import sys, time
 from intercode.sandbox.docker.images import make_image
-from intercode.sandbox.docker.sandbox import DockerSandbox
+from intercode.sandbox.docker.container import DockerSandbox
 sandboxes = [DockerSandbox(make_image(sys.argv[1])) for _ in range(2)]
 sandboxes[1].exec("sleep 4446 &")
 print(*(sandbox.container for sandbox in sandboxes), flush=True)
@@ -135,7 +134,7 @@ def test_an_image_that_is_not_there_or_will_not_do_is_the_callers_fault(image: D
         ("nosuch-image", "docker pull nosuch-image"),
         ("./nosuch/Dockerfile", "no such Dockerfile"),
         (None, "needs an image"),
-        ("--help", "is no name of an image"),
+        ("--help", "is not the name of an image"),
         (docker_images.bare(), "has no shell"),
     ]
     for name, words in cases:
@@ -169,7 +168,7 @@ def test_a_daemon_that_is_down_is_named_with_its_mend(image: DockerImage, monkey
 
 
 def test_a_container_that_is_removed_is_noticed_and_replaced(image: DockerImage) -> None:
-    place = Workspace(WorkspaceSpec(image, "persistent"))
+    place = Workspace(WorkspaceSpec(DockerProvider(), image, "persistent"))
     with place.sandbox as sandbox:
         place.execute("true")
         docker("rm", "--force", sandbox.container)  # type: ignore[attr-defined]
@@ -227,7 +226,7 @@ def test_what_fails_behind_the_local_wall_fails_here(sandbox: DockerSandbox, att
 
 
 def test_nothing_is_left_when_all_are_closed(image: DockerImage) -> None:
-    mine = "--filter", f"label={leftovers.label()}"
+    mine = "--filter", f"label={daemon.owner_label()}"
     before = containers(*mine)
     with ExitStack() as stack:
         sandboxes = [stack.enter_context(DockerSandbox(image)) for _ in range(2)]

@@ -13,8 +13,7 @@ from intercode.env import EnvFactory
 from intercode.envs import prepare
 from intercode.errors import UsageError
 from intercode.runner.run import evaluate
-from intercode.sandbox.docker.export import export_image
-from intercode.sandbox.docker.images import DockerImage
+from intercode.sandbox.docker.images import DockerImage, export_image
 from intercode.types import Task
 
 pytestmark = pytest.mark.slow

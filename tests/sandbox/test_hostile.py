@@ -34,7 +34,7 @@ def shared(template: Template) -> Iterator[LocalSandbox]:
     before = mounts()
     with LocalSandbox(template, limits=LIMITS) as made:
         yield made
-        spaces = survivors.spaces(made._wall.wall._process.pid)
+        spaces = survivors.spaces(made.host._process.pid)
     assert spaces
     assert survivors.left_in(spaces) == []
     assert mounts() == before

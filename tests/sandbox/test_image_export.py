@@ -9,9 +9,8 @@ import docker_images
 import pytest
 
 from intercode.errors import UsageError
-from intercode.sandbox.build import make_start, open_sandbox
-from intercode.sandbox.docker.export import export_image, export_tar
-from intercode.sandbox.docker.images import DockerImage
+from intercode.sandbox.base import provider
+from intercode.sandbox.docker.images import DockerImage, export_image, export_tar
 from intercode.sandbox.identity import identity
 from intercode.sandbox.image import image_path
 
@@ -34,11 +33,12 @@ def furnished(image: DockerImage, module_cache: Path, tmp_path_factory: pytest.T
 
 @pytest.mark.parametrize("backend", ["docker", "local"])
 def test_variables_and_the_folder_of_work_come_along(furnished: str, backend: str) -> None:
-    start = make_start(backend, image=furnished if backend == "docker" else "intercode-test-furnished")  # type: ignore[arg-type]
+    kind = provider(backend)
+    start = kind.prepare(image=furnished if backend == "docker" else "intercode-test-furnished")
     owner = "root" if backend == "local" else "www-data"
     desk = image_path("intercode-test-furnished") / "tree/srv/desk"
     assert {file.lstat().st_uid for file in desk.iterdir()} == {identity().uid}
-    with open_sandbox(start, session="persistent", limits=None, environment=None) as sandbox:
+    with kind.sandbox(start) as sandbox:
         assert sandbox.exec(SHOWN).output.splitlines() == [
             *("/srv/desk", "hello there|/srv/bin:/usr/bin:/bin"),
             *("-rwsr-xr-x root /srv/desk/own", f"-rw------- {owner} /srv/desk/secret", "intercode"),
@@ -50,8 +50,8 @@ def test_variables_and_the_folder_of_work_come_along(furnished: str, backend: st
 
 def test_a_tar_is_a_root_file_system_for_elsewhere(furnished: str, tmp_path: Path) -> None:
     export_tar(furnished, tmp_path / "root.tar")
-    start = make_start("local", image=str(tmp_path / "root.tar"))
-    with open_sandbox(start, session="persistent", limits=None, environment=None) as sandbox:
+    local = provider("local")
+    with local.sandbox(local.prepare(image=str(tmp_path / "root.tar"))) as sandbox:
         assert sandbox.exec("pwd; cat /srv/desk/secret").output == "/\nx\n"
 
 

@@ -35,7 +35,7 @@ sandboxes = [LocalSandbox(base(None)) for _ in range(2)]
 twin = sandboxes[0].fork()
 for sandbox in sandboxes:
     sandbox.exec("setsid sleep 4444 > /dev/null 2>&1 & sleep 4445 &")
-print(*(sandbox._wall.wall._process.pid for sandbox in sandboxes), flush=True)
+print(*(sandbox.host._process.pid for sandbox in sandboxes), flush=True)
 """
 WAITS = "sandboxes[0].exec('sleep 60', timeout=60)"
 FORKS = """
@@ -73,7 +73,7 @@ def owner(rest: str) -> Iterator[tuple[subprocess.Popen[str], set[str]]]:
 
 def keeper_of(sandbox: LocalSandbox) -> int:
     """The process that bwrap became pid 1 of the wall with."""
-    return min(survivors.descendants(sandbox._wall.wall._process.pid))
+    return min(survivors.descendants(sandbox.host._process.pid))
 
 
 class TestTheDeathOfTheOwner:
@@ -108,7 +108,7 @@ class TestADeadWall:
     def test_is_told_by_the_next_call_and_survives_nowhere(self, template: Template, victim: str) -> None:
         sandbox = LocalSandbox(template)
         sandbox.exec("sleep 300 & x=1")
-        bwrap, keeper = sandbox._wall.wall._process.pid, keeper_of(sandbox)
+        bwrap, keeper = sandbox.host._process.pid, keeper_of(sandbox)
         spaces = survivors.spaces(bwrap)
         os.kill(bwrap if victim == "bwrap" else keeper, signal.SIGKILL)
         assert survivors.left_in(spaces) == []
@@ -139,7 +139,7 @@ def test_a_sandbox_outlives_the_thread_that_started_it(template: Template) -> No
 
 def test_a_hundred_resets_and_forks_leave_no_descriptor_and_no_process(template: Template) -> None:
     with LocalSandbox(template) as sandbox:
-        keeper, wall = keeper_of(sandbox), sandbox._wall.wall._process.pid
+        keeper, wall = keeper_of(sandbox), sandbox.host._process.pid
         sandbox.fork().close()
         assert wait_until(lambda: len(survivors.descendants(wall)) == ALONE)
         sandbox.reset()
@@ -157,7 +157,7 @@ def test_a_hundred_resets_and_forks_leave_no_descriptor_and_no_process(template:
 def first_inside(sandbox: LocalSandbox) -> int:
     """What is pid 1 for the agent."""
     numbers: dict[int, list[str]] = {}  # a process's pid in each namespace, from ours to its own
-    for pid in survivors.descendants(sandbox._wall.wall._process.pid):
+    for pid in survivors.descendants(sandbox.host._process.pid):
         (line,) = re.findall(r"^NSpid:(.*)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
         numbers[pid] = line.split()
     deepest = max(map(len, numbers.values()))

@@ -17,16 +17,15 @@ from families import wait_until
 from ordinary import error_of_an_ordinary_user
 
 from intercode.errors import DataError, SandboxUnavailable, UsageError
-from intercode.sandbox.build import make_template
-from intercode.sandbox.image import name_machine
-from intercode.sandbox.local import LocalSandbox
+from intercode.sandbox.image import write_machine_files
+from intercode.sandbox.local import LocalProvider, LocalSandbox
 from intercode.sandbox.template import unpack
 
 BUILDER = """
 import sys
 from pathlib import Path
-from intercode.sandbox.build import make_template
-print(make_template(setup=Path(sys.argv[1])).digest)
+from intercode.sandbox.local import LocalProvider
+print(LocalProvider().prepare(setup=Path(sys.argv[1])).digest)
 """
 UNPACKER = "import sys; from pathlib import Path; from intercode.sandbox.template import unpack; unpack(Path(sys.argv[1]))"
 ODD = "a name\nof two lines"
@@ -84,7 +83,7 @@ class TestATree:
             os.utime(tree / "data" / "deep", (1e9, 1e9))
             with tarfile.open(source, "w:" + kind.removeprefix("tar").removeprefix(".")) as archive:
                 archive.add(tree, ".")
-        with LocalSandbox(make_template(tree=source)) as sandbox:
+        with LocalSandbox(LocalProvider().prepare(tree=source)) as sandbox:
             assert sandbox.read(f"/data/{ODD}") == bytes(range(256))
             shown = sandbox.exec("cd /data; stat -c '%a %h %U' run.sh; readlink link; ./run.sh; stat -c %Y deep; ls -A . deep")
             listed = f".:\n{ODD}\ndeep\nlink\nrun.sh\ntwin\n\ndeep:\n"
@@ -97,14 +96,14 @@ class TestATree:
 
     def test_that_will_not_do_is_refused_with_what_is_wrong(self, tree: Path, space: Path) -> None:
         with pytest.raises(UsageError, match="nowhere"):
-            make_template(tree=space / "nowhere")
+            LocalProvider().prepare(tree=space / "nowhere")
         broken = space / "broken.tar"
         broken.write_bytes(b"this is no archive\n" * 100)
         with pytest.raises(DataError, match=r"broken\.tar"):
-            make_template(tree=broken)
+            LocalProvider().prepare(tree=broken)
         (tree / "usr" / "bin").mkdir(parents=True)
         with pytest.raises(UsageError, match=r"(?s)/usr.*borrowed.*--image"):
-            make_template(tree=tree)
+            LocalProvider().prepare(tree=tree)
         (tree / "data" / "run.sh").chmod(0)
         said = error_of_an_ordinary_user(lambda: unpack(tree))
         assert said.startswith("UsageError"), said
@@ -115,9 +114,9 @@ class TestATree:
 class TestASetupScript:
     def test_runs_once_for_equal_text_and_its_changes_are_the_template(self, tree: Path, space: Path) -> None:
         changes = "date +%N > /stamp; rm -r /data/deep; chmod 4711 /data/run.sh; echo new > '/data/b c'; ln -s x /l"
-        first = make_template(tree=tree, setup=script(space, changes))
-        again = make_template(tree=tree, setup=script(space, changes))
-        other = make_template(tree=tree, setup=script(space, f"{changes} # changed"))
+        first = LocalProvider().prepare(tree=tree, setup=script(space, changes))
+        again = LocalProvider().prepare(tree=tree, setup=script(space, changes))
+        other = LocalProvider().prepare(tree=tree, setup=script(space, f"{changes} # changed"))
         assert again == first
         with LocalSandbox(first) as one, LocalSandbox(again) as two, LocalSandbox(other) as three:
             assert one.read("/stamp") == two.read("/stamp") != three.read("/stamp")
@@ -128,10 +127,10 @@ class TestASetupScript:
 
     def test_that_fails_is_an_error_of_the_data_with_its_output_and_reads_nothing_of_this_machine(self, space: Path) -> None:
         with pytest.raises(DataError, match=r"(?s)setup\.sh.*status 3.*cannot find the thing"):
-            make_template(setup=script(space, "echo cannot find the thing >&2; exit 3"))
+            LocalProvider().prepare(setup=script(space, "echo cannot find the thing >&2; exit 3"))
         (space / "secret").write_text("secret")
         with pytest.raises(DataError, match="No such file"):
-            make_template(setup=script(space, f"cat {space}/secret"))
+            LocalProvider().prepare(setup=script(space, f"cat {space}/secret"))
 
 
 class TestTheCache:
@@ -142,7 +141,7 @@ class TestTheCache:
         (space / "closed").mkdir(mode=0o700)
         monkeypatch.setenv("INTERCODE_CACHE", str(space / "closed" / "cache"))
         with pytest.raises(SandboxUnavailable, match="INTERCODE_CACHE"):
-            make_template()
+            LocalProvider().prepare()
 
     def test_that_may_not_be_written_is_told_with_the_remedy_and_gives_what_it_has(self, tree: Path, cache: Path) -> None:
         (tree / "data" / "run.sh").chmod(0o644)
@@ -187,7 +186,7 @@ class TestTheCache:
         assert {name for name in layers(cache) if name.startswith(".")} == set()
 
     def test_holds_no_half_layer_after_a_build_was_killed(self, space: Path, cache: Path) -> None:
-        make_template()
+        LocalProvider().prepare()
         before = layers(cache)
         builder = build(script(space, "echo half > /half; sleep 60"))
         assert wait_until(lambda: layers(cache) - before, 30)
@@ -211,7 +210,7 @@ def test_a_link_out_of_a_root_file_system_is_never_followed(space: Path, cache: 
     (root / "bin" / "bash").touch()
     (root / place).symlink_to(victim)
     layer = unpack(root)
-    name_machine(layer / "tree")
+    write_machine_files(layer / "tree")
     assert (victim.stat().st_uid, victim.stat().st_mtime_ns) == (before.st_uid, before.st_mtime_ns)
     assert (victim / "hosts").read_text() == "theirs"
     assert (layer / "tree" / place).is_symlink() == (place == "etc")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import subprocess
 
+from intercode.sandbox.base import fingerprint
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
-from intercode.sandbox.userland import fingerprint
 
 
 def printed(*argv: str) -> str:

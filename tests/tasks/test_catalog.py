@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from intercode.errors import DataError, UsageError
-from intercode.sandbox.cache import place
+from intercode.sandbox.cache import root_path
 from intercode.tasks import catalog
 from intercode.tasks.download import cache_folder
 
@@ -100,8 +100,8 @@ def test_there_is_one_cache_and_it_is_where_the_environment_says(tmp_path: Path,
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     roots = Path("/var/cache/intercode") if os.getuid() == 0 else None
-    assert cache_folder() == place() == (roots or tmp_path / ".cache" / "intercode")
+    assert cache_folder() == root_path() == (roots or tmp_path / ".cache" / "intercode")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_folder() == place() == (roots or tmp_path / "xdg" / "intercode")
+    assert cache_folder() == root_path() == (roots or tmp_path / "xdg" / "intercode")
     monkeypatch.setenv("INTERCODE_CACHE", str(tmp_path / "own"))
-    assert cache_folder() == place() == tmp_path / "own"
+    assert cache_folder() == root_path() == tmp_path / "own"

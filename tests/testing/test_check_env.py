@@ -202,7 +202,7 @@ class Careless(Counter):
 
     def __init__(self) -> None:
         super().__init__()
-        self.box = self.boxes[0].beside()
+        self.box = self.boxes[0].sibling()
         self.boxes.append(self.box)
 
     def execute(self, action: str) -> ExecResult:

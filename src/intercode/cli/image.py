@@ -82,7 +82,7 @@ def image_export(reference: str, name: str | None, force: bool, out: str | None)
     """
     from pathlib import Path
 
-    from intercode.sandbox.docker.export import export_image, export_tar
+    from intercode.sandbox.docker.images import export_image, export_tar
 
     if out is None:
         click.echo(export_image(reference, name, force=force))

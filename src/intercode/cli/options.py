@@ -192,8 +192,8 @@ scoring_options = stack(
     ),
     click.option(
         "--sandbox",
-        type=click.Choice(["local", "docker"]),
-        help="bash, python, ctf: Run the actions in this kind of sandbox. [local]",
+        type=TEXT, callback=own_name, metavar="local|docker|module:Class|path.py:Class",
+        help="bash, python, ctf: Run the actions in this kind of sandbox, or in one of your own. [local]",
     ),
 )  # fmt: skip
 task = click.option("--task", type=TEXT, multiple=True, metavar="ID", help="Use only this task. May be repeated.")

@@ -13,17 +13,17 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Self
 
+from intercode.envs import load
 from intercode.envs.archives import NAMED, ROOM, digests_of
 from intercode.envs.bash.gold_status import only_fails
 from intercode.envs.gold import blame_gold
 from intercode.errors import DataError, SandboxDied, UsageError
-from intercode.sandbox.base import Limits, Sandbox, Session
-from intercode.sandbox.build import Backend, Start, make_start, open_sandbox, with_script
-from intercode.sandbox.userland import fingerprint
+from intercode.sandbox.base import Limits, Provider, Sandbox, Session, Start, fingerprint, provider
 from intercode.tasks import DataSet
 from intercode.types import ExecResult, Outcome, Task
 
@@ -51,6 +51,7 @@ class WorkspaceSpec:
     runs after the episode and prints what else the reward should see. `build` makes the template with another image.
     """
 
+    provider: Provider[Any]
     template: Start
     session: Session
     limits: Limits | None = None
@@ -61,7 +62,9 @@ class WorkspaceSpec:
     _task_specs: dict[tuple[str | None, str | None], WorkspaceSpec] = field(default_factory=dict, compare=False, repr=False)
 
     def make(self) -> Sandbox:
-        return open_sandbox(self.template, session=self.session, limits=self.limits, environment=self.environment)
+        return self.provider.sandbox(
+            self.template, session=self.session, limits=self.limits, environment=self.environment, program="bash"
+        )
 
     def for_task(self, task: Task) -> WorkspaceSpec:
         """Return this spec, or for a record with an `image` or a `setup` the spec with these, built at the first call."""
@@ -80,7 +83,7 @@ class WorkspaceSpec:
                 template = self.build(image)
             except UsageError as error:
                 raise DataError(f"task {task}: field 'image': {error}") from error
-        return with_script(template, setup, name=f"of task {task} (field 'setup')") if setup else template
+        return self.provider.add_script(template, setup, name=f"of task {task} (field 'setup')") if setup else template
 
     def images(self, tasks: Iterable[Task]) -> dict[str, dict[str, str]]:
         """Return as the fact `images` the digest of each image that a record names; no fact if no record names any."""
@@ -109,7 +112,7 @@ def prepare_workspaces(
     setup: str | Path | None,
     limits: Limits | None,
     paper: bool = False,
-    sandbox: Backend | None = None,
+    sandbox: str | None = None,
     start: str | None = None,
     probe: str | None = None,
 ) -> tuple[WorkspaceSpec, WorkspaceSpec | None]:
@@ -118,14 +121,17 @@ def prepare_workspaces(
     `paper` asks for InterCode v1's container in the first spec.
     """
 
+    source = provider(sandbox or "local", partial(load, what="sandbox"))
+
     def make_spec(tree: Path | None, setup: Path | None) -> WorkspaceSpec:
         def make(image: str | None) -> Start:
-            return make_start(sandbox or "local", image=image, tree=tree, setup=setup)
+            start: Start = source.prepare(image=image, tree=tree, setup=setup)
+            return start
 
         def build(name: str) -> Start:
             return make(_find_image(data.file, name))
 
-        return WorkspaceSpec(make(image), session, limits, None, start, probe, build)
+        return WorkspaceSpec(source, make(image), session, limits, None, start, probe, build)
 
     own_tree, own_setup = (Path(path) if path else None for path in (tree, setup))
     spec = make_spec(own_tree or data.tree, own_setup or (None if tree else data.setup))

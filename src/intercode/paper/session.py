@@ -17,8 +17,8 @@ from functools import lru_cache
 from intercode.envs.workspace import GoldOutcome, Workspace, WorkspaceSpec, execute_gold
 from intercode.errors import DataError
 from intercode.paper.git_status import IGNORED, UNSEEN, ignored
-from intercode.sandbox.build import Start, with_script
-from intercode.sandbox.wall import ENVIRONMENT
+from intercode.sandbox.base import Start
+from intercode.sandbox.host import ENVIRONMENT
 from intercode.types import Change, ExecResult
 
 _NAMES = " -o ".join(f"-name {name}" for name in sorted(UNSEEN))
@@ -50,7 +50,8 @@ def container(spec: WorkspaceSpec, data: str) -> WorkspaceSpec:
     """Return `spec` with v1's container for the data set `data`: the tree after a reset, and `docker exec`'s variables."""
 
     def reset(template: Start) -> Start:
-        return with_script(template, _RESET, name="the paper's reset")
+        start: Start = spec.provider.add_script(template, _RESET, name="the paper's reset")
+        return start
 
     number = match[1] if (match := re.search(r"fs_(\d+)$", data)) else "1"  # other data counts as the first file system
     environment = {"PATH": ENVIRONMENT["PATH"], "HOME": "/root", "HOSTNAME": "intercode"}

@@ -1,32 +1,39 @@
-"""The sandbox contract: an isolated machine that knows of no task and no reward.
+"""The sandbox contract: an isolated machine that knows of no task and no reward; and where sandboxes come from.
 
-    template (read-only) ──► create ──► exec, read, write, diff, fork ──► reset ──► … ──► close
-                                             ▲                              │
-                                             └──────────────────────────────┘  nothing of the last episode is left
+    Provider ── prepare ──► start (read-only) ── sandbox ──► exec, read, write, diff, fork ──► reset ──► … ──► close
+                                                                  ▲                              │
+                                                                  └──────────────────────────────┘ nothing of the past is left
 
-A backend implements the abstract methods; `check_sandbox` in `intercode.testing` tests them.
+`--sandbox NAME` names a provider: `local`, `docker`, or a class of your own. `check_sandbox` in `intercode.testing` tests the
+sandboxes of any provider.
 """
 
 from __future__ import annotations
 
+import hashlib
+import inspect
+import re
 import socket
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 
-from intercode.errors import UsageError
+from intercode.errors import SandboxError, UsageError
 from intercode.types import Change, ExecResult
 
 Session = Literal["persistent", "stateless"]
 Program = Literal["bash", "python"]
-"""What lives on between the actions of a persistent session."""
+"""The program that lives on between the actions of a persistent session."""
 MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one sandbox may use. Times in seconds, sizes in bytes."""
+    """The resources that one sandbox may use. Times in seconds, sizes in bytes."""
 
     seconds: float = 10.0
     memory: int = 1024 * MIB
@@ -39,12 +46,7 @@ class Limits:
 
 SETUP_LIMITS = Limits(seconds=600, memory=4096 * MIB, disk=2048 * MIB, file_size=1024 * MIB, processes=512)
 SCRIPT = "/dev/shm/setup.sh"
-"""Where a setup script lies while it runs: outside of what becomes the layer."""
-
-
-SETUP_LIMITS = Limits(seconds=600, memory=4096 * MIB, disk=2048 * MIB, file_size=1024 * MIB, processes=512)
-SCRIPT = "/dev/shm/setup.sh"
-"""Where a setup script lies while it runs: outside of what becomes the layer."""
+"""The path of a setup script while it runs: outside of what becomes the layer."""
 
 
 class Sandbox(ABC):
@@ -59,36 +61,36 @@ class Sandbox(ABC):
     ) -> ExecResult:
         """Run `action` in the session's shell, or `argv` as a program of its own in `cwd` (the session's by default).
 
-        `timeout` is in seconds, the limit's by default; at it, what the action started is interrupted, then killed.
+        `timeout` is in seconds, the limit's by default; at the timeout, what the action started is interrupted, then killed.
         Raises `SandboxDied` if the sandbox was lost, and `UsageError` for text with a NUL character.
         """
 
     @abstractmethod
     def read(self, path: str, *, limit: int = 8 * MIB) -> bytes:
-        """The content of a regular file, as the agent would find it. Raises `FileNotFoundError` or `OSError`."""
+        """Return the content of a regular file, as the agent would find it. Raises `FileNotFoundError` or `OSError`."""
 
     @abstractmethod
     def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
         """Write a regular file, creating its folders."""
 
     def connect(self, path: str) -> socket.socket:
-        """A stream to the program that listens on the Unix socket `path` inside, for as long as the episode lasts.
+        """Return a stream to the program that listens on the Unix socket `path` inside, for as long as the episode lasts.
 
-        Raises `OSError`: nothing there, no socket, nobody listening, or too many waiting. A backend may lack it.
+        Raises `OSError`: nothing there, no socket, nobody listening, or too many waiting. A provider may leave this out.
         """
         raise UsageError(f"{type(self).__name__} has no connections to programs inside")
 
     @abstractmethod
     def diff(self) -> dict[str, Change]:
-        """Every path that differs from the template, sorted by path."""
+        """Return every path that differs from the start, sorted by path."""
 
     @abstractmethod
     def reset(self) -> None:
-        """Back to the template: no file, process, variable or socket of the past is left."""
+        """Go back to the start: no file, process, variable or socket of the past is left."""
 
     @abstractmethod
     def fork(self) -> Sandbox:
-        """A second sandbox in the same state. Raises `ForkError` for what cannot be copied."""
+        """Return a second sandbox in the same state. Raises `ForkError` for a state that cannot be copied."""
 
     @abstractmethod
     def close(self) -> None:
@@ -99,3 +101,147 @@ class Sandbox(ABC):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+class Start(Protocol):
+    """The files from which all sandboxes of an environment start. Never changed by a sandbox."""
+
+    @property
+    def digest(self) -> str:
+        """A name of the content, kept in the run: equal digests mean equal files."""
+
+    def files(self, skip: Collection[str] = ()) -> dict[str, Change]:
+        """Return the state of all files and links by absolute path, without names in `skip` and what lies below them.
+
+        Only the paper's reward asks for it.
+        """
+
+
+S = TypeVar("S", bound=Start)
+
+
+class Provider(ABC, Generic[S]):
+    """Prepares the start of sandboxes, and opens sandboxes. Each environment makes one provider, without arguments.
+
+    A provider that logs every action of the local one, for `--sandbox logged.py:LoggedProvider`:
+
+        import sys
+
+        from intercode.sandbox.local import LocalProvider, LocalSandbox
+
+        class LoggedSandbox(LocalSandbox):
+            def exec(self, action, **options):
+                print(action, file=sys.stderr)
+                return super().exec(action, **options)
+
+        class LoggedProvider(LocalProvider):
+            def sandbox(self, start, **options):
+                return LoggedSandbox(start, **options)
+    """
+
+    def prepare(self, *, image: str | None = None, tree: Path | None = None, setup: Path | None = None) -> S:
+        """Return `image` with the files of `tree`, a folder or tar, at `/`, after the Bash script `setup`."""
+        start = self.open_image(image, tree)
+        if setup is None:
+            return start
+        try:
+            text = setup.read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"the setup script {setup} cannot be read: {error}") from error
+        return self.add_script(start, text, name=str(setup))
+
+    @abstractmethod
+    def open_image(self, image: str | None, tree: Path | None) -> S:
+        """Return the start of `image` (as `--image` has it) with `tree` at `/`. Raises `UsageError` for what cannot be used."""
+
+    @abstractmethod
+    def add_script(self, start: S, text: str, *, name: str) -> S:
+        """Return `start` with the changes of the Bash script `text`. Raises `DataError` with `name` if the script fails."""
+
+    @abstractmethod
+    def sandbox(
+        self,
+        start: S,
+        *,
+        session: Session = "persistent",
+        limits: Limits | None = None,
+        environment: Mapping[str, str] | None = None,
+        program: Program = "bash",
+    ) -> Sandbox:
+        """Open a sandbox at `start`, with `Limits()` by default and the variables `environment`, by default the image's.
+
+        With `program="python"`, the session is a Python interpreter whose copies run tests (`GuestSandbox.branch`). The Python
+        environment needs this; a provider without it raises `UsageError`.
+        """
+
+
+PROVIDERS = {
+    "local": "intercode.sandbox.local:LocalProvider",
+    "docker": "intercode.sandbox.docker.container:DockerProvider",
+}
+
+
+def _import(name: str) -> object:
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def provider(name: str, load: Callable[[str], object] = _import) -> Provider[Any]:
+    """Return the provider that `name` names: `local`, `docker`, or a class of your own as `module:Class`.
+
+    `load` imports the class; the one of the environments (`intercode.envs.load`) takes `path.py:Class` as well. Raises
+    `UsageError` for an unknown name, or a class that is no provider.
+    """
+    place = PROVIDERS.get(name, name)
+    if not all(place.partition(":")):
+        raise UsageError(f"no sandbox named {name!r}; there are {', '.join(PROVIDERS)}, module:Class or path.py:Class")
+    found = load(place)
+    if not (isinstance(found, type) and issubclass(found, Provider)):
+        raise UsageError(f"{name} provides no sandboxes; name a class derived from intercode.sandbox.base.Provider")
+    if inspect.isabstract(found):
+        raise UsageError(f"{name} lacks {', '.join(sorted(found.__abstractmethods__))}; see intercode.sandbox.base.Provider")
+    made: Provider[Any] = found()
+    return made
+
+
+_USERLAND = r"""
+first() { "$@" 2>&1 </dev/null | { IFS= read -r line; printf '%s\n' "$line"; }; }
+( [ -r /etc/os-release ] && . /etc/os-release; printf '%s %s\n' "${ID:-unknown}" "$VERSION_ID" )
+printf '%s\n' "$BASH_VERSION"
+first ls --version
+first find --version
+first awk -W version
+IFS=:
+for folder in $PATH; do
+    cd -- "$folder" 2>/dev/null || continue
+    for name in * .[!.]*; do [[ -f $name && -x $name ]] && printf '%s\n' "$name"; done
+done
+:
+"""
+_KEYS = ("distribution", "bash", "coreutils", "findutils", "awk")
+_VERSION = re.compile(r"\d+(\.\d+)+\S*")
+
+
+def fingerprint(sandbox: Sandbox) -> dict[str, str]:
+    """Return which tools, in which versions, an action finds in a fresh sandbox. They are part of every score.
+
+    `distribution`, versions of `bash`, `coreutils`, `findutils` and `awk` (with its maker; "" for a missing tool), `tools`
+    (SHA-256 over the sorted names of executables on PATH), and `id`, a short hash over them all. Kernel, locale, file contents
+    and patch levels are left out. Raises `SandboxError` if the script that looks fails.
+    """
+    result = sandbox.exec("", argv=["bash", "--norc", "--noprofile", "-c", _USERLAND], timeout=30)
+    lines = result.output.splitlines()
+    if result.exit_code != 0 or len(lines) < len(_KEYS):
+        raise SandboxError(f"the sandbox cannot tell its userland; it printed:\n{result.output[-500:] or '(nothing)'}")
+    found = dict(zip(_KEYS, (line.strip() for line in lines), strict=False))
+    for key in ("coreutils", "findutils"):
+        found[key] = _version(found[key])
+    version = _version(found["awk"])
+    found["awk"] = f"{found['awk'].partition(version)[0].strip()} {version}" if version else ""
+    found["tools"] = hashlib.sha256("\n".join(sorted(set(lines[len(_KEYS) :]))).encode()).hexdigest()
+    return {**found, "id": hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest()[:12]}
+
+
+def _version(line: str) -> str:
+    found = _VERSION.search(line)
+    return found[0].rstrip(",") if found and "not found" not in line else ""

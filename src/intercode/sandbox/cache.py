@@ -2,10 +2,10 @@
 
     ROOT/layers/KEY      one folder of a template; complete or absent (built beside, then renamed)
     ROOT/images/NAME     a root file system made by `intercode image build`
-    ROOT/guest/KEY       the guest's modules, compiled for one interpreter, and the anchor's program
+    ROOT/guest/KEY       the guest's modules, compiled for one interpreter, and the program of `init.py`
 
-Each folder holds in `.stamp` a digest of its entries when it was made. A process compares that once, and makes a damaged
-folder anew. `intercode image build` makes images; those are not compared.
+The file `.stamp` in each folder holds a digest of the folder's entries when it was made. A process compares the two once, and
+makes a damaged folder again. Images, which `intercode image build` makes, are not compared.
 
 ROOT is `$INTERCODE_CACHE`, else /var/cache/intercode for root and `$XDG_CACHE_HOME/intercode` or ~/.cache/intercode for others.
 """
@@ -26,18 +26,18 @@ from functools import cache
 from pathlib import Path
 
 from intercode.errors import DISK_FULL, SandboxUnavailable, room_left
-from intercode.sandbox import anchor
+from intercode.sandbox import init
 from intercode.sandbox.identity import identity
 
 GUEST = Path(__file__).with_name("guest")
 _STAMP = ".stamp"
 _sound: set[Path] = set()
-"""Folders that this process has compared with their stamps."""
+"""The folders that this process has compared with their stamps."""
 
 
 def root() -> Path:
-    """The cache's folder, made if need be. Raises `SandboxUnavailable` if sandboxes could not read it."""
-    path = place()
+    """Return the cache's folder, made if need be. Raises `SandboxUnavailable` if sandboxes could not read it."""
+    path = root_path()
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -50,8 +50,8 @@ def root() -> Path:
     return path
 
 
-def place() -> Path:
-    """Where the cache is, or will be."""
+def root_path() -> Path:
+    """Return the path of the cache's folder, which may not exist yet."""
     named = os.environ.get("INTERCODE_CACHE")
     if named:
         return Path(named).resolve()
@@ -64,7 +64,7 @@ def folder(kind: str, key: str, build: Callable[[Path], None]) -> Path:
     """Return the folder ROOT/kind/key; `build` makes one that is missing or damaged. Two processes may try; one copy stays."""
     shelf = root() / kind
     final = shelf / key
-    with room_left(), _filling(shelf):
+    with room_left(), _explain_write_errors(shelf):
         shelf.mkdir(exist_ok=True)
         stamp = final / _STAMP
         if final.is_dir() and final not in _sound and not (stamp.is_file() and stamp.read_text() == _entries(final)):
@@ -82,8 +82,8 @@ def folder(kind: str, key: str, build: Callable[[Path], None]) -> Path:
 def _entries(folder: Path) -> str:
     """Return a digest of the names, modes, owners and sizes below `folder`. Contents are not read: that would take seconds."""
     found = []
-    for place, folders, files in os.walk(folder):
-        for path in (os.path.join(place, name) for name in (*folders, *files) if name != _STAMP):
+    for parent, folders, files in os.walk(folder):
+        for path in (os.path.join(parent, name) for name in (*folders, *files) if name != _STAMP):
             info = os.lstat(path)
             size = info.st_size if stat.S_ISREG(info.st_mode) else 0
             found.append(f"{path.removeprefix(str(folder))}\0{info.st_mode}\0{info.st_uid}\0{size}\n")
@@ -109,12 +109,12 @@ def _make(final: Path, build: Callable[[Path], None]) -> None:
 
 
 @contextlib.contextmanager
-def _filling(shelf: Path) -> Iterator[None]:
-    """If the shelf itself cannot be made or written in the block, that is said with the remedy."""
+def _explain_write_errors(shelf: Path) -> Iterator[None]:
+    """Raise `SandboxUnavailable` with advice if `shelf` cannot be made or written in the block."""
     try:
         yield
     except (OSError, subprocess.CalledProcessError) as error:
-        # A write to a full disk has no paths and is told by its number; errors of `shutil` and of programs have neither.
+        # An error of a write to a full disk has a number and no paths; errors of `shutil` and of programs have neither.
         if isinstance(error, OSError) and not isinstance(error, shutil.Error):
             paths = [Path(str(name)) for name in (error.filename, error.filename2) if name is not None]
             if not (any(path.is_relative_to(shelf) for path in paths) if paths else error.errno in DISK_FULL):
@@ -127,7 +127,7 @@ def _filling(shelf: Path) -> Iterator[None]:
 
 
 def remove(work: Path) -> None:
-    """Folders without write permission are in the way of an ordinary user."""
+    """Remove a folder, for an ordinary user also one with folders that lack write permission."""
     shutil.rmtree(work, ignore_errors=True)
     if work.exists():
         subprocess.run(["chmod", "-R", "u+rwX", str(work)], check=False, capture_output=True)
@@ -135,19 +135,20 @@ def remove(work: Path) -> None:
 
 
 def guest_folder(python: str) -> Path:
+    """Return the folder with the guest's modules for the interpreter `python`."""
     return _guest_folder(python, root())
 
 
 @cache
-def _guest_folder(python: str, home: Path) -> Path:
+def _guest_folder(python: str, root: Path) -> Path:
     modules = sorted(GUEST.glob("*.py"))
-    sources = [path.read_bytes() for path in (*modules, Path(anchor.__file__))]
+    sources = [path.read_bytes() for path in (*modules, Path(init.__file__))]
     digest = hashlib.sha256(python.encode() + b"".join(sources)).hexdigest()[:24]
 
     def build(made: Path) -> None:
         for path in modules:
             shutil.copyfile(path, made / path.name)
-        anchor.write(made)
+        init.write(made)
         subprocess.run([python, "-I", "-m", "compileall", "-q", str(made)], check=True, capture_output=True)
 
     return folder("guest", digest, build)

@@ -1,4 +1,4 @@
-"""Who the sandboxes run as: the caller, or, when the caller is root, a user of their own.
+"""The user that sandboxes run as: the caller, or, if the caller is root, a user of their own.
 
 `UID` lies in a range that systemd's user allocation leaves unused (60578–61183), so it owns nothing else on the machine.
 """
@@ -16,7 +16,7 @@ from intercode.errors import SandboxUnavailable
 UID = 61_000
 
 
-class _Who(TypedDict):
+class _User(TypedDict):
     user: int | None
     group: int | None
     extra_groups: list[int] | None
@@ -26,15 +26,16 @@ class Identity(NamedTuple):
     uid: int
     gid: int
     other: bool
-    """Whether it is another user than the caller."""
+    """True if this is another user than the caller."""
 
-    def popen(self) -> _Who:
-        """Arguments for `subprocess.Popen`."""
+    def popen(self) -> _User:
+        """Return arguments for `subprocess.Popen`."""
         if not self.other:
             return {"user": None, "group": None, "extra_groups": None}
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
     def own(self, path: Path) -> None:
+        """Give a file to this user. Raises `SandboxUnavailable` if root may not."""
         if not self.other:
             return
         try:
@@ -46,11 +47,11 @@ class Identity(NamedTuple):
             ) from error
 
     def reaches(self, path: Path) -> bool:
-        """Whether it may enter every folder on the way to `path`."""
+        """Return whether this user may enter every folder on the way to `path`."""
         if not self.other:
             return True
-        there = (folder.stat() for folder in [path, *path.parents])
-        return all(info.st_mode & (stat.S_IXUSR if info.st_uid == self.uid else stat.S_IXOTH) for info in there)
+        folders = (folder.stat() for folder in [path, *path.parents])
+        return all(info.st_mode & (stat.S_IXUSR if info.st_uid == self.uid else stat.S_IXOTH) for info in folders)
 
 
 @cache

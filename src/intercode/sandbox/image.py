@@ -2,30 +2,42 @@
 
     mmdebstrap ── tar ──► pipe ──► unpacked as the sandboxes' user ──► ROOT/images/NAME
 
-An image is complete or absent: it is built in a hidden folder beside its place and renamed. apt's mirror is the one
-that mmdebstrap takes by itself. Left out: other distributions' package managers (give a root file
-system or its tar to `--image` instead), and updating an image in place (build it again with `force`).
+An image is complete or absent: it is built in a hidden folder and renamed. mmdebstrap chooses apt's mirror. Root runs
+mmdebstrap with mounts of its own, so that none is left over however it ends; others in whichever way mmdebstrap finds
+(subordinate uids, else fakechroot). Manuals, translations and package documents are left out, as container images do; times are
+clamped to `EPOCH`, so that two builds of the same packages differ in nothing that a task could see. Not supported: other
+distributions' package managers (give a root file system or its tar to `--image` instead), and updating an image in place (build
+it again with `force`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import secrets
-from collections.abc import Callable, Sequence
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
-from intercode.errors import UsageError
+from intercode.errors import DataError, IntercodeError, SandboxError, SandboxUnavailable, UsageError
 from intercode.sandbox import cache, template
-from intercode.sandbox.bootstrap import EPOCH, Progress, tar_stream
 from intercode.sandbox.identity import identity
+
+Progress = Callable[[str], None]
+EPOCH = 1_650_240_000
+"""The greatest time of a file, in seconds since 1970: 2022-04-18, the date of the base image of InterCode v1's containers."""
 
 DEFAULT_PACKAGES = (
     *("tree", "rename", "cpio", "bind9-dnsutils", "iputils-ping", "ncal", "jq", "curl", "ncompress", "hashdeep", "git"),
     *("netbase", "psmisc", "procps", "net-tools", "bsdextrautils", "file", "bzip2", "xz-utils", "zip", "unzip", "less"),
 )
-"""What shell tasks call: the golds of NL2Bash, and a few that every shell user reaches for. gawk, xxd, bc and rsync are absent
-on purpose: the first system had none of them (its awk was mawk), and an agent that finds them there earns other rewards."""
+"""The programs that shell tasks call: those of NL2Bash's golds, and a few that every shell user knows. gawk, xxd, bc and rsync
+are absent on purpose: InterCode v1 had none of them (its awk was mawk), and an agent that finds them earns other rewards."""
 V1_BASH = "v1-bash"
 PACKAGES: dict[str, tuple[str, ...]] = {
     V1_BASH: (
@@ -34,11 +46,17 @@ PACKAGES: dict[str, tuple[str, ...]] = {
         *("procps", "bzip2", "e2fsprogs", "less", "patch", "openssh-client", "netbase"),
     )
 }
-"""The packages of images with a name of their own. `v1-bash` is the root of the first system's recorded runs: the packages
-that its Dockerfile asks for, then those that Ubuntu adds, from its base image and because git and perl recommend them."""
+"""The packages of images with a name of their own. `v1-bash` is the root of InterCode v1's recorded runs: the packages of its
+Dockerfile, then those that Ubuntu adds, from its base image and because git and perl recommend them."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _WORD = re.compile(r"[a-z0-9][a-z0-9._+-]*")
-_WRITTEN = {
+_OMITTED = (
+    *("path-exclude=/usr/share/man/*", "path-exclude=/usr/share/locale/*", "path-exclude=/usr/share/info/*"),
+    *("path-exclude=/usr/share/doc/*", "path-include=/usr/share/doc/*/copyright"),
+)
+_UNKNOWN = re.compile(r"Unable to locate package|has no installation candidate|does not have a Release file")
+_NO_MODE = re.compile(r"unable to pick chroot mode|doesn't exist in /etc/sub|libfakechroot|requires root|cannot mount")
+_MACHINE_FILES = {
     "machine-id": "",
     "resolv.conf": "",
     "hostname": "intercode\n",
@@ -54,31 +72,33 @@ def build_image(
     force: bool = False,
     progress: Progress | None = None,
 ) -> Path:
-    """Make the image `name` and return its folder. Without `packages`, it gets those that `PACKAGES` has for that name, else
+    """Make the image `name` and return its folder. Its packages are by default those that `PACKAGES` has for that name, else
     `DEFAULT_PACKAGES`. `progress` gets mmdebstrap's lines, from another thread.
 
-    `force` replaces an image of that name once the new one stands; sandboxes that live on the old one lose its files.
+    `force` replaces an image of that name once the new one is complete; open sandboxes of the old one lose its files.
     Raises `UsageError` for a bad or taken name and unknown packages, `SandboxUnavailable` where no image can be made,
     and `SandboxError` if the mirror or the disk fails.
     """
     packages = packages or PACKAGES.get(name, DEFAULT_PACKAGES)
     for word in (suite, *packages):
         if not _WORD.fullmatch(word):
-            raise UsageError(f"{word!r} is no package name, nor a suite of Debian; give one at a time, as apt-get install does")
+            raise UsageError(
+                f"{word!r} is neither a package name nor a suite of Debian; give one at a time, as apt-get install does"
+            )
 
     def fill(made: Path) -> None:
         root = template.new_tree(made)
         made.parent.chmod(0o755)
-        with tar_stream(packages, suite, made.parent, progress) as archive:
+        with _mmdebstrap(packages, suite, made.parent, progress) as archive:
             template.untar(Path(f"mmdebstrap's {suite}"), root, archive)
-        name_machine(root)
+        write_machine_files(root)
         os.utime(made)  # a template's digest holds this time, so that setup layers of a replaced image are not used again
 
     return keep_image(name, fill, force=force)
 
 
 def keep_image(name: str, fill: Callable[[Path], None], *, force: bool) -> Path:
-    """The folder of an image whose files `fill` puts into the folder that it is given. `UsageError` for a bad or taken name."""
+    """Keep the files that `fill` writes as image `name`; return its folder. Raises `UsageError` for a bad or taken name."""
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} cannot name an image; use up to 64 lower-case letters, digits, '-' and '_'")
     final = image_path(name)
@@ -100,18 +120,78 @@ def keep_image(name: str, fill: Callable[[Path], None], *, force: bool) -> Path:
 
 
 def image_path(name: str) -> Path:
-    """The folder of an image, whether it is there or not."""
+    """Return the folder of an image, whether it exists or not."""
     return cache.root() / "images" / name
 
 
-def name_machine(root: Path) -> None:
-    """What whoever starts a system writes into its root; nothing where /etc is a link, which may lead out of it."""
+def write_machine_files(root: Path) -> None:
+    """Write the files that a starting machine writes. Nothing is written if /etc is a link, which may lead out of the root."""
     etc = root / "etc"
-    for name, text in _WRITTEN.items() if etc.is_dir() and not etc.is_symlink() else ():
+    for name, text in _MACHINE_FILES.items() if etc.is_dir() and not etc.is_symlink() else ():
         path = etc / name
-        path.unlink(missing_ok=True)  # a link there (to a folder of the machine that builds) is replaced, never followed
+        path.unlink(missing_ok=True)  # a link there (to a folder of the machine that builds) is replaced, not followed
         path.write_text(text)
         identity().own(path)
         for changed in (path, etc):
             os.utime(changed, (EPOCH, EPOCH))
     template.mount_points(root)
+
+
+@contextlib.contextmanager
+def _mmdebstrap(packages: Sequence[str], suite: str, work: Path, progress: Progress | None) -> Iterator[IO[bytes]]:
+    """Yield the tar of a Debian root while it is made; the caller reads it to its end. mmdebstrap may keep files in `work`.
+
+    An error of mmdebstrap replaces the error that half a tar causes in the reader. When interrupted, mmdebstrap removes its
+    files; if this process is killed, mmdebstrap does so once it finds no reader.
+    """
+    program = shutil.which("mmdebstrap")
+    if program is None:
+        raise SandboxUnavailable("an image is made by mmdebstrap, which is not installed; run: apt-get install mmdebstrap")
+    root = identity().other
+    argv = [program, "--variant=minbase", "--format=tar", f"--mode={'unshare' if root else 'auto'}"]
+    argv += [*(f"--dpkgopt={line}" for line in _OMITTED), *(f"--include={name}" for name in packages), suite, "-"]
+    environment = {**os.environ, "LC_ALL": "C.UTF-8", "SOURCE_DATE_EPOCH": str(EPOCH)} | ({"TMPDIR": str(work)} if root else {})
+    process = subprocess.Popen(
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=environment, cwd="/", start_new_session=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    lines: list[str] = []
+    log = threading.Thread(target=_read_log, args=(process, lines, progress), name="intercode-mmdebstrap", daemon=True)
+    log.start()
+    failure: DataError | OSError | None = None
+    try:
+        with process.stdout as archive:
+            yield archive
+    except (DataError, OSError) as error:
+        failure = error
+    except BaseException:
+        os.killpg(process.pid, signal.SIGTERM)
+        raise
+    finally:
+        process.wait()
+        log.join()
+    if process.returncode or failure:
+        raise _mmdebstrap_error([*lines, str(failure or "")])
+
+
+def _read_log(process: subprocess.Popen[bytes], lines: list[str], progress: Progress | None) -> None:
+    assert process.stderr is not None
+    with process.stderr:
+        for raw in process.stderr:
+            lines.append(raw.decode(errors="replace").strip())
+            if progress and lines[-1].startswith("I: "):
+                progress(lines[-1][3:])
+
+
+def _mmdebstrap_error(lines: list[str]) -> IntercodeError:
+    last = "\n".join([line for line in lines if line and not line.startswith("I: ")][-8:])
+    if _UNKNOWN.search(last):
+        return UsageError(f"the mirror has no such package or suite; look packages up with: apt-cache search WORD\n{last}")
+    if _NO_MODE.search(last):
+        return SandboxUnavailable(
+            "mmdebstrap cannot make a root as this user; run: apt-get install fakechroot fakeroot "
+            "(or apt-get install uidmap and a line for this user in /etc/subuid and /etc/subgid), or run it as root:"
+            f"\n{last}"
+        )
+    return SandboxError(f"mmdebstrap could not make the image; are the network and the disk as they should be?\n{last}")

@@ -1,157 +1,76 @@
-"""The local backend: one wall a worker, one cell an episode, and a socket straight into the cell.
+"""The local provider: bubblewrap, without a daemon; one host process per worker, one episode server per episode.
 
-LocalSandbox ──► Wall (bwrap, keeper)      reset = a new cell for the old one
-     └────── socket ──────► cell ──► bash  exec, read, write, diff
-fork = a second cell in the same wall, started from a copy of the first one's files and shell state
+    LocalSandbox ──► Bubblewrap ── spawner thread ──► bwrap, as an unprivileged user, all namespaces new ──► supervisor
+
+bwrap dies with the *thread* that started it (prctl PR_SET_PDEATHSIG), so one thread that lives as long as the process starts
+every bwrap. If the caller is root, bwrap runs as a user of its own (`identity.py`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
+import queue
+import resource
+import shutil
+import signal
 import socket
-import stat
-from collections.abc import Mapping
+import subprocess
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
-from intercode.sandbox.base import Limits, Program, Session
-from intercode.sandbox.line import GuestSandbox, absolute, changes, said, unhindered
+from intercode.errors import DataError, SandboxUnavailable, room_left
+from intercode.sandbox import cache, template
+from intercode.sandbox.base import SCRIPT, SETUP_LIMITS, Limits, Program, Provider, Session
+from intercode.sandbox.client import GuestSandbox
+from intercode.sandbox.host import ENVIRONMENT, PYTHON_VARIABLES, DisabledProtections, Host, guest_python
+from intercode.sandbox.identity import identity
 from intercode.sandbox.template import Template
-from intercode.sandbox.wall import Bubblewrap, Wall, Weakened
-from intercode.types import Change
+
+_MAIN = "import sys; sys.path.insert(0, '/'); from guest.supervisor import main; main()"
 
 
-class Shared:
-    """A wall with the number of sandboxes that live in it."""
+class LocalProvider(Provider[Template]):
+    """Opens sandboxes of bubblewrap. An image is a built one, a root file system, or None for this machine's /usr."""
 
-    def __init__(self, wall: Wall) -> None:
-        self.wall = wall
-        self.users = 0
+    def open_image(self, image: str | None, tree: Path | None) -> Template:
+        below = template.base(image)
+        return template.with_tree(below, tree) if tree else below
 
+    def add_script(self, start: Template, text: str, *, name: str) -> Template:
+        def run(made: Path) -> None:
+            made.chmod(0o755)
+            with LocalSandbox(start, limits=SETUP_LIMITS, session="stateless", export=made) as sandbox:
+                sandbox.write(SCRIPT, text.encode())
+                result = sandbox.exec("", argv=["bash", SCRIPT], cwd="/")
+                if result.exit_code != 0:
+                    how = "ran out of time" if result.timed_out else f"ended with status {result.exit_code}"
+                    raise DataError(f"the setup script {name} {how}; it printed:\n{result.output[-2000:] or '(nothing)'}")
+                sandbox.export(made)
 
-class CellSandbox(GuestSandbox):
-    """A sandbox in a cell, behind whichever wall."""
+        key = hashlib.sha256(f"{start.digest}\0{text}".encode()).hexdigest()[:32]
+        return start.over(cache.folder("layers", key, run))
 
-    _number: int
-
-    @classmethod
-    def inside(cls, wall: Wall, limits: Limits, session: Session = "stateless") -> Self:
-        """A sandbox in a wall that was made for it."""
-        made = object.__new__(cls)
-        made._enter(Shared(wall), limits, session)
-        return made
-
-    def connect(self, path: str) -> socket.socket:
-        line = self._lent({"op": "connect", "path": absolute(path)})
-        line.setblocking(True)
-        return line
-
-    def branch(self) -> socket.socket:
-        """A line to a forked copy of the session's interpreter. The last branch ends, with all that it started."""
-        if self._wall.wall.program != "python":
-            raise UsageError("this sandbox's session is a shell, which has no copies; make it with program='python'")
-        return self._lent({"op": "branch"})
-
-    def end_branch(self) -> None:
-        self._ask({"op": "branch", "end": True})
-
-    def beside(self) -> Self:
-        """An untouched sandbox in the same wall."""
-        other = object.__new__(type(self))
-        other._enter(self._wall, self.limits, self.session)
-        return other
-
-    def diff(self) -> dict[str, Change]:
-        reply, _ = self._ask({"op": "diff"}, wait=120)
-        return changes(reply)
-
-    def reset(self) -> None:
-        self._open()
-        self._sock.close()
-        self._number, sock = self._wall.wall.cell(replaces=self._number)
-        self._speak(sock)
-
-    def fork(self) -> Self:
-        if self._wall.wall.program == "python":
-            raise ForkError("an interpreter cannot be copied live; fork its environment, which executes the episode again")
-        fds: list[int] = []
-        reply, state = self._ask({"op": "snapshot"}, wait=60, fds=fds)
-        try:
-            unhindered(reply, "a live copy cannot take along")
-            if len(fds) != 1:
-                raise SandboxDied("the sandbox did not hand out its files")
-            return self._sibling(reply, state, fds[0])
-        finally:
-            for fd in fds:
-                os.close(fd)
-
-    def close(self) -> None:
-        if self._number < 0 or os.getpid() != self._pid:
-            return
-        self._sock.close()
-        number, self._number = self._number, -1
-        self._wall.users -= 1
-        if self._wall.users == 0:
-            self._wall.wall.close()
-        elif not self._wall.wall.closed:
-            with contextlib.suppress(SandboxDied):  # the wall fell, and the cell with it
-                self._wall.wall.end(number)
-
-    def export(self, made: Path) -> None:
-        """Copy the changes into the folder given to the wall, `made` (used to make a layer). Raises `OSError` if it is full."""
-        self._ask({"op": "export", "path": str(made)}, wait=600)
-
-    # -- inside -----------------------------------------------------------------------------------------------------
-
-    @property
-    def _closed(self) -> bool:
-        return self._number < 0
-
-    def _enter(self, shared: Shared, limits: Limits, session: Session, **how: Any) -> None:
-        self._pid, self._wall, self._number = os.getpid(), shared, -1
-        self.limits, self.session = limits, session
-        shared.users += 1
-        try:
-            self._number, sock = shared.wall.cell(**how)
-            self._speak(sock)
-        except SandboxError:
-            self._wall.users -= 1
-            if self._wall.users == 0:
-                self._wall.wall.close()
-            raise
-
-    def _lent(self, head: dict[str, Any]) -> socket.socket:
-        """The socket that the guest answers with."""
-        fds: list[int] = []
-        self._ask(head, fds=fds)
-        with contextlib.ExitStack() as unused:
-            for fd in fds:
-                unused.callback(os.close, fd)
-            if len(fds) == 1 and stat.S_ISSOCK(os.fstat(fds[0]).st_mode):
-                unused.pop_all()
-                return socket.socket(fileno=fds[0])
-        raise SandboxDied(f"the sandbox answered {head['op']} without a line")
-
-    def _sibling(self, seen: dict[str, Any], state: bytes, upper: int) -> Self:
-        twin = object.__new__(type(self))
-        twin._enter(self._wall, self.limits, self.session, cwd=said(seen, "cwd", str), upper=upper)
-        if self.session == "persistent":
-            try:
-                done, _ = twin._ask({"op": "restore", "status": said(seen, "status", int)}, state)
-                if not said(done, "ok", bool):
-                    raise ForkError("the copy could not take on the session's state: its shell ended")
-            except BaseException:
-                twin.close()
-                raise
-        return twin
+    def sandbox(
+        self,
+        start: Template,
+        *,
+        session: Session = "persistent",
+        limits: Limits | None = None,
+        environment: Mapping[str, str] | None = None,
+        program: Program = "bash",
+    ) -> LocalSandbox:
+        return LocalSandbox(start, session=session, limits=limits, environment=environment, program=program)
 
 
-class LocalSandbox(CellSandbox):
-    """See `Sandbox` for the contract. `environment` are the agent's variables; `weakened` is for tests of protections only.
+class LocalSandbox(GuestSandbox):
+    """See `Sandbox` for the contract, and `Provider.sandbox` for the parameters.
 
-    With `program="python"` the persistent session is a Python interpreter, and `branch` makes copies of it.
+    `export` is a folder that `export` may copy the changes to. `disabled` is for tests of protections only.
     """
 
     def __init__(
@@ -161,15 +80,142 @@ class LocalSandbox(CellSandbox):
         limits: Limits | None = None,
         session: Session = "persistent",
         environment: Mapping[str, str] | None = None,
-        weakened: Weakened | None = None,
         program: Program = "bash",
+        export: Path | None = None,
+        disabled: DisabledProtections | None = None,
     ) -> None:
-        check_program(program, session)
         limits = limits or Limits()
-        wall = Bubblewrap(template, limits, session, environment=environment, weakened=weakened, program=program)
-        self._enter(Shared(wall), limits, session)
+        variables = {**ENVIRONMENT, **template.environment} if environment is None else environment
+        super().__init__(Bubblewrap(template, limits, session, variables, program, export, disabled), limits, session)
 
 
-def check_program(program: Program, session: Session) -> None:
-    if program == "python" and session != "persistent":
-        raise UsageError("an interpreter is a persistent session: program='python' goes with session='persistent'")
+class Bubblewrap(Host):
+    """A host in namespaces made by bwrap."""
+
+    def __init__(
+        self,
+        template: Template,
+        limits: Limits,
+        session: Session,
+        env: Mapping[str, str],
+        program: Program,
+        export: Path | None,
+        disabled: DisabledProtections | None,
+    ) -> None:
+        _require_limits(limits)
+        with room_left():
+            self._command, self.cwd = _command(template), template.cwd
+        super().__init__(program, session)
+        mounts = (len(template.layers), template.lent, template.covered, limits.disk, False)
+        fds = (os.open(export, os.O_RDONLY | os.O_DIRECTORY),) if export else ()
+        try:
+            self._configure(mounts, limits, env, disabled=disabled, fds=fds)
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+        control, inside = socket.socketpair()
+
+        def start() -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                self._command,
+                stdin=inside.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=self._errors,
+                env={"PATH": ENVIRONMENT["PATH"]},
+                cwd="/",
+                start_new_session=True,
+                **identity().popen(),
+            )
+
+        with inside, contextlib.ExitStack() as begun:
+            begun.enter_context(control)
+            process = _spawner().call(start)
+            begun.pop_all()
+        return control, process
+
+
+def _require_limits(limits: Limits) -> None:
+    """Raise `SandboxUnavailable` if this process may use less than a sandbox: else a gold or an agent would be blamed."""
+    usual = Limits()
+    for name, what, least in (
+        ("NPROC", "processes (`ulimit -u`)", min(limits.processes, usual.processes)),
+        ("NOFILE", "open files (`ulimit -n`)", min(limits.open_files, usual.open_files)),
+    ):
+        _, most = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))
+        if most != resource.RLIM_INFINITY and most < least:
+            raise SandboxUnavailable(f"a sandbox needs {least} {what}, and {most} is the limit here; raise it")
+
+
+def _command(template: Template) -> list[str]:
+    bwrap = shutil.which("bwrap")
+    if bwrap is None:
+        raise SandboxUnavailable("bubblewrap is not installed; run: apt-get install bubblewrap")
+    argv = [bwrap, "--unshare-all", "--unshare-user", "--uid", "0", "--gid", "0", "--cap-add", "ALL"]
+    argv += ["--die-with-parent", "--as-pid-1", "--new-session", "--hostname", "intercode"]
+    argv += ["--ro-bind", "/usr", "/usr", *usr_links(), "--proc", "/proc", "--dev", "/dev", "--dir", "/layers"]
+    python, folders = guest_python()
+    for folder in folders:
+        argv += ["--ro-bind", folder, folder]
+    argv += ["--ro-bind", str(cache.guest_folder(python)), "/guest"]
+    for number, layer in enumerate(template.layers):
+        argv += ["--ro-bind", str(layer), f"/layers/{number}"]
+    argv += [part for name, value in PYTHON_VARIABLES.items() for part in ("--setenv", name, value)]
+    return [*argv, "--", python, "-s", "-S", "-B", "-c", _MAIN]
+
+
+def usr_links() -> list[str]:
+    """Return bwrap's options for /bin, /lib and the like: links into /usr where this machine has merged them, else folders."""
+    argv: list[str] = []
+    for name in ("bin", "sbin", "lib", "lib32", "lib64"):
+        path = Path("/") / name
+        if path.is_symlink():
+            argv += ["--symlink", os.readlink(path), str(path)]
+        elif path.is_dir():
+            argv += ["--ro-bind", str(path), str(path)]
+    return argv
+
+
+class _Spawner(threading.Thread):
+    """The thread whose children bwrap processes are."""
+
+    def __init__(self) -> None:
+        super().__init__(name="intercode-spawner", daemon=True)
+        self.owner = os.getpid()
+        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
+        self.start()
+
+    def call(self, job: Callable[[], Any]) -> Any:
+        future: Future[Any] = Future()
+        self._jobs.put((job, future))
+        return future.result()
+
+    def run(self) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+        while True:
+            job, future = self._jobs.get()
+            try:
+                future.set_result(job())
+            except BaseException as error:
+                future.set_exception(error)
+
+
+_spawner_lock = threading.Lock()
+_current: _Spawner | None = None
+
+
+def _spawner() -> _Spawner:
+    global _current
+    with _spawner_lock:
+        if _current is None or _current.owner != os.getpid():
+            _current = _Spawner()
+        return _current
+
+
+def _renew_lock() -> None:
+    global _spawner_lock
+    _spawner_lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)

@@ -1,8 +1,8 @@
 """The system-call filter of the agent's processes, as the array of `struct sock_filter` that the kernel takes.
 
-A list of what is refused, not of what is allowed: agents run arbitrary programs. Refused are the calls that make, enter or
-change namespaces and mounts, look into other processes, or reach parts of the kernel that a shell session never needs
-(docs/security.md gives the reason for each group). Calls a program may probe for answer ENOSYS, so that it falls back.
+The filter lists refused calls, not allowed ones: agents run arbitrary programs. It refuses calls that make, enter or change
+namespaces and mounts, look into other processes, or reach parts of the kernel that a shell session never needs
+(docs/security.md gives the reason for each group). Calls that programs probe for return ENOSYS, so that programs fall back.
 Format: Documentation/userspace-api/seccomp_filter.rst; numbers: the UAPI tables of x86_64 and aarch64.
 """
 
@@ -22,7 +22,7 @@ _X32 = 0x40000000
 _NEW_NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 _FAMILIES = (1, 2, 10, 16)  # unix, inet, inet6, netlink
 _TERMINAL_INJECTION = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
-_SOL_SOCKET, _BUFFERS = 1, (7, 8, 32, 33)  # SO_SNDBUF, SO_RCVBUF and those of the privileged: a wish, which is not granted
+_SOL_SOCKET, _BUFFERS = 1, (7, 8, 32, 33)  # SO_SNDBUF, SO_RCVBUF, and their forms for root: ignored
 
 # name: (x86_64, aarch64); None where the architecture lacks it
 _Numbers = dict[str, tuple[int | None, int | None]]
@@ -59,25 +59,25 @@ _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 
 
 def program(*, machine: str | None = None, leave_out: frozenset[str] = frozenset()) -> bytes:
-    """The filter for this machine. `leave_out` names calls to let through, those judged by argument too: for tests."""
+    """Return the filter for this machine. `leave_out` names calls that a test lets through, also calls filtered by argument."""
     machine = machine or platform.machine()
     if machine not in _ARCHITECTURES:
-        raise SandboxUnavailable(f"the local sandbox knows x86_64 and aarch64, not {machine}; use --sandbox docker")
+        raise SandboxUnavailable(f"the local sandbox supports x86_64 and aarch64, not {machine}; use --sandbox docker")
     column, audit = _ARCHITECTURES[machine]
     code = [(_LOAD, 0, 0, _ARCH), (_JEQ, 1, 0, audit), _refuse(ENOSYS), (_LOAD, 0, 0, _NR)]
     code += [(_JGE, 0, 1, _X32), _refuse(ENOSYS)]
-    answers = _with_arguments()
+    answers = _by_argument()
     for table, errno in ((_REFUSED, EPERM), (_ABSENT, ENOSYS)):
         answers |= {name: (numbers, [_refuse(errno)]) for name, numbers in table.items()}
     kept = [(numbers[column], block) for name, (numbers, block) in answers.items() if name not in leave_out]
-    code += _choice(sorted((number, block) for number, block in kept if number is not None))
+    code += _search(sorted((number, block) for number, block in kept if number is not None))
     return b"".join(struct.pack("HBBI", *step) for step in code)
 
 
 _Step = tuple[int, int, int, int]
-_LET: _Step = (_RET, 0, 0, _ALLOW)
-_AT_ONCE = 8
-"""Numbers that are compared one after the other, where halving the list further would bring nothing."""
+_PASS: _Step = (_RET, 0, 0, _ALLOW)
+_LINEAR = 8
+"""A list of so many numbers is searched one by one, where halving it further would gain nothing."""
 
 
 def _refuse(errno: int) -> _Step:
@@ -88,25 +88,25 @@ def _when(number: int, then: list[_Step]) -> list[_Step]:
     return [(_JEQ, 0, len(then), number), *then]
 
 
-def _choice(answers: list[tuple[int, list[_Step]]]) -> list[_Step]:
-    """Blocks by number, found by halves: for each filter the kernel tries out every number, which a long list makes dear."""
-    if len(answers) <= _AT_ONCE:
-        return [*(step for number, block in answers for step in _when(number, block)), _LET]
+def _search(answers: list[tuple[int, list[_Step]]]) -> list[_Step]:
+    """Return a binary search for the block of a number: the kernel tries all numbers on each filter, slow for a long list."""
+    if len(answers) <= _LINEAR:
+        return [*(step for number, block in answers for step in _when(number, block)), _PASS]
     middle = len(answers) // 2
-    below, above = _choice(answers[:middle]), _choice(answers[middle:])
+    below, above = _search(answers[:middle]), _search(answers[middle:])
     return [(_JGE, len(below), 0, answers[middle][0]), *below, *above]
 
 
-def _with_arguments() -> dict[str, tuple[tuple[int | None, int | None], list[_Step]]]:
-    """Calls that depend on an argument; each block ends the program."""
-    clone = [(_LOAD, 0, 0, _ARG0), (_JSET, 0, 1, _NEW_NAMESPACES), _refuse(EPERM), _LET]
+def _by_argument() -> dict[str, tuple[tuple[int | None, int | None], list[_Step]]]:
+    """Return the blocks for calls that depend on an argument; each block ends the program."""
+    clone = [(_LOAD, 0, 0, _ARG0), (_JSET, 0, 1, _NEW_NAMESPACES), _refuse(EPERM), _PASS]
     families = [(_JEQ, len(_FAMILIES) - index, 0, family) for index, family in enumerate(_FAMILIES)]
-    socket = [(_LOAD, 0, 0, _ARG0), *families, _refuse(EAFNOSUPPORT), _LET]
+    socket = [(_LOAD, 0, 0, _ARG0), *families, _refuse(EAFNOSUPPORT), _PASS]
     requests = [step for request in _TERMINAL_INJECTION for step in _when(request, [_refuse(EPERM)])]
-    ioctl = [(_LOAD, 0, 0, _ARG1), *requests, _LET]
-    prlimit = [(_LOAD, 0, 0, _ARG0), (_JEQ, 1, 0, 0), _refuse(EPERM), _LET]  # one's own limits alone
-    wishes = [step for option in _BUFFERS for step in _when(option, [_refuse(0)])]
-    setsockopt = [(_LOAD, 0, 0, _ARG1), (_JEQ, 1, 0, _SOL_SOCKET), _LET, (_LOAD, 0, 0, _ARG2), *wishes, _LET]
+    ioctl = [(_LOAD, 0, 0, _ARG1), *requests, _PASS]
+    prlimit = [(_LOAD, 0, 0, _ARG0), (_JEQ, 1, 0, 0), _refuse(EPERM), _PASS]  # a process may change only its own limits
+    ignored = [step for option in _BUFFERS for step in _when(option, [_refuse(0)])]
+    setsockopt = [(_LOAD, 0, 0, _ARG1), (_JEQ, 1, 0, _SOL_SOCKET), _PASS, (_LOAD, 0, 0, _ARG2), *ignored, _PASS]
     return {
         "clone": (_CLONE, clone), "socket": (_SOCKET, socket), "ioctl": (_IOCTL, ioctl), "prlimit64": (_PRLIMIT, prlimit),
         "setsockopt": (_SETSOCKOPT, setsockopt),

@@ -1,10 +1,10 @@
-"""What a sandbox starts from: read-only layers, each cached by its content.
+"""Read-only layers from which a local sandbox starts, each cached by its content.
 
-    base    a root file system (folder, tar, or a built image), or a skeleton that borrows the host's /usr
+    base    a root file system (folder, tar, or a built image), or a skeleton that borrows this machine's /usr
     tree    a folder or tar placed at `/`
-    setup   what a script changed when it ran once, inside the wall (added by `build.py`)
+    setup   the changes of a script that ran once, inside a sandbox (added by `local.py`)
 
-Layers are unpacked by tar as the sandboxes' user, so that every file belongs to the agent's root. Device nodes are left out.
+tar unpacks layers as the sandboxes' user, so that every file belongs to the agent's root. Device nodes are left out.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from intercode.sandbox.identity import identity
 from intercode.types import Change
 
 TREE = "tree"
-LEFT_OUT = "__pycache__"
-"""Folders that are not taken along with a folder: they name the places where their sources were compiled."""
+PYTHON_CACHE = "__pycache__"
+"""Folders that are not copied: they hold the paths where their sources were compiled."""
 _SETTINGS = "settings.json"
 """Beside the files of an image's layer: `environment` and `cwd`, for the sessions that start from it."""
 _FOLDERS = (
@@ -39,7 +39,7 @@ _FOLDERS = (
     *("var/log", "tmp", "var/tmp"),
 )
 _BORROWED = ("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "os-release", "debian_version", "magic")
-_WRITTEN = {
+_ETC_FILES = {
     "passwd": "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
     "group": "root:x:0:\nnogroup:x:65534:\n",
     "hosts": "127.0.0.1 localhost intercode\n::1 localhost\n",
@@ -49,14 +49,14 @@ _WRITTEN = {
 
 _COMPRESSED = {b"\x1f\x8b": "--gzip", b"BZh": "--bzip2", b"\xfd7zXZ": "--xz", b"\x28\xb5\x2f\xfd": "--zstd"}
 _FULL = re.compile(r": (No space left on device|Disk quota exceeded|Wrote only \d+ of \d+ bytes)$", re.MULTILINE)
-"""How tar says so; the last of a file that ends where the disk does."""
+"""The messages of tar on a full disk; the last is for a file that was cut off."""
 
 
 @dataclass(frozen=True)
 class Template:
-    """`layers` bottom first, each with its files in a folder `tree`; `digest` names the content.
+    """The start of local sandboxes: `layers`, bottom first, each with its files in a folder `tree`; `digest` names the content.
 
-    `lent` are host folders shown read-only at their own path, less what lies in the `covered` folders below them.
+    `lent` are this machine's folders, shown read-only at their own path; `covered` are folders below them that stay hidden.
     """
 
     layers: tuple[Path, ...]
@@ -66,20 +66,20 @@ class Template:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that the image sets."""
+        """Return the variables that the image sets."""
         return dict(_settings(self.layers[0]).get("environment", {}))
 
     @property
     def cwd(self) -> str:
-        """Where sessions begin."""
+        """Return the folder in which sessions begin."""
         return str(_settings(self.layers[0]).get("cwd", "/"))
 
     def over(self, layer: Path) -> Template:
-        """This template with one more layer on top."""
+        """Return this template with one more layer on top."""
         return Template((*self.layers, layer), self.lent, _hash(self.digest, layer.name), self.covered)
 
     def files(self, skip: Collection[str] = ()) -> dict[str, Change]:
-        """The state of all files and links by absolute path, but for what is called, or lies below, a name in `skip`."""
+        """Return the state of all files and links by absolute path, without names in `skip` and what lies below them."""
         found: dict[str, Change] = {}
         for layer in self.layers:
             if (layer / TREE).is_dir():  # a script may have changed nothing
@@ -95,28 +95,28 @@ def _settings(layer: Path) -> dict[str, Any]:
     return found
 
 
-def keep_settings(made: Path, environment: Mapping[str, str], cwd: str) -> None:
+def write_settings(made: Path, environment: Mapping[str, str], cwd: str) -> None:
     (made / _SETTINGS).write_text(json.dumps({"environment": dict(environment), "cwd": cwd}))
 
 
 def _list(folder: Path, path: str, skip: frozenset[str], found: dict[str, Change]) -> None:
-    """Add a layer's entries over those below, as overlay would: a whiteout or an opaque folder hides."""
+    """Add a layer's entries to `found`, as overlay does: a whiteout or an opaque folder hides entries of lower layers."""
     for entry in os.scandir(folder):
         if entry.name in skip:
             continue
         name, info = f"{path}/{entry.name}", entry.stat(follow_symlinks=False)
-        hidden = (stat.S_ISCHR(info.st_mode) and info.st_rdev == 0) or _mark(entry.path, WHITEOUT)
-        if hidden or not stat.S_ISDIR(info.st_mode) or _mark(entry.path, OPAQUE):
+        removed = (stat.S_ISCHR(info.st_mode) and info.st_rdev == 0) or _mark(entry.path, WHITEOUT)
+        if removed or not stat.S_ISDIR(info.st_mode) or _mark(entry.path, OPAQUE):
             for below in [below for below in found if below == name or below.startswith(name + "/")]:
                 del found[below]
-        if not hidden:
+        if not removed:
             found[name] = Change("added", **describe_entry(None, entry.path, info, Digests()))
         if stat.S_ISDIR(info.st_mode):
             _list(Path(entry.path), name, skip, found)
 
 
 def _mark(path: str, name: str) -> bool:
-    """Whether overlay's mark `name` is set."""
+    """Return whether overlay's mark `name` is set."""
     try:
         return os.getxattr(path, name, follow_symlinks=False) == b"y"
     except OSError:
@@ -124,7 +124,7 @@ def _mark(path: str, name: str) -> bool:
 
 
 def base(image: str | None) -> Template:
-    """The bottom layer: the host's userland by default, else an image's name, a root file system, or a tar of one."""
+    """Return the bottom layer: this machine's userland by default, else a built image, a root file system, or a tar of one."""
     if image is None:
         return _host()
     built = cache.root() / "images" / image
@@ -138,13 +138,13 @@ def base(image: str | None) -> Template:
     if path.name.startswith("Dockerfile"):
         raise UsageError(f"{path}: a Dockerfile needs --sandbox docker")
     if not by_name and path.is_dir() and not any(os.path.lexists(path / shell) for shell in ("bin/bash", "usr/bin/bash")):
-        raise UsageError(f"{path} is no root file system: it has no bash in bin or usr/bin")
+        raise UsageError(f"{path} is not a root file system: it has no bash in bin or usr/bin")
     layer = path if by_name else unpack(path)
     return Template((layer,), (), _hash("root", layer.name, str(layer.stat().st_mtime_ns)))
 
 
 def with_tree(template: Template, tree: Path) -> Template:
-    """`tree` (folder or tar) placed at `/`."""
+    """Return `template` with `tree`, a folder or tar, at `/`."""
     layer = unpack(tree)
     for lent in template.lent:
         if (layer / TREE / lent.lstrip("/")).is_dir():
@@ -155,7 +155,7 @@ def with_tree(template: Template, tree: Path) -> Template:
 
 
 def unpack(source: Path) -> Path:
-    """The layer that holds `source`, a folder or a tar; made when it is not in the cache."""
+    """Return the layer that holds `source`, a folder or a tar; made when it is not in the cache."""
     if not source.exists():
         raise UsageError(f"{source}: no such file or folder")
     try:
@@ -167,15 +167,15 @@ def unpack(source: Path) -> Path:
 
 def _host() -> Template:
     borrowed = [Path("/etc") / name for name in _BORROWED if (Path("/etc") / name).exists()]
-    key = _hash("host", repr(_WRITTEN), *(folder_digest(path) if path.is_dir() else _file_digest(path) for path in borrowed))
+    key = _hash("host", repr(_ETC_FILES), *(folder_digest(path) if path.is_dir() else _file_digest(path) for path in borrowed))
     layer = cache.folder("layers", key, lambda made: _skeleton(new_tree(made), borrowed))
     lent = ["/usr", *(f"/{name}" for name in _roots() if not Path("/", name).is_symlink())]
     return Template((layer,), tuple(lent), key, tuple(_covered(lent)))
 
 
 def _covered(lent: list[str]) -> Iterator[str]:
-    """What an agent must not find in a lent folder: what this machine's owner put there, this package with its golds, and the
-    folders of the run. Where Python itself is in /usr/local, as in an image for it, that is lent too."""
+    """Yield the folders below `lent` that an agent must not find: this machine's own programs, this package with its golds, and
+    the folders of the run. /usr/local stays visible where Python itself is there, as in Python's images."""
     own = [Path("/usr/local")] if os.access("/usr/bin/python3", os.X_OK) else []
     candidates = [*own, Path("/usr/src"), Path(__file__).parents[1], cache.root()]
     with contextlib.suppress(FileNotFoundError):  # it has been removed
@@ -186,7 +186,7 @@ def _covered(lent: list[str]) -> Iterator[str]:
 
 
 def new_tree(made: Path) -> Path:
-    """The folder for a layer's files; owned by the sandboxes' user like all that is put there."""
+    """Make the folder for a layer's files. The sandboxes' user owns it, and the files that come into it."""
     made.chmod(0o755)
     tree = made / TREE
     tree.mkdir()
@@ -203,7 +203,7 @@ def _skeleton(made: Path, borrowed: list[Path]) -> None:
     for name in _roots():
         path = Path("/", name)
         (made / name).symlink_to(os.readlink(path)) if path.is_symlink() else (made / name).mkdir()
-    for name, text in _WRITTEN.items():
+    for name, text in _ETC_FILES.items():
         (made / "etc" / name).write_text(text)
     for path in borrowed:
         target = made / "etc" / path.name
@@ -215,13 +215,13 @@ def _skeleton(made: Path, borrowed: list[Path]) -> None:
 
 
 def _roots() -> list[str]:
-    """The folders that stand beside /usr for old programs' sake."""
+    """Return the folders of the root that /usr has too."""
     return [name for name in ("bin", "sbin", "lib", "lib32", "lib64") if Path("/", name).exists()]
 
 
 def _extract(source: Path, made: Path) -> None:
     if source.is_dir():
-        command = ["tar", "-C", str(source), "--one-file-system", f"--exclude={LEFT_OUT}", "-cf", "-", "."]
+        command = ["tar", "-C", str(source), "--one-file-system", f"--exclude={PYTHON_CACHE}", "-cf", "-", "."]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as pack:
             untar(source, made, pack.stdout)
         if pack.returncode:
@@ -243,13 +243,13 @@ def mount_points(root: Path) -> None:
 
 
 def untar(source: Path, made: Path, archive: IO[bytes] | None, skip: Collection[str] = ()) -> None:
-    """Unpack all but what is called, or lies below, a name in `skip`.
+    """Unpack `archive` into `made`, without names in `skip` and what lies below them; `source` stands in errors.
 
-    Raises `OSError` if the disk of `made` is full, `DataError` for all else that tar complains of.
+    Raises `OSError` if the disk of `made` is full, and `DataError` for other errors of tar.
     """
     options = ["--no-same-owner", "-p", "--exclude=./dev/*", "--exclude=dev/*", "--delay-directory-restore"]
     options += [f"--exclude={name}" for name in skip]
-    if archive is not None and archive.seekable():  # tar finds it out by itself only for a path, which may be closed
+    if archive is not None and archive.seekable():  # tar detects compression only for a path, which its user may not read
         start = os.pread(archive.fileno(), 6, 0)
         options += [option for mark, option in _COMPRESSED.items() if start.startswith(mark)]
     done = subprocess.run(
@@ -260,11 +260,11 @@ def untar(source: Path, made: Path, archive: IO[bytes] | None, skip: Collection[
         **identity().popen(),
     )
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip()
-        if _FULL.search(said):
+        message = done.stderr.decode(errors="replace").strip()
+        if _FULL.search(message):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(made))
-        words = [line for line in said.splitlines() if not line.startswith("tar: Removing leading ")]  # a remark, not a fault
-        raise DataError(f"{source}: cannot be unpacked: {words[0] if words else done.returncode}; is it a folder or a tar?")
+        lines = [line for line in message.splitlines() if not line.startswith("tar: Removing leading ")]  # harmless
+        raise DataError(f"{source}: cannot be unpacked: {lines[0] if lines else done.returncode}; is it a folder or a tar?")
 
 
 def _hash(*words: str) -> str:
@@ -277,9 +277,9 @@ def _file_digest(path: Path) -> str:
 
 
 def folder_digest(folder: Path) -> str:
-    """Names, kinds, modes, times, links and contents, in sorted order; without what Python keeps of imports (`LEFT_OUT`)."""
+    """Return a digest of names, kinds, modes, times, links and contents, in sorted order, without `PYTHON_CACHE`."""
     state = hashlib.sha256()
-    for path in sorted(path for path in folder.rglob("*") if LEFT_OUT not in path.relative_to(folder).parts):
+    for path in sorted(path for path in folder.rglob("*") if PYTHON_CACHE not in path.relative_to(folder).parts):
         info = path.lstat()
         state.update(f"{path.relative_to(folder)}\0{info.st_mode:o}\0{info.st_mtime_ns}\0".encode(errors="surrogateescape"))
         if stat.S_ISREG(info.st_mode):

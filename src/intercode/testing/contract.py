@@ -21,8 +21,8 @@ from gymnasium.utils import env_checker
 from intercode.agents import Act, Step, Strategy, gold, noop
 from intercode.env import InterCodeEnv, StepResult
 from intercode.errors import DataError, ForkError, SandboxDied, SandboxError, UsageError
-from intercode.sandbox.contract.words import raises, same
-from intercode.sandbox.line import GuestSandbox
+from intercode.sandbox.client import GuestSandbox
+from intercode.sandbox.contract import raises, same
 from intercode.types import Score
 
 Make = Callable[[], InterCodeEnv]
@@ -230,12 +230,12 @@ def _call_without_sandboxes(failed: list[str], method: Callable[..., Any], *argu
         failed.append(head["op"])
         raise SandboxError("a fault that the check put here")
 
-    original = GuestSandbox._ask
-    setattr(GuestSandbox, "_ask", fail)  # noqa: B010
+    original = GuestSandbox._request
+    setattr(GuestSandbox, "_request", fail)  # noqa: B010
     try:
         return method(*arguments)
     finally:
-        setattr(GuestSandbox, "_ask", original)  # noqa: B010
+        setattr(GuestSandbox, "_request", original)  # noqa: B010
 
 
 def _blames_the_agent(make: Make) -> None:
@@ -272,7 +272,7 @@ def _ends_its_sandboxes(make: Make) -> None:
 
 
 def _open_sandboxes() -> set[GuestSandbox]:
-    return {each for each in gc.get_objects() if issubclass(type(each), GuestSandbox) and not each._closed}
+    return {each for each in gc.get_objects() if issubclass(type(each), GuestSandbox) and not each.closed}
 
 
 def _gold_solves(make: Make, tasks: int | None) -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import get_args
 
 from intercode.errors import DataError, UsageError
-from intercode.sandbox.build import Backend
 from intercode.tasks import Preprocess, Record
 
 _FIELDS = {"image": "the name of an image, or a path beside the task file", "setup": "a Bash script"}
@@ -25,7 +23,7 @@ _ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = {
     ),
     **dict.fromkeys(("start", "probe"), (lambda value: value is None or _is_text(value), "Bash, as text")),
     **dict.fromkeys(("reward", "preprocess"), (callable, "a method")),
-    "sandbox": (get_args(Backend).__contains__, " or ".join(map(repr, get_args(Backend)))),
+    "sandbox": (_is_text, "'local', 'docker' or 'module:Class'"),
 }
 
 

@@ -36,7 +36,6 @@ from intercode.envs.workspace import (
 )
 from intercode.errors import DataError
 from intercode.sandbox.base import Limits, Session
-from intercode.sandbox.build import Backend
 from intercode.submission import ALONE, ANSWER, answer_in
 from intercode.tasks import Preprocess, open_data
 from intercode.tasks.issues import TaskIssue
@@ -108,7 +107,7 @@ class BashEnv(InterCodeEnv):
     """Bash that begins each episode, such as a command that starts a service and waits until the service answers."""
     probe: str | None = None
     """Bash that prints what else a reward should see, `Outcome.probe`; it runs after the agent, and after the gold."""
-    sandbox: Backend = "local"
+    sandbox: str = "local"
 
     def __init__(
         self,
@@ -144,7 +143,7 @@ class BashEnv(InterCodeEnv):
         image: str | None = None,
         tree: str | Path | None = None,
         setup: str | Path | None = None,
-        sandbox: Backend | None = None,
+        sandbox: str | None = None,
         protocol: Protocol = "submit",
         reward: Reward | None = None,
         session: Session | None = None,

@@ -32,7 +32,6 @@ from intercode.envs.rewards import best_score, call_reward, require_reward, rewa
 from intercode.envs.workspace import Workspace, WorkspaceSpec, prepare_workspaces
 from intercode.errors import DataError, UsageError
 from intercode.sandbox.base import Limits, Session
-from intercode.sandbox.build import Backend, with_script
 from intercode.submission import WORD, is_submission, submitted_word
 from intercode.tasks import Preprocess, open_data
 from intercode.tasks.issues import TaskIssue
@@ -78,7 +77,7 @@ class CtfEnv(InterCodeEnv):
         image: str | None = None,
         tree: str | Path | None = None,
         setup: str | Path | None = None,
-        sandbox: Backend | None = None,
+        sandbox: str | None = None,
         protocol: Protocol = "submit",
         reward: Reward | None = None,
         session: Session | None = None,
@@ -104,7 +103,8 @@ class CtfEnv(InterCodeEnv):
         first_system = reward == "paper" and session == "stateless"
         world = {"image": image, "tree": tree, "setup": setup, "limits": limits, "paper": first_system, "sandbox": sandbox}
         spec, _ = prepare_workspaces(found, session, **world)  # type: ignore[arg-type]
-        spec = replace(spec, template=with_script(spec.template, f"mkdir -p {FOLDER}", name="the folder for assets"))
+        with_folder = spec.provider.add_script(spec.template, f"mkdir -p {FOLDER}", name="the folder for assets")
+        spec = replace(spec, template=with_folder)
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going, "submits": submits}
         golds = GoldCache[str]()
         digests = "\n".join(f"{task.id} {challenges[task.id].digest}" for task in tasks)

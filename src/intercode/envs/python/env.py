@@ -30,7 +30,6 @@ from intercode.envs.rewards import call_reward, require_reward, reward_name
 from intercode.envs.workspace import prepare_workspaces
 from intercode.errors import DataError, UsageError
 from intercode.sandbox.base import Limits
-from intercode.sandbox.build import Backend
 from intercode.submission import NAME
 from intercode.tasks import Preprocess, open_data
 from intercode.types import ExecResult, Score, Task
@@ -95,7 +94,7 @@ class PythonEnv(InterCodeEnv):
         max_turns: int | None = 10,
         view: View | None = None,
         keep_going: bool = False,
-        sandbox: Backend | None = None,
+        sandbox: str | None = None,
         preprocess: Preprocess | None = None,
         gold_fields: Sequence[str] | None = None,
     ) -> EnvFactory:
@@ -109,7 +108,7 @@ class PythonEnv(InterCodeEnv):
         tasks = tuple(map(_with_submission, found.tasks))
         world = {"image": image, "tree": tree, "setup": setup, "limits": limits, "paper": False, "sandbox": sandbox}
         first, _ = prepare_workspaces(found, "persistent", **world)  # type: ignore[arg-type]
-        spec = PythonSpec(first.template, "persistent", limits)
+        spec = PythonSpec(first.provider, first.template, "persistent", limits)
         if image is not None:
             spec.require_python()
         golds = GoldCache[Sequence[Result]]()

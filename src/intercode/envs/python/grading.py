@@ -23,9 +23,9 @@ from typing import Any
 
 from intercode.envs.python.suite import Suite, Test
 from intercode.errors import DataError, SandboxDied
+from intercode.sandbox.client import GuestSandbox
 from intercode.sandbox.guest import wire_values
 from intercode.sandbox.guest.limit import Limit
-from intercode.sandbox.local import CellSandbox
 
 PATIENCE = 3
 """Tests of an answer that may run out of time: an answer that never ends must not cost its worker the time of all tests."""
@@ -73,11 +73,11 @@ class Grader:
     without execution; None executes all.
     """
 
-    def __init__(self, sandbox: CellSandbox, *, seconds: float = 10.0, patience: int | None = None) -> None:
+    def __init__(self, sandbox: GuestSandbox, *, seconds: float = 10.0, patience: int | None = None) -> None:
         self.sandbox, self._seconds, self._patience = sandbox, seconds, patience
         sandbox.exec(_NOT_DUMPABLE)
 
-    def describe(self, agent: CellSandbox, name: str = "", method: str = "") -> Definitions | None:
+    def describe(self, agent: GuestSandbox, name: str = "", method: str = "") -> Definitions | None:
         """Return what the agent defined; None if its interpreter does not answer, for example because it cannot fork."""
         reply = None
         for _ in range(2):  # a branch may have ended with its interpreter, which is then a new one
@@ -94,7 +94,7 @@ class Grader:
         pair = (arity[0], arity[1]) if is_pair and isinstance(arity, list) else None
         return Definitions(listed, str(reply.get("last") or ""), reply.get("callable") is True, pair)
 
-    def grade(self, agent: CellSandbox, suite: Suite, *, name: str | None, text: str | None = None) -> list[Result]:
+    def grade(self, agent: GuestSandbox, suite: Suite, *, name: str | None, text: str | None = None) -> list[Result]:
         """Execute the suite's tests in order, with the agent's `name` in place of the suite's; `text` may be a program."""
         try:
             return list(self._results(agent, suite, name, text))
@@ -102,7 +102,7 @@ class Grader:
             agent.end_branch()
             self.sandbox.end_branch()
 
-    def _results(self, agent: CellSandbox, suite: Suite, name: str | None, text: str | None) -> Iterator[Result]:
+    def _results(self, agent: GuestSandbox, suite: Suite, name: str | None, text: str | None) -> Iterator[Result]:
         late = 0
         bind = {suite.name: name} if name and suite.name else {}
         for test in suite.tests:
@@ -123,7 +123,7 @@ class Grader:
                 late += 1
             yield result
 
-    def _ask_agent(self, agent: CellSandbox, request: dict[str, Any]) -> dict[str, Any]:
+    def _ask_agent(self, agent: GuestSandbox, request: dict[str, Any]) -> dict[str, Any]:
         """Send a request to a new branch of the agent's interpreter; return the reply, empty if it has no known form.
 
         Raises `_TestFailed`, and `TimeoutError` after the test's time limit.
@@ -134,7 +134,7 @@ class Grader:
             reply = wire_values.parse(wire_values.receive_raw(line, limit))
         return reply if isinstance(reply, dict) else {}
 
-    def _assert(self, agent: CellSandbox, suite: Suite, test: Test, request: dict[str, Any]) -> Result:
+    def _assert(self, agent: GuestSandbox, suite: Suite, test: Test, request: dict[str, Any]) -> Result:
         """Execute an assert in a new process of the grader's. Raises `_TestFailed`, `TimeoutError`, and `DataError` if the test
         ends its own process twice before it calls the answer: no answer can cause that."""
         texts = [*suite.setup, test.text]

@@ -16,8 +16,7 @@ from intercode.envs.python.grading import Definitions, Grader, Result
 from intercode.envs.python.suite import Suite
 from intercode.envs.workspace import WorkspaceSpec
 from intercode.errors import DataError, SandboxDied, UsageError
-from intercode.sandbox.build import open_interpreter
-from intercode.sandbox.local import CellSandbox
+from intercode.sandbox.client import GuestSandbox
 from intercode.types import ExecResult
 
 
@@ -25,8 +24,15 @@ from intercode.types import ExecResult
 class PythonSpec(WorkspaceSpec):
     """A `WorkspaceSpec` whose sessions are Python interpreters."""
 
-    def make(self) -> CellSandbox:
-        return open_interpreter(self.template, limits=self.limits, environment=self.environment)
+    def make(self) -> GuestSandbox:
+        made = self.provider.sandbox(
+            self.template, session="persistent", limits=self.limits, environment=self.environment, program="python"
+        )
+        if isinstance(made, GuestSandbox):
+            return made
+        made.close()
+        name = type(self.provider).__name__
+        raise UsageError(f"{name} has no Python sessions, whose copies run tests; use --sandbox local or docker")
 
     def require_python(self) -> None:
         """Raise `UsageError` if the image has no Python that works."""
@@ -40,8 +46,8 @@ class PythonSpec(WorkspaceSpec):
 class PythonSessions:
     """`seconds` is each test's time limit; for `patience` see `Grader`. Grader and gold sandbox are made when first needed."""
 
-    _agent: CellSandbox
-    _gold_sandbox: CellSandbox | None
+    _agent: GuestSandbox
+    _gold_sandbox: GuestSandbox | None
     _grader: Grader | None
     _clean: bool
 
@@ -49,7 +55,7 @@ class PythonSessions:
         self.spec, self._seconds, self._patience = spec, seconds, patience
         self._start_with(spec.make())
 
-    def _start_with(self, agent: CellSandbox) -> None:
+    def _start_with(self, agent: GuestSandbox) -> None:
         self._agent, self._grader, self._gold_sandbox, self._clean = agent, None, None, True
 
     def start_episode(self) -> None:
@@ -114,7 +120,7 @@ class PythonSessions:
                 sandbox.close()
         self._gold_sandbox = self._grader = None
 
-    def _grade(self, sandbox: CellSandbox, suite: Suite, name: str | None, text: str | None = None) -> list[Result]:
+    def _grade(self, sandbox: GuestSandbox, suite: Suite, name: str | None, text: str | None = None) -> list[Result]:
         """Grade in the grader's sandbox. If either sandbox dies, the grader may be out of step, and a new one grades next."""
         grader = self._open_grader()
         try:
@@ -129,16 +135,16 @@ class PythonSessions:
             self._grader = Grader(self._open_sibling(), seconds=self._seconds, patience=self._patience)
         return self._grader
 
-    def _new_gold_sandbox(self) -> CellSandbox:
+    def _new_gold_sandbox(self) -> GuestSandbox:
         if self._gold_sandbox is not None:
             self._gold_sandbox.close()
         self._gold_sandbox = self._open_sibling()
         return self._gold_sandbox
 
-    def _open_sibling(self) -> CellSandbox:
+    def _open_sibling(self) -> GuestSandbox:
         """Open a sandbox in the agent's container, or in a new one if the agent's has died."""
         try:
-            return self._agent.beside()
+            return self._agent.sibling()
         except SandboxDied:
             self._clean = False
             return self.spec.make()

@@ -1,11 +1,21 @@
-"""The docker command, and whose fault it is when it complains."""
+"""The docker command, the errors that its messages stand for, and containers whose owner is gone.
+
+Each container carries a label that names its owner; only containers of dead owners are removed.
+
+    intercode.owner = BOOT/NAMESPACE/PID/START      the machine's start, the pid namespace, the process and its start time
+
+An owner of another machine or namespace cannot be judged from here and counts as alive. Most containers end with the socket to
+their owner. Left over are those that could not, such as paused ones.
+"""
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
 import subprocess
+from pathlib import Path
 from typing import IO
 
 from intercode.errors import IntercodeError, SandboxError, SandboxUnavailable, UsageError
@@ -19,61 +29,110 @@ _FULL = re.compile(r"no space left on device", re.I)
 _RUNTIME = re.compile(r"unknown or invalid runtime name: (\S+)|Unknown runtime specified (\S+)", re.I)
 _NETWORK = re.compile(r"network (\S+) not found", re.I)
 _CPUS = re.compile(r"Range of CPUs is from .*", re.I)
+_LABEL = "intercode.owner"
+_REMOVED = re.compile(r"already in progress|No such container", re.I)
 
 
 def docker(*words: str, stdin: IO[bytes] | None = None, seconds: float = 120) -> str:
-    """What the docker command printed. Raises what `fault` makes of its complaint."""
+    """Return what the docker command printed. Raises the error that its message stands for."""
     try:
         done = subprocess.run(
-            [program(), *words], stdin=stdin or subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False
+            [program_path(), *words], stdin=stdin or subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False
         )
     except subprocess.TimeoutExpired:
         raise SandboxUnavailable(f"the docker daemon did not answer `{words[0]}` in {seconds:.0f} s; is it well?") from None
     if done.returncode:
-        raise fault(done.stderr.decode(errors="replace"), words[-1])
+        raise error_of(done.stderr.decode(errors="replace"), words[-1])
     return done.stdout.decode(errors="replace").strip()
 
 
-def program() -> str:
+def program_path() -> str:
     found = shutil.which("docker")
     if found is None:
         raise SandboxUnavailable(
-            "the docker command is not installed; mend it with: apt-get install docker.io (for podman: also "
+            "the docker command is not installed; run: apt-get install docker.io (for podman: also "
             "systemctl --user start podman.socket and DOCKER_HOST=unix://$XDG_RUNTIME_DIR/podman/podman.sock)"
         )
     return found
 
 
-def fault(said: str, image: str) -> IntercodeError:
-    """The error for a complaint of docker's about `image`."""
-    if broken := machine_fault(said):
-        return broken
-    if unknown := _RUNTIME.search(said):
+def error_of(message: str, image: str) -> IntercodeError:
+    """Return the error that a message of docker's about `image` stands for."""
+    if error := machine_error(message):
+        return error
+    if unknown := _RUNTIME.search(message):
         return UsageError(f"docker knows no runtime {(unknown[1] or unknown[2]).rstrip('.')!r}; see: docker info")
-    if missing := _NETWORK.search(said):
+    if missing := _NETWORK.search(message):
         return UsageError(f"docker knows no network {missing[1]!r}; see: docker network ls")
-    if wrong := _CPUS.search(said):
+    if wrong := _CPUS.search(message):
         return UsageError(f"this machine has fewer CPUs: {wrong[0]}")
-    if _NO_IMAGE.search(said):
+    if _NO_IMAGE.search(message):
         return UsageError(
             f"docker has no image {image!r}; get it with: docker pull {image}, or give the path of a Dockerfile to --image"
         )
-    return SandboxError(f"docker failed:\n{_end(said)}")
+    return SandboxError(f"docker failed:\n{message.strip()[-600:]}")
 
 
-def machine_fault(said: str) -> SandboxError | None:
-    """The error, if it is neither the image's nor the caller's doing."""
-    if _FORBIDDEN.search(said):
-        return SandboxUnavailable("this user may not use the docker daemon; mend it with: sudo usermod -aG docker $USER")
-    if _DOWN.search(said):
+def machine_error(message: str) -> SandboxError | None:
+    """Return the error if neither the image nor the caller caused it."""
+    end = message.strip()[-600:]
+    if _FORBIDDEN.search(message):
+        return SandboxUnavailable("this user may not use the docker daemon; run: sudo usermod -aG docker $USER")
+    if _DOWN.search(message):
         what = "the docker daemon is down; start it with: systemctl start docker (or dockerd &)"
         if host := os.environ.get("DOCKER_HOST"):
             what = f"the docker daemon is down, or not at DOCKER_HOST={host}; correct or unset that, or start it there"
-        return SandboxUnavailable(f"{what}\n{_end(said)}")
-    if _FULL.search(said):
-        return SandboxError(f"docker's disk is full; free some space with: docker system prune\n{_end(said)}")
+        return SandboxUnavailable(f"{what}\n{end}")
+    if _FULL.search(message):
+        return SandboxError(f"docker's disk is full; free some space with: docker system prune\n{end}")
     return None
 
 
-def _end(said: str) -> str:
-    return said.strip()[-600:]
+def owner_label() -> str:
+    return f"{_LABEL}={_owner(os.getpid())}"
+
+
+def find_leftovers() -> list[str]:
+    """Return the ids of containers whose owner is dead."""
+    columns = f'{{{{.ID}}}} {{{{.Label "{_LABEL}"}}}}'
+    listed = docker("ps", "--all", "--no-trunc", "--filter", f"label={_LABEL}", "--format", columns)
+    rows = (line.split(maxsplit=1) for line in listed.splitlines())
+    return [row[0] for row in rows if len(row) == 2 and _is_dead(row[1])]
+
+
+def remove_leftovers() -> list[str]:
+    """Remove the containers whose owner is dead; return their ids."""
+    found = find_leftovers()
+    for container in found:
+        try:
+            docker("rm", "--force", "--volumes", container)
+        except SandboxError as error:
+            if not _REMOVED.search(str(error)):
+                raise
+    return found
+
+
+@functools.cache
+def remove_leftovers_once() -> None:
+    """Remove leftovers at the first start of a container in this process."""
+    remove_leftovers()
+
+
+def _owner(pid: int) -> str:
+    start = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    return f"{_machine()}/{pid}/{start}"
+
+
+def _machine() -> str:
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot}/{os.stat('/proc/self/ns/pid').st_ino}"
+
+
+def _is_dead(owner: str) -> bool:
+    machine, _, pid = owner.rpartition("/")[0].rpartition("/")
+    if machine != _machine() or not pid.isdigit():
+        return False
+    try:
+        return _owner(int(pid)) != owner
+    except OSError:
+        return True

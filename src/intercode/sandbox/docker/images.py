@@ -1,17 +1,21 @@
-"""From what the user names to an image: a name or a Dockerfile, then the tree and what the setup script changed.
+"""Docker's images: a name or a Dockerfile, then the tree and the changes of the setup script; and their export to the cache.
 
     NAME | Dockerfile ──► image ──► + tree at / ──► + setup, each by a `docker build` without network
+    docker export ── tar ──► pipe ──► unpacked as the sandboxes' user ──► ROOT/images/NAME, ENV and WORKDIR beside the files
 
-A Dockerfile is built with its folder as context, from docker's cache where nothing has changed; what docker says meanwhile
-goes to `progress`, and its end into the error. The other steps are kept as `intercode/made:KEY`, where KEY names all that went
-in, and found again by it.
+A Dockerfile is built with its folder as context, from docker's cache where nothing has changed; docker's output goes to
+`progress`, and its last lines into the error. The other steps are kept as `intercode/made:KEY`, where KEY is a digest of their
+input, and found again by it. An exported image works without docker; its owners (inside, root owns every file), devices, entry
+point and user are left out.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,31 +29,32 @@ from pathlib import Path
 from typing import IO
 
 from intercode.errors import DataError, SandboxError, UsageError
+from intercode.sandbox import image as local_images
 from intercode.sandbox import template
 from intercode.sandbox.base import SCRIPT, SETUP_LIMITS
-from intercode.sandbox.docker import leftovers
-from intercode.sandbox.docker.daemon import docker, fault, machine_fault, program
-from intercode.sandbox.wall import ENVIRONMENT
+from intercode.sandbox.docker.daemon import docker, error_of, machine_error, owner_label, program_path
+from intercode.sandbox.host import ENVIRONMENT
 from intercode.types import Change
 
 Progress = Callable[[str], None]
-_SHELF = "intercode/made"
+_REPOSITORY = "intercode/made"
 _NO_BASE = re.compile(r"(Get|Head) \"?http|pull access denied|manifest unknown|failed to resolve source|not found: manifest")
 _REFERENCE = re.compile(r"(?!-)([\w.-]+(:\d+)?/)?[a-z0-9._/-]+(:[\w.-]+)?(@\w+:[0-9a-f]+)?", re.ASCII)
-"""Enough of docker's grammar that no word for an image is read as an option."""
+"""Enough of docker's grammar to keep an image's name from being read as an option."""
 _FROM = re.compile(rb"^\s*FROM\s", re.I | re.M)
-_PATIENCE = 7200.0
-"""Seconds that a build may take."""
+_BUILD_SECONDS = 7200.0
 _WITH_PARENT = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
-"""What becomes a program that is killed when its parent ends (PR_SET_PDEATHSIG); `preexec_fn` is not safe with threads."""
-_LOG = 15
-"""Lines of a failed build that are shown."""
+"""Executes a program that is killed when its parent ends (PR_SET_PDEATHSIG); `preexec_fn` is not safe with threads."""
+_NO_NAME = re.compile(r"[^a-z0-9_-]+")
 
 
 @dataclass(frozen=True)
 class DockerImage:
-    """`id` is docker's, `name` the user's, `digest` names the content that went in, `environment` are the image's own
-    variables, `cwd` is where sessions begin; the rest is how its containers run."""
+    """An image, and how its containers run.
+
+    `id` is docker's, `name` the user's, `digest` names the content, `environment` has the image's own variables, and `cwd`
+    is the folder in which sessions begin.
+    """
 
     id: str
     name: str
@@ -61,7 +66,7 @@ class DockerImage:
     cpus: float | None = 1.0
 
     def files(self, skip: Collection[str] = ()) -> dict[str, Change]:
-        """The state of all files and links by absolute path, but for what is called, or lies below, a name in `skip`."""
+        """Return the state of all files and links by absolute path, without names in `skip` and what lies below them."""
         with tempfile.TemporaryDirectory() as folder, exported(self) as archive:
             made = Path(folder)
             template.untar(Path(self.name), template.new_tree(made), archive, skip)
@@ -69,11 +74,11 @@ class DockerImage:
 
 
 def make_image(image: str | None, tree: Path | None = None, progress: Progress | None = None) -> DockerImage:
-    """`image` is a name or a Dockerfile (or its folder); `tree` (a folder or tar) goes to `/`."""
+    """Return the image with a name or of a Dockerfile (or its folder), with `tree` (a folder or tar) at `/`."""
     if not image:
         raise UsageError("--sandbox docker needs an image: give --image NAME, or --image with the path of a Dockerfile")
-    if recipe := _recipe(image):
-        made = inspect(_build(recipe, progress or partial(print, file=sys.stderr)), str(recipe))
+    if dockerfile := _dockerfile(image):
+        made = inspect(_build(dockerfile, progress or partial(print, file=sys.stderr)), str(dockerfile))
     else:
         made = inspect(image, image)
     return with_tree(made, tree) if tree else made
@@ -83,7 +88,6 @@ def with_tree(below: DockerImage, tree: Path) -> DockerImage:
     layer = template.unpack(tree)
 
     def pack(archive: Path) -> None:
-        """All of it belongs to root inside."""
         files = layer / template.TREE
         command = ["tar", "-C", str(files), "--owner=0", "--group=0", "--numeric-owner", "-cf", str(archive), "--"]
         subprocess.run([*command, *sorted(path.name for path in files.iterdir())], check=True)
@@ -92,20 +96,21 @@ def with_tree(below: DockerImage, tree: Path) -> DockerImage:
 
 
 def with_script(below: DockerImage, text: str, *, name: str) -> DockerImage:
-    """Add what the script `text` changes; `name` stands in error messages. An image without bash runs the script by its sh."""
+    """Return `below` with the changes of the Bash script `text`, run by sh where there is no bash; errors name it `name`."""
     variables = [f"{key}={value}" for key, value in ENVIRONMENT.items() if key not in dict(below.environment)]
     command = ["env", *variables, "sh", "-c", f"mv /.setup.sh {SCRIPT} && exec $(command -v bash || echo sh) {SCRIPT}"]
     step = f"COPY content /.setup.sh\nRUN {json.dumps(command)}"
     return _with_step(below, text, step, lambda file: file.write_text(text), f"the setup script {name}")
 
 
-def _recipe(image: str) -> Path | None:
+def _dockerfile(image: str) -> Path | None:
+    """Return the Dockerfile that `image` is or contains, or None for an image's name."""
     path = Path(image)
     path = path / "Dockerfile" if path.is_dir() else path
     if path.is_file():
         with path.open("rb") as file:
             text = file.read(1 << 16)
-        if b"\0" in text or not _FROM.search(text):  # looked at before its whole folder goes to the daemon
+        if b"\0" in text or not _FROM.search(text):  # tested before its whole folder goes to the daemon
             raise UsageError(f"{path} is no Dockerfile: no line begins with FROM; a root file system needs --sandbox local")
         return path
     if Path(image).is_dir() or image.startswith((".", "/")) or path.name.startswith("Dockerfile"):
@@ -113,26 +118,26 @@ def _recipe(image: str) -> Path | None:
     return None
 
 
-def _build(recipe: Path, progress: Progress) -> str:
-    """Asks docker each time: its own cache knows what has changed, the FROM image among it."""
-    tag = f"{_SHELF}:{_hash('dockerfile', str(recipe.name), template.folder_digest(recipe.parent))}"
-    status, log = _run(["--tag", tag, "--file", str(recipe), "--", str(recipe.parent)], progress, _PATIENCE)
+def _build(dockerfile: Path, progress: Progress) -> str:
+    """Build the image and return its tag. Docker is asked each time: its own cache knows what has changed, FROM images too."""
+    tag = f"{_REPOSITORY}:{_hash('dockerfile', str(dockerfile.name), template.folder_digest(dockerfile.parent))}"
+    status, log = _run(["--tag", tag, "--file", str(dockerfile), "--", str(dockerfile.parent)], progress, _BUILD_SECONDS)
     if status == -signal.SIGKILL:
-        raise UsageError(f"{recipe}: its build was ended, since it took more than {_PATIENCE / 3600:g} hours")
+        raise UsageError(f"{dockerfile}: its build was ended, since it took more than {_BUILD_SECONDS / 3600:g} hours")
     if status:
         what = "its FROM image is not here, and docker cannot fetch it" if _NO_BASE.search(log) else "it does not build"
-        raise machine_fault(log) or UsageError(f"{recipe}: {what}; docker's last lines:\n{_end(log)}")
+        raise machine_error(log) or UsageError(f"{dockerfile}: {what}; docker's last lines:\n{_last_lines(log)}")
     return tag
 
 
 def _run(words: list[str], progress: Progress, seconds: float) -> tuple[int, str]:
-    """Return the status of `docker build` and what it printed. It is killed when this process ends, and after `seconds`."""
+    """Return the status of `docker build` and its output. The build is killed when this process ends, and after `seconds`."""
     lines = []
-    command = [sys.executable, "-I", "-S", "-c", _WITH_PARENT, program(), "build", "--force-rm", *words]
+    command = [sys.executable, "-I", "-S", "-c", _WITH_PARENT, program_path(), "build", "--force-rm", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as build:
         assert build.stdout is not None
-        late = threading.Timer(seconds, build.kill)
-        late.start()
+        timer = threading.Timer(seconds, build.kill)
+        timer.start()
         try:
             for line in build.stdout:
                 lines.append(line.rstrip())
@@ -141,23 +146,23 @@ def _run(words: list[str], progress: Progress, seconds: float) -> tuple[int, str
             build.kill()
             raise
         finally:
-            late.cancel()
+            timer.cancel()
     return build.returncode, "\n".join(filter(None, lines))
 
 
-def _end(log: str) -> str:
-    return "\n".join(log.splitlines()[-_LOG:])
+def _last_lines(log: str) -> str:
+    return "\n".join(log.splitlines()[-15:])
 
 
 def _with_step(below: DockerImage, content: str, step: str, fill: Callable[[Path], object], what: str) -> DockerImage:
-    """An image with one more `step`, whose file `fill` writes. `DataError` names it as `what`, with docker's last lines."""
+    """Return an image with one more `step`, whose file `fill` writes. Raises `DataError` that names `what`."""
     if volumes := json.loads(docker("image", "inspect", "--format", "{{json .Config.Volumes}}", below.id)):
         raise UsageError(
-            f"{below.name} declares VOLUME {' '.join(volumes)}, where docker does not keep what a tree or a script puts; "
+            f"{below.name} declares VOLUME {' '.join(volumes)}, where docker does not keep the files of a tree or a script; "
             "make an image without it: docker export CONTAINER | docker import - NAME"
         )
     digest = _hash(below.digest, content)
-    tag, base = f"{_SHELF}:{digest}", f"{_SHELF}:{below.digest}"
+    tag, base = f"{_REPOSITORY}:{digest}", f"{_REPOSITORY}:{below.digest}"
     if not docker("image", "ls", "--quiet", tag):
         docker("tag", below.id, base)  # not every builder takes the id of an image
         with tempfile.TemporaryDirectory() as folder:
@@ -168,37 +173,77 @@ def _with_step(below: DockerImage, content: str, step: str, fill: Callable[[Path
         if status == -signal.SIGKILL:
             raise DataError(f"{what} ran out of time ({seconds:.0f} s)")
         if status:
-            raise machine_fault(log) or DataError(f"{what} cannot be added to {below.name}; docker's last lines:\n{_end(log)}")
+            message = f"{what} cannot be added to {below.name}; docker's last lines:\n{_last_lines(log)}"
+            raise machine_error(log) or DataError(message)
     return replace(below, id=inspect(tag, below.name).id, digest=digest)
 
 
 def inspect(reference: str, name: str) -> DockerImage:
-    """The image that docker knows by `reference`. `UsageError` names it as `name`."""
+    """Return the image that docker knows by `reference`. Raises `UsageError` with `name`."""
     if not _REFERENCE.fullmatch(reference):
-        raise UsageError(f"{name!r} is no name of an image: docker's are as in docker.io/library/debian:bookworm")
+        raise UsageError(f"{name!r} is not the name of an image, such as docker.io/library/debian:bookworm")
     try:
         found = json.loads(docker("image", "inspect", "--format", "{{json .}}", reference))
     except UsageError:
-        raise fault("No such image", name) from None
+        raise error_of("No such image", name) from None
     variables = tuple((line.partition("=")[0], line.partition("=")[2]) for line in found["Config"].get("Env") or ())
     return DockerImage(found["Id"], name, _hash(found["Id"]), variables, found["Config"].get("WorkingDir") or "/")
 
 
 @contextmanager
 def exported(found: DockerImage) -> Iterator[IO[bytes]]:
-    """Its tar, from a container that never runs."""
-    container = docker("create", "--pull", "never", "--network", "none", "--label", leftovers.label(), found.id, "true")
+    """Yield the image's files as a tar, from a container that never runs."""
+    container = docker("create", "--pull", "never", "--network", "none", "--label", owner_label(), found.id, "true")
     try:
-        with subprocess.Popen([program(), "export", container], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as export:
+        with subprocess.Popen([program_path(), "export", container], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as export:
             assert export.stdout is not None
             assert export.stderr is not None
             yield export.stdout
-            said = export.stderr.read().decode(errors="replace")
+            message = export.stderr.read().decode(errors="replace")
         if export.returncode:
-            raise fault(said, found.name)
+            raise error_of(message, found.name)
     finally:
         with suppress(SandboxError):
             docker("rm", "--force", container)
+
+
+def export_image(reference: str, name: str | None = None, *, force: bool = False) -> Path:
+    """Keep docker's image `reference` in the cache as `name`: by default its own, without registry and forbidden characters.
+
+    Raises `UsageError` for an image that docker does not have or without bash, and for a name that is bad or taken;
+    `SandboxUnavailable` where docker does not answer.
+    """
+    found = inspect(reference, reference)
+    name = name or _NO_NAME.sub("-", reference.rpartition("/")[2].removesuffix(":latest").lower())
+
+    def fill(made: Path) -> None:
+        root = template.new_tree(made)
+        with exported(found) as archive:
+            template.untar(Path(found.name), root, archive)
+        if not any(os.path.lexists(root / shell) for shell in ("bin/bash", "usr/bin/bash")):
+            raise UsageError(
+                f"the image {found.name!r} has no bash, which the local sandbox needs: use it with --sandbox docker"
+            )
+        local_images.write_machine_files(root)
+        template.write_settings(made, dict(found.environment), found.cwd)
+        os.utime(made)
+
+    return local_images.keep_image(name, fill, force=force)
+
+
+def export_tar(reference: str, target: Path) -> None:
+    """Write the same files as a tar, for `--image TAR` elsewhere, without ENV and WORKDIR. A failed export leaves no tar."""
+    part = target.with_name(f"{target.name}.part")
+    found = inspect(reference, reference)
+    try:
+        with open(part, "wb") as file, exported(found) as archive:
+            shutil.copyfileobj(archive, file, 1 << 20)
+        part.replace(target)
+    except OSError as error:
+        raise UsageError(f"{target} cannot be written: {error.strerror}") from None
+    finally:
+        with suppress(OSError):
+            part.unlink()
 
 
 def _hash(*words: str) -> str:

@@ -43,7 +43,6 @@ from intercode.sandbox.base import MIB, Limits
 from intercode.sandbox.guest.limit import Limit
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
-from intercode.sandbox.wall import Bubblewrap
 from intercode.types import Table
 
 SQL_MODE = "STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
@@ -316,7 +315,7 @@ def missing() -> str | None:
     """Return why no MariaDB can start on this machine; None if one can."""
     for program in ("mariadbd", "mariadb-install-db"):
         if shutil.which(program, path=_PATH) is None:
-            return f"{program} is not installed; mend it with: apt-get install mariadb-server"
+            return f"{program} is not installed; run: apt-get install mariadb-server"
     return None
 
 
@@ -407,7 +406,7 @@ def _alive(sandbox: LocalSandbox) -> bool:
 
 def _build(below: Template, databases: Databases, made: Path) -> None:
     made.chmod(0o755)
-    with LocalSandbox.inside(Bubblewrap(below, _BUILD, "stateless", export=made), _BUILD) as sandbox:
+    with LocalSandbox(below, limits=_BUILD, session="stateless", export=made) as sandbox:
         result = sandbox.exec("", argv=["bash", "-c", _INSTALL.format(data=_DATA, logs=LOGS)], cwd="/")
         if result.exit_code != 0:
             raise SandboxUnavailable(f"mariadb-install-db failed: {result.output[-2000:].strip()}")

@@ -22,10 +22,10 @@ from intercode.errors import DataError, SandboxDied, SandboxError, UsageError
 from intercode.sandbox import cache, template
 from intercode.sandbox.base import MIB, Limits
 from intercode.sandbox.guest.limit import Limit
+from intercode.sandbox.host import guest_python
 from intercode.sandbox.identity import identity
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
-from intercode.sandbox.wall import Bubblewrap, guest_python
 from intercode.types import Table
 
 _FOLDER = "/srv/sqlite"
@@ -78,7 +78,7 @@ def _build(below: Template, databases: Databases, made: Path) -> None:
         return
     made.chmod(0o755)
     limits = Limits(seconds=600, memory=4096 * MIB, disk=2048 * MIB, file_size=1024 * MIB)
-    with LocalSandbox.inside(Bubblewrap(below, limits, "stateless", export=made), limits) as sandbox:
+    with LocalSandbox(below, limits=limits, session="stateless", export=made) as sandbox:
         for name, texts in databases.scripts.items():
             sandbox.write(f"{_FOLDER}/original/{name}.sql", "".join(texts).encode("utf-8", "surrogateescape"))
         python, _ = guest_python()

@@ -1,12 +1,12 @@
-"""The program that is pid 1 for the agent: it sends all others the signals that it is told to, and ends when its line does.
+"""The program that is pid 1 for the agent: sends signals to all other processes on request, and ends with its standard input.
 
     loop: if read(0, byte, 1) ≤ 0: exit_group(0)
           kill(-1, byte)
           write(0, byte, 1)
 
-It is started once an episode, so it is a statically linked ELF file of 178 bytes: a bash takes ten times its 0.1 ms. It is
-called bash, as the first process of a container often is, and like that one it is open to the agent, whose `find /` must not
-fail at /proc/1. Where the processor is another, it is a copy of the host's bash.
+Each episode starts one, so it is a statically linked ELF file of 178 bytes: a bash takes ten times its 0.1 ms. It is
+called bash, as the first process of a container often is, and like that one the agent may look into it: `find /` must not
+fail at /proc/1. On other processors than x86_64, the file is a copy of this machine's bash.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MACHINE_X86_64, _LOAD, _READ_AND_EXECUTE, _PAGE = 62, 1, 5, 4096
 
 
 def write(folder: Path) -> None:
-    """As the file `bash` in `folder`."""
+    """Write the program as the file `bash` in `folder`."""
     path = folder / "bash"
     if os.uname().machine == "x86_64":
         path.write_bytes(_elf(bytes.fromhex(_X86_64)))
@@ -54,7 +54,7 @@ def write(folder: Path) -> None:
 
 
 def _elf(code: bytes) -> bytes:
-    """One segment with the headers and the code (System V gABI, chapters 4 and 5)."""
+    """Return an ELF file of one segment, with the headers and the code (System V gABI, chapters 4 and 5)."""
     entry, size = _BASE + _HEADERS, _HEADERS + len(code)
     kind = b"\x7fELF" + bytes([2, 1, 1]).ljust(12, b"\0")
     head = struct.pack("<HHIQQQIHHHHHH", 2, _MACHINE_X86_64, 1, entry, 64, 0, 0, 64, 56, 1, 0, 0, 0)

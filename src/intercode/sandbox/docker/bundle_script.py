@@ -1,15 +1,15 @@
-"""Run by the interpreter that is to be bundled: copies it, and what the guest needs of it, into a folder.
+"""Copy the interpreter that runs this script, with the modules that the guest imports, into a folder for containers.
 
-    python3 -I -S -B bundling.py TARGET GUEST
+    python3 -I -S -B bundle_script.py TARGET GUEST
 
     TARGET/guest                             the interpreter
-    TARGET/loader                            what starts it: the image's may be another, or none
+    TARGET/loader                            its ELF loader: the image's may be another, or none
     TARGET/lib/                              shared libraries
     TARGET/lib/python3xx.zip                 the modules, compiled
-    TARGET/lib/python3.x/lib-dynload/        those written in C
+    TARGET/lib/python3.x/lib-dynload/        the modules written in C
     TARGET/shell                             a bash for images that have none
 
-Which modules those are is found by importing the guest. Nothing of intercode is imported but that.
+The script imports the guest to find its modules, and nothing else of intercode.
 """
 
 import importlib.util
@@ -22,7 +22,7 @@ import sys
 import zipfile
 
 _LANDMARK = "os.pyc"
-"""By this file below lib/python3.x an interpreter knows its home."""
+"""An interpreter finds its home by this file below lib/python3.x."""
 _IMPORTED = "encodings.ascii", "encodings.latin_1", "encodings.utf_8", "guest.python_episode", "guest.supervisor"
 _LIST = """
 import sys; sys.path.insert(0, sys.argv[1])
@@ -45,12 +45,12 @@ def main(target: str, guest: str) -> None:
         shutil.copy(path, os.path.join(target, name))
     for path in extensions:
         shutil.copy(path, os.path.join(home, "lib-dynload"))
-    _take_libraries([*programs.values(), *extensions], target)
+    _copy_libraries([*programs.values(), *extensions], target)
     _pack(modules, os.path.join(target, "lib", f"python{version.replace('.', '')}.zip"))
 
 
 def _pack(modules: dict[str, str], archive: str) -> None:
-    """Stored, not compressed, so that reading it needs no other module."""
+    """Write the compiled modules into a zip; stored, not compressed, so that no other module is needed to read them."""
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as packed:
         for name, path in sorted(modules.items()):
             if path.endswith(".py"):
@@ -60,8 +60,8 @@ def _pack(modules: dict[str, str], archive: str) -> None:
                 packed.writestr(inside + ".pyc", importlib.util.MAGIC_NUMBER + bytes(12) + marshal.dumps(code))
 
 
-def _take_libraries(binaries: list[str], target: str) -> None:
-    """The shared libraries of all of them, and the loader, as `ldd` names them."""
+def _copy_libraries(binaries: list[str], target: str) -> None:
+    """Copy the shared libraries of all `binaries`, and the loader, as `ldd` names them."""
     for path in binaries:
         listed = subprocess.run(["ldd", path], stdout=subprocess.PIPE, check=True).stdout.decode()
         for line in listed.splitlines():

@@ -1,0 +1,226 @@
+"""Test what works on this machine, and name the command that repairs what does not.
+
+    kernel ─► user ─► bubblewrap ─► namespaces ─► /proc ─► nested namespaces ─► Python ─► overlay ─► attributes
+    cache, leftovers, image tools, Docker, MariaDB, model endpoint
+    a sandbox, timed ─► the providers that work here
+
+`clean` removes the leftovers of processes that are gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from http.client import HTTPException
+from pathlib import Path
+from typing import NamedTuple
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+from intercode.envs.sql.engines import mariadb_server
+from intercode.errors import IntercodeError, SandboxUnavailable
+from intercode.sandbox import cache
+from intercode.sandbox.docker import daemon
+from intercode.sandbox.host import guest_python
+from intercode.sandbox.identity import identity
+from intercode.sandbox.local import LocalProvider, usr_links
+
+_GIB = 1 << 30
+_STALE_SECONDS = 3600
+"""Seconds after which a build's work folder counts as left over."""
+_OPENAI = "https://api.openai.com/v1"
+_APPARMOR = (
+    "allow bwrap alone: printf 'abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile bwrap /usr/bin/bwrap flags=(unconfined) "
+    "{\\n  userns,\\n}\\n' > /etc/apparmor.d/bwrap && apparmor_parser -r /etc/apparmor.d/bwrap "
+    "(or everyone: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0)"
+)
+_KERNEL_SETTINGS = {  # a setting, the value that forbids namespaces, and the command that allows them; the first match counts
+    "/proc/sys/kernel/unprivileged_userns_clone": ("0", "sysctl -w kernel.unprivileged_userns_clone=1"),
+    "/proc/sys/user/max_user_namespaces": ("0", "sysctl -w user.max_user_namespaces=15000"),
+    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": ("1", _APPARMOR),
+}
+_CONTAINER_OPTIONS = (
+    "--security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined"
+)
+_MOUNT_OVERLAY = "cd /t && mkdir l u w m && mount -t overlay -o lowerdir=l,upperdir=u,workdir=w,userxattr overlay m"
+_SET_ATTRIBUTE = "import os; open('/t/file', 'w').close(); os.setxattr('/t/file', 'user.intercode', b'y')"
+_PYTHON_VERSION = "import sys; print('Python', sys.version.split()[0]); sys.exit(sys.version_info < (3, 9))"
+
+
+class Finding(NamedTuple):
+    """The result of one test. `ok` is None for optional and untested parts; `mend` is the repair, "" where none is needed."""
+
+    what: str
+    ok: bool | None
+    detail: str
+    mend: str
+
+
+def examine() -> list[Finding]:
+    """Test every part, in the order of repair. Takes a second or two; writes to nothing but the cache."""
+    if (system := platform.system()) != "Linux":
+        mend = f"run intercode in a Linux VM, in WSL 2, or in a container: docker run -it {_CONTAINER_OPTIONS} IMAGE"
+        return [Finding("kernel", False, f"{system} has no namespaces", mend), _docker(), check_endpoint(os.environ)]
+    found = [Finding("kernel", True, f"Linux {platform.release()}", ""), *_local_layers(), _cache()]
+    if old := _old_builds():
+        found.append(Finding("leftovers", None, f"{len(old)} builds were cut short", "intercode doctor --clean"))
+    if shutil.which("mmdebstrap"):
+        found.append(Finding("mmdebstrap", True, "images can be built", ""))
+    else:
+        what = "no images can be built (intercode image build)"
+        found.append(Finding("mmdebstrap", None, what, "apt-get install mmdebstrap"))
+    found.append(_docker())
+    if (message := mariadb_server.missing()) is None:
+        found.append(Finding("mariadb", True, "can be started (--engine mariadb)", ""))
+    else:
+        found.append(Finding("mariadb", None, *_repair(message, "(--engine mariadb)")))
+    found += [check_endpoint(os.environ), _sandbox()]
+    working = {finding.what for finding in found if finding.ok}
+    if names := [name for name, what in (("local", "sandbox"), ("docker", "docker")) if what in working]:
+        return [*found, Finding("backends", True, f"--sandbox {' or '.join(names)} works here", "")]
+    return [*found, Finding("backends", False, "no sandbox works here", "repair what is found above")]
+
+
+def clean() -> list[str]:
+    """Remove the work folders of builds and the containers that dead processes left; return their names."""
+    folders = _old_builds()
+    for folder in folders:
+        cache.remove(folder)
+    try:
+        containers = daemon.remove_leftovers() if shutil.which("docker") else []
+    except SandboxUnavailable:  # a daemon that is down runs no containers
+        containers = []
+    return [*(f"folder {folder}" for folder in folders), *(f"container {name[:12]}" for name in containers)]
+
+
+def check_endpoint(environment: Mapping[str, str]) -> Finding:
+    """Return whether the model endpoint that the variables name answers, and which models it lists."""
+    what = "model endpoint"
+    key = environment.get("OPENAI_API_KEY", "").strip()
+    base = environment.get("INTERCODE_BASE_URL") or environment.get("OPENAI_BASE_URL") or (_OPENAI if key else "")
+    if not base:
+        mend = "export INTERCODE_BASE_URL=http://HOST:PORT/v1, and OPENAI_API_KEY where it asks for a key"
+        return Finding(what, None, "none is named; gold, noop, retrieval and replay need none", mend)
+    mend = "start the server, or check INTERCODE_BASE_URL (it usually ends in /v1) and OPENAI_API_KEY"
+    try:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        with urlopen(Request(base.rstrip("/") + "/models", headers=headers), timeout=5) as answer:
+            models = [str(each["id"]) for each in json.load(answer)["data"]]
+    except HTTPError as error:
+        error.close()
+        ok = False if error.code in (401, 403) else None
+        return Finding(what, ok, f"{base} lists no models (status {error.code})", mend)
+    except (OSError, ValueError, LookupError, TypeError, HTTPException) as error:
+        return Finding(what, False, f"{base} does not answer as a model endpoint does: {error}", mend)
+    return Finding(what, True, f"{base} has {', '.join(models[:5]) or 'no model yet'}{', …' if models[5:] else ''}", "")
+
+
+def _local_layers() -> Iterator[Finding]:
+    """Test each layer of the local sandbox, as the sandboxes' user, if the layers below it work."""
+    bwrap = ["bwrap", "--unshare-all", "--unshare-user", "--uid", "0", "--gid", "0", "--cap-add", "ALL"]
+    bwrap += ["--ro-bind", "/usr", "/usr", *usr_links(), "--dev", "/dev"]
+    program, folders = "python3", list[str]()
+    with contextlib.suppress(IntercodeError):
+        program, folders = guest_python()
+    python = [*(word for folder in folders for word in ("--ro-bind", folder, folder)), "--", program, "-I", "-S", "-c"]
+    nested = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "true"]
+    options = f"in a container, start it with {_CONTAINER_OPTIONS}"
+    allowing = f"{options}; else see what refuses them: dmesg | tail"
+    for path, (refusing, line) in reversed(_KERNEL_SETTINGS.items()):
+        with contextlib.suppress(OSError):
+            allowing = line if Path(path).read_text().strip() == refusing else allowing
+    tests = [
+        ("sandboxes' user", ["/bin/true"], f"run intercode as an ordinary user, or where uid {identity().uid} is mapped"),
+        ("bubblewrap", ["bwrap", "--version"], "apt-get install bubblewrap"),
+        ("user namespaces", [*bwrap, "--", "true"], allowing),
+        ("/proc", [*bwrap, "--proc", "/proc", "--", "true"], options),
+        ("nested namespaces", [*bwrap, "--proc", "/proc", "--", *nested], options),
+        ("guest's Python", [*bwrap, *python, _PYTHON_VERSION], "apt-get install python3 (3.9 or newer)"),
+        (
+            "overlay",
+            [*bwrap, "--proc", "/proc", "--tmpfs", "/t", "--", "sh", "-c", _MOUNT_OVERLAY],
+            "modprobe overlay; in a user namespace it needs Linux 5.11 or newer",
+        ),
+        ("tmpfs attributes", [*bwrap, "--tmpfs", "/t", *python, _SET_ATTRIBUTE], "use Linux 6.6 or newer"),
+    ]
+    broken = ""
+    for what, argv, mend in tests:
+        if broken:
+            yield Finding(what, None, f"not tested, since it needs {broken}", f"repair {broken} first")
+            continue
+        try:
+            done = subprocess.run(
+                argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, cwd="/", **identity().popen()
+            )
+            works, lines = done.returncode == 0, (done.stdout + done.stderr).decode(errors="replace").split("\n")
+        except (OSError, subprocess.SubprocessError) as error:
+            works, lines = False, [str(error)]
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "works" if works else "refused")
+        broken = "" if works else what
+        yield Finding(what, works, last, "" if works else mend)
+
+
+def _cache() -> Finding:
+    mend = "set INTERCODE_CACHE to a folder on a disk with space, which you may write and everyone may enter"
+    try:
+        root = cache.root()
+    except (IntercodeError, OSError) as error:
+        return Finding("cache", False, str(error), mend)
+    if not os.access(root, os.W_OK | os.X_OK):
+        return Finding("cache", False, f"{root} cannot be written", mend)
+    free = shutil.disk_usage(root).free / _GIB
+    return Finding("cache", True if free >= 2 else None, f"{root}, {free:.1f} GiB free", "" if free >= 2 else mend)
+
+
+def _old_builds() -> list[Path]:
+    """Return the work folders of builds that did not end; young ones may still be in use."""
+    found = []
+    for path in cache.root_path().glob("*/.*"):
+        with contextlib.suppress(FileNotFoundError):  # its build has just ended
+            if path.is_dir() and time.time() - path.lstat().st_mtime > _STALE_SECONDS:
+                found.append(path)
+    return found
+
+
+def _docker() -> Finding:
+    try:
+        version = daemon.docker("version", "--format", "{{.Server.Version}}", seconds=10)
+        old = daemon.find_leftovers()
+    except IntercodeError as error:
+        return Finding("docker", None, *_repair(str(error), "(--sandbox docker)"))
+    if old:
+        return Finding("docker", None, f"{len(old)} containers of processes that are gone", "intercode doctor --clean")
+    return Finding("docker", True, f"the daemon answers, version {version}", "")
+
+
+def _repair(message: str, option: str) -> tuple[str, str]:
+    """Split an error's message into the fault and its repair."""
+    what, _, repair = message.partition("\n")[0].partition("; ")
+    return f"{what} {option}", repair.removeprefix("run: ")
+
+
+def _sandbox() -> Finding:
+    """Open a local sandbox, and time it."""
+    local = LocalProvider()
+    try:
+        prepared = local.add_script(local.prepare(), "rmdir /media", name="doctor")
+        start = time.perf_counter()
+        with local.sandbox(prepared) as sandbox:
+            started = time.perf_counter() - start
+            output = sandbox.exec("echo works > /file; cat /file; ls -d /media 2>/dev/null").output
+            start = time.perf_counter()
+            sandbox.reset()
+            left = sandbox.exec("ls /file 2>/dev/null").output
+            reset = time.perf_counter() - start
+    except (IntercodeError, OSError) as error:
+        return Finding("sandbox", False, str(error), "repair what is found above")
+    if (output, left) != ("works\n", ""):
+        return Finding("sandbox", False, f"printed {output!r}, and after a reset {left!r}", "report this")
+    detail = f"started in {started * 1e3:.0f} ms, reset with a first command in {reset * 1e3:.0f} ms"
+    return Finding("sandbox", True, detail, "")

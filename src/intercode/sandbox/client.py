@@ -1,0 +1,264 @@
+"""The client of an episode server: frames on a socket that leads straight into the sandbox; one request, one reply.
+
+    GuestSandbox ──► Host (one supervisor)      reset = a new episode server in place of the old one
+         └── socket ──► episode server ──► bash     exec, read, write, connect, diff
+
+A fork is a second episode server of the same host, started from a copy of the first one's files and shell state. Providers add
+how a host starts: `local.py` with bubblewrap, `docker/container.py` as a container.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+import select
+import socket
+import stat
+import time
+from pathlib import Path
+from types import NoneType
+from typing import Any, Self
+
+from intercode.errors import ForkError, SandboxDied, UsageError, room_left
+from intercode.sandbox.base import Limits, Sandbox, Session
+from intercode.sandbox.guest import wire
+from intercode.sandbox.guest.limit import Limit
+from intercode.sandbox.host import Host
+from intercode.types import Change, ExecResult
+
+_SPIN_SECONDS, _QUICK_SECONDS = 150e-6, 500e-6
+_PAYLOAD = 1 << 30
+_CHANGE = {"kind": (str,), "type": (str,), "mode": (int,), "digest": (str, NoneType), "target": (str, NoneType)}
+_GRACE = 15.0
+"""Seconds that the episode server may take beyond the action's own limit before it counts as dead."""
+
+
+class GuestSandbox(Sandbox):
+    """A sandbox of `host`, with an episode server of its own. The last sandbox that closes also closes the host."""
+
+    host: Host
+    _number: int
+    _sock: socket.socket
+
+    def __init__(self, host: Host, limits: Limits, session: Session) -> None:
+        self.host, self.limits, self.session, self._pid = host, limits, session, os.getpid()
+        self._open_episode()
+
+    def exec(
+        self, action: str, *, argv: list[str] | None = None, cwd: str | None = None, timeout: float | None = None
+    ) -> ExecResult:
+        if "\0" in action or any("\0" in word for word in argv or ()):
+            raise UsageError("an action cannot hold a NUL character")
+        seconds = self.limits.seconds if timeout is None else timeout
+        head = {"op": "exec", "seconds": seconds, **({"argv": argv, "cwd": cwd} if argv else {})}
+        payload = action.encode("utf-8", "surrogateescape")
+        reply, output = self._request(head, payload, wait=seconds)
+        return ExecResult(
+            output=output.decode("utf-8", "backslashreplace"),
+            exit_code=_field(reply, "exit_code", int, NoneType),
+            timed_out=_field(reply, "timed_out", bool),
+            session_lost=_field(reply, "lost", bool),
+            overflow=_field(reply, "overflow", str, NoneType),
+            cwd=_field(reply, "cwd", str),
+        )
+
+    def read(self, path: str, *, limit: int = 8 << 20) -> bytes:
+        return self._request({"op": "read", "path": _absolute(path), "limit": limit})[1]
+
+    def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+        self._request({"op": "write", "path": _absolute(path), "mode": mode}, data)
+
+    def connect(self, path: str) -> socket.socket:
+        sock = self._receive_socket({"op": "connect", "path": _absolute(path)})
+        sock.setblocking(True)
+        return sock
+
+    def branch(self) -> socket.socket:
+        """Return a socket to a forked copy of the session's interpreter; the last branch ends, with all that it started."""
+        if self.host.program != "python":
+            raise UsageError("this sandbox's session is a shell, which has no copies; make it with program='python'")
+        return self._receive_socket({"op": "branch"})
+
+    def end_branch(self) -> None:
+        self._request({"op": "branch", "end": True})
+
+    def diff(self) -> dict[str, Change]:
+        reply, _ = self._request({"op": "diff"}, wait=120)
+        changes = _field(reply, "changes", dict)
+        found = {}
+        for path in sorted(changes):
+            fields = _field(changes, path, dict)
+            if not {"kind", "type"} <= fields.keys() <= _CHANGE.keys():
+                raise SandboxDied(f"the sandbox's answer makes no sense: the change of {path!r:.50} is {fields!r:.50}")
+            found[path] = Change(**{name: _field(fields, name, *_CHANGE[name]) for name in fields})
+        return found
+
+    def export(self, folder: Path) -> None:
+        """Copy the changes into `folder`, which the host was given for that. Raises `OSError` if its disk is full."""
+        self._request({"op": "export", "path": str(folder)}, wait=600)
+
+    def reset(self) -> None:
+        self._require_open()
+        self._sock.close()
+        self._open_episode(replaces=self._number)
+
+    def sibling(self) -> Self:
+        """Open an untouched sandbox of the same host."""
+        other = copy.copy(self)
+        other._open_episode()
+        return other
+
+    def fork(self) -> Self:
+        if self.host.program == "python":
+            raise ForkError("an interpreter cannot be copied live; fork its environment, which executes the episode again")
+        fds: list[int] = []
+        reply, state = self._request({"op": "snapshot"}, wait=60, fds=fds)
+        try:
+            if blockers := _field({"blockers": [], **reply}, "blockers", list):
+                raise ForkError(f"a live copy cannot take along: {', '.join(map(str, blockers))}; end or close them")
+            if len(fds) != 1:
+                raise SandboxDied("the sandbox did not hand out its files")
+            twin = copy.copy(self)
+            twin._open_episode(cwd=_field(reply, "cwd", str), upper=fds[0])
+        finally:
+            for fd in fds:
+                os.close(fd)
+        if self.session == "persistent":
+            try:
+                restored, _ = twin._request({"op": "restore", "status": _field(reply, "status", int)}, state)
+                if not _field(restored, "ok", bool):
+                    raise ForkError("the copy could not take on the session's state: its shell ended")
+            except BaseException:
+                twin.close()
+                raise
+        return twin
+
+    def close(self) -> None:
+        if self.closed or os.getpid() != self._pid:
+            return
+        self._sock.close()
+        number, self._number = self._number, -1
+        self.host.users -= 1
+        if self.host.users == 0:
+            self.host.close()
+        elif not self.host.closed:
+            with contextlib.suppress(SandboxDied):  # the host ended, and the episode server with it
+                self.host.end_episode(number)
+
+    @property
+    def closed(self) -> bool:
+        return self._number < 0
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    def _open_episode(self, *, replaces: int | None = None, **start: Any) -> None:
+        """Start an episode server and connect to it; a new sandbox counts as one more user of the host."""
+        if replaces is None:
+            self._number = -1
+            self.host.users += 1
+        try:
+            self._number, sock = self.host.start_episode(replaces=replaces, **start)
+        except BaseException:
+            if replaces is None:
+                self.host.users -= 1
+                if self.host.users == 0:
+                    self.host.close()
+            raise
+        self._use_socket(sock)
+
+    def _use_socket(self, sock: socket.socket) -> None:
+        self._sock, self._timeout, self._quick = sock, 0.0, False
+        self._poll = select.poll()
+        self._poll.register(sock, select.POLLIN)
+
+    def _require_open(self) -> None:
+        if os.getpid() != self._pid:
+            raise UsageError("this sandbox belongs to the process that made it; make one in each process after forking")
+        if self.closed:
+            raise UsageError("the sandbox is closed")
+
+    def _request(
+        self, head: dict[str, Any], payload: bytes = b"", wait: float = 0.0, fds: list[int] | None = None
+    ) -> tuple[dict[str, Any], bytes]:
+        """Return the reply's head and payload. Descriptors of the reply are added to `fds`, or closed on an error."""
+        self._require_open()
+        try:
+            if wait + _GRACE != self._timeout:
+                self._sock.settimeout(wait + _GRACE)
+                self._timeout = wait + _GRACE
+            with contextlib.suppress(BrokenPipeError):  # the episode server has ended; its last frame says why
+                wire.send(self._sock, head, payload)
+            limit = Limit(wait + _GRACE)
+            reply, content = self._prompt_reply(limit) if head["op"] == "exec" else self._reply(limit, fds)
+        except TimeoutError:
+            raise SandboxDied(f"the sandbox did not answer {head['op']} in {wait + _GRACE:.0f} s") from None
+        except (OSError, EOFError, wire.WireError) as error:
+            raise SandboxDied(
+                f"the sandbox died during {head['op']} ({str(error) or 'its end of the socket closed'})"
+            ) from None
+        if (failure := _error(head, reply)) is None:
+            return reply, content
+        for fd in fds or ():
+            os.close(fd)
+        raise failure
+
+    def _prompt_reply(self, limit: Limit) -> tuple[dict[str, Any], bytes]:
+        """Poll for a moment before sleeping: most builtins answer in less time than it takes to wake a process.
+
+        After an action that took longer, sleep at once until an action is quick again, so that others get the processor.
+        """
+        began = time.perf_counter()
+        while self._quick and not self._poll.poll(0) and time.perf_counter() - began < _SPIN_SECONDS:
+            os.sched_yield()
+        reply = self._reply(limit)
+        self._quick = time.perf_counter() - began < _QUICK_SECONDS
+        return reply
+
+    def _reply(self, limit: Limit, fds: list[int] | None = None) -> tuple[dict[str, Any], bytes]:
+        while not self._poll.poll(max(limit.wait(), 0.0) * 1000):
+            if limit.left() <= 0:
+                raise TimeoutError
+        if fds is None:
+            return wire.receive(self._sock, _PAYLOAD)
+        with room_left():
+            reply, content, received = wire.receive_with_fds(self._sock, _PAYLOAD)
+        fds += received
+        return reply, content
+
+    def _receive_socket(self, head: dict[str, Any]) -> socket.socket:
+        """Return the socket that the episode server sends as its reply."""
+        fds: list[int] = []
+        self._request(head, fds=fds)
+        with contextlib.ExitStack() as unused:
+            for fd in fds:
+                unused.callback(os.close, fd)
+            if len(fds) == 1 and stat.S_ISSOCK(os.fstat(fds[0]).st_mode):
+                unused.pop_all()
+                return socket.socket(fileno=fds[0])
+        raise SandboxDied(f"the sandbox answered {head['op']} without a socket")
+
+
+def _field(reply: dict[str, Any], name: str, *kinds: type) -> Any:
+    """Return a field of a reply. Raises `SandboxDied` if the field is missing or of another kind, which no guest sends."""
+    value = reply.get(name, ...)
+    if not isinstance(value, kinds):
+        raise SandboxDied(f"the sandbox's answer makes no sense: its {name} is {value!r:.50}")
+    return value
+
+
+def _error(head: dict[str, Any], reply: dict[str, Any]) -> SandboxDied | OSError | None:
+    if "perished" in reply:
+        by_agent = reply.get("by_agent") is True
+        return SandboxDied(f"the sandbox's first process ended before {head['op']} did", by_agent=by_agent)
+    if "errno" not in reply:
+        return None
+    if "path" in head:
+        return OSError(reply["errno"], reply.get("error"), head["path"])
+    return SandboxDied(f"the sandbox broke during {head['op']} ({reply.get('error')})")
+
+
+def _absolute(path: str) -> str:
+    if not path.startswith("/") or "\0" in path:
+        raise UsageError(f"{path!r}: a path in the sandbox is absolute")
+    return path

@@ -1,0 +1,246 @@
+"""A host process around a worker's episodes: how it starts, and the control socket to its supervisor.
+
+    Host ── start ──► bwrap or a container, all namespaces new ──► supervisor, pid 1 in there
+       └── start_episode / end_episode ── frames on the supervisor's control socket
+
+A provider derives its own host: `local.py` one of bubblewrap, `docker/container.py` a container. A process forked while hosts
+run closes its copies of their sockets and cannot use them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from intercode.errors import SandboxDied, SandboxUnavailable, UsageError, room_left
+from intercode.sandbox import seccomp
+from intercode.sandbox.base import Limits, Program, Session
+from intercode.sandbox.cache import GUEST
+from intercode.sandbox.guest import wire
+from intercode.sandbox.identity import identity
+
+ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/root",
+    "USER": "root",
+    "LOGNAME": "root",
+    "HOSTNAME": "intercode",
+    "LANG": "C.UTF-8",
+    "TERM": "dumb",
+    "PAGER": "cat",
+    "TZ": "UTC",
+}
+"""The variables of the agent's programs, where neither the image nor the caller sets them."""
+PYTHON_VARIABLES = {"PYTHONHASHSEED": "0"}
+"""Every interpreter iterates over sets of strings in the same order."""
+_END_SECONDS = 5.0
+_PAUSES = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28)
+"""Seconds to wait, again and again, while too many processes run."""
+_hosts: weakref.WeakSet[Host] = weakref.WeakSet()
+
+
+@dataclass(frozen=True)
+class DisabledProtections:
+    """Protections that a test switches off to see an attack succeed: system calls, and steps of `guest/namespaces.py`."""
+
+    calls: frozenset[str] = frozenset()
+    steps: frozenset[str] = frozenset()
+
+
+class Host(ABC):
+    """The process that holds the sandboxes of one worker. Thread-safe; ends with `close`."""
+
+    cwd = "/"
+    """The folder in which sessions begin."""
+    users = 0
+    """The number of open sandboxes, which `GuestSandbox` counts."""
+
+    def __init__(self, program: Program, session: Session) -> None:
+        if program == "python" and session != "persistent":
+            raise UsageError("an interpreter is a persistent session: program='python' goes with session='persistent'")
+        self.program, self.session = program, session
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._number = 0
+        with room_left(), contextlib.ExitStack() as begun:
+            self._errors: IO[bytes] = begun.enter_context(tempfile.TemporaryFile())
+            self._control, self._process = self._start()
+            begun.pop_all()
+        _hosts.add(self)
+
+    @abstractmethod
+    def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+        """Start the supervisor; return the socket to it, and the process that ends with it."""
+
+    def start_episode(
+        self, *, cwd: str | None = None, replaces: int | None = None, upper: int | None = None
+    ) -> tuple[int, socket.socket]:
+        """Start an episode server, in place of the one numbered `replaces`; return its number and a socket when it is ready.
+
+        `upper` is the descriptor of a folder whose files the episode begins with.
+        """
+        for pause in (0.0, *_PAUSES):
+            time.sleep(pause)
+            number, sock = self._request_episode({"cwd": cwd or self.cwd, "replaces": replaces}, upper)
+            if self._await_ready(sock):
+                return number, sock
+            replaces = number
+        self.end_episode(number)
+        raise SandboxUnavailable(
+            "there are too many processes for another sandbox: those of agents are too many, or the limit is too low "
+            "(`ulimit -u`; of a container, its pids limit)"
+        )
+
+    def _request_episode(self, about: dict[str, Any], upper: int | None) -> tuple[int, socket.socket]:
+        with room_left():
+            ours, theirs = socket.socketpair()
+        with theirs, self._lock:
+            self._number += 1
+            fds = (theirs.fileno(),) if upper is None else (theirs.fileno(), upper)
+            try:
+                self._send({"op": "cell", "cell": self._number, **about}, fds)
+            except BaseException:
+                ours.close()
+                raise
+            return self._number, ours
+
+    def _await_ready(self, sock: socket.socket) -> bool:
+        """Wait for a new episode server. Return False, with `sock` closed, if there are too many processes for it now."""
+        try:
+            sock.settimeout(30)
+            head, _ = wire.receive(sock, 0)
+        except (OSError, EOFError, wire.WireError):
+            sock.close()
+            raise self._death() from None
+        if "ready" not in head:
+            sock.close()
+        if "failed" in head:
+            raise SandboxUnavailable(f"a sandbox could not be set up: {head['failed']}; run `intercode doctor`")
+        return "ready" in head
+
+    def end_episode(self, number: int) -> None:
+        with self._lock:
+            self._send({"op": "end", "cell": number}, ())
+
+    def close(self) -> None:
+        """End everything inside and wait until it is gone."""
+        if os.getpid() != self._pid:
+            return
+        self._control.close()
+        try:
+            self._process.wait(timeout=_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._kill()
+            self._process.wait()
+        self._errors.close()
+
+    def _kill(self) -> None:
+        self._process.kill()
+
+    @property
+    def closed(self) -> bool:
+        return self._control.fileno() < 0
+
+    def error_text(self) -> str:
+        """Return what the supervisor, or the program that started it, printed as errors."""
+        if self._errors.closed:
+            return ""
+        self._errors.seek(0)
+        return self._errors.read(4096).decode(errors="replace").strip()
+
+    def _configure(
+        self,
+        mounts: tuple[Any, ...],
+        limits: Limits,
+        env: Mapping[str, str],
+        *,
+        disabled: DisabledProtections | None = None,
+        fds: tuple[int, ...] = (),
+        own_network: bool = True,
+    ) -> None:
+        """Send the supervisor the settings of its episodes; `mounts` are the fields of `MountConfig` in `guest/mounts.py`."""
+        disabled, texts = disabled or DisabledProtections(), list[tuple[str, str]]()
+        if self.program == "python":  # the modules that make an image's own python3 a session
+            from intercode.sandbox.guest.python_interpreter import MODULES  # imports all that an interpreter needs
+
+            texts = [(name, GUEST.joinpath(name + ".py").read_text()) for name in MODULES]
+        config = {
+            "mounts": mounts,
+            "env": {**env, **(PYTHON_VARIABLES if self.program == "python" else {})},
+            "persistent": self.session == "persistent",
+            "program": self.program,
+            "lent": "/usr" in mounts[1],
+            "own_network": own_network,
+            "texts": texts,
+            "memory": limits.memory,
+            "processes": limits.processes,
+            "output": limits.output,
+            "payload": 1 << 30,
+            "disabled": sorted(disabled.steps),
+            "rlimits": {
+                "NPROC": limits.processes,
+                "FSIZE": limits.file_size,
+                "DATA": limits.memory,
+                "NOFILE": limits.open_files,
+                "CORE": 0,
+                "MSGQUEUE": 819_200,
+                "MEMLOCK": 1 << 16,
+            },
+        }
+        try:
+            wire.send(self._control, config, seccomp.program(leave_out=disabled.calls), fds)
+        except OSError:
+            error = self._death()
+            self.close()
+            raise error from None
+
+    def _send(self, head: dict[str, Any], fds: tuple[int, ...]) -> None:
+        if os.getpid() != self._pid:
+            raise UsageError("this sandbox belongs to the process that made it; make one in each process after forking")
+        if self.closed:
+            raise UsageError("the sandbox is closed")
+        try:
+            wire.send(self._control, head, b"", fds)
+        except OSError:
+            raise self._death() from None
+
+    def _death(self) -> SandboxUnavailable | SandboxDied:
+        """Return the error for a host that ended: at once, since this machine cannot run one, or later."""
+        try:
+            self._process.wait(timeout=2)
+        except subprocess.TimeoutExpired:
+            return SandboxDied("the sandbox's supervisor does not answer")
+        if text := self.error_text():
+            return SandboxUnavailable(f"the sandbox could not start: {text}; run `intercode doctor`")
+        return SandboxDied(f"the sandbox's host process ended (status {self._process.returncode})")
+
+
+def guest_python() -> tuple[str, list[str]]:
+    """Return an interpreter that the sandboxes' user can reach, and the folders outside of /usr that it needs."""
+    if os.access("/usr/bin/python3", os.X_OK):
+        return "/usr/bin/python3", []
+    base = os.path.realpath(sys.base_prefix)
+    if os.getuid() == 0 and not identity().reaches(Path(base)):
+        raise SandboxUnavailable(f"the sandbox's user cannot reach the Python at {base}; run: apt-get install python3")
+    return os.path.join(base, "bin", "python3"), [] if base.startswith("/usr") else [base]
+
+
+def _close_after_fork() -> None:
+    """In a forked child, close the sockets of the parent's hosts, so that the hosts end with the parent."""
+    for host in list(_hosts):
+        host._control.close()
+
+
+os.register_at_fork(after_in_child=_close_after_fork)
