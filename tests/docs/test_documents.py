@@ -24,7 +24,7 @@ from intercode.cli import main
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-FOLLOWED = {"own-environment.md", "first-experiments.md", "converting-datasets.md"}
+FOLLOWED = {"own-environment.md", "own-sandbox.md", "first-experiments.md", "converting-datasets.md"}
 EXECUTED = {"README.md", "agents.md"}
 
 
