@@ -82,7 +82,7 @@ def test_paths_start_at_the_folder_of_the_class_and_the_caller_goes_first(
     [
         ("data = 'far.jsonl'", "Own says data = 'far.jsonl', but there is no /.*/theirs/far.jsonl"),
         ("tree = 'far'", "Own says tree = 'far', but there is no /.*/theirs/far"),
-        ("sandbox = 'dokcer'", "Own says sandbox = .*, but sandbox is 'local' or 'docker'"),
+        ("sandbox = 'dokcer'", "no sandbox named 'dokcer'; there are local, docker"),
         ("start = ['a']", "Own says start = .*, but start is Bash, as text"),
         ("setup = 'a\\0b'", "Own says setup = .*, but setup is a path"),
         ("reward = 0.5", "Own says reward = .*, but reward is a method"),

@@ -1,4 +1,4 @@
-"""A second wall, for attacks that are meant to succeed: small, short-lived, and as an unprivileged user.
+"""An outer sandbox, for attacks that are meant to succeed: small, short-lived, and as an unprivileged user.
 
     test ── timeout -s KILL ──► bwrap (own user, pid, net … namespaces; small tmpfs) ──► prlimit ──► this file, as a program
                                                                                                        └─ control of one attack
@@ -30,7 +30,7 @@ _BY_NAME = {attack.name: attack for attack in [*EXHAUSTION, *KERNEL, *OUTSIDE]}
 
 
 def control(name: str) -> dict[str, Any]:
-    """Run the control of an attack in an outer wall; what it printed."""
+    """Run the control of an attack in an outer sandbox; return its output."""
     from intercode.sandbox.host import guest_python
     from intercode.sandbox.identity import identity
     from intercode.sandbox.local import usr_links
@@ -51,12 +51,12 @@ def control(name: str) -> dict[str, Any]:
     try:
         answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     except (ValueError, IndexError):
-        answer = {"output": f"the outer wall ended with {done.returncode}: {done.stdout}{done.stderr}"}
+        answer = {"output": f"the outer sandbox ended with {done.returncode}: {done.stdout}{done.stderr}"}
     return answer
 
 
 def _copy_code(to: Path) -> None:
-    """The rooms that are needed and this file, where the outer wall's user can read them."""
+    """Copy the modules that the control needs to a folder that the outer sandbox's user can read."""
     source = Path(template.__file__).parents[1]
     (to / "intercode").mkdir()
     (to / "intercode" / "__init__.py").touch()

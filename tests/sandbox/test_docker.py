@@ -81,7 +81,7 @@ def test_a_service_of_the_image_runs_inside(sandbox: DockerSandbox) -> None:
 
 
 def test_a_dockerfile_is_built_with_its_log_shown_and_anew_when_its_base_has_moved(image: DockerImage, tmp_path: Path) -> None:
-    """Its variables and folder hold; its user, entry point and health check do not, which would run beside the agent."""
+    """Its variables and folder hold; its user, entry point and health check do not, which would run next to the agent."""
     moving = f"{docker_images.SHELF}:moving"
     (tmp_path / "note").write_text(f"{time.time()}\n")
     (tmp_path / "Dockerfile").write_text(
@@ -179,7 +179,7 @@ def test_a_container_that_is_removed_is_noticed_and_replaced(image: DockerImage)
         assert place.execute("echo alive").output == "alive\n"
 
 
-# -- the wall ----------------------------------------------------------------------------------------------------------
+# -- isolation --------------------------------------------------------------------------------------------------------
 
 SWITCH = "echo theirs > /proc/sys/kernel/domainname && cat /proc/sys/kernel/domainname"
 ROOMS = {"/", "/layers/0/tree", "/merged/tree", "/guest", "/proc", "/dev"}
@@ -190,9 +190,9 @@ def test_the_right_to_mount_is_left_behind_with_the_daemons_namespaces(image: Do
     open_paths = ["--security-opt", "systempaths=unconfined", "--cap-drop", "ALL", "--network", "none"]
     assert docker("run", "--rm", *open_paths, image.id, "sh", "-c", SWITCH) == "theirs", "else root has the switches"
     found = json.loads(docker("inspect", sandbox.container))[0]
-    keeper = f"/proc/{found['State']['Pid']}"
-    assert os.readlink(f"{keeper}/ns/user") != os.readlink("/proc/self/ns/user")
-    mounted = {line.split()[4] for line in Path(f"{keeper}/mountinfo").read_text().splitlines()}
+    supervisor = f"/proc/{found['State']['Pid']}"
+    assert os.readlink(f"{supervisor}/ns/user") != os.readlink("/proc/self/ns/user")
+    mounted = {line.split()[4] for line in Path(f"{supervisor}/mountinfo").read_text().splitlines()}
     assert {path for path in mounted if not path.startswith("/dev/")} == ROOMS
     assert sandbox.exec(SWITCH).exit_code == 1
     assert sandbox.exec("mount -t tmpfs x /mnt || unshare -r true || mknod /tmp/disk b 8 0").exit_code != 0

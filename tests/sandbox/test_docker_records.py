@@ -1,4 +1,4 @@
-"""Records with an image and a setup of their own, in containers: the same as behind the local wall."""
+"""Records with an image and a setup of their own, in containers: the same as in local sandboxes."""
 
 from __future__ import annotations
 

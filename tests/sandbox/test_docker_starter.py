@@ -1,4 +1,4 @@
-"""The starter tasks in a container and behind the local wall, on one root, exported from docker: nothing may differ."""
+"""The starter tasks in a container and in a local sandbox, on one root, exported from docker: nothing may differ."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Hostile actions: each fails, the next honest command works, nothing survives; and each succeeds where its protection is off.
 
-The actions are in `intercode.attacks.sandbox`; controls that would hurt run in a second wall (`outer.py`).
+The actions are in `intercode.attacks.sandbox`; controls that would hurt run in an outer sandbox (`outer.py`).
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from intercode.errors import SandboxDied
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
 
-ALONE = 4  # the keeper, the cell, the anchor and the shell of a sandbox without a copy
+ALONE = 4  # the supervisor, the episode server, init and the shell of a sandbox without a copy
 OWNER = """
 import os, sys, time
 from intercode.errors import UsageError
@@ -71,8 +71,8 @@ def owner(rest: str) -> Iterator[tuple[subprocess.Popen[str], set[str]]]:
             process.kill()
 
 
-def keeper_of(sandbox: LocalSandbox) -> int:
-    """The process that bwrap became pid 1 of the wall with."""
+def supervisor_of(sandbox: LocalSandbox) -> int:
+    """The process that is pid 1 inside."""
     return min(survivors.descendants(sandbox.host._process.pid))
 
 
@@ -104,13 +104,13 @@ class TestTheDeathOfTheOwner:
 
 
 class TestADeadWall:
-    @pytest.mark.parametrize("victim", ["bwrap", "keeper"])
+    @pytest.mark.parametrize("victim", ["bwrap", "supervisor"])
     def test_is_told_by_the_next_call_and_survives_nowhere(self, template: Template, victim: str) -> None:
         sandbox = LocalSandbox(template)
         sandbox.exec("sleep 300 & x=1")
-        bwrap, keeper = sandbox.host._process.pid, keeper_of(sandbox)
+        bwrap, supervisor = sandbox.host._process.pid, supervisor_of(sandbox)
         spaces = survivors.spaces(bwrap)
-        os.kill(bwrap if victim == "bwrap" else keeper, signal.SIGKILL)
+        os.kill(bwrap if victim == "bwrap" else supervisor, signal.SIGKILL)
         assert survivors.left_in(spaces) == []
         uses = (lambda: sandbox.exec("echo x"), sandbox.diff, sandbox.fork, sandbox.reset, lambda: sandbox.read("/etc/passwd"))
         for use in uses:
@@ -119,7 +119,7 @@ class TestADeadWall:
         sandbox.close()
 
     def test_in_the_middle_of_an_action_is_told_at_once_and_is_not_the_agents_doing(self, template: Template) -> None:
-        for victim, words in [(keeper_of, "exec"), (first_inside, "first process")]:
+        for victim, words in [(supervisor_of, "exec"), (first_inside, "first process")]:
             with LocalSandbox(template) as sandbox:
                 killer = threading.Timer(0.1, os.kill, (victim(sandbox), signal.SIGKILL))
                 killer.start()
@@ -139,19 +139,19 @@ def test_a_sandbox_outlives_the_thread_that_started_it(template: Template) -> No
 
 def test_a_hundred_resets_and_forks_leave_no_descriptor_and_no_process(template: Template) -> None:
     with LocalSandbox(template) as sandbox:
-        keeper, wall = keeper_of(sandbox), sandbox.host._process.pid
+        supervisor, bwrap = supervisor_of(sandbox), sandbox.host._process.pid
         sandbox.fork().close()
-        assert wait_until(lambda: len(survivors.descendants(wall)) == ALONE)
+        assert wait_until(lambda: len(survivors.descendants(bwrap)) == ALONE)
         sandbox.reset()
-        own, kept = descriptors(os.getpid()), descriptors(keeper)
+        own, kept = descriptors(os.getpid()), descriptors(supervisor)
         for _ in range(50):
             sandbox.exec("echo x > /tmp/x; x=1")
             with sandbox.fork() as twin:
                 assert twin.exec("echo $x").output == "1\n"
             sandbox.reset()
-        assert wait_until(lambda: len(survivors.descendants(wall)) == ALONE)
+        assert wait_until(lambda: len(survivors.descendants(bwrap)) == ALONE)
         assert descriptors(os.getpid()) == own
-        assert wait_until(lambda: descriptors(keeper) <= kept)  # fewer, if it had yet to close the first one
+        assert wait_until(lambda: descriptors(supervisor) <= kept)  # fewer, if it had yet to close the first one
 
 
 def first_inside(sandbox: LocalSandbox) -> int:

@@ -192,10 +192,10 @@ def provider(name: str, load: Callable[[str], object] = _import) -> Provider[Any
     `load` imports the class; the one of the environments (`intercode.envs.load`) takes `path.py:Class` as well. Raises
     `UsageError` for an unknown name, or a class that is no provider.
     """
-    place = PROVIDERS.get(name, name)
-    if not all(place.partition(":")):
+    path = PROVIDERS.get(name, name)
+    if not all(path.partition(":")):
         raise UsageError(f"no sandbox named {name!r}; there are {', '.join(PROVIDERS)}, module:Class or path.py:Class")
-    found = load(place)
+    found = load(path)
     if not (isinstance(found, type) and issubclass(found, Provider)):
         raise UsageError(f"{name} provides no sandboxes; name a class derived from intercode.sandbox.base.Provider")
     if inspect.isabstract(found):

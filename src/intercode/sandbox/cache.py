@@ -1,6 +1,6 @@
 """The cache on disk: template layers, built images, and a copy of the guest that the sandboxes' user can read.
 
-    ROOT/layers/KEY      one folder of a template; complete or absent (built beside, then renamed)
+    ROOT/layers/KEY      one folder of a template; complete or absent (built in a hidden folder, then renamed)
     ROOT/images/NAME     a root file system made by `intercode image build`
     ROOT/guest/KEY       the guest's modules, compiled for one interpreter, and the program of `init.py`
 
@@ -134,13 +134,9 @@ def remove(work: Path) -> None:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def guest_folder(python: str) -> Path:
-    """Return the folder with the guest's modules for the interpreter `python`."""
-    return _guest_folder(python, root())
-
-
 @cache
-def _guest_folder(python: str, root: Path) -> Path:
+def guest_folder(python: str, root: Path) -> Path:
+    """Return the folder with the guest's modules for the interpreter `python`; `root` is the cache's folder."""
     modules = sorted(GUEST.glob("*.py"))
     sources = [path.read_bytes() for path in (*modules, Path(init.__file__))]
     digest = hashlib.sha256(python.encode() + b"".join(sources)).hexdigest()[:24]

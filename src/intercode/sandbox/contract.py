@@ -56,7 +56,7 @@ def same(what: str, found: object, expected: object) -> None:
 
 
 def _first_difference(one: Any, other: Any, where: str = "") -> tuple[str, object, object]:
-    """Return the place in nested values and the two values that differ there."""
+    """Return the path in nested values, and the two values that differ there."""
     keys: Iterable[Any] = ()
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         keys = range(min(len(one), len(other)))
@@ -429,35 +429,14 @@ def _refuses_to_fork_descriptors(sandbox: Sandbox) -> None:
 
 
 _BOTH: list[Clause] = [
-    _prints_in_order,
-    _returns_the_exit_code,
-    _survives_syntax_errors,
-    _gives_no_input,
-    _takes_any_text,
-    _runs_a_program,
-    _keeps_the_directory,
-    _stops_at_the_time_limit,
-    _caps_the_output,
-    _reads_and_writes,
-    _reads_only_files,
-    _reads_moving_links,
-    _sees_changes,
-    _sees_no_change,
-    _sees_removed_folders,
-    _sees_any_name,
-    _resets_all,
-    _forks_files,
+    *(_prints_in_order, _returns_the_exit_code, _survives_syntax_errors, _gives_no_input, _takes_any_text, _runs_a_program),
+    *(_keeps_the_directory, _stops_at_the_time_limit, _caps_the_output, _reads_and_writes, _reads_only_files),
+    *(_reads_moving_links, _sees_changes, _sees_no_change, _sees_removed_folders, _sees_any_name, _resets_all, _forks_files),
     _refuses_to_fork_processes,
 ]
-_SESSION: dict[str, list[Clause]] = {
-    "persistent": [
-        _keeps_the_session,
-        _keeps_descriptors,
-        _keeps_the_session_at_timeouts,
-        _announces_a_lost_session,
-        _forks_the_session,
-        _refuses_to_fork_descriptors,
-    ],
-    "stateless": [_keeps_only_the_directory],
-}
+_PERSISTENT: list[Clause] = [
+    *(_keeps_the_session, _keeps_descriptors, _keeps_the_session_at_timeouts, _announces_a_lost_session),
+    *(_forks_the_session, _refuses_to_fork_descriptors),
+]
+_SESSION: dict[str, list[Clause]] = {"persistent": _PERSISTENT, "stateless": [_keeps_only_the_directory]}
 _ENDS: list[Clause] = [_closes_twice, _is_closed]

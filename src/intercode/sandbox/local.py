@@ -9,6 +9,7 @@ every bwrap. If the caller is root, bwrap runs as a user of its own (`identity.p
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import queue
@@ -55,16 +56,8 @@ class LocalProvider(Provider[Template]):
         key = hashlib.sha256(f"{start.digest}\0{text}".encode()).hexdigest()[:32]
         return start.over(cache.folder("layers", key, run))
 
-    def sandbox(
-        self,
-        start: Template,
-        *,
-        session: Session = "persistent",
-        limits: Limits | None = None,
-        environment: Mapping[str, str] | None = None,
-        program: Program = "bash",
-    ) -> LocalSandbox:
-        return LocalSandbox(start, session=session, limits=limits, environment=environment, program=program)
+    def sandbox(self, start: Template, **options: Any) -> LocalSandbox:
+        return LocalSandbox(start, **options)
 
 
 class LocalSandbox(GuestSandbox):
@@ -106,7 +99,7 @@ class Bubblewrap(Host):
         with room_left():
             self._command, self.cwd = _command(template), template.cwd
         super().__init__(program, session)
-        mounts = (len(template.layers), template.lent, template.covered, limits.disk, False)
+        mounts = (len(template.layers), template.host_folders, template.hidden, limits.disk, False)
         fds = (os.open(export, os.O_RDONLY | os.O_DIRECTORY),) if export else ()
         try:
             self._configure(mounts, limits, env, disabled=disabled, fds=fds)
@@ -131,7 +124,7 @@ class Bubblewrap(Host):
 
         with inside, contextlib.ExitStack() as begun:
             begun.enter_context(control)
-            process = _spawner().call(start)
+            process = _spawner(os.getpid()).call(start)
             begun.pop_all()
         return control, process
 
@@ -158,7 +151,7 @@ def _command(template: Template) -> list[str]:
     python, folders = guest_python()
     for folder in folders:
         argv += ["--ro-bind", folder, folder]
-    argv += ["--ro-bind", str(cache.guest_folder(python)), "/guest"]
+    argv += ["--ro-bind", str(cache.guest_folder(python, cache.root())), "/guest"]
     for number, layer in enumerate(template.layers):
         argv += ["--ro-bind", str(layer), f"/layers/{number}"]
     argv += [part for name, value in PYTHON_VARIABLES.items() for part in ("--setenv", name, value)]
@@ -182,7 +175,6 @@ class _Spawner(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__(name="intercode-spawner", daemon=True)
-        self.owner = os.getpid()
         self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
         self.start()
 
@@ -201,21 +193,7 @@ class _Spawner(threading.Thread):
                 future.set_exception(error)
 
 
-_spawner_lock = threading.Lock()
-_current: _Spawner | None = None
-
-
-def _spawner() -> _Spawner:
-    global _current
-    with _spawner_lock:
-        if _current is None or _current.owner != os.getpid():
-            _current = _Spawner()
-        return _current
-
-
-def _renew_lock() -> None:
-    global _spawner_lock
-    _spawner_lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_renew_lock)
+@functools.cache
+def _spawner(pid: int) -> _Spawner:
+    """Return the spawner of this process: a forked child has none of its parent's threads."""
+    return _Spawner()

@@ -33,7 +33,7 @@ TREE = "tree"
 PYTHON_CACHE = "__pycache__"
 """Folders that are not copied: they hold the paths where their sources were compiled."""
 _SETTINGS = "settings.json"
-"""Beside the files of an image's layer: `environment` and `cwd`, for the sessions that start from it."""
+"""The file of a layer with `environment` and `cwd`, for the sessions that start from its image."""
 _FOLDERS = (
     *("dev", "etc", "home", "media", "mnt", "opt", "proc", "root", "run", "srv", "sys", "usr"),
     *("var/log", "tmp", "var/tmp"),
@@ -56,13 +56,13 @@ _FULL = re.compile(r": (No space left on device|Disk quota exceeded|Wrote only \
 class Template:
     """The start of local sandboxes: `layers`, bottom first, each with its files in a folder `tree`; `digest` names the content.
 
-    `lent` are this machine's folders, shown read-only at their own path; `covered` are folders below them that stay hidden.
+    `host_folders` of this machine are shown read-only at their own path, without the `hidden` folders below them.
     """
 
     layers: tuple[Path, ...]
-    lent: tuple[str, ...]
+    host_folders: tuple[str, ...]
     digest: str
-    covered: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
 
     @property
     def environment(self) -> dict[str, str]:
@@ -76,7 +76,7 @@ class Template:
 
     def over(self, layer: Path) -> Template:
         """Return this template with one more layer on top."""
-        return Template((*self.layers, layer), self.lent, _hash(self.digest, layer.name), self.covered)
+        return Template((*self.layers, layer), self.host_folders, _hash(self.digest, layer.name), self.hidden)
 
     def files(self, skip: Collection[str] = ()) -> dict[str, Change]:
         """Return the state of all files and links by absolute path, without names in `skip` and what lies below them."""
@@ -146,10 +146,10 @@ def base(image: str | None) -> Template:
 def with_tree(template: Template, tree: Path) -> Template:
     """Return `template` with `tree`, a folder or tar, at `/`."""
     layer = unpack(tree)
-    for lent in template.lent:
-        if (layer / TREE / lent.lstrip("/")).is_dir():
+    for folder in template.host_folders:
+        if (layer / TREE / folder.lstrip("/")).is_dir():
             raise UsageError(
-                f"{tree} has files under {lent}, which is borrowed from this machine; give a root file system with --image"
+                f"{tree} has files under {folder}, which is borrowed from this machine; give a root file system with --image"
             )
     return template.over(layer)
 
@@ -169,19 +169,19 @@ def _host() -> Template:
     borrowed = [Path("/etc") / name for name in _BORROWED if (Path("/etc") / name).exists()]
     key = _hash("host", repr(_ETC_FILES), *(folder_digest(path) if path.is_dir() else _file_digest(path) for path in borrowed))
     layer = cache.folder("layers", key, lambda made: _skeleton(new_tree(made), borrowed))
-    lent = ["/usr", *(f"/{name}" for name in _roots() if not Path("/", name).is_symlink())]
-    return Template((layer,), tuple(lent), key, tuple(_covered(lent)))
+    folders = ["/usr", *(f"/{name}" for name in _usr_names() if not Path("/", name).is_symlink())]
+    return Template((layer,), tuple(folders), key, tuple(_hidden(folders)))
 
 
-def _covered(lent: list[str]) -> Iterator[str]:
-    """Yield the folders below `lent` that an agent must not find: this machine's own programs, this package with its golds, and
-    the folders of the run. /usr/local stays visible where Python itself is there, as in Python's images."""
+def _hidden(host_folders: list[str]) -> Iterator[str]:
+    """Yield the folders below `host_folders` that an agent must not find: this machine's own programs, this package with its
+    golds, and the folders of the run. /usr/local stays visible where Python itself is there, as in Python's images."""
     own = [Path("/usr/local")] if os.access("/usr/bin/python3", os.X_OK) else []
     candidates = [*own, Path("/usr/src"), Path(__file__).parents[1], cache.root()]
     with contextlib.suppress(FileNotFoundError):  # it has been removed
         candidates.append(Path.cwd())
     for path in candidates:
-        if any(path.is_relative_to(folder) and str(path) != folder for folder in lent) and path.is_dir():
+        if any(path.is_relative_to(folder) and str(path) != folder for folder in host_folders) and path.is_dir():
             yield str(path)
 
 
@@ -200,7 +200,7 @@ def _skeleton(made: Path, borrowed: list[Path]) -> None:
         (made / name).mkdir(parents=True)
     for name in ("tmp", "var/tmp"):
         (made / name).chmod(0o1777)
-    for name in _roots():
+    for name in _usr_names():
         path = Path("/", name)
         (made / name).symlink_to(os.readlink(path)) if path.is_symlink() else (made / name).mkdir()
     for name, text in _ETC_FILES.items():
@@ -214,8 +214,8 @@ def _skeleton(made: Path, borrowed: list[Path]) -> None:
                 os.chown(os.path.join(folder, name), identity().uid, identity().gid, follow_symlinks=False)
 
 
-def _roots() -> list[str]:
-    """Return the folders of the root that /usr has too."""
+def _usr_names() -> list[str]:
+    """Return the names of the folders in `/` that are also in /usr."""
     return [name for name in ("bin", "sbin", "lib", "lib32", "lib64") if Path("/", name).exists()]
 
 

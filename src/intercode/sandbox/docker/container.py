@@ -28,7 +28,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from intercode.errors import IntercodeError, SandboxDied, SandboxError, SandboxUnavailable, UsageError
 from intercode.sandbox import cache, init
@@ -64,16 +64,8 @@ class DockerProvider(Provider[DockerImage]):
     def add_script(self, start: DockerImage, text: str, *, name: str) -> DockerImage:
         return images.with_script(start, text, name=name)
 
-    def sandbox(
-        self,
-        start: DockerImage,
-        *,
-        session: Session = "persistent",
-        limits: Limits | None = None,
-        environment: Mapping[str, str] | None = None,
-        program: Program = "bash",
-    ) -> DockerSandbox:
-        return DockerSandbox(start, session=session, limits=limits, environment=environment, program=program)
+    def sandbox(self, start: DockerImage, **options: Any) -> DockerSandbox:
+        return DockerSandbox(start, **options)
 
 
 class DockerSandbox(GuestSandbox):
