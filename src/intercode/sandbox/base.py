@@ -116,6 +116,8 @@ class Start(Protocol):
         Only the paper's reward asks for it.
         """
 
+    def __hash__(self) -> int: ...
+
 
 S = TypeVar("S", bound=Start)
 
