@@ -111,7 +111,7 @@ def call_plugin(method: Callable[..., object], kind: type[Kind], *words: Any, **
         raise UsageError(f"{error}; give {name} the parameters that it has in InterCodeEnv") from error
     if isinstance(found, kind):
         return found
-    raise UsageError(f"{name} returned {safe_repr(repr, found):.100}, which is no {kind.__name__}")
+    raise UsageError(f"{name} returned {safe_repr(found):.100}, which is no {kind.__name__}")
 
 
 def safe_repr(form: Callable[[object], str], value: object) -> str:

@@ -246,7 +246,7 @@ def require(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
     """Raise KeyError for an unknown field, TypeError for a value of a wrong type or a number beyond 64 bits."""
     for name, value in record.items():
         if not isinstance(value, kinds[name]) or (isinstance(value, int | float) and not is_number(value)):
-            raise TypeError(f"`{name}` cannot be {safe_repr(repr, value):.50}")
+            raise TypeError(f"`{name}` cannot be {safe_repr(value):.50}")
 
 
 def read_usage(record: Mapping[str, Any]) -> Usage:

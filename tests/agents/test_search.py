@@ -12,7 +12,7 @@ from kept import needs_bwrap
 
 import intercode
 from intercode.agents import Act, Ask, Close, Fork, Step, StrategySteps, make_agent
-from intercode.agents.search import Line, majority
+from intercode.agents.search import Attempt, majority
 from intercode.errors import ForkError
 from intercode.models import ScriptedModel
 from intercode.runner.run import evaluate
@@ -69,7 +69,7 @@ class World:
             case Close(branch):
                 del self.states[branch]
                 return None
-            case Act(action, note=note, on=on):
+            case Act(action, note=note, env=on):
                 return self.act(action, note, on)
         raise AssertionError(move)
 
@@ -131,7 +131,7 @@ def test_the_answer_that_most_lines_have_is_submitted() -> None:
     assert best_of("odd", "even", "even", turns=3).submitted == ["even"]
     assert best_of("a", "even", "odd", "submit", "b", "even", turns=6).submitted == ["a", "even"]
     assert best_of("a", "submit now", "b", turns=3, n=1).submitted == ["a"]
-    lines = [Line(1, answer="x", failures=1), Line(2, answer="y"), Line(3, answer="x"), Line(4, answer="y")]
+    lines = [Attempt(1, answer="x", failures=1), Attempt(2, answer="y"), Attempt(3, answer="x"), Attempt(4, answer="y")]
     assert majority(lines).branch == 2, "of equal answers, the line with the fewest failures, then the first"
 
 

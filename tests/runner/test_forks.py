@@ -53,13 +53,13 @@ def test_each_branch_goes_on_where_it_was_forked_and_the_record_says_where() -> 
     def two_lines(task: Task, protocol: str) -> StrategySteps:
         yield Act("1")
         left = yield Fork()
-        yield Act("5", on=left)
+        yield Act("5", env=left)
         right = yield Fork(left)
-        yield Act("6", on=left)
-        yield Act("2 +", on=0)
-        yield Act("7", on=right)
+        yield Act("6", env=left)
+        yield Act("2 +", env=0)
+        yield Act("7", env=right)
         yield Close(left)
-        yield Act("submit", on=0)
+        yield Act("submit", env=0)
 
     episode = run(two_lines)
     assert episode.success
@@ -80,7 +80,7 @@ def test_actions_on_all_branches_count_against_the_turns_and_a_branch_may_be_sub
         for _ in range(3):
             branch = yield Fork()
         yield Act("9")
-        yield Act("submit", on=branch)
+        yield Act("submit", env=branch)
 
     assert run(strategy, limits=Limits(turns=2)).success
     assert len(run(strategy, limits=Limits(turns=1)).turns) == 1
@@ -103,9 +103,9 @@ def test_a_submission_that_is_told_to_be_wrong_was_the_choice_of_its_branch() ->
 
     def peeks(task: Task, protocol: str) -> StrategySteps:
         branch = yield Fork()
-        step = yield Act("submit", on=branch)
+        step = yield Act("submit", env=branch)
         assert step.observation == "wrong"
-        yield Act("1 2 +", on=0)
+        yield Act("1 2 +", env=0)
 
     with pytest.raises(UsageError, match=r"the agent test_forks:.* branch 0 that is not there"):
         run(peeks, env=Twice(TASKS))
@@ -119,8 +119,8 @@ def test_where_the_budget_ends_an_episode_the_branch_that_acted_last_is_submitte
         yield Fork()
         yield Fork()
         yield Act("5")
-        yield Act("2", on=1)
-        yield Act("1 +", on=1)
+        yield Act("2", env=1)
+        yield Act("1 +", env=1)
         for branch in dropped:
             yield Close(branch)
         yield Ask([{"role": "user", "content": "On?"}])
@@ -153,7 +153,7 @@ def test_all_copies_are_closed_however_it_ends(last: str) -> None:
             branches.append((yield Fork()))
         if last == "fail":
             raise ZeroDivisionError
-        yield Act(last, on=branches[1])
+        yield Act(last, env=branches[1])
 
     endings: dict[str, type[IntercodeError]] = {"break": SandboxDied, "fail": UsageError}
     if last in endings:
@@ -167,7 +167,7 @@ def test_under_the_papers_protocol_the_best_of_all_branches_counts_and_a_solved_
     def strategy(task: Task, protocol: str) -> StrategySteps:
         branch = yield Fork()
         yield Act("2")
-        yield Act("1 2 +", on=branch)
+        yield Act("1 2 +", env=branch)
         yield Act("0")
 
     episode = run(strategy, "paper")

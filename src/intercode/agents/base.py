@@ -1,14 +1,14 @@
-"""How an agent thinks, apart from everything that runs: a generator of questions and actions.
+"""The contract of a strategy: a generator that yields questions and actions, and does no I/O.
 
     strategy ──Ask(messages)──►  driver  ──► model
              ◄──── Reply ──────
              ──Act(action)────►  driver  ──► environment
              ◄──── Step ───────
              ──Fork()─────────►  driver  ──► a copy of the environment, in the same state
-             ◄──── Branch ─────                  for Act(action, on=branch), Fork(branch) and Drop(branch)
+             ◄──── Branch ─────              used by Act(action, env=branch), Fork(branch) and Close(branch)
 
-A strategy does no I/O. The driver (`runner/episode.py`) answers whatever it yields, records the turn, and closes the
-generator and all copies when the episode is over; a generator that returns has nothing more to do.
+The driver (`runner/episode.py`) answers each move, records the turn, and closes the generator and all copies when the episode
+ends. A generator that returns has nothing more to do.
 """
 
 from __future__ import annotations
@@ -19,14 +19,20 @@ from typing import Any
 
 from intercode.types import Message, Reply, Task, Tool
 
+SUBMIT = "submit"
 NO_CODE = "No code was found in the reply."
+
+Branch = int
+"""The number of an environment: 0 is the episode's own, the root; others are copies that the driver made."""
+ROOT: Branch = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A question to the model: the whole conversation, since models keep none. Answered with a `Reply`.
+    """Ask the model. The answer is a `Reply`.
 
-    `tools` may be called in the reply. Where several replies to one question are wanted, `draw` numbers them from 0.
+    `messages` is the whole conversation, since models keep none. The reply may call `tools`. To draw several replies to one
+    question, number the draws from 0.
     """
 
     messages: Sequence[Message]
@@ -34,43 +40,39 @@ class Ask:
     draw: int = 0
 
 
-Branch = int
-"""A copy of the environment that the driver holds; 0 is the environment itself, the trunk."""
-TRUNK: Branch = 0
-
-
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """A copy of the environment as `of` is now. Answered with its `Branch`, or `ForkError` is raised at the yield where
-    no copy can be had: the agent has left a job running, say."""
+    """Copy an environment in its present state. The answer is the `Branch` of the copy.
 
-    of: Branch = TRUNK
+    `ForkError` is raised at the yield if no copy can be made, for example while a job of the agent is running.
+    """
+
+    env: Branch = ROOT
 
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Closes a branch that is not needed any more. Answered with None."""
+    """Close a copy that is not needed any more. The answer is None."""
 
     branch: Branch
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Code for the environment. Answered with a `Step`.
+    """Execute code in an environment. The answer is a `Step`.
 
-    An action of None means that the reply held no code: nothing is executed, the turn earns 0, and `note`, which is
-    never empty then, is the observation. `thought` is what the model said around its code; it is recorded only.
+    An action of None stands for a reply without code: nothing is executed, the turn earns 0, and `note` (by default
+    `NO_CODE`) is the observation. `thought` is what the model wrote around its code; it is only recorded.
 
-    `on` is the branch to act on. What ends an episode ends it on any branch, and the first submission chooses one: all
-    others are closed, so that no search can see a score. `apart`: this does not answer the last question, and is a
-    turn of its own in the record.
+    `env` is the environment to act on. If it ends, the episode ends. The first submission closes all other environments, so
+    that no search sees a score. `own_turn` records the action as a turn of its own, not as the answer to the last question.
     """
 
     action: str | None
     thought: str | None = None
     note: str | None = None
-    on: Branch = TRUNK
-    apart: bool = False
+    env: Branch = ROOT
+    own_turn: bool = False
 
     def __post_init__(self) -> None:
         if self.action is None and not self.note:
@@ -79,7 +81,7 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What the environment answered, in the words of Gymnasium."""
+    """The environment's answer to an action, in Gymnasium's words."""
 
     observation: str
     reward: float = 0.0
@@ -90,41 +92,27 @@ class Step:
 
 Move = Ask | Act | Fork | Close
 StrategySteps = Generator[Move, Any, None]
-"""What a strategy makes: it yields a `Move` and is sent the answer, such as a `Reply` to an `Ask` or a `Step` to an `Act`.
+"""The generator of a strategy: it yields a `Move` and is sent the answer, a `Reply` to an `Ask`, a `Step` to an `Act`.
 
-The type of what is sent depends on what was yielded, which Python's types cannot say: hence `Any`.
+The type of the answer depends on the move, which Python's types cannot express: hence `Any`.
 """
 
 Strategy = Callable[[Task, str], StrategySteps]
-"""Called once per episode with the task and the protocol, ``"submit"`` or ``"paper"``."""
-
-SUBMIT = "submit"
+"""A function of the task and the protocol (``"submit"`` or ``"paper"``), called once for each episode."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A strategy under the name it was asked for, with what a run records about it."""
+    """A strategy with its name, and what a run records about it."""
 
     name: str
     strategy: Strategy
     needs_model: bool = False
     prompt_digest: str | None = None
     samples: bool = False
-    """Whether it draws several replies to one question, which are all alike at temperature 0."""
+    """True if it draws several replies to one question; they would all be equal at temperature 0."""
 
 
 __all__ = [
-    "SUBMIT",
-    "TRUNK",
-    "Act",
-    "Agent",
-    "Ask",
-    "Branch",
-    "Close",
-    "Fork",
-    "Move",
-    "Reply",
-    "Step",
-    "Strategy",
-    "StrategySteps",
-]
+    "ROOT", "SUBMIT", "Act", "Agent", "Ask", "Branch", "Close", "Fork", "Move", "Reply", "Step", "Strategy", "StrategySteps",
+]  # fmt: skip

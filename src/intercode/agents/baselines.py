@@ -1,12 +1,11 @@
-"""Agents without a model: what the right answer, no answer, a neighbour's answer and a past answer are worth.
+"""Agents without a model server: the reference solution, nothing, a similar task's solution, records, and a person.
 
-    gold        the task's own gold, then `submit`                   must reach 100 %
-    noop        nothing, then `submit`                               must reach 0 %
-    retrieval   the golds of the most similar other tasks            a real agent for no money
-    replay      a recorded list of actions, in their order           results seen again
-    static      what was predicted for the task, then `submit`       sequence to sequence, without interaction
-
-What a model adds is the distance from these.
+gold        the task's own gold, then `submit`               must reach 100 %
+noop        only `submit`                                    must reach 0 %
+retrieval   the golds of the most similar other tasks        costs nothing; a model should do better
+replay      a recorded list of actions, in order             repeats a result
+static      the task's prediction, then `submit`             the paper's setting without interaction
+human       what a person types at `intercode play`
 """
 
 from __future__ import annotations
@@ -14,24 +13,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from intercode.agents.base import SUBMIT, Act, Step, Strategy, StrategySteps
+from intercode.agents.base import SUBMIT, Act, Ask, Step, Strategy, StrategySteps
 from intercode.tfidf import nearest
 from intercode.types import Task
 
 
 class Script(Protocol):
-    """Where recorded actions come from; None among them is a reply that held no code."""
+    """A source of recorded actions; an action of None is a reply without code."""
 
     def actions_for(self, task: Task) -> Sequence[str | None]: ...
 
 
 def gold(task: Task, protocol: str) -> StrategySteps:
-    """Where a submission needs a word (a function's name), the task carries it in the field `submit`."""
+    """Execute the task's gold and submit. Where a submission needs a word (a function's name), the field `submit` has it."""
     if task.extra.get("gold_is") == "flag":
         yield Act(f"{SUBMIT} {task.gold}")
         return
     step: Step = yield Act(task.gold)
-    if "gold_is" in task.extra:  # a flag is submitted under both protocols; a script prints it last
+    if "gold_is" in task.extra:  # the script prints the flag last, and both protocols submit a flag
         *_, flag = step.observation.strip().split("\n")
         yield Act(f"{SUBMIT} {flag}")
     elif protocol == SUBMIT:
@@ -39,13 +38,14 @@ def gold(task: Task, protocol: str) -> StrategySteps:
 
 
 def noop(task: Task, protocol: str) -> StrategySteps:
+    """Submit without doing anything."""
     yield Act(SUBMIT if protocol == SUBMIT else "")
 
 
 def retrieval(tasks: Sequence[Task], k: int = 10) -> Strategy:
-    """Answer with the golds of the tasks whose queries are most similar, never with the task's own.
+    """Return a strategy that answers with the golds of the tasks whose queries are most similar, never with the task's own.
 
-    Under `submit` there is one answer, the nearest one's gold; under `paper`, whose score is seen, up to `k` are tried.
+    Under `submit` it executes one gold; under `paper`, which shows the score, up to `k`.
     """
 
     def strategy(task: Task, protocol: str) -> StrategySteps:
@@ -59,7 +59,7 @@ def retrieval(tasks: Sequence[Task], k: int = 10) -> Strategy:
 
 
 def replay(script: Script) -> Strategy:
-    """Act what was recorded for the task. Nothing is added: a recording without a submission is not submitted."""
+    """Return a strategy that repeats the recorded actions of a task. A recording without a submission is not submitted."""
 
     def strategy(task: Task, protocol: str) -> StrategySteps:
         for action in script.actions_for(task):
@@ -69,7 +69,7 @@ def replay(script: Script) -> Strategy:
 
 
 def static(script: Script) -> Strategy:
-    """Act what was predicted for the task, and submit it."""
+    """Return a strategy that executes the task's prediction and submits."""
 
     def strategy(task: Task, protocol: str) -> StrategySteps:
         yield from replay(script)(task, protocol)
@@ -77,3 +77,21 @@ def static(script: Script) -> Strategy:
             yield Act(SUBMIT)
 
     return strategy
+
+
+def human(task: Task, protocol: str) -> StrategySteps:
+    """Ask for an action, execute it as it was typed, and ask again. The driver's model reads the keyboard (`cli/keyboard.py`).
+
+    Under the paper's protocol, which has no submission, `submit` ends the episode with the best score so far.
+    """
+    messages = [{"role": "user", "content": task.query}]
+    while True:
+        reply = yield Ask(tuple(messages))
+        if protocol != SUBMIT and reply.text.strip() == SUBMIT:
+            return
+        step: Step = yield Act(reply.text)
+        info = step.info or {}
+        seen = [step.observation.rstrip("\n")] if step.observation.strip("\n") else []
+        seen += [f"[exit code {info['exit_code']}]"] if info.get("exit_code") else []
+        seen += [] if protocol == SUBMIT else [f"[score {step.reward:.2f}]"]
+        messages += [{"role": "assistant", "content": reply.text}, {"role": "user", "content": "\n".join(seen)}]

@@ -1,24 +1,33 @@
-"""Finding the one action in what a model wrote.
+"""Find the one action in what a model wrote.
 
-    reply ──► without <think>…</think> ──► first mark? ─┬─ Action: execute[…], <bash>…, JSON ──► what is inside (wrapping.py)
+    reply ──► without <think>…</think> ──► first mark? ─┬─ a wrapper, see below ──► the text inside
                                                         ├─ fenced blocks ──► the first in the environment's language,
                                                         │                    else the first without a language
                                                         └─ none ──► `code`, `submit`, or text that is no English sentence
 
-One reply is one action: of several blocks the first is taken, since a model that goes on writing has not seen what the
-first one prints. A last line `submit` after other code is dropped for the same reason. Where no word is submitted (Bash, SQL),
-`submit` with words after it is `submit`, unless the task takes an answer. A block in another language
-(output, a transcript) is no action. What is left out: guessing which of two commands a sentence without fences means.
+Wrappers, of which the first in a reply counts, a fence included:
+
+    Thought: …  Action: execute[CODE]         <bash>CODE</bash>          {"name": "execute", "arguments": {"code": CODE}}
+    Action: submit                            <tool_call>{…}</tool_call>
+
+One reply is one action. Of several blocks the first is taken, since the model wrote the others without seeing what the first
+one prints. For the same reason a last line `submit` after other code is dropped, and so is an `Observation:` that the model
+made up. Where a submission takes no word (Bash, SQL), `submit` with words after it is `submit`, unless the task takes an
+answer. A block in another language (output, a transcript) is no action. Entities such as `&lt;` stay, since code may mean
+them.
+
+Left out: guessing which of two commands a sentence without fences means.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
+from typing import Any
 
-from intercode.agents.wrapping import unbracketed, unwrap
 from intercode.submission import ALONE, ANSWER, is_submission, pattern_for
 
 TAGS = {
@@ -34,8 +43,8 @@ PROMPTS = {
 }
 PROMPTS["ctf"] = PROMPTS["bash"]
 
-LOOKED_AT = 50
-"""Blocks of one reply: a model that runs wild writes thousands."""
+MOST_BLOCKS = 50
+"""Blocks that are read of one reply. A model that repeats itself may write thousands."""
 
 _THINK = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _TOKENS = re.compile(r"(?:<\|[\w/]+\|>|</s>)\s*$")
@@ -47,42 +56,53 @@ _EMPTY = re.compile(
 )
 _SUBMIT = re.compile(r"^[\s\"'`*]*submit[\s\"'`*.!]*$", re.IGNORECASE)
 _SUBMIT_WORD = re.compile(r"^\s*submit[ \t][^\n]*+\s*$")
+_SUBMIT_BRACKETS = re.compile(r"\W{0,9}submit\s?\[(.*)\]\W{0,9}", re.IGNORECASE)
 _LAST = {"python": re.compile(r"submit(?:\s+(?!(?:and|if|in|is|not|or)\b)\w+(?:\(.*\))?)?")}
-"""A last line that submits a name or, by mistake, a call; elsewhere `submit` alone, since with a word it may be a command."""
+"""A last line that submits a name or, by mistake, a call. In other languages only `submit`: with a word it may be a command."""
 _SENTENCE = re.compile(r"^(?:I|I'm|I'll|[A-Z][a-z']*),? +\S")
 _CODE_SIGN = re.compile(r"[|<>$;&={}\\]|(?:^| )[-./~]+\w")
 
-Block = tuple[str, str]
-"""The language a fence names, in lower case and empty if none; and what stood inside."""
+_WRAPPER_TAGS = "bash|sh|shell|sql|python|code|command|cmd|execute|execute_bash|action|run|tool_call|function_call"
+_MARK = re.compile(
+    r"^[ \t]*+(?:(?P<fence>`{3}|~{3})"
+    r"|(?P<execute>execute\s*\[)"
+    rf"|<(?P<tag>{_WRAPPER_TAGS})>"
+    r"|[#*_\d. \t]*+(?P<action>(?:action|command)(?:[ \t]+input)?(?:[ \t]*\d+)?[*_ \t]*:[*_ \t]*))",
+    re.MULTILINE | re.IGNORECASE,
+)
+_IMAGINED = re.compile(r"^\W{0,9}(?:observation|thought)(?:\s?\d+)?\W{0,9}:.*", re.MULTILINE | re.IGNORECASE | re.DOTALL)
+_EXECUTE = re.compile(r"\s*execute\s*\[", re.IGNORECASE)
+_INPUT = re.compile(r"^\w+[ \t]*\n\W*action input\W*:\s*", re.IGNORECASE)
+_CODE_KEYS = ("code", "command", "cmd", "query", "sql", "script", "action_input")
 
 
 def split_reply(text: str, language: str = "bash", *, takes_answer: bool = False) -> tuple[str | None, str]:
-    """The action in `text` (None if there is none), and the words around it. `takes_answer`: `submit ANSWER` is an action."""
+    """Return the action in `text` (None if there is none) and the words around it.
+
+    `takes_answer`: `submit ANSWER` is an action.
+    """
     thoughts = "\n".join(_THINK.findall(text))
     lines = _TOKENS.sub("", _THINK.sub("", text.replace("\r\n", "\n"))).strip("\ufeff\u200b \t\n").split("\n")
     if all(line[:1] == ">" for line in lines):  # a quotation
         lines = [line[1:].removeprefix(" ") for line in lines]
-    said = "\n".join(lines)
+    reply = "\n".join(lines)
     submission = pattern_for(language, takes_answer=takes_answer)
-    code = _find(said, language, submission) or None
-    if code is None:
-        return None, f"{thoughts}\n{said}".strip()
-    around = _EMPTY.sub("", said.replace(code, "", 1)) if code in said else ""
+    part, is_code = unwrap(reply) or (reply, False)
+    code: str | None = None
+    if is_code and not _FENCE.match(part.strip().split("\n", 1)[0]):
+        code = _one_action(part, language, submission)
+    elif blocks := list(islice(_blocks(part), MOST_BLOCKS)):
+        filled = [block for block in blocks if block[1].strip()]
+        tags = TAGS.get(language, {language})
+        ranked = [block for block in filled if block[0] in tags] or [block for block in filled if not block[0]]
+        code = _one_action(unbracketed(ranked[0][1]), language, submission) if ranked else None
+    elif _SUBMIT.match(part) or not _reads_as_prose(part.split("\n", 1)[0].strip(), language):
+        code = _one_action(part, language, submission)
+    if not code:
+        return None, f"{thoughts}\n{reply}".strip()
+    around = _EMPTY.sub("", reply.replace(code, "", 1)) if code in reply else ""
     words = [line for line in around.split("\n") if not _FENCE.match(line)]
     return code, "\n".join([thoughts, *words]).strip()
-
-
-def _find(said: str, language: str, submission: re.Pattern[str]) -> str | None:
-    part, is_code = unwrap(said) or (said, False)
-    if is_code and not _FENCE.match(part.strip().split("\n", 1)[0]):
-        return _one_action(part, language, submission)
-    blocks = list(islice(_blocks(part), LOOKED_AT))
-    if not blocks:
-        return _bare(part, language, submission)
-    tags = TAGS.get(language, {language})
-    filled = [block for block in blocks if block[1].strip()]
-    ranked = [b for b in filled if b[0] in tags] or [b for b in filled if not b[0]]
-    return _one_action(unbracketed(ranked[0][1]), language, submission) if ranked else None
 
 
 def _one_action(code: str, language: str, submission: re.Pattern[str]) -> str:
@@ -100,18 +120,12 @@ def _one_action(code: str, language: str, submission: re.Pattern[str]) -> str:
     return "\n".join(lines).rstrip()
 
 
-def _bare(said: str, language: str, submission: re.Pattern[str]) -> str | None:
-    """A reply without fences: one command in backticks, `submit`, or text that does not read as a sentence."""
-    if _SUBMIT.match(said):
-        return "submit"
-    first = said.split("\n", 1)[0].strip()
-    keyword = language == "sql" and first.split(" ", 1)[0].upper() in {"SELECT", "SHOW", "DESCRIBE", "DESC", "WITH"}
-    if not first or (_reads_as_prose(first) and not keyword):
-        return None
-    return _one_action(said, language, submission)
-
-
-def _reads_as_prose(line: str) -> bool:
+def _reads_as_prose(line: str, language: str) -> bool:
+    """Return whether the first line of a reply without fences is no command: empty, a heading, an English sentence."""
+    if not line:
+        return True
+    if language == "sql" and line.split(" ", 1)[0].upper() in {"SELECT", "SHOW", "DESCRIBE", "DESC", "WITH"}:
+        return False
     if re.match(r"^(?:[#>*] |\d+\. |(?i:thought)\b.*:)", line) or (line.endswith((":", "?", "!")) and " " in line):
         return True
     if re.match(r"^[A-Z][a-z]+[.!?]?$", line):
@@ -119,14 +133,21 @@ def _reads_as_prose(line: str) -> bool:
     return bool(_SENTENCE.match(line)) and (line.endswith(".") or not _CODE_SIGN.search(line))
 
 
-def _blocks(text: str) -> Iterator[Block]:
-    """Every fenced block of `text`, in order; one that is never closed reaches to the end."""
+# -- fences -------------------------------------------------------------------------------------------------------------
+
+
+def _blocks(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each fenced block: its language in lower case, empty if none, and its content. An open block reaches to the end."""
     lines = text.split("\n")
     at = 0
     while at < len(lines):
         fence = _FENCE.match(lines[at])
         if fence is None:
-            yield from _one_line_block(lines[at])
+            # A line of nothing but code between backticks: ```bash ls``` or `ls`.
+            if match := _ONE_LINE.match(lines[at]):
+                first, _, rest = match["code"].strip().partition(" ")
+                known = any(first.lower() in tags for tags in TAGS.values())
+                yield (_tag(first), rest) if known and rest and match["ticks"] == "```" else ("", match["code"].strip())
             at += 1
             continue
         end = _closing(lines, at + 1, fence["ticks"])
@@ -138,7 +159,7 @@ def _blocks(text: str) -> Iterator[Block]:
 
 
 def _closing(lines: list[str], start: int, ticks: str) -> int:
-    """The line that closes a fence of `ticks`; a fence with a language inside opens a nested one (a here-document)."""
+    """Return the line that closes a fence of `ticks`. A fence with a language inside opens a nested one (a here-document)."""
     depth, first = 0, len(lines)
     for i in range(start, len(lines)):
         fence = _FENCE.match(lines[i])
@@ -154,17 +175,80 @@ def _closing(lines: list[str], start: int, ticks: str) -> int:
     return first
 
 
-def _one_line_block(line: str) -> Iterator[Block]:
-    """A line that is nothing but code between backticks: ```` ```bash ls``` ```` or ```` `ls` ````."""
-    match = _ONE_LINE.match(line)
-    if match is None:
-        return
-    first, _, rest = match["code"].strip().partition(" ")
-    known = any(first.lower() in tags for tags in TAGS.values())
-    yield (_tag(first), rest) if known and rest and match["ticks"] == "```" else ("", match["code"].strip())
-
-
 def _tag(info: str) -> str:
-    """The language a fence names: ``bash``, also in ``{.bash}`` or ``bash title="x"``."""
+    """Return the language that a fence names: ``bash``, also in ``{.bash}`` or ``bash title="x"``."""
     words = info.strip("{} .").lower().split()
     return words[0].strip("{}.") if words else ""
+
+
+# -- wrappers -----------------------------------------------------------------------------------------------------------
+
+
+def unwrap(reply: str) -> tuple[str, bool] | None:
+    """Return the part of a reply that has its action, and whether that is plainly code; None if a fence or nothing marks it."""
+    mark = _MARK.search(reply)
+    if mark is None or mark["fence"]:
+        return None if (called := code_of_call(reply)) is None else (called, True)
+    rest = reply[mark.end() :]
+    if mark["tag"]:
+        inner = re.split(rf"</\s*{mark['tag']}\s*>", rest, maxsplit=1, flags=re.IGNORECASE)[0].strip("\n")
+        return inner if (called := code_of_call(inner)) is None else called, True
+    if mark["execute"]:
+        return _bracketed(rest), True
+    rest = _INPUT.sub("", _IMAGINED.sub("", rest).strip())
+    if _EXECUTE.match(rest):
+        return unbracketed(rest), True
+    if submitted := _SUBMIT_BRACKETS.fullmatch(rest.split("\n", 1)[0]):
+        return f"submit {submitted[1]}".strip(), True
+    if rest.startswith(("```", "~~~", "<")):
+        return rest, False
+    paragraph = rest if re.match(r"submit[ \t]*<<", rest) else re.split(r"\n\s*\n", rest, maxsplit=1)[0]
+    return paragraph.strip("`"), False
+
+
+def unbracketed(text: str) -> str:
+    """Return the code inside `execute[…]` if the text begins so; else the text."""
+    opening = _EXECUTE.match(text)
+    return _bracketed(text[opening.end() :]) if opening else text
+
+
+def _bracketed(rest: str) -> str:
+    """Return the text up to the `]` that ends a line and balances the brackets, else to the last at a line end, else all."""
+    rest = _IMAGINED.sub("", rest)
+    ends = [found.start() for found in re.finditer(r"\](?=[`*.]{0,9}[ \t]{0,9}$)", rest, re.MULTILINE)]
+    balanced = (end for end in ends[:50] if rest[:end].count("[") == rest[:end].count("]"))
+    return rest[: next(balanced, ends[-1] if ends else len(rest))].strip("\n")
+
+
+def code_of_call(text: str) -> str | None:
+    """Return the code of a tool call that was written as JSON text, empty if it has none; None for any other text."""
+    if (call := _object(text)) is None:
+        return None
+    name = str(call.get("name") or call.get("tool") or call.get("action") or "")
+    arguments = next((call[key] for key in ("arguments", "parameters", "input") if key in call), call)
+    if (inner := _object(arguments)) is not None:  # as in the OpenAI protocol
+        arguments = inner
+    if name == "submit":
+        answer = arguments.get("answer") if isinstance(arguments, dict) else None
+        return f"submit {answer or ''}".strip()
+    return code_of(arguments) or ""
+
+
+def _object(text: object) -> dict[str, Any] | None:
+    """Parse a JSON object that is written as text; return None for anything else."""
+    if not isinstance(text, str) or not text.lstrip().startswith("{"):
+        return None
+    try:
+        found: dict[str, Any] = json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return None
+    return found
+
+
+def code_of(arguments: str | Mapping[str, Any]) -> str | None:
+    """Return the code among a call's arguments, under any of its usual names."""
+    if isinstance(arguments, str):
+        return arguments or None
+    if not isinstance(arguments, dict):
+        return None
+    return next((arguments[key] for key in _CODE_KEYS if isinstance(arguments.get(key), str)), None)

@@ -1,8 +1,8 @@
-"""A conversation about one task, as most strategies hold it: asked, said, done, seen, and the turns that are left.
+"""The conversation about one task that most strategies have, and the number of turns that are left.
 
-    system: world, form, ending ── user: the task ── assistant: a reply ── user: what its action printed ── …
+    system: environment, form, ending ── user: the task ── assistant: a reply ── user: what its action printed ── …
 
-Each reply has one action. Left out: conversations with calls of tools (`tools.py`), which have messages of other kinds.
+Each reply has one action. Left out: conversations with tool calls (`tools.py`), whose messages are of other kinds.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from intercode.agents.base import TRUNK, Act, Ask, Branch, Step
+from intercode.agents.base import ROOT, Act, Ask, Branch, Step, StrategySteps
 from intercode.agents.code import split_reply
 from intercode.agents.prompts import Prompts
 from intercode.submission import TAKES_ANSWER, is_submission, pattern_for
@@ -19,7 +19,7 @@ from intercode.types import Message, Reply, Task
 
 @dataclass
 class Dialogue:
-    """`blind`: scores are not told. `left`: how many more actions there are. `takes_answer`: `submit ANSWER` is taken."""
+    """A conversation with `left` more actions. `blind` hides scores; `takes_answer` allows `submit ANSWER`."""
 
     prompts: Prompts
     protocol: str
@@ -29,38 +29,45 @@ class Dialogue:
     takes_answer: bool = False
 
     @classmethod
-    def about(cls, task: Task, protocol: str, turns: int, prompts: Prompts, *, blind: bool = False, more: str = "") -> Self:
-        """The opening; `more` is the name of a text that the system's message ends with."""
+    def start(cls, task: Task, protocol: str, turns: int, prompts: Prompts, *, blind: bool = False, more: str = "") -> Self:
+        """Return the opening; the system message ends with the text called `more`."""
         ending = "blind" if blind and protocol == "paper" else protocol
         takes_answer = bool(task.extra.get(TAKES_ANSWER))
         endings = [ending, "answer"] if takes_answer else [ending]
-        system = prompts.opening(*endings, turns=count(turns))
+        system = prompts.opening(*endings, turns=format_turns(turns))
         system += f"\n\n{prompts.fill(more)}" if more else ""
         return cls(prompts, protocol, turns, [message("system", system), message("user", task.query)], blind, takes_answer)
 
     def ask(self, draw: int = 0) -> Ask:
         return Ask(tuple(self.messages), draw=draw)
 
-    def say(self, text: str) -> None:
-        """Tell the model more; two messages of the user in a row become one, as some servers demand."""
+    def add_user(self, text: str) -> None:
+        """Add a message of the user. Two in a row become one, since some servers demand it."""
         if self.messages[-1]["role"] == "user":
             text = f"{self.messages.pop()['content']}\n\n{text}"
         self.messages.append(message("user", text))
 
-    def heard(self, reply: Reply) -> None:
+    def add_reply(self, reply: Reply) -> None:
         self.messages.append(message("assistant", reply.text))
 
-    def act(self, reply: Reply, on: Branch = TRUNK) -> Act:
-        """What the reply wants done."""
-        self.heard(reply)
+    def act(self, reply: Reply, env: Branch = ROOT) -> Act:
+        """Add the reply and return its action."""
+        self.add_reply(reply)
         code, thought = split_reply(reply.text, self.prompts.language, takes_answer=self.takes_answer)
-        return Act(code, thought or None, None if code else self.prompts.fill(f"{self.prompts.form}.retry"), on)
+        return Act(code, thought or None, None if code else self.prompts.fill(f"{self.prompts.form}.retry"), env)
 
-    def see(self, step: Step) -> None:
+    def add_step(self, step: Step) -> None:
+        """Add the observation, and count the turn."""
         self.left -= 1
-        seen = told(step, scored=self.protocol == "paper" and not self.blind)
+        seen = format_step(step, scored=self.protocol == "paper" and not self.blind)
         prefix = "Observation: " if self.prompts.form == "react" else ""
-        self.say(f"{prefix}{seen}\n[{count(self.left)} left]")
+        self.add_user(f"{prefix}{seen}\n[{format_turns(self.left)} left]")
+
+    def take_turns(self) -> StrategySteps:
+        """Ask and act until no turns are left. If the environment ends earlier, the driver ends the strategy."""
+        while self.left:
+            act = self.act((yield self.ask()))
+            self.add_step((yield act))
 
     def submits(self, act: Act) -> bool:
         return is_submission(act.action, pattern_for(self.prompts.language, takes_answer=self.takes_answer))
@@ -69,7 +76,8 @@ class Dialogue:
         return replace(self, messages=list(self.messages))
 
 
-def told(step: Step, *, scored: bool) -> str:
+def format_step(step: Step, *, scored: bool) -> str:
+    """Return the observation as the model sees it: with an exit code other than 0, and with the score if `scored`."""
     lines = [step.observation.rstrip("\n") or "(no output)"]
     if step.info and step.info.get("exit_code"):
         lines.append(f"[exit code {step.info['exit_code']}]")
@@ -82,5 +90,5 @@ def message(role: str, content: str) -> Message:
     return {"role": role, "content": content}
 
 
-def count(turns: int) -> str:
+def format_turns(turns: int) -> str:
     return "1 turn" if turns == 1 else f"{turns} turns"

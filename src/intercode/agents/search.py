@@ -1,14 +1,15 @@
-"""Strategies that fork: several lines of play from one state, of which one is submitted. Under `submit` none sees a score.
+"""Strategies that fork: they make several attempts from one state and submit one. Under `submit` they never see a score.
 
-best_of        the task ──► n lines, each on a copy of its own ──► the answer that most of them have is submitted
+best_of        the task ──► n attempts, each on its own copy ──► submit the answer that most of them have
 
-tree_search    task ──► act on a copy ── it failed, or the model says `undo` ──► back: act in another way from there
-                             └────────── else ──► go on from the copy
+tree_search    task ──► act on a copy ── the action failed, or the model says `undo` ──► go back and act in another way
+                             └────────── else ──► continue from the copy
 
-A line's worth in the tree is minus the number of its actions that failed: an exit status other than 0, a time-out, a lost
-session. The best line, of equal ones the deepest, goes on; from one state `WIDTH` actions are tried,
-and then the failed ones are lines like others. What was tried is told, so that a model at temperature 0 does not repeat
-itself. Every reply counts as one of `turns`, so a search asks the model no more often than a line of play does.
+An action fails by an exit status other than 0, a time-out, or a lost session. In the tree, the value of a state is minus the
+number of failed actions that led to it. The search continues from the best state, of equal ones the deepest. From one state
+it tries `WIDTH` actions; after that, states that a failed action reached count like all others. The model is told what was
+tried, so that it does not repeat itself at temperature 0. Every reply is one of `turns`: a search asks the model no more
+often than a strategy without copies.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from intercode.agents.base import SUBMIT, TRUNK, Act, Branch, Close, Fork, Step, Strategy, StrategySteps
-from intercode.agents.dialogue import Dialogue, told
+from intercode.agents.base import ROOT, SUBMIT, Act, Branch, Close, Fork, Step, Strategy, StrategySteps
+from intercode.agents.dialogue import Dialogue, format_step
 from intercode.agents.prompts import Prompts
 from intercode.errors import ForkError
 from intercode.submission import ANSWER, answer_in, submitted_word
@@ -30,97 +31,102 @@ UNDO = "undo"
 
 
 @dataclass(frozen=True)
-class Line:
-    """One finished line of play: where, how it is submitted, what its last action printed, how many of them failed.
+class Attempt:
+    """One finished attempt: its copy, its submission, the output of its last action, and how many of its actions failed.
 
-    Where the submission gives the answer, `given` is true and `answer` is that one.
+    If the submission itself gives the answer, `submits_answer` is true and `answer` is that one.
     """
 
     branch: Branch
     submission: str = SUBMIT
     answer: str = ""
     failures: int = 0
-    given: bool = False
+    submits_answer: bool = False
 
     @property
     def vote(self) -> tuple[str, str]:
-        """What is submitted: an answer is the same whether it was printed or given."""
-        return SUBMIT if self.given else self.submission, self.answer
+        """The submission and the answer. A printed and a submitted answer with the same text are equal."""
+        return SUBMIT if self.submits_answer else self.submission, self.answer
 
 
 def best_of(prompts: Prompts, turns: int = 10, n: int = 3) -> Strategy:
-    """`n` lines share the `turns`. Of lines with the most frequent answer, the one with the fewest failures is submitted."""
+    """Return a strategy whose `n` attempts share the `turns`."""
 
     def strategy(task: Task, protocol: str) -> StrategySteps:
-        lines = []
+        attempts = []
         for draw in range(min(n, turns)):
-            talk = Dialogue.about(task, protocol, max(1, turns // n), prompts)
-            lines.append((yield from _line(talk, draw)))
-        chosen = majority(lines)
+            talk = Dialogue.start(task, protocol, max(1, turns // n), prompts)
+            attempts.append((yield from _attempt(talk, draw)))
+        chosen = majority(attempts)
         if protocol == SUBMIT:
-            yield Act(chosen.submission, on=chosen.branch, apart=True)
+            yield Act(chosen.submission, env=chosen.branch, own_turn=True)
 
     return strategy
 
 
-def _line(talk: Dialogue, draw: int) -> Generator[Any, Any, Line]:
-    line = Line((yield Fork()))
+def _attempt(talk: Dialogue, draw: int) -> Generator[Any, Any, Attempt]:
+    attempt = Attempt((yield Fork()))
     while talk.left:
-        act = talk.act((yield talk.ask(draw)), line.branch)
+        act = talk.act((yield talk.ask(draw)), attempt.branch)
         if talk.protocol == SUBMIT and talk.submits(act):
-            line = replace(line, submission=act.action or SUBMIT)
-            given = answer_in(submitted_word(ANSWER, line.submission)) if talk.takes_answer else None
-            if talk.takes_answer and not given:  # the environment would refuse it
-                return replace(line, submission=SUBMIT)
-            return replace(line, answer=given.strip(), given=True) if given else line
+            attempt = replace(attempt, submission=act.action or SUBMIT)
+            answer = answer_in(submitted_word(ANSWER, attempt.submission)) if talk.takes_answer else None
+            if talk.takes_answer and not answer:  # the environment would reject it
+                return replace(attempt, submission=SUBMIT)
+            return replace(attempt, answer=answer.strip(), submits_answer=True) if answer else attempt
         step = yield act
-        talk.see(step)
-        line = replace(line, answer=step.observation.strip(), failures=line.failures + (act.action is None or failed(step)))
-    return line
+        talk.add_step(step)
+        failures = attempt.failures + (act.action is None or failed(step))
+        attempt = replace(attempt, answer=step.observation.strip(), failures=failures)
+    return attempt
 
 
-def majority(lines: list[Line]) -> Line:
-    """By what would be submitted: the word, and the answer. The earliest of equal ones."""
-    votes = Counter(line.vote for line in lines)
-    return max(lines, key=lambda line: (votes[line.vote], -line.failures))
+def majority(attempts: list[Attempt]) -> Attempt:
+    """Return the attempt with the most frequent vote; of equal ones that with the fewest failures, then the earliest."""
+    votes = Counter(attempt.vote for attempt in attempts)
+    return max(attempts, key=lambda attempt: (votes[attempt.vote], -attempt.failures))
 
 
 @dataclass(eq=False)
 class Node:
-    """A state that was reached. `tried`: what was taken back from here, with what came of it. `moved`: the state is no more,
-    since it could not be copied and was acted on itself."""
+    """A state of the search. `tried` describes the actions that were undone from here, with their results.
+
+    `acted_on`: the state could not be copied, so an action changed it and nothing can start from it any more.
+    """
 
     branch: Branch
     talk: Dialogue
-    worth: int = 0
+    value: int = 0
     depth: int = 0
     parent: Node | None = None
     action: str = ""
     seen: str = ""
     tried: list[str] = field(default_factory=list)
-    moved: bool = False
+    acted_on: bool = False
 
-    def line(self) -> Iterator[Node]:
-        """The node and those before it."""
+    def path(self) -> Iterator[Node]:
+        """Yield the node and its ancestors."""
         yield self
         if self.parent:
-            yield from self.parent.line()
+            yield from self.parent.path()
 
 
 def tree_search(prompts: Prompts, turns: int = 10) -> Strategy:
+    """Return the strategy with `turns` replies before the submission."""
+
     def strategy(task: Task, protocol: str) -> StrategySteps:
-        nodes = [Node(TRUNK, Dialogue.about(task, protocol, turns, prompts, more="undo"))]
+        nodes = [Node(ROOT, Dialogue.start(task, protocol, turns, prompts, more="undo"))]
         for left in range(turns, 0, -1):
             node = best(nodes)
             talk = node.talk.copy()
             talk.left = left
             if node.tried:
-                talk.say(prompts.fill("undo.tried", tried="\n\n".join(node.tried)))
+                talk.add_user(prompts.fill("undo.tried", tried="\n\n".join(node.tried)))
             act = talk.act((yield talk.ask()), node.branch)
             if (act.action or "").strip() == UNDO:
                 yield from _undo(node, nodes)
             elif protocol == SUBMIT and talk.submits(act):
-                talk.see((yield act))
+                talk.add_step((yield act))
                 nodes = [Node(node.branch, talk)]
             elif act.action is None:
                 step = yield act
@@ -128,42 +134,43 @@ def tree_search(prompts: Prompts, turns: int = 10) -> Strategy:
             else:
                 nodes.append((yield from _grow(node, act, talk)))
         if protocol == SUBMIT:
-            yield Act(SUBMIT, on=best(nodes).branch, apart=True)
+            yield Act(SUBMIT, env=best(nodes).branch, own_turn=True)
 
     return strategy
 
 
 def best(nodes: list[Node]) -> Node:
-    """Of the nodes where few actions were tried, if there are any, that of the greatest worth; of equal ones the deepest."""
-    standing = [node for node in nodes if not node.moved]
-    fresh = [node for node in standing if len(node.tried) < WIDTH] or standing
-    return max(reversed(fresh), key=lambda node: (node.worth, node.depth))
+    """Return the node of the greatest value, of equal ones the deepest; nodes with fewer than `WIDTH` tries go first."""
+    usable = [node for node in nodes if not node.acted_on]
+    fresh = [node for node in usable if len(node.tried) < WIDTH] or usable
+    return max(reversed(fresh), key=lambda node: (node.value, node.depth))
 
 
 def _grow(node: Node, act: Act, talk: Dialogue) -> Generator[Any, Any, Node]:
-    """Act on a copy of the node; where no copy can be had, on the node itself, which is none any more then."""
+    """Act on a copy of the node and return the new node. If no copy can be made, act on the node's own environment."""
     try:
         branch = yield Fork(node.branch)
     except ForkError:
-        branch, node.moved = node.branch, True
-    step = yield replace(act, on=branch)
-    talk.see(step)
-    lost = failed(step)
-    child = Node(branch, talk, node.worth - lost, node.depth + 1, node, act.action or "", told(step, scored=False))
-    if lost:
+        branch, node.acted_on = node.branch, True
+    step = yield replace(act, env=branch)
+    talk.add_step(step)
+    fails = failed(step)
+    seen = format_step(step, scored=False)
+    child = Node(branch, talk, node.value - fails, node.depth + 1, node, act.action or "", seen)
+    if fails:
         node.tried.append(f"{child.action}\n{child.seen}")
     return child
 
 
 def _undo(node: Node, nodes: list[Node]) -> StrategySteps:
-    """Give a node up with all that came of it; not if there is none before, or it stands in that one's own place."""
+    """Remove a node and all that grew from it; not if it has no parent, or shares its parent's environment."""
     if node.parent is None or node.parent.branch == node.branch:
         node.tried.append(f"{UNDO}\nThere is nothing to go back to.")
         return
     node.parent.tried.append(f"{node.action}\n{node.seen}\n[undone]")
-    given_up = [other for other in nodes if node in other.line()]
-    nodes[:] = [other for other in nodes if other not in given_up]
-    for branch in sorted({other.branch for other in given_up}):
+    removed = [other for other in nodes if node in other.path()]
+    nodes[:] = [other for other in nodes if other not in removed]
+    for branch in sorted({other.branch for other in removed}):
         yield Close(branch)
 
 

@@ -1,10 +1,11 @@
 """Tool calling: the model calls `execute` and `submit` in the OpenAI format instead of writing code into its text.
 
-    Ask(tools) ──► reply with calls ──► Act ──► tool message      one for each call, in their order
-                        ├─ malformed ─► Act(None, what is wrong) ──► tool message
-                        └─ none called ► Act(None, retry note) ──► user message
+    Ask(tools) ──► reply with calls ──► Act ──► tool message      one for each call, in order
+                        ├─ malformed ─► Act(None, the reason) ──► tool message
+                        └─ no call ───► Act(None, retry note) ──► user message
 
-Every call uses up a turn. Calls beyond the last turn are not executed: the model would have seen the others first.
+Every call costs a turn. Calls beyond the last turn are not executed: the model should have seen the results of the others
+first.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ import shlex
 from typing import Any
 
 from intercode.agents.base import SUBMIT, Act, Ask, Strategy, StrategySteps
-from intercode.agents.dialogue import Dialogue, count, message, told
+from intercode.agents.code import code_of
+from intercode.agents.dialogue import Dialogue, format_step, format_turns, message
 from intercode.agents.prompts import Prompts
-from intercode.agents.wrapping import code_of
 from intercode.submission import pattern_for
-from intercode.types import Message, Reply, Task, Tool, ToolCall
+from intercode.types import Reply, Task, Tool, ToolCall
 
 
 def _tool(name: str, what: str, **texts: str) -> Tool:
@@ -33,27 +34,31 @@ WORD = {"answer": "The word to submit, such as a flag or a name; empty if none i
 ANSWER = {"answer": "Your answer, in the place of what the last code printed; empty if that is your answer."}
 
 
-def tools_for(language: str, *, takes_answer: bool = False) -> tuple[Tool, Tool]:
-    """A submission has an answer only where it takes one, or a word."""
-    word = ANSWER if takes_answer else WORD if pattern_for(language).groups else {}
-    return EXECUTE, _tool(SUBMIT, "Submit the work and end it.", **word)
-
-
 class Malformed(Exception):
-    """A call that cannot be executed; the text says why."""
+    """A call that cannot be executed; the text is the reason."""
 
 
 def tools(prompts: Prompts, turns: int = 10) -> Strategy:
+    """Return the strategy with `turns` calls before the submission."""
+
     def strategy(task: Task, protocol: str) -> StrategySteps:
-        talk = Dialogue.about(task, protocol, turns, prompts)
-        offered = tools_for(prompts.language, takes_answer=talk.takes_answer)
+        talk = Dialogue.start(task, protocol, turns, prompts)
+        word = ANSWER if talk.takes_answer else WORD if pattern_for(prompts.language).groups else {}
+        offered = (EXECUTE, _tool(SUBMIT, "Submit the work and end it.", **word))
         while talk.left:
             reply: Reply = yield Ask(tuple(talk.messages), offered)
-            talk.messages.append(_said(reply))
+            calls = [(call.id or f"call-{number}", call) for number, call in enumerate(reply.calls)]
+            answer = message("assistant", reply.text)
+            if calls:
+                answer["tool_calls"] = [
+                    {"id": id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+                    for id, call in calls
+                ]
+            talk.messages.append(answer)
             thought: str | None = reply.text or None
-            if not reply.calls:
-                talk.see((yield Act(None, thought, prompts.fill("tools.retry"))))
-            for number, call in enumerate(reply.calls):
+            if not calls:
+                talk.add_step((yield Act(None, thought, prompts.fill("tools.retry"))))
+            for id, call in calls:
                 seen = "Not executed: all turns are used up."
                 if talk.left:
                     try:
@@ -62,8 +67,8 @@ def tools(prompts: Prompts, turns: int = 10) -> Strategy:
                         act = Act(None, thought, prompts.fill("tools.malformed", why=error))
                     step = yield act
                     talk.left -= 1
-                    seen = f"{told(step, scored=protocol == 'paper')}\n[{count(talk.left)} left]"
-                talk.messages.append({**message("tool", seen), "tool_call_id": _id(call, number)})
+                    seen = f"{format_step(step, scored=protocol == 'paper')}\n[{format_turns(talk.left)} left]"
+                talk.messages.append({**message("tool", seen), "tool_call_id": id})
                 thought = None
         if protocol == SUBMIT:
             yield Act(SUBMIT)
@@ -72,7 +77,7 @@ def tools(prompts: Prompts, turns: int = 10) -> Strategy:
 
 
 def action_of(call: ToolCall, language: str, *, takes_answer: bool = False) -> str:
-    """The action of a call. Arguments that are no JSON object are taken for a slip, never for code."""
+    """Return the action of a call. Raises `Malformed`, also for arguments that are no JSON object: these are never code."""
     try:
         arguments: Any = json.loads(call.arguments or "{}", strict=False)
     except (ValueError, RecursionError) as error:
@@ -90,18 +95,3 @@ def action_of(call: ToolCall, language: str, *, takes_answer: bool = False) -> s
     if not code:
         raise Malformed("it holds no text under the key code")
     return code
-
-
-def _said(reply: Reply) -> Message:
-    """The reply as a message; arguments go back as they came."""
-    said = message("assistant", reply.text)
-    if not reply.calls:
-        return said
-    return {**said, "tool_calls": [
-        {"id": _id(call, number), "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-        for number, call in enumerate(reply.calls)
-    ]}  # fmt: skip
-
-
-def _id(call: ToolCall, number: int) -> str:
-    return call.id or f"call-{number}"

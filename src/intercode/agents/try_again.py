@@ -1,39 +1,65 @@
-"""The paper's methods of one line of play: show the task, run the code, show what it printed, try again.
+"""The paper's strategies: Try Again, ReAct, and Plan & Solve. Each continues one conversation from turn to turn.
 
-    task ──► Ask ──► code? ── yes ──► Act(code) ──► observation ──► Ask …
-                       └───── no ───► Act(None, retry note) ──────► Ask …
+    try_again, react     task ──► Ask ──► code? ── yes ──► Act(code) ──► observation ──► Ask …
+                                            └───── no ───► Act(None, retry note) ──────► Ask …
 
-Try Again writes its code in fences; ReAct writes `Thought: …` and `Action: execute[…]`. Under the `submit` protocol the
-model says when it is done, and what it has when its turns are used up is submitted for it, so that one turn is the paper's
-single-turn setting. Under `paper` each observation comes with the score unless the agent is `blind`.
+    plan_solve           task ──► Ask: a plan ──► for each step: Ask ──► Act ──► observation
+                                                     └── refine: use the turns that are left to check and correct the result
+
+Try Again writes code in fences; ReAct writes `Thought: …` and `Action: execute[…]`. Under the `submit` protocol the model
+says when it is done, and when its turns are used up the work is submitted for it: one turn is the paper's single-turn
+setting. Under `paper` each observation comes with the score, unless the agent is `blind`.
+
+Plan & Solve without refinement submits after the last step, as in the paper. A reply without a list is a plan of one step.
 """
 
 from __future__ import annotations
+
+import re
 
 from intercode.agents.base import SUBMIT, Act, Strategy, StrategySteps
 from intercode.agents.dialogue import Dialogue
 from intercode.agents.prompts import Prompts, load
 from intercode.types import Task
 
+PLAN_TEXTS = ("plan", "plan.step", "plan.refine")
+_STEP = re.compile(r"^[ \t*#]*(?:step[ \t]*)?\d+[.):][ \t*]*(\S.*)$", re.MULTILINE | re.IGNORECASE)
+
 
 def try_again(language: str = "bash", turns: int = 10, *, prompts: Prompts | None = None, blind: bool = False) -> Strategy:
-    """The strategy for environments that run `language`, with `turns` actions before the submission.
+    """Return the strategy for environments that run `language`, with `turns` actions before the submission.
 
-    `prompts` are those for code in fences; ReAct's make it ReAct.
+    The default `prompts` ask for code in fences; ReAct's prompts make the strategy ReAct.
     """
     texts = prompts or load("fence", language)
 
     def strategy(task: Task, protocol: str) -> StrategySteps:
-        talk = Dialogue.about(task, protocol, turns, texts, blind=blind)
-        yield from go_on(talk)
+        yield from Dialogue.start(task, protocol, turns, texts, blind=blind).take_turns()
         if protocol == SUBMIT:
             yield Act(SUBMIT)
 
     return strategy
 
 
-def go_on(talk: Dialogue) -> StrategySteps:
-    """Ask and act until the turns are used up; the driver ends it where the environment does."""
-    while talk.left:
-        act = talk.act((yield talk.ask()))
-        talk.see((yield act))
+def plan_solve(prompts: Prompts, turns: int = 10, *, refine: bool = False) -> Strategy:
+    """Return the strategy with at most one step a turn. With `refine` and two turns or more, one turn stays for refinement."""
+
+    def strategy(task: Task, protocol: str) -> StrategySteps:
+        talk = Dialogue.start(task, protocol, turns, prompts)
+        most = max(1, turns - 1) if refine else turns
+        talk.add_user(prompts.fill("plan", most=most))
+        reply = yield talk.ask()
+        talk.add_reply(reply)
+        steps = [step.strip() for step in _STEP.findall(reply.text)] or [reply.text.strip()]
+        steps = steps[:most]
+        for number, step in enumerate(steps, 1):
+            talk.add_user(prompts.fill("plan.step", number=number, count=len(steps), step=step))
+            act = talk.act((yield talk.ask()))
+            talk.add_step((yield act))
+        if refine and talk.left:
+            talk.add_user(prompts.fill("plan.refine"))
+            yield from talk.take_turns()
+        if protocol == SUBMIT:
+            yield Act(SUBMIT)
+
+    return strategy

@@ -119,7 +119,7 @@ class Player:
 
     def _play(self, task: Task) -> None:
         """Play `task` and record it. A fault of its data is shown, and gives no episode."""
-        from intercode.agents.human import human
+        from intercode.agents.baselines import human
         from intercode.errors import DataError
         from intercode.runner.budget import BudgetTracker
         from intercode.runner.episode import play

@@ -37,7 +37,7 @@ def require_reply(reply: object, name: str) -> Reply:
         called = isinstance(calls, list | tuple) and all(isinstance(call, ToolCall) for call in calls)
         if counted and called and isinstance(reply.sample, Sample | None):
             return reply
-    raise UsageError(f"the model {name} answered {safe_repr(repr, reply):.200}; it answers a Reply with a text and its Usage")
+    raise UsageError(f"the model {name} answered {safe_repr(reply):.200}; it answers a Reply with a text and its Usage")
 
 
 def as_text(arguments: object) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Protocol, Self, SupportsFloat
 
-from intercode.agents.base import TRUNK, Branch
+from intercode.agents.base import ROOT, Branch
 from intercode.errors import ForkError, IntercodeError, UsageError
 from intercode.types import Turn
 
@@ -43,15 +43,15 @@ class EnvForks:
 
     def __init__(self, root: Playable, agent: str) -> None:
         self._agent = agent
-        self._envs: dict[Branch, Playable] = {TRUNK: root}
-        self._last_turns: dict[Branch, int] = {TRUNK: -1}
+        self._envs: dict[Branch, Playable] = {ROOT: root}
+        self._last_turns: dict[Branch, int] = {ROOT: -1}
         self._last = -1
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *failure: object) -> None:
-        for branch in self._envs.keys() - {TRUNK}:
+        for branch in self._envs.keys() - {ROOT}:
             self.close(branch)
 
     def __getitem__(self, branch: Branch) -> Playable:
@@ -89,7 +89,7 @@ class EnvForks:
         """Forget a branch, and close it unless it is the root, ignoring errors: a broken copy may fail to close."""
         env = self[branch]
         del self._envs[branch]
-        if branch != TRUNK:
+        if branch != ROOT:
             with suppress(IntercodeError):
                 env.close()
 

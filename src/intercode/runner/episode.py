@@ -73,7 +73,7 @@ def play(
                     outcomes = _last_outcomes(branches[branches.latest])
             elif _begins_turn(move, log, env) and spent():
                 latest = branches.latest if env.protocol == SUBMIT else None
-                step = Step("") if latest is None else _act(branches, Act(SUBMIT, on=latest, apart=True), log)
+                step = Step("") if latest is None else _act(branches, Act(SUBMIT, env=latest, own_turn=True), log)
                 best, ended = _better(best, step), "agent_fault" if _end(step) == "agent_fault" else "limit"
                 outcomes = _outcomes(step)
             elif isinstance(move, Ask):
@@ -83,7 +83,7 @@ def play(
                 acted += log[-1].acted
                 best, ended, outcomes = _better(best, step), _end(step), _outcomes(step)
             elif isinstance(move, Fork):
-                answer = branches.fork(move.of)
+                answer = branches.fork(move.env)
             else:
                 answer = None
                 branches.close(move.branch)
@@ -129,9 +129,9 @@ def _ask(model: Model | None, ask: Ask, tracker: BudgetTracker, log: list[Turn])
 
 def _act(branches: EnvForks, act: Act, log: list[Turn]) -> Step:
     """Execute the action and complete the turn that its question opened, or append a turn of its own."""
-    env = branches[act.on]
+    env = branches[act.env]
     if env.protocol == SUBMIT and _submits(act, env):
-        branches.choose(act.on)
+        branches.choose(act.env)
     started = time.perf_counter()
     step = Step(act.note or "")
     if act.action is not None and ("\0" in act.action or len(act.action) > LONGEST or _SURROGATE.search(act.action)):
@@ -139,7 +139,7 @@ def _act(branches: EnvForks, act: Act, log: list[Turn]) -> Step:
     elif act.action is not None:
         observation, reward, terminated, truncated, info = _call_env(5, env.step, act.action)
         step = Step(observation, float(reward), terminated, truncated, info)
-    question = log.pop() if log and not log[-1].acted and not act.apart else Turn()
+    question = log.pop() if log and not log[-1].acted and not act.own_turn else Turn()
     facts = step.info or {}
     log.append(
         replace(
@@ -152,7 +152,7 @@ def _act(branches: EnvForks, act: Act, log: list[Turn]) -> Step:
             truncated_output=facts.get("truncated_output", False),
             score=facts["score"].reward if "score" in facts else None,
             seconds=round(time.perf_counter() - started, 6),
-            after=branches.after(act.on, log),
+            after=branches.after(act.env, log),
         )
     )
     return step
@@ -164,7 +164,7 @@ def _call_env(count: int, method: Callable[..., object], *arguments: Any, **opti
     if len(values) == count:
         return values
     name = getattr(method, "__qualname__", "it")
-    raise UsageError(f"{name} returned {safe_repr(repr, values):.100}, which are not {count} values")
+    raise UsageError(f"{name} returned {safe_repr(values):.100}, which are not {count} values")
 
 
 def _better(best: Score, step: Step) -> Score:

@@ -21,8 +21,8 @@ IDLE = 1000
 
 _FIELDS: dict[type[Move], dict[str, Any]] = {
     Ask: {"messages": Sequence, "tools": Sequence, "draw": int},
-    Act: {"action": str | None, "thought": str | None, "note": str | None, "on": int, "apart": bool},
-    Fork: {"of": int},
+    Act: {"action": str | None, "thought": str | None, "note": str | None, "env": int, "own_turn": bool},
+    Fork: {"env": int},
     Close: {"branch": int},
 }
 
@@ -39,7 +39,7 @@ def drive(strategy: Strategy, task: Task, protocol: str) -> Iterator[Advance]:
         flow = strategy(task, protocol)
     if not isinstance(flow, Generator):
         raise UsageError(
-            f"the agent {name} returned {safe_repr(repr, flow):.100}; it must be a generator function, which yields Ask or Act"
+            f"the agent {name} returned {safe_repr(flow):.100}; it must be a generator function, which yields Ask or Act"
         )
     idle, finished = 0, False
 
@@ -52,7 +52,7 @@ def drive(strategy: Strategy, task: Task, protocol: str) -> Iterator[Advance]:
                 return None
         wrong: str | None = "it may yield Ask(messages), Act(text), Act(None), Fork() or Close(branch)"
         if not isinstance(move, Ask | Act | Fork | Close) or (wrong := _mistake(move)):
-            raise UsageError(f"the agent {name} yielded {safe_repr(repr, move):.100}; {wrong}")
+            raise UsageError(f"the agent {name} yielded {safe_repr(move):.100}; {wrong}")
         idle = 0 if isinstance(move, Act) else idle + 1
         if idle > IDLE:
             raise UsageError(f"the agent {name} made {IDLE} moves in a row without an action; let it act, or return")

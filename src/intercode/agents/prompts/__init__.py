@@ -1,13 +1,17 @@
-"""The texts that strategies send, as files beside this module: prompts are products, and a run records their digest.
+"""Load the texts that strategies send to a model. The texts are files, and a run records their digest.
 
-    LANGUAGE/world.txt                          what the agent works with; {form} and {ending} are filled in
-    LANGUAGE/submit.txt, paper.txt, blind.txt   the ending: how the work is judged; `blind` is `paper` without scores
-    bash/answer.txt                             what the ending adds where `submit ANSWER` is taken
-    LANGUAGE/fence.txt, react.txt; tools.txt    the form: how an action is written, for ReAct with an example of our own
-    FORM.retry.txt                              the answer to a reply that held no action
-    plan*.txt, undo*.txt, tools.malformed.txt   what one strategy adds
+    intercode/envs/LANGUAGE/prompts/            in the folder of each language
+        world.txt                               describes the environment; {form} and {ending} are filled in
+        submit.txt, paper.txt, blind.txt        the ending: how the work is judged; `blind` is `paper` without scores
+        answer.txt                              added to the ending where the task takes `submit ANSWER` (Bash)
+        fence.txt, react.txt                    the form: how to write an action; ReAct's has an example
+    intercode/agents/prompts/                   for all languages
+        tools.txt                               the form of tool calls
+        FORM.retry.txt                          answers a reply without an action
+        plan*.txt, undo*.txt, tools.malformed.txt    used by one strategy each
 
-All are written for this project; none holds a sentence of the paper's prompts or of a data set.
+A text that a language's folder lacks comes from the folder for all languages, else from Bash's. All texts are written for this
+project; none has a sentence of the paper's prompts or of a data set.
 """
 
 from __future__ import annotations
@@ -16,50 +20,51 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.resources import files
+from pathlib import Path
 
 from intercode.errors import UsageError
 
-WORLD = ("world", "submit", "paper", "blind")
+SHARED = Path(__file__).parent
+LANGUAGES = SHARED.parents[1] / "envs"
 
 
 @dataclass(frozen=True)
 class Prompts:
-    """The texts of one strategy for one language, under their names without folder and ending."""
+    """The texts of one strategy for one language, by file name without folder and suffix."""
 
     form: str
     language: str
     texts: Mapping[str, str]
 
     def fill(self, name: str, **values: object) -> str:
-        """Places in braces that no value is given for stay as they are: prompts may hold code."""
+        """Return a text with `{key}` replaced by each value. Other braces stay, since prompts may have code in them."""
         text = self.texts[name]
         for key, value in {"language": "bash" if self.language == "ctf" else self.language, **values}.items():
             text = text.replace(f"{{{key}}}", str(value))
         return text
 
     def opening(self, *endings: str, **values: object) -> str:
+        """Return the system message: the environment, the form of actions, and the endings."""
         ending = "\n".join(self.fill(each, **values) for each in endings)
         return self.fill("world", form=self.texts[self.form], ending=ending)
 
     @cached_property
     def digest(self) -> str:
-        """The sha256 of all texts with their names: the version that a run records."""
+        """The hex SHA-256 of all texts with their names, which a run records."""
         whole = "\0".join(f"{name}\0{text}" for name, text in sorted(self.texts.items()))
         return hashlib.sha256(whole.encode()).hexdigest()
 
 
-def load(form: str, language: str, *more: str) -> Prompts:
-    """The prompts of a strategy whose actions are written in `form`, with `more` texts of its own.
+def load(form: str, language: str, *more: str, folder: Path | None = None) -> Prompts:
+    """Load the prompts of a strategy whose actions are written in `form`, and `more` texts by name.
 
-    Raises `UsageError` if there are none for `language`.
+    `folder` replaces the folder of the language. Raises `UsageError` if the folder has no world.txt.
     """
-    folder = files("intercode.agents.prompts")
-    if not (folder / language / "world.txt").is_file():
+    folder = folder or LANGUAGES / language / "prompts"
+    if not (folder / "world.txt").is_file():
         raise UsageError(f"there is no prompt for {language} yet; choose an agent of your own or one without a model")
     texts = {}
-    answer = ["answer"] if language == "bash" else []
-    for name in (*WORLD, *answer, form, f"{form}.retry", *more):
-        own = folder / language / f"{name}.txt"
-        texts[name] = (own if own.is_file() else folder / f"{name}.txt").read_text("utf-8").strip()
+    for name in ("world", "submit", "paper", "blind", "answer", form, f"{form}.retry", *more):
+        places = (place / f"{name}.txt" for place in (folder, SHARED, LANGUAGES / "bash" / "prompts"))
+        texts[name] = next(path for path in places if path.is_file()).read_text("utf-8").strip()
     return Prompts(form, language, texts)

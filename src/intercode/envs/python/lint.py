@@ -58,7 +58,7 @@ def doubts(task: Task) -> Iterator[TaskIssue]:
         return
     expected = cases[0][1]
     if all(_equal(case[1], expected) for case in cases):
-        yield TaskIssue(f"all tests expect {safe_repr(repr, expected):.60}, so a constant passes", "weak_tests")
+        yield TaskIssue(f"all tests expect {safe_repr(expected):.60}, so a constant passes", "weak_tests")
     for position in range(min(len(arguments) for arguments, _ in cases)):
         if all(_equal(arguments[position], value) for arguments, value in cases):
             yield TaskIssue(f"returning argument {position + 1} as it is passes all tests", "weak_tests")
