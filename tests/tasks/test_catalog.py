@@ -15,7 +15,7 @@ import pytest
 from intercode.errors import DataError, UsageError
 from intercode.sandbox.cache import root_path
 from intercode.tasks import catalog
-from intercode.tasks.download import cache_folder
+from intercode.tasks.catalog import cache_folder
 
 
 class Server(ThreadingHTTPServer):

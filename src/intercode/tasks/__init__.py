@@ -1,4 +1,4 @@
-"""The task room: task files, data sets and where to get them. `open_data` is the way in."""
+"""Task files, data sets, and the catalog of public data sets. Start at `open_data`."""
 
 from __future__ import annotations
 

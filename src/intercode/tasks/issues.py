@@ -1,6 +1,6 @@
-"""What can be wrong with a task, in a few stable words that programs may rely on.
+"""The kinds of issues that a task can have, in a few stable words for programs.
 
-A kind is broken, so that a score on such a task says nothing, or suspicious: worth a person's look.
+A broken task makes its score meaningless. A suspicious task is worth a person's look.
 """
 
 from __future__ import annotations
@@ -39,6 +39,6 @@ class TaskIssue(str):
     kind: str
 
     def __new__(cls, why: str, kind: str = "gold_fails") -> TaskIssue:
-        fault = super().__new__(cls, why)
-        fault.kind = kind
-        return fault
+        issue = super().__new__(cls, why)
+        issue.kind = kind
+        return issue

@@ -1,17 +1,17 @@
-"""Task files become `Task`s: JSON (a list of objects), JSONL, CSV and Parquet, told apart by suffix.
+"""Read task files into `Task`s: JSON (a list of objects), JSONL, CSV and Parquet, by suffix.
 
     file ─► _READERS[suffix] ─► (place, record), … ─► preprocess ─► _to_task ─► Task
 
 Each record needs `query` and `gold`; `id` is optional; every other field goes to `Task.extra` as it is.
-Every complaint names the file, the place in it ("line 7", or "record 3" where there are no lines) and the field.
+Every error names the file, the place in it ("line 7", or "record 3" where there are no lines) and the field.
 
 Decided here:
 - A missing `id` is the record's index in the file, from 0, as in the published logs. Ids are unique.
 - A gold may be a list of strings; it is joined with ";" (the paper's form of a gold of several commands).
 - `golds` is a list of alternative golds. If a record has no `gold`, the first of them is the gold.
-- Numbers are not accepted for `query` or `gold`: 007 or 1.50 would have lost its form before we saw it. Quote them.
-- A null field (None, NaN) counts as absent. `general`, which CSV can only write as text, becomes a bool.
-- With `limit`, records beyond it are not looked at.
+- Numbers are not accepted for `query` or `gold`, since reading changes 007 and 1.50. Quote them.
+- A null field (None, NaN) counts as absent. `general`, which is text in CSV, becomes a bool.
+- Records beyond `limit` are not read.
 
 Left out: other encodings than UTF-8 (with or without BOM), compressed files, data sets too big for memory.
 """
@@ -35,7 +35,7 @@ from intercode.types import Task
 Record = dict[str, Any]
 Preprocess = Callable[[Record], Record]
 Located = Iterator[tuple[str, Any]]
-"""Records with the place they came from: ``("line 7", {...})``."""
+"""Records with their places: ``("line 7", {...})``."""
 
 LARGEST_CSV_FIELD = 16 * 2**20
 _TRUE, _FALSE = {"true", "1", "yes"}, {"false", "0", "no", ""}
@@ -48,7 +48,7 @@ def load_tasks(
     preprocess: Preprocess | None = None,
     gold_fields: Sequence[str] = ("gold",),
 ) -> list[Task]:
-    """The tasks of a file, in its order, at most `limit` of them.
+    """Return the tasks of a file, in its order, at most `limit` of them.
 
     `preprocess` gets each raw record and returns the one to use: rename columns, build a gold, and the like. `gold_fields`
     name the fields of that record that hold golds; a record may leave some of them empty.
@@ -210,7 +210,7 @@ def _to_task(record: Record, index: int, where: str, gold_fields: Sequence[str])
 
 
 def _golds(fields: Record, names: Sequence[str], where: str) -> tuple[str, ...]:
-    """Take the golds out of the fields: those of the fields `names` that are not empty, then those of the list `golds`."""
+    """Remove the golds from the fields and return them: the non-empty fields `names`, then the list `golds`."""
     more = fields.pop("golds", [])
     found = [(name, fields.pop(name, None)) for name in names]
     if not isinstance(more, list):
@@ -235,7 +235,7 @@ def _text(value: Any, field: str, where: str) -> str:
 
 
 def _require_whole(fields: Record, where: str) -> None:
-    """Half a surrogate pair can neither be executed nor stored, wherever it is."""
+    """Raise `DataError` if any text has half a surrogate pair, which can neither be executed nor stored."""
     for field, value in fields.items():
         left = [field, value]
         while left:
