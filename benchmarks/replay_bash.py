@@ -73,7 +73,7 @@ def measure(run: data.Run, workers: int) -> Measured:
 
 
 def _lasting(recording: Recording, factory: EnvFactory, tasks: Sequence[Task], ended: Sequence[Episode], workers: int) -> float:
-    quick = [task for task in tasks if TIMED_OUT not in recording.find(task).observations]
+    quick = [task for task in tasks if not any(turn.observation == TIMED_OUT for turn in recording.find(task).turns)]
     all_ended = list(ended)
     for _ in range(2):
         time.sleep(PAUSE)

@@ -43,7 +43,7 @@ def measure(workers: int) -> dict[str, Any]:
 
 def _same_ends(recording: Recording, tasks: Sequence[Task], played: Sequence[Episode]) -> int:
     now = {episode.task: bool(episode.success) for episode in played}
-    return sum((recording.find(task).max_reward == 1) == now[task.id] for task in tasks)
+    return sum(recording.find(task).success == now[task.id] for task in tasks)
 
 
 def show(figures: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from intercode.errors import DataError, UsageError
-from intercode.rescoring.predictions import load_predictions
+from intercode.rescoring.recordings import load_predictions
 from intercode.types import Task
 
 TASKS = [Task(name, f"query {name}", "SELECT 1") for name in ("0", "1", "b")]

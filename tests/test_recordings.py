@@ -1,4 +1,4 @@
-"""Reading past runs: the first system's three shapes, written here in small, and our own run folders."""
+"""Reading past runs: the three shapes of InterCode v1's logs, written here in small, and run folders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from intercode.errors import DataError, UsageError
-from intercode.rescoring.recordings import load_recording
+from intercode.rescoring.recordings import Recording, load_recording
 from intercode.store import RunStore
 from intercode.types import Episode, Task, Turn
 
@@ -39,22 +39,26 @@ def write(path: Path, content: Any) -> Path:
     return path / "log.json"
 
 
+def actions(recording: Recording) -> list[str | None]:
+    return [turn.action for turn in recording.episodes[0].line]
+
+
 def test_the_three_shapes_of_a_log_are_read(tmp_path: Path) -> None:
     said = ["a\n", "No Bash code was seen here", "3\n"]
     plain = load_recording(write(tmp_path, {"0": entry(["ls", "What?", "ls | wc -l"], said, [0.67, 0, 1.0])}))
     (episode,) = plain.episodes
     assert (plain.protocol, plain.success_rate) == ("paper", 1)
-    assert (episode.task, episode.query, episode.max_reward, episode.turns_max) == ("0", "count the files", 1.0, 10)
-    assert (episode.actions, episode.rewards) == (["ls", None, "ls | wc -l"], [0.67, 0, 1.0])
+    assert (episode.task, episode.query, episode.reward, plain.settings["turns"]) == ("0", "count the files", 1.0, 10)
+    assert [(turn.action, turn.score) for turn in episode.turns] == [("ls", 0.67), (None, 0), ("ls | wc -l", 1.0)]
 
     wrapped = ["execute[ls [ab]*]", "execute[cat a]\nObs", "execute[half", "ls", "submit"]
-    react = load_recording(write(tmp_path, {"0": entry(wrapped, [""] * 5, [0] * 5, history={"thoughts": [""] * 5})}))
-    assert (react.protocol, react.episodes[0].actions) == ("submit", ["ls [ab]*", "cat a", None, None, "submit"])
+    react = load_recording(write(tmp_path, {"0": entry(wrapped, ["seen"] * 5, [0] * 5, history={"thoughts": [""] * 5})}))
+    assert (react.protocol, actions(react)) == ("submit", ["ls [ab]*", "cat a", None, None, "submit"])
 
     log = entry(["```BASH\nls\n```"], ["error"], [0.5], history={"steps": ["look"]})
     del log["summary"]["turns_max"]
     planned = load_recording(write(tmp_path, {"meta": {"env": "bash"}, "logs": {"0": log}}))
-    assert (planned.episodes[0].actions, planned.turns_max) == (["```BASH\nls\n```"], 1), "with its fences"
+    assert (actions(planned), planned.settings["turns"]) == (["```BASH\nls\n```"], None), "with its fences"
 
 
 def test_episodes_are_found_by_id_and_query(tmp_path: Path) -> None:
@@ -85,9 +89,7 @@ def test_a_run_of_ours_can_be_acted_again(tmp_path: Path) -> None:
     recording = load_recording(tmp_path / "run")
     (episode_read,) = recording.episodes
     assert recording.protocol == "paper"
-    assert episode_read.actions == [None, "ls", "submit"]
-    assert episode_read.rewards == [0.0, 0.5, 1.0]
-    assert episode_read.turns_max == 3
+    assert [(turn.action, turn.score) for turn in episode_read.line] == [(None, None), ("ls", 0.5), ("submit", 1.0)]
 
 
 @pytest.mark.parametrize("content", [[], {"0": {}}, {"0": None}, {"meta": {}, "logs": []}, {"half \udc00": None}])
@@ -123,6 +125,6 @@ class TestPublishedRuns:
         assert (len(recordings), sum(recording.protocol == "submit" for recording in recordings)) == (16, 5)
         for recording in recordings:
             for e in recording.episodes:
-                for action, seen in zip(e.actions, e.observations, strict=True):
-                    told = "did not contain" in seen or "code was found" in seen
-                    assert (action is None) == told
+                for turn in e.turns:
+                    no_code = "did not contain" in turn.observation or "code was found" in turn.observation
+                    assert (turn.action is None) == no_code

@@ -17,8 +17,9 @@ from typing import Any
 from fidelity import data, first
 from intercode.env import EnvFactory, View
 from intercode.envs.bash.env import BashEnv
-from intercode.rescoring.recordings import RecordedEpisode, Recording, load_recording
+from intercode.rescoring.recordings import Recording, load_recording
 from intercode.rescoring.replay import replay
+from intercode.types import Episode
 
 BACKENDS: tuple[str, ...] = ("docker", "local")
 
@@ -67,19 +68,18 @@ def record(here: World, workers: int, limit: int | None) -> Recording:
     return replace(recording, episodes=played)
 
 
-def _play(here: World, episode: RecordedEpisode) -> list[first.Turn]:
+def _play(here: World, episode: Episode) -> list[first.Turn]:
     with here.first() as alone:
-        return alone.play(int(episode.task), episode.actions)
+        return alone.play(int(episode.task), [turn.action for turn in episode.turns])
 
 
-def _today(then: RecordedEpisode, turns: Sequence[first.Turn]) -> RecordedEpisode:
-    rewards = [turn.reward for turn in turns]
-    return replace(
-        then,
-        observations=[turn.observation or "" for turn in turns],
-        rewards=rewards,
-        max_reward=max(rewards, default=0.0),
+def _today(then: Episode, played: Sequence[first.Turn]) -> Episode:
+    turns = tuple(
+        replace(turn, observation=turn.observation if now.observation is None else now.observation, score=now.reward)
+        for turn, now in zip(then.turns, played, strict=True)
     )
+    best = max((now.reward for now in played), default=0.0)
+    return replace(then, turns=turns, reward=best, success=best == 1)
 
 
 def compare(here: World, today: Recording, backend: str, workers: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`intercode replay`: our own runs and the first system's three kinds of log, executed again and compared."""
+"""`intercode replay`: our own runs and InterCode v1's three kinds of log, executed again and compared."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOUCH = "Make the empty file /box/new."
 
 
 def episode(task: str, query: str, turns: list[tuple[str, str, float]], **history: Any) -> dict[str, Any]:
-    """One entry of the first system's log, with (action, observation, reward) a turn."""
+    """One entry of an InterCode v1 log, with (action, observation, reward) a turn."""
     actions, observations, rewards = (list(column) for column in zip(*turns, strict=True))
     columns = {"actions": actions, "observations": observations, "rewards": rewards, "valid_action": [True] * len(turns)}
     return {

@@ -76,7 +76,7 @@ _MIXED = st.lists(st.one_of(records("query", "gold", "id"), DATA), max_size=4)
 _LINES = st.one_of(_RECORDS, _MIXED).map(lambda rows: b"\n".join(map(_json, rows)))
 _ROWS = st.lists(st.lists(SCALARS, min_size=2, max_size=4), max_size=4)
 
-# -- recordings of the first system -------------------------------------------------------------------------------------
+# -- logs of InterCode v1 -----------------------------------------------------------------------------------------------
 
 
 def _use_recording(path: Path) -> None:
@@ -85,9 +85,9 @@ def _use_recording(path: Path) -> None:
     assert recording.protocol in ("submit", "paper")
     for episode in recording.episodes:
         assert isinstance(episode.task, str)
-        assert all(action is None or isinstance(action, str) for action in episode.actions)
-        assert all(isinstance(observation, str) for observation in episode.observations)
-        assert all(isinstance(reward, float) for reward in (*episode.rewards, episode.max_reward))
+        assert all(turn.action is None or isinstance(turn.action, str) for turn in episode.turns)
+        assert all(isinstance(turn.observation, str) for turn in episode.turns)
+        assert all(isinstance(score, float | None) for score in (episode.reward, *(turn.score for turn in episode.turns)))
         assert recording.actions_for(Task(episode.task, episode.query, "ls")) is not None
 
 

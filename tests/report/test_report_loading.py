@@ -1,4 +1,4 @@
-"""The first system's logs in the form of our own runs."""
+"""InterCode v1's logs in the form of our own runs."""
 
 from __future__ import annotations
 

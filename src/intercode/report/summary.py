@@ -7,7 +7,6 @@ episodes. With one epoch this is plain Wilson. Episodes without a reward are not
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -16,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from intercode.errors import StoreError, UsageError
-from intercode.report.turns import counted_turns, is_submission
-from intercode.rescoring.recordings import RecordedEpisode, Recording, load_recording
+from intercode.report.turns import counted_turns
+from intercode.rescoring.recordings import load_recording
 from intercode.store import read_run
-from intercode.types import Ended, Episode, Turn
+from intercode.types import Episode
 
 Z95 = 1.959963984540054
 
@@ -27,7 +26,6 @@ LEVELS = ("simple", "easy", "moderate", "medium", "challenging", "hard", "extra"
 """The names that data sets give to levels of hardness, the easiest first."""
 
 Summary = dict[str, Any]
-_PYTHON_ERROR = re.compile(r"Error executing action|\{'error': 'Error: ")
 
 
 def runs_in(path: str | Path) -> list[Path]:
@@ -40,9 +38,6 @@ def runs_in(path: str | Path) -> list[Path]:
 def load(path: str | Path) -> tuple[dict[str, Any], list[Episode]]:
     """Return the settings and episodes of a run folder or of a log file of InterCode v1; a run's settings with `verdicts`.
 
-    A log lacks thoughts, tokens and times, and says of an error only that there was one: its turn gets the exit status 1.
-    In Python, where v1 did not record validity, the observation decides.
-
     Raises what `read_run` and `load_recording` raise, and `StoreError` for settings that lack env, agent or reward.
     """
     path = Path(path)
@@ -52,44 +47,12 @@ def load(path: str | Path) -> tuple[dict[str, Any], list[Episode]]:
             raise StoreError(f"{path / 'run.json'} is damaged: {', '.join(lacking)} must be there, as text")
         verdicts: Sequence[object] = ()
         if (path / "judged").exists():
-            from intercode.rescoring.judge import kept_verdicts  # few runs are judged, and the judge imports much
+            from intercode.rescoring.judge import read_verdicts  # few runs are judged, and the judge imports much
 
-            verdicts = kept_verdicts(path)
+            verdicts = read_verdicts(path)
         return {**config, "verdicts": verdicts}, episodes
     recording = load_recording(path)
-    labels = {
-        name: {e.task: e.labels[name] for e in recording.episodes if name in e.labels} for name in ("hardness", "data_set")
-    }
-    config = {
-        "run": str(path),
-        "env": recording.env,
-        "agent": recording.agent,
-        "reward": recording.reward,
-        "protocol": recording.protocol,
-        "turns": recording.turns_allowed,
-        **{name: found for name, found in labels.items() if found},
-    }
-    return config, [_episode(recording, recorded) for recorded in recording.episodes]
-
-
-def _episode(recording: Recording, recorded: RecordedEpisode) -> Episode:
-    turns = tuple(
-        Turn(
-            action=action,
-            observation=observation,
-            exit_code=None if action in (None, "submit") else int(not valid or bool(_PYTHON_ERROR.match(observation))),
-            timed_out=observation == "Command timed out",
-            score=reward if recording.protocol == "paper" or action == "submit" else None,
-        )
-        for action, observation, reward, valid in zip(
-            recorded.actions, recorded.observations, recorded.rewards, recorded.valid, strict=True
-        )
-    )
-    success = recorded.max_reward == 1
-    ended: Ended = "solved" if success else "turns"
-    if turns and is_submission(turns[-1]):
-        ended = "submit"
-    return Episode(recorded.task, recorded.query, turns, recorded.max_reward, success, ended)
+    return dict(recording.settings), list(recording.episodes)
 
 
 def summary(config: Mapping[str, Any], episodes: Sequence[Episode]) -> Summary:

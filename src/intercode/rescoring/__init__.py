@@ -1,1 +1,1 @@
-"""What is done with a finished run: `rescore`, `replay`, `judge`; and the records of other systems."""
+"""Score a finished run again (`rescore`, `replay`), or let a model judge its unclear answers (`judge`)."""

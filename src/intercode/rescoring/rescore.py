@@ -1,12 +1,12 @@
-"""A run under another reward: what the records decide is taken from them, the rest is executed again and scored anew.
+"""Score a run under another reward: from the record where it decides the score, else by executing the episode again.
 
     observed    the agent never submitted, or broke its sandbox: 0 under every reward; a flag that the task itself names
-    executed    everything else: a record has what the agent saw, not what it did to files, databases or interpreters
+    executed    everything else: a record has what the agent saw, not its effect on files, databases or interpreters
     kept        episodes without a result
-    earlier     what a resumed run holds already
+    earlier     episodes that a resumed run has already
 
-The world must be the run's: its data and userland are compared with what the run recorded before anything is scored. Whether
-an executed episode went as it did then is told by the first turn whose observation differs.
+Data and userland must be the run's: they are compared with the record before anything is scored. For an executed episode,
+the first turn whose observation differs shows whether it went as it did then.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from intercode.agents import SUBMIT
-from intercode.agents import replay as replaying
+from intercode.agents import replay as replay_agent
 from intercode.env import EnvFactory, InterCodeEnv
 from intercode.envs import environment_class, prepare
 from intercode.envs.ctf.env import flag_exact, flag_paper
@@ -27,18 +27,19 @@ from intercode.errors import DataError, UsageError
 from intercode.runner.run import evaluate
 from intercode.store import RunStore, read_run
 from intercode.submission import is_submission, submitted_word
-from intercode.tasks.catalog import list_entries
+from intercode.tasks import list_entries
 from intercode.types import Ended, Episode, Score, Task, Turn, line_of
 
 REWARDS = ("exact", "paper")
 KEPT = ("protocol", "session", "tell", "submits")
+"""Options that stay as the run has them."""
 DATA = ("data_digest", "assets_digest")
-"""What no `force` helps against: other tasks are not this run's."""
+"""Facts that no `force` overrides: other tasks are not this run's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rescored:
-    """`differs`: the first turn, counted from 0, whose observation is not what it was."""
+    """An episode with its new score. `differs` is the first turn, from 0, whose observation is not the recorded one."""
 
     episode: Episode
     before: Episode
@@ -54,24 +55,24 @@ class Rescored:
 
 
 class Rescoring:
-    """One run that is to be scored by `reward`; `given` are options that say where its data are now.
+    """One run that is scored by `reward`; `options` say where its data are now.
 
-    Raises `UsageError` if its world cannot be rebuilt, or is another one; `force` allows another userland.
+    Raises `UsageError` if its world cannot be rebuilt or is another one; `force` allows another userland.
     """
 
-    def __init__(self, run: str | Path, reward: str, *, force: bool = False, **given: Any) -> None:
+    def __init__(self, run: str | Path, reward: str, *, force: bool = False, **options: Any) -> None:
         then, self.episodes = read_run(run)
-        if unsaid := sorted({"env", "agent"} - then.keys()):
-            raise UsageError(f"{run} does not say its {' and '.join(unsaid)}: it cannot be scored again")
+        if missing_keys := sorted({"env", "agent"} - then.keys()):
+            raise UsageError(f"{run} does not say its {' and '.join(missing_keys)}: it cannot be scored again")
         if then.get("reward") == reward:
             raise UsageError(f"{run} was scored by {reward} already")
         self.env, self.reward = str(then["env"]), reward
-        options = options_of(then, given)
-        own = then["reward"] if then.get("reward") in (*REWARDS, "overlap") else reward
-        require_same(then, rebuilt(run, self.env, options, own).facts(), force)
+        options = options_of(then, options)
+        old_reward = then["reward"] if then.get("reward") in (*REWARDS, "overlap") else reward
+        require_same(then, rebuild(run, self.env, options, old_reward).facts(), force)
         played_for = then.get("played_for", then.get("reward"))
         self._submission = environment_class(self.env).submission_under(played_for)
-        self.factory = submitting(self._submission, rebuilt(run, self.env, options, reward))
+        self.factory = with_submission(self._submission, rebuild(run, self.env, options, reward))
         self.config = {
             **then,
             **self.factory.facts(),
@@ -85,10 +86,10 @@ class Rescoring:
             raise UsageError(f"the task {missing[0]} of {run} is not among these tasks; give the run's own with --data")
 
     def run(self, store: RunStore, *, workers: int, tick: Callable[[Episode], None]) -> list[Rescored]:
-        """All episodes, in the order of the data; each is put into `store` as soon as it has its score."""
+        """Return all episodes in the order of the data. Each is put into `store` as soon as it has its score."""
         done: list[Rescored] = []
         left: list[Episode] = []
-        held = {(episode.task, episode.epoch): episode for episode in store.episodes() if episode.reward is not None}
+        stored = {(episode.task, episode.epoch): episode for episode in store.episodes() if episode.reward is not None}
 
         def note(each: Rescored) -> None:
             if each.how != "earlier":
@@ -97,40 +98,40 @@ class Rescoring:
             tick(each.episode)
 
         for episode in self.episodes:
-            if again := held.get((episode.task, episode.epoch)):
+            if again := stored.get((episode.task, episode.epoch)):
                 note(Rescored(again, episode, "earlier"))
             elif episode.reward is None:
                 note(Rescored(episode, episode, "kept"))
             elif (score := self._observed(episode)) is not None:
-                note(Rescored(_scored(episode, score), episode, "observed"))
+                note(Rescored(_with_score(episode, score), episode, "observed"))
             else:
                 left.append(episode)
         for epoch in sorted({episode.epoch for episode in left}):
             then = {episode.task: episode for episode in left if episode.epoch == epoch}
             evaluate(
-                self.factory, replaying(_Script(then)), tasks=[self._tasks[task] for task in then], workers=workers,
+                self.factory, replay_agent(_Script(then)), tasks=[self._tasks[task] for task in then], workers=workers,
                 on_episode=lambda again, then=then: note(self._compared(again, then[again.task])),  # type: ignore[misc]
             )  # fmt: skip
         order = {task: place for place, task in enumerate(self._tasks)}
         return sorted(done, key=lambda each: (order[each.episode.task], each.episode.epoch))
 
     def _observed(self, episode: Episode) -> Score | None:
-        """The score, if what was recorded decides it."""
+        """Return the score if the record decides it."""
         if episode.ended == "agent_fault":
             return Score(0.0, False)
-        handed_in = [turn for turn in episode.line if self._submits(turn)]
-        if self._protocol == SUBMIT and not handed_in:
+        submitted = [turn for turn in episode.line if self._submits(turn)]
+        if self._protocol == SUBMIT and not submitted:
             return Score(0.0, False)
         task = self._tasks[episode.task]
         if self.env != "ctf" or task.extra.get("gold_is") != "flag":
             return None
-        words = [submitted_word(self._submission, turn.action or "") for turn in handed_in]
+        words = [submitted_word(self._submission, turn.action or "") for turn in submitted]
         judge, golds = (flag_paper, [task.gold]) if self.reward == "paper" else (flag_exact, task.golds)
         scores = (judge(word, gold) for word in words for gold in golds)
         return max(scores, key=lambda score: score.reward, default=Score(0.0, False))
 
     def _submits(self, turn: Turn) -> bool:
-        """Under the paper's protocol only a flag is submitted, by an action like any other."""
+        """Return whether a turn submits. Under the paper's protocol only a flag is submitted, by an action like any other."""
         if self._protocol != SUBMIT and self.env != "ctf":
             return False
         return is_submission(turn.action, self._submission)
@@ -139,15 +140,14 @@ class Rescoring:
         if again.error is not None:
             failed = replace(then, reward=None, success=False, parts={}, ended=None, error=again.error)
             return Rescored(failed, then, "executed")
-        places = line_of(then.turns)
-        scores = {place: turn.score for place, turn in zip(places, again.turns, strict=False)}
+        scores = {place: turn.score for place, turn in zip(line_of(then.turns), again.turns, strict=False)}
         turns = tuple(replace(turn, score=scores.get(place)) for place, turn in enumerate(then.turns))
         now = Score(again.reward or 0.0, again.success, again.parts, again.ambiguous)
-        episode = replace(_scored(then, now), turns=turns, ended=_end(then, again, self._protocol))
-        # What is told of a submission depends on the reward, and counts as little as what was said to a reply without code.
+        episode = replace(_with_score(then, now), turns=turns, ended=_end(then, again, self._protocol))
+        # Feedback to a submission depends on the reward, and the note to a reply without code is no output: both may differ.
         pairs = enumerate(zip(then.line, again.turns, strict=False))
-        seen = ((n, old, new) for n, (old, new) in pairs if old.action is not None and not self._submits(old))
-        differs = next((number for number, old, new in seen if old.observation != new.observation), None)
+        compared = ((n, old, new) for n, (old, new) in pairs if old.action is not None and not self._submits(old))
+        differs = next((number for number, old, new in compared if old.observation != new.observation), None)
         return Rescored(episode, then, "executed", differs)
 
 
@@ -161,23 +161,24 @@ class _Script:
         return [turn.action for turn in self._episodes[task.id].line]
 
 
-def options_of(then: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """As the run was made, but for what is given."""
-    options = {key: given.get(key) or then.get(key) for key in given} | {key: then.get(key) for key in KEPT}
-    options["data"] = given.get("data") or then.get("data_from")
-    if not options["data"]:  # it is found by its name, or the environment brings it
+def options_of(then: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a run with settings `then`; `options` replace all but `KEPT`. Raises `UsageError` without data."""
+    found = {key: options.get(key) or then.get(key) for key in options} | {key: then.get(key) for key in KEPT}
+    found["data"] = options.get("data") or then.get("data_from")
+    if not found["data"]:  # the catalog has it, or the environment brings it
         name, env = str(then.get("data") or ""), str(then["env"])
         if name in {entry.name for entry in list_entries()}:
-            options["data"] = name
+            found["data"] = name
         elif name and name != f"{env}-starter" and ":" not in env:
             raise UsageError(f"{then['run']} does not say where its data ({name}) lie; name their file or folder with --data")
-    server = then.get("server")  # that of the engine, or a fact of an environment of one's own
-    options["engine"] = options.get("engine") or (server.get("engine") if isinstance(server, dict) else None)
-    options["sandbox"] = None if then.get("sandbox") == "local" else then.get("sandbox")
-    return options
+    server = then.get("server")  # the engine's, or a fact of the user's own environment
+    found["engine"] = found.get("engine") or (server.get("engine") if isinstance(server, dict) else None)
+    found["sandbox"] = None if then.get("sandbox") == "local" else then.get("sandbox")
+    return found
 
 
-def rebuilt(run: str | Path, env: str, options: Mapping[str, Any], reward: str) -> EnvFactory:
+def rebuild(run: str | Path, env: str, options: Mapping[str, Any], reward: str) -> EnvFactory:
+    """Return a factory with the data and the world of a run. Raises `UsageError` if they are not here."""
     try:
         return prepare(env, reward=reward, max_turns=None, keep_going=True, **options)
     except (UsageError, DataError) as error:
@@ -186,6 +187,7 @@ def rebuilt(run: str | Path, env: str, options: Mapping[str, Any], reward: str) 
 
 
 def require_same(then: Mapping[str, Any], now: Mapping[str, Any], force: bool) -> None:
+    """Raise `UsageError` if the facts `now` are not those of the run's settings `then`. `force` allows all but other data."""
     facts = {key: value for key, value in json.loads(json.dumps(now)).items() if key != "data"}
     other = sorted(key for key, value in facts.items() if then.get(key) != value)
     shown = "; ".join(f"{key}: {then.get(key)!r:.200} then, {facts[key]!r:.200} now" for key in other)
@@ -195,12 +197,12 @@ def require_same(then: Mapping[str, Any], now: Mapping[str, Any], force: bool) -
         raise UsageError(f"this is not the world of {then['run']} ({shown}); add --force to score in it anyway")
 
 
-def _scored(episode: Episode, score: Score) -> Episode:
+def _with_score(episode: Episode, score: Score) -> Episode:
     return replace(episode, reward=score.reward, success=score.success, parts=score.parts, ambiguous=score.ambiguous)
 
 
 def _end(then: Episode, again: Episode, protocol: str) -> Ended | None:
-    """Under `paper` it is over as soon as it is solved; one that was, and is not, ended for want of more turns."""
+    """Return how a rescored episode ended. Under `paper` success ends it; one that is no success any more ran out of turns."""
     if again.ended == "agent_fault":
         return again.ended
     if protocol == SUBMIT:
@@ -210,8 +212,8 @@ def _end(then: Episode, again: Episode, protocol: str) -> Ended | None:
     return "turns" if then.ended == "solved" else then.ended
 
 
-def submitting(submission: re.Pattern[str], factory: EnvFactory) -> EnvFactory:
-    """Return the setting with environments in which `submission` submits, as it did when the record was made."""
+def with_submission(submission: re.Pattern[str], factory: EnvFactory) -> EnvFactory:
+    """Return a factory whose environments submit by the pattern `submission`, as they did when the record was made."""
 
     def make() -> InterCodeEnv:
         env = factory.make()

@@ -1,0 +1,99 @@
+"""Read the logs of InterCode v1 as settings and episodes, the form in which `store.read_run` returns a run.
+
+    {"0": {turn_history, summary, info, …}, …}        Try Again: scored after every turn     protocol `paper`
+    {"0": {… actions "execute[…]", "submit"}}         ReAct: scored at the submission        protocol `submit`
+    {"meta": …, "logs": {"0": …}}                     Plan & Solve: as Try Again, but a turn without code keeps the reward
+
+Actions are returned as InterCode v1 executed them: a ReAct action without its wrapper, and None where the reply had no code.
+Fences that InterCode v1 did not strip stay. A log has no tokens, no times, and of errors only that there was one: such a
+turn gets the exit status 1. Python logs did not record even that, so the observation decides. Left out: the model's
+thoughts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from intercode.errors import DataError, UsageError
+from intercode.types import Ended, Episode, Turn
+
+_EXECUTE = re.compile(r"execute\[(.*)\]", re.DOTALL)
+_NO_CODE = re.compile(r"^No \w+ code ")
+_PYTHON_ERROR = re.compile(r"Error executing action|\{'error': 'Error: ")
+_LABELS = {"hardness": "hardness", "data_set": "dataset"}
+
+
+def read_log(path: Path) -> tuple[dict[str, Any], list[Episode]]:
+    """Return the settings and the episodes of a log. `keeps_reward` in the settings: a turn without code keeps the reward.
+
+    Raises `UsageError` if the file cannot be read, `DataError` naming the episode if it is no log.
+    """
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"the recording {path} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is not JSON: {error}") from error
+    logs = content.get("logs", content) if isinstance(content, dict) else None
+    if not isinstance(logs, dict):
+        raise DataError(f"{path} is not a recorded run: an object with one entry per task is expected")
+    histories = [entry.get("turn_history") for entry in logs.values() if isinstance(entry, dict)]
+    react = any(isinstance(history, dict) and "thoughts" in history for history in histories)
+    episodes, labels, limits = [], {name: dict[str, str]() for name in _LABELS}, [0]
+    for key, entry in logs.items():
+        try:
+            episode = _episode(entry, react)
+            limits.append(int(entry["summary"].get("turns_max", 0)))
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+            raise DataError(f"{path}, episode {key!r:.50} is not a recorded episode: {error!r}") from error
+        episodes.append(episode)
+        for name, field in _LABELS.items():
+            if entry.get(field):
+                labels[name][episode.task] = str(entry[field])
+    envs = {str(entry.get("environment", "")).removeprefix("ic_") for entry in logs.values()}
+    env = envs.pop() or None if len(envs) == 1 else None
+    planned = any("steps" in entry["turn_history"] for entry in logs.values())
+    return {
+        "run": str(path),
+        "env": env,
+        "agent": "react" if react else "plan_solve" if planned else "try_again",
+        "reward": "overlap" if react and env == "sql" else "paper",
+        "protocol": "submit" if react else "paper",
+        "turns": max(limits) or None,
+        "keeps_reward": "logs" in content,
+        **{name: found for name, found in labels.items() if found},
+    }, episodes
+
+
+def _episode(entry: Mapping[str, Any], react: bool) -> Episode:
+    history, query = entry["turn_history"], entry["query"]
+    best, count = float(entry["summary"]["max_reward"]), len(history["actions"])
+    rewards, valid = history["rewards"][:count], history["valid_action"][:count]
+    turns = []
+    for action, seen, reward, fine in zip(history["actions"], history["observations"], rewards, valid, strict=True):
+        observation, score = str(seen), float(reward)
+        if react and action != "submit":  # v1 executed the text between the outermost brackets of `execute[…]`
+            wrapped = _EXECUTE.search(action)
+            action = wrapped[1] if wrapped else None
+        elif not react and _NO_CODE.match(observation):
+            action = None
+        if not isinstance(action, str | None):
+            raise TypeError(f"{action!r:.50} is no text")
+        failed = fine is False or bool(_PYTHON_ERROR.match(observation))
+        turn = Turn(
+            action=action,
+            observation=observation,
+            exit_code=None if action in (None, "submit") else int(failed),
+            timed_out=observation == "Command timed out",
+            score=score if score or not react or action == "submit" else None,
+        )
+        turns.append(turn)
+    if not isinstance(query, str):
+        raise TypeError(f"{query!r:.50} is no text")
+    submitted = bool(turns) and (turns[-1].action or "").split()[:1] == ["submit"] and not turns[-1].exit_code
+    ended: Ended = "submit" if submitted else "solved" if best == 1 else "turns"
+    return Episode(str(entry["task_id"]), query, tuple(turns), best, best == 1, ended)
