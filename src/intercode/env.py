@@ -19,9 +19,10 @@ import functools
 import re
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
+from pathlib import Path
 from threading import RLock
 from typing import Any, ClassVar, Concatenate, Literal, ParamSpec, Self, SupportsFloat, TypeVar
 
@@ -31,6 +32,7 @@ from gymnasium.spaces import Text
 from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
 from intercode.plugins import call_plugin
 from intercode.submission import ALONE, LONGEST, is_submission, submitted_word
+from intercode.tasks import DataSet
 from intercode.tasks.issues import TaskIssue
 from intercode.types import ExecResult, Score, Task
 
@@ -172,6 +174,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     """False: `copy_world` cannot make a live copy, and each fork replays the episode."""
     language = "bash"
     """The language of actions. It chooses a strategy's prompts; with `bash` and `sql` a strategy submits no word."""
+    prompts: str | Path | None = None
+    """The folder of an environment's own prompts (world.txt, submit.txt, …), from the class's file; None: the language's."""
     rewards: ClassVar[Mapping[str, str]] = {}
     """Names that `--reward` takes, each with `module:attribute`, which is imported when the name is asked for."""
 
@@ -214,6 +218,21 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     def prepare(cls, **options: Any) -> EnvFactory:
         """Return a factory from the command line's options; a subclass names the options that it takes."""
         raise UsageError(f"{cls.__name__} does not say how it is prepared: it needs a `prepare` of its own")
+
+    @classmethod
+    def lint(cls, task: Task) -> Iterator[TaskIssue]:
+        """Yield what the texts of a task say against it. Nothing is executed."""
+        yield from ()
+
+    @classmethod
+    def lint_files(
+        cls, data: DataSet, *, assets: str | None = None, furnished: bool = False
+    ) -> Mapping[str, Sequence[TaskIssue]]:
+        """Return by task id what the files of a data set say against its tasks. Nothing is executed.
+
+        `assets` names another folder of task files; `furnished`: a tree or an image has files for all tasks.
+        """
+        return {}
 
     @classmethod
     def submission_under(cls, reward: object) -> re.Pattern[str]:

@@ -1,4 +1,4 @@
-"""One `intercode eval`: from options to an environment, an agent and a model, and to a run folder."""
+"""One `intercode eval`: turn options into an environment, an agent, a model and a run folder, and play."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from intercode.envs.rewards import NamedReward, reward_name
 from intercode.errors import IntercodeError, InternalError, ModelError, SandboxError, StoreError, UsageError
 from intercode.models import Model, OpenAIModel, make_model
 from intercode.models.openai_chat import PATIENCE, Price, listed_price, price_table
-from intercode.rescoring.predictions import load_predictions
-from intercode.rescoring.recordings import load_recording
+from intercode.plugins import attribute_path
+from intercode.rescoring.recordings import load_predictions, load_recording
 from intercode.runner.budget import Budget, BudgetTracker, Limits
 from intercode.runner.provenance import source_digests
 from intercode.runner.run import evaluate, select
 from intercode.store import RunStore
 from intercode.types import Episode, Task
-from intercode.validate.validation_cache import broken, findings
+from intercode.validate.validation_cache import broken, cached_check
 
 _UNLESS = " (one of your own that asks none says so by an attribute needs_model = False)"
 
 
 @dataclass
 class Evaluation:
-    """What is to be run. Afterwards `stopped` says which budget ended it early, and `fault` what broke, if anything did."""
+    """A planned run. After `run`, `stopped` names the budget that ended it early, and `fault` is the error that did."""
 
     factory: EnvFactory
     agent: Agent
@@ -76,13 +76,17 @@ class Evaluation:
         limit: int | None = None,
         **world: Any,
     ) -> Evaluation:
-        """`price` wins over the table of prices. `task`, `failed_in` and `shuffle` choose tasks as `select` does, and `limit`
-        then counts these; the agent knows all. Raises `UsageError` for what cannot be run."""
+        """Plan a run from the options of `intercode eval`; `world` are those of the environment's `prepare`.
+
+        `price` goes before the table of prices. `task`, `failed_in` and `shuffle` choose tasks as `select` does, and `limit`
+        then counts the chosen ones; the agent knows all. Raises `UsageError` for what cannot be run.
+        """
         choosing = bool(task or failed_in or shuffle)
         whole = prepare(env, max_turns=None, sandbox=sandbox, limit=None if choosing else limit, **world)
-        language = environment_class(env).language
+        made = environment_class(env)
+        prompts = attribute_path(made, "prompts")
         chosen = make_agent(
-            agent, tasks=whole.tasks, turns=turns, language=language,
+            agent, tasks=whole.tasks, turns=turns, language=made.language, prompts=Path(prompts) if prompts else None,
             load=load_recording, predictions=lambda path: load_predictions(path, whole.tasks),
         )  # fmt: skip
         factory, facts = whole, dict[str, Any](limit=limit)
@@ -92,36 +96,36 @@ class Evaluation:
         if model and chosen.needs_model:
             price = price or listed_price(model)
         priced = bool(max_cost or episode_cost)
-        asked = _model(
+        called = _model(
             chosen, model, price, base_url=base_url, priced=priced, metered=priced or bool(max_tokens or episode_tokens),
             temperature=temperature, seed=seed,
             max_tokens=reply_tokens, timeout=min(reply_seconds or PATIENCE, max_seconds or math.inf),
         )  # fmt: skip
         data, reward, code = world.get("data"), world.get("reward"), None
-        place = data if data and Path(data).exists() else None  # `data` in a run is but the name of the set
+        place = data if data and Path(data).exists() else None  # a run's `data` is only the name of the set
         if callable(reward):
             code = reward.name if isinstance(reward, NamedReward) else f"{reward.__module__}:{reward_name(reward)}"
-        labels = {}  # what the data says of each task, for the report: how hard it is, and its database
+        labels = {}  # for the report: how hard the data calls each task, and its database
         for label, names in (("hardness", ("hardness", "difficulty")), ("data_set", ("db", "db_id"))):
             values = {each.id: next(filter(None, map(each.extra.get, names)), None) for each in factory.tasks}
-            if said := {name: str(value) for name, value in values.items() if value}:
-                labels[label] = said
+            if known := {name: str(value) for name, value in values.items() if value}:
+                labels[label] = known
         config = {
-            "env": env, "agent": agent, "model": asked.name if asked else None, "turns": turns,
+            "env": env, "agent": agent, "model": called.name if called else None, "turns": turns,
             "epochs": epochs, "seed": seed, "temperature": temperature, "sandbox": sandbox or "local",
             "prompt": chosen.prompt_digest, "reply_tokens": reply_tokens, "price": price,
             "reply_seconds": reply_seconds,
             "max_cost": max_cost, "max_tokens": max_tokens, "max_seconds": max_seconds,
             "episode_cost": episode_cost, "episode_tokens": episode_tokens, "episode_seconds": episode_seconds,
             **world, **facts, **factory.facts(), **labels, "data_from": place,
-            **source_digests(agent=agent, env=env, model=model if asked else None, reward=code, sandbox=sandbox),
+            **source_digests(agent=agent, env=env, model=model if called else None, reward=code, sandbox=sandbox),
         }  # fmt: skip
         run, each = Budget(max_tokens, max_cost, max_seconds), Budget(episode_tokens, episode_cost, episode_seconds)
-        return cls(factory, chosen, asked, config, Limits(turns, run, each), epochs, seed)
+        return cls(factory, chosen, called, config, Limits(turns, run, each), epochs, seed)
 
     def exclude_broken(self, *, workers: int) -> None:
-        """Leave out the tasks that `check` calls broken; `excluded` in the settings says why each. Call it before `open`."""
-        found = broken(findings(self.config["env"], self.factory, workers=workers))
+        """Leave out the tasks that `check` calls broken; `excluded` in the settings has the reasons. Call it before `open`."""
+        found = broken(cached_check(self.config["env"], self.factory, workers=workers))
         excluded = {task.id: found[task.id] for task in self.tasks if task.id in found}
         kept = [task for task in self.tasks if task.id not in excluded]
         if not kept:
@@ -134,7 +138,7 @@ class Evaluation:
         return self.factory.tasks
 
     def open(self, out: str | Path | None, *, resume: bool, workers: int, mended: bool = False) -> RunStore:
-        """The run's folder: `out`, or a new one below runs/. Raises as `RunStore.create` does."""
+        """Open the run's folder: `out`, or a new one below runs/. Raises as `RunStore.create` does."""
         folder = Path(out) if out else new_folder(Path("runs"), self.config["env"], self.agent.name)
         started = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         commit = None  # of the folder in which the run is started, if it is a repository
@@ -154,9 +158,9 @@ class Evaluation:
         on_episode: Callable[[Episode], None] | None = None,
         retry_errors: bool = True,
     ) -> tuple[dict[str, Any], list[Episode]]:
-        """Play what the folder does not hold yet; the whole run's settings and episodes.
+        """Play what the folder does not have yet, and return the settings and episodes of the whole run.
 
-        Faults that end the run are kept in `fault`, since the episodes played until then are there to be shown.
+        An error that ends the run is kept in `fault`, so that the episodes played until then can be shown.
         """
         tracker = BudgetTracker(self.limits)
         if isinstance(self.model, OpenAIModel):
@@ -176,7 +180,7 @@ class Evaluation:
 
 
 def _model(agent: Agent, name: str | None, price: Price | None, *, priced: bool, metered: bool, **options: Any) -> Model | None:
-    """What the agent asks, if it asks. `priced`: there is a limit on cost; `metered`: on cost or tokens."""
+    """Return the model, or None if the agent needs none. `priced`: there is a limit on cost; `metered`: on cost or tokens."""
     if not agent.needs_model:
         return None
     if not name:
@@ -196,7 +200,7 @@ def _model(agent: Agent, name: str | None, price: Price | None, *, priced: bool,
 
 
 def new_folder(below: Path, env: str, agent: str) -> Path:
-    """A folder that was not there, for this run alone: two that start in one second get two."""
+    """Make a new folder for one run. Two runs that start in the same second get two folders."""
     plain = "".join(letter if letter.isalnum() else "-" for letter in f"{env}-{agent}")
     name = f"{plain}-{time.strftime('%Y%m%d-%H%M%S')}"
     for number in itertools.count(1):

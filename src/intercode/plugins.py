@@ -1,13 +1,14 @@
-"""Calls of code that is not ours, and whose an exception is: the caller's, or this package's.
+"""Import and call the user's own code, and decide whose fault an exception is.
 
-passed through a file of the caller's, or of a module that was named    → told in a sentence, with the place there
-in this package and its libraries alone                                 → an `InternalError`; the traceback is logged
+the traceback has a file of the user's, or of a module that the user named    → the error is the user's, and names the place
+the traceback has only files of this package and its libraries                → an `InternalError`; the traceback is logged
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import os
 import sys
 from collections.abc import Callable
@@ -22,17 +23,27 @@ _INSTALLED = {"site-packages", "dist-packages"}
 _named: set[str] = set()
 
 
+def load_plugin(name: str, what: str) -> Any:
+    """Return the object that `module:attribute` or `path.py:attribute` names. Raises `UsageError`, which calls it `what`."""
+    module, _, attribute = name.partition(":")
+    try:
+        return getattr(import_plugin(module), attribute)
+    except (Exception, SystemExit, GeneratorExit) as error:  # a module of the user's own may raise anything
+        hint = "; PYTHONPATH names further folders to look in" if isinstance(error, ModuleNotFoundError) else ""
+        raise UsageError(f"{what} {name!r} cannot be loaded: {type(error).__name__}: {error}{hint}") from error
+
+
 def import_plugin(module: str) -> ModuleType:
-    """A module, or a file PATH.py, that the caller named: it is the caller's wherever it is, with the package that it is in."""
-    found = _of_file(module) if module.endswith(".py") else importlib.import_module(module)
+    """Import a module, or a file PATH.py, that the user named. Its package then counts as the user's code, wherever it is."""
+    found = _import_file(module) if module.endswith(".py") else importlib.import_module(module)
     package = getattr(sys.modules.get(module.partition(".")[0]), "__path__", ())
     _named.update(os.path.join(folder, "") for folder in package)
     _named.add(found.__file__ or "")
     return found
 
 
-def _of_file(path: str) -> ModuleType:
-    """The module in a file, imported under its path as it is written, so that it hides no other; what is beside it is found."""
+def _import_file(path: str) -> ModuleType:
+    """Import a file under its path as the module's name, so that it hides no other module. It can import its neighbours."""
     if path in sys.modules:
         return sys.modules[path]
     file = os.path.abspath(path)
@@ -50,61 +61,36 @@ def _of_file(path: str) -> ModuleType:
     return found
 
 
-def fault_of(error: Exception) -> IntercodeError:
-    """The fault that stands for it: itself, or an `InternalError`. What is the caller's is raised again."""
-    if isinstance(error, IntercodeError):
-        return error
-    if is_user_code(error):
-        raise error
-    import logging  # costs each command a moment, and few need it
-
-    logging.getLogger("intercode").error("a fault of intercode's own", exc_info=error)
-    ours = [place for place in _places(error.__traceback__) if place[0].startswith(_HERE) and place[0] != __file__]
-    where = f" ({ours[-1][0].removeprefix(_HERE)}, line {ours[-1][1]})" if ours else ""
-    return InternalError(f"{_text(error)}{where}; this is a fault of intercode's own: report it with its traceback")
+def defining_class(owner: type, name: str) -> type:
+    """Return the class, `owner` or one of its bases, that sets the class attribute `name`."""
+    return next(each for each in owner.__mro__ if name in vars(each))
 
 
-def describe_error(error: BaseException) -> str:
-    """What code of the caller's raised, and where: `KeyError: 'cmd' (shed.py, line 14)`; no place in this package.
+def attribute_path(owner: type, name: str) -> str | None:
+    """Return the class attribute `name` as a path from the folder of the class's file, if something is there; else as it is.
 
-    The place is the innermost in the caller's own files, or in a library where there is none.
+    Images and data sets may have names that are no paths. Raises `UsageError` for a path that must exist and does not.
     """
-    places = _places(error.__traceback__)
-    file, line = next((place for place in reversed(places) if is_user_file(place[0])), places[-1])
-    where = "" if file.startswith(_HERE) else f" ({os.path.basename(file)}, line {line})"
-    return _text(error) + where
+    setter = defining_class(owner, name)
+    if vars(setter)[name] is None:
+        return None
+    value = str(vars(setter)[name])
+    try:
+        path = os.path.join(os.path.dirname(os.path.realpath(inspect.getfile(setter))), value)
+    except (TypeError, OSError):  # a class that was typed in, not read from a file
+        return value
+    if os.path.exists(path):
+        return path
+    if name in ("tree", "setup", "prompts") or (name == "data" and os.path.splitext(path)[1]):
+        raise UsageError(f"{setter.__qualname__} says {name} = {value!r}, but there is no {path}")
+    return value
 
 
-def _text(error: BaseException) -> str:
-    return f"{type(error).__name__}: {safe_repr(str, error)}"
-
-
-def is_user_code(error: BaseException) -> bool:
-    """Whether it passed through code of the caller's: a file that is neither this package's nor a library's."""
-    return any(is_user_file(file) for file, _ in _places(error.__traceback__))
-
-
-def _places(trace: TracebackType | None) -> list[tuple[str, int]]:
-    """Files and lines, the outermost first."""
-    found = []
-    while trace is not None:
-        found.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
-        trace = trace.tb_next
-    return found
-
-
-def is_user_file(file: str) -> bool:
-    """Whether it is the caller's. Of installed libraries it is the folder that tells; a name in `<>` is of no file."""
-    if file.startswith(tuple(_named - {""})):
-        return not file.startswith(_HERE)
-    return not file.startswith(("<", _HERE, _LIBRARY)) and _INSTALLED.isdisjoint(file.split(os.sep))
-
-
-def call_plugin(method: Callable[..., object], kind: type[Kind], *words: Any, **named: Any) -> Kind:
-    """What a method of anybody's class gives; raises `UsageError` if it cannot be called so, or gives no `kind`."""
+def call_plugin(method: Callable[..., object], kind: type[Kind], *args: Any, **named: Any) -> Kind:
+    """Call a method of the user's class. Raises `UsageError` if it takes other parameters, or returns no `kind`."""
     name = getattr(method, "__qualname__", "it")
     try:
-        found = method(*words, **named)
+        found = method(*args, **named)
     except TypeError as error:
         if len(_places(error.__traceback__)) > 1:
             raise
@@ -114,9 +100,63 @@ def call_plugin(method: Callable[..., object], kind: type[Kind], *words: Any, **
     raise UsageError(f"{name} returned {safe_repr(found):.100}, which is no {kind.__name__}")
 
 
-def safe_repr(form: Callable[[object], str], value: object) -> str:
-    """What `form`, which may call a method of anybody's, makes of it."""
+def safe_repr(value: object) -> str:
+    """Return `repr(value)`, also if the user's `__repr__` raises."""
+    return _guarded(repr, value)
+
+
+def _guarded(form: Callable[[object], str], value: object) -> str:
     try:
         return form(value)
     except Exception as error:
         return f"({type(value).__name__}, which raises {type(error).__name__} when it is shown)"
+
+
+def fault_of(error: Exception) -> IntercodeError:
+    """Return the error that stands for `error`: itself, or an `InternalError`. Raises an error of the user's code again."""
+    if isinstance(error, IntercodeError):
+        return error
+    if is_user_code(error):
+        raise error
+    import logging  # only here, since importing it costs each command time
+
+    logging.getLogger("intercode").error("a fault of intercode's own", exc_info=error)
+    ours = [place for place in _places(error.__traceback__) if place[0].startswith(_HERE) and place[0] != __file__]
+    where = f" ({ours[-1][0].removeprefix(_HERE)}, line {ours[-1][1]})" if ours else ""
+    return InternalError(f"{_text(error)}{where}; this is a fault of intercode's own: report it with its traceback")
+
+
+def describe_error(error: BaseException) -> str:
+    """Return what the user's code raised, and where: `KeyError: 'cmd' (shed.py, line 14)`.
+
+    The place is the innermost one in the user's files, else in a library; a place in this package is not named.
+    """
+    places = _places(error.__traceback__)
+    file, line = next((place for place in reversed(places) if is_user_file(place[0])), places[-1])
+    where = "" if file.startswith(_HERE) else f" ({os.path.basename(file)}, line {line})"
+    return _text(error) + where
+
+
+def _text(error: BaseException) -> str:
+    return f"{type(error).__name__}: {_guarded(str, error)}"
+
+
+def is_user_code(error: BaseException) -> bool:
+    """Return whether the error passed through a file of the user's."""
+    return any(is_user_file(file) for file, _ in _places(error.__traceback__))
+
+
+def _places(trace: TracebackType | None) -> list[tuple[str, int]]:
+    """Return files and lines, the outermost first."""
+    found = []
+    while trace is not None:
+        found.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
+        trace = trace.tb_next
+    return found
+
+
+def is_user_file(file: str) -> bool:
+    """Return whether a file is the user's: outside this package, the standard library and folders of installed packages."""
+    if file.startswith(tuple(_named - {""})):
+        return not file.startswith(_HERE)
+    return not file.startswith(("<", _HERE, _LIBRARY)) and _INSTALLED.isdisjoint(file.split(os.sep))

@@ -219,7 +219,7 @@ def bounded_outcomes(outcomes: Mapping[str, Any]) -> dict[str, Any]:
             kept |= json.loads(text)
             room -= len(text)
         except Exception:  # of the value's own methods as well
-            cut.append(safe_repr(str, key)[:50])
+            cut.append((key if isinstance(key, str) else safe_repr(key))[:50])
     return {**kept, "cut": cut[:50]} if cut else kept
 
 

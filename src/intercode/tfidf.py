@@ -21,31 +21,31 @@ _WORD = re.compile(r"(?u)\b\w\w+\b")
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, in order, repeated ones included."""
+    """Return the words of a text, in order and with repetitions."""
     return _WORD.findall(text.lower())
 
 
 def vectors(documents: Sequence[str]) -> list[Vector]:
-    """One vector of length 1 for each document (word → weight); an empty one where a document has no words."""
+    """Return one vector of length 1 for each document (word → weight); an empty one for a document without words."""
     counts = [Counter(words(document)) for document in documents]
     idf = _idf(counts)
     return [_scaled({word: count * idf[word] for word, count in bag.items()}) for bag in counts]
 
 
 def cosine(a: Vector, b: Vector) -> float:
-    """The cosine of the angle between two vectors of length 1; 0 if one is empty."""
+    """Return the cosine of the angle between two vectors of length 1; 0 if one is empty."""
     small, large = sorted((a, b), key=len)
     return math.fsum(weight * large[word] for word, weight in small.items() if word in large)
 
 
 def similarity(a: str, b: str) -> float | None:
-    """The cosine of two texts' vectors, in a corpus of just these two; None if neither has a word."""
+    """Return the cosine of two texts' vectors, in a corpus of only these two; None if neither has a word."""
     pair = vectors([a, b])
     return cosine(*pair) if any(pair) else None
 
 
 def nearest(query: str, corpus: Sequence[str], count: int = 1) -> list[int]:
-    """Indexes of the `count` texts of the corpus that are most similar to the query, best first; ties by index."""
+    """Return the indexes of the `count` texts of the corpus that are most similar to the query, best first, then by index."""
     target, *others = vectors([query, *corpus])
     scores = [cosine(target, other) for other in others]
     return sorted(range(len(scores)), key=lambda index: (-scores[index], index))[:count]

@@ -88,7 +88,7 @@ WRONG = [
     ("intercode.env:InterCodeEnv --agent gold", "InterCodeEnv"),
     ("bash --agent golden", "module:function"),
     ("bash --agent human", "intercode play bash"),
-    ("bash --agent nosuch:agent", "'nosuch' cannot be imported"),
+    ("bash --agent nosuch:agent", "'nosuch:agent' cannot be loaded"),
     ("bash --agent try_again", "--model"),
     ("bash --agent best_of --model tiny", "--temperature"),
     ("bash --agent try_again --model tiny --max-cost 1", "--price"),

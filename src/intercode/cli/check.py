@@ -42,15 +42,15 @@ def check(env: str, static: bool, out: str | None, workers: int, as_json: bool, 
     else:
         from intercode.runner.run import prepare_some
         from intercode.validate import check as checks
-        from intercode.validate.validation_cache import remember
+        from intercode.validate import validation_cache
 
         factory = prepare_some(env, max_turns=None, **options)
         left_out, tasks = factory.left_out, factory.tasks
-        with bar("checking", checks.passes(tasks), quiet=as_json) as advance:
-            found = checks.check(factory, tasks, left_out=left_out, workers=workers, tick=lambda: advance("checking"))
+        with bar("checking", checks.count_steps(tasks), quiet=as_json) as advance:
+            found = checks.check(factory, tasks, left_out=left_out, workers=workers, on_task=lambda: advance("checking"))
         _print_issues(found, as_json, unplayed=len({task.id for task, _ in left_out}))
         try:
-            remember(env, factory, found)
+            validation_cache.write(env, factory, found)
         except OSError as error:  # without the cache, the next `eval --exclude-broken` checks again
             say(f"intercode: the findings cannot be kept for --exclude-broken ({error})", err=True)
     if out:
@@ -62,7 +62,7 @@ def check(env: str, static: bool, out: str | None, workers: int, as_json: bool, 
 def _check_texts(env: str, options: dict[str, Any]) -> dict[str, Any]:
     """Return the issues that the texts of the tasks show; warn of options that only matter when golds are executed."""
     from intercode.envs import environment_class
-    from intercode.validate.check import look
+    from intercode.validate.check import check_texts
 
     files = {"assets", "tree", "image", "everything"} if environment_class(env).language == "ctf" else set()
     used = {"data", "gold_fields", "limit", "task", *files}
@@ -70,7 +70,7 @@ def _check_texts(env: str, options: dict[str, Any]) -> dict[str, Any]:
     if unused := [spelled[name] for name, value in options.items() if value and name not in used and value != "submit"]:
         say(f"intercode: --static executes nothing, so it does not heed {', '.join(sorted(unused))}", err=True)
     chosen = {name: options[name] for name in ("data", "gold_fields", "limit", "task", "assets")}
-    return look(env, furnished=bool(options["tree"] or options["image"]), **chosen)
+    return check_texts(env, furnished=bool(options["tree"] or options["image"]), **chosen)
 
 
 def _print_issues(found: dict[str, Any], as_json: bool, unplayed: int = 0) -> None:

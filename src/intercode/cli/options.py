@@ -122,11 +122,11 @@ def _reward(context: click.Context, option: click.Parameter, name: str | None) -
         return name
     if ":" not in name:
         raise click.BadParameter(f"{name!r} is not exact, paper, module:function or path.py:function")
-    from intercode.envs import load
     from intercode.envs.rewards import NamedReward
+    from intercode.plugins import load_plugin
 
     own_name(context, option, name)
-    found = load(name, "reward")
+    found = load_plugin(name, "reward")
     return NamedReward(name, found) if callable(found) else found
 
 

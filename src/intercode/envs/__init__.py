@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from intercode.errors import UsageError
-from intercode.plugins import call_plugin, import_plugin
+from intercode.plugins import call_plugin, load_plugin
 
 if TYPE_CHECKING:
     from intercode.env import EnvFactory, InterCodeEnv
@@ -26,20 +26,10 @@ def environment_class(name: str) -> type[InterCodeEnv]:
     module, colon, attribute = ENVIRONMENTS.get(name, name).partition(":")
     if not (colon and module and attribute):
         raise UsageError(f"no environment named {name!r}; there are {', '.join(ENVIRONMENTS)}, module:Class or path.py:Class")
-    found: type[InterCodeEnv] = load(f"{module}:{attribute}", "environment")
+    found: type[InterCodeEnv] = load_plugin(f"{module}:{attribute}", "environment")
     if not hasattr(found, "prepare"):
         raise UsageError(f"{name} is no environment; name a class derived from intercode.InterCodeEnv")
     return found
-
-
-def load(name: str, what: str) -> Any:
-    """Return what `module:attribute` or `path.py:attribute` names; the error calls it `what`."""
-    module, _, attribute = name.partition(":")
-    try:
-        return getattr(import_plugin(module), attribute)
-    except Exception as error:  # a module of the user's own may raise anything
-        hint = "; PYTHONPATH names further folders to look in" if isinstance(error, ModuleNotFoundError) else ""
-        raise UsageError(f"{what} {name!r} cannot be loaded: {type(error).__name__}: {error}{hint}") from error
 
 
 def prepare(env: str, **options: Any) -> EnvFactory:

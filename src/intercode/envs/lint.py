@@ -1,4 +1,4 @@
-"""What rules of all languages share: what a query quotes and counts, and cues: words that ask for something in the gold."""
+"""Parts of lint rules of all languages: quotes and numbers in a query, and cues (words that ask for something in the gold)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NUMBER = re.compile(r"(?<![\w.,/#:%$-])\d+(?:\.\d+)?(?![\d/:-]|\.\w|,\d|\w*_)")
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """Where `asked` is in the query the gold should have `given`; case does not count."""
+    """If the query matches `asked`, the gold should match `given`, ignoring case; `what` names what it lacks otherwise."""
 
     asked: str
     given: str
@@ -22,6 +22,7 @@ class Cue:
 
 
 def unheeded(cues: Sequence[Cue], query: str, gold: str) -> Iterator[TaskIssue]:
+    """Yield an issue for each cue of the query that the gold ignores."""
     for cue in cues:
         found = re.search(cue.asked, query, re.IGNORECASE)
         if found and not re.search(cue.given, gold, re.IGNORECASE):
@@ -37,7 +38,7 @@ def numbers(query: str) -> list[float]:
 
 
 def named(number: float, gold: str) -> bool:
-    """Whether the gold has it, a neighbour (< 5 is <= 4), or it in another unit of size or time."""
+    """Return whether the gold has the number, its neighbour (< 5 is <= 4), or its value in another unit of size or time."""
     there = {float(found) for found in re.findall(r"\d+(?:\.\d+)?", gold)}
     scaled = {number * unit for unit in (60, 1000, 1024, 1440, 1_000_000, 1 << 20, 0.01)}
     return bool(there & {number, number - 1, number + 1, *scaled})

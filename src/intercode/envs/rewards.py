@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from intercode.errors import IntercodeError, UsageError
-from intercode.plugins import describe_error
+from intercode.plugins import describe_error, load_plugin
 from intercode.types import Score, is_number
 
 
@@ -30,9 +30,7 @@ class NamedReward:
 
 def load_reward(name: str) -> NamedReward:
     """Return the function that `module:function` or `path.py:function` names."""
-    from intercode.envs import load
-
-    return NamedReward(name, load(name, "reward"))
+    return NamedReward(name, load_plugin(name, "reward"))
 
 
 def require_reward(reward: object, names: Collection[str], arguments: str) -> None:

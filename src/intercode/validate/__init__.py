@@ -1,1 +1,1 @@
-"""`intercode check`: execute golds, compare, and read the texts of tasks for contradictions."""
+"""Check data sets: broken and suspicious tasks (`intercode check`)."""

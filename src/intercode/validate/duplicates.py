@@ -1,4 +1,4 @@
-"""Tasks that are like each other: repeated ones, and each one's nearest neighbour."""
+"""Find tasks that repeat another one, and the nearest task of each."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from intercode.tfidf import cosine, vectors
 from intercode.types import Task
 
 NEAR = 0.8
-"""The cosine of two queries' TF-IDF vectors from which on they are almost the same words."""
-Found = tuple[Task, TaskIssue]
+"""The cosine of two queries' TF-IDF vectors from which on they have almost the same words."""
+Issues = Sequence[tuple[Task, TaskIssue]]
 
 
-def repeated(tasks: Sequence[Task]) -> Iterator[Found]:
-    """Tasks that ask what an earlier one asks: but for letter case and blanks, or with the same gold almost so."""
+def find_duplicates(tasks: Sequence[Task]) -> Iterator[tuple[Task, TaskIssue]]:
+    """Yield tasks whose query repeats an earlier one but for letter case and blanks, or, with the same gold, almost does."""
     earlier: dict[str, Task] = {}
     for task in tasks:
         first = earlier.setdefault(" ".join(task.query.lower().split()), task)
@@ -26,26 +26,26 @@ def repeated(tasks: Sequence[Task]) -> Iterator[Found]:
     groups = defaultdict[tuple[object, str], list[int]](list)
     weights = vectors([task.query for task in tasks])
     for place, task in enumerate(tasks):
-        group = groups[_world(task), " ".join(task.gold.split())]
+        group = groups[_database(task), " ".join(task.gold.split())]
         near = next((other for other in group if cosine(weights[other], weights[place]) >= NEAR), None)
         if near is not None:
             yield task, TaskIssue(f"asks almost the same as task {tasks[near].id} and has the same gold", "near_duplicate")
         group.append(place)
 
 
-def neighbours(tasks: Sequence[Task]) -> Mapping[str, Task]:
-    """By its id, of each task the one with the most similar query; of those that are played on the same database."""
-    worlds = defaultdict[object, list[Task]](list)
+def nearest_tasks(tasks: Sequence[Task]) -> Mapping[str, Task]:
+    """Return, by task id, the other task of the same database whose query is most similar."""
+    by_database = defaultdict[object, list[Task]](list)
     for task in tasks:
-        worlds[_world(task)].append(task)
+        by_database[_database(task)].append(task)
     nearest = {}
-    for group in worlds.values():
+    for group in by_database.values():
         weights = vectors([task.query for task in group])
         for place, task in enumerate(group if len(group) > 1 else ()):
-            likeness = [-1.0 if other == place else cosine(weights[place], weights[other]) for other in range(len(group))]
-            nearest[task.id] = group[likeness.index(max(likeness))]
+            cosines = [-1.0 if other == place else cosine(weights[place], weights[other]) for other in range(len(group))]
+            nearest[task.id] = group[cosines.index(max(cosines))]
     return nearest
 
 
-def _world(task: Task) -> object:
+def _database(task: Task) -> object:
     return task.extra.get("db") or task.extra.get("db_id")

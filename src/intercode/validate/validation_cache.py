@@ -1,9 +1,10 @@
-"""Findings that outlive the check: kept in the cache under what they depend on, so that an evaluation need not check again.
+"""Keep the results of `check` in the cache, so that `eval --exclude-broken` need not check again.
 
-    ROOT/findings/KEY.json      KEY: tasks, the setting's facts (digests of data and template, userland, reward), this program
+    ROOT/findings/KEY.json      KEY: tasks, the factory's facts (digests of data and template, userland, reward), this program
 
-Any change of the program's text makes another key: a finding may come from the rules, an environment, a reward. So does one of
-the modules of an environment of the user's own. Left out: what else that reads, and its facts do not show; check again.
+The key covers the text of this program and of the user's own environment, since an issue may come from a rule, an
+environment or a reward. Left out: whatever else the user's environment reads without naming it in its facts; check again
+then.
 """
 
 from __future__ import annotations
@@ -21,42 +22,42 @@ from intercode.env import EnvFactory
 from intercode.runner.provenance import source_digests
 from intercode.sandbox import cache
 from intercode.store import write_whole
-from intercode.validate.check import Tick, check
+from intercode.validate.check import OnTask, check
 
-Findings = dict[str, Any]
-_ROW = ("task", "kind", "why")
+CheckResult = dict[str, Any]
+"""What `check` returns."""
 PACKAGE = Path(__file__).parents[1]
 
 
-def findings(env: str, factory: EnvFactory, *, workers: int, tick: Tick = lambda: None) -> Findings:
-    """Those of an earlier check of the same; else the check is run, and they are kept if they can be."""
-    known = kept(_file(env, factory))
+def cached_check(env: str, factory: EnvFactory, *, workers: int, on_task: OnTask = lambda: None) -> CheckResult:
+    """Return the result of an earlier check of the same factory; else check, and keep the result if the cache takes it."""
+    known = read(_file(env, factory))
     if known is not None:
         return known
-    found = check(factory, factory.tasks, left_out=factory.left_out, workers=workers, tick=tick)
+    found = check(factory, factory.tasks, left_out=factory.left_out, workers=workers, on_task=on_task)
     with contextlib.suppress(OSError):
-        remember(env, factory, found)
+        write(env, factory, found)
     return found
 
 
-def remember(env: str, factory: EnvFactory, found: Findings) -> None:
-    """Raises `OSError` if the cache does not take them; everyone who shares it may read them."""
+def write(env: str, factory: EnvFactory, found: CheckResult) -> None:
+    """Keep the result of a check for all who share the cache. Raises `OSError` if the cache cannot be written."""
     file = _file(env, factory)
     file.parent.mkdir(exist_ok=True)
     write_whole(file, json.dumps(found), mine=f".{os.getpid()}")
 
 
-def kept(file: Path) -> Findings | None:
-    """None also for a file that is damaged or may not be read."""
+def read(file: Path) -> CheckResult | None:
+    """Return a kept result; None if there is none, or the file is damaged or may not be read."""
     try:
         found = json.loads(file.read_bytes())
-        return found if all(isinstance(row[field], str) for row in found["broken"] for field in _ROW) else None
+        return found if all(isinstance(row[key], str) for row in found["broken"] for key in ("task", "kind", "why")) else None
     except (OSError, ValueError, TypeError, LookupError, RecursionError):
         return None
 
 
-def broken(found: Findings) -> Mapping[str, str]:
-    """Of each broken task the first reason: its kind, and why."""
+def broken(found: CheckResult) -> Mapping[str, str]:
+    """Return, by task id, the first reason why a task is broken."""
     reasons: dict[str, str] = {}
     for row in found["broken"]:
         reasons.setdefault(row["task"], f"{row['kind']}: {row['why']}")
@@ -64,14 +65,14 @@ def broken(found: Findings) -> Mapping[str, str]:
 
 
 def _file(env: str, factory: EnvFactory) -> Path:
-    what = [_program(), env, source_digests(env=env), [task.id for task in factory.tasks], factory.facts()]
-    key = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()
+    facts = [_program(), env, source_digests(env=env), [task.id for task in factory.tasks], factory.facts()]
+    key = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
     return cache.root() / "findings" / f"{key[:32]}.json"
 
 
 @functools.cache
 def _program() -> str:
-    """A digest of all its modules."""
+    """Return a digest of all modules of the package."""
     state = hashlib.sha256()
     for path in sorted(PACKAGE.rglob("*.py")):
         state.update(f"{path.relative_to(PACKAGE)}\0".encode() + path.read_bytes())

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from intercode.errors import DataError, UsageError
+from intercode.plugins import defining_class
 from intercode.tasks import Preprocess, Record
 
 _FIELDS = {"image": "the name of an image, or a path beside the task file", "setup": "a Bash script"}
@@ -31,31 +31,8 @@ def require_attributes(owner: type) -> None:
     """Raise `UsageError` for the first class attribute that has a wrong value."""
     for name, (is_valid, wanted) in _ATTRIBUTES.items():
         if not is_valid(getattr(owner, name)):
-            base = _find_base(owner, name)
+            base = defining_class(owner, name)
             raise UsageError(f"{base.__qualname__} says {name} = {vars(base)[name]!r:.60}, but {name} is {wanted}")
-
-
-def _find_base(owner: type, name: str) -> type:
-    """Return the class that defines the attribute."""
-    return next(base for base in owner.__mro__ if name in vars(base))
-
-
-def attribute_path(owner: type, name: str) -> str | None:
-    """Return the class attribute `name` as a path from the folder of the class's file, if that path exists, else as it is.
-
-    Images and data sets may have names that are no paths. Raises `UsageError` for a path that leads nowhere.
-    """
-    base = _find_base(owner, name)
-    if vars(base)[name] is None:
-        return None
-    value = str(vars(base)[name])
-    try:
-        path = Path(inspect.getfile(base)).resolve().parent / value
-    except (TypeError, OSError):  # a class that was typed in, not read from a file
-        return value
-    if not path.exists() and (name in ("tree", "setup") or (name == "data" and path.suffix)):
-        raise UsageError(f"{base.__qualname__} says {name} = {value!r}, but there is no {path}")
-    return str(path) if path.exists() else value
 
 
 def bash_record(preprocess: Preprocess) -> Preprocess:

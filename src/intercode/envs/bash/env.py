@@ -21,9 +21,10 @@ from pkgutil import resolve_name
 from typing import Any, ClassVar, Literal, Self
 
 from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View, shorten_text
-from intercode.envs.bash.attributes import attribute_path, bash_record, require_attributes
+from intercode.envs.bash.attributes import bash_record, require_attributes
 from intercode.envs.bash.compare import bash_exact, different_paths
 from intercode.envs.bash.gold_status import ends_in_failure
+from intercode.envs.bash.lint import lint
 from intercode.envs.gold import GoldCache, split_golds
 from intercode.envs.rewards import call_reward, rank, require_reward, reward_name
 from intercode.envs.workspace import (
@@ -35,6 +36,7 @@ from intercode.envs.workspace import (
     prepare_workspaces,
 )
 from intercode.errors import DataError
+from intercode.plugins import attribute_path
 from intercode.sandbox.base import Limits, Session
 from intercode.submission import ALONE, ANSWER, answer_in
 from intercode.tasks import Preprocess, open_data
@@ -133,6 +135,10 @@ class BashEnv(InterCodeEnv):
         self._variant_workspace: Workspace | None = None
         self._gold_workspace: Workspace | None = None
         self._comparison: Comparison | None = None
+
+    @classmethod
+    def lint(cls, task: Task) -> Iterator[TaskIssue]:
+        yield from lint(task)
 
     @classmethod
     def prepare(  # type: ignore[override]

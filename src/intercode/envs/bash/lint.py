@@ -66,7 +66,7 @@ _CUES = (
 )
 
 
-def doubts(task: Task) -> Iterator[TaskIssue]:
+def lint(task: Task) -> Iterator[TaskIssue]:
     query, gold = task.query, task.gold
     yield from _environment(gold)
     yield from _paths(query, gold)

@@ -33,7 +33,7 @@ from intercode.envs.workspace import Workspace, WorkspaceSpec, prepare_workspace
 from intercode.errors import DataError, UsageError
 from intercode.sandbox.base import Limits, Session
 from intercode.submission import WORD, is_submission, submitted_word
-from intercode.tasks import Preprocess, open_data
+from intercode.tasks import DataSet, Preprocess, open_data
 from intercode.tasks.issues import TaskIssue
 from intercode.types import ExecResult, Score, Task
 
@@ -64,6 +64,13 @@ class CtfEnv(InterCodeEnv):
         self.reward, self._challenges, self._gold_cache = reward, challenges, golds or GoldCache[str]()
         self._workspace, self._flags = Workspace(spec), list[tuple[Task, str]]()
         self._last_score = Score(0.0, False)
+
+    @classmethod
+    def lint_files(
+        cls, data: DataSet, *, assets: str | None = None, furnished: bool = False
+    ) -> Mapping[str, Sequence[TaskIssue]]:
+        found = survey(data.tasks, Path(assets) if assets else data.assets, data.file, furnished=furnished)
+        return {id: challenge.issues for id, challenge in found.items()}
 
     @classmethod
     def prepare(  # type: ignore[override]

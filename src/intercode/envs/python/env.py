@@ -16,7 +16,7 @@ A score's `parts` have the shares of public and of hidden tests that passed, and
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -24,6 +24,7 @@ from typing import Any, Literal, Self
 from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View, shorten_text
 from intercode.envs.gold import GoldCache
 from intercode.envs.python.grading import PATIENCE, Result
+from intercode.envs.python.lint import lint
 from intercode.envs.python.suite import SOLUTION, Suite, convert_record, read_suite
 from intercode.envs.python.workspace import PythonSessions, PythonSpec
 from intercode.envs.rewards import call_reward, require_reward, reward_name
@@ -32,6 +33,7 @@ from intercode.errors import DataError, UsageError
 from intercode.sandbox.base import Limits
 from intercode.submission import NAME
 from intercode.tasks import Preprocess, open_data
+from intercode.tasks.issues import TaskIssue
 from intercode.types import ExecResult, Score, Task
 
 Reward = Literal["exact", "paper"] | Callable[[Sequence[Result], Task], Score]
@@ -74,6 +76,10 @@ class PythonEnv(InterCodeEnv):
         self._suites: dict[str, Suite] = {}
         self._results: Sequence[Result] = ()
         self._last_action, self._scored = "", False
+
+    @classmethod
+    def lint(cls, task: Task) -> Iterator[TaskIssue]:
+        yield from lint(task)
 
     @classmethod
     def prepare(  # type: ignore[override]

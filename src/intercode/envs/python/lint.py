@@ -31,7 +31,7 @@ _CHANCE = re.compile(
 )
 
 
-def doubts(task: Task) -> Iterator[TaskIssue]:
+def lint(task: Task) -> Iterator[TaskIssue]:
     """Yield the issues that the texts of a Python task show. Nothing is executed."""
     try:
         with warnings.catch_warnings(action="ignore"):

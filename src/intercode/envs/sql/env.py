@@ -11,7 +11,7 @@ holds the result, and a `general` task must be solved there as well.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import permutations
 from pathlib import Path
 from pkgutil import resolve_name
@@ -23,6 +23,7 @@ from intercode.envs.rewards import best_score, call_reward, require_reward, rewa
 from intercode.envs.sql.compare import Row, difference, sql_exact
 from intercode.envs.sql.databases import DatabaseSet, Gold, database, execute_gold, prepare_databases
 from intercode.envs.sql.engines import Answer, Engine
+from intercode.envs.sql.lint import lint
 from intercode.errors import DataError
 from intercode.tasks import Preprocess, open_data
 from intercode.tasks.issues import TaskIssue
@@ -71,6 +72,10 @@ class SqlEnv(InterCodeEnv):
         self._variant: Engine | None = None
         self._last = _NOTHING
         self._score: Score | None = None
+
+    @classmethod
+    def lint(cls, task: Task) -> Iterator[TaskIssue]:
+        yield from lint(task)
 
     @classmethod
     def prepare(  # type: ignore[override]

@@ -43,7 +43,7 @@ _CONSTANT = re.compile(r"\s*select\b(?!.*\bfrom\b)", re.IGNORECASE | re.DOTALL)
 _LIMIT = re.compile(r"\blimit\b", re.IGNORECASE)
 
 
-def doubts(task: Task) -> Iterator[TaskIssue]:
+def lint(task: Task) -> Iterator[TaskIssue]:
     """Yield where query and gold disagree. A value that the task's field `evidence` explains may be written differently."""
     query = _HINT.sub(" ", task.query)
     gold, explained = task.gold, f"{task.gold} {task.extra.get('evidence') or ''}"

@@ -1,4 +1,4 @@
-"""Rules over texts: each finds the disagreement that is planted, and nothing in the sound twin beside it."""
+"""Rules over texts: each finds the disagreement that is planted, and nothing in a sound task."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from intercode.envs import environment_class
 from intercode.types import Task
-from intercode.validate.duplicates import neighbours, repeated
-from intercode.validate.lint import doubts
+from intercode.validate.duplicates import find_duplicates, nearest_tasks
 
 BASH = [
     ("Count the files in /den/cave.", "find /den/cave -type f | wc -l", "ls -A /den/cave", "disagrees"),
@@ -45,7 +45,7 @@ PYTHON_TEXTS = [
 
 
 def kinds(language: str, query: str, gold: str, **extra: Any) -> set[str]:
-    return {fault.kind for fault in doubts(Task("t", query, gold, extra), language)}
+    return {issue.kind for issue in environment_class(language).lint(Task("t", query, gold, extra))}
 
 
 @pytest.mark.parametrize(("language", "row"), [*(("bash", row) for row in BASH), *(("sql", row) for row in SQL)])
@@ -73,6 +73,6 @@ def test_the_same_gold_in_almost_the_same_words_is_found_and_another_database_is
     near = Task("b", "What are the names of all the singers of the club, ordered by age?", "SELECT  1", {"db": "club"})
     away = Task("c", near.query, "SELECT 1", {"db": "choir"})
     other = Task("d", "How many concerts were there?", "SELECT 1", {"db": "club"})
-    assert [(task.id, fault.kind) for task, fault in repeated([first, near, other])] == [("b", "near_duplicate")]
-    assert [task.id for task, _ in repeated([first, away])] == []
-    assert neighbours([first, near, other, away])["a"] is near
+    assert [(task.id, issue.kind) for task, issue in find_duplicates([first, near, other])] == [("b", "near_duplicate")]
+    assert [task.id for task, _ in find_duplicates([first, away])] == []
+    assert nearest_tasks([first, near, other, away])["a"] is near
