@@ -18,11 +18,11 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Self
 
-from intercode.envs import load
 from intercode.envs.archives import NAMED, ROOM, digests_of
 from intercode.envs.bash.gold_status import only_fails
 from intercode.envs.gold import blame_gold
 from intercode.errors import DataError, SandboxDied, UsageError
+from intercode.plugins import load_plugin
 from intercode.sandbox.base import Limits, Provider, Sandbox, Session, Start, fingerprint, provider
 from intercode.tasks import DataSet
 from intercode.types import ExecResult, Outcome, Task
@@ -121,7 +121,7 @@ def prepare_workspaces(
     `paper` asks for InterCode v1's container in the first spec.
     """
 
-    source = provider(sandbox or "local", partial(load, what="sandbox"))
+    source = provider(sandbox or "local", partial(load_plugin, what="sandbox"))
 
     def make_spec(tree: Path | None, setup: Path | None) -> WorkspaceSpec:
         def make(image: str | None) -> Start:
