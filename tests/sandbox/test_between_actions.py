@@ -53,11 +53,12 @@ def test_memory_that_is_taken_between_actions_is_counted(template: Template, pro
 
 def test_a_comparison_ends_only_after_the_signal_that_stops_processes_was_sent(template: Template) -> None:
     """A later signal would stop the next action's first process, and the sandbox would never answer."""
+    others = _first_processes()
     with LocalSandbox(template, session="stateless") as sandbox:
         sandbox.exec("sleep 1 > /dev/null &")
-        (first,) = _first_processes()
-        os.kill(first, signal.SIGSTOP)
-        timer = threading.Timer(1.8, os.kill, (first, signal.SIGCONT))
+        first = _first_processes() - others
+        _signal(first, signal.SIGSTOP)
+        timer = threading.Timer(1.8, _signal, (first, signal.SIGCONT))
         timer.start()
         began = time.monotonic()
         sandbox.diff()
@@ -66,8 +67,13 @@ def test_a_comparison_ends_only_after_the_signal_that_stops_processes_was_sent(t
         timer.join()
 
 
-def _first_processes() -> list[int]:
-    """Those that are pid 1 of an agent's processes below this one; the machine's own numbers."""
+def _signal(pids: set[int], number: int) -> None:
+    for pid in pids:
+        os.kill(pid, number)
+
+
+def _first_processes() -> set[int]:
+    """Return the pids, as the machine counts, of the processes below this one that are pid 1 for an agent."""
     table = {}
     for status in Path("/proc").glob("[0-9]*/status"):
         with contextlib.suppress(OSError):
@@ -75,4 +81,4 @@ def _first_processes() -> list[int]:
     ours = {os.getpid()}
     while more := {pid for pid, fields in table.items() if int(fields["PPid"]) in ours} - ours:
         ours |= more
-    return [pid for pid in ours if table[pid]["NSpid"].split()[-1] == "1" and table[pid]["Name"] == "bash"]
+    return {pid for pid in ours if table[pid]["NSpid"].split()[-1] == "1" and table[pid]["Name"] == "bash"}
