@@ -191,8 +191,8 @@ def _import(name: str) -> object:
 def provider(name: str, load: Callable[[str], object] = _import) -> Provider[Any]:
     """Return the provider that `name` names: `local`, `docker`, or a class of your own as `module:Class`.
 
-    `load` imports the class; the one of the environments (`intercode.envs.load`) takes `path.py:Class` as well. Raises
-    `UsageError` for an unknown name, or a class that is no provider.
+    `load` imports the class; `intercode.plugins.load_plugin` takes `path.py:Class` as well. Raises `UsageError` for an
+    unknown name, or a class that is no provider.
     """
     path = PROVIDERS.get(name, name)
     if not all(path.partition(":")):
