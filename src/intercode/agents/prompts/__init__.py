@@ -64,7 +64,8 @@ def load(form: str, language: str, *more: str, folder: Path | None = None) -> Pr
     if not (folder / "world.txt").is_file():
         raise UsageError(f"there is no prompt for {language} yet; choose an agent of your own or one without a model")
     texts = {}
-    for name in ("world", "submit", "paper", "blind", "answer", form, f"{form}.retry", *more):
+    answer = ["answer"] if language == "bash" else []
+    for name in ("world", "submit", "paper", "blind", *answer, form, f"{form}.retry", *more):
         places = (place / f"{name}.txt" for place in (folder, SHARED, LANGUAGES / "bash" / "prompts"))
         texts[name] = next(path for path in places if path.is_file()).read_text("utf-8").strip()
     return Prompts(form, language, texts)
