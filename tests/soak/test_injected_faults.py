@@ -60,7 +60,7 @@ def _kill(pids: list[int]) -> None:
 
 
 def _stop(scene: Scene) -> None:
-    """All of one sandbox that lives: keeper, cell, and what is in it."""
+    """Return the living processes of one sandbox: supervisor, episode server, and the processes inside."""
     stopped = 0
     for pid, _ in next(found for wall in sorted(scene.walls()) if (found := family(wall))):
         with suppress(ProcessLookupError):  # what an action started may have ended

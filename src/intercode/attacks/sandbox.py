@@ -395,7 +395,7 @@ SHELL = [
 
 GUEST = [
     Attack("killing pid 1", "kill -9 1; kill -SEGV 1; kill -TERM 1; kill -STOP 1"),
-    Attack("finding the guest", "cat /proc/[0-9]*/cmdline /proc/[0-9]*/comm | grep -a -e '[g]uest' -e '[k]eeper' -e '[b]wrap' -e '[p]ython' && echo BREA''CH"),
+    Attack("finding the guest", "cat /proc/[0-9]*/cmdline /proc/[0-9]*/comm | grep -a -e '[g]uest' -e '[s]upervisor' -e '[b]wrap' -e '[p]ython' && echo BREA''CH"),
     Attack("closing descriptors", 'for fd in {3..255}; do eval "exec $fd>&-"; done 2> /dev/null'),
     Attack("writing to descriptors", "for fd in {3..255}; do echo 0 0 >&$fd; echo garbage >&$fd; done 2> /dev/null"),
     Attack("flooding descriptors", "for fd in {3..70}; do timeout 0.2 yes >&$fd & done 2> /dev/null; wait"),
