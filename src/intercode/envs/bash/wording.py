@@ -49,7 +49,7 @@ _DESCRIBES_FILES = re.compile(
 _ASKS = re.compile(
     r"\?|\b(print|show|list|output|display|say|tell|give|report|answer|find|count|how|which|what|who|when|where|want|like"
     r"|name (?=the|all|each|every)|stays?|keeps?|kept|preserved|remains?|must|should|only|just|alone"
-    r"|nothing|no|own|gold_words|needed)\b",
+    r"|nothing|no|own|wanted|needed)\b",
     re.IGNORECASE,
 )
 _CHANGES = re.compile(
