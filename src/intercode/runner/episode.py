@@ -19,7 +19,7 @@ from typing import Any
 
 from intercode.agents.base import SUBMIT, Act, Ask, Fork, Move, Step, Strategy
 from intercode.errors import UsageError
-from intercode.models.base import Model
+from intercode.models import Model
 from intercode.plugins import call_plugin, safe_repr
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.env_forks import EnvForks, Playable

@@ -26,7 +26,7 @@ from intercode.agents.base import Strategy
 from intercode.env import EnvFactory
 from intercode.envs import prepare
 from intercode.errors import DataError, IntercodeError, UsageError, room_left
-from intercode.models.base import Model
+from intercode.models import Model
 from intercode.plugins import fault_of, is_user_code
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.env_forks import Playable
