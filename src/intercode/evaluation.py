@@ -137,7 +137,7 @@ class Evaluation:
     def tasks(self) -> Sequence[Task]:
         return self.factory.tasks
 
-    def open(self, out: str | Path | None, *, resume: bool, workers: int, mended: bool = False) -> RunStore:
+    def open(self, out: str | Path | None, *, resume: bool, workers: int, allow_code_change: bool = False) -> RunStore:
         """Open the run's folder: `out`, or a new one below runs/. Raises as `RunStore.create` does."""
         folder = Path(out) if out else new_folder(Path("runs"), self.config["env"], self.agent.name)
         started = time.strftime("%Y-%m-%dT%H:%M:%S%z")
@@ -148,7 +148,7 @@ class Evaluation:
         installed = {name: metadata.version(name) for name in ("gymnasium", "openai")}
         versions = {"python": platform.python_version(), "kernel": platform.release(), "intercode": __version__, **installed}
         facts = {"run": str(folder), "created": started, "workers": workers, "git_commit": commit, "versions": versions}
-        return RunStore.create(folder, {**self.config, **facts}, resume=resume, mended=mended)
+        return RunStore.create(folder, {**self.config, **facts}, resume=resume, allow_code_change=allow_code_change)
 
     def run(
         self,

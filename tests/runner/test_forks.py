@@ -174,7 +174,7 @@ def test_under_the_papers_protocol_the_best_of_all_branches_counts_and_a_solved_
     assert (episode.ended, len(episode.turns), episode.reward) == ("solved", 2, 1.0)
 
 
-@pytest.mark.parametrize(("drops", "told"), [(False, r"\d+ copies open"), (True, r"\d+ moves in a row without an action")])
+@pytest.mark.parametrize(("drops", "told"), [(False, r"\d+ copies open"), (True, r"\d+ requests in a row without an action")])
 def test_a_strategy_that_forks_for_ever_is_stopped_and_named(drops: bool, told: str) -> None:
     def dithers(task: Task, protocol: str) -> StrategySteps:
         while True:

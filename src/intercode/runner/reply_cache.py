@@ -61,11 +61,6 @@ class ReplyCache:
             finally:
                 os.close(file)
 
-    def remove(self) -> None:
-        """Remove the file of a finished episode."""
-        with storage_faults(self._path.parent.parent):
-            self._path.unlink(missing_ok=True)
-
 
 def open_cache(run: Path, task: str, epoch: int) -> ReplyCache:
     """Return the cache of an episode in a run folder. A task's id may be any text, so its digest names the file."""
@@ -76,11 +71,16 @@ def _file(run: Path, task: str, epoch: int) -> Path:
     return run / "underway" / f"{hashlib.sha256(task.encode()).hexdigest()[:24]}-{epoch}.jsonl"
 
 
+def remove_cache(run: Path, episode: Episode) -> None:
+    """Remove the cache of a finished episode, if there is one."""
+    with storage_faults(run):
+        _file(run, episode.task, episode.epoch).unlink(missing_ok=True)
+
+
 def remove_finished(run: Path, finished: Iterable[Episode]) -> None:
     """Remove the caches of finished episodes, of which a kill may leave one, and the folder if it is empty then."""
     for episode in finished if (run / "underway").is_dir() else ():
-        with suppress(OSError):
-            _file(run, episode.task, episode.epoch).unlink()
+        remove_cache(run, episode)
     with suppress(OSError):
         (run / "underway").rmdir()
 
