@@ -389,9 +389,7 @@ def _read_episodes(path: Path) -> Iterator[Episode]:
                 try:
                     episode = from_json(json.loads(line))
                 except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-                    raise StoreError(
-                        f"{file}, line {number} is not an episode: {error!r}; repair or delete it"
-                    ) from error
+                    raise StoreError(f"{file}, line {number} is not an episode: {error!r}; repair or delete it") from error
                 yield episode
 
 

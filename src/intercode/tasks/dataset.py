@@ -55,13 +55,11 @@ def open_data(
     limit: int | None = None,
     preprocess: Preprocess | None = None,
     gold_fields: Sequence[str] | None = None,
-    cache: Path | None = None,
-    catalog: Path | None = None,
 ) -> DataSet:
     """Return the data set that `source` names.
 
     None is the starter set of `env`. An existing path is a data folder, or a task file, which is used without the trees and
-    scripts beside it. Any other text names a data set of the catalog, which `intercode data get NAME` must have fetched.
+    scripts in its folder. Any other text names a data set of the catalog, which `intercode data get NAME` must have fetched.
     Raises `UsageError` if there is no such data or it cannot be read, `DataError` if it is malformed.
     """
     how = {"limit": limit, "preprocess": preprocess, "gold_fields": tuple(gold_fields or ("gold",))}
@@ -77,9 +75,9 @@ def open_data(
     if exists:
         return _open_file(path, path.stem, how)
     name = str(source)
-    if (theirs := find(name, catalog).env) != env:
-        raise UsageError(f"{name}: these tasks are for {theirs!r}, not for {env!r}")
-    folder = downloaded(name, cache=cache, catalog=catalog)
+    if (language := find(name).env) != env:
+        raise UsageError(f"{name}: these tasks are for {language!r}, not for {env!r}")
+    folder = downloaded(name)
     if folder is None:
         raise UsageError(f"{name}: is not here yet, or not all of it; run `intercode data get {name}` first")
     return _open_folder(folder, name, how)
