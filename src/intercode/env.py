@@ -116,7 +116,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         """After `max_turns` steps an episode is truncated; None: no limit.
 
         `keep_going` goes on after a success under the paper's protocol: to replay a recording to its end. `submits` is the
-        number of submissions, by default one; a wrong submission that is not the last costs a turn, and the agent is told.
+        number of submissions, by default one. A wrong one that is not the last costs a turn and is answered by `feedback`.
         """
         if not tasks:
             raise UsageError("an environment needs at least one task")
@@ -141,7 +141,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     @classmethod
     def prepare(cls, **options: Any) -> EnvFactory:
         """Return a factory from the command line's options; a subclass names the options that it takes."""
-        raise UsageError(f"{cls.__name__} does not say how it is prepared: it needs a `prepare` of its own")
+        raise UsageError(f"{cls.__name__} does not say how to prepare it: it needs a `prepare` of its own")
 
     @classmethod
     def lint(cls, task: Task) -> Iterator[TaskIssue]:
@@ -232,7 +232,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
         A gold that fails is a `GoldRun` with faults. Raises `SandboxError` if the machine fails.
         """
-        raise UsageError(f"{type(self).__name__} does not say how a gold is tried: it needs a `run_gold` of its own")
+        raise UsageError(f"{type(self).__name__} does not say how to execute a gold: it needs a `run_gold` of its own")
 
     # -- Gymnasium --------------------------------------------------------------------------------------------------
 
@@ -244,7 +244,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     @property
     def takes_answer(self) -> bool:
-        """Whether `submit ANSWER` is taken for the current task: ANSWER then replaces the last output."""
+        """Return whether the current task takes `submit ANSWER`: ANSWER then replaces the last output."""
         return False
 
     @property
@@ -427,7 +427,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
 @dataclass(frozen=True, slots=True)
 class EnvFactory:
-    """What environments for one purpose share, made once; each call makes a new environment.
+    """The tasks and settings that environments for one purpose share; each call makes a new environment.
 
     `facts` returns what decides results beyond the options: digests of data and template, the userland; `hardness`, `data_set`
     and `excluded` are names of the run's own. `left_out` are tasks that cannot be played as they are, and why. A factory from
@@ -445,7 +445,7 @@ class EnvFactory:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How much of an output an agent sees: the first and last characters around a marked cut. `head=None`: the whole output."""
+    """The part of an output that an agent sees: the first and last characters around a marked cut. `head=None`: all of it."""
 
     head: int | None = 6000
     tail: int = 2000
@@ -468,7 +468,7 @@ def shorten_text(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GoldRun:
-    """One execution of a gold: `evidence` equals that of another execution, `summary` is for people, `faults` are defects."""
+    """An execution of a gold: `evidence` equals that of another execution, `summary` is for people, `faults` are defects."""
 
     evidence: object
     summary: str

@@ -102,7 +102,7 @@ class Evaluation:
             max_tokens=reply_tokens, timeout=min(reply_seconds or PATIENCE, max_seconds or math.inf),
         )  # fmt: skip
         data, reward, code = world.get("data"), world.get("reward"), None
-        place = data if data and Path(data).exists() else None  # a run's `data` is only the name of the set
+        source = data if data and Path(data).exists() else None  # a run's `data` is only the name of the set
         if callable(reward):
             code = reward.name if isinstance(reward, NamedReward) else f"{reward.__module__}:{reward_name(reward)}"
         labels = {}  # for the report: how hard the data calls each task, and its database
@@ -117,7 +117,7 @@ class Evaluation:
             "reply_seconds": reply_seconds,
             "max_cost": max_cost, "max_tokens": max_tokens, "max_seconds": max_seconds,
             "episode_cost": episode_cost, "episode_tokens": episode_tokens, "episode_seconds": episode_seconds,
-            **world, **facts, **factory.facts(), **labels, "data_from": place,
+            **world, **facts, **factory.facts(), **labels, "data_from": source,
             **source_digests(agent=agent, env=env, model=model if called else None, reward=code, sandbox=sandbox),
         }  # fmt: skip
         run, each = Budget(max_tokens, max_cost, max_seconds), Budget(episode_tokens, episode_cost, episode_seconds)
@@ -160,7 +160,7 @@ class Evaluation:
     ) -> tuple[dict[str, Any], list[Episode]]:
         """Play what the folder does not have yet, and return the settings and episodes of the whole run.
 
-        An error that ends the run is kept in `fault`, so that the episodes played until then can be shown.
+        An error that ends the run is kept in `fault`, so that the episodes played until then can be reported.
         """
         tracker = BudgetTracker(self.limits)
         if isinstance(self.model, OpenAIModel):

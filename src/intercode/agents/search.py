@@ -7,8 +7,8 @@ tree_search    task ──► act on a copy ── the action failed, or the mod
 
 An action fails by an exit status other than 0, a time-out, or a lost session. In the tree, the value of a state is minus the
 number of failed actions that led to it. The search continues from the best state, of equal ones the deepest. From one state
-it tries `WIDTH` actions; after that, states that a failed action reached count like all others. The model is told what was
-tried, so that it does not repeat itself at temperature 0. Every reply is one of `turns`: a search asks the model no more
+it tries `WIDTH` actions; after that, states that a failed action reached count like all others. The prompt lists what was
+tried, so that the model does not repeat itself at temperature 0. Every reply is one of `turns`: a search asks the model no more
 often than a strategy without copies.
 """
 
@@ -45,7 +45,7 @@ class Attempt:
 
     @property
     def vote(self) -> tuple[str, str]:
-        """The submission and the answer. A printed and a submitted answer with the same text are equal."""
+        """Return the submission and the answer. A printed and a submitted answer with the same text are equal."""
         return SUBMIT if self.submits_answer else self.submission, self.answer
 
 
@@ -100,7 +100,7 @@ class Node:
     depth: int = 0
     parent: Node | None = None
     action: str = ""
-    seen: str = ""
+    output: str = ""
     tried: list[str] = field(default_factory=list)
     acted_on: bool = False
 
@@ -155,10 +155,10 @@ def _grow(node: Node, act: Act, talk: Dialogue) -> Generator[Any, Any, Node]:
     step = yield replace(act, env=branch)
     talk.add_step(step)
     fails = failed(step)
-    seen = format_step(step, scored=False)
-    child = Node(branch, talk, node.value - fails, node.depth + 1, node, act.action or "", seen)
+    output = format_step(step, scored=False)
+    child = Node(branch, talk, node.value - fails, node.depth + 1, node, act.action or "", output)
     if fails:
-        node.tried.append(f"{child.action}\n{child.seen}")
+        node.tried.append(f"{child.action}\n{child.output}")
     return child
 
 
@@ -167,7 +167,7 @@ def _undo(node: Node, nodes: list[Node]) -> StrategySteps:
     if node.parent is None or node.parent.branch == node.branch:
         node.tried.append(f"{UNDO}\nThere is nothing to go back to.")
         return
-    node.parent.tried.append(f"{node.action}\n{node.seen}\n[undone]")
+    node.parent.tried.append(f"{node.action}\n{node.output}\n[undone]")
     removed = [other for other in nodes if node in other.path()]
     nodes[:] = [other for other in nodes if other not in removed]
     for branch in sorted({other.branch for other in removed}):

@@ -95,12 +95,12 @@ def play(
                     result.outcomes = bounded_outcomes(call_plugin(outcomes, dict))
             elif begins_turn and over_budget():
                 latest = forks.latest if submits_work else None
-                result.add(Step("") if latest is None else _act(forks, Act(SUBMIT, env=latest, own_turn=True), log, True))
+                result.add(Step("") if latest is None else _execute(forks, Act(SUBMIT, env=latest, own_turn=True), log, True))
                 result.ended = "agent_fault" if result.ended == "agent_fault" else "limit"
             elif isinstance(request, Ask):
                 answer = _ask(model, request, tracker, log)
             elif isinstance(request, Act):
-                answer = _act(forks, request, log, submits and submits_work)
+                answer = _execute(forks, request, log, submits and submits_work)
                 acted += log[-1].acted
                 result.add(answer)
             elif isinstance(request, Fork):
@@ -127,7 +127,7 @@ def _ask(model: Model | None, ask: Ask, tracker: BudgetTracker, log: list[Turn])
     return reply
 
 
-def _act(forks: EnvForks, act: Act, log: list[Turn], last: bool) -> Step:
+def _execute(forks: EnvForks, act: Act, log: list[Turn], last: bool) -> Step:
     """Execute the action and complete the turn that its question opened, or append a turn of its own.
 
     `last`: the action submits, so all other branches are closed.

@@ -16,7 +16,7 @@ import hashlib
 import json
 import os
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -35,7 +35,17 @@ class ReplyCache:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._known: dict[str, deque[Reply]] = defaultdict(deque)
-        for digest, reply in _read(path):
+        with storage_faults(path.parent.parent):
+            lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []  # nobody used an incomplete last reply
+        for number, line in enumerate(lines, 1):
+            try:
+                record = json.loads(line)
+                require(record, _REPLY)
+                digest, usage = record.pop("question"), read_usage(record.pop("usage"))
+                calls, sample = tuple(map(read_call, record.pop("calls"))), record.pop("sample", None)
+                reply = Reply(usage=usage, calls=calls, counted=True, sample=sample and read_sample(sample), **record)
+            except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+                raise StoreError(f"{path}, line {number} is not a reply: {error!r}; delete the file to ask again") from error
             self._known[digest].append(reply)
 
     @property
@@ -87,18 +97,3 @@ def remove_finished(run: Path, finished: Iterable[Episode]) -> None:
 
 def _digest(question: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(question, sort_keys=True, default=dict).encode()).hexdigest()
-
-
-def _read(path: Path) -> Iterator[tuple[str, Reply]]:
-    """Yield each complete line's digest and reply; nobody used the reply in an incomplete last line."""
-    with storage_faults(path.parent.parent):
-        lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-    for number, line in enumerate(lines, 1):
-        try:
-            record = json.loads(line)
-            require(record, _REPLY)
-            digest, usage = record.pop("question"), read_usage(record.pop("usage"))
-            calls, sample = tuple(map(read_call, record.pop("calls"))), record.pop("sample", None)
-            yield digest, Reply(usage=usage, calls=calls, counted=True, sample=sample and read_sample(sample), **record)
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            raise StoreError(f"{path}, line {number} is not a reply: {error!r}; delete the file to ask again") from error

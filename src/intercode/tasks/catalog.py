@@ -36,7 +36,7 @@ _CUT = (urllib.error.URLError, http.client.HTTPException, ConnectionError, Timeo
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """One file of a data set: its address, its SHA-256 and size, and its path in the data set's folder."""
+    """A file of a data set: its address, its SHA-256 and size, and its path in the data set's folder."""
 
     url: str
     sha256: str
@@ -46,7 +46,7 @@ class RemoteFile:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One data set. `checked` says whether its addresses worked when the catalog was written."""
+    """A data set. `checked` says whether its addresses worked when the catalog was written."""
 
     name: str
     env: str

@@ -189,7 +189,11 @@ def _preprocessed(record: Any, preprocess: Preprocess | None, where: str) -> Rec
 def _to_task(record: Record, index: int, where: str, gold_fields: Sequence[str]) -> Task:
     absent = {name for name, value in record.items() if value is None or (isinstance(value, float) and math.isnan(value))}
     fields = {name: value for name, value in record.items() if name not in absent}
-    _require_utf8(fields, where)
+    for field in fields.items():
+        try:
+            json.dumps(field, ensure_ascii=False, skipkeys=True, default=str).encode()
+        except UnicodeEncodeError as error:  # such a text can neither be executed nor stored
+            raise DataError(f"{where}: field {field[0]!r} holds half a surrogate pair; remove it") from error
     golds = _golds(fields, gold_fields, where)
     if "general" in fields:
         word = str(fields["general"]).strip().lower()
@@ -231,15 +235,6 @@ def _text(value: Any, field: str, where: str) -> str:
     if "\0" in value:
         raise DataError(f"{where}: field {field!r} contains a NUL character, which no command can carry; remove it")
     return value
-
-
-def _require_utf8(fields: Record, where: str) -> None:
-    """Raise `DataError` if any text has half a surrogate pair, which can neither be executed nor stored."""
-    for field in fields.items():
-        try:
-            json.dumps(field, ensure_ascii=False, skipkeys=True, default=str).encode()
-        except UnicodeEncodeError as error:
-            raise DataError(f"{where}: field {field[0]!r} holds half a surrogate pair; remove it") from error
 
 
 def _kind(value: Any) -> str:
