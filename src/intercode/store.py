@@ -158,24 +158,23 @@ def read_run(path: str | Path) -> tuple[dict[str, Any], list[Episode]]:
     Works while the run is being played: an incomplete last line is ignored. Raises `UsageError` if there is no
     run, and `StoreError` with the line's number for a line that is not an episode.
     """
-    config, episodes = stream_run(path, once=True)
-    return config, list({_key(episode): episode for episode in episodes}.values())
+    config, _ = stream_run(path)
+    return config, list({_key(episode): episode for episode in _read_episodes(Path(path))}.values())
 
 
-def stream_run(path: str | Path, *, once: bool = False) -> tuple[dict[str, Any], Iterator[Episode]]:
-    """Return what `read_run` returns, but with an iterator of episodes, for runs that are larger than memory.
-
-    The file is read twice; `once` reads it once and yields records that later records replace, too.
-    """
+def stream_run(path: str | Path) -> tuple[dict[str, Any], Iterator[Episode]]:
+    """Return what `read_run` returns, but with an iterator of episodes, which reads the file twice, for very large runs."""
     path = Path(path)
     with storage_faults(path):
         if not (path / "run.json").is_file():
             raise UsageError(f"{path} holds no run; give the folder that `eval --out` made")
         config = {**_read_config(path), "run": str(path)}
-    if once:
-        return config, _read_episodes(path)
-    last = {_key(episode): number for number, episode in enumerate(_read_episodes(path))}
-    return config, (episode for number, episode in enumerate(_read_episodes(path)) if last.get(_key(episode)) == number)
+
+    def last_records() -> Iterator[Episode]:
+        last = {_key(episode): number for number, episode in enumerate(_read_episodes(path))}
+        yield from (episode for number, episode in enumerate(_read_episodes(path)) if last.get(_key(episode)) == number)
+
+    return config, last_records()
 
 
 def to_json(episode: Episode) -> dict[str, Any]:

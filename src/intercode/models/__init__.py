@@ -39,8 +39,4 @@ def make_model(name: str, **options: Any) -> Model:
     kind, _, path = name.partition(":")
     if kind == "scripted":
         return read_script(Path(path))
-    if kind == "local":
-        raise UsageError(
-            "local: starts no server; serve the file with Ollama, vLLM or llama-server, and give its address with --base-url"
-        )
     return OpenAIModel(name, **options)
