@@ -32,21 +32,15 @@ UNDO = "undo"
 
 @dataclass(frozen=True)
 class Attempt:
-    """One finished attempt: its copy, its submission, the output of its last action, and how many of its actions failed.
+    """A finished attempt: its copy, its submission, its vote, and how many of its actions failed.
 
-    If the submission itself gives the answer, `submits_answer` is true and `answer` is that one.
+    The vote is the submission and the answer: the output of the last action, or the answer that the submission itself gives.
     """
 
     branch: Branch
-    submission: str = SUBMIT
-    answer: str = ""
+    submission: str
+    vote: tuple[str, str]
     failures: int = 0
-    submits_answer: bool = False
-
-    @property
-    def vote(self) -> tuple[str, str]:
-        """Return the submission and the answer. A printed and a submitted answer with the same text are equal."""
-        return SUBMIT if self.submits_answer else self.submission, self.answer
 
 
 def best_of(prompts: Prompts, turns: int = 10, n: int = 3) -> Strategy:
@@ -65,20 +59,22 @@ def best_of(prompts: Prompts, turns: int = 10, n: int = 3) -> Strategy:
 
 
 def _attempt(talk: Dialogue, draw: int) -> Generator[Any, Any, Attempt]:
-    attempt = Attempt((yield Fork()))
+    branch = yield Fork()
+    answer, failures = "", 0
     while talk.left:
-        act = talk.act((yield talk.ask(draw)), attempt.branch)
+        act = talk.act((yield talk.ask(draw)), branch)
         if talk.protocol == SUBMIT and talk.submits(act):
-            attempt = replace(attempt, submission=act.action or SUBMIT)
-            answer = answer_in(submitted_word(ANSWER, attempt.submission)) if talk.takes_answer else None
-            if talk.takes_answer and not answer:  # the environment would reject it
-                return replace(attempt, submission=SUBMIT)
-            return replace(attempt, answer=answer.strip(), submits_answer=True) if answer else attempt
+            submission = act.action or SUBMIT
+            if not talk.takes_answer:
+                return Attempt(branch, submission, (submission, answer), failures)
+            if submitted := answer_in(submitted_word(ANSWER, submission)):
+                return Attempt(branch, submission, (SUBMIT, submitted.strip()), failures)
+            break  # the environment would reject the submission
         step = yield act
         talk.add_step(step)
-        failures = attempt.failures + (act.action is None or failed(step))
-        attempt = replace(attempt, answer=step.observation.strip(), failures=failures)
-    return attempt
+        answer = step.observation.strip()
+        failures += act.action is None or failed(step)
+    return Attempt(branch, SUBMIT, (SUBMIT, answer), failures)
 
 
 def majority(attempts: list[Attempt]) -> Attempt:

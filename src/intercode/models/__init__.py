@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from intercode.errors import UsageError
 from intercode.models.openai_chat import OpenAIModel
 from intercode.models.scripted import ScriptedModel, read_script
 from intercode.types import Message, Reply, Tool
@@ -37,6 +36,4 @@ def make_model(name: str, **options: Any) -> Model:
     `options` are those of `OpenAIModel`; a scripted model ignores them. Raises `UsageError` and `DataError` for wrong names.
     """
     kind, _, path = name.partition(":")
-    if kind == "scripted":
-        return read_script(Path(path))
-    return OpenAIModel(name, **options)
+    return read_script(Path(path)) if kind == "scripted" else OpenAIModel(name, **options)

@@ -45,7 +45,6 @@ class EnvForks:
         self._agent = agent
         self._envs: dict[Branch, Playable] = {ROOT: root}
         self._last_turns: dict[Branch, int] = {ROOT: -1}
-        self._last = -1
 
     def __enter__(self) -> Self:
         return self
@@ -100,6 +99,6 @@ class EnvForks:
 
     def after(self, branch: Branch, log: Sequence[Turn]) -> int | None:
         """Return `Turn.after` for a turn that has just acted on `branch` and will be appended to `log`."""
-        before, last = self._last_turns[branch], self._last
-        self._last_turns[branch] = self._last = len(log)
+        before, last = self._last_turns[branch], max(self._last_turns.values())
+        self._last_turns[branch] = len(log)
         return None if before == last else before
