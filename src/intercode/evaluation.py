@@ -83,10 +83,10 @@ class Evaluation:
         """
         choosing = bool(task or failed_in or shuffle)
         whole = prepare(env, max_turns=None, sandbox=sandbox, limit=None if choosing else limit, **world)
-        made = environment_class(env)
-        prompts = attribute_path(made, "prompts")
+        env_class = environment_class(env)
+        prompts = attribute_path(env_class, "prompts")
         chosen = make_agent(
-            agent, tasks=whole.tasks, turns=turns, language=made.language, prompts=Path(prompts) if prompts else None,
+            agent, tasks=whole.tasks, turns=turns, language=env_class.language, prompts=Path(prompts) if prompts else None,
             load=load_recording, predictions=lambda path: load_predictions(path, whole.tasks),
         )  # fmt: skip
         factory, facts = whole, dict[str, Any](limit=limit)
