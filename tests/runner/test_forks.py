@@ -107,7 +107,7 @@ def test_a_submission_that_is_told_to_be_wrong_was_the_choice_of_its_branch() ->
         assert step.observation == "wrong"
         yield Act("1 2 +", env=0)
 
-    with pytest.raises(UsageError, match=r"the agent test_forks:.* branch 0 that is not there"):
+    with pytest.raises(UsageError, match=r"the agent test_forks:.* branch 0 that is not open"):
         run(peeks, env=Twice(TASKS))
 
 

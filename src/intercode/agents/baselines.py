@@ -81,7 +81,7 @@ def static(script: Script) -> Strategy:
 
 
 def human(task: Task, protocol: str) -> StrategySteps:
-    """Ask for an action, execute it as it was typed, and ask again. The driver's model reads the keyboard (`cli/keyboard.py`).
+    """Ask for an action, execute it as it was typed, and ask again. The driver's model reads the keyboard (`cli/play.py`).
 
     Under the paper's protocol, which has no submission, `submit` ends the episode with the best score so far.
     """
