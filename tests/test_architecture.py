@@ -8,8 +8,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "intercode"
 # From the ground up; a room may import rooms on lower floors, and modules of its own.
 FLOORS = [
     {"types", "errors", "tfidf", "submission"},
-    {"plugins"},
-    {"sandbox", "tasks", "agents", "models", "store"},
+    {"plugins", "sandbox"},
+    {"tasks", "agents", "models", "store"},
     {"env"},
     {"envs", "testing"},
     {"paper"},

@@ -143,12 +143,12 @@ def test_other_code_is_gone_on_with_if_it_is_said_to_be_mended_and_the_run_keeps
     RunStore.create(tmp_path, old).close()
     with pytest.raises(UsageError, match=r"agent_source: 'old' → 'new'.*add --allow-code-change"):
         RunStore.create(tmp_path, new, resume=True)
-    RunStore.create(tmp_path, new, resume=True, mended=True).close()
+    RunStore.create(tmp_path, new, resume=True, allow_code_change=True).close()
     RunStore.create(tmp_path, new, resume=True).close()
     with pytest.raises(UsageError, match="agent_source: 'new' → 'old'"):
         RunStore.create(tmp_path, old, resume=True)
     with pytest.raises(UsageError, match="other settings") as refused:
-        RunStore.create(tmp_path, {**new, "agent": "another"}, resume=True, mended=True)
+        RunStore.create(tmp_path, {**new, "agent": "another"}, resume=True, allow_code_change=True)
     assert "--allow-code-change" not in str(refused.value)
     config, _ = read_run(tmp_path)
     assert (config["agent_source"], config["mended"]) == ("new", [{"agent_source": "old"}])

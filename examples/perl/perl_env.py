@@ -90,8 +90,8 @@ class PerlEnv(InterCodeEnv):
         calls = [(f"print join ' ', {name or task.extra['name']}({given})", wanted) for given, wanted in task.extra["calls"]]
         return [(call, self.execute(call).output == wanted) for call, wanted in calls]
 
-    def copy_world(self, twin: Self, live: bool) -> None:
-        twin.sandbox = self.sandbox.fork() if live else self.make()
+    def copy_world(self, fork: Self, live: bool) -> None:
+        fork.sandbox = self.sandbox.fork() if live else self.make()
 
     def close_world(self) -> None:
         self.sandbox.close()

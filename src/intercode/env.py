@@ -8,8 +8,7 @@
                                            survives   → raise SandboxDied, an infrastructure fault
 
 The death of a process that the agent's user owns (shell, interpreter, a test's process) is an outcome, not `SandboxDied`.
-The protocol "paper" is a branch here and there, which is shorter than a wrapper; the rest of InterCode v1 is in `paper/`.
-Nothing here knows of models, strategies, or of any particular language.
+The rest of InterCode v1's protocol "paper" is in `paper/`. Nothing here knows of models, strategies, or a particular language.
 """
 
 from __future__ import annotations
@@ -33,8 +32,7 @@ from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
 from intercode.plugins import call_plugin
 from intercode.submission import ALONE, LONGEST, is_submission, submitted_word
 from intercode.tasks import DataSet
-from intercode.tasks.issues import TaskIssue
-from intercode.types import ExecResult, Score, Task
+from intercode.types import ExecResult, Score, Task, TaskIssue
 
 Protocol = Literal["submit", "paper"]
 StepResult = tuple[str, SupportsFloat, bool, bool, dict[str, Any]]
@@ -42,80 +40,6 @@ Parameters = ParamSpec("Parameters")
 Owner = TypeVar("Owner", bound="InterCodeEnv")
 Result = TypeVar("Result")
 _SECONDS_AFTER_REPLAY = 0.5
-
-
-class Utf8(Text):
-    """Any text that can be encoded in UTF-8, the empty text included. Samples are short words."""
-
-    def __init__(self, max_length: int = LONGEST, seed: int | None = None) -> None:
-        super().__init__(max_length=max_length, min_length=0, seed=seed)
-
-    def sample(self, mask: Any = None, probability: Any = None) -> str:
-        letters = self.np_random.choice(list("abcdefghijklmnopqrstuvwxyz"), size=self.np_random.integers(1, 9))
-        return "".join(letters)
-
-    def contains(self, x: Any) -> bool:
-        try:
-            return isinstance(x, str) and len(x) <= self.max_length and x.encode() is not None
-        except UnicodeEncodeError:
-            return False
-
-    def __repr__(self) -> str:
-        return f"Utf8({self.max_length})"
-
-
-class ExitCode(int):
-    """An int that Gymnasium's vector environments keep among objects, since other environments' actions may have None."""
-
-
-@dataclass(frozen=True, slots=True)
-class GoldRun:
-    """One execution of a gold: `evidence` equals that of another execution, `summary` is for people, `faults` are defects."""
-
-    evidence: object
-    summary: str
-    faults: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """How much of an output an agent sees: the first and last characters around a marked cut. `head=None`: the whole output."""
-
-    head: int | None = 6000
-    tail: int = 2000
-
-    def shorten(self, text: str) -> tuple[str, bool]:
-        """Return the visible text, and whether it was cut."""
-        if self.head is None or len(text) <= self.head + self.tail:
-            return text, False
-        cut = len(text) - self.head - self.tail
-        return f"{text[: self.head]}\n[… {cut} characters cut …]\n{text[len(text) - self.tail :]}", True
-
-
-_OUTCOME_TEXT = View(1400, 500)
-
-
-def shorten_text(text: str) -> str:
-    """Return a text of an outcome as UTF-8 can encode it, of at most 2,000 characters; the cut is marked."""
-    return _OUTCOME_TEXT.shorten(text.encode("utf-8", "backslashreplace").decode())[0]
-
-
-@dataclass(frozen=True, slots=True)
-class EnvFactory:
-    """What environments for one purpose share, made once; each call makes a new environment.
-
-    `facts` returns what decides results beyond the options: digests of data and template, the userland; `hardness`, `data_set`
-    and `excluded` are names of the run's own. `left_out` are tasks that cannot be played as they are, and why. A factory from
-    `intercode.prepare` can be pickled, if its options can: the other process prepares the environment anew.
-    """
-
-    tasks: Sequence[Task]
-    make: Callable[[], InterCodeEnv]
-    facts: Callable[[], dict[str, Any]] = dict
-    left_out: Sequence[tuple[Task, TaskIssue]] = ()
-
-    def __call__(self) -> InterCodeEnv:
-        return self.make()
 
 
 def single_thread(method: Callable[Concatenate[Owner, Parameters], Result]) -> Callable[Concatenate[Owner, Parameters], Result]:
@@ -155,8 +79,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
                 right = self.number == int(self.task.gold)
                 return Score(float(right), success=right)
 
-            def copy_world(self, twin: Self, live: bool) -> None:
-                twin.number = self.number if live else 0
+            def copy_world(self, fork: Self, live: bool) -> None:
+                fork.number = self.number if live else 0
 
             def close_world(self) -> None:
                 pass
@@ -192,7 +116,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         """After `max_turns` steps an episode is truncated; None: no limit.
 
         `keep_going` goes on after a success under the paper's protocol: to replay a recording to its end. `submits` is the
-        number of submissions, by default one; a wrong submission that is not the last costs a turn, and the agent is told.
+        number of submissions, by default one. A wrong one that is not the last costs a turn and is answered by `feedback`.
         """
         if not tasks:
             raise UsageError("an environment needs at least one task")
@@ -217,7 +141,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     @classmethod
     def prepare(cls, **options: Any) -> EnvFactory:
         """Return a factory from the command line's options; a subclass names the options that it takes."""
-        raise UsageError(f"{cls.__name__} does not say how it is prepared: it needs a `prepare` of its own")
+        raise UsageError(f"{cls.__name__} does not say how to prepare it: it needs a `prepare` of its own")
 
     @classmethod
     def lint(cls, task: Task) -> Iterator[TaskIssue]:
@@ -268,8 +192,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         """
 
     @abstractmethod
-    def copy_world(self, twin: Self, live: bool) -> None:
-        """Give `twin`, a shallow copy of this environment, a world of its own: a live copy of this world, or an empty world.
+    def copy_world(self, fork: Self, live: bool) -> None:
+        """Give `fork`, a shallow copy of this environment, a world of its own: a live copy of this world, or an empty world.
 
         Raises `ForkError` if `live` and this world cannot be copied just now.
         """
@@ -308,7 +232,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
         A gold that fails is a `GoldRun` with faults. Raises `SandboxError` if the machine fails.
         """
-        raise UsageError(f"{type(self).__name__} does not say how a gold is tried: it needs a `run_gold` of its own")
+        raise UsageError(f"{type(self).__name__} does not say how to execute a gold: it needs a `run_gold` of its own")
 
     # -- Gymnasium --------------------------------------------------------------------------------------------------
 
@@ -320,7 +244,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     @property
     def takes_answer(self) -> bool:
-        """Whether `submit ANSWER` is taken for the current task: ANSWER then replaces the last output."""
+        """Return whether the current task takes `submit ANSWER`: ANSWER then replaces the last output."""
         return False
 
     @property
@@ -374,31 +298,31 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     def fork(self, *, replay: bool = False) -> Self:
         """Return a second environment in the same state, turn count included; both must be closed.
 
-        SQL and Python replay the episode; elsewhere the copy is live, and `ForkError` names the jobs or descriptors that cannot
-        be copied, unless `replay=True`, which then replays. A replayed observation that differs is a `ForkError`.
+        SQL and Python replay the episode. Elsewhere the copy is live, and `ForkError` names the jobs or descriptors that cannot
+        be copied, unless `replay=True`: the fork then replays it. A replayed observation that differs is a `ForkError`.
         """
         self._require_open()
-        twin = copy.copy(self)
-        twin._actions, twin._fingerprints, twin._times = list(self._actions), list(self._fingerprints), list(self._times)
-        twin._order, twin._lock, twin._np_random = list(self._order), RLock(), copy.deepcopy(self._np_random)
+        fork = copy.copy(self)
+        fork._actions, fork._fingerprints, fork._times = list(self._actions), list(self._fingerprints), list(self._times)
+        fork._order, fork._lock, fork._np_random = list(self._order), RLock(), copy.deepcopy(self._np_random)
         try:
-            self.copy_world(twin, live := self.live_forks)
+            self.copy_world(fork, live := self.live_forks)
         except ForkError:
             if not replay:
                 raise
-            self.copy_world(twin, live := False)
+            self.copy_world(fork, live := False)
         if self._task is None or live:
-            return twin
+            return fork
         try:
-            twin.start_episode(twin.task)
+            fork.start_episode(fork.task)
             actions = (action for action in self._actions if not self._submits(action))
             for number, (action, expected) in enumerate(zip(actions, self._fingerprints, strict=True), start=1):
-                if _fingerprint(call_plugin(twin.execute, ExecResult, action)) != expected:
+                if _fingerprint(call_plugin(fork.execute, ExecResult, action)) != expected:
                     raise ForkError(f"re-executing the episode gave another observation at turn {number}: {action!r}")
         except BaseException:
-            twin.close_world()
+            fork.close_world()
             raise
-        return twin
+        return fork
 
     def close(self) -> None:
         self._done = self._closed = True
@@ -415,16 +339,16 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return self.protocol == "submit" and is_submission(action, self.submission)
 
     def _submit(self, action: str) -> StepResult:
-        self._word = submitted_word(self.submission, action)
+        info, self._word = _make_info(None), submitted_word(self.submission, action)
         if (reason := self.reject_submission(self._word)) is not None:
-            return self._continue_episode(self._shorten(reason), 0.0, _make_info(None))
+            return self._finish_step(self._shorten(reason), 0.0, info)
         score = call_plugin(self.score, Score)
         self._submit_count += 1
         left = self._submits_allowed - self._submit_count
         feedback = "" if score.success else self._shorten(self.feedback(score))
         if score.success or not left or self.is_final(score):
-            return self._end_episode(feedback, score, _make_info(None), "submit")
-        return self._continue_episode(f"{feedback} {left} more may be submitted.".strip(), 0.0, _make_info(None))
+            return self._finish_step(feedback, score.reward, {**info, "score": score}, "submit")
+        return self._finish_step(f"{feedback} {left} more may be submitted.".strip(), 0.0, info)
 
     def _shorten(self, text: str) -> str:
         """Return a text with names and messages that may be the agent's as UTF-8 can encode it, as short as an observation."""
@@ -436,55 +360,43 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         observation, cut = self.view.shorten(result.output)
         info = _make_info(result, cut or result.overflow is not None)
         if self.protocol == "submit":
-            return self._continue_episode(observation + self._make_notes(result), 0.0, info)
+            notes = ["[timed out; what the action started was ended]"] if result.timed_out else []
+            if result.session_lost:
+                folder = result.cwd if result.cwd.isprintable() else ascii(result.cwd)  # the agent chose the name
+                new = f"a new one starts in {folder}]" if folder else "a new one begins]"
+                notes.append(f"[the {self.session_noun if folder else 'session'} ended; {new}")
+            gap = "" if not notes or not result.output or result.output.endswith("\n") else "\n"
+            return self._finish_step(observation + gap + "\n".join(notes), 0.0, info)
         score = call_plugin(self.score, Score)
-        if score.success and not self._keep_going:
-            return self._end_episode(observation, score, info, "solved")
-        if self.is_final(score):
-            return self._end_episode(observation, score, info, "submit")
-        return self._continue_episode(observation, score.reward, {**info, "score": score})
+        solved = score.success and not self._keep_going
+        ended = "solved" if solved else "submit" if self.is_final(score) else None
+        return self._finish_step(observation, score.reward, {**info, "score": score}, ended)
 
-    def _make_notes(self, result: ExecResult) -> str:
-        """Return what an agent must be told beyond what its action printed."""
-        notes = ["[timed out; what the action started was ended]"] if result.timed_out else []
-        if result.session_lost:
-            folder = result.cwd if result.cwd.isprintable() else ascii(result.cwd)  # the agent chose the name
-            new = f"a new one starts in {folder}]" if folder else "a new one begins]"
-            notes.append(f"[the {self.session_noun if folder else 'session'} ended; {new}")
-        gap = "" if not notes or not result.output or result.output.endswith("\n") else "\n"
-        return gap + "\n".join(notes)
-
-    def _continue_episode(self, observation: str, reward: float, info: dict[str, Any]) -> StepResult:
-        truncated = self.max_turns is not None and self.turn >= self.max_turns
-        if truncated:
+    def _finish_step(self, observation: str, reward: float, info: dict[str, Any], ended: str | None = None) -> StepResult:
+        """Return the result of a step. `ended` says why the episode ends with it; it also ends after the last turn."""
+        truncated = ended is None and self.max_turns is not None and self.turn >= self.max_turns
+        if ended or truncated:
             self._done = True
-            info["ended"] = "turns"
+            info["ended"] = ended or "turns"
             if "score" in info:
                 info["outcomes"] = call_plugin(self.outcomes, dict)
-        return observation, reward, False, truncated, info
-
-    def _end_episode(self, observation: str, score: Score, info: dict[str, Any], ended: str) -> StepResult:
-        self._done = True
-        outcomes = call_plugin(self.outcomes, dict)
-        return observation, score.reward, True, False, {**info, "score": score, "ended": ended, "outcomes": outcomes}
+        return observation, reward, ended is not None, truncated, info
 
     def _handle_death(self, death: SandboxDied) -> StepResult:
         """Blame the agent if the sandbox did, or if the episode kills a fresh sandbox too; else raise `SandboxDied`."""
         self._done = True
-        if death.by_agent:
-            return self._blame()
-        try:
-            self.start_episode(self.task)
-        except SandboxError as error:
-            raise SandboxDied(f"{death}; a fresh one could not be had either: {error}") from error
-        try:
-            self._replay_episode()
-            call_plugin(self.score, Score)
-        except SandboxDied:
-            return self._blame()
-        raise SandboxDied(f"{death}; it did not happen again when the episode was re-executed") from death
-
-    def _blame(self) -> StepResult:
+        if not death.by_agent:
+            try:
+                self.start_episode(self.task)
+            except SandboxError as error:
+                raise SandboxDied(f"{death}; a fresh one could not be made either: {error}") from error
+            try:
+                self._replay_episode()
+                call_plugin(self.score, Score)
+            except SandboxDied:
+                pass
+            else:
+                raise SandboxDied(f"{death}; it did not happen again when the episode was re-executed") from death
         info = {**_make_info(None), "score": Score(0.0, False), "ended": "agent_fault", "outcomes": {}}
         return "[the sandbox did not survive this action]", 0.0, True, False, info
 
@@ -511,6 +423,80 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             if task.id == wanted:
                 return task
         raise UsageError(f"no task has the id {wanted!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class EnvFactory:
+    """The tasks and settings that environments for one purpose share; each call makes a new environment.
+
+    `facts` returns what decides results beyond the options: digests of data and template, the userland; `hardness`, `data_set`
+    and `excluded` are names of the run's own. `left_out` are tasks that cannot be played as they are, and why. A factory from
+    `intercode.prepare` can be pickled, if its options can: the other process prepares the environment anew.
+    """
+
+    tasks: Sequence[Task]
+    make: Callable[[], InterCodeEnv]
+    facts: Callable[[], dict[str, Any]] = dict
+    left_out: Sequence[tuple[Task, TaskIssue]] = ()
+
+    def __call__(self) -> InterCodeEnv:
+        return self.make()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The part of an output that an agent sees: the first and last characters around a marked cut. `head=None`: all of it."""
+
+    head: int | None = 6000
+    tail: int = 2000
+
+    def shorten(self, text: str) -> tuple[str, bool]:
+        """Return the visible text, and whether it was cut."""
+        if self.head is None or len(text) <= self.head + self.tail:
+            return text, False
+        cut = len(text) - self.head - self.tail
+        return f"{text[: self.head]}\n[… {cut} characters cut …]\n{text[len(text) - self.tail :]}", True
+
+
+_OUTCOME_TEXT = View(1400, 500)
+
+
+def shorten_text(text: str) -> str:
+    """Return a text of an outcome as UTF-8 can encode it, of at most 2,000 characters; the cut is marked."""
+    return _OUTCOME_TEXT.shorten(text.encode("utf-8", "backslashreplace").decode())[0]
+
+
+@dataclass(frozen=True, slots=True)
+class GoldRun:
+    """An execution of a gold: `evidence` equals that of another execution, `summary` is for people, `faults` are defects."""
+
+    evidence: object
+    summary: str
+    faults: tuple[str, ...] = ()
+
+
+class Utf8(Text):
+    """Any text that can be encoded in UTF-8, the empty text included. Samples are short words."""
+
+    def __init__(self, max_length: int = LONGEST, seed: int | None = None) -> None:
+        super().__init__(max_length=max_length, min_length=0, seed=seed)
+
+    def sample(self, mask: Any = None, probability: Any = None) -> str:
+        letters = self.np_random.choice(list("abcdefghijklmnopqrstuvwxyz"), size=self.np_random.integers(1, 9))
+        return "".join(letters)
+
+    def contains(self, x: Any) -> bool:
+        try:
+            return isinstance(x, str) and len(x) <= self.max_length and x.encode() is not None
+        except UnicodeEncodeError:
+            return False
+
+    def __repr__(self) -> str:
+        return f"Utf8({self.max_length})"
+
+
+class ExitCode(int):
+    """An int that Gymnasium's vector environments keep among objects, since other environments' actions may have None."""
 
 
 def _make_info(result: ExecResult | None, cut: bool = False) -> dict[str, Any]:

@@ -83,10 +83,10 @@ class Evaluation:
         """
         choosing = bool(task or failed_in or shuffle)
         whole = prepare(env, max_turns=None, sandbox=sandbox, limit=None if choosing else limit, **world)
-        made = environment_class(env)
-        prompts = attribute_path(made, "prompts")
+        env_class = environment_class(env)
+        prompts = attribute_path(env_class, "prompts")
         chosen = make_agent(
-            agent, tasks=whole.tasks, turns=turns, language=made.language, prompts=Path(prompts) if prompts else None,
+            agent, tasks=whole.tasks, turns=turns, language=env_class.language, prompts=Path(prompts) if prompts else None,
             load=load_recording, predictions=lambda path: load_predictions(path, whole.tasks),
         )  # fmt: skip
         factory, facts = whole, dict[str, Any](limit=limit)
@@ -102,7 +102,7 @@ class Evaluation:
             max_tokens=reply_tokens, timeout=min(reply_seconds or PATIENCE, max_seconds or math.inf),
         )  # fmt: skip
         data, reward, code = world.get("data"), world.get("reward"), None
-        place = data if data and Path(data).exists() else None  # a run's `data` is only the name of the set
+        source = data if data and Path(data).exists() else None  # a run's `data` is only the name of the set
         if callable(reward):
             code = reward.name if isinstance(reward, NamedReward) else f"{reward.__module__}:{reward_name(reward)}"
         labels = {}  # for the report: how hard the data calls each task, and its database
@@ -117,7 +117,7 @@ class Evaluation:
             "reply_seconds": reply_seconds,
             "max_cost": max_cost, "max_tokens": max_tokens, "max_seconds": max_seconds,
             "episode_cost": episode_cost, "episode_tokens": episode_tokens, "episode_seconds": episode_seconds,
-            **world, **facts, **factory.facts(), **labels, "data_from": place,
+            **world, **facts, **factory.facts(), **labels, "data_from": source,
             **source_digests(agent=agent, env=env, model=model if called else None, reward=code, sandbox=sandbox),
         }  # fmt: skip
         run, each = Budget(max_tokens, max_cost, max_seconds), Budget(episode_tokens, episode_cost, episode_seconds)
@@ -137,7 +137,7 @@ class Evaluation:
     def tasks(self) -> Sequence[Task]:
         return self.factory.tasks
 
-    def open(self, out: str | Path | None, *, resume: bool, workers: int, mended: bool = False) -> RunStore:
+    def open(self, out: str | Path | None, *, resume: bool, workers: int, allow_code_change: bool = False) -> RunStore:
         """Open the run's folder: `out`, or a new one below runs/. Raises as `RunStore.create` does."""
         folder = Path(out) if out else new_folder(Path("runs"), self.config["env"], self.agent.name)
         started = time.strftime("%Y-%m-%dT%H:%M:%S%z")
@@ -148,7 +148,7 @@ class Evaluation:
         installed = {name: metadata.version(name) for name in ("gymnasium", "openai")}
         versions = {"python": platform.python_version(), "kernel": platform.release(), "intercode": __version__, **installed}
         facts = {"run": str(folder), "created": started, "workers": workers, "git_commit": commit, "versions": versions}
-        return RunStore.create(folder, {**self.config, **facts}, resume=resume, mended=mended)
+        return RunStore.create(folder, {**self.config, **facts}, resume=resume, allow_code_change=allow_code_change)
 
     def run(
         self,
@@ -160,7 +160,7 @@ class Evaluation:
     ) -> tuple[dict[str, Any], list[Episode]]:
         """Play what the folder does not have yet, and return the settings and episodes of the whole run.
 
-        An error that ends the run is kept in `fault`, so that the episodes played until then can be shown.
+        An error that ends the run is kept in `fault`, so that the episodes played until then can be reported.
         """
         tracker = BudgetTracker(self.limits)
         if isinstance(self.model, OpenAIModel):

@@ -12,7 +12,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any, TypeVar
 
 from intercode.errors import IntercodeError, InternalError, UsageError
@@ -24,22 +24,20 @@ _named: set[str] = set()
 
 
 def load_plugin(name: str, what: str) -> Any:
-    """Return the object that `module:attribute` or `path.py:attribute` names. Raises `UsageError`, which calls it `what`."""
+    """Return the object that `module:attribute` or `path.py:attribute` names. Raises `UsageError`, which calls it `what`.
+
+    The module's package then counts as the user's code, wherever it is.
+    """
     module, _, attribute = name.partition(":")
     try:
-        return getattr(import_plugin(module), attribute)
+        found = _import_file(module) if module.endswith(".py") else importlib.import_module(module)
+        package = getattr(sys.modules.get(module.partition(".")[0]), "__path__", ())
+        _named.update(os.path.join(folder, "") for folder in package)
+        _named.add(found.__file__ or "")
+        return getattr(found, attribute)
     except (Exception, SystemExit, GeneratorExit) as error:  # a module of the user's own may raise anything
         hint = "; PYTHONPATH names further folders to look in" if isinstance(error, ModuleNotFoundError) else ""
         raise UsageError(f"{what} {name!r} cannot be loaded: {type(error).__name__}: {error}{hint}") from error
-
-
-def import_plugin(module: str) -> ModuleType:
-    """Import a module, or a file PATH.py, that the user named. Its package then counts as the user's code, wherever it is."""
-    found = _import_file(module) if module.endswith(".py") else importlib.import_module(module)
-    package = getattr(sys.modules.get(module.partition(".")[0]), "__path__", ())
-    _named.update(os.path.join(folder, "") for folder in package)
-    _named.add(found.__file__ or "")
-    return found
 
 
 def _import_file(path: str) -> ModuleType:
@@ -92,7 +90,7 @@ def call_plugin(method: Callable[..., object], kind: type[Kind], *args: Any, **n
     try:
         found = method(*args, **named)
     except TypeError as error:
-        if len(_places(error.__traceback__)) > 1:
+        if len(_frames(error)) > 1:
             raise
         raise UsageError(f"{error}; give {name} the parameters that it has in InterCodeEnv") from error
     if isinstance(found, kind):
@@ -109,7 +107,7 @@ def _guarded(form: Callable[[object], str], value: object) -> str:
     try:
         return form(value)
     except Exception as error:
-        return f"({type(value).__name__}, which raises {type(error).__name__} when it is shown)"
+        return f"({type(value).__name__}, whose text raises {type(error).__name__})"
 
 
 def fault_of(error: Exception) -> IntercodeError:
@@ -121,7 +119,7 @@ def fault_of(error: Exception) -> IntercodeError:
     import logging  # only here, since importing it costs each command time
 
     logging.getLogger("intercode").error("a fault of intercode's own", exc_info=error)
-    ours = [place for place in _places(error.__traceback__) if place[0].startswith(_HERE) and place[0] != __file__]
+    ours = [frame for frame in _frames(error) if frame[0].startswith(_HERE) and frame[0] != __file__]
     where = f" ({ours[-1][0].removeprefix(_HERE)}, line {ours[-1][1]})" if ours else ""
     return InternalError(f"{_text(error)}{where}; this is a fault of intercode's own: report it with its traceback")
 
@@ -131,8 +129,8 @@ def describe_error(error: BaseException) -> str:
 
     The place is the innermost one in the user's files, else in a library; a place in this package is not named.
     """
-    places = _places(error.__traceback__)
-    file, line = next((place for place in reversed(places) if is_user_file(place[0])), places[-1])
+    frames = _frames(error)
+    file, line = next((frame for frame in reversed(frames) if is_user_file(frame[0])), frames[-1])
     where = "" if file.startswith(_HERE) else f" ({os.path.basename(file)}, line {line})"
     return _text(error) + where
 
@@ -143,16 +141,14 @@ def _text(error: BaseException) -> str:
 
 def is_user_code(error: BaseException) -> bool:
     """Return whether the error passed through a file of the user's."""
-    return any(is_user_file(file) for file, _ in _places(error.__traceback__))
+    return any(is_user_file(file) for file, _ in _frames(error))
 
 
-def _places(trace: TracebackType | None) -> list[tuple[str, int]]:
-    """Return files and lines, the outermost first."""
-    found = []
-    while trace is not None:
-        found.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
-        trace = trace.tb_next
-    return found
+def _frames(error: BaseException) -> list[tuple[str, int]]:
+    """Return the files and lines of an error's traceback, the outermost first."""
+    from traceback import walk_tb  # only here, since importing it costs each command time
+
+    return [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
 
 
 def is_user_file(file: str) -> bool:

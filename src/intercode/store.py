@@ -22,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import mmap
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, fields
@@ -87,10 +88,10 @@ class RunStore:
         self._episodes = {_key(episode): episode for episode in _read_episodes(path)}
 
     @classmethod
-    def create(cls, path: str | Path, config: Config, *, resume: bool = False, mended: bool = False) -> RunStore:
+    def create(cls, path: str | Path, config: Config, *, resume: bool = False, allow_code_change: bool = False) -> RunStore:
         """Open `path` for a run with `config`: a new or empty folder, or with `resume` the folder of the same run.
 
-        `mended` also continues a run whose `SOURCES` differ; the caller vouches that finished episodes stay valid.
+        `allow_code_change` also continues a run whose `SOURCES` differ; the caller vouches that finished episodes stay valid.
         Raises `UsageError` if the folder holds other files, a run (without `resume`), or a run with other settings, or if a
         setting that reports read has a wrong type; `StoreError` if another process uses the folder or the folder
         cannot be written.
@@ -100,7 +101,7 @@ class RunStore:
             path.mkdir(parents=True, exist_ok=True)
             folder = _opened(held, path, os.O_RDONLY | os.O_DIRECTORY)
             _lock(path, folder)
-            begins = _settle(path, json.loads(json.dumps(dict(config))), resume, SOURCES if mended else frozenset())
+            begins = _write_or_check(path, json.loads(json.dumps(dict(config))), resume, allow_code_change)
             file = _opened(held, path / "episodes.jsonl", os.O_RDWR | os.O_CREAT | os.O_APPEND)
             cut_torn_line(file)
             os.fsync(folder)
@@ -157,24 +158,23 @@ def read_run(path: str | Path) -> tuple[dict[str, Any], list[Episode]]:
     Works while the run is being played: an incomplete last line is ignored. Raises `UsageError` if there is no
     run, and `StoreError` with the line's number for a line that is not an episode.
     """
-    config, episodes = stream_run(path, once=True)
-    return config, list({_key(episode): episode for episode in episodes}.values())
+    config, _ = stream_run(path)
+    return config, list({_key(episode): episode for episode in _read_episodes(Path(path))}.values())
 
 
-def stream_run(path: str | Path, *, once: bool = False) -> tuple[dict[str, Any], Iterator[Episode]]:
-    """Return what `read_run` returns, but with an iterator of episodes, for runs that are larger than memory.
-
-    The file is read twice; `once` reads it once and yields records that later records replace, too.
-    """
+def stream_run(path: str | Path) -> tuple[dict[str, Any], Iterator[Episode]]:
+    """Return what `read_run` returns, but with an iterator of episodes, which reads the file twice, for very large runs."""
     path = Path(path)
     with storage_faults(path):
         if not (path / "run.json").is_file():
             raise UsageError(f"{path} holds no run; give the folder that `eval --out` made")
         config = {**_read_config(path), "run": str(path)}
-    if once:
-        return config, _read_episodes(path)
-    last = {_key(episode): number for number, episode in enumerate(_read_episodes(path))}
-    return config, (episode for number, episode in enumerate(_read_episodes(path)) if last.get(_key(episode)) == number)
+
+    def last_records() -> Iterator[Episode]:
+        last = {_key(episode): number for number, episode in enumerate(_read_episodes(path))}
+        yield from (episode for number, episode in enumerate(_read_episodes(path)) if last.get(_key(episode)) == number)
+
+    return config, last_records()
 
 
 def to_json(episode: Episode) -> dict[str, Any]:
@@ -307,28 +307,30 @@ def _key(episode: Episode) -> Key:
     return episode.task, episode.epoch
 
 
-def _settle(path: Path, config: dict[str, Any], resume: bool, mended: frozenset[str]) -> bool:
-    """Make `path` the folder of a run with `config` and return True, or check that it is such a folder and return False."""
-    names = {entry.name for entry in path.iterdir()} - {"run.json.new"}
+def _write_or_check(path: Path, config: dict[str, Any], resume: bool, allow_code_change: bool) -> bool:
+    """Write `config` into an empty folder and return True, or check that the folder has such a run and return False."""
+    names = {entry.name for entry in path.iterdir() if entry.suffix != ".new"}
     if not names:
         try:
             _require_settings(config)
         except TypeError as error:
             raise UsageError(f"the settings of the run cannot be kept: {error}") from error
         _write_config(path, config)
-    elif "run.json" not in names:
+        return True
+    if "run.json" not in names:
         raise UsageError(f"{path} is not empty and holds no run; choose another folder with --out")
-    elif not resume:
+    if not resume:
         raise UsageError(f"{path} holds a run; go on with it by --resume {path}, or choose another folder with --out")
-    elif differing := _differing(old := _read_config(path), config, FREE | mended):
+    old = _read_config(path)
+    if differing := _differing(old, config, FREE | SOURCES if allow_code_change else FREE):
         hint = ", or add --allow-code-change if what is finished holds all the same" if differing.keys() <= SOURCES else ""
-        shown = ", ".join(differing.values())
-        raise UsageError(f"{path} holds a run with other settings ({shown}); start a new one with --out{hint}")
-    elif _differing(old, config, FREE):
+        settings = ", ".join(differing.values())
+        raise UsageError(f"{path} holds a run with other settings ({settings}); start a new one with --out{hint}")
+    if _differing(old, config, FREE):
         then, now = ({key: settings[key] for key in SOURCES & settings.keys()} for settings in (old, config))
         rest = {key: value for key, value in old.items() if key not in SOURCES}
         _write_config(path, {**rest, **now, "mended": [*old.get("mended", ()), then]})
-    return not names
+    return False
 
 
 def _differing(old: Config, new: Config, free: frozenset[str]) -> dict[str, str]:
@@ -341,12 +343,9 @@ def _write_config(path: Path, config: Config) -> None:
     write_whole(path / "run.json", json.dumps(config, indent=2, sort_keys=True) + "\n")
 
 
-def write_whole(path: Path, text: str, *, mine: str = "") -> None:
-    """Replace the file's content by `text`, whole or not at all: write a second file, force it to disk, rename it.
-
-    `mine` is a part of the second file's name, for files that several processes may write at once.
-    """
-    draft = path.with_name(f"{path.name}{mine}.new")
+def write_whole(path: Path, text: str) -> None:
+    """Replace the file's content by `text`, whole or not at all: write a second file, force it to disk, rename it."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         with draft.open("w", encoding="utf-8") as file:
             file.write(text)
@@ -389,7 +388,7 @@ def _read_episodes(path: Path) -> Iterator[Episode]:
                 try:
                     episode = from_json(json.loads(line))
                 except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-                    raise StoreError(f"{file}, line {number} is not an episode: {error!r}; mend or delete that line") from error
+                    raise StoreError(f"{file}, line {number} is not an episode: {error!r}; repair or delete it") from error
                 yield episode
 
 
@@ -407,16 +406,11 @@ def append_line(file: int, line: bytes) -> None:
 
 def cut_torn_line(file: int) -> None:
     """Remove everything after the last line end: a write that a kill interrupted."""
-    end = size = os.fstat(file).st_size
-    while end > 0:
-        start = max(0, end - 65536)
-        at = os.pread(file, end - start, start).rfind(b"\n")
-        if at >= 0:
-            end = start + at + 1
-            break
-        end = start
-    if end < size:
-        os.ftruncate(file, end)
+    if size := os.fstat(file).st_size:
+        with mmap.mmap(file, size, access=mmap.ACCESS_READ) as content:
+            end = content.rfind(b"\n") + 1
+        if end < size:
+            os.ftruncate(file, end)
 
 
 def _opened(held: contextlib.ExitStack, path: Path, flags: int) -> int:

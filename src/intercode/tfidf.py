@@ -28,8 +28,14 @@ def words(text: str) -> list[str]:
 def vectors(documents: Sequence[str]) -> list[Vector]:
     """Return one vector of length 1 for each document (word → weight); an empty one for a document without words."""
     counts = [Counter(words(document)) for document in documents]
-    idf = _idf(counts)
-    return [_scaled({word: count * idf[word] for word, count in bag.items()}) for bag in counts]
+    found_in = Counter(word for bag in counts for word in bag)
+    idf = {word: math.log((1 + len(counts)) / (1 + df)) + 1 for word, df in found_in.items()}
+    result = []
+    for bag in counts:
+        weights = {word: count * idf[word] for word, count in bag.items()}
+        length = math.sqrt(math.fsum(weight * weight for weight in weights.values()))
+        result.append({word: weight / length for word, weight in weights.items()})
+    return result
 
 
 def cosine(a: Vector, b: Vector) -> float:
@@ -49,13 +55,3 @@ def nearest(query: str, corpus: Sequence[str], count: int = 1) -> list[int]:
     target, *others = vectors([query, *corpus])
     scores = [cosine(target, other) for other in others]
     return sorted(range(len(scores)), key=lambda index: (-scores[index], index))[:count]
-
-
-def _idf(counts: Sequence[Counter[str]]) -> Vector:
-    found_in = Counter(word for bag in counts for word in bag)
-    return {word: math.log((1 + len(counts)) / (1 + df)) + 1 for word, df in found_in.items()}
-
-
-def _scaled(vector: Vector) -> Vector:
-    length = math.sqrt(math.fsum(weight * weight for weight in vector.values()))
-    return {word: weight / length for word, weight in vector.items()}

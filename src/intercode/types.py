@@ -1,6 +1,7 @@
 """Define the nouns as plain data: frozen dataclasses that every package may import and that import nothing.
 
     Task ──► Episode = Turn, Turn, … + Score        (the instruction, what happened, the reward)
+      └────► TaskIssue                              (a defect of the task)
     Sandbox ──► ExecResult, Change ──► Outcome      (the answer of the agent or the gold, and the files that it changed)
     Database ──► Table                              (the rows that a statement returned)
     Model ◄── Message, ──► Reply (text, ToolCall, Usage, Sample)
@@ -277,3 +278,46 @@ def line_of(turns: Sequence[Turn]) -> list[int]:
         line.append(last)
         last = before[last]
     return line[::-1]
+
+
+BROKEN = {
+    "gold_fails": "the gold does not run, or does not earn the full reward",
+    "gold_differs": "two executions of the gold differ",
+    "noop_solves": "doing nothing succeeds",
+    "duplicate": "asks what an earlier task asks, word by word",
+    "missing": "query or gold name what is not there: a path, a variable",
+    "not_general": "marked general, but a constant answer passes",
+    "empty_test": "a test that uses nothing of the answer",
+    "odd_flag": "a flag unlike the others, or damaged",
+    "needs_network": "cannot be played without a network",
+    "needs_files": "speaks of files that are not here",
+}
+"""Issues of a broken task, whose score is meaningless: stable words for programs."""
+
+SUSPICIOUS = {
+    "gold_complains": "the gold prints an error, though it ends well",
+    "retrieval_solves": "the gold of the most similar other task succeeds",
+    "golds_disagree": "an alternative gold and the gold do not match each other",
+    "alternative_fails": "an alternative gold does not run, so that it accepts nothing",
+    "near_duplicate": "the same gold as another task, in almost the same words",
+    "plain_flag": "the flag stands in plain text in the assets",
+    "disagrees": "query and gold name different things",
+    "weak_tests": "a constant or an argument passes all tests, or a test comes twice",
+    "by_luck": "an empty or constant answer is right",
+    "unstable": "the answer depends on the clock, the machine or chance",
+}
+"""Issues of a task that is worth a person's look."""
+
+KINDS = {**BROKEN, **SUSPICIOUS}
+
+
+class TaskIssue(str):
+    """A sentence about a task; `kind` is one of `KINDS`."""
+
+    __slots__ = ("kind",)
+    kind: str
+
+    def __new__(cls, why: str, kind: str = "gold_fails") -> TaskIssue:
+        issue = super().__new__(cls, why)
+        issue.kind = kind
+        return issue

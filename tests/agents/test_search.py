@@ -131,7 +131,8 @@ def test_the_answer_that_most_lines_have_is_submitted() -> None:
     assert best_of("odd", "even", "even", turns=3).submitted == ["even"]
     assert best_of("a", "even", "odd", "submit", "b", "even", turns=6).submitted == ["a", "even"]
     assert best_of("a", "submit now", "b", turns=3, n=1).submitted == ["a"]
-    lines = [Attempt(1, answer="x", failures=1), Attempt(2, answer="y"), Attempt(3, answer="x"), Attempt(4, answer="y")]
+    x, y = ("submit", "x"), ("submit", "y")
+    lines = [Attempt(1, "submit", x, failures=1), *(Attempt(n, "submit", vote) for n, vote in ((2, y), (3, x), (4, y)))]
     assert majority(lines).branch == 2, "of equal answers, the line with the fewest failures, then the first"
 
 

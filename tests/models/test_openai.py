@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from itertools import pairwise
 from typing import Any
 
@@ -189,12 +187,11 @@ def test_retry_after_is_waited_for_but_not_for_an_hour(
     server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(openai_chat, "LONGEST_WAIT", 0.4)
-    soon = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
-    waits = ("0.2", soon, "3600", "soon", "-5", "nan")
+    waits = ("0.2", "3600", "soon", "-5", "nan")
     server.script = [*(answer({}, 429, Retry_After=wait) for wait in waits), answer(GOOD)]
     assert connect(tries=9).complete(MESSAGES).text == "ls"
     seconds = [after - before for before, after in pairwise(server.times)]
-    for found, least in zip(seconds, (0.2, 0.4, 0.4, 0, 0, 0), strict=True):
+    for found, least in zip(seconds, (0.2, 0.4, 0, 0, 0), strict=True):
         assert least <= found < least + 0.2
 
 

@@ -31,9 +31,7 @@ def test_no_replies_or_a_bare_string_is_wrong_usage(replies: list[str]) -> None:
         ScriptedModel(replies)
 
 
-def test_what_is_no_script_and_no_name_is_wrong_usage(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"serve the file .* --base-url"):
-        make_model("local:model.gguf")
+def test_what_is_no_script_is_wrong_usage(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"gone\.json: cannot be read"):
         make_model(f"scripted:{tmp_path}/gone.json")
 

@@ -29,7 +29,7 @@ class Speaker:
     def __init__(self, *replies: str) -> None:
         self.replies, self.usage, self.calls = list(replies), Usage(10, 5, 0.25), 0
 
-    def complete(self, messages: Sequence[Message]) -> Reply:
+    def complete(self, messages: Sequence[Message], **_: object) -> Reply:
         self.calls += 1
         if not self.replies:
             raise ModelError("the server is gone")

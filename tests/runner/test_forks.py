@@ -107,7 +107,7 @@ def test_a_submission_that_is_told_to_be_wrong_was_the_choice_of_its_branch() ->
         assert step.observation == "wrong"
         yield Act("1 2 +", env=0)
 
-    with pytest.raises(UsageError, match=r"the agent test_forks:.* branch 0 that is not there"):
+    with pytest.raises(UsageError, match=r"the agent test_forks:.* branch 0 that is not open"):
         run(peeks, env=Twice(TASKS))
 
 
@@ -174,7 +174,7 @@ def test_under_the_papers_protocol_the_best_of_all_branches_counts_and_a_solved_
     assert (episode.ended, len(episode.turns), episode.reward) == ("solved", 2, 1.0)
 
 
-@pytest.mark.parametrize(("drops", "told"), [(False, r"\d+ copies open"), (True, r"\d+ moves in a row without an action")])
+@pytest.mark.parametrize(("drops", "told"), [(False, r"\d+ copies open"), (True, r"\d+ requests in a row without an action")])
 def test_a_strategy_that_forks_for_ever_is_stopped_and_named(drops: bool, told: str) -> None:
     def dithers(task: Task, protocol: str) -> StrategySteps:
         while True:

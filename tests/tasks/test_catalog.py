@@ -15,7 +15,6 @@ import pytest
 from intercode.errors import DataError, UsageError
 from intercode.sandbox.cache import root_path
 from intercode.tasks import catalog
-from intercode.tasks.catalog import cache_folder
 
 
 class Server(ThreadingHTTPServer):
@@ -39,6 +38,12 @@ class Handler(SimpleHTTPRequestHandler):
         pass
 
 
+@pytest.fixture(autouse=True)
+def own_catalog_and_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog, "CATALOG", tmp_path / "c.toml")
+    monkeypatch.setenv("INTERCODE_CACHE", str(tmp_path))
+
+
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -53,7 +58,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 FILES = {"tasks.jsonl": b'{"query": "q", "gold": "g"}\n', "assets/1/flag": b"flag", "tree.tar": b"t" * 200_000}
 
 
-def write_catalog(server: Server, path: Path, files: dict[str, bytes] = FILES) -> Path:
+def write_catalog(server: Server, files: dict[str, bytes] = FILES) -> None:
     """A catalog with one data set called `tiny`, whose files the server has."""
     text = '[[entry]]\nname = "tiny"\nenv = "bash"\ndescription = "d"\ncount = 1\nlicence = "MIT"\nchecked = true\n'
     for name, content in files.items():
@@ -61,37 +66,37 @@ def write_catalog(server: Server, path: Path, files: dict[str, bytes] = FILES) -
         (server.folder / name).write_bytes(content)
         text += f'[[entry.files]]\nas = "{name}"\nurl = "http://127.0.0.1:{server.server_port}/{name}"\n'
         text += f'bytes = {len(content)}\nsha256 = "{hashlib.sha256(content).hexdigest()}"\n'
-    path.write_text(text)
-    return path
+    catalog.CATALOG.write_text(text)
 
 
-def test_a_data_set_arrives_as_a_folder_and_only_what_is_missing_is_fetched_again(server: Server, tmp_path: Path) -> None:
-    path = write_catalog(server, tmp_path / "c.toml")
+def test_a_data_set_arrives_as_a_folder_and_only_what_is_missing_is_fetched_again(server: Server) -> None:
+    write_catalog(server)
     calls: list[tuple[int, int]] = []
-    folder = catalog.get("tiny", cache=tmp_path, catalog=path, progress=lambda done, total: calls.append((done, total)))
+    folder = catalog.get("tiny", progress=lambda done, total: calls.append((done, total)))
     assert {name: (folder / name).read_bytes() for name in FILES} == FILES
-    assert catalog.downloaded("tiny", cache=tmp_path, catalog=path) == folder
+    assert catalog.downloaded("tiny") == folder
     total = sum(map(len, FILES.values()))
     assert calls == sorted(calls)
     assert calls[-1] == (total, total)
     (folder / "tree.tar").unlink()
-    assert catalog.downloaded("tiny", cache=tmp_path, catalog=path) is None
-    catalog.get("tiny", cache=tmp_path, catalog=path)
+    assert catalog.downloaded("tiny") is None
+    catalog.get("tiny")
     assert len(server.requests) == len(FILES) + 1
 
 
-def test_a_catalog_cannot_write_outside_its_folder(server: Server, tmp_path: Path) -> None:
-    path = write_catalog(server, tmp_path / "c.toml", {"../escaped": b"x"})
+def test_a_catalog_cannot_write_outside_its_folder(server: Server) -> None:
+    write_catalog(server, {"../escaped": b"x"})
     with pytest.raises(DataError, match="leaves the data set's folder"):
-        catalog.get("tiny", cache=tmp_path, catalog=path)
+        catalog.get("tiny")
 
 
-def test_a_malformed_catalog_and_an_unknown_name_are_told(tmp_path: Path) -> None:
+def test_a_malformed_catalog_and_an_unknown_name_are_told(server: Server) -> None:
     for content in ("", "[[entry]]\nname = 'x'", "not toml"):
-        (tmp_path / "c.toml").write_text(content)
+        catalog.CATALOG.write_text(content)
         with pytest.raises(DataError, match=r"c\.toml: is not a catalog"):
-            catalog.list_entries(tmp_path / "c.toml")
-    with pytest.raises(UsageError, match=r"no data set is called 'spidre'.*spider"):
+            catalog.list_entries()
+    write_catalog(server)
+    with pytest.raises(UsageError, match=r"no data set is called 'spidre'.*tiny"):
         catalog.get("spidre")
 
 
@@ -100,8 +105,8 @@ def test_there_is_one_cache_and_it_is_where_the_environment_says(tmp_path: Path,
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     roots = Path("/var/cache/intercode") if os.getuid() == 0 else None
-    assert cache_folder() == root_path() == (roots or tmp_path / ".cache" / "intercode")
+    assert root_path() == (roots or tmp_path / ".cache" / "intercode")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_folder() == root_path() == (roots or tmp_path / "xdg" / "intercode")
+    assert root_path() == (roots or tmp_path / "xdg" / "intercode")
     monkeypatch.setenv("INTERCODE_CACHE", str(tmp_path / "own"))
-    assert cache_folder() == root_path() == tmp_path / "own"
+    assert root_path() == tmp_path / "own"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from intercode.errors import DataError, UsageError
-from intercode.tasks import Entry, list_entries, open_data
+from intercode.tasks import Entry, catalog, list_entries, open_data
 
 LINE = '{"query": "q", "gold": "g"}\n'
 CATALOG = f"""
@@ -39,10 +39,15 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Path:
-    path = tmp_path / "catalog.toml"
-    path.write_text(CATALOG)
-    return path
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INTERCODE_CACHE", str(tmp_path))
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, cache: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The catalog has the data set `tiny` alone."""
+    monkeypatch.setattr(catalog, "CATALOG", tmp_path / "catalog.toml")
+    catalog.CATALOG.write_text(CATALOG)
 
 
 def test_a_folder_brings_its_tasks_trees_and_scripts(folder: Path) -> None:
@@ -60,16 +65,17 @@ def test_a_folder_brings_its_tasks_trees_and_scripts(folder: Path) -> None:
     assert (alone.name, len(alone.tasks), alone.tree) == ("tasks", 2, None)
 
 
-def test_a_fetched_data_set_opens_by_name_unless_it_is_spoilt(tmp_path: Path, catalog: Path) -> None:
+@pytest.mark.usefixtures("tiny")
+def test_a_fetched_data_set_opens_by_name_unless_it_is_spoilt(tmp_path: Path) -> None:
     place = tmp_path / "data" / "tiny"
     place.mkdir(parents=True)
     (place / "tasks.jsonl").write_text(LINE)
     (place / "tree.tar").touch()
-    data = open_data("tiny", env="bash", cache=tmp_path, catalog=catalog)
+    data = open_data("tiny", env="bash")
     assert (data.name, data.tree) == ("tiny", place / "tree.tar")
     (place / "tasks.jsonl").write_text(LINE * 2)
     with pytest.raises(UsageError, match="not all of it"):
-        open_data("tiny", env="bash", cache=tmp_path, catalog=catalog)
+        open_data("tiny", env="bash")
 
 
 @pytest.mark.parametrize(
@@ -83,15 +89,16 @@ def test_a_fetched_data_set_opens_by_name_unless_it_is_spoilt(tmp_path: Path, ca
         ("tiny", "sql", UsageError, "are for 'bash', not for 'sql'"),
     ],
 )
+@pytest.mark.usefixtures("tiny")
 def test_what_cannot_be_opened_says_what_to_do(
-    tmp_path: Path, catalog: Path, source: str | None, env: str, error: type[Exception], told: str
+    tmp_path: Path, source: str | None, env: str, error: type[Exception], told: str
 ) -> None:
     for name in ("nothing/note", "two/tasks.jsonl", "two/tasks.csv"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     place = tmp_path / source if source in ("nothing", "two") else source
     with pytest.raises(error, match=told):
-        open_data(place, env=env, cache=tmp_path, catalog=catalog)
+        open_data(place, env=env)
 
 
 PUBLIC = Path(os.environ.get("INTERCODE_DATA") or Path(__file__).parents[3] / "shared" / "data")
@@ -100,6 +107,7 @@ PUBLIC = Path(os.environ.get("INTERCODE_DATA") or Path(__file__).parents[3] / "s
 @pytest.mark.fidelity
 @pytest.mark.skipif(not PUBLIC.is_dir(), reason=f"no public data at {PUBLIC}; set INTERCODE_DATA")
 @pytest.mark.parametrize("entry", list_entries(), ids=lambda entry: entry.name)
+@pytest.mark.usefixtures("cache")
 def test_the_catalog_describes_the_published_files(tmp_path: Path, entry: Entry) -> None:
     """Puts local copies in the cache by their hashes; then every data set opens with the announced count."""
     local = {hashlib.sha256(path.read_bytes()).hexdigest(): path for path in PUBLIC.rglob("*") if path.is_file()}
@@ -108,4 +116,4 @@ def test_the_catalog_describes_the_published_files(tmp_path: Path, entry: Entry)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(local[file.sha256], target)
         assert target.stat().st_size == file.bytes
-    assert len(open_data(entry.name, env=entry.env, cache=tmp_path).tasks) == entry.count
+    assert len(open_data(entry.name, env=entry.env).tasks) == entry.count

@@ -14,7 +14,7 @@ import pytest
 from kept import needs_bwrap
 
 from intercode.env import InterCodeEnv, StepResult
-from intercode.errors import SandboxError, UsageError
+from intercode.errors import SandboxDied, SandboxError, UsageError
 from intercode.sandbox import template
 from intercode.sandbox.local import LocalSandbox
 from intercode.testing import check_env
@@ -44,8 +44,8 @@ class Counter(InterCodeEnv):
         right = self.number == self.task.extra["result"]
         return Score(float(right), right)
 
-    def copy_world(self, twin: Self, live: bool) -> None:
-        twin.number = self.number if live else 0
+    def copy_world(self, fork: Self, live: bool) -> None:
+        fork.number = self.number if live else 0
 
     def close_world(self) -> None:
         pass
@@ -116,8 +116,8 @@ class Tolerant(Counter):
 
 
 class Patient(Counter):
-    def _continue_episode(self, observation: str, reward: float, info: dict[str, Any]) -> StepResult:
-        return observation, reward, False, False, info
+    def _finish_step(self, observation: str, reward: float, info: dict[str, Any], ended: str | None = None) -> StepResult:
+        return super()._finish_step(observation, reward, info, ended) if ended else (observation, reward, False, False, info)
 
 
 class Sharing(Counter):
@@ -136,7 +136,7 @@ class Swallowing(Counter):
 
 
 class Blameless(Counter):
-    def _blame(self) -> StepResult:
+    def _handle_death(self, death: SandboxDied) -> StepResult:
         raise SandboxError("somebody must have done it")
 
 

@@ -7,8 +7,8 @@
              ──Fork()─────────►  driver  ──► a copy of the environment, in the same state
              ◄──── Branch ─────              used by Act(action, env=branch), Fork(branch) and Close(branch)
 
-The driver (`runner/episode.py`) answers each move, records the turn, and closes the generator and all copies when the episode
-ends. A generator that returns has nothing more to do.
+The driver (`runner/episode.py`) answers each request, records the turn, and closes the generator and all copies when the
+episode ends. A generator that returns has nothing more to do.
 """
 
 from __future__ import annotations
@@ -90,11 +90,11 @@ class Step:
     info: Mapping[str, Any] | None = None
 
 
-Move = Ask | Act | Fork | Close
-StrategySteps = Generator[Move, Any, None]
-"""The generator of a strategy: it yields a `Move` and is sent the answer, a `Reply` to an `Ask`, a `Step` to an `Act`.
+Request = Ask | Act | Fork | Close
+StrategySteps = Generator[Request, Any, None]
+"""The generator of a strategy: it yields a `Request` and is sent the answer, a `Reply` to an `Ask`, a `Step` to an `Act`.
 
-The type of the answer depends on the move, which Python's types cannot express: hence `Any`.
+The type of the answer depends on the request, which Python's types cannot express: hence `Any`.
 """
 
 Strategy = Callable[[Task, str], StrategySteps]
@@ -114,5 +114,5 @@ class Agent:
 
 
 __all__ = [
-    "ROOT", "SUBMIT", "Act", "Agent", "Ask", "Branch", "Close", "Fork", "Move", "Reply", "Step", "Strategy", "StrategySteps",
+    "ROOT", "SUBMIT", "Act", "Agent", "Ask", "Branch", "Close", "Fork", "Reply", "Request", "Step", "Strategy", "StrategySteps",
 ]  # fmt: skip

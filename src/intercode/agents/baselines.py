@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from intercode.agents.base import SUBMIT, Act, Ask, Step, Strategy, StrategySteps
+from intercode.agents.dialogue import format_step, message
 from intercode.tfidf import nearest
 from intercode.types import Task
 
@@ -80,18 +81,15 @@ def static(script: Script) -> Strategy:
 
 
 def human(task: Task, protocol: str) -> StrategySteps:
-    """Ask for an action, execute it as it was typed, and ask again. The driver's model reads the keyboard (`cli/keyboard.py`).
+    """Ask for an action, execute it as it was typed, and ask again. The driver's model reads the keyboard (`cli/play.py`).
 
     Under the paper's protocol, which has no submission, `submit` ends the episode with the best score so far.
     """
-    messages = [{"role": "user", "content": task.query}]
+    messages = [message("user", task.query)]
     while True:
         reply = yield Ask(tuple(messages))
         if protocol != SUBMIT and reply.text.strip() == SUBMIT:
             return
         step: Step = yield Act(reply.text)
-        info = step.info or {}
-        seen = [step.observation.rstrip("\n")] if step.observation.strip("\n") else []
-        seen += [f"[exit code {info['exit_code']}]"] if info.get("exit_code") else []
-        seen += [] if protocol == SUBMIT else [f"[score {step.reward:.2f}]"]
-        messages += [{"role": "assistant", "content": reply.text}, {"role": "user", "content": "\n".join(seen)}]
+        text = format_step(step, scored=protocol != SUBMIT)
+        messages += [message("assistant", reply.text), message("user", text)]

@@ -82,10 +82,7 @@ def split_reply(text: str, language: str = "bash", *, takes_answer: bool = False
     `takes_answer`: `submit ANSWER` is an action.
     """
     thoughts = "\n".join(_THINK.findall(text))
-    lines = _TOKENS.sub("", _THINK.sub("", text.replace("\r\n", "\n"))).strip("\ufeff\u200b \t\n").split("\n")
-    if all(line[:1] == ">" for line in lines):  # a quotation
-        lines = [line[1:].removeprefix(" ") for line in lines]
-    reply = "\n".join(lines)
+    reply = _TOKENS.sub("", _THINK.sub("", text.replace("\r\n", "\n"))).strip("\ufeff\u200b \t\n")
     submission = pattern_for(language, takes_answer=takes_answer)
     part, is_code = unwrap(reply) or (reply, False)
     code: str | None = None
@@ -177,8 +174,7 @@ def _closing(lines: list[str], start: int, ticks: str) -> int:
 
 def _tag(info: str) -> str:
     """Return the language that a fence names: ``bash``, also in ``{.bash}`` or ``bash title="x"``."""
-    words = info.strip("{} .").lower().split()
-    return words[0].strip("{}.") if words else ""
+    return next(iter(re.findall(r"[\w+#-]+", info.lower())), "")
 
 
 # -- wrappers -----------------------------------------------------------------------------------------------------------
@@ -226,12 +222,12 @@ def code_of_call(text: str) -> str | None:
         return None
     name = str(call.get("name") or call.get("tool") or call.get("action") or "")
     arguments = next((call[key] for key in ("arguments", "parameters", "input") if key in call), call)
-    if (inner := _object(arguments)) is not None:  # as in the OpenAI protocol
-        arguments = inner
-    if name == "submit":
-        answer = arguments.get("answer") if isinstance(arguments, dict) else None
-        return f"submit {answer or ''}".strip()
-    return code_of(arguments) or ""
+    if isinstance(arguments, str):  # JSON, as in the OpenAI protocol, or the code itself
+        inner = _object(arguments)
+        arguments = {"code": arguments} if inner is None else inner
+    if not isinstance(arguments, dict):
+        arguments = {}
+    return f"submit {arguments.get('answer') or ''}".strip() if name == "submit" else code_of(arguments)
 
 
 def _object(text: object) -> dict[str, Any] | None:
@@ -245,10 +241,6 @@ def _object(text: object) -> dict[str, Any] | None:
     return found
 
 
-def code_of(arguments: str | Mapping[str, Any]) -> str | None:
-    """Return the code among a call's arguments, under any of its usual names."""
-    if isinstance(arguments, str):
-        return arguments or None
-    if not isinstance(arguments, dict):
-        return None
-    return next((arguments[key] for key in _CODE_KEYS if isinstance(arguments.get(key), str)), None)
+def code_of(arguments: Mapping[str, Any]) -> str:
+    """Return the code among a call's arguments, under any of its usual names; "" if there is none."""
+    return next((arguments[key] for key in _CODE_KEYS if isinstance(arguments.get(key), str)), "")

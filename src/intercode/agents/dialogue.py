@@ -59,9 +59,9 @@ class Dialogue:
     def add_step(self, step: Step) -> None:
         """Add the observation, and count the turn."""
         self.left -= 1
-        seen = format_step(step, scored=self.protocol == "paper" and not self.blind)
+        output = format_step(step, scored=self.protocol == "paper" and not self.blind)
         prefix = "Observation: " if self.prompts.form == "react" else ""
-        self.add_user(f"{prefix}{seen}\n[{format_turns(self.left)} left]")
+        self.add_user(f"{prefix}{output}\n[{format_turns(self.left)} left]")
 
     def take_turns(self) -> StrategySteps:
         """Ask and act until no turns are left. If the environment ends earlier, the driver ends the strategy."""

@@ -7,8 +7,8 @@ tree_search    task ──► act on a copy ── the action failed, or the mod
 
 An action fails by an exit status other than 0, a time-out, or a lost session. In the tree, the value of a state is minus the
 number of failed actions that led to it. The search continues from the best state, of equal ones the deepest. From one state
-it tries `WIDTH` actions; after that, states that a failed action reached count like all others. The model is told what was
-tried, so that it does not repeat itself at temperature 0. Every reply is one of `turns`: a search asks the model no more
+it tries `WIDTH` actions; after that, states that a failed action reached count like all others. The prompt lists what was
+tried, so that the model does not repeat itself at temperature 0. Every reply is one of `turns`: a search asks the model no more
 often than a strategy without copies.
 """
 
@@ -32,21 +32,15 @@ UNDO = "undo"
 
 @dataclass(frozen=True)
 class Attempt:
-    """One finished attempt: its copy, its submission, the output of its last action, and how many of its actions failed.
+    """A finished attempt: its copy, its submission, its vote, and how many of its actions failed.
 
-    If the submission itself gives the answer, `submits_answer` is true and `answer` is that one.
+    The vote is the submission and the answer: the output of the last action, or the answer that the submission itself gives.
     """
 
     branch: Branch
-    submission: str = SUBMIT
-    answer: str = ""
+    submission: str
+    vote: tuple[str, str]
     failures: int = 0
-    submits_answer: bool = False
-
-    @property
-    def vote(self) -> tuple[str, str]:
-        """The submission and the answer. A printed and a submitted answer with the same text are equal."""
-        return SUBMIT if self.submits_answer else self.submission, self.answer
 
 
 def best_of(prompts: Prompts, turns: int = 10, n: int = 3) -> Strategy:
@@ -65,20 +59,22 @@ def best_of(prompts: Prompts, turns: int = 10, n: int = 3) -> Strategy:
 
 
 def _attempt(talk: Dialogue, draw: int) -> Generator[Any, Any, Attempt]:
-    attempt = Attempt((yield Fork()))
+    branch = yield Fork()
+    answer, failures = "", 0
     while talk.left:
-        act = talk.act((yield talk.ask(draw)), attempt.branch)
+        act = talk.act((yield talk.ask(draw)), branch)
         if talk.protocol == SUBMIT and talk.submits(act):
-            attempt = replace(attempt, submission=act.action or SUBMIT)
-            answer = answer_in(submitted_word(ANSWER, attempt.submission)) if talk.takes_answer else None
-            if talk.takes_answer and not answer:  # the environment would reject it
-                return replace(attempt, submission=SUBMIT)
-            return replace(attempt, answer=answer.strip(), submits_answer=True) if answer else attempt
+            submission = act.action or SUBMIT
+            if not talk.takes_answer:
+                return Attempt(branch, submission, (submission, answer), failures)
+            if submitted := answer_in(submitted_word(ANSWER, submission)):
+                return Attempt(branch, submission, (SUBMIT, submitted.strip()), failures)
+            break  # the environment would reject the submission
         step = yield act
         talk.add_step(step)
-        failures = attempt.failures + (act.action is None or failed(step))
-        attempt = replace(attempt, answer=step.observation.strip(), failures=failures)
-    return attempt
+        answer = step.observation.strip()
+        failures += act.action is None or failed(step)
+    return Attempt(branch, SUBMIT, (SUBMIT, answer), failures)
 
 
 def majority(attempts: list[Attempt]) -> Attempt:
@@ -100,7 +96,7 @@ class Node:
     depth: int = 0
     parent: Node | None = None
     action: str = ""
-    seen: str = ""
+    output: str = ""
     tried: list[str] = field(default_factory=list)
     acted_on: bool = False
 
@@ -155,10 +151,10 @@ def _grow(node: Node, act: Act, talk: Dialogue) -> Generator[Any, Any, Node]:
     step = yield replace(act, env=branch)
     talk.add_step(step)
     fails = failed(step)
-    seen = format_step(step, scored=False)
-    child = Node(branch, talk, node.value - fails, node.depth + 1, node, act.action or "", seen)
+    output = format_step(step, scored=False)
+    child = Node(branch, talk, node.value - fails, node.depth + 1, node, act.action or "", output)
     if fails:
-        node.tried.append(f"{child.action}\n{child.seen}")
+        node.tried.append(f"{child.action}\n{child.output}")
     return child
 
 
@@ -167,7 +163,7 @@ def _undo(node: Node, nodes: list[Node]) -> StrategySteps:
     if node.parent is None or node.parent.branch == node.branch:
         node.tried.append(f"{UNDO}\nThere is nothing to go back to.")
         return
-    node.parent.tried.append(f"{node.action}\n{node.seen}\n[undone]")
+    node.parent.tried.append(f"{node.action}\n{node.output}\n[undone]")
     removed = [other for other in nodes if node in other.path()]
     nodes[:] = [other for other in nodes if other not in removed]
     for branch in sorted({other.branch for other in removed}):

@@ -59,7 +59,7 @@ def tools(prompts: Prompts, turns: int = 10) -> Strategy:
             if not calls:
                 talk.add_step((yield Act(None, thought, prompts.fill("tools.retry"))))
             for id, call in calls:
-                seen = "Not executed: all turns are used up."
+                output = "Not executed: all turns are used up."
                 if talk.left:
                     try:
                         act = Act(action_of(call, prompts.language, takes_answer=talk.takes_answer), thought)
@@ -67,8 +67,8 @@ def tools(prompts: Prompts, turns: int = 10) -> Strategy:
                         act = Act(None, thought, prompts.fill("tools.malformed", why=error))
                     step = yield act
                     talk.left -= 1
-                    seen = f"{format_step(step, scored=protocol == 'paper')}\n[{format_turns(talk.left)} left]"
-                talk.messages.append({**message("tool", seen), "tool_call_id": id})
+                    output = f"{format_step(step, scored=protocol == 'paper')}\n[{format_turns(talk.left)} left]"
+                talk.messages.append({**message("tool", output), "tool_call_id": id})
                 thought = None
         if protocol == SUBMIT:
             yield Act(SUBMIT)

@@ -93,7 +93,7 @@ def _print_issues(found: dict[str, Any], as_json: bool, unplayed: int = 0) -> No
 def _markdown(found: dict[str, Any], title: str) -> Iterator[str]:
     """Yield the lines of the report: how often each kind of issue occurs, then examples."""
     from intercode.report.text import one_line
-    from intercode.tasks.issues import BROKEN, KINDS
+    from intercode.types import BROKEN, KINDS
 
     def literal(text: str) -> str:
         """Return a task's text with its markup disabled."""

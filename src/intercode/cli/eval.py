@@ -147,7 +147,7 @@ def _run(
     if left_out := evaluation.config.get("left_out"):
         click.echo(f"intercode: {len(left_out)} tasks are left out (run.json says why; --keep-unplayable plays them)", err=True)
     evaluation.config["options"] = shared.options_to_store()
-    with evaluation.open(out, resume=bool(resume), workers=workers, mended=allow_code_change) as store:
+    with evaluation.open(out, resume=bool(resume), workers=workers, allow_code_change=allow_code_change) as store:
         begun = " (it held no run: a new one begins)" if resume and store.begins else ""
         say(f"run: {store.path}{begun}", err=True)
         with resumable(store.path), progress(len(evaluation.tasks) * evaluation.epochs, quiet=as_json) as tick:

@@ -216,7 +216,7 @@ def _stored_options(context: click.Context, option: click.Parameter, folder: str
         return folder
     from intercode.store import stream_run
 
-    stored = stream_run(folder, once=True)[0].get("options", {})
+    stored = stream_run(folder)[0].get("options", {})
     if (command := stored.get("command", context.info_name)) != context.info_name:
         raise UsageError(f"{folder} was made by `intercode {command}`; go on with {resume_line(folder, command)}")
     context.default_map = stored

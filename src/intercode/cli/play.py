@@ -68,7 +68,7 @@ def play(env: str, live: bool, out: str | None, resume: str | None, allow_code_c
 
     evaluation = Evaluation.plan(env, agent="human", **options)
     evaluation.config |= {"live_score": live, "options": shared.options_to_store()}
-    with evaluation.open(out, resume=bool(resume), workers=1, mended=allow_code_change) as store:
+    with evaluation.open(out, resume=bool(resume), workers=1, allow_code_change=allow_code_change) as store:
         try:
             with resumable(store.path), closing(evaluation.factory()) as environment:
                 Player(evaluation, store, environment, show_score=live).play_tasks()

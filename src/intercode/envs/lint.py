@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from intercode.tasks.issues import TaskIssue
+from intercode.types import TaskIssue
 
 _QUOTED = re.compile(r"""(?<![\w'"\\])(["'])(?!\s)([^"'\n]{1,60}?)\1(?![\w'"])""")
 _NUMBER = re.compile(r"(?<![\w.,/#:%$-])\d+(?:\.\d+)?(?![\d/:-]|\.\w|,\d|\w*_)")

@@ -1,16 +1,33 @@
-"""Models: `make_model` returns the model for a name on the command line."""
+"""Models: messages in; a text out, and calls of tools if the question offers tools.
+
+Left out on purpose: streaming, several choices. A model keeps no conversation; the strategy does.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from intercode.errors import UsageError
-from intercode.models.base import Model
 from intercode.models.openai_chat import OpenAIModel
 from intercode.models.scripted import ScriptedModel, read_script
+from intercode.types import Message, Reply, Tool
 
 __all__ = ["Model", "OpenAIModel", "ScriptedModel", "make_model"]
+
+
+class Model(Protocol):
+    """A model that replies to a conversation. Many threads call `complete` of one model at once.
+
+    `complete` raises `ModelError` if there is no reply, and never returns an empty one instead. The reply may call `tools`;
+    `draw` numbers the replies that one strategy wants to one question, which should differ. Both are passed
+    only if a strategy or a second epoch asks for them, so that a model without these parameters serves all others.
+    A model may have a method `close`, which is called at the end of `intercode eval`.
+    """
+
+    name: str
+
+    def complete(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0) -> Reply: ...
 
 
 def make_model(name: str, **options: Any) -> Model:
@@ -19,10 +36,4 @@ def make_model(name: str, **options: Any) -> Model:
     `options` are those of `OpenAIModel`; a scripted model ignores them. Raises `UsageError` and `DataError` for wrong names.
     """
     kind, _, path = name.partition(":")
-    if kind == "scripted":
-        return read_script(Path(path))
-    if kind == "local":
-        raise UsageError(
-            "local: starts no server; serve the file with Ollama, vLLM or llama-server, and give its address with --base-url"
-        )
-    return OpenAIModel(name, **options)
+    return read_script(Path(path)) if kind == "scripted" else OpenAIModel(name, **options)

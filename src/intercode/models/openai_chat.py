@@ -19,29 +19,21 @@ Left out: streaming, several choices. A server that shortens the conversation wi
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import random
 import re
-import threading
 import time
 import tomllib
-import weakref
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import aclosing
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from intercode.errors import ContextOverflow, ModelError, UsageError
-from intercode.models.base import as_text
 from intercode.types import Message, Reply, Sample, Tool, ToolCall, Usage, is_number
 
 Price = tuple[float, float]
 """US dollars per million tokens, in and out."""
-Result = TypeVar("Result")
 
 LONGEST_WAIT = 60.0
 """Seconds between two tries at most, whatever the server asks for."""
@@ -54,7 +46,6 @@ _ADVICE = {
     404: "no such model or address: check the model's name and INTERCODE_BASE_URL, which usually ends in /v1",
 }
 
-
 LARGEST = 32 << 20
 """Bytes of a reply's body."""
 
@@ -64,10 +55,8 @@ PATIENCE = 300.0
 _FULL = ("length", "model_context_window_exceeded")
 """The values of finish_reason for a reply that reached `max_tokens` or filled the context."""
 
-_UNMETERED = "so that no limit of tokens or cost can hold: leave those out, or have the server tell `usage`"
-
 _NO_KEY = "none-needed"
-"""The key for servers that need none; the SDK demands one."""
+"""The key for servers that need none; the SDK requires one."""
 
 _MOST_TOKENS = 2**53
 """No server counts more, and any program can store and multiply this number."""
@@ -96,8 +85,8 @@ class OpenAIModel:
 
     `base_url` falls back to INTERCODE_BASE_URL, then OPENAI_BASE_URL, then OpenAI's own; `api_key` to OPENAI_API_KEY
     (local servers need none). `temperature`, `max_tokens` (of one reply) and `seed` are left out of the request when None.
-    `timeout` limits each try as a whole, in seconds (None: `PATIENCE`); the n-th wait before another try is
-    about `backoff` × 2ⁿ seconds, or what Retry-After says, and never more than a minute.
+    `timeout` limits each try, in seconds (None: `PATIENCE`), also if the server sends its reply byte by byte; the n-th wait
+    before another try is about `backoff` × 2ⁿ seconds, or the number in Retry-After, and never more than a minute.
     `price` is in US dollars per million tokens, in and out; without it (None) the cost is 0.0.
     `logprobs` asks for the log-probabilities and ids of the reply's tokens, which `Reply.sample` then has if the server returns
     them; None: only if INTERCODE_LOGPROBS is 1. `token_ids` are an extension of vLLM's.
@@ -143,17 +132,14 @@ class OpenAIModel:
         if not (key.isascii() and key.isprintable()):
             raise UsageError("the key (OPENAI_API_KEY) holds what no key can, such as an umlaut or the end of a line")
         try:
-            http = openai.DefaultAsyncHttpxClient(event_hooks={"response": [_read_body]})
-            self._client = openai.AsyncOpenAI(
-                base_url=address, api_key=key, timeout=self._patience, max_retries=0, http_client=http
-            )
+            http = openai.DefaultHttpxClient(event_hooks={"request": [self._set_deadline], "response": [_read_body]})
+            self._client = openai.OpenAI(base_url=address, api_key=key, timeout=self._patience, max_retries=0, http_client=http)
         except Exception as error:  # of the HTTP library, which is another one from version to version of the SDK
             raise UsageError(f"{address}: cannot be the base URL (INTERCODE_BASE_URL): {error}") from error
         public = self._client.base_url.copy_with(username=None, password=None, query=None)  # messages must not show a password
         self.url = f"{str(public).rstrip('/')}/chat/completions"
         if not self.url.startswith(("http://", "https://")):
             raise UsageError(f"{self.url}: the base URL (INTERCODE_BASE_URL) must start with http:// or https://")
-        self._loop = _Loop()
 
     def complete(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0) -> Reply:
         """Return the server's reply; `draw` is added to the seed.
@@ -176,30 +162,32 @@ class OpenAIModel:
         raise ModelError(f"{self.url}: {last} (tried {self.tries} times); is the server up and not overloaded?")
 
     def close(self) -> None:
-        """Close the connections, and stop calls that still wait. May be called twice; the end of the process does the same."""
-        if not self._loop.close.alive:
-            return
-        self._loop.run(self._patience, self._client.close())
-        self._loop.close()
+        """Close the connections. May be called twice; the end of the process does the same."""
+        self._client.close()
+
+    def _set_deadline(self, request: Any) -> None:
+        """Note in the request when its reply must be complete, for `_read_body`."""
+        request.extensions["deadline"] = time.monotonic() + self._patience
 
     def _post(self, body: Mapping[str, Any]) -> str:
         import openai
 
         try:
-            return self._loop.run(self._patience, self._client.post("/chat/completions", cast_to=str, body=body))
+            return self._client.post("/chat/completions", cast_to=str, body=body)
         except openai.APIStatusError as error:
             refusal = f"HTTP {error.status_code}, {_excerpt(error.response.text)}"
             if _OVERFLOW.search(error.response.text):
                 raise ContextOverflow(f"{self.url}: {refusal}") from error
             if error.status_code in (408, 409, 429) or error.status_code >= 500:
-                raise _Broken(refusal, _retry_after(error.response.headers.get("retry-after"))) from error
+                after = error.response.headers.get("retry-after", "")  # may also be a date, which is ignored
+                raise _Broken(refusal, float(after) if after.replace(".", "", 1).isdecimal() else None) from error
             raise ModelError(f"{self.url}: {refusal}; {_ADVICE.get(error.status_code, _ADVICE[400])}") from error
-        except (openai.APITimeoutError, TimeoutError) as error:
-            raise _Broken(f"no answer within {self._patience} s") from error
-        except (openai.APIConnectionError, _TooLarge) as error:
-            cause = error.__cause__ or error  # SDKs before version 3 raise the former from the latter
+        except (openai.APIConnectionError, _TooLarge, TimeoutError) as error:
+            cause = error.__cause__ or error  # SDKs before version 3 raise the former from an error in `_read_body`
             if isinstance(cause, _TooLarge):
                 raise ModelError(f"{self.url}: {cause}") from error
+            if isinstance(error, openai.APITimeoutError) or isinstance(cause, TimeoutError):
+                raise _Broken(f"no answer within {self._patience} s") from error
             raise _Broken(f"the connection failed ({cause})") from error
         except Exception as error:  # of the HTTP library, at an answer that it cannot decode
             raise _Broken(f"an answer that cannot be read ({type(error).__name__}: {error})") from error
@@ -216,7 +204,10 @@ class OpenAIModel:
         counts = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
         tokens = [_count(counts.get(key)) for key in ("prompt_tokens", "completion_tokens")]
         if self.metered and (None in tokens or not any(tokens)):  # a question without any token does not exist
-            raise UsageError(f"{self.url}: a reply does not say how many tokens it took, {_UNMETERED}")
+            raise UsageError(
+                f"{self.url}: a reply does not say how many tokens it took, so that no limit of tokens or cost can hold: "
+                "leave those out, or have the server send `usage`"
+            )
         if not text and not calls and choice.get("finish_reason") in _FULL:
             if counts and (tokens[1] or 0) <= 1:
                 raise ContextOverflow(f"{self.url}: no room was left for a reply (finish_reason {choice['finish_reason']})")
@@ -233,43 +224,19 @@ class _TooLarge(Exception):
     pass
 
 
-async def _read_body(response: Any) -> None:
-    """Read the body as the HTTP library would, but raise `_TooLarge` once it has more than `LARGEST` bytes."""
-    body = bytearray()
-    async with aclosing(response.aiter_bytes()) as parts:
-        async for part in parts:
-            body += part
-            if len(body) > LARGEST:
-                raise _TooLarge(f"a reply has more than {LARGEST >> 20} MiB; is this a server of the OpenAI chat protocol?")
-    response._content = bytes(body)
+def _read_body(response: Any) -> None:
+    """Read the body. Raise `_TooLarge` after more than `LARGEST` bytes, and `TimeoutError` after the request's deadline.
 
-
-class _Loop:
-    """An event loop in a thread of its own, which cancels calls that take too long, whatever the server sends.
-
-    The time-out of an HTTP client limits each wait for data; a server that sends a blank now and then never exceeds it.
-    Threads may share it. It ends with `close`, with its owner, or with the process.
+    The time-out of an HTTP client limits only each wait for data; a server that sends a blank now and then never exceeds it.
     """
-
-    def __init__(self) -> None:
-        runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
-        self._loop = runner.get_loop()
-        threading.Thread(target=_run_loop, args=(runner,), daemon=True).start()
-        self.close = weakref.finalize(self, self._loop.call_soon_threadsafe, self._loop.stop)
-
-    def run(self, seconds: float, call: Coroutine[Any, Any, Result]) -> Result:
-        """Return the result of the call. Raises `TimeoutError`, and cancels the call, if it has not ended after `seconds`."""
-        future = asyncio.run_coroutine_threadsafe(asyncio.wait_for(call, seconds), self._loop)
-        try:
-            return future.result()
-        finally:
-            future.cancel()  # of a call that Ctrl-C interrupts
-
-
-def _run_loop(runner: asyncio.Runner) -> None:
-    """Run the loop in its thread. A function, not a method: the thread must not keep `_Loop` alive."""
-    with runner:
-        runner.get_loop().run_forever()
+    body = bytearray()
+    for part in response.iter_bytes():
+        body += part
+        if len(body) > LARGEST:
+            raise _TooLarge(f"a reply has more than {LARGEST >> 20} MiB; is this a server of the OpenAI chat protocol?")
+        if time.monotonic() > response.request.extensions["deadline"]:
+            raise TimeoutError
+    response._content = bytes(body)
 
 
 def price_table() -> Path:
@@ -285,7 +252,7 @@ def listed_price(model: str) -> Price | None:
     try:
         entry = tomllib.loads(path.read_text(encoding="utf-8")).get(model)
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: {error}; mend the table of prices") from error
+        raise UsageError(f"{path}: {error}; repair the table of prices") from error
     match entry:
         case None:
             return None
@@ -316,27 +283,14 @@ def _read_sample(choice: Mapping[str, Any]) -> Sample | None:
 
 def _call(record: Any) -> ToolCall:
     function = record["function"]
-    name, arguments = function["name"], as_text(function.get("arguments", ""))
-    return ToolCall(_storable(str(record.get("id") or "")), _storable(str(name)), _storable(arguments))
+    arguments = function.get("arguments", "")
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)  # some servers send the object itself
+    return ToolCall(_storable(str(record.get("id") or "")), _storable(str(function["name"])), _storable(text))
 
 
 def _storable(text: str) -> str:
     """Replace halves of surrogate pairs, which UTF-8 cannot encode."""
     return text.encode(errors="replace").decode()
-
-
-def _retry_after(header: str | None) -> float | None:
-    """Return the seconds from now that a header Retry-After asks for, as a number or as a date; None for anything else."""
-    if header is None:
-        return None
-    try:
-        return max(0.0, float(header))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds())
-    except (ValueError, TypeError, OverflowError):
-        return None
 
 
 def _excerpt(body: str) -> str:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from intercode.errors import DataError, UsageError
-from intercode.models.base import as_text
 from intercode.types import Message, Reply, Tool, ToolCall
 
 
@@ -65,8 +64,10 @@ def _reply(record: Any) -> Reply:
     text, calls = record.get("text", ""), record.get("calls", [])
     if not isinstance(text, str) or not isinstance(calls, list):
         raise TypeError(f"{record!r:.50} has not a text and a list of calls")
-    for call in calls:
-        if not isinstance(call["name"], str) or not isinstance(call["arguments"], str | dict):
+    made = []
+    for number, call in enumerate(calls, 1):
+        name, arguments = call["name"], call["arguments"]
+        if not isinstance(name, str) or not isinstance(arguments, str | dict):
             raise TypeError(f"{call!r:.50} has not a name and arguments")
-    made = [ToolCall(f"call-{n}", call["name"], as_text(call["arguments"])) for n, call in enumerate(calls, 1)]
+        made.append(ToolCall(f"call-{number}", name, arguments if isinstance(arguments, str) else json.dumps(arguments)))
     return Reply(text, calls=tuple(made))

@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 from intercode.env import InterCodeEnv
 from intercode.errors import StoreError, UsageError
-from intercode.models.base import Model
+from intercode.models import Model
 from intercode.rescoring.rescore import options_of, rebuild, require_same
 from intercode.runner.episode_model import EpisodeModel
 from intercode.runner.reply_cache import ReplyCache

@@ -1,6 +1,6 @@
 """The limits of a run and of each episode, and what the run has used. All workers of a run share one `BudgetTracker`.
 
-The limits are checked between two moves, so that each worker stops within one turn; the cost of a call to the model is
+The limits are checked between two requests, so that each worker stops within one turn; the cost of a call to the model is
 known only after the call. When a run reaches a limit, its unfinished episodes get no reward, and are played again when the
 run is resumed. When an episode reaches its own limit, it ends as if it were out of turns, and is scored.
 """
@@ -23,13 +23,13 @@ class Budget:
     cost: float | None = None
     seconds: float | None = None
 
-    def spent(self, used: Usage, elapsed: Callable[[], float]) -> str | None:
+    def spent(self, used: Usage, elapsed: float) -> str | None:
         """Return the name of the first limit that is reached, or None."""
         if self.tokens is not None and used.prompt_tokens + used.completion_tokens >= self.tokens:
             return "tokens"
         if self.cost is not None and used.cost >= self.cost:
             return "cost"
-        return "seconds" if self.seconds is not None and elapsed() >= self.seconds else None
+        return "seconds" if self.seconds is not None and elapsed >= self.seconds else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +63,11 @@ class BudgetTracker:
 
     def start_episode(self, turns: Sequence[Turn]) -> Callable[[], bool]:
         """Start the clock of an episode; return a function that says whether its `turns` have reached its limits."""
-        budget = self.limits.episode
-        if budget == Budget():
-            return lambda: False
-        began, used, counted = self._clock(), Usage(), 0
+        budget, began = self.limits.episode, self._clock()
 
         def spent() -> bool:
-            nonlocal used, counted
-            used = sum((turn.usage for turn in turns[counted:]), used)
-            counted = len(turns)
-            return budget.spent(used, lambda: self._clock() - began) is not None
+            used = sum((turn.usage for turn in turns), Usage())
+            return budget.spent(used, self._clock() - began) is not None
 
         return spent
 
@@ -81,7 +76,7 @@ class BudgetTracker:
         if self._stopped:
             return self._stopped
         limit = self.limits.run
-        if (name := limit.spent(self.used, lambda: self._clock() - self._started)) is None:
+        if (name := limit.spent(self.used, self._clock() - self._started)) is None:
             return None
         unit = "US dollars" if name == "cost" else name
         return f"the limit of {getattr(limit, name):g} {unit} is reached; raise --max-{name}"

@@ -45,7 +45,6 @@ class EnvForks:
         self._agent = agent
         self._envs: dict[Branch, Playable] = {ROOT: root}
         self._last_turns: dict[Branch, int] = {ROOT: -1}
-        self._last = -1
 
     def __enter__(self) -> Self:
         return self
@@ -59,7 +58,7 @@ class EnvForks:
             return self._envs[branch]
         except (KeyError, TypeError):
             raise UsageError(
-                f"the agent {self._agent} named a branch {branch!r:.50} that is not there: dropped, or never forked"
+                f"the agent {self._agent} named a branch {branch!r:.50} that is not open: closed, or never forked"
             ) from None
 
     @property
@@ -67,23 +66,23 @@ class EnvForks:
         """Return the open branch that acted last; None if all are closed."""
         return max(self._envs, key=self._last_turns.__getitem__, default=None)
 
-    def fork(self, of: Branch) -> Branch | ForkError:
-        """Return a new branch, or the error that explains why the environment cannot be copied."""
-        fork = getattr(self[of], "fork", None)
+    def fork(self, branch: Branch) -> Branch | ForkError:
+        """Return a copy of a branch, or the error that explains why the environment cannot be copied."""
+        fork = getattr(self[branch], "fork", None)
         if fork is None:
-            name = type(self[of]).__name__
+            name = type(self[branch]).__name__
             raise UsageError(
                 f"the agent {self._agent} forks, but {name} has no method fork; unwrap it, or choose another agent"
             )
         if len(self._envs) > MOST_COPIES:
-            raise UsageError(f"the agent {self._agent} has {MOST_COPIES} copies open and forks again; let it drop some first")
+            raise UsageError(f"the agent {self._agent} has {MOST_COPIES} copies open and forks again; let it close some first")
         try:
             copy = fork(replay=True)
-        except ForkError as refusal:
-            return refusal
-        branch = max(self._last_turns) + 1
-        self._envs[branch], self._last_turns[branch] = copy, self._last_turns[of]
-        return branch
+        except ForkError as error:
+            return error
+        new = max(self._last_turns) + 1
+        self._envs[new], self._last_turns[new] = copy, self._last_turns[branch]
+        return new
 
     def close(self, branch: Branch) -> None:
         """Forget a branch, and close it unless it is the root, ignoring errors: a broken copy may fail to close."""
@@ -100,6 +99,6 @@ class EnvForks:
 
     def after(self, branch: Branch, log: Sequence[Turn]) -> int | None:
         """Return `Turn.after` for a turn that has just acted on `branch` and will be appended to `log`."""
-        before, last = self._last_turns[branch], self._last
-        self._last_turns[branch] = self._last = len(log)
+        before, last = self._last_turns[branch], max(self._last_turns.values())
+        self._last_turns[branch] = len(log)
         return None if before == last else before

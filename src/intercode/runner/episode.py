@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from intercode.agents.base import SUBMIT, Act, Ask, Fork, Move, Step, Strategy
+from intercode.agents.base import SUBMIT, Act, Ask, Fork, Step, Strategy
 from intercode.errors import UsageError
-from intercode.models.base import Model
+from intercode.models import Model
 from intercode.plugins import call_plugin, safe_repr
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.env_forks import EnvForks, Playable
@@ -33,6 +33,24 @@ UNSENDABLE = "The code holds a NUL character or half of a surrogate pair, or is 
 LONGEST_THOUGHT = 1 << 16
 """Characters of a thought in the record; the reply has the rest."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass
+class _Result:
+    """The result of an episode so far: its best score, why it ended, and the outcomes of its last step."""
+
+    score: Score = UNSCORED
+    ended: Ended | None = None
+    outcomes: Mapping[str, Any] = field(default_factory=dict)
+
+    def add(self, step: Step) -> None:
+        info = step.info or {}
+        score, outcomes = info.get("score"), info.get("outcomes")
+        if score is not None and (self.score is UNSCORED or score.reward > self.score.reward):
+            self.score = score
+        self.outcomes = bounded_outcomes(outcomes) if isinstance(outcomes, Mapping) else {}
+        if step.terminated or step.truncated:
+            self.ended = info.get("ended", "submit" if step.terminated else "turns")
 
 
 def play(
@@ -56,82 +74,67 @@ def play(
     """
     log = [] if turns is None else turns
     query, _ = _call_env(2, env.reset, seed=seed, options={"task": task.id})
-    best = UNSCORED
-    ended: Ended | None = None
-    answer: Answer = None
-    outcomes: Mapping[str, Any] = {}
-    spent, cut, acted = tracker.start_episode(log), False, 0
+    submission, submits_work = getattr(env, "submission", WORD), env.protocol == SUBMIT
+    most, acted, result, unfinished = tracker.limits.turns, 0, _Result(), False
+    over_budget = tracker.start_episode(log)
     extra = {**task.extra, TAKES_ANSWER: True} if getattr(env, "takes_answer", False) else task.extra
-    seen = replace(task, query=query, extra=extra)
-    with EnvForks(env, strategy_name(strategy)) as branches, drive(strategy, seen, env.protocol) as advance:
-        while ended is None:
-            move = advance(answer)
-            if move is None or (ended := _forbidden(move, acted, tracker, env)):
-                cut = ended == "limit"
-                ended = ended or "turns"
-                if ended == "turns" and best is not UNSCORED and branches.latest is not None:  # the environment does not know
-                    outcomes = _last_outcomes(branches[branches.latest])
-            elif _begins_turn(move, log, env) and spent():
-                latest = branches.latest if env.protocol == SUBMIT else None
-                step = Step("") if latest is None else _act(branches, Act(SUBMIT, env=latest, own_turn=True), log)
-                best, ended = _better(best, step), "agent_fault" if _end(step) == "agent_fault" else "limit"
-                outcomes = _outcomes(step)
-            elif isinstance(move, Ask):
-                answer = _ask(model, move, tracker, log)
-            elif isinstance(move, Act):
-                answer = step = _act(branches, move, log)
+    posed = replace(task, query=query, extra=extra)
+    answer: Answer = None
+    with EnvForks(env, strategy_name(strategy)) as forks, drive(strategy, posed, env.protocol) as advance:
+        while result.ended is None:
+            request = advance(answer)
+            submits = isinstance(request, Act) and is_submission(request.action, submission)
+            begins_turn = isinstance(request, Ask) or not (submits or (log and not log[-1].acted))
+            may_come_last = submits_work and (submits or not isinstance(request, Ask | Act))
+            if request is not None and tracker.stop_reason():
+                result.ended, unfinished = "limit", True
+            elif request is None or (most is not None and (acted > most or (acted == most and not may_come_last))):
+                result.ended = "turns"
+                outcomes = None if forks.latest is None else getattr(forks[forks.latest], "outcomes", None)
+                if result.score is not UNSCORED and callable(outcomes):  # the environment does not know that it is the end
+                    result.outcomes = bounded_outcomes(call_plugin(outcomes, dict))
+            elif begins_turn and over_budget():
+                latest = forks.latest if submits_work else None
+                result.add(Step("") if latest is None else _execute(forks, Act(SUBMIT, env=latest, own_turn=True), log, True))
+                result.ended = "agent_fault" if result.ended == "agent_fault" else "limit"
+            elif isinstance(request, Ask):
+                answer = _ask(model, request, tracker, log)
+            elif isinstance(request, Act):
+                answer = _execute(forks, request, log, submits and submits_work)
                 acted += log[-1].acted
-                best, ended, outcomes = _better(best, step), _end(step), _outcomes(step)
-            elif isinstance(move, Fork):
-                answer = branches.fork(move.env)
+                result.add(answer)
+            elif isinstance(request, Fork):
+                answer = forks.fork(request.env)
             else:
                 answer = None
-                branches.close(move.branch)
-    score = UNSCORED if ended == "agent_fault" else best
-    reward = None if cut else score.reward
+                forks.close(request.branch)
+    score = UNSCORED if result.ended == "agent_fault" else result.score
+    reward = None if unfinished else score.reward
     success = reward is not None and score.success
     return Episode(
-        task.id, query, tuple(log), reward, success, ended, score.parts, epoch, seed,
-        ambiguous=score.ambiguous, outcomes=outcomes, split=task.split,
+        task.id, query, tuple(log), reward, success, result.ended, score.parts, epoch, seed,
+        ambiguous=score.ambiguous, outcomes=result.outcomes, split=task.split,
     )  # fmt: skip
-
-
-def _forbidden(move: Move, acted: int, tracker: BudgetTracker, env: Playable) -> Ended | None:
-    """Return why the episode ends before this move, or None if the move is allowed."""
-    if tracker.stop_reason():
-        return "limit"
-    allowed = tracker.limits.turns
-    if allowed is None or acted < allowed:
-        return None
-    may_come_last = not isinstance(move, Ask | Act) or _submits(move, env)
-    return None if acted == allowed and env.protocol == SUBMIT and may_come_last else "turns"
-
-
-def _begins_turn(move: Move, log: Sequence[Turn], env: Playable) -> bool:
-    """Return whether the move begins a turn: a question, or an action that answers no question; a submission does not."""
-    return isinstance(move, Ask) or not (_submits(move, env) or (log and not log[-1].acted))
-
-
-def _submits(move: Move, env: Playable) -> bool:
-    return isinstance(move, Act) and is_submission(move.action, getattr(env, "submission", WORD))
 
 
 def _ask(model: Model | None, ask: Ask, tracker: BudgetTracker, log: list[Turn]) -> Reply:
     if model is None:
         raise UsageError("this agent asks a model; name one with --model")
-    plain = not ask.tools and not ask.draw
-    reply = model.complete(ask.messages) if plain else model.complete(ask.messages, tools=ask.tools, draw=ask.draw)
+    reply = model.complete(ask.messages, tools=ask.tools, draw=ask.draw)
     tracker.spend(Usage() if reply.counted else reply.usage)
     calls, left_out = reply.calls or None, reply.left_out or None
     log.append(Turn(tuple(ask.messages), reply.text, usage=reply.usage, calls=calls, left_out=left_out, sample=reply.sample))
     return reply
 
 
-def _act(branches: EnvForks, act: Act, log: list[Turn]) -> Step:
-    """Execute the action and complete the turn that its question opened, or append a turn of its own."""
-    env = branches[act.env]
-    if env.protocol == SUBMIT and _submits(act, env):
-        branches.choose(act.env)
+def _execute(forks: EnvForks, act: Act, log: list[Turn], last: bool) -> Step:
+    """Execute the action and complete the turn that its question opened, or append a turn of its own.
+
+    `last`: the action submits, so all other branches are closed.
+    """
+    env = forks[act.env]
+    if last:
+        forks.choose(act.env)
     started = time.perf_counter()
     step = Step(act.note or "")
     if act.action is not None and ("\0" in act.action or len(act.action) > LONGEST or _SURROGATE.search(act.action)):
@@ -152,7 +155,7 @@ def _act(branches: EnvForks, act: Act, log: list[Turn]) -> Step:
             truncated_output=facts.get("truncated_output", False),
             score=facts["score"].reward if "score" in facts else None,
             seconds=round(time.perf_counter() - started, 6),
-            after=branches.after(act.env, log),
+            after=forks.after(act.env, log),
         )
     )
     return step
@@ -165,27 +168,3 @@ def _call_env(count: int, method: Callable[..., object], *arguments: Any, **opti
         return values
     name = getattr(method, "__qualname__", "it")
     raise UsageError(f"{name} returned {safe_repr(values):.100}, which are not {count} values")
-
-
-def _better(best: Score, step: Step) -> Score:
-    score = (step.info or {}).get("score")
-    return score if score is not None and (best is UNSCORED or score.reward > best.reward) else best
-
-
-def _outcomes(step: Step) -> dict[str, Any]:
-    """Return the outcomes that the last step of an episode has in its info; the environment may be the caller's."""
-    outcomes = (step.info or {}).get("outcomes")
-    return bounded_outcomes(outcomes) if isinstance(outcomes, Mapping) else {}
-
-
-def _last_outcomes(env: Playable) -> dict[str, Any]:
-    """Return the outcomes of an episode that the strategy or the limit of turns ended, under the paper's protocol."""
-    method = getattr(env, "outcomes", None)
-    return bounded_outcomes(call_plugin(method, dict)) if callable(method) else {}
-
-
-def _end(step: Step) -> Ended | None:
-    if not (step.terminated or step.truncated):
-        return None
-    ended: Ended = (step.info or {}).get("ended", "submit" if step.terminated else "turns")
-    return ended

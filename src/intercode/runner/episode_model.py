@@ -17,10 +17,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from intercode.errors import ContextOverflow
-from intercode.models.base import Model, require_reply
+from intercode.errors import ContextOverflow, UsageError
+from intercode.models import Model
+from intercode.plugins import safe_repr
 from intercode.runner.reply_cache import ReplyCache
-from intercode.types import Message, Reply, Tool
+from intercode.types import Message, Reply, Sample, Tool, ToolCall, Usage, is_number
 
 MARKER = "[left out: the conversation had become too long]"
 
@@ -64,6 +65,18 @@ class EpisodeModel:
                     advice = "choose a model or a server with a longer context"
                     raise ContextOverflow(f"{though}the conversation does not fit ({error}); {advice}") from error
                 left_out = min(2 * left_out or 1, len(places))
+
+
+def require_reply(reply: object, name: str) -> Reply:
+    """Return the reply of the model `name`, which may be the caller's. Raises `UsageError` if it is no valid `Reply`."""
+    if isinstance(reply, Reply) and isinstance(reply.text, str) and isinstance(reply.usage, Usage):
+        calls: object = reply.calls
+        tokens = (reply.usage.prompt_tokens, reply.usage.completion_tokens)
+        counted = all(isinstance(count, int) for count in tokens) and all(map(is_number, (*tokens, reply.usage.cost)))
+        called = isinstance(calls, list | tuple) and all(isinstance(call, ToolCall) for call in calls)
+        if counted and called and isinstance(reply.sample, Sample | None):
+            return reply
+    raise UsageError(f"the model {name} answered {safe_repr(reply):.200}; it answers a Reply with a text and its Usage")
 
 
 def omittable(messages: Sequence[Message], opening: Sequence[Message]) -> list[int]:

@@ -16,7 +16,7 @@ import hashlib
 import json
 import os
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -35,7 +35,17 @@ class ReplyCache:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._known: dict[str, deque[Reply]] = defaultdict(deque)
-        for digest, reply in _read(path):
+        with storage_faults(path.parent.parent):
+            lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []  # nobody used an incomplete last reply
+        for number, line in enumerate(lines, 1):
+            try:
+                record = json.loads(line)
+                require(record, _REPLY)
+                digest, usage = record.pop("question"), read_usage(record.pop("usage"))
+                calls, sample = tuple(map(read_call, record.pop("calls"))), record.pop("sample", None)
+                reply = Reply(usage=usage, calls=calls, counted=True, sample=sample and read_sample(sample), **record)
+            except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+                raise StoreError(f"{path}, line {number} is not a reply: {error!r}; delete the file to ask again") from error
             self._known[digest].append(reply)
 
     @property
@@ -61,11 +71,6 @@ class ReplyCache:
             finally:
                 os.close(file)
 
-    def remove(self) -> None:
-        """Remove the file of a finished episode."""
-        with storage_faults(self._path.parent.parent):
-            self._path.unlink(missing_ok=True)
-
 
 def open_cache(run: Path, task: str, epoch: int) -> ReplyCache:
     """Return the cache of an episode in a run folder. A task's id may be any text, so its digest names the file."""
@@ -76,29 +81,19 @@ def _file(run: Path, task: str, epoch: int) -> Path:
     return run / "underway" / f"{hashlib.sha256(task.encode()).hexdigest()[:24]}-{epoch}.jsonl"
 
 
+def remove_cache(run: Path, episode: Episode) -> None:
+    """Remove the cache of a finished episode, if there is one."""
+    with storage_faults(run):
+        _file(run, episode.task, episode.epoch).unlink(missing_ok=True)
+
+
 def remove_finished(run: Path, finished: Iterable[Episode]) -> None:
     """Remove the caches of finished episodes, of which a kill may leave one, and the folder if it is empty then."""
     for episode in finished if (run / "underway").is_dir() else ():
-        with suppress(OSError):
-            _file(run, episode.task, episode.epoch).unlink()
+        remove_cache(run, episode)
     with suppress(OSError):
         (run / "underway").rmdir()
 
 
 def _digest(question: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(question, sort_keys=True, default=dict).encode()).hexdigest()
-
-
-def _read(path: Path) -> Iterator[tuple[str, Reply]]:
-    """Yield each complete line's digest and reply; nobody used the reply in an incomplete last line."""
-    with storage_faults(path.parent.parent):
-        lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-    for number, line in enumerate(lines, 1):
-        try:
-            record = json.loads(line)
-            require(record, _REPLY)
-            digest, usage = record.pop("question"), read_usage(record.pop("usage"))
-            calls, sample = tuple(map(read_call, record.pop("calls"))), record.pop("sample", None)
-            yield digest, Reply(usage=usage, calls=calls, counted=True, sample=sample and read_sample(sample), **record)
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            raise StoreError(f"{path}, line {number} is not a reply: {error!r}; delete the file to ask again") from error

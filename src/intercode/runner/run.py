@@ -26,18 +26,18 @@ from intercode.agents.base import Strategy
 from intercode.env import EnvFactory
 from intercode.envs import prepare
 from intercode.errors import DataError, IntercodeError, UsageError, room_left
-from intercode.models.base import Model
+from intercode.models import Model
 from intercode.plugins import fault_of, is_user_code
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.env_forks import Playable
 from intercode.runner.episode import play
 from intercode.runner.episode_model import EpisodeModel
-from intercode.runner.reply_cache import open_cache, remove_finished
+from intercode.runner.reply_cache import open_cache, remove_cache, remove_finished
 from intercode.store import RunStore, read_run
 from intercode.types import Episode, Task, Turn, Usage
 
 FAULTS_IN_A_ROW = 3
-KEPT = "finished episodes are kept; when it is mended, go on with --resume DIR"
+KEPT = "finished episodes are kept; when it is repaired, go on with --resume DIR"
 THEIRS = f"{KEPT} --allow-code-change"
 """The advice for a mistake in the caller's code."""
 
@@ -45,31 +45,7 @@ GRACE = 5.0
 """Seconds that an interrupted run waits for its workers; a worker that is still busy then ends with the process."""
 
 
-class _Faults:
-    """Counts faults of one kind in a row, over all workers, and stops the run at the third."""
-
-    def __init__(self, tracker: BudgetTracker) -> None:
-        self.fatal: IntercodeError | None = None
-        self._tracker = tracker
-        self._row: list[IntercodeError] = []
-        self._lock = threading.Lock()
-
-    def note(self, fault: IntercodeError | None) -> None:
-        """Count an episode's fault (None: no fault). Faults of the data concern one task and change nothing."""
-        if isinstance(fault, DataError):
-            return
-        with self._lock:
-            self._row = [*(f for f in self._row if type(f) is type(fault)), fault] if fault else []
-            if len(self._row) >= FAULTS_IN_A_ROW and self.fatal is None:
-                self.fatal = fault
-                self._tracker.stop(f"{FAULTS_IN_A_ROW} faults in a row")
-
-    def raise_fatal(self) -> None:
-        if self.fatal is not None:
-            raise type(self.fatal)(f"stopped after {FAULTS_IN_A_ROW} faults in a row: {self.fatal} ({KEPT})")
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Run:
     """The state that workers share. An exception among the results ended its worker; None means that a worker has finished."""
 
@@ -77,11 +53,26 @@ class _Run:
     strategy: Strategy
     model: Model | None
     tracker: BudgetTracker
-    faults: _Faults
     seed: int
     folder: Path | None = None
     jobs: queue.SimpleQueue[tuple[Task, int]] = field(default_factory=queue.SimpleQueue)
     results: queue.SimpleQueue[Episode | BaseException | None] = field(default_factory=queue.SimpleQueue)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    faults: list[IntercodeError] = field(default_factory=list)
+    fatal: IntercodeError | None = None
+
+    def note(self, fault: IntercodeError | None) -> None:
+        """Count an episode's fault (None: no fault), and stop the run at the third of one kind in a row, over all workers.
+
+        Faults of the data concern one task and change nothing.
+        """
+        if isinstance(fault, DataError):
+            return
+        with self.lock:
+            self.faults = [*(f for f in self.faults if type(f) is type(fault)), fault] if fault else []
+            if len(self.faults) >= FAULTS_IN_A_ROW and self.fatal is None:
+                self.fatal = fault
+                self.tracker.stop(f"{FAULTS_IN_A_ROW} faults in a row")
 
 
 def evaluate(
@@ -109,7 +100,7 @@ def evaluate(
     model is not asked again what it answered in unfinished episodes.
     """
     tracker = tracker or BudgetTracker()
-    run = _Run(make_env, strategy, model, tracker, _Faults(tracker), seed, store.path if store else None)
+    run = _Run(make_env, strategy, model, tracker, seed, store.path if store else None)
     done = {(episode.task, episode.epoch): episode for episode in (store.episodes() if store else ())}
     order = [(task, epoch) for epoch in range(epochs) for task in tasks]
     played = {key for key, episode in done.items() if _is_finished(episode) or (episode.error is not None and not retry_errors)}
@@ -125,7 +116,7 @@ def evaluate(
         if store:
             store.append(episode)
             if _is_finished(episode):
-                open_cache(store.path, episode.task, episode.epoch).remove()
+                remove_cache(store.path, episode)
 
     try:
         with _Interrupts(tracker) as interrupts, _working(run, min(workers, len(todo))) as threads:
@@ -234,7 +225,7 @@ class _Worker:
             text = f"{fault.fault}: {fault}"
             episode = Episode(task.id, task.query, tuple(turns), None, False, None, {}, epoch, seed, text, split=task.split)
             self.close()
-        run.faults.note(fault)
+        run.note(fault)
         return episode
 
     def close(self) -> None:
@@ -250,45 +241,40 @@ class _Worker:
 @contextmanager
 def naming_task(task: Task, folder: Path | None = None) -> Iterator[None]:
     """Add the task to a `UsageError` raised in the block, and as a note to an exception of the caller's own code."""
-    place = f"task {task.id}{f'; {THEIRS}' if folder else ''}"
+    note = f"task {task.id}{f'; {THEIRS}' if folder else ''}"
     try:
         yield
     except UsageError as fault:
-        raise UsageError(f"{fault} ({place})") from fault
+        raise UsageError(f"{fault} ({note})") from fault
     except (Exception, SystemExit) as error:
         if is_user_code(error):
-            error.add_note(place)
+            error.add_note(note)
         raise
 
 
 @contextmanager
 def _working(run: _Run, workers: int) -> Iterator[list[threading.Thread]]:
-    """Start the workers. If the block fails they stop within a turn; they are daemons, so that the process can exit."""
+    """Start the workers, and wait for them. If the block fails they stop within a turn; the process can exit before that."""
     threads = [threading.Thread(target=_work, args=(run,), name=f"worker-{i}", daemon=True) for i in range(workers)]
     for thread in threads:
         thread.start()
+    patience = GRACE
     try:
         yield threads
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:
         run.tracker.stop(f"the run failed: {error!r}")
-        _join(threads)
+        patience = 0.0 if isinstance(error, KeyboardInterrupt) else GRACE
         raise
-    else:
-        _join(threads)
-
-
-def _join(threads: Sequence[threading.Thread]) -> None:
-    deadline = time.monotonic() + GRACE
-    for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))
+    finally:
+        deadline = time.monotonic() + patience
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def _collect(run: _Run, workers: int, interrupts: _Interrupts) -> Iterator[Episode]:
     """Yield results as they come, until all workers have finished; then raise the error that ended the run, if any."""
     crash: BaseException | None = None
-    while workers and not interrupts.overdue():
+    while workers and (interrupts.at is None or time.monotonic() - interrupts.at <= GRACE):
         with suppress(queue.Empty):
             result = run.results.get(timeout=0.2)
             if result is None:
@@ -302,7 +288,8 @@ def _collect(run: _Run, workers: int, interrupts: _Interrupts) -> Iterator[Episo
         raise crash
     if interrupts.at is not None:
         raise KeyboardInterrupt
-    run.faults.raise_fatal()
+    if run.fatal is not None:
+        raise type(run.fatal)(f"stopped after {FAULTS_IN_A_ROW} faults in a row: {run.fatal} ({KEPT})")
 
 
 class _Interrupts:
@@ -318,9 +305,6 @@ class _Interrupts:
         self.at: float | None = None
         self._tracker = tracker
         self._before: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
-
-    def overdue(self) -> bool:
-        return self.at is not None and time.monotonic() - self.at > GRACE
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.at is not None:

@@ -8,18 +8,18 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from intercode.agents.base import Act, Ask, Branch, Close, Fork, Move, Step, Strategy
+from intercode.agents.base import Act, Ask, Branch, Close, Fork, Request, Step, Strategy
 from intercode.errors import ForkError, IntercodeError, UsageError
 from intercode.plugins import describe_error, safe_repr
 from intercode.types import Reply, Task
 
 Answer = Reply | Step | Branch | ForkError | None
-Advance = Callable[[Answer], Move | None]
+Advance = Callable[[Answer], Request | None]
 
 IDLE = 1000
-"""Moves in a row without an action; a strategy that makes more would never end."""
+"""Requests in a row without an action; a strategy that makes more would never end."""
 
-_FIELDS: dict[type[Move], dict[str, Any]] = {
+_FIELDS: dict[type[Request], dict[str, Any]] = {
     Ask: {"messages": Sequence, "tools": Sequence, "draw": int},
     Act: {"action": str | None, "thought": str | None, "note": str | None, "env": int, "own_turn": bool},
     Fork: {"env": int},
@@ -29,7 +29,7 @@ _FIELDS: dict[type[Move], dict[str, Any]] = {
 
 @contextmanager
 def drive(strategy: Strategy, task: Task, protocol: str) -> Iterator[Advance]:
-    """Yield a function that sends an answer to the strategy and returns the next move, or None when the strategy returns.
+    """Yield a function that sends an answer to the strategy and returns the next request, or None when the strategy returns.
 
     The end of the block closes the generator. A failure after a finished episode is only a warning: the score is kept.
     Errors of intercode's own classes, such as those of a recorded run, pass through.
@@ -43,20 +43,20 @@ def drive(strategy: Strategy, task: Task, protocol: str) -> Iterator[Advance]:
         )
     idle, finished = 0, False
 
-    def advance(answer: Answer) -> Move | None:
+    def advance(answer: Answer) -> Request | None:
         nonlocal idle
         with _usage_errors(name):
             try:
-                move: object = flow.throw(answer) if isinstance(answer, ForkError) else flow.send(answer)
+                request: object = flow.throw(answer) if isinstance(answer, ForkError) else flow.send(answer)
             except StopIteration:
                 return None
         wrong: str | None = "it may yield Ask(messages), Act(text), Act(None), Fork() or Close(branch)"
-        if not isinstance(move, Ask | Act | Fork | Close) or (wrong := _mistake(move)):
-            raise UsageError(f"the agent {name} yielded {safe_repr(move):.100}; {wrong}")
-        idle = 0 if isinstance(move, Act) else idle + 1
+        if not isinstance(request, Ask | Act | Fork | Close) or (wrong := _mistake(request)):
+            raise UsageError(f"the agent {name} yielded {safe_repr(request):.100}; {wrong}")
+        idle = 0 if isinstance(request, Act) else idle + 1
         if idle > IDLE:
-            raise UsageError(f"the agent {name} made {IDLE} moves in a row without an action; let it act, or return")
-        return move
+            raise UsageError(f"the agent {name} made {IDLE} requests in a row without an action; let it act, or return")
+        return request
 
     try:
         yield advance
@@ -76,18 +76,18 @@ def strategy_name(strategy: Strategy) -> str:
     return f"{getattr(strategy, '__module__', '')}:{getattr(strategy, '__qualname__', strategy)}"
 
 
-def _mistake(move: Move) -> str | None:
-    """Return what is wrong with the fields of a move, or None."""
-    fields = next(fields for kind, fields in _FIELDS.items() if isinstance(move, kind))
+def _mistake(request: Request) -> str | None:
+    """Return what is wrong with the fields of a request, or None."""
+    fields = next(fields for kind, fields in _FIELDS.items() if isinstance(request, kind))
     for field, kind in fields.items():
-        if not isinstance(getattr(move, field), kind):
+        if not isinstance(getattr(request, field), kind):
             return f"its {field} is of the wrong type"
-    if not isinstance(move, Ask):
+    if not isinstance(request, Ask):
         return None
-    if not all(isinstance(message, dict) and isinstance(message.get("role"), str) for message in move.messages):
+    if not all(isinstance(message, dict) and isinstance(message.get("role"), str) for message in request.messages):
         return 'each of its messages is a dict such as {"role": "user", "content": text}'
     try:
-        json.dumps([*move.messages, *move.tools])
+        json.dumps([*request.messages, *request.tools])
     except (TypeError, ValueError, RecursionError) as error:
         return f"its messages and tools are sent as JSON ({error})"
     return None

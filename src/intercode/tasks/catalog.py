@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from intercode.errors import DataError, UsageError
+from intercode.sandbox.cache import root_path
 
 CATALOG = Path(__file__).with_name("catalog.toml")
 LONGEST_WAIT = 60.0
@@ -35,7 +36,7 @@ _CUT = (urllib.error.URLError, http.client.HTTPException, ConnectionError, Timeo
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """One file of a data set: its address, its SHA-256 and size, and its path in the data set's folder."""
+    """A file of a data set: its address, its SHA-256 and size, and its path in the data set's folder."""
 
     url: str
     sha256: str
@@ -45,7 +46,7 @@ class RemoteFile:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One data set. `checked` says whether its addresses worked when the catalog was written."""
+    """A data set. `checked` says whether its addresses worked when the catalog was written."""
 
     name: str
     env: str
@@ -56,19 +57,16 @@ class Entry:
     files: tuple[RemoteFile, ...]
 
 
-def list_entries(catalog: Path | None = None) -> list[Entry]:
+def list_entries() -> list[Entry]:
     """Return all data sets of the catalog, in its order. Raises `DataError` if the catalog is malformed."""
-    catalog = catalog or CATALOG
     try:
         fields = ("name", "env", "description", "count", "licence", "checked")
         return [
             Entry(**{field: table[field] for field in fields}, files=tuple(map(_file, table["files"])))
-            for table in tomllib.loads(catalog.read_text(encoding="utf-8"))["entry"]
+            for table in tomllib.loads(CATALOG.read_text(encoding="utf-8"))["entry"]
         ]
-    except OSError as error:
-        raise UsageError(f"{catalog}: cannot be read ({error.strerror})") from error
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise DataError(f"{catalog}: is not a catalog ({type(error).__name__}: {error})") from error
+        raise DataError(f"{CATALOG}: is not a catalog ({type(error).__name__}: {error})") from error
 
 
 def _file(table: dict[str, Any]) -> RemoteFile:
@@ -78,9 +76,9 @@ def _file(table: dict[str, Any]) -> RemoteFile:
     return RemoteFile(table["url"], table["sha256"].lower(), table["bytes"], str(path))
 
 
-def find(name: str, catalog: Path | None = None) -> Entry:
+def find(name: str) -> Entry:
     """Return the entry of this name. Raises `UsageError` with the known names."""
-    entries = {entry.name: entry for entry in list_entries(catalog)}
+    entries = {entry.name: entry for entry in list_entries()}
     if name not in entries:
         raise UsageError(
             f"no data set is called {name!r}, nor is there such a file or folder; `intercode data get NAME` fetches "
@@ -89,49 +87,28 @@ def find(name: str, catalog: Path | None = None) -> Entry:
     return entries[name]
 
 
-def get(name: str, *, cache: Path | None = None, catalog: Path | None = None, progress: Progress | None = None) -> Path:
+def get(name: str, *, progress: Progress | None = None) -> Path:
     """Fetch the files of a data set that are missing or wrong, and return its folder.
 
     `progress` counts over all files of the data set.
     Raises `UsageError` for an unknown name, `DataError` if a file cannot be fetched.
     """
-    entry, folder = find(name, catalog), _folder(name, cache)
+    entry, folder = find(name), root_path() / "data" / name
     total, before = sum(file.bytes for file in entry.files), 0
     for file in entry.files:
-        fetch(
-            file.url,
-            folder / file.path,
-            sha256=file.sha256,
-            size=file.bytes,
-            progress=progress and (lambda done, _, before=before: progress(before + done, total)),  # type: ignore[misc]
-        )
+        step: Progress | None = progress and (lambda done, _, before=before: progress(before + done, total))  # type: ignore[misc]
+        fetch(file.url, folder / file.path, sha256=file.sha256, size=file.bytes, progress=step)
         before += file.bytes
         if progress:
             progress(before, total)
     return folder
 
 
-def downloaded(name: str, *, cache: Path | None = None, catalog: Path | None = None) -> Path | None:
+def downloaded(name: str) -> Path | None:
     """Return the folder of a data set if each of its files has the right hash, else None."""
-    entry, folder = find(name, catalog), _folder(name, cache)
+    entry, folder = find(name), root_path() / "data" / name
     complete = all(digest_of(folder / file.path) == file.sha256 for file in entry.files)
     return folder if complete else None
-
-
-def _folder(name: str, cache: Path | None) -> Path:
-    return (cache or cache_folder()) / "data" / name
-
-
-def cache_folder() -> Path:
-    """Return the folder of all caches, by the same rule as `sandbox/cache.py`. The folder is not created.
-
-    $INTERCODE_CACHE; else /var/cache/intercode for root, and for others $XDG_CACHE_HOME/intercode or ~/.cache/intercode.
-    """
-    if own := os.environ.get("INTERCODE_CACHE"):
-        return Path(own).resolve()
-    if os.getuid() == 0:
-        return Path("/var/cache/intercode")
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "intercode"
 
 
 def digest_of(path: Path) -> str | None:

@@ -13,8 +13,8 @@ A data folder (the user's, a starter set of this package, or a fetched one) has 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -55,13 +55,11 @@ def open_data(
     limit: int | None = None,
     preprocess: Preprocess | None = None,
     gold_fields: Sequence[str] | None = None,
-    cache: Path | None = None,
-    catalog: Path | None = None,
 ) -> DataSet:
     """Return the data set that `source` names.
 
     None is the starter set of `env`. An existing path is a data folder, or a task file, which is used without the trees and
-    scripts beside it. Any other text names a data set of the catalog, which `intercode data get NAME` must have fetched.
+    scripts in its folder. Any other text names a data set of the catalog, which `intercode data get NAME` must have fetched.
     Raises `UsageError` if there is no such data or it cannot be read, `DataError` if it is malformed.
     """
     how = {"limit": limit, "preprocess": preprocess, "gold_fields": tuple(gold_fields or ("gold",))}
@@ -70,16 +68,14 @@ def open_data(
             raise UsageError(f"no starter tasks are shipped for {env!r}; name your own with --data FILE or --data DIR")
         return _open_folder(STARTER / env, f"{env}-starter", how)
     path = Path(source)
-    with _reading(path):
-        is_folder, exists = path.is_dir(), path.exists()
-    if is_folder:
+    if os.path.isdir(path):
         return _open_folder(path, path.resolve().name, how)
-    if exists:
+    if os.path.exists(path):  # False also in a folder that may not be entered, where `Path.exists` may raise
         return _open_file(path, path.stem, how)
     name = str(source)
-    if (theirs := find(name, catalog).env) != env:
-        raise UsageError(f"{name}: these tasks are for {theirs!r}, not for {env!r}")
-    folder = downloaded(name, cache=cache, catalog=catalog)
+    if (language := find(name).env) != env:
+        raise UsageError(f"{name}: these tasks are for {language!r}, not for {env!r}")
+    folder = downloaded(name)
     if folder is None:
         raise UsageError(f"{name}: is not here yet, or not all of it; run `intercode data get {name}` first")
     return _open_folder(folder, name, how)
@@ -87,10 +83,9 @@ def open_data(
 
 def _open_folder(folder: Path, name: str, how: dict[str, Any]) -> DataSet:
     def first(*names: str) -> Path | None:
-        return next((folder / name for name in names if (folder / name).exists()), None)
+        return next((folder / name for name in names if os.path.exists(folder / name)), None)
 
-    with _reading(folder):
-        files = [folder / f"tasks{suffix}" for suffix in SUFFIXES if (folder / f"tasks{suffix}").exists()]
+    files = [file for suffix in SUFFIXES if os.path.exists(file := folder / f"tasks{suffix}")]
     if not files:
         raise UsageError(f"{folder}: has no task file; call it tasks.jsonl (or {', '.join(SUFFIXES)})")
     if len(files) > 1:
@@ -110,12 +105,3 @@ def _open_file(path: Path, name: str, how: dict[str, Any]) -> DataSet:
     tasks = tuple(load_tasks(path, **how))
     fields = b"" if how["gold_fields"] == ("gold",) else repr(how["gold_fields"]).encode()
     return DataSet(name, tasks, hashlib.sha256(path.read_bytes() + fields).hexdigest(), file=path)
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Raise `UsageError` for a path below a folder that may not be entered, where `exists` raises."""
-    try:
-        yield
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error.strerror})") from error

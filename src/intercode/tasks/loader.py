@@ -22,7 +22,6 @@ import csv
 import io
 import json
 import math
-import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -190,7 +189,11 @@ def _preprocessed(record: Any, preprocess: Preprocess | None, where: str) -> Rec
 def _to_task(record: Record, index: int, where: str, gold_fields: Sequence[str]) -> Task:
     absent = {name for name, value in record.items() if value is None or (isinstance(value, float) and math.isnan(value))}
     fields = {name: value for name, value in record.items() if name not in absent}
-    _require_whole(fields, where)
+    for field in fields.items():
+        try:
+            json.dumps(field, ensure_ascii=False, skipkeys=True, default=str).encode()
+        except UnicodeEncodeError as error:  # such a text can neither be executed nor stored
+            raise DataError(f"{where}: field {field[0]!r} holds half a surrogate pair; remove it") from error
     golds = _golds(fields, gold_fields, where)
     if "general" in fields:
         word = str(fields["general"]).strip().lower()
@@ -232,20 +235,6 @@ def _text(value: Any, field: str, where: str) -> str:
     if "\0" in value:
         raise DataError(f"{where}: field {field!r} contains a NUL character, which no command can carry; remove it")
     return value
-
-
-def _require_whole(fields: Record, where: str) -> None:
-    """Raise `DataError` if any text has half a surrogate pair, which can neither be executed nor stored."""
-    for field, value in fields.items():
-        left = [field, value]
-        while left:
-            part = left.pop()
-            if isinstance(part, dict):
-                left += [*part.keys(), *part.values()]
-            elif isinstance(part, list | tuple):
-                left += part
-            elif isinstance(part, str) and re.search("[\ud800-\udfff]", part):
-                raise DataError(f"{where}: field {field!r} holds half a surrogate pair; remove it")
 
 
 def _kind(value: Any) -> str:

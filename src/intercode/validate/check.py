@@ -6,7 +6,7 @@
     the texts disagree (`lint`)      → disagrees, weak_tests …  an alternative gold fails  → alternative_fails
     gold and alternative differ      → golds_disagree
 
-`tasks/issues.py` has the kinds. `PAUSE` lies between the two raw executions, so that a clock in the answer shows.
+`types.py` has the kinds. `PAUSE` lies between the two raw executions, so that a clock in the answer shows.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ from intercode.errors import DataError, IntercodeError
 from intercode.plugins import attribute_path, call_plugin
 from intercode.runner.run import evaluate, naming_task, select
 from intercode.tasks import open_data
-from intercode.tasks.issues import BROKEN, KINDS, TaskIssue
-from intercode.types import Episode, Task
+from intercode.types import BROKEN, KINDS, Episode, Task, TaskIssue
 from intercode.validate.duplicates import Issues, find_duplicates, nearest_tasks
 
 PAUSE = 1.1

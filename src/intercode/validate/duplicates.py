@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from intercode.tasks.issues import TaskIssue
 from intercode.tfidf import cosine, vectors
-from intercode.types import Task
+from intercode.types import Task, TaskIssue
 
 NEAR = 0.8
 """The cosine of two queries' TF-IDF vectors from which on they have almost the same words."""

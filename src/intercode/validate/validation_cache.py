@@ -13,7 +13,6 @@ import contextlib
 import functools
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -44,7 +43,7 @@ def write(env: str, factory: EnvFactory, found: CheckResult) -> None:
     """Keep the result of a check for all who share the cache. Raises `OSError` if the cache cannot be written."""
     file = _file(env, factory)
     file.parent.mkdir(exist_ok=True)
-    write_whole(file, json.dumps(found), mine=f".{os.getpid()}")
+    write_whole(file, json.dumps(found))
 
 
 def read(file: Path) -> CheckResult | None:

@@ -40,8 +40,7 @@ from intercode.plugins import attribute_path
 from intercode.sandbox.base import Limits, Session
 from intercode.submission import ALONE, ANSWER, answer_in
 from intercode.tasks import Preprocess, open_data
-from intercode.tasks.issues import TaskIssue
-from intercode.types import Change, ExecResult, Outcome, Score, Task
+from intercode.types import Change, ExecResult, Outcome, Score, Task, TaskIssue
 
 GoldExecutor = Callable[[Workspace, str], GoldOutcome]
 Reward = Literal["exact", "paper"] | Callable[[Outcome, Outcome, Task], Score | float]

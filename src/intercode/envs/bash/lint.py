@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from intercode.envs.lint import Cue, disagrees, named, quoted, unheeded
-from intercode.tasks.issues import TaskIssue
-from intercode.types import Task
+from intercode.types import Task, TaskIssue
 
 _START = r"(?:^|[|;&(`]|\bxargs(?:\s+-\S+)*)\s*"
 """The text before a command's name."""

@@ -24,8 +24,7 @@ from functools import cached_property
 from pathlib import Path
 
 from intercode.errors import DataError, UsageError
-from intercode.tasks.issues import TaskIssue
-from intercode.types import Task
+from intercode.types import Task, TaskIssue
 
 FORMS = ("flag", "script")
 """Values of the field `gold_is`: the gold is the flag itself (the default), or a Bash script whose last line is the flag."""

@@ -34,8 +34,7 @@ from intercode.errors import DataError, UsageError
 from intercode.sandbox.base import Limits, Session
 from intercode.submission import WORD, is_submission, submitted_word
 from intercode.tasks import DataSet, Preprocess, open_data
-from intercode.tasks.issues import TaskIssue
-from intercode.types import ExecResult, Score, Task
+from intercode.types import ExecResult, Score, Task, TaskIssue
 
 Reward = Literal["exact", "paper"] | Callable[[str, str, Task], Score]
 FOLDER = "/ctf"

@@ -33,8 +33,7 @@ from intercode.errors import DataError, UsageError
 from intercode.sandbox.base import Limits
 from intercode.submission import NAME
 from intercode.tasks import Preprocess, open_data
-from intercode.tasks.issues import TaskIssue
-from intercode.types import ExecResult, Score, Task
+from intercode.types import ExecResult, Score, Task, TaskIssue
 
 Reward = Literal["exact", "paper"] | Callable[[Sequence[Result], Task], Score]
 Tell = Literal["nothing", "number", "case"]

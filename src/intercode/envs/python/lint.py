@@ -15,8 +15,7 @@ from intercode.envs.lint import Cue, unheeded
 from intercode.envs.python.suite import SYNTAX_ERRORS, find_empty_tests, parse, read_suite, syntax_message
 from intercode.errors import DataError
 from intercode.plugins import safe_repr
-from intercode.tasks.issues import TaskIssue
-from intercode.types import Task
+from intercode.types import Task, TaskIssue
 
 Case = tuple[tuple[object, ...], object]
 _CUES = (

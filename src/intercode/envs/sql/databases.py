@@ -30,8 +30,7 @@ from intercode.envs.sql.text import literals, ordering, quote_name, split_statem
 from intercode.envs.sql.variants import variant_databases
 from intercode.errors import DataError, UsageError
 from intercode.tasks import DataSet
-from intercode.tasks.issues import TaskIssue
-from intercode.types import Table, Task
+from intercode.types import Table, Task, TaskIssue
 
 _NO_ROWS = Table((), ())
 _SUFFIXES = (".sqlite", ".sqlite3", ".db")

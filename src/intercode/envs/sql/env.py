@@ -26,8 +26,7 @@ from intercode.envs.sql.engines import Answer, Engine
 from intercode.envs.sql.lint import lint
 from intercode.errors import DataError
 from intercode.tasks import Preprocess, open_data
-from intercode.tasks.issues import TaskIssue
-from intercode.types import ExecResult, Score, Table, Task
+from intercode.types import ExecResult, Score, Table, Task, TaskIssue
 
 Reward = Literal["exact", "paper", "overlap"] | Callable[[Table | None, Table | None, Task], Score]
 _NOTHING = Answer()

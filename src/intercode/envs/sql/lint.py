@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from intercode.envs.lint import Cue, disagrees, named, numbers, quoted, unheeded
 from intercode.envs.sql.text import ordering, parse_statement
-from intercode.tasks.issues import TaskIssue
-from intercode.types import Task
+from intercode.types import Task, TaskIssue
 
 _CUES = (
     Cue(r"\b(average|mean)\b(?! that| by)", r"\bavg|average|mean\b|/", "no average"),
