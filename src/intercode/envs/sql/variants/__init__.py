@@ -355,12 +355,11 @@ class TablePerturber:
         return tuple(new)
 
     def _may_move(self, reference: Reference) -> bool:
-        """Tell whether a reference's columns belong to no other reference, and depend on no other columns."""
-        indexes = set(reference.columns)
-        others = [each.columns for each in self.relation.references if each is not reference]
-        if any(each is not reference and each.table == reference.table for each in self.relation.references):
-            return not indexes & self.relation.fixed and not relations.is_acyclic(self.relation, reference.table)
-        return not any(indexes & set(each) for each in [*others, *self._bundles, self.relation.fixed])
+        """Tell whether a reference alone leads to its table, and shares no column with others, nor depends on any."""
+        others = [each for each in self.relation.references if each is not reference]
+        bound = [*(each.columns for each in others), *self._bundles, self.relation.fixed]
+        alone = reference.table not in {each.table for each in others}
+        return alone and not any(set(reference.columns) & set(each) for each in bound)
 
     def _pool(self, reference: Reference) -> list[Row]:
         """Return the parents' keys, shuffled once."""

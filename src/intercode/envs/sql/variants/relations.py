@@ -17,10 +17,9 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, NamedTuple
 
 from intercode.envs.sql.engines import Engine
 from intercode.envs.sql.text import quote_name, write_value
@@ -39,20 +38,29 @@ _CHANCE = 1e-3
 """Columns whose agreement is less probable than this by accident depend on each other."""
 _CHECKS = re.compile(r"\bCHECK\s*\(.*", re.I | re.DOTALL)
 _DEFINER = re.compile(r"\sDEFINER=\S+@\S+", re.I)
-_COLUMNS = (
-    "SELECT table_name, column_name, is_nullable, is_generated FROM information_schema.columns "
-    "WHERE table_schema = DATABASE() ORDER BY table_name, ordinal_position"
-)
-_UNIQUE = (
-    "SELECT table_name, index_name, column_name FROM information_schema.statistics "
-    "WHERE table_schema = DATABASE() AND non_unique = 0 ORDER BY table_name, index_name, seq_in_index"
-)
-_FOREIGN = (
-    "SELECT table_name, constraint_name, referenced_table_name, column_name, referenced_column_name "
-    "FROM information_schema.key_column_usage WHERE table_schema = DATABASE() AND referenced_table_schema = DATABASE() "
-    "ORDER BY table_name, constraint_name, ordinal_position"
-)
-_CREATED = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid"
+_SQLITE_TABLE = "t.schema = 'main' AND t.type = 'table' AND t.name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+_QUERIES = {
+    "mysql": (
+        "SELECT table_name, column_name, is_nullable = 'YES' FROM information_schema.columns "
+        "WHERE table_schema = DATABASE() AND is_generated = 'NEVER' ORDER BY table_name, ordinal_position",
+        "SELECT table_name, index_name, column_name FROM information_schema.statistics "
+        "WHERE table_schema = DATABASE() AND non_unique = 0 ORDER BY table_name, index_name, seq_in_index",
+        "SELECT table_name, constraint_name, referenced_table_name, column_name, referenced_column_name "
+        "FROM information_schema.key_column_usage WHERE table_schema = DATABASE() AND referenced_table_schema = DATABASE() "
+        "ORDER BY table_name, constraint_name, ordinal_position",
+    ),
+    "sqlite": (
+        'SELECT t.name, c.name, NOT c."notnull" AND NOT c.pk FROM pragma_table_list t, pragma_table_xinfo(t.name) c '
+        f"WHERE {_SQLITE_TABLE} AND NOT c.hidden ORDER BY t.name, c.cid",
+        "SELECT t.name, '', c.name, c.pk AS place FROM pragma_table_list t, pragma_table_xinfo(t.name) c "
+        f"WHERE {_SQLITE_TABLE} AND c.pk UNION ALL SELECT t.name, i.name, c.name, c.seqno FROM pragma_table_list t, "
+        f'pragma_index_list(t.name) i, pragma_index_info(i.name) c WHERE {_SQLITE_TABLE} AND i."unique" ORDER BY 1, 2, 4',
+        'SELECT t.name, f.id, f."table", f."from", '
+        'COALESCE(f."to", (SELECT p.name FROM pragma_table_xinfo(f."table") p WHERE p.pk = f.seq + 1)) '
+        f"FROM pragma_table_list t, pragma_foreign_key_list(t.name) f WHERE {_SQLITE_TABLE} ORDER BY t.name, f.id, f.seq",
+    ),
+}
+"""By dialect, three statements: the columns that hold values, whether each takes NULL; unique keys; foreign keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,23 +95,6 @@ class Schema:
     after: tuple[str, ...]
 
 
-class _ForeignKey(NamedTuple):
-    table: str
-    pairs: tuple[tuple[str, str | None], ...]
-
-
-@dataclass
-class _Table:
-    """A table's definition, by names."""
-
-    name: str
-    create: str
-    columns: list[tuple[str, bool]]
-    unique: list[tuple[str, ...]]
-    foreign: list[_ForeignKey]
-    primary: tuple[str, ...] = ()
-
-
 def pick(row: Row, indexes: Sequence[int]) -> Row:
     return tuple([row[index] for index in indexes])
 
@@ -117,125 +108,96 @@ def transpose(relation: Relation) -> list[tuple[Value, ...]]:
 
 def read_schema(engine: Engine, db: str, literals: Collection[Literal]) -> Schema:
     """Read tables, keys and rows; of a large table a part. Raises `DataError` for a table that cannot be read."""
-    tables, before, after = (_sqlite if engine.dialect == "sqlite" else _mysql)(engine, db)
-    known = {table.name.lower(): table for table in tables}
+
+    def query(statement: str) -> tuple[Row, ...]:
+        return engine.table(db, statement, seconds=_SECONDS).rows
+
+    columns, keys, foreign = (_grouped(query(statement)) for statement in _QUERIES[engine.dialect])
+    creates, before, after = (_sqlite_statements if engine.dialect == "sqlite" else _mysql_statements)(query, db)
+    names = {table.lower(): table for table in creates}
+    places = {key: {str(name).lower(): place for place, (name, _) in enumerate(columns[names[key]])} for key in names}
+
+    def indexes(table: object, wanted: Iterable[object]) -> tuple[int, ...]:
+        """Return the columns' indexes; none if a name is no column that is read."""
+        found = [places.get(str(table).lower(), {}).get(str(name).lower()) for name in wanted]
+        return () if None in found else tuple(index for index in found if index is not None)
+
     relations = []
-    for table in tables:
-        names = [name for name, _ in table.columns]
-        checks = _CHECKS.search(table.create)  # the words in them, and after them: columns are among these
+    for table, create in creates.items():
+        checks = _CHECKS.search(create)  # the words in them, and after them: columns are among these
         words = set(re.findall(r"[^\W\d]\w*", checks[0].lower())) if checks else set()
+        unique = (indexes(table, [row[0] for row in rows]) for rows in _grouped(keys[table]).values())
+        references = []
+        for rows in _grouped(foreign[table]).values():
+            parent, children, targets = rows[0][0], indexes(table, [row[1] for row in rows]), [row[2] for row in rows]
+            if children and (found := indexes(parent, targets)):
+                references.append(Reference(children, names[str(parent).lower()], found))
         relations.append(
             Relation(
-                table.name,
-                tuple(names),
-                tuple(nullable for _, nullable in table.columns),
-                tuple(dict.fromkeys(key for each in table.unique if (key := _indexes(table, each)))),
-                tuple(reference for each in table.foreign if (reference := _reference(table, each, known))),
-                tuple(_rows(engine, db, table, literals)),
-                frozenset(index for index, name in enumerate(names) if name.lower() in words),
+                table,
+                tuple(str(name) for name, _ in columns[table]),
+                tuple(bool(nullable) for _, nullable in columns[table]),
+                tuple(dict.fromkeys(key for key in unique if key)),
+                tuple(references),
+                tuple(_rows(engine, db, table, [str(name) for name, _ in columns[table]], literals)),
+                frozenset(place for name, place in places[table.lower()].items() if name in words),
             )
         )
     return Schema(engine.dialect, tuple(relations), tuple(before), tuple(after))
 
 
-def _indexes(table: _Table, names: Iterable[str | None]) -> tuple[int, ...]:
-    """Return the columns' indexes; none if a name is no column that is read."""
-    order = {name.lower(): index for index, (name, _) in enumerate(table.columns)}
-    found = [order.get(name.lower()) if name else None for name in names]
-    return () if None in found else tuple(index for index in found if index is not None)
-
-
-def _reference(table: _Table, foreign: _ForeignKey, known: Mapping[str, _Table]) -> Reference | None:
-    parent = known.get(foreign.table.lower())
-    if parent is None:
-        return None
-    columns = _indexes(table, [column for column, _ in foreign.pairs])
-    names = [target for _, target in foreign.pairs]
-    targets = _indexes(parent, parent.primary if None in names else names)
-    return Reference(columns, parent.name, targets) if columns and len(columns) == len(targets) else None
-
-
-def _query(engine: Engine, db: str, statement: str) -> tuple[tuple[Any, ...], ...]:
-    return engine.table(db, statement, seconds=_SECONDS).rows
-
-
-def _rows(engine: Engine, db: str, table: _Table, literals: Collection[Literal]) -> list[Row]:
+def _rows(engine: Engine, db: str, table: str, columns: Sequence[str], literals: Collection[Literal]) -> Sequence[Row]:
     """Return all rows; of a large table the first rows, and those that hold a literal."""
-    if not table.columns:
-        return []
-    columns = ", ".join(quote_name(name, engine.dialect) for name, _ in table.columns)
-    select = f"SELECT {columns} FROM {quote_name(table.name, engine.dialect)}"
+    if not columns:
+        return ()
+    names = [quote_name(name, engine.dialect) for name in columns]
+    select = f"SELECT {', '.join(names)} FROM {quote_name(table, engine.dialect)}"
     first = engine.table(db, f"{select} LIMIT {_MOST + 1}", seconds=_SECONDS)
-    if len(first.rows) <= _MOST and not first.cut:
-        return list(first.rows)
     wanted = ", ".join(sorted(write_value(value, engine.dialect) for value in literals if isinstance(plain(value), str)))
-    where = " OR ".join(f"{quote_name(name, engine.dialect)} IN ({wanted})" for name, _ in table.columns)
-    named = _query(engine, db, f"{select} WHERE {where} LIMIT {_MOST_NAMED}") if wanted else ()
-    return list(dict.fromkeys([*first.rows[:_MOST], *named]))
+    if not wanted or (len(first.rows) <= _MOST and not first.cut):
+        return first.rows[:_MOST]
+    where = " OR ".join(f"{name} IN ({wanted})" for name in names)
+    named = engine.table(db, f"{select} WHERE {where} LIMIT {_MOST_NAMED}", seconds=_SECONDS)
+    return list(dict.fromkeys([*first.rows[:_MOST], *named.rows]))
 
 
-def _mysql(engine: Engine, db: str) -> tuple[list[_Table], list[str], list[str]]:
-    columns, unique, foreign = (_grouped(_query(engine, db, statement)) for statement in (_COLUMNS, _UNIQUE, _FOREIGN))
-    listed = _query(engine, db, "SHOW FULL TABLES")
-    creates = {name: _query(engine, db, f"SHOW CREATE TABLE {quote_name(name, 'mysql')}")[0][1] for name, _ in listed}
-    tables = []
-    for name in (name for name, kind in listed if kind == "BASE TABLE"):
-        stored = [(column, null == "YES") for column, null, generated in columns[name] if generated == "NEVER"]
-        keys = [tuple(column for (column,) in rows) for rows in _grouped(unique[name]).values()]
-        tables.append(_Table(name, creates[name], stored, keys, _foreign_keys(foreign[name])))
-    views = [(name, _DEFINER.sub("", creates[name])) for name, kind in listed if kind == "VIEW"]
-    charset, collation = _query(engine, db, "SELECT @@character_set_database, @@collation_database")[0]
-    head = [
+_Statements = tuple[dict[str, str], list[str], list[str]]
+"""CREATE TABLE by table, the statements before the rows, and those after them."""
+
+
+def _mysql_statements(query: Callable[[str], tuple[Row, ...]], db: str) -> _Statements:
+    listed = [(str(name), kind) for name, kind in query("SHOW FULL TABLES")]
+    creates = {name: str(query(f"SHOW CREATE TABLE {quote_name(name, 'mysql')}")[0][1]) for name, _ in listed}
+    tables = {name: creates[name] for name, kind in listed if kind == "BASE TABLE"}
+    views = {name: _DEFINER.sub("", creates[name]) for name, kind in listed if kind == "VIEW"}
+    charset, collation = query("SELECT @@character_set_database, @@collation_database")[0]
+    before = [
         f"CREATE DATABASE {quote_name(db, 'mysql')} DEFAULT CHARACTER SET {charset} COLLATE {collation}",
         f"USE {quote_name(db, 'mysql')}",
         "SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO'",
         "SET foreign_key_checks = 0",
+        *tables.values(),
     ]
-    return tables, [*head, *(table.create for table in tables)], _views_in_order(views)
+    after: list[str] = []
+    while views:  # each view after the views that it names
+        ready = [name for name in views if not any(other in views[name] for other in views if other != name)] or [*views]
+        after += [views.pop(name) for name in ready]
+    return tables, before, after
 
 
-def _sqlite(engine: Engine, db: str) -> tuple[list[_Table], list[str], list[str]]:
-    created = _query(engine, db, _CREATED)
-    listed = {row[1] for row in _query(engine, db, "PRAGMA table_list") if row[0] == "main" and row[2] == "table"}
-    tables = []
-    for kind, name, create in created:
-        if kind != "table" or name not in listed or name.startswith("sqlite_"):
-            continue
-        quoted = quote_name(name, "sqlite")
-        info = _query(engine, db, f"PRAGMA table_xinfo({quoted})")
-        columns = [(row[1], not row[3] and not row[5]) for row in info if row[6] == 0]
-        primary = tuple(row[1] for row in sorted(info, key=lambda row: row[5]) if row[5])
-        unique = [primary] if primary else []
-        for row in sorted(_query(engine, db, f"PRAGMA index_list({quoted})"), key=lambda row: row[1]):
-            index = f"PRAGMA index_info({quote_name(row[1], 'sqlite')})"
-            parts = _query(engine, db, index) if row[2] and row[3] != "pk" else ()
-            unique += [tuple(part[2] for part in parts)] if parts else []
-        foreign = [(row[0], row[2], row[3], row[4]) for row in sorted(_query(engine, db, f"PRAGMA foreign_key_list({quoted})"))]
-        tables.append(_Table(name, create, columns, unique, _foreign_keys(foreign), primary))
-    indexes = [text for kind, _, text in created if kind == "index"]
-    views = [(name, text) for kind, name, text in created if kind == "view"]
-    return tables, [table.create for table in tables], [*indexes, *_views_in_order(views)]
+def _sqlite_statements(query: Callable[[str], tuple[Row, ...]], db: str) -> _Statements:
+    master = "sqlite_master m JOIN pragma_table_list t ON t.name = m.name"
+    found = query(f"SELECT m.name, m.sql FROM {master} WHERE m.type = 'table' AND {_SQLITE_TABLE} ORDER BY m.rowid")
+    tables = {str(name): str(create) for name, create in found}
+    after = query("SELECT sql FROM sqlite_master WHERE sql <> '' AND type IN ('index', 'view') ORDER BY type, rowid")
+    return tables, [*tables.values()], [str(create) for (create,) in after]
 
 
-def _foreign_keys(rows: Iterable[tuple[Any, ...]]) -> list[_ForeignKey]:
-    """Group rows of (constraint, table, column, target)."""
-    return [_ForeignKey(pairs[0][0], tuple(row[1:] for row in pairs)) for pairs in _grouped(rows).values()]
-
-
-def _grouped(rows: Iterable[tuple[Any, ...]]) -> dict[Any, list[tuple[Any, ...]]]:
+def _grouped(rows: Iterable[Row]) -> dict[object, list[Row]]:
     """Group rows by their first value, which is left out."""
-    found: dict[Any, list[tuple[Any, ...]]] = defaultdict(list)
+    found: dict[object, list[Row]] = defaultdict(list)
     for first, *rest in rows:
         found[first].append(tuple(rest))
-    return found
-
-
-def _views_in_order(views: Sequence[tuple[str, str]]) -> list[str]:
-    """Return the statements of views, each after the views that it names."""
-    left, found = dict(views), list[str]()
-    while left:
-        ready = [name for name in left if not any(other in left[name] for other in left if other != name)] or [*left]
-        found += [left.pop(name) for name in ready]
     return found
 
 
@@ -328,30 +290,13 @@ def parents_first(relations: Sequence[Relation]) -> list[Relation]:
 def depths(relation: Relation, reference: Reference) -> dict[Row, int]:
     """Return how far each row is from the root of its tree; rows in a circle are left out."""
     parent = {pick(row, reference.targets): pick(row, reference.columns) for row in relation.rows}
-    return _ranks({key: [up] if up in parent else [] for key, up in parent.items()})
-
-
-def is_acyclic(relation: Relation, table: str) -> bool:
-    """Tell whether the edges of a table with several references to one other table form no circle."""
-    first, *others = (each.columns for each in relation.references if each.table == table)
-    edges: dict[Row, list[Row]] = defaultdict(list)
-    for row in relation.rows:
-        edges[pick(row, first)] += [pick(row, other) for other in others]
-        for other in others:
-            edges.setdefault(pick(row, other), [])
-    return len(_ranks(edges)) == len(edges)
-
-
-def _ranks(edges: Mapping[Row, Collection[Row]]) -> dict[Row, int]:
-    """Return the length of the longest path from each node; nodes from which a circle is reached are left out."""
     found: dict[Row, int] = {}
-    rank, left = 0, TopologicalSorter(edges)
-    with contextlib.suppress(CycleError):  # nodes before any circle are sorted all the same
+    left = TopologicalSorter({key: [up] if up in parent else [] for key, up in parent.items()})
+    with contextlib.suppress(CycleError):  # rows above any circle are sorted all the same
         left.prepare()
     while ready := left.get_ready():
         left.done(*ready)
-        found |= dict.fromkeys(ready, rank)
-        rank += 1
+        found |= {key: found.get(parent[key], -1) + 1 for key in ready}
     return found
 
 
