@@ -21,7 +21,7 @@ from typing import Any
 from fidelity.sql_data import NEAR, RUNS, SqlRun, dump, task_file, world
 from measuring.rows import Row, absent, command, finish
 
-from intercode.envs.sql.engines import mariadb_server
+from intercode.envs.sql.engines import mariadb
 from intercode.rescoring.replay import prepare_replay, replay
 
 
@@ -79,7 +79,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="runs to execute; all by default")
     options = parser.parse_args()
     chosen = [run for run in RUNS if not options.names or any(name in run.name for name in options.names)]
-    if absent(options, task_file(), dump(), *(run.path for run in chosen), why=mariadb_server.missing()):
+    if absent(options, task_file(), dump(), *(run.path for run in chosen), why=mariadb.missing()):
         return 0
     results = []
     for run in chosen:

@@ -52,7 +52,7 @@ from measuring.rows import Row, command, finish, skip
 from intercode.agents.baselines import gold
 from intercode.env import EnvFactory
 from intercode.envs import prepare
-from intercode.envs.sql.engines import mariadb_server
+from intercode.envs.sql.engines import mariadb
 from intercode.envs.sql.env import SqlEnv
 from intercode.runner.run import evaluate
 from intercode.types import Task
@@ -90,7 +90,7 @@ _numbers = itertools.count()
 @contextmanager
 def raw_sqlite(env: SqlEnv, db: str) -> Iterator[Sides]:
     """On the very file that the engine copies for an episode."""
-    content = env._engine._sandbox.read(f"/srv/sqlite/original/{db}.sqlite", limit=1 << 30)  # type: ignore[attr-defined]
+    content = env._engine._sandbox.read(f"/srv/sqlite/original/{db}.sqlite", limit=1 << 30)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "copy").write_bytes(content)
         with closing(sqlite3.connect(Path(folder) / "copy", isolation_level=None)) as connection:
@@ -106,10 +106,10 @@ def raw_mariadb(env: SqlEnv, db: str) -> Iterator[Sides]:
     """A plain connection to the engine's own server, so that the two sides differ in nothing else."""
     from pymysql.connections import Connection
 
-    server = env._engine._server  # type: ignore[attr-defined]
-    login = {"user": "root", "password": server.password, "database": db, "charset": "utf8mb4", "ssl_disabled": True}
+    engine: Any = env._engine
+    login = {"user": "root", "password": engine._password, "database": db, "charset": "utf8mb4", "ssl_disabled": True}
     with closing(Connection(**login, defer_connect=True)) as connection:
-        connection.connect(server.sandbox.connect(mariadb_server.SOCKET))
+        connection.connect(engine._sandbox.connect(mariadb.SOCKET))
 
         def run(statement: str) -> object:
             with connection.cursor() as cursor:
@@ -307,7 +307,7 @@ def main() -> int:
     parser.add_argument("--engine", choices=sorted(BOUNDS), help="only this one")
     options = parser.parse_args()
     kinds = [options.engine] if options.engine else sorted(BOUNDS)
-    if "mariadb" in kinds and (why := mariadb_server.missing()):
+    if "mariadb" in kinds and (why := mariadb.missing()):
         skip("mariadb", why)
         kinds.remove("mariadb")
     rows, public = [], spider()

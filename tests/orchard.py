@@ -20,7 +20,7 @@ import intercode
 from intercode.env import EnvFactory
 from intercode.envs.sql.attacks import CELLAR, CONSTANT, ENGINES, GOLDS, ORCHARD, TASKS, write_data
 from intercode.envs.sql.databases import read_databases
-from intercode.envs.sql.engines import Databases, mariadb_server
+from intercode.envs.sql.engines import Databases, mariadb
 
 __all__ = ["CELLAR", "CONSTANT", "ENDLESS", "ENGINES", "GOLDS", "ORCHARD", "TASKS", "Pool", "pool", "prepared", "write_data"]
 
@@ -33,7 +33,7 @@ ENDLESS = {
 
 def skip_unless_there(engine: str) -> None:
     needs_bwrap()
-    if engine == "mariadb" and (why := mariadb_server.missing()):
+    if engine == "mariadb" and (why := mariadb.missing()):
         pytest.skip(why)
 
 
@@ -111,8 +111,7 @@ def servers_below(pid: int) -> list[int]:
 
 def servers_of(engine: Any) -> list[int]:
     """The processes of an engine's server, as this machine numbers them: one, or none just now."""
-    sandbox = engine._server.sandbox if engine.dialect == "mysql" else engine._sandbox
-    return servers_below(sandbox.host._process.pid)
+    return servers_below(engine._sandbox.host._process.pid)
 
 
 def server_of(engine: Any) -> int:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from intercode.envs.sql.engines import mariadb_server
+from intercode.envs.sql.engines import mariadb
 from intercode.errors import IntercodeError, SandboxUnavailable
 from intercode.sandbox import cache
 from intercode.sandbox.docker import daemon
@@ -76,7 +76,7 @@ def examine() -> list[Finding]:
         what = "no images can be built (intercode image build)"
         found.append(Finding("mmdebstrap", None, what, "apt-get install mmdebstrap"))
     found.append(_docker())
-    if (message := mariadb_server.missing()) is None:
+    if (message := mariadb.missing()) is None:
         found.append(Finding("mariadb", True, "can be started (--engine mariadb)", ""))
     else:
         found.append(Finding("mariadb", None, *_repair(message, "(--engine mariadb)")))

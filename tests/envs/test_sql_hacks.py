@@ -18,7 +18,7 @@ from intercode.envs.gold import GoldCache
 from intercode.envs.sql.attacks import ATTACKS, ENGINES, GOLDS, TRIGGER, Attack
 from intercode.envs.sql.compare import free, sql_exact
 from intercode.envs.sql.databases import DatabaseSet
-from intercode.envs.sql.engines import Databases, Engine, mariadb_server, sqlite, sqlite_guest
+from intercode.envs.sql.engines import Databases, Engine, mariadb, sqlite, sqlite_guest
 from intercode.envs.sql.engines.mariadb import MariadbEngine
 from intercode.envs.sql.env import SqlEnv
 from intercode.errors import IntercodeError
@@ -83,7 +83,7 @@ def engine_without(engine: str, off: str, content: Databases) -> Callable[[], En
     if engine == "sqlite":
         template = sqlite.prepare(content)
         return lambda: (KeptSqlite if off == "kept" else sqlite.SqliteEngine)(template, content)
-    template = mariadb_server.prepare(content)
+    template = mariadb.prepare(content)
     return lambda: {"kept": KeptMariadb, "root": Root}.get(off, MariadbEngine)(template, content)
 
 
@@ -100,7 +100,7 @@ def unprotected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cal
                 changed.write_text(text.replace("connection.set_authorizer(_authorize)", "pass"))
                 monkeypatch.setattr(sqlite_guest, "__file__", str(changed))
             if off == "trusting":
-                monkeypatch.setattr(mariadb_server, "_UNREAD", ())
+                monkeypatch.setattr(mariadb, "_UNREAD", ())
             content = orchard_databases()
             databases = DatabaseSet(engine_without(engine, off, content), None, False, content.digest)
             kind = LateGolds if off == "late" else SqlEnv

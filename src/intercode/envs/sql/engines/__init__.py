@@ -13,20 +13,22 @@ closed engine) and `SandboxDied` (the server is gone; `open` starts a new one).
 
 from __future__ import annotations
 
-import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
 from intercode.errors import DataError, SandboxDied, SandboxError, UsageError
-from intercode.sandbox.base import MIB, Sandbox
+from intercode.sandbox.base import MIB
+from intercode.sandbox.local import LocalSandbox
+from intercode.sandbox.template import Template
 from intercode.types import Table
 
 ENGINES = ("sqlite", "mariadb")
 Kind = Literal["mysql", "portable", "sqlite"]
+_LIMIT_PASSED = "exceeded: all processes were killed"
 
 
 @dataclass(frozen=True)
@@ -67,12 +69,27 @@ class Answer:
 
 
 class Engine(ABC):
-    """A database server. Not thread-safe: use one engine per worker."""
+    """A database server in a sandbox, which starts at once. Not thread-safe: use one engine per worker.
+
+    `prepared` is the template with the databases: the module's `prepare` makes it.
+    """
 
     dialect: str
     """The SQL dialect's name in sqlglot: `mysql` or `sqlite`."""
     databases: Sequence[str]
     """The databases' names, sorted."""
+
+    def __init__(self, prepared: Template, databases: Databases, *, caps: Caps | None = None) -> None:
+        self.databases, self._content, self._prepared = databases.names, databases, prepared
+        self._caps = caps or Caps()
+        self._db: str | None = None
+        self._broken = self._closed = False
+        self._sandbox = self._new_sandbox()
+        try:
+            self._start()
+        except BaseException:
+            self._sandbox.close()
+            raise
 
     @abstractmethod
     def open(self, db: str) -> None:
@@ -97,9 +114,12 @@ class Engine(ABC):
     def facts(self) -> dict[str, Any]:
         """Return name, version and the settings that decide results; they belong to the run."""
 
-    @abstractmethod
     def close(self) -> None:
         """End the server. May be called twice."""
+        if not self._closed:
+            self._closed, self._db = True, None
+            self._disconnect()
+            self._sandbox.close()
 
     def table(self, db: str, statement: str, *, seconds: float = 60.0) -> Table:
         """Return what `run_gold` reads. Raises `DataError` for a statement that gives no rows."""
@@ -122,6 +142,55 @@ class Engine(ABC):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
+    # -- the server -------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _new_sandbox(self) -> LocalSandbox:
+        """Return a sandbox with room for the server."""
+
+    @abstractmethod
+    def _start(self) -> None:
+        """Start a server in the fresh sandbox, and connect with it."""
+
+    @abstractmethod
+    def _disconnect(self) -> None:
+        """Close all connections, as far as there are any."""
+
+    def _require_server(self) -> None:
+        if self._closed:
+            raise UsageError("the engine is closed")
+        if self._broken:
+            self._restart()
+
+    def _restart(self) -> None:
+        """Replace the server by a new one on the original content."""
+        self._disconnect()
+        try:
+            self._sandbox.reset()
+        except SandboxError:  # the sandbox is dead as well
+            self._sandbox.close()
+            self._sandbox = self._new_sandbox()
+        self._db, self._broken = None, False
+        self._start()
+
+    def _log_end(self) -> str:
+        """Return the end of the server's log, where it names its own limit on memory."""
+        return ""
+
+    def _death(self, message: str) -> SandboxDied:
+        """Return the error for a server that is gone, with the agent at fault if a limit on memory or processes was reached.
+
+        At its limits a sandbox ends all its processes and says so at the next call. The agent's statement was the cause,
+        however a second try goes.
+        """
+        self._broken = True
+        try:
+            report = self._sandbox.exec("", argv=["true"], cwd="/", timeout=2).output
+            by_agent = self._log_end().rstrip().endswith("MemoryError") or _LIMIT_PASSED in report
+        except SandboxError as error:
+            return SandboxDied(message, by_agent=isinstance(error, SandboxDied) and error.by_agent)
+        return SandboxDied(": ".join(filter(None, (message, report.strip()))), by_agent=by_agent)
+
 
 def engine_maker(name: str | None, content: Databases, *, caps: Caps | None = None) -> Callable[[], Engine]:
     """Prepare the databases once, and return a function that makes engines of one kind, each with a server of its own.
@@ -131,11 +200,6 @@ def engine_maker(name: str | None, content: Databases, *, caps: Caps | None = No
     load, `SandboxUnavailable` where no server is installed.
     """
     name = name or ("mariadb" if content.kind == "mysql" else "sqlite")
-    if "://" in name:
-        raise UsageError(
-            "--engine takes no address of a running server; dump its databases (mariadb-dump --databases NAME… >FILE) and use "
-            "--dump FILE"
-        )
     if name not in ENGINES:
         raise UsageError(f"there is no engine {name!r}; there are {' and '.join(ENGINES)}")
     if name == "sqlite" and content.kind == "mysql":
@@ -148,36 +212,9 @@ def engine_maker(name: str | None, content: Databases, *, caps: Caps | None = No
     if name == "sqlite":
         from intercode.envs.sql.engines import sqlite
 
-        files = sqlite.prepare(content)
-        return lambda: sqlite.SqliteEngine(files, content, caps=caps)
-    from intercode.envs.sql.engines import mariadb, mariadb_server
+        template = sqlite.prepare(content)
+        return lambda: sqlite.SqliteEngine(template, content, caps=caps)
+    from intercode.envs.sql.engines import mariadb
 
-    template = mariadb_server.prepare(content)
+    template = mariadb.prepare(content)
     return lambda: mariadb.MariadbEngine(template, content, caps=caps)
-
-
-@contextlib.contextmanager
-def closed_on_failure(started: Engine | Sandbox) -> Iterator[None]:
-    """Close what was started if the rest of its start fails."""
-    try:
-        yield
-    except BaseException:
-        started.close()
-        raise
-
-
-_LIMIT_PASSED = "exceeded: all processes were killed"
-
-
-def server_death(sandbox: Sandbox, message: str, *, last_words: Callable[[], str] = str) -> SandboxDied:
-    """Return the error for a server that is gone, with the agent at fault if a limit on memory or processes was reached.
-
-    At its limits a sandbox ends all its processes and says so at the next call. `last_words` returns the end of the server's
-    log, where it names its own limit on memory. In both cases the agent's statement was the cause, however a second try goes.
-    """
-    try:
-        report = sandbox.exec("", argv=["true"], cwd="/", timeout=2).output
-        full = last_words().rstrip().endswith("MemoryError")
-    except SandboxError as error:
-        return SandboxDied(message, by_agent=isinstance(error, SandboxDied) and error.by_agent)
-    return SandboxDied(": ".join(filter(None, (message, report.strip()))), by_agent=full or _LIMIT_PASSED in report)

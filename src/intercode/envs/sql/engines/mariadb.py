@@ -1,7 +1,21 @@
-"""The MariaDB engine: a server of its own, an account for each database, and a watch on writes.
+"""The MariaDB engine: a server inside the sandbox, an account for each database, and a watch on writes.
+
+    this machine's userland ◄── layer: mariadb-install-db, then the databases' statements      cached by content
+              └── overlay ──► mariadbd on the layer's files; what it writes is copied up to tmpfs
+    host ── LocalSandbox.connect ──► its Unix socket ──► Session
+
+    execute ──► rows, up to the caps ──► Answer
+       │ time is up        │ enough
+       └─► KILL QUERY ◄────┘          the session lives on
+            └─► KILL CONNECTION       the session is lost, the server lives on
+                 └─► Overrun          the server does not react: replace it
 
     open(db) ── end the last session ── counters moved? ──yes──► db counts as written
        └─ was `db` written? ──yes──► drop it and run its statements again ── a new session for the agent
+
+The server has no network, no file of value, and no durability: its data end with the sandbox. A start takes about a tenth of a
+second. PyMySQL's own time-out closes the connection and stops nothing in the server, so its socket here (`TimedSocket`) watches
+the time and calls for help. The agent can change each of the server's time limits, but not this one.
 
 The server's own counters show a write: the binary log's position, the number of rows handed to a table, which counts
 transactions that were rolled back too (they move AUTO_INCREMENT), and the number of the few statements that neither shows. The
@@ -12,28 +26,108 @@ Left out: a rebuilt database has the content of the dump, not the bytes of the f
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+import hashlib
+import io
+import secrets
+import shutil
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
-from pymysql.err import MySQLError, OperationalError
+from pymysql import err
+from pymysql.connections import Connection
+from pymysql.constants import CLIENT
+from pymysql.cursors import SSCursor
 
-from intercode.envs.sql.engines import Answer, Caps, Databases, Engine, closed_on_failure, mariadb_server, server_death
-from intercode.envs.sql.engines.mariadb_server import LOST, Overrun, Server, Session, SessionLost
-from intercode.envs.sql.text import quote_name
-from intercode.errors import DataError, SandboxDied, SandboxError, UsageError
-from intercode.sandbox.base import MIB
+from intercode.envs.sql.engines import Answer, Caps, Databases, Engine
+from intercode.envs.sql.text import quote_name, split_statements
+from intercode.errors import DataError, SandboxDied, SandboxError, SandboxUnavailable, UsageError
+from intercode.sandbox import cache, template
+from intercode.sandbox.base import MIB, Limits
+from intercode.sandbox.guest.limit import Limit
+from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
+from intercode.types import Table
+
+SQL_MODE = "STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
+"""MySQL 8's default without ONLY_FULL_GROUP_BY: MariaDB's check of that knows no functional dependence."""
+
+LIMITS = Limits(memory=1024 * MIB, disk=768 * MIB, file_size=512 * MIB, processes=128, open_files=1024)
+_BUILD = Limits(seconds=600, memory=4096 * MIB, disk=4096 * MIB, file_size=4096 * MIB, processes=256, open_files=4096)
+SOCKET = "/run/mariadb.sock"
+_DATA = "/var/lib/mariadb"
+_PATH = "/usr/sbin:/usr/bin:/usr/libexec"
+LOGS = "/var/log/mariadb"
+_LAYOUT = "2"
+"""Part of the cache's key: raise it when the preparation changes."""
+_PATIENCE = 20.0
+_POLL = 0.002
+_EARLY = 1.0
+_LARGEST = "1G"
+"""The longest statement of a dump, in bytes. An agent's statements get less, as results of functions have the same bound."""
+_AT_LEAST, _SLOWEST = 60.0, 50_000
+"""Seconds for a statement of a load, plus one for as many characters loaded so far: an index may cover all of them."""
+_FAREWELL = b"Shutdown complete"
+"""The last line in the log of a server that has written everything."""
+
+_INSTALL = """
+set -e
+mkdir -p {data} {logs} /srv/exchange
+mariadb-install-db --no-defaults --user=root --datadir={data} --auth-root-authentication-method=normal \
+  --lower-case-table-names=1 --skip-test-db --skip-name-resolve --innodb-log-file-size=4M --innodb-use-native-aio=0 2>&1
+"""
+_OPTIONS = f"""
+--user=root --datadir={_DATA} --socket={SOCKET} --tmpdir=/tmp --sql-mode={SQL_MODE}
+--character-set-server=utf8mb4 --collation-server=utf8mb4_general_ci --lower-case-table-names=1
+--skip-networking --skip-name-resolve --local-infile=0 --symbolic-links=0 --secure-file-priv=/srv/exchange
+--event-scheduler=OFF --log-bin-trust-function-creators=1
+--innodb-stats-persistent=0 --use-stat-tables=NEVER --query-cache-type=0 --query-cache-size=0 --tmp-memory-table-size=0
+--loose-performance-schema=0 --loose-skip-stack-trace=1 --loose-thread-cache-size=4 --loose-max-connections=16
+--loose-innodb-use-native-aio=0 --loose-innodb-flush-method=nosync --loose-innodb-flush-log-at-trx-commit=0
+--loose-innodb-doublewrite=0 --loose-innodb-log-file-size=4M --loose-innodb-buffer-pool-size=24M
+--loose-innodb-autoextend-increment=4 --loose-innodb-temp-data-file-path=ibtmp1:2M:autoextend
+--loose-innodb-buffer-pool-dump-at-shutdown=0 --loose-innodb-buffer-pool-load-at-startup=0
+--loose-innodb-read-io-threads=1 --loose-innodb-write-io-threads=1 --loose-innodb-purge-threads=1
+--loose-innodb-lock-wait-timeout=5 --loose-aria-pagecache-buffer-size=4M --loose-key-buffer-size=1M
+"""
+"""No network, no files, no work by the clock, no statistics that outlive an episode; small, and never waiting for a disk.
+
+Temporary tables are in files, where a row's position is its number: in memory it is an address, and rows that tie under ORDER
+BY … LIMIT would come in another order from each server. `loose`: another version may lack the option.
+"""
+_BINLOG = f"--log-bin={LOGS}/log --server-id=1 --binlog-format=ROW --max-binlog-size=1G --sync-binlog=0"
+
+_KILLS = (("QUERY", 0.2), ("CONNECTION", 0.15))
+"""KILL commands in turn, and the seconds in which each must take effect."""
+_BUFFER = 1 << 16
+_FETCHED = 16
+"""Rows fetched at once: few, since each row may have as many bytes as the server lets into a packet."""
+_INTERRUPTED = 1317
+_GONE = (0, 1927, 2006, 2013)
+"""Error codes of the connection, and of a session that was killed."""
+_UNREAD = (OSError, ValueError, ArithmeticError, LookupError, TypeError, AssertionError, struct.error)
+"""PyMySQL's exceptions for bytes that it cannot read: text that is not UTF-8, numbers in an encoding that the agent chose."""
+LOST = "Lost connection to the server during the statement"
+"""The answer to a statement that ended its session."""
+
+Stop = Callable[[str, int], None]
+"""Stops a session: `QUERY` or `CONNECTION`, and the session's number."""
+
 
 _COUNTERS = ("Handler_write", "Handler_update", "Handler_delete", "Com_xa_prepare", "Com_analyze", "Com_optimize", "Com_repair")
 _COUNT = (
     "SELECT @@gtid_binlog_pos, GROUP_CONCAT(variable_value ORDER BY variable_name) "
     f"FROM information_schema.global_status WHERE variable_name IN {_COUNTERS}"
 )
-_OPTIONS = ("version", "sql_mode", "lower_case_table_names", "collation_server", "default_storage_engine")
+_SETTINGS = ("version", "sql_mode", "lower_case_table_names", "collation_server", "default_storage_engine")
 _KILL = 0.25
 """Seconds for a KILL, which a healthy server answers at once."""
-_PATIENCE = 200
+_LOOKS = 200
 """Looks at a session that was killed."""
 _ROOM = 96 * MIB
 """Bytes by which a server's files may grow before the server is replaced: a file of InnoDB's never shrinks."""
@@ -43,30 +137,319 @@ _Count = tuple[Any, ...]
 """The values of the server's counters. If two are equal, nothing was written between them."""
 
 
+# -- sessions -----------------------------------------------------------------------------------------------------------
+
+
+class Overrun(Exception):
+    """The server does not stop a statement."""
+
+
+class SessionLost(Exception):
+    """The server ended the session, or died itself."""
+
+
+def _fail(call: int) -> float:
+    raise Overrun
+
+
+class TimedSocket(io.RawIOBase):
+    """A socket for PyMySQL that keeps a time limit. When time is up, `on_timeout(n)` acts and returns how long to wait on.
+
+    `overdue`: the time ran out. `received`: bytes received since `start`.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock, self._limit = sock, Limit(0.0)
+        self._on_timeout: Callable[[int], float] = _fail
+        self._calls = self.received = 0
+
+    def start(self, seconds: float, on_timeout: Callable[[int], float] = _fail) -> None:
+        self._limit, self._on_timeout, self._calls, self.received = Limit(seconds), on_timeout, 0, 0
+        self._sock.settimeout(seconds)
+
+    @property
+    def overdue(self) -> bool:
+        return self._calls > 0
+
+    def readinto(self, buffer: Any) -> int:
+        while True:
+            wait = self._limit.wait()
+            if wait <= 0:
+                self._calls += 1
+                self._limit = Limit(self._on_timeout(self._calls))
+                continue
+            if wait != self._sock.gettimeout():
+                self._sock.settimeout(wait)
+            try:
+                size = self._sock.recv_into(buffer)
+            except TimeoutError:  # at the next look
+                continue
+            self.received += size
+            return size
+
+    # -- PyMySQL calls these ----------------------------------------------------------------------------------------
+
+    def readable(self) -> bool:
+        return True
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        return io.BufferedReader(self, _BUFFER)
+
+    def settimeout(self, seconds: float | None) -> None:
+        """Ignore PyMySQL's limit; `start` sets it."""
+
+    def setsockopt(self, *option: Any) -> None:
+        self._sock.setsockopt(*option)
+
+    def sendall(self, data: bytes) -> None:
+        self._sock.sendall(data)
+
+    def close(self) -> None:
+        self._sock.close()
+        super().close()
+
+
+class Session:
+    """A login; `number` is the server's number of it."""
+
+    def __init__(
+        self, sock: socket.socket, *, user: str, password: str, db: str | None = None, many: bool = False, seconds: float = 10.0
+    ) -> None:
+        """`many`: several statements may be sent together. Raises PyMySQL's `OperationalError` for a refused login, and
+        `SessionLost` if the server dies meanwhile."""
+        self._socket = TimedSocket(sock)
+        self._socket.start(seconds)
+        self._connection = Connection(
+            user=user,
+            password=password,
+            database=db,
+            charset="utf8mb4",
+            autocommit=None,
+            client_flag=CLIENT.MULTI_STATEMENTS if many else 0,
+            ssl_disabled=True,
+            defer_connect=True,
+        )
+        try:
+            self._connection.connect(self._socket)
+        except (Overrun, *_UNREAD) as error:
+            self._socket.close()
+            raise SessionLost(f"no login: {error}") from None
+        except err.MySQLError as error:
+            self._socket.close()
+            if _code(error) in _GONE:
+                raise SessionLost(str(error)) from None
+            raise
+        self.number: int = self._connection.thread_id()
+
+    @property
+    def overdue(self) -> bool:
+        """Tell whether the last statement's time ran out."""
+        return self._socket.overdue
+
+    def query(self, statement: str, *, seconds: float = 60.0) -> tuple[tuple[Any, ...], ...]:
+        """Return all rows of the last of the host's own statements. Raises PyMySQL's errors, and `SessionLost`."""
+        try:
+            self._socket.start(seconds)
+            with self._connection.cursor() as cursor:
+                cursor.execute(statement)
+                rows = cursor.fetchall()
+                while cursor.nextset():
+                    rows = cursor.fetchall()
+                return tuple(rows)
+        except (Overrun, err.InterfaceError, *_UNREAD) as error:
+            raise SessionLost(str(error) or "no answer in time") from None
+        except err.MySQLError as error:
+            if self._gone(error):
+                raise SessionLost(str(error)) from None
+            raise
+
+    def execute(self, statement: str, seconds: float, caps: Caps, stop: Stop) -> Answer:
+        """Execute one statement of an agent or a gold. Raises `SessionLost` and `Overrun`."""
+
+        def kill(call: int) -> float:
+            if call > len(_KILLS):
+                raise Overrun
+            command, patience = _KILLS[call - 1]
+            stop(command, self.number)
+            return patience
+
+        try:
+            self._socket.start(seconds, kill)
+            cursor = self._connection.cursor(SSCursor)
+            cursor.execute(statement)
+            description, affected = cursor.description, cursor.rowcount
+            rows, cut = self._rows(cursor, caps)
+            try:
+                if cut:
+                    stop("QUERY", self.number)
+                unread: bool | None = True
+                while unread:  # the rows that are left, and a procedure's further results
+                    for _ in cursor.fetchall_unbuffered():
+                        pass
+                    unread = cursor.nextset()
+                if cut:
+                    self._connection.ping(reconnect=False)  # an error that came late belongs to this statement
+            except err.MySQLError as error:
+                if _code(error) != _INTERRUPTED or not cut:
+                    raise
+            if description is None:
+                return Answer(affected=max(affected, 0), timed_out=self.overdue)
+            return Answer(Table(tuple(column[0] for column in description), rows, cut), timed_out=self.overdue)
+        except (err.InterfaceError, *_UNREAD) as error:
+            raise SessionLost(str(error)) from None
+        except err.MySQLError as error:
+            if self._gone(error):
+                raise SessionLost(str(error)) from None
+            message = str(error.args[1]) if len(error.args) > 1 else str(error)
+            return Answer(error=message, timed_out=self.overdue)
+        finally:
+            if self._connection._result is not None:  # else PyMySQL reads on when an unread result is garbage-collected
+                self._connection._result.unbuffered_active = False
+
+    def close(self) -> None:
+        """Close the socket at once; the server rolls back, unlocks and drops temporary tables when it notices."""
+        self._socket.close()
+
+    def _rows(self, cursor: Any, caps: Caps) -> tuple[tuple[tuple[Any, ...], ...], bool]:
+        """Return the rows within the caps, and whether there are more. A row's size is that of its text, so that the cut does
+        not depend on how the stream was packed."""
+        rows: list[tuple[Any, ...]] = []
+        enough = 2 * caps.bytes + _BUFFER
+        while some := cursor.fetchmany(_FETCHED):
+            rows += some
+            if len(rows) > caps.rows or self._socket.received > enough:
+                break
+        if self._socket.received > caps.bytes:
+            room = caps.bytes
+            for number, row in enumerate(rows[: caps.rows]):
+                room -= len(repr(row).encode("utf-8", "replace"))
+                if room < 0:
+                    return tuple(rows[:number]), True
+        return tuple(rows[: caps.rows]), len(rows) > caps.rows or bool(some)
+
+    def _gone(self, error: Any) -> bool:
+        return _code(error) in _GONE or not self._connection.open
+
+
+def _code(error: Any) -> int:
+    return error.args[0] if error.args and isinstance(error.args[0], int) else 0
+
+
+# -- preparation --------------------------------------------------------------------------------------------------------
+
+
+def missing() -> str | None:
+    """Return why no MariaDB can start on this machine; None if one can."""
+    for program in ("mariadbd", "mariadb-install-db"):
+        if shutil.which(program, path=_PATH) is None:
+            return f"{program} is not installed; run: apt-get install mariadb-server"
+    return None
+
+
+def prepare(databases: Databases) -> Template:
+    """Return a template with these databases loaded (`mysql` or `portable`). Raises `DataError` if one does not load."""
+    if why := missing():
+        raise SandboxUnavailable(why)
+    below = template.base(None)
+    command = [str(shutil.which("mariadbd", path=_PATH)), "--no-defaults", "--version"]
+    version = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    words = (_LAYOUT, below.digest, version, databases.digest, SQL_MODE)
+    key = hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
+    return below.over(cache.folder("layers", key, lambda made: _build(below, databases, made)))
+
+
+def _launch(sandbox: LocalSandbox, options: str) -> None:
+    command = f"exec >{LOGS}/output 2>&1; mariadbd --no-defaults {' '.join(options.split())} &"
+    sandbox.exec("", argv=["bash", "-c", command], cwd="/")
+
+
+def _first_session(sandbox: LocalSandbox) -> Session:
+    """Log in as root as soon as the server answers, a moment after it begins to listen."""
+    began = time.monotonic()
+    while True:
+        try:
+            return Session(sandbox.connect(SOCKET), user="root", password="", many=True, seconds=_PATIENCE)
+        except (OSError, SessionLost):
+            waited = time.monotonic() - began
+            if waited > _PATIENCE or (waited > _EARLY and not _alive(sandbox)):
+                output = sandbox.read(f"{LOGS}/output").decode(errors="replace")
+                raise SandboxDied(f"mariadbd does not start; its log ends:\n{output[-2000:]}") from None
+            time.sleep(_POLL)
+
+
+def _alive(sandbox: LocalSandbox) -> bool:
+    return sandbox.exec("", argv=["bash", "-c", "grep -qsx mariadbd /proc/[0-9]*/comm"]).exit_code == 0
+
+
+def _build(below: Template, databases: Databases, made: Path) -> None:
+    made.chmod(0o755)
+    with LocalSandbox(below, limits=_BUILD, session="stateless", export=made) as sandbox:
+        result = sandbox.exec("", argv=["bash", "-c", _INSTALL.format(data=_DATA, logs=LOGS)], cwd="/")
+        if result.exit_code != 0:
+            raise SandboxUnavailable(f"mariadb-install-db failed: {result.output[-2000:].strip()}")
+        _launch(sandbox, f"{_OPTIONS} --max-allowed-packet={_LARGEST}")
+        try:
+            with closing(_first_session(sandbox)) as session:
+                for name in databases.names:
+                    load(session, databases, name)
+                session.query("CREATE USER gold@localhost; GRANT SELECT, SHOW VIEW ON *.* TO gold@localhost")
+                session.query("SET GLOBAL innodb_fast_shutdown = 0; SHUTDOWN")
+        except SessionLost as error:
+            with suppress(OSError, SessionLost):
+                Session(sandbox.connect(SOCKET), user="root", password="").close()
+                raise DataError(f"{error}; the server does not take it: make it several statements") from None
+            raise SandboxDied(f"mariadbd died while databases were being loaded ({error}); start again") from None
+        until = time.monotonic() + 120
+        while _alive(sandbox):
+            if time.monotonic() > until:
+                raise SandboxUnavailable("mariadbd does not shut down")
+            time.sleep(0.02)
+        if _FAREWELL not in sandbox.read(f"{LOGS}/output"):  # the server was killed: its last second of loading is lost
+            raise SandboxDied("mariadbd was killed while databases were being loaded; start again")
+        sandbox.exec("", argv=["bash", "-c", f"rm -f {SOCKET} {LOGS}/* /tmp/*"], cwd="/")
+        sandbox.export(made)
+
+
+def load(session: Session, databases: Databases, name: str) -> None:
+    """Run the statements that make a database. Raises `DataError` with the statement that fails, and `SessionLost` with the
+    statement that ended the session."""
+    quoted, lines = quote_name(name, "mysql"), databases.scripts[name]
+    if databases.kind == "portable":
+        lines = (f"CREATE DATABASE {quoted}", f"USE {quoted}", *(line for text in lines for line in split_statements(text)))
+    session.query("SET foreign_key_checks = 0, unique_checks = 0")
+    loaded = 0
+    for statement in lines:
+        loaded += len(statement)
+        try:
+            session.query(statement, seconds=_AT_LEAST + loaded / _SLOWEST)
+        except err.MySQLError as error:
+            raise DataError(f"database {name}: {error.args[-1]}; in the statement {statement[:200]!r}") from error
+        except SessionLost as error:
+            raise SessionLost(f"database {name}: {error}; in the statement {statement[:200]!r}") from None
+    # Statistics gathered while loading differ from later ones, and query plans with them: without ANALYZE a rebuilt database
+    # would give tied rows in another order than a fresh one.
+    if tables := session.query(f"SHOW FULL TABLES FROM {quoted} WHERE table_type = 'BASE TABLE'"):
+        session.query("ANALYZE TABLE " + ", ".join(f"{quoted}.{quote_name(table, 'mysql')}" for table, _ in tables))
+
+
+# -- the engine ---------------------------------------------------------------------------------------------------------
+
+
 class MariadbEngine(Engine):
-    """Run one MariaDB server; see `Engine`. `prepared` comes from `mariadb_server.prepare`; the server starts at once."""
+    """Run one MariaDB server; see `Engine`. `_admin` is the host's own session; the password is drawn anew at each start."""
 
     dialect = "mysql"
+    _session: Session | None = None
     _count_at_open: _Count
-
-    def __init__(self, prepared: Template, databases: Databases, *, caps: Caps | None = None) -> None:
-        self.databases = databases.names
-        self._content, self._caps = databases, caps or Caps()
-        self._server = Server(prepared)
-        self._session: Session | None = None
-        self._db: str | None = None
-        self._closed = False
-        with closed_on_failure(self), self._server_errors("at its start"):
-            self._forget()
 
     def open(self, db: str) -> None:
         db = self.name_of(db)
         self._require_server()
         try:
             self._begin(db, self._end_episode())
-        except (SandboxError, SessionLost, DataError, MySQLError):  # dead, out of space, or not to be rebuilt
+        except (SandboxError, SessionLost, DataError, err.MySQLError):  # dead, out of space, or not to be rebuilt
+            self._restart()
             with self._server_errors("at a new start"):
-                self._restart()
                 self._begin(db, None)
 
     def run(self, statement: str, *, seconds: float) -> Answer:
@@ -89,11 +472,11 @@ class MariadbEngine(Engine):
                 changed = self._count() != self._count_at_open
                 self._rebuild(db)
                 self._count_at_open = () if changed else self._count()
-            with contextlib.closing(self._server.session("gold", db=db)) as session:
+            with closing(self._login("gold", db=db)) as session:
                 try:
                     return session.execute(statement, seconds, self._caps, self._kill)
                 except SessionLost:
-                    self._server.admin.query("DO 0")
+                    self._admin.query("DO 0")
                     return Answer(error=LOST, timed_out=session.overdue, lost=True)
 
     def schema(self, db: str) -> str:
@@ -103,15 +486,8 @@ class MariadbEngine(Engine):
 
     def facts(self) -> dict[str, Any]:
         with self._server_errors("while its settings were read"):
-            values = self._server.admin.query("SELECT " + ", ".join("@@global." + name for name in _OPTIONS))[0]
-        return {"engine": "mariadb", "max_rows": self._caps.rows, **dict(zip(_OPTIONS, values, strict=True))}
-
-    def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._end_session()
-            self._server.admin.close()
-            self._server.close()
+            values = self._admin.query("SELECT " + ", ".join("@@global." + name for name in _SETTINGS))[0]
+        return {"engine": "mariadb", "max_rows": self._caps.rows, **dict(zip(_SETTINGS, values, strict=True))}
 
     # -- an episode's beginning and end -----------------------------------------------------------------------------
 
@@ -121,7 +497,7 @@ class MariadbEngine(Engine):
         self._db = db
         if changed or count is None:
             self._count_at_open = self._count()
-        self._session = self._server.session(self._user(db), db=db)
+        self._session = self._login(self._user(db), db=db)
 
     def _end_episode(self) -> _Count | None:
         """End the last session and note whether it wrote; return the counters if it did not."""
@@ -132,11 +508,11 @@ class MariadbEngine(Engine):
             return count
         self._written.add(db)
         self._accounts.discard(db)
-        for form, length, branch, name in self._server.admin.query("XA RECOVER"):  # these outlive a session, with their locks
+        for form, length, branch, name in self._admin.query("XA RECOVER"):  # these outlive a session, with their locks
             data = name.encode() if isinstance(name, str) else bytes(name)
             xid = f"X'{data[:length].hex()}', X'{data[length : length + branch].hex()}', {form}"
-            with contextlib.suppress(MySQLError):  # it says that it was rolled back
-                self._server.admin.query(f"XA ROLLBACK {xid}")
+            with suppress(err.MySQLError):  # it says that it was rolled back
+                self._admin.query(f"XA ROLLBACK {xid}")
         if self._disk_used() > self._disk_at_start + _ROOM:
             raise SessionLost("the server has grown")
         return None
@@ -145,16 +521,16 @@ class MariadbEngine(Engine):
         """Rebuild a database that was written; tell whether it was."""
         if db not in self._written:
             return False
-        with contextlib.closing(self._server.session("root", many=True)) as session:
+        with closing(self._login("root", many=True)) as session:
             session.query(f"SET sql_log_bin = 0, lock_wait_timeout = 2; DROP DATABASE IF EXISTS {quote_name(db, 'mysql')}")
-            mariadb_server.load(session, self._content, db)
+            load(session, self._content, db)
         self._written.discard(db)
         return True
 
     def _settled_count(self) -> _Count:
         """Return the counters after the server has ended the last session, with its locks and its transaction."""
-        for _ in range(_PATIENCE):
-            sessions = self._server.admin.query("SHOW PROCESSLIST", seconds=10)
+        for _ in range(_LOOKS):
+            sessions = self._admin.query("SHOW PROCESSLIST", seconds=10)
             agents = [number for number, user, *_ in sessions if str(user).startswith("agent_")]
             if not agents:
                 return self._count()
@@ -170,8 +546,8 @@ class MariadbEngine(Engine):
         if db in self._accounts:
             return False
         pattern, user = db.replace("_", "\\_").replace("%", "\\%"), self._user(db)
-        self._server.admin.query(
-            f"SET sql_log_bin = 0; CREATE OR REPLACE USER {user}@localhost IDENTIFIED BY '{self._server.password}'; "
+        self._admin.query(
+            f"SET sql_log_bin = 0; CREATE OR REPLACE USER {user}@localhost IDENTIFIED BY '{self._password}'; "
             f"GRANT ALL ON {quote_name(pattern, 'mysql')}.* TO {user}@localhost; SET sql_log_bin = 1"
         )
         self._accounts.add(db)
@@ -179,66 +555,74 @@ class MariadbEngine(Engine):
 
     # -- faults -----------------------------------------------------------------------------------------------------
 
-    @contextlib.contextmanager
+    @contextmanager
     def _server_errors(self, when: str) -> Iterator[None]:
         """Raise `SandboxDied` if the server dies inside the block or refuses the admin; a lost session alone is no death."""
         try:
             yield
-        except (SessionLost, Overrun, SandboxDied, MySQLError) as error:
-            self._broken = True
-            message = f"the database server died {when} ({str(error) or 'it does not stop'})"
-            raise server_death(self._server.sandbox, message) from None
+        except (SessionLost, Overrun, SandboxDied, err.MySQLError) as error:
+            raise self._death(f"the database server died {when} ({str(error) or 'it does not stop'})") from None
 
     def _replace_session(self, lost: Session) -> Answer:
         """Start a new session after one was killed. Raises `SessionLost` if the server itself is gone."""
         lost.close()
-        self._server.admin.query("DO 0")
+        self._admin.query("DO 0")
         assert self._db is not None
         user = self._user(self._db)
         try:
-            self._session = self._server.session(user, db=self._db)
-        except OperationalError as error:
+            self._session = self._login(user, db=self._db)
+        except err.OperationalError as error:
             if error.args[0] == _ACCESS_DENIED:
                 raise SessionLost("the agent changed its password") from None
-            self._session = self._server.session(user)
+            self._session = self._login(user)
         return Answer(error=LOST, timed_out=lost.overdue, lost=True)
 
-    def _restart(self) -> None:
-        self._end_session()
-        self._server.restart()
-        self._forget()
+    # -- the server -------------------------------------------------------------------------------------------------
 
-    def _forget(self) -> None:
-        """Reset what is known of the server, which has just started."""
+    def _new_sandbox(self) -> LocalSandbox:
+        return LocalSandbox(self._prepared, limits=LIMITS, session="stateless")
+
+    def _start(self) -> None:
         self._written: set[str] = set()
         self._accounts: set[str] = set()
-        self._db, self._broken = None, False
-        self._disk_at_start = self._disk_used()
-        self._count_at_open = self._count()
+        self._password = secrets.token_hex(16)
+        secret = f"localhost = PASSWORD('{self._password}')"
+        with self._server_errors("at its start"):
+            _launch(self._sandbox, _OPTIONS + _BINLOG)
+            with closing(_first_session(self._sandbox)) as first:
+                first.query(f"SET sql_log_bin = 0; SET PASSWORD FOR gold@{secret}; SET PASSWORD FOR root@{secret}")
+            self._admin = self._login("root", many=True)
+            self._admin.query(f"SET tmp_memory_table_size = {MIB}")  # reading the server's counters then makes no files
+            self._disk_at_start = self._disk_used()
+            self._count_at_open = self._count()
+
+    def _disconnect(self) -> None:
+        self._end_session()
+        self._admin.close()
+
+    def _login(self, user: str, *, db: str | None = None, many: bool = False) -> Session:
+        """Log in. Raises `SessionLost` if no server listens, and PyMySQL's errors if the login is refused."""
+        try:
+            sock = self._sandbox.connect(SOCKET)
+        except OSError as error:
+            raise SessionLost(f"the server does not listen: {error.strerror}") from None
+        return Session(sock, user=user, password=self._password, db=db, many=many)
 
     def _end_session(self) -> None:
         if self._session is not None:
             self._session.close()
             self._session = None
 
-    def _require_server(self) -> None:
-        if self._closed:
-            raise UsageError("the engine is closed")
-        if self._broken:
-            self._restart()
-
-    # -- the admin's session ----------------------------------------------------------------------------------------
-
     def _count(self) -> _Count:
-        return self._server.admin.query(_COUNT, seconds=10)[0]
+        return self._admin.query(_COUNT, seconds=10)[0]
 
     def _kill(self, what: str, number: int) -> None:
-        with contextlib.suppress(MySQLError):  # it has ended meanwhile
-            self._server.admin.query(f"KILL {what} {number}", seconds=_KILL)
+        with suppress(err.MySQLError):  # it has ended meanwhile
+            self._admin.query(f"KILL {what} {number}", seconds=_KILL)
 
     def _disk_used(self) -> int:
         """Return the bytes used on the sandbox's disk."""
-        result = self._server.sandbox.exec("", argv=["df", "--output=used", "-B1", "/"], cwd="/", timeout=60)
+        result = self._sandbox.exec("", argv=["df", "--output=used", "-B1", "/"], cwd="/", timeout=60)
         if result.exit_code != 0:
             raise SandboxError(f"df failed beside the server: {result.output[-1000:].strip()}")
         return int(result.output.split()[-1])

@@ -17,7 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from intercode.envs.sql.engines import Answer, Caps, Databases, Engine, closed_on_failure, server_death, sqlite_guest
+from intercode.envs.sql.engines import Answer, Databases, Engine, sqlite_guest
 from intercode.errors import DataError, SandboxDied, SandboxError, UsageError
 from intercode.sandbox import cache, template
 from intercode.sandbox.base import MIB, Limits
@@ -94,20 +94,10 @@ def _build(below: Template, databases: Databases, made: Path) -> None:
 
 
 class SqliteEngine(Engine):
-    """Run one SQLite server; see `Engine`. `prepared` comes from `prepare`; the server starts at once."""
+    """Run one SQLite server; see `Engine`."""
 
     dialect = "sqlite"
-
-    def __init__(self, prepared: Template, databases: Databases, *, caps: Caps | None = None) -> None:
-        self.databases = databases.names
-        self._prepared, self._caps = prepared, caps or Caps()
-        self._db: str | None = None
-        self._broken = self._closed = False
-        self._connection: socket.socket | None = None
-        self._sandbox = self._new_sandbox()
-        with closed_on_failure(self._sandbox):
-            self._start()
-            self._connect()
+    _connection: socket.socket | None = None
 
     def open(self, db: str) -> None:
         db = self.name_of(db)
@@ -132,7 +122,7 @@ class SqliteEngine(Engine):
             return read_answer(exchange(server, {"op": "run", "statement": statement, "seconds": seconds}, seconds + _GRACE))
         except TimeoutError:  # a new server on the files of this one
             self._disconnect()
-            self._start(f"kill -9 $(cat {_FOLDER}/pid)")
+            self._launch(f"kill -9 $(cat {_FOLDER}/pid)")
             return Answer(error="interrupted", timed_out=True, lost=True)
         except (OSError, ValueError, EOFError) as error:
             raise self._failure("a statement", error) from None
@@ -157,12 +147,6 @@ class SqliteEngine(Engine):
     def facts(self) -> dict[str, Any]:
         return {"engine": "sqlite", "version": self._request({"op": "facts"})["version"], "max_rows": self._caps.rows}
 
-    def close(self) -> None:
-        if not self._closed:
-            self._closed, self._db = True, None
-            self._disconnect()
-            self._sandbox.close()
-
     # -- inside -----------------------------------------------------------------------------------------------------
 
     def _new_sandbox(self) -> LocalSandbox:
@@ -172,9 +156,12 @@ class SqliteEngine(Engine):
         limits = Limits(memory=room + 1024 * MIB, disk=room, file_size=room, processes=16)
         return LocalSandbox(self._prepared, limits=limits, session="stateless")
 
-    def _start(self, first: str = "true") -> None:
+    def _start(self) -> None:
+        self._launch()
+        self._connect()
+
+    def _launch(self, first: str = "true") -> None:
         """Start a server in the background, after the command `first`; `_connect` waits for the server."""
-        self._connection = None
         self._sandbox.write(f"{_FOLDER}/server.py", Path(sqlite_guest.__file__).read_bytes())
         python, _ = guest_python()
         words = [python, "-I", "-S", f"{_FOLDER}/server.py", _FOLDER, _SOCKET, str(self._caps.rows), str(self._caps.bytes)]
@@ -199,28 +186,13 @@ class SqliteEngine(Engine):
     def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.close()
+            self._connection = None
 
     def _log_end(self) -> str:
         try:
             return self._sandbox.read(_LOG).decode(errors="replace")[-2000:]
         except OSError:
             return ""
-
-    def _require_server(self) -> None:
-        if self._closed:
-            raise UsageError("the engine is closed")
-        if self._broken:
-            self._restart()
-
-    def _restart(self) -> None:
-        self._disconnect()
-        try:
-            self._sandbox.reset()
-        except SandboxError:  # the sandbox is dead as well
-            self._sandbox.close()
-            self._sandbox = self._new_sandbox()
-        self._db, self._broken = None, False
-        self._start()
 
     def _request(self, request: dict[str, Any]) -> dict[str, Any]:
         """Return the reply to a request that executes no statement. A server that does not reply in time counts as dead."""
@@ -231,11 +203,11 @@ class SqliteEngine(Engine):
 
     def _failure(self, when: str, error: Exception) -> SandboxError:
         """Return the error for a dead server, or for an unreadable reply: the host may be at fault there, so no agent pays."""
-        self._broken = True
         if isinstance(error, ValueError):
+            self._broken = True
             return SandboxError(f"the SQLite server's answer to {when} cannot be read ({error}); please report the statement")
         how = "it does not answer" if isinstance(error, TimeoutError) else str(error) or "its end of the line closed"
-        return server_death(self._sandbox, f"the SQLite server died during {when} ({how})", last_words=self._log_end)
+        return self._death(f"the SQLite server died during {when} ({how})")
 
 
 def exchange(connection: socket.socket, request: dict[str, Any], wait: float) -> dict[str, Any]:

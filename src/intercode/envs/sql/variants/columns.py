@@ -9,6 +9,7 @@ invented except keys, which follow the pattern of an old key. Left out: days in 
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import itertools
 import re
@@ -17,20 +18,20 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import partial
 from random import Random
 
 Literal = str | int | float
 
-_WHOLE = re.compile(r"-?\d{1,15}")
-_POINT = re.compile(r"-?\d{1,12}\.\d{1,6}")
+_NUMBER = re.compile(r"-?\d{1,15}|-?\d{1,12}\.\d{1,6}")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
-_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 _MOSTLY = 0.9
 _FEW = 12
 _EPOCH = datetime.datetime(1, 1, 1)
 _SECOND = datetime.timedelta(seconds=1)
-_DIGITS_OF_FLOATS = 4
+_MOST_DIGITS = 4
+"""Digits behind the point of new values."""
+_LARGEST = 1e15
 _TRIES = 60
 _SEARCHED = 5000
 """Distinct texts of a column that are searched for a literal, as LIKE does."""
@@ -48,12 +49,10 @@ class Scale:
 
 def plain(value: object) -> object:
     """Return a value as it is compared with a literal: texts without case, numbers as floats, days as ISO text."""
-    if isinstance(value, str):
-        text = value.strip().casefold()
-        return float(text) if _WHOLE.fullmatch(text) or _POINT.fullmatch(text) else text
-    if isinstance(value, bool | int | float | Decimal):
-        return float(value)
-    return value.isoformat(*(" ",) * isinstance(value, datetime.datetime)) if isinstance(value, datetime.date) else value
+    found = _natural(value.strip().casefold() if isinstance(value, str) else value)
+    if isinstance(found, int | float | Decimal):
+        return float(found)
+    return str(found) if isinstance(found, datetime.date) else found
 
 
 class Column:
@@ -75,7 +74,7 @@ class Column:
         self._unnamed = [value for value in self.distinct if value not in self.named]
         steps = {scale.step(value) for value in self.distinct} if scale else set()
         self._steps = sorted(step for step in steps if step is not None)
-        edges = {_literal_step(scale, literal) for literal in literals} if scale and self._steps else set()
+        edges = {scale.step(literal) for literal in literals} if scale and self._steps else set()
         self.edges = sorted(step for step in edges if step is not None and self._steps[0] <= step <= self._steps[-1])
         whole = [one for one in self.distinct if isinstance(one, int)]
         self._whole = 0 < len(whole) == len(self.distinct)
@@ -170,81 +169,62 @@ def _respell(rng: Random, old: object) -> object | None:
 # -- scales -------------------------------------------------------------------------------------------------------------
 
 
+def _natural(value: object) -> object:
+    """Return the number, the day or the time that a text writes; any other value as it is."""
+    if not isinstance(value, str):
+        return value
+    if _NUMBER.fullmatch(value):
+        return Decimal(value) if "." in value else int(value)
+    with contextlib.suppress(ValueError):  # the thirtieth of February
+        if _DAY.fullmatch(value):
+            return datetime.date.fromisoformat(value)
+        if _TIME.fullmatch(value):
+            return datetime.datetime.fromisoformat(value)
+    return value
+
+
 def _scale(values: Sequence[object]) -> Scale | None:
-    if not values:
+    """Return a scale if nine in ten values are numbers, days or times. New values are texts if most of the old ones are."""
+    natural, texts = [_natural(value) for value in values], [value for value in values if isinstance(value, str)]
+    as_text = 2 * len(texts) > len(values)
+
+    def mostly(*kinds: type) -> bool:
+        return sum(type(value) in kinds for value in natural) >= max(_MOSTLY * len(values), 1)
+
+    def write(value: object) -> object:
+        return str(value).zfill(width) if as_text else value
+
+    width = 0
+    if mostly(datetime.date):
+        return Scale(_day, lambda step: write(datetime.date.fromordinal(step)))
+    if mostly(datetime.datetime):
+        return Scale(_second, lambda step: write(_EPOCH + datetime.timedelta(seconds=step)), 86_400)
+    if not mostly(int, float, Decimal):
         return None
-    kind = Counter(map(type, values)).most_common(1)[0][0]
-    if kind is str:
-        return _text_scale([value for value in values if isinstance(value, str)])
-    if kind is int or kind is float:
-        floats = [repr(value) for value in values if isinstance(value, float)]
-        if not floats:
-            return Scale(lambda value: value if isinstance(value, int) else None, lambda step: step)
-        decimals = ["" if "e" in text or "n" in text else text.partition(".")[2] for text in floats]
-        digits = min(max(0 if part == "0" else len(part) for part in decimals), _DIGITS_OF_FLOATS)
-        return Scale(lambda value: _scaled(value, digits), lambda step: round(step / 10**digits, digits), 10**digits)
-    if kind is Decimal:
-        exponents = [value.as_tuple().exponent for value in values if isinstance(value, Decimal)]
-        digits = max(-exponent if isinstance(exponent, int) else 0 for exponent in exponents)
-        return Scale(lambda value: _scaled(value, digits), lambda step: Decimal(step).scaleb(-digits), 10**digits)
-    if kind is datetime.date:
-        return Scale(lambda value: value.toordinal() if isinstance(value, datetime.date) else None, datetime.date.fromordinal)
-    if kind is datetime.datetime:
-        return Scale(_second, lambda step: _EPOCH + datetime.timedelta(seconds=step), 86_400)
-    return None
+    numbers = [value for value in natural if isinstance(value, int | float | Decimal)]
+    kind = next((kind for kind in (Decimal, float) if kind in map(type, numbers)), int)
+    decimals = ["" if "e" in str(value) else str(value).partition(".")[2] for value in numbers]
+    digits = max(0 if part == "0" else min(len(part), _MOST_DIGITS) for part in decimals)
+    if not digits and any(text[0] == "0" and len(text) > 1 for text in texts if text):
+        width = max(map(len, texts))
+    return Scale(
+        lambda value: _scaled(_natural(value), digits), lambda step: write(kind(Decimal(step).scaleb(-digits))), 10**digits
+    )
 
 
-def _text_scale(texts: Sequence[str]) -> Scale | None:
-    """Return a scale for texts if nine in ten are written alike."""
-
-    def mostly(pattern: re.Pattern[str]) -> bool:
-        return sum(1 for text in texts if pattern.fullmatch(text)) >= _MOSTLY * len(texts)
-
-    if mostly(_WHOLE):
-        width = max(map(len, texts)) if any(text[0] == "0" and len(text) > 1 for text in texts if text) else 0
-        return Scale(partial(_written, (_WHOLE,), int), lambda step: str(step).zfill(width))
-    if mostly(_POINT):
-        digits = max(len(text.partition(".")[2]) for text in texts if _POINT.fullmatch(text))
-        whole = partial(_written, (_POINT, _WHOLE), lambda text: int(Decimal(text).scaleb(digits)))
-        return Scale(whole, lambda step: f"{Decimal(step).scaleb(-digits):f}", 10**digits)
-    if mostly(_DAY):
-        return Scale(_written_day, lambda step: datetime.date.fromordinal(step).isoformat())
-    if mostly(_TIME):
-        mark, second = texts[0][10], partial(_written, (_TIME,), lambda text: _second(datetime.datetime.fromisoformat(text)))
-        return Scale(second, lambda step: (_EPOCH + datetime.timedelta(seconds=step)).isoformat(mark), 86_400)
-    return None
-
-
-def _written(patterns: Collection[re.Pattern[str]], parse: Callable[[str], int | None], value: object) -> int | None:
-    """Return what `parse` makes of a text in one of the patterns; None for other values, and for a day that is none."""
-    try:
-        return parse(value) if isinstance(value, str) and any(pattern.fullmatch(value) for pattern in patterns) else None
-    except ValueError:
+def _scaled(number: object, digits: int) -> int | None:
+    if not isinstance(number, int | float | Decimal) or not abs(float(number)) < _LARGEST:
         return None
+    return round(Decimal(number).scaleb(digits)) if digits or number == int(number) else None
 
 
-def _scaled(value: object, digits: int) -> int | None:
-    if isinstance(value, float) and not abs(value) < 1e15:
-        return None
-    return round(Decimal(value).scaleb(digits)) if isinstance(value, int | float | Decimal) else None
+def _day(value: object) -> int | None:
+    found = _natural(value)
+    return found.toordinal() if isinstance(found, datetime.date) else None
 
 
 def _second(value: object) -> int | None:
-    return (value - _EPOCH) // _SECOND if isinstance(value, datetime.datetime) else None
-
-
-def _written_day(value: object) -> int | None:
-    return _written((_DAY,), lambda text: datetime.date.fromisoformat(text).toordinal(), value)
-
-
-def _literal_step(scale: Scale, literal: Literal) -> int | None:
-    """Return a literal's step, in whatever type it was written: the first form of it that is on the scale."""
-    forms: list[object] = [literal, str(literal)]
-    text = str(literal)
-    if _WHOLE.fullmatch(text) or _POINT.fullmatch(text):
-        forms += [int(text)] if _WHOLE.fullmatch(text) else [float(text)]
-    elif _DAY.match(text):
-        day = _written_day(text[:10])
-        forms += [] if day is None else [_EPOCH + datetime.timedelta(days=day - 1), datetime.date.fromordinal(day)]
-    steps = (scale.step(form) for form in forms if not isinstance(form, datetime.datetime) or scale.step is _second)
-    return next((step for step in steps if step is not None), None)
+    found = _natural(value)
+    if isinstance(found, datetime.date) and not isinstance(found, datetime.datetime):
+        found = datetime.datetime.combine(found, datetime.time())
+    return (found - _EPOCH) // _SECOND if isinstance(found, datetime.datetime) else None
