@@ -207,15 +207,15 @@ def _scale(values: Sequence[object]) -> Scale | None:
     digits = max(0 if part == "0" else min(len(part), _MOST_DIGITS) for part in decimals)
     if not digits and any(text[0] == "0" and len(text) > 1 for text in texts if text):
         width = max(map(len, texts))
-    return Scale(
-        lambda value: _scaled(_natural(value), digits), lambda step: write(kind(Decimal(step).scaleb(-digits))), 10**digits
-    )
 
+    def step(value: object) -> int | None:
+        found = _natural(value)
+        if not isinstance(found, int | float | Decimal) or not abs(float(found)) < _LARGEST:
+            return None
+        factor = kind is int and isinstance(found, float)  # the literal 100.0 in a percentage is no value of whole numbers
+        return None if factor else round(Decimal(found).scaleb(digits))
 
-def _scaled(number: object, digits: int) -> int | None:
-    if not isinstance(number, int | float | Decimal) or not abs(float(number)) < _LARGEST:
-        return None
-    return round(Decimal(number).scaleb(digits)) if digits or number == int(number) else None
+    return Scale(step, lambda step: write(kind(Decimal(step).scaleb(-digits))), 10**digits)
 
 
 def _day(value: object) -> int | None:
