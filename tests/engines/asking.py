@@ -6,13 +6,13 @@ from typing import Any
 
 from orchard import skip_unless_there
 
-from intercode.envs.sql.engines import Answer, Caps, Databases, Engine, engine_maker
+from intercode.envs.sql.engines import Answer, Databases, Engine, engine_maker
 
 
-def make(name: str, sources: Databases, caps: Caps | None = None) -> Engine:
+def make(name: str, sources: Databases) -> Engine:
     """Skips where it is not installed."""
     skip_unless_there(name)
-    return engine_maker(name, sources, caps=caps)()
+    return engine_maker(name, sources)()
 
 
 def ask(engine: Engine, statement: str, seconds: float = 10.0) -> Answer:

@@ -7,7 +7,7 @@ import time
 import pytest
 from asking import ask, do, gold, make, refused, rows
 
-from intercode.envs.sql.engines import Caps, Databases, Engine
+from intercode.envs.sql.engines import Databases, Engine
 from intercode.errors import UsageError
 
 CROSS = "SELECT COUNT(*) FROM seed a, seed b, seed c, seed d, seed e"
@@ -77,8 +77,10 @@ def test_an_endless_statement_is_stopped_and_leaves_nothing(engine: Engine, stat
 
 
 @pytest.mark.parametrize("name", ["mariadb", "sqlite"])
-def test_rows_and_bytes_have_caps(name: str, sources: Databases) -> None:
-    with make(name, sources, Caps(rows=10, bytes=4000)) as engine:
+def test_rows_and_bytes_have_caps(name: str, sources: Databases, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Engine, "max_rows", 10)
+    monkeypatch.setattr(Engine, "max_bytes", 4000)
+    with make(name, sources) as engine:
         with pytest.raises(UsageError, match="open"):
             engine.run("SELECT 1", seconds=1)
         engine.open("garden_1")

@@ -115,20 +115,10 @@ def difference(agent: Table, gold: Table, order: Order) -> tuple[list[Row], list
     if places is None:
         return list(gold.rows), list(agent.rows)
     ours = [tuple(row[place] for place in places) for row in agent.rows]
-    mine, theirs, shown = comparable(ours, order.rows, gold.rows)
+    mine, theirs, own = comparable(ours, order.rows, gold.rows)
     matched = _match(mine, theirs, order.ties, range(order.start, order.start + len(gold.rows)))
-    missing, extra = (_unmatched(*side, matched) for side in ((gold.rows, shown), (agent.rows, mine)))
+    missing, extra = ([*(Counter(rows) - matched).elements()] for rows in (own, mine))
     return missing[: len(gold.rows) - matched.total()], extra  # another member of a cut tie is no missing row
-
-
-def _unmatched(rows: Sequence[Row], keys: Sequence[Row], matched: Counter[Row]) -> list[Row]:
-    left, found = matched.copy(), []
-    for row, key in zip(rows, keys, strict=True):
-        if left[key] > 0:
-            left[key] -= 1
-        else:
-            found.append(row)
-    return found
 
 
 def _values(table: Table | None) -> list[str]:

@@ -39,13 +39,10 @@ _NAME = r"(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<bare>[\w$]+))"
 _CREATE = re.compile(rf"CREATE\s+(?:DATABASE|SCHEMA)\s+(?:/\*!\d+\s*IF NOT EXISTS\s*\*/\s*|IF\s+NOT\s+EXISTS\s+)?{_NAME}", re.I)
 _USE = re.compile(rf"USE\s+{_NAME}\s*$", re.I)
 _SETTING = re.compile(r"(?:/\*!\d*\s*)?SET\s", re.I)
-_NO_CONTENT = re.compile(
-    r"(?:CREATE\s+USER|DROP\s+USER|ALTER\s+USER|GRANT|REVOKE|FLUSH|DROP\s+(?:DATABASE|SCHEMA)|COMMIT$"
-    r"|SET\s+@@(?:GLOBAL|SESSION)\.(?:GTID_PURGED|SQL_LOG_BIN))\b",
+_DROPPED = re.compile(
+    r"(?:CREATE\s+USER|DROP\s+USER|ALTER\s+USER|GRANT|REVOKE|FLUSH|DROP\s+(?:DATABASE|SCHEMA)|COMMIT$|(?:UN)?LOCK\s+TABLES"
+    r"|SET\s+@@(?:GLOBAL|SESSION)\.(?:GTID_PURGED|SQL_LOG_BIN))\b|/\*!40000\s+ALTER\s+TABLE\s+\S+\s+(?:DIS|EN)ABLE\s+KEYS",
     re.I,
-)
-_UNNEEDED = re.compile(
-    r"(?:LOCK\s+TABLES|UNLOCK\s+TABLES|/\*!40000\s+ALTER\s+TABLE\s+\S+\s+(?:DISABLE|ENABLE)\s+KEYS\s*\*/)", re.I
 )
 _FOREIGN_COLLATION = re.compile(r"utf8mb4_0900_\w+", re.I)
 _KNOWN_COLLATION = "utf8mb4_unicode_520_ci"
@@ -102,9 +99,11 @@ def split_dump(text: str, default: str | None = None) -> dict[str, tuple[str, ..
             current = match["bare"] or match["quoted"].replace("``", "`")
             charset = adapt(statement[match.end() :]) if match.re is _CREATE else ""
             found.setdefault(current, [*beginning(current, charset), *settings])
+        elif _DROPPED.match(statement):
+            continue
         elif current is None:
-            settings += [statement] if _SETTING.match(statement) and not _NO_CONTENT.match(statement) else []
-        elif not _NO_CONTENT.match(statement) and not _UNNEEDED.match(statement):
+            settings += [statement] if _SETTING.match(statement) else []
+        else:
             found[current].append(adapt(statement) if statement[:6].upper() == "CREATE" else statement)
     return {name: tuple(lines) for name, lines in found.items() if len(lines) > 2}
 
@@ -255,10 +254,6 @@ class Gold:
             return self.answer.error
         rows = sorted(zip(self.order.ties, map(repr, self.order.rows), strict=True))
         return self.table.columns, len(self.table.rows), self.order.start, rows
-
-    @property
-    def summary(self) -> str:
-        return str(list(self.table.rows)) if self.table is not None else str(self.answer.error)
 
 
 def execute_gold(engine: Engine, task: Task) -> Gold:

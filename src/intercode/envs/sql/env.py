@@ -129,7 +129,8 @@ class SqlEnv(InterCodeEnv):
                 why = "is marked general, but the gold has the same outcome on the variant data: a constant answer passes"
                 faults.append(TaskIssue(why, "not_general"))
             faults += [f"on the variant data: {fault}" for gold in golds[1:] for fault in gold.faults]
-        return GoldRun([gold.evidence for gold in golds], "\n".join(gold.summary for gold in golds), tuple(faults))
+        summary = "\n".join(str(list(gold.table.rows) if gold.table else gold.answer.error) for gold in golds)
+        return GoldRun([gold.evidence for gold in golds], summary, tuple(faults))
 
     def first_observation(self, task: Task) -> str:
         if not self._handicap:

@@ -62,9 +62,6 @@ class Ordering:
         return not self.ordered and not self.limited
 
 
-STRICT = Ordering(ordered=True, limited=True)
-
-
 def ordering(sql: str, dialect: str) -> Ordering:
     """Return what the order of a gold's rows means; `dialect` is sqlglot's name of it: "mysql" or "sqlite"."""
     from sqlglot import exp
@@ -73,7 +70,8 @@ def ordering(sql: str, dialect: str) -> Ordering:
     while isinstance(query, exp.Subquery) and not any(query.args[part] for part in query.args if part != "this"):
         query = query.this
     if not isinstance(query, exp.Select | exp.SetOperation):
-        return STRICT if _MAY_ORDER.search(sql) else Ordering(ordered=False, limited=False)
+        may_order = bool(_MAY_ORDER.search(sql))
+        return Ordering(ordered=may_order, limited=may_order)
     limit, skip = query.args.get("limit"), query.args.get("offset")
     ordered, limited = bool(query.args.get("order")), bool(limit or skip)
     if isinstance(limit, exp.Fetch) or not (ordered or limited):  # FETCH may count ties or percents
@@ -218,9 +216,7 @@ def write_value(value: object, dialect: str) -> str:
     if isinstance(value, bytes):
         return f"X'{value.hex()}'"
     if isinstance(value, float):
-        if math.isfinite(value):
-            return repr(value)
-        return "NULL" if math.isnan(value) else f"{math.copysign(9, value):.0f}e999"
+        return "NULL" if math.isnan(value) else repr(value).replace("inf", "9e999")
     if isinstance(value, timedelta):
         return f"'{format_time(value)}'"
     return f"'{value}'" if isinstance(value, date) else str(value)

@@ -46,14 +46,6 @@ class Databases:
 
 
 @dataclass(frozen=True, slots=True)
-class Caps:
-    """The most rows and bytes that one answer holds; the rest stays in the server (`Table.cut`)."""
-
-    rows: int = 100_000
-    bytes: int = 8 * MIB
-
-
-@dataclass(frozen=True, slots=True)
 class Answer:
     """The server's answer to one statement.
 
@@ -78,10 +70,11 @@ class Engine(ABC):
     """The SQL dialect's name in sqlglot: `mysql` or `sqlite`."""
     databases: Sequence[str]
     """The databases' names, sorted."""
+    max_rows, max_bytes = 100_000, 8 * MIB
+    """The most rows and bytes that one answer holds; the rest stays in the server (`Table.cut`)."""
 
-    def __init__(self, prepared: Template, databases: Databases, *, caps: Caps | None = None) -> None:
+    def __init__(self, prepared: Template, databases: Databases) -> None:
         self.databases, self._content, self._prepared = databases.names, databases, prepared
-        self._caps = caps or Caps()
         self._db: str | None = None
         self._broken = self._closed = False
         self._sandbox = self._new_sandbox()
@@ -192,7 +185,7 @@ class Engine(ABC):
         return SandboxDied(": ".join(filter(None, (message, report.strip()))), by_agent=by_agent)
 
 
-def engine_maker(name: str | None, content: Databases, *, caps: Caps | None = None) -> Callable[[], Engine]:
+def engine_maker(name: str | None, content: Databases) -> Callable[[], Engine]:
     """Prepare the databases once, and return a function that makes engines of one kind, each with a server of its own.
 
     `name` is `sqlite` or `mariadb`. A MySQL dump needs MariaDB, SQLite files need SQLite; portable SQL suits both. Raises
@@ -200,21 +193,22 @@ def engine_maker(name: str | None, content: Databases, *, caps: Caps | None = No
     load, `SandboxUnavailable` where no server is installed.
     """
     name = name or ("mariadb" if content.kind == "mysql" else "sqlite")
+    if "://" in name:
+        raise UsageError(
+            "--engine takes no address of a running server; dump its databases (mariadb-dump --databases NAME…): --dump FILE"
+        )
     if name not in ENGINES:
         raise UsageError(f"there is no engine {name!r}; there are {' and '.join(ENGINES)}")
-    if name == "sqlite" and content.kind == "mysql":
-        raise UsageError(
-            "SQLite does not load a MySQL dump; use --engine mariadb (apt-get install mariadb-server), or give a folder of "
-            "SQLite files or of portable SQL"
-        )
-    if name == "mariadb" and content.kind == "sqlite":
+    if (name, content.kind) == ("sqlite", "mysql"):
+        raise UsageError("SQLite does not load a MySQL dump; use --engine mariadb (apt-get install mariadb-server)")
+    if (name, content.kind) == ("mariadb", "sqlite"):
         raise UsageError("MariaDB does not load SQLite files; use --engine sqlite, or give a MySQL dump or portable SQL")
     if name == "sqlite":
         from intercode.envs.sql.engines import sqlite
 
         template = sqlite.prepare(content)
-        return lambda: sqlite.SqliteEngine(template, content, caps=caps)
+        return lambda: sqlite.SqliteEngine(template, content)
     from intercode.envs.sql.engines import mariadb
 
     template = mariadb.prepare(content)
-    return lambda: mariadb.MariadbEngine(template, content, caps=caps)
+    return lambda: mariadb.MariadbEngine(template, content)

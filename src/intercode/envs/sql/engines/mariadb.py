@@ -8,7 +8,7 @@
        │ time is up        │ enough
        └─► KILL QUERY ◄────┘          the session lives on
             └─► KILL CONNECTION       the session is lost, the server lives on
-                 └─► Overrun          the server does not react: replace it
+                 └─► SandboxDied      the server does not react: replace it
 
     open(db) ── end the last session ── counters moved? ──yes──► db counts as written
        └─ was `db` written? ──yes──► drop it and run its statements again ── a new session for the agent
@@ -44,7 +44,7 @@ from pymysql.connections import Connection
 from pymysql.constants import CLIENT
 from pymysql.cursors import SSCursor
 
-from intercode.envs.sql.engines import Answer, Caps, Databases, Engine
+from intercode.envs.sql.engines import Answer, Databases, Engine
 from intercode.envs.sql.text import quote_name, split_statements
 from intercode.errors import DataError, SandboxDied, SandboxError, SandboxUnavailable, UsageError
 from intercode.sandbox import cache, template
@@ -131,52 +131,38 @@ _LOOKS = 200
 """Looks at a session that was killed."""
 _ROOM = 96 * MIB
 """Bytes by which a server's files may grow before the server is replaced: a file of InnoDB's never shrinks."""
-_ACCESS_DENIED = 1045
-
-_Count = tuple[Any, ...]
-"""The values of the server's counters. If two are equal, nothing was written between them."""
 
 
 # -- sessions -----------------------------------------------------------------------------------------------------------
-
-
-class Overrun(Exception):
-    """The server does not stop a statement."""
 
 
 class SessionLost(Exception):
     """The server ended the session, or died itself."""
 
 
-def _fail(call: int) -> float:
-    raise Overrun
-
-
 class TimedSocket(io.RawIOBase):
     """A socket for PyMySQL that keeps a time limit. When time is up, `on_timeout(n)` acts and returns how long to wait on.
 
-    `overdue`: the time ran out. `received`: bytes received since `start`.
+    `timeouts`: how often the time ran out. `received`: bytes received since `start`.
     """
 
     def __init__(self, sock: socket.socket) -> None:
-        self._sock, self._limit = sock, Limit(0.0)
-        self._on_timeout: Callable[[int], float] = _fail
-        self._calls = self.received = 0
+        self._sock = sock
+        self.start(_PATIENCE)
 
-    def start(self, seconds: float, on_timeout: Callable[[int], float] = _fail) -> None:
-        self._limit, self._on_timeout, self._calls, self.received = Limit(seconds), on_timeout, 0, 0
+    def start(self, seconds: float, on_timeout: Callable[[int], float] | None = None) -> None:
+        """Without `on_timeout` the end of the time raises `SessionLost`."""
+        self._limit, self._on_timeout, self.timeouts, self.received = Limit(seconds), on_timeout, 0, 0
         self._sock.settimeout(seconds)
-
-    @property
-    def overdue(self) -> bool:
-        return self._calls > 0
 
     def readinto(self, buffer: Any) -> int:
         while True:
             wait = self._limit.wait()
             if wait <= 0:
-                self._calls += 1
-                self._limit = Limit(self._on_timeout(self._calls))
+                self.timeouts += 1
+                if self._on_timeout is None:
+                    raise SessionLost("no answer in time")
+                self._limit = Limit(self._on_timeout(self.timeouts))
                 continue
             if wait != self._sock.gettimeout():
                 self._sock.settimeout(wait)
@@ -212,13 +198,10 @@ class TimedSocket(io.RawIOBase):
 class Session:
     """A login; `number` is the server's number of it."""
 
-    def __init__(
-        self, sock: socket.socket, *, user: str, password: str, db: str | None = None, many: bool = False, seconds: float = 10.0
-    ) -> None:
+    def __init__(self, sock: socket.socket, *, user: str, password: str, db: str | None = None, many: bool = False) -> None:
         """`many`: several statements may be sent together. Raises PyMySQL's `OperationalError` for a refused login, and
         `SessionLost` if the server dies meanwhile."""
         self._socket = TimedSocket(sock)
-        self._socket.start(seconds)
         self._connection = Connection(
             user=user,
             password=password,
@@ -231,7 +214,7 @@ class Session:
         )
         try:
             self._connection.connect(self._socket)
-        except (Overrun, *_UNREAD) as error:
+        except (SessionLost, *_UNREAD) as error:
             self._socket.close()
             raise SessionLost(f"no login: {error}") from None
         except err.MySQLError as error:
@@ -244,91 +227,89 @@ class Session:
     @property
     def overdue(self) -> bool:
         """Tell whether the last statement's time ran out."""
-        return self._socket.overdue
+        return self._socket.timeouts > 0
 
     def query(self, statement: str, *, seconds: float = 60.0) -> tuple[tuple[Any, ...], ...]:
         """Return all rows of the last of the host's own statements. Raises PyMySQL's errors, and `SessionLost`."""
-        try:
+        with self._loss(), self._connection.cursor() as cursor:
             self._socket.start(seconds)
-            with self._connection.cursor() as cursor:
-                cursor.execute(statement)
+            cursor.execute(statement)
+            rows = cursor.fetchall()
+            while cursor.nextset():
                 rows = cursor.fetchall()
-                while cursor.nextset():
-                    rows = cursor.fetchall()
-                return tuple(rows)
-        except (Overrun, err.InterfaceError, *_UNREAD) as error:
-            raise SessionLost(str(error) or "no answer in time") from None
-        except err.MySQLError as error:
-            if self._gone(error):
-                raise SessionLost(str(error)) from None
-            raise
+            return tuple(rows)
 
-    def execute(self, statement: str, seconds: float, caps: Caps, stop: Stop) -> Answer:
-        """Execute one statement of an agent or a gold. Raises `SessionLost` and `Overrun`."""
+    def execute(self, statement: str, seconds: float, engine: Engine, stop: Stop) -> Answer:
+        """Execute one statement of an agent or a gold. Raises `SessionLost`, and `SandboxDied` if it does not stop."""
 
         def kill(call: int) -> float:
             if call > len(_KILLS):
-                raise Overrun
+                raise SandboxDied("the statement does not stop")
             command, patience = _KILLS[call - 1]
             stop(command, self.number)
             return patience
 
         try:
-            self._socket.start(seconds, kill)
-            cursor = self._connection.cursor(SSCursor)
-            cursor.execute(statement)
-            description, affected = cursor.description, cursor.rowcount
-            rows, cut = self._rows(cursor, caps)
-            try:
-                if cut:
-                    stop("QUERY", self.number)
-                unread: bool | None = True
-                while unread:  # the rows that are left, and a procedure's further results
-                    for _ in cursor.fetchall_unbuffered():
-                        pass
-                    unread = cursor.nextset()
-                if cut:
-                    self._connection.ping(reconnect=False)  # an error that came late belongs to this statement
-            except err.MySQLError as error:
-                if _code(error) != _INTERRUPTED or not cut:
-                    raise
-            if description is None:
-                return Answer(affected=max(affected, 0), timed_out=self.overdue)
-            return Answer(Table(tuple(column[0] for column in description), rows, cut), timed_out=self.overdue)
-        except (err.InterfaceError, *_UNREAD) as error:
-            raise SessionLost(str(error)) from None
+            with self._loss():
+                self._socket.start(seconds, kill)
+                cursor = self._connection.cursor(SSCursor)
+                cursor.execute(statement)
+                description, affected = cursor.description, cursor.rowcount
+                rows, cut = self._rows(cursor, engine.max_rows, engine.max_bytes)
+                try:
+                    if cut:
+                        stop("QUERY", self.number)
+                    unread: bool | None = True
+                    while unread:  # the rows that are left, and a procedure's further results
+                        for _ in cursor.fetchall_unbuffered():
+                            pass
+                        unread = cursor.nextset()
+                    if cut:
+                        self._connection.ping(reconnect=False)  # an error that came late belongs to this statement
+                except err.MySQLError as error:
+                    if _code(error) != _INTERRUPTED or not cut:
+                        raise
         except err.MySQLError as error:
-            if self._gone(error):
-                raise SessionLost(str(error)) from None
             message = str(error.args[1]) if len(error.args) > 1 else str(error)
             return Answer(error=message, timed_out=self.overdue)
         finally:
             if self._connection._result is not None:  # else PyMySQL reads on when an unread result is garbage-collected
                 self._connection._result.unbuffered_active = False
+        if description is None:
+            return Answer(affected=max(affected, 0), timed_out=self.overdue)
+        return Answer(Table(tuple(column[0] for column in description), rows, cut), timed_out=self.overdue)
 
     def close(self) -> None:
         """Close the socket at once; the server rolls back, unlocks and drops temporary tables when it notices."""
         self._socket.close()
 
-    def _rows(self, cursor: Any, caps: Caps) -> tuple[tuple[tuple[Any, ...], ...], bool]:
+    def _rows(self, cursor: Any, most: int, room: int) -> tuple[tuple[tuple[Any, ...], ...], bool]:
         """Return the rows within the caps, and whether there are more. A row's size is that of its text, so that the cut does
         not depend on how the stream was packed."""
         rows: list[tuple[Any, ...]] = []
-        enough = 2 * caps.bytes + _BUFFER
+        enough = 2 * room + _BUFFER
         while some := cursor.fetchmany(_FETCHED):
             rows += some
-            if len(rows) > caps.rows or self._socket.received > enough:
+            if len(rows) > most or self._socket.received > enough:
                 break
-        if self._socket.received > caps.bytes:
-            room = caps.bytes
-            for number, row in enumerate(rows[: caps.rows]):
+        if self._socket.received > room:
+            for number, row in enumerate(rows[:most]):
                 room -= len(repr(row).encode("utf-8", "replace"))
                 if room < 0:
                     return tuple(rows[:number]), True
-        return tuple(rows[: caps.rows]), len(rows) > caps.rows or bool(some)
+        return tuple(rows[:most]), len(rows) > most or bool(some)
 
-    def _gone(self, error: Any) -> bool:
-        return _code(error) in _GONE or not self._connection.open
+    @contextmanager
+    def _loss(self) -> Iterator[None]:
+        """Raise `SessionLost` for PyMySQL's errors that say that the session has ended, or cannot be read any more."""
+        try:
+            yield
+        except (err.InterfaceError, *_UNREAD) as error:
+            raise SessionLost(str(error)) from None
+        except err.MySQLError as error:
+            if _code(error) in _GONE or not self._connection.open:
+                raise SessionLost(str(error)) from None
+            raise
 
 
 def _code(error: Any) -> int:
@@ -368,7 +349,7 @@ def _first_session(sandbox: LocalSandbox) -> Session:
     began = time.monotonic()
     while True:
         try:
-            return Session(sandbox.connect(SOCKET), user="root", password="", many=True, seconds=_PATIENCE)
+            return Session(sandbox.connect(SOCKET), user="root", password="", many=True)
         except (OSError, SessionLost):
             waited = time.monotonic() - began
             if waited > _PATIENCE or (waited > _EARLY and not _alive(sandbox)):
@@ -440,7 +421,7 @@ class MariadbEngine(Engine):
 
     dialect = "mysql"
     _session: Session | None = None
-    _count_at_open: _Count
+    _count_at_open: tuple[Any, ...]
 
     def open(self, db: str) -> None:
         db = self.name_of(db)
@@ -458,7 +439,7 @@ class MariadbEngine(Engine):
             raise UsageError("no database is open; call open(db) first")
         with self._server_errors("during a statement"):
             try:
-                return session.execute(statement, seconds, self._caps, self._kill)
+                return session.execute(statement, seconds, self, self._kill)
             except SessionLost:
                 return self._replace_session(session)
 
@@ -474,7 +455,7 @@ class MariadbEngine(Engine):
                 self._count_at_open = () if changed else self._count()
             with closing(self._login("gold", db=db)) as session:
                 try:
-                    return session.execute(statement, seconds, self._caps, self._kill)
+                    return session.execute(statement, seconds, self, self._kill)
                 except SessionLost:
                     self._admin.query("DO 0")
                     return Answer(error=LOST, timed_out=session.overdue, lost=True)
@@ -487,11 +468,11 @@ class MariadbEngine(Engine):
     def facts(self) -> dict[str, Any]:
         with self._server_errors("while its settings were read"):
             values = self._admin.query("SELECT " + ", ".join("@@global." + name for name in _SETTINGS))[0]
-        return {"engine": "mariadb", "max_rows": self._caps.rows, **dict(zip(_SETTINGS, values, strict=True))}
+        return {"engine": "mariadb", "max_rows": self.max_rows, **dict(zip(_SETTINGS, values, strict=True))}
 
     # -- an episode's beginning and end -----------------------------------------------------------------------------
 
-    def _begin(self, db: str, count: _Count | None) -> None:
+    def _begin(self, db: str, count: tuple[Any, ...] | None) -> None:
         """Start an episode on `db`; `count` holds the counters if they cannot have moved since they were read."""
         changed = self._rebuild(db) | self._account(db)
         self._db = db
@@ -499,7 +480,7 @@ class MariadbEngine(Engine):
             self._count_at_open = self._count()
         self._session = self._login(self._user(db), db=db)
 
-    def _end_episode(self) -> _Count | None:
+    def _end_episode(self) -> tuple[Any, ...] | None:
         """End the last session and note whether it wrote; return the counters if it did not."""
         self._end_session()
         count = self._settled_count()
@@ -508,13 +489,8 @@ class MariadbEngine(Engine):
             return count
         self._written.add(db)
         self._accounts.discard(db)
-        for form, length, branch, name in self._admin.query("XA RECOVER"):  # these outlive a session, with their locks
-            data = name.encode() if isinstance(name, str) else bytes(name)
-            xid = f"X'{data[:length].hex()}', X'{data[length : length + branch].hex()}', {form}"
-            with suppress(err.MySQLError):  # it says that it was rolled back
-                self._admin.query(f"XA ROLLBACK {xid}")
-        if self._disk_used() > self._disk_at_start + _ROOM:
-            raise SessionLost("the server has grown")
+        if self._admin.query("XA RECOVER") or self._disk_used() > self._disk_at_start + _ROOM:
+            raise SessionLost("the server has grown, or holds a prepared transaction, which outlives its session")
         return None
 
     def _rebuild(self, db: str) -> bool:
@@ -527,7 +503,7 @@ class MariadbEngine(Engine):
         self._written.discard(db)
         return True
 
-    def _settled_count(self) -> _Count:
+    def _settled_count(self) -> tuple[Any, ...]:
         """Return the counters after the server has ended the last session, with its locks and its transaction."""
         for _ in range(_LOOKS):
             sessions = self._admin.query("SHOW PROCESSLIST", seconds=10)
@@ -560,20 +536,18 @@ class MariadbEngine(Engine):
         """Raise `SandboxDied` if the server dies inside the block or refuses the admin; a lost session alone is no death."""
         try:
             yield
-        except (SessionLost, Overrun, SandboxDied, err.MySQLError) as error:
-            raise self._death(f"the database server died {when} ({str(error) or 'it does not stop'})") from None
+        except (SessionLost, SandboxDied, err.MySQLError) as error:
+            raise self._death(f"the database server died {when} ({error})") from None
 
     def _replace_session(self, lost: Session) -> Answer:
-        """Start a new session after one was killed. Raises `SessionLost` if the server itself is gone."""
+        """Start a new session after one was killed. Raises `SessionLost` or PyMySQL's errors if none can be had."""
         lost.close()
         self._admin.query("DO 0")
         assert self._db is not None
         user = self._user(self._db)
         try:
             self._session = self._login(user, db=self._db)
-        except err.OperationalError as error:
-            if error.args[0] == _ACCESS_DENIED:
-                raise SessionLost("the agent changed its password") from None
+        except err.OperationalError:  # the agent dropped the database; with another password the second login fails, too
             self._session = self._login(user)
         return Answer(error=LOST, timed_out=lost.overdue, lost=True)
 
@@ -613,7 +587,8 @@ class MariadbEngine(Engine):
             self._session.close()
             self._session = None
 
-    def _count(self) -> _Count:
+    def _count(self) -> tuple[Any, ...]:
+        """Return the server's counters. If they are equal at two times, nothing was written between these."""
         return self._admin.query(_COUNT, seconds=10)[0]
 
     def _kill(self, what: str, number: int) -> None:

@@ -38,8 +38,6 @@ _PATIENCE = 20.0
 _POLL = 0.001
 _LARGEST_ANSWER = 1 << 28
 _CHUNK = 1 << 16
-_REFUSED = 3
-"""The exit status of `_FILL` for a script that fails."""
 _VALUES = {int, float, str, bytes, type(None)}
 
 _FILL = """
@@ -50,8 +48,7 @@ for script in sorted(folder.glob("*.sql")):
     try:
         connection.executescript(script.read_text("utf-8", "surrogateescape"))
     except (sqlite3.Error, ValueError) as error:
-        print(f"database {script.stem}: {error}")
-        sys.exit(3)
+        sys.exit(f"database {script.stem}: {error}")
     connection.close()
     script.unlink()
 """
@@ -84,7 +81,7 @@ def _build(below: Template, databases: Databases, made: Path) -> None:
         python, _ = guest_python()
         result = sandbox.exec("", argv=[python, "-c", _FILL, f"{_FOLDER}/original"], cwd="/")
         output = result.output.strip()[-1000:]
-        if result.exit_code == _REFUSED:
+        if result.exit_code == 1:
             raise DataError(output)
         if result.exit_code != 0:
             raise SandboxDied(
@@ -145,7 +142,7 @@ class SqliteEngine(Engine):
         return ";\n\n".join(str(text) for (text,) in self.table(db, creates).rows) + ";"
 
     def facts(self) -> dict[str, Any]:
-        return {"engine": "sqlite", "version": self._request({"op": "facts"})["version"], "max_rows": self._caps.rows}
+        return {"engine": "sqlite", "version": self._request({"op": "facts"})["version"], "max_rows": self.max_rows}
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
@@ -164,7 +161,7 @@ class SqliteEngine(Engine):
         """Start a server in the background, after the command `first`; `_connect` waits for the server."""
         self._sandbox.write(f"{_FOLDER}/server.py", Path(sqlite_guest.__file__).read_bytes())
         python, _ = guest_python()
-        words = [python, "-I", "-S", f"{_FOLDER}/server.py", _FOLDER, _SOCKET, str(self._caps.rows), str(self._caps.bytes)]
+        words = [python, "-I", "-S", f"{_FOLDER}/server.py", _FOLDER, _SOCKET, str(self.max_rows), str(self.max_bytes)]
         command = f"{first}; rm -f {_SOCKET}; exec >{_LOG} 2>&1; {' '.join(words)} & echo $! >{_FOLDER}/pid"
         self._sandbox.exec("", argv=["bash", "-c", command], cwd="/")
 

@@ -139,7 +139,9 @@ class TablePerturber:
     def fill(self) -> None:
         old, rng = self.relation.rows, self._rng
         named = self._named_rows()
-        removed = set(self._removed(set(named)))
+        removed = {
+            number for number in range(len(old) if len(old) > 4 else 0) if number not in named and self._is_removed(number)
+        }
         kept = [row for number, row in enumerate(old) if number not in removed]
         favoured = [old[number] for number in named] or kept
         for number, row in enumerate(old):
@@ -226,17 +228,13 @@ class TablePerturber:
                 found[number] = None
         return found
 
-    def _removed(self, named: set[int]) -> Iterator[int]:
-        """Yield rows to remove: never many, no named rows, no rows that another row refers to or that alone hold a literal."""
-        rows = self.relation.rows
-        if len(rows) < 5:
-            return
-        for number, row in enumerate(rows):
-            if number in named or self._rng.random() >= _REMOVED:
-                continue
-            needed = any(column.is_named_once(value) for column, value in zip(self.columns, row, strict=True))
-            if not needed and not any(pick(row, targets) in values for targets, values in self._referenced.items()):
-                yield number
+    def _is_removed(self, number: int) -> bool:
+        """Choose a row to remove, by chance: none that another row refers to, or that alone holds a literal."""
+        if self._rng.random() >= _REMOVED:
+            return False
+        row = self.relation.rows[number]
+        needed = any(column.is_named_once(value) for column, value in zip(self.columns, row, strict=True))
+        return not needed and not any(pick(row, targets) in values for targets, values in self._referenced.items())
 
     def _change_named(self, row: Row) -> Row:
         """Change a named row: named values and keys stay, the rest seldom changes."""
@@ -277,13 +275,13 @@ class TablePerturber:
                 self.added.append(tuple(relabelled))
                 return
 
-    def _fits(self, row: Row, old: Row | None = None) -> bool:
+    def _fits(self, row: Row, old: Row = ()) -> bool:
         """Tell whether the row's keys are free, or as they were in the old row."""
-        keys = [_folded(row, key) for key in self.relation.unique]
-        olds = [_folded(old, key) for key in self.relation.unique] if old else [()] * len(keys)
-        return all(
-            new == was or None in new or new not in used for new, was, used in zip(keys, olds, self._used_keys, strict=True)
-        )
+        for key, used in zip(self.relation.unique, self._used_keys, strict=True):
+            new = _folded(row, key)
+            if new in used and None not in new and not (old and new == _folded(old, key)):
+                return False
+        return True
 
     def _use_keys(self, row: Row) -> None:
         for key, used in zip(self.relation.unique, self._used_keys, strict=True):
@@ -378,8 +376,7 @@ class TablePerturber:
 def _folded(row: Row, indexes: Sequence[int]) -> Row:
     """Return a key as it is compared where neither case nor accents count."""
     found = [value.casefold().rstrip() if isinstance(value, str) else value for value in pick(row, indexes)]
-    return tuple([_unaccented(value) if isinstance(value, str) and not value.isascii() else value for value in found])
-
-
-def _unaccented(text: str) -> str:
-    return "".join(letter for letter in normalize("NFKD", text) if not combining(letter))
+    for place, value in enumerate(found):
+        if isinstance(value, str) and not value.isascii():
+            found[place] = "".join(letter for letter in normalize("NFKD", value) if not combining(letter))
+    return tuple(found)

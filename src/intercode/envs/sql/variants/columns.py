@@ -15,7 +15,7 @@ import itertools
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from random import Random
@@ -65,7 +65,11 @@ class Column:
         self.counts = Counter(present)
         self.missing = len(values) - len(present)
         self.distinct = sorted(self.counts, key=repr)
-        self.named = _named(self.distinct, literals)
+        words = {plain(literal) for literal in literals}
+        parts = [part for part in words if isinstance(part, str) and len(part) > 1]
+        self.named = {value for value in self.distinct if plain(value) in words}
+        texts = [value for value in self.distinct if isinstance(value, str) and value not in self.named][:_SEARCHED]
+        self.named |= {text for text in texts if any(part in text.casefold() for part in parts)}
         distinct = len(self.counts)
         self.few = (distinct <= 2 < len(present)) or (distinct <= _FEW and 4 * distinct <= len(present))
         self.scale = scale = None if self.few else _scale(self.distinct)
@@ -142,14 +146,6 @@ class Column:
     def value_at(self, step: int) -> object:
         assert self.scale is not None
         return self.scale.value(min(max(step, self._steps[0]), self._steps[-1]))
-
-
-def _named(distinct: Iterable[object], literals: Collection[Literal]) -> set[object]:
-    words = {plain(literal) for literal in literals}
-    exact = {value for value in distinct if plain(value) in words}
-    parts = [part for part in words if isinstance(part, str) and len(part) > 1]
-    texts = [value for value in distinct if isinstance(value, str) and value not in exact][:_SEARCHED]
-    return exact | {text for text in texts if any(part in text.casefold() for part in parts)}
 
 
 def _respell(rng: Random, old: object) -> object | None:

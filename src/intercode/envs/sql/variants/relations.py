@@ -17,14 +17,17 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
+from itertools import permutations
+from typing import TypeVar
 
 from intercode.envs.sql.engines import Engine
 from intercode.envs.sql.text import quote_name, write_value
 from intercode.envs.sql.variants.columns import Literal, plain
 
+Node = TypeVar("Node", bound=Hashable)
 Value = object
 Row = tuple[Value, ...]
 
@@ -270,34 +273,27 @@ def referenced_keys(relations: Sequence[Relation]) -> dict[str, dict[tuple[int, 
 def parents_first(relations: Sequence[Relation]) -> list[Relation]:
     """Return each relation after those that it refers to, except in circles."""
     by_name = {relation.name: relation for relation in relations}
-    found: dict[str, Relation] = {}
-    visited: set[str] = set()
-
-    def visit(relation: Relation) -> None:
-        if relation.name in visited:
-            return
-        visited.add(relation.name)
-        for reference in relation.references:
-            if reference.table in by_name:
-                visit(by_name[reference.table])
-        found[relation.name] = relation
-
-    for relation in relations:
-        visit(relation)
-    return list(found.values())
+    parents = {name: {one.table for one in relation.references} - {name} for name, relation in by_name.items()}
+    return [by_name[name] for name in dict.fromkeys([*_sorted(parents), *by_name]) if name in by_name]
 
 
 def depths(relation: Relation, reference: Reference) -> dict[Row, int]:
     """Return how far each row is from the root of its tree; rows in a circle are left out."""
     parent = {pick(row, reference.targets): pick(row, reference.columns) for row in relation.rows}
     found: dict[Row, int] = {}
-    left = TopologicalSorter({key: [up] if up in parent else [] for key, up in parent.items()})
-    with contextlib.suppress(CycleError):  # rows above any circle are sorted all the same
+    for key in _sorted({key: [up] if up in parent else [] for key, up in parent.items()}):
+        found[key] = found.get(parent[key], -1) + 1
+    return found
+
+
+def _sorted(graph: Mapping[Node, Iterable[Node]]) -> Iterator[Node]:
+    """Yield each node after the nodes that it leads to; nodes that lead to a circle are left out."""
+    left = TopologicalSorter(graph)
+    with contextlib.suppress(CycleError):  # other nodes are sorted all the same
         left.prepare()
     while ready := left.get_ready():
+        yield from ready
         left.done(*ready)
-        found |= {key: found.get(parent[key], -1) + 1 for key in ready}
-    return found
 
 
 # -- columns ------------------------------------------------------------------------------------------------------------
@@ -307,16 +303,13 @@ def bundles(relation: Relation, keys: set[int]) -> list[tuple[int, ...]]:
     """Return columns of which one decides the other, in more rows than accident explains: they only change together."""
     rows = relation.rows[:_SAMPLE]
     indexes = [index for index in range(len(relation.columns)) if index not in keys | relation.fixed]
-    group = {index: index for index in indexes}
-    for one in indexes:
-        for other in indexes:
-            if group[one] != group[other] and _decides(rows, one, other):
-                joined = group[other]
-                group = {index: group[one] if mark == joined else mark for index, mark in group.items()}
-    bundles = defaultdict(list)
-    for index, mark in group.items():
-        bundles[mark].append(index)
-    return [tuple(bundle) for bundle in bundles.values() if len(bundle) > 1]
+    group = {index: {index} for index in indexes}
+    for one, other in permutations(indexes, 2):
+        if group[one] is not group[other] and _decides(rows, one, other):
+            group[one] |= group[other]
+            group |= dict.fromkeys(group[one], group[one])
+    bundles = {id(bundle): tuple(sorted(bundle)) for bundle in group.values()}
+    return [bundle for bundle in bundles.values() if len(bundle) > 1]
 
 
 def _decides(rows: Sequence[Row], one: int, other: int) -> bool:
