@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from unicodedata import combining, normalize
@@ -124,14 +124,8 @@ class TablePerturber:
         self._movable = [each for each in relation.references if self._may_move(each)]
         own = (reference for reference in self._movable if reference.table == relation.name)
         self._depths = {reference: relations.depths(relation, reference) for reference in own}
-        self._parents_doubles = {
-            reference: parents[reference.table].doubles(reference.targets)
-            for reference in self._movable
-            if reference.table in parents
-        }
         self._doubles: dict[Row, Row] = {}
-        self._taken: dict[int, set[Value]] = {}
-        self._parent_keys: dict[Reference, list[Row]] = {}
+        self._pools: dict[Reference, tuple[list[Row], dict[Row, Row]]] = {}
         self._favourites = [rng.choice(column.distinct) if column.distinct else None for column in self.columns]
         self.rows: list[Row] = []
         self.added: list[Row] = []
@@ -139,9 +133,8 @@ class TablePerturber:
     def fill(self) -> None:
         old, rng = self.relation.rows, self._rng
         named = self._named_rows()
-        removed = {
-            number for number in range(len(old) if len(old) > 4 else 0) if number not in named and self._is_removed(number)
-        }
+        removable = [number for number in range(len(old)) if number not in named] if len(old) > 4 else []
+        removed = {number for number in removable if self._is_removed(old[number])}
         kept = [row for number, row in enumerate(old) if number not in removed]
         favoured = [old[number] for number in named] or kept
         for number, row in enumerate(old):
@@ -156,16 +149,6 @@ class TablePerturber:
             self._replace_extremes(index)
             self._meet_edges(index)
         rng.shuffle(self.rows)
-
-    def keys(self, targets: tuple[int, ...]) -> list[Row]:
-        """Return the keys that children may refer to: some of the new rows stay without children."""
-        childless = {pick(row, targets) for row in self.added[::3]}
-        found = {pick(row, targets) for row in self.rows}
-        return sorted((key for key in found - childless if None not in key), key=repr)
-
-    def doubles(self, targets: tuple[int, ...]) -> dict[Row, Row]:
-        """Return the keys of rows that have a double, and the double's."""
-        return {pick(row, targets): pick(double, targets) for row, double in self._doubles.items()}
 
     # -- whole columns ----------------------------------------------------------------------------------------------
 
@@ -228,11 +211,10 @@ class TablePerturber:
                 found[number] = None
         return found
 
-    def _is_removed(self, number: int) -> bool:
+    def _is_removed(self, row: Row) -> bool:
         """Choose a row to remove, by chance: none that another row refers to, or that alone holds a literal."""
         if self._rng.random() >= _REMOVED:
             return False
-        row = self.relation.rows[number]
         needed = any(column.is_named_once(value) for column, value in zip(self.columns, row, strict=True))
         return not needed and not any(pick(row, targets) in values for targets, values in self._referenced.items())
 
@@ -293,9 +275,7 @@ class TablePerturber:
         for key in self.relation.unique:
             free = [index for index in key if index not in self._foreign | self.relation.fixed]
             if free and len(key) == 1:
-                taken = self._taken.setdefault(free[0], set(self.columns[free[0]].distinct))
-                new[free[0]] = value = self.columns[free[0]].unused(self._rng, taken)
-                taken.add(value)
+                new[free[0]] = value = self.columns[free[0]].unused(self._rng)
                 if value is None:
                     return None
                 continue
@@ -337,7 +317,7 @@ class TablePerturber:
         for reference in self._movable:
             if within and not set(reference.columns) & set(within):
                 continue
-            pool, old = self._pool(reference), pick(row, reference.columns)
+            (pool, doubles), old = self._pool(reference), pick(row, reference.columns)
             if pool and None not in old and self._rng.random() < share:
                 if reference in self._depths:  # a tree stays one if new parents are nearer to the root
                     depth = self._depths[reference]
@@ -345,7 +325,7 @@ class TablePerturber:
                     pool = [key for key in pool if depth.get(key, own) < own]
                     if not pool:
                         continue
-                chosen = self._parents_doubles.get(reference, {}).get(old)  # children are divided between it and the old parent
+                chosen = doubles.get(old)  # children are divided between it and the old parent
                 if chosen is None or self._rng.random() >= _TO_DOUBLE:
                     chosen = pool[int(len(pool) * self._rng.random() ** _SKEW)]
                 for index, value in zip(reference.columns, chosen, strict=True):
@@ -359,18 +339,20 @@ class TablePerturber:
         alone = reference.table not in {each.table for each in others}
         return alone and not any(set(reference.columns) & set(each) for each in bound)
 
-    def _pool(self, reference: Reference) -> list[Row]:
-        """Return the parents' keys, shuffled once."""
-        if reference not in self._parent_keys:
-            parent = self._parents.get(reference.table)
+    def _pool(self, reference: Reference) -> tuple[list[Row], dict[Row, Row]]:
+        """Return the parents' keys, shuffled once, and the keys of doubles by that of the parent."""
+        if reference not in self._pools:
+            parent, targets = self._parents.get(reference.table), reference.targets
             if parent is None:  # the table itself, or one in a circle: the keys that it held before
-                held = sorted({pick(row, reference.columns) for row in self.relation.rows}, key=repr)
-                pool = [key for key in held if None not in key]
+                keys, doubles = {pick(row, reference.columns) for row in self.relation.rows}, {}
             else:
-                pool = parent.keys(reference.targets)
+                keys = {pick(row, targets) for row in parent.rows}
+                keys -= {pick(row, targets) for row in parent.added[::3]}  # some of the new rows stay without children
+                doubles = {pick(row, targets): pick(double, targets) for row, double in parent._doubles.items()}
+            pool = sorted((key for key in keys if None not in key), key=repr)
             self._rng.shuffle(pool)
-            self._parent_keys[reference] = pool
-        return self._parent_keys[reference]
+            self._pools[reference] = pool, doubles
+        return self._pools[reference]
 
 
 def _folded(row: Row, indexes: Sequence[int]) -> Row:

@@ -74,6 +74,7 @@ class Column:
         self.few = (distinct <= 2 < len(present)) or (distinct <= _FEW and 4 * distinct <= len(present))
         self.scale = scale = None if self.few else _scale(self.distinct)
         self.labels = len(self.distinct) == len(present) and bool(present) and all(isinstance(one, str) for one in present)
+        self._taken = set(self.distinct)
         self._present, self._sorted_named = present, sorted(self.named, key=repr)
         self._unnamed = [value for value in self.distinct if value not in self.named]
         steps = {scale.step(value) for value in self.distinct} if scale else set()
@@ -125,7 +126,7 @@ class Column:
         step = rng.randint(1, max((high - low) // 16, 1))
         return self.value_at(low + step if self.scale and self.scale.step(old) == low else high - step)
 
-    def unused(self, rng: Random, taken: Collection[object]) -> object | None:
+    def unused(self, rng: Random) -> object | None:
         """Return a new key in the pattern of the old keys; None if none was found."""
         if self._whole:
             return next(self._beyond)
@@ -139,7 +140,8 @@ class Column:
                     new = self.scale.value(step)
                 except (OverflowError, ValueError):  # beyond the last day
                     new = None
-            if new is not None and new not in taken:
+            if new is not None and new not in self._taken:
+                self._taken.add(new)
                 return new
         return None
 
