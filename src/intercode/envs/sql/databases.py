@@ -210,10 +210,8 @@ def database(task: Task, engine: Engine) -> str:
         raise DataError(
             f"task {task.id} names no database in the field `db`; there are {', '.join(engine.databases) or 'none'}"
         )
-    if not isinstance(named, str):
-        raise DataError(f"task {task.id}: the field `db` holds {named!r}, which is no text; it names a database")
     try:
-        return engine.name_of(named)
+        return engine.name_of(str(named))
     except UsageError as error:
         raise DataError(f"task {task.id}: {error}; the field `db` names one of them") from None
 

@@ -115,9 +115,6 @@ _UNREAD = (OSError, ValueError, ArithmeticError, LookupError, TypeError, Asserti
 LOST = "Lost connection to the server during the statement"
 """The answer to a statement that ended its session."""
 
-Stop = Callable[[str, int], None]
-"""Stops a session: `QUERY` or `CONNECTION`, and the session's number."""
-
 
 _COUNTERS = ("Handler_write", "Handler_update", "Handler_delete", "Com_xa_prepare", "Com_analyze", "Com_optimize", "Com_repair")
 _COUNT = (
@@ -239,14 +236,14 @@ class Session:
                 rows = cursor.fetchall()
             return tuple(rows)
 
-    def execute(self, statement: str, seconds: float, engine: Engine, stop: Stop) -> Answer:
+    def execute(self, statement: str, seconds: float, engine: MariadbEngine) -> Answer:
         """Execute one statement of an agent or a gold. Raises `SessionLost`, and `SandboxDied` if it does not stop."""
 
         def kill(call: int) -> float:
             if call > len(_KILLS):
                 raise SandboxDied("the statement does not stop")
             command, patience = _KILLS[call - 1]
-            stop(command, self.number)
+            engine.kill(command, self.number)
             return patience
 
         try:
@@ -258,7 +255,7 @@ class Session:
                 rows, cut = self._rows(cursor, engine.max_rows, engine.max_bytes)
                 try:
                     if cut:
-                        stop("QUERY", self.number)
+                        engine.kill("QUERY", self.number)
                     unread: bool | None = True
                     while unread:  # the rows that are left, and a procedure's further results
                         for _ in cursor.fetchall_unbuffered():
@@ -439,7 +436,7 @@ class MariadbEngine(Engine):
             raise UsageError("no database is open; call open(db) first")
         with self._server_errors("during a statement"):
             try:
-                return session.execute(statement, seconds, self, self._kill)
+                return session.execute(statement, seconds, self)
             except SessionLost:
                 return self._replace_session(session)
 
@@ -455,7 +452,7 @@ class MariadbEngine(Engine):
                 self._count_at_open = () if changed else self._count()
             with closing(self._login("gold", db=db)) as session:
                 try:
-                    return session.execute(statement, seconds, self, self._kill)
+                    return session.execute(statement, seconds, self)
                 except SessionLost:
                     self._admin.query("DO 0")
                     return Answer(error=LOST, timed_out=session.overdue, lost=True)
@@ -511,7 +508,7 @@ class MariadbEngine(Engine):
             if not agents:
                 return self._count()
             for number in agents:
-                self._kill("CONNECTION", number)
+                self.kill("CONNECTION", number)
         raise SessionLost("a session does not end")
 
     def _user(self, db: str) -> str:
@@ -591,7 +588,8 @@ class MariadbEngine(Engine):
         """Return the server's counters. If they are equal at two times, nothing was written between these."""
         return self._admin.query(_COUNT, seconds=10)[0]
 
-    def _kill(self, what: str, number: int) -> None:
+    def kill(self, what: str, number: int) -> None:
+        """Stop a session, or its statement: `what` is `CONNECTION` or `QUERY`, `number` the session's."""
         with suppress(err.MySQLError):  # it has ended meanwhile
             self._admin.query(f"KILL {what} {number}", seconds=_KILL)
 

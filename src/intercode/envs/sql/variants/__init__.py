@@ -143,57 +143,52 @@ class TablePerturber:
         wanted = min(max(len(old) if len(old) <= 200 else len(old) // 3, _LEAST_ADDED), _MOST_ADDED)
         for _ in range(wanted if kept else 0):
             self._add(rng.choice(favoured if rng.random() < 0.5 else kept))
-        self.rows += self.added
+        rows = [[*row] for row in (*self.rows, *self.added)]
         for index in self._loose:
-            self._exchange_labels(index)
-            self._replace_extremes(index)
-            self._meet_edges(index)
-        rng.shuffle(self.rows)
+            self._exchange_labels(rows, index)
+            self._replace_extremes(rows, index)
+            self._meet_edges(rows, index)
+        rng.shuffle(rows)
+        self.rows = [tuple(row) for row in rows]
 
     # -- whole columns ----------------------------------------------------------------------------------------------
 
-    def _exchange_labels(self, index: int) -> None:
+    def _exchange_labels(self, rows: list[list[Value]], index: int) -> None:
         """Give texts that are each one row's alone to other rows; each stays one row's alone."""
         if not self.columns[index].labels:
             return
-        free = [number for number, row in enumerate(self.rows) if self._is_free(row, index)]
-        chosen = [number for number in free if self._rng.random() < _EXCHANGED]
-        values = [self.rows[number][index] for number in chosen]
-        for number, value in zip(chosen, values[1:] + values[:1], strict=True):
-            self._put(number, index, value)
+        chosen = [row for row in self._unnamed(rows, index) if self._rng.random() < _EXCHANGED]
+        values = [row[index] for row in chosen]
+        for row, value in zip(chosen, values[1:] + values[:1], strict=True):
+            row[index] = value
 
-    def _replace_extremes(self, index: int) -> None:
+    def _replace_extremes(self, rows: list[list[Value]], index: int) -> None:
         """Change the least and the greatest value, and the rows that have them. One row's alone stays one row's alone."""
         column, rng = self.columns[index], self._rng
         for extreme in column.extremes():
-            holders = [number for number, row in enumerate(self.rows) if row[index] == extreme]
+            holders = [row for row in rows if row[index] == extreme]
             if not holders or extreme in column.named:
                 continue
-            chosen = [number for number, row in enumerate(self.rows) if self._is_free(row, index)]
+            chosen = self._unnamed(rows, index)
             if column.counts[extreme] == 1 and chosen:
-                for number in holders:
-                    self._put(number, index, column.inner(rng))
+                for row in holders:
+                    row[index] = column.inner(rng)
                 holders = [rng.choice(chosen)]
             value = column.new_extreme(rng, extreme)
-            for number in holders:
-                self._put(number, index, value)
+            for row in holders:
+                row[index] = value
 
-    def _meet_edges(self, index: int) -> None:
+    def _meet_edges(self, rows: list[list[Value]], index: int) -> None:
         """Give each literal within the range to some row, as far as there is room."""
-        column, rng = self.columns[index], self._rng
-        extremes = column.extremes()
-        free = [number for number, row in enumerate(self.rows) if self._is_free(row, index) and row[index] not in extremes]
-        rng.shuffle(free)
-        room = len(free) // 2
-        for edge in column.edges[:room]:
-            self._put(free.pop(), index, column.value_at(edge))
+        column, extremes = self.columns[index], self.columns[index].extremes()
+        free = [row for row in self._unnamed(rows, index) if row[index] not in extremes]
+        self._rng.shuffle(free)
+        for edge, row in zip(column.edges[: len(free) // 2], reversed(free), strict=False):
+            row[index] = column.value_at(edge)
 
-    def _is_free(self, row: Row, index: int) -> bool:
-        return row[index] is not None and row[index] not in self.columns[index].named
-
-    def _put(self, number: int, index: int, value: Value) -> None:
-        row = self.rows[number]
-        self.rows[number] = (*row[:index], value, *row[index + 1 :])
+    def _unnamed(self, rows: list[list[Value]], index: int) -> list[list[Value]]:
+        """Return the rows whose value is neither NULL nor named."""
+        return [row for row in rows if row[index] is not None and row[index] not in self.columns[index].named]
 
     # -- rows -------------------------------------------------------------------------------------------------------
 
@@ -228,11 +223,7 @@ class TablePerturber:
 
     def _change(self, row: Row) -> Row:
         new = self._move(row, _MOVED)
-        if self._fits(new, row):
-            self._use_keys(new)
-        else:
-            new = row
-        return self._empty(self._alter(new, _CHANGED))
+        return self._empty(self._alter(new if self._take_keys(new, row) else row, _CHANGED))
 
     def _add(self, model: Row) -> None:
         """Add a double, which has only new keys, a near variant with one new value more, or a far variant with many."""
@@ -240,8 +231,7 @@ class TablePerturber:
         for _ in range(_TRIES):
             share = {"double": 0.0, "near": _MOVED_NEAR, "far": _MOVED_FAR}[way]
             new = self._with_new_keys(self._move(model, share))
-            if new is not None and self._fits(new):
-                self._use_keys(new)
+            if new is not None and self._take_keys(new):
                 if way == "double":
                     self._doubles[model] = new
                 elif way == "far":
@@ -257,17 +247,16 @@ class TablePerturber:
                 self.added.append(tuple(relabelled))
                 return
 
-    def _fits(self, row: Row, old: Row = ()) -> bool:
-        """Tell whether the row's keys are free, or as they were in the old row."""
-        for key, used in zip(self.relation.unique, self._used_keys, strict=True):
-            new = _folded(row, key)
-            if new in used and None not in new and not (old and new == _folded(old, key)):
-                return False
-        return True
-
-    def _use_keys(self, row: Row) -> None:
-        for key, used in zip(self.relation.unique, self._used_keys, strict=True):
-            used.add(_folded(row, key))
+    def _take_keys(self, row: Row, old: Row = ()) -> bool:
+        """Take the row's keys if they are free, or as they were in the old row; tell whether they are."""
+        keys = [_folded(row, key) for key in self.relation.unique]
+        olds = [_folded(old, key) if old else None for key in self.relation.unique]
+        free = all(
+            new == was or None in new or new not in used for new, was, used in zip(keys, olds, self._used_keys, strict=True)
+        )
+        for key, used in zip(keys if free else (), self._used_keys, strict=False):
+            used.add(key)
+        return free
 
     def _with_new_keys(self, row: Row) -> Row | None:
         """Give a key of one column a value that was never there; try a key of several in another combination."""
