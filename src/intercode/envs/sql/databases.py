@@ -117,8 +117,7 @@ def _by_name(files: list[Path]) -> dict[str, Path]:
     """Return the files by database; neither the suffix nor upper and lower case count."""
     found: dict[str, Path] = {}
     for file in files:
-        other = found.setdefault(file.stem.lower(), file)
-        if other is not file:
+        if (other := found.setdefault(file.stem.lower(), file)) is not file:
             raise UsageError(f"{other} and {file} would both be the database {file.stem}; leave one of them away")
     return {file.stem: file for file in found.values()}
 

@@ -84,9 +84,15 @@ class Engine(ABC):
             self._sandbox.close()
             raise
 
-    @abstractmethod
     def open(self, db: str) -> None:
         """Begin an episode on `db`: its original content, a fresh session, the agent's rights."""
+        db = self.name_of(db)
+        self._require_server()
+        try:
+            self._begin(db)
+        except (SandboxError, DataError):  # dead, out of space, or the content cannot be restored
+            self._restart()
+            self._begin(db)
 
     @abstractmethod
     def run(self, statement: str, *, seconds: float) -> Answer:
@@ -144,6 +150,10 @@ class Engine(ABC):
     @abstractmethod
     def _start(self) -> None:
         """Start a server in the fresh sandbox, and connect with it."""
+
+    @abstractmethod
+    def _begin(self, db: str) -> None:
+        """Begin an episode on the running server. Raises `SandboxError`, or `DataError` for content that cannot be read."""
 
     @abstractmethod
     def _disconnect(self) -> None:

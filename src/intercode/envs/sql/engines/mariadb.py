@@ -133,7 +133,7 @@ _ROOM = 96 * MIB
 # -- sessions -----------------------------------------------------------------------------------------------------------
 
 
-class SessionLost(Exception):
+class SessionLost(SandboxError):
     """The server ended the session, or died itself."""
 
 
@@ -420,16 +420,6 @@ class MariadbEngine(Engine):
     _session: Session | None = None
     _count_at_open: tuple[Any, ...]
 
-    def open(self, db: str) -> None:
-        db = self.name_of(db)
-        self._require_server()
-        try:
-            self._begin(db, self._end_episode())
-        except (SandboxError, SessionLost, DataError, err.MySQLError):  # dead, out of space, or not to be rebuilt
-            self._restart()
-            with self._server_errors("at a new start"):
-                self._begin(db, None)
-
     def run(self, statement: str, *, seconds: float) -> Answer:
         session = self._session
         if session is None or self._broken:
@@ -469,13 +459,14 @@ class MariadbEngine(Engine):
 
     # -- an episode's beginning and end -----------------------------------------------------------------------------
 
-    def _begin(self, db: str, count: tuple[Any, ...] | None) -> None:
-        """Start an episode on `db`; `count` holds the counters if they cannot have moved since they were read."""
-        changed = self._rebuild(db) | self._account(db)
-        self._db = db
-        if changed or count is None:
-            self._count_at_open = self._count()
-        self._session = self._login(self._user(db), db=db)
+    def _begin(self, db: str) -> None:
+        with self._server_errors("between two episodes"):
+            count = self._end_episode()
+            changed = self._rebuild(db) | self._account(db)
+            self._db = db
+            if changed or count is None:
+                self._count_at_open = self._count()
+            self._session = self._login(self._user(db), db=db)
 
     def _end_episode(self) -> tuple[Any, ...] | None:
         """End the last session and note whether it wrote; return the counters if it did not."""

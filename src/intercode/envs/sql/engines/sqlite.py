@@ -96,46 +96,31 @@ class SqliteEngine(Engine):
     dialect = "sqlite"
     _connection: socket.socket | None = None
 
-    def open(self, db: str) -> None:
-        db = self.name_of(db)
-        self._require_server()
-        try:
-            self._open(db)
-        except (SandboxError, DataError):
-            self._restart()
-            self._open(db)
-        self._db = db
-
-    def _open(self, db: str) -> None:
-        reply = self._request({"op": "open", "db": db})
-        if "unreadable" in reply:
-            raise DataError(f"the database {db} cannot be read: {reply['unreadable']}; is its file whole?")
-
     def run(self, statement: str, *, seconds: float) -> Answer:
         if self._db is None or self._broken:
             raise UsageError("no database is open; call open(db) first")
-        server = self._connect()
-        try:
-            return read_answer(exchange(server, {"op": "run", "statement": statement, "seconds": seconds}, seconds + _GRACE))
-        except TimeoutError:  # a new server on the files of this one
+        answer = self._execute({"op": "run", "statement": statement}, seconds)
+        if answer.lost:  # a new server on the files of this one
             self._disconnect()
             self._launch(f"kill -9 $(cat {_FOLDER}/pid)")
-            return Answer(error="interrupted", timed_out=True, lost=True)
-        except (OSError, ValueError, EOFError) as error:
-            raise self._failure("a statement", error) from None
+        return answer
 
     def run_gold(self, db: str, statement: str, *, seconds: float = 60.0) -> Answer:
         db = self.name_of(db)
         self._require_server()
-        request = {"op": "gold", "db": db, "statement": statement, "seconds": seconds}
+        answer = self._execute({"op": "gold", "db": db, "statement": statement}, seconds)
+        self._broken = answer.lost  # the next `open` needs another server
+        return answer
+
+    def _execute(self, request: dict[str, Any], seconds: float) -> Answer:
+        """Return the answer to a statement; `lost` if the statement is in a function that SQLite does not stop."""
         server = self._connect()
         try:
-            return read_answer(exchange(server, request, seconds + _GRACE))
-        except TimeoutError:  # in a function that SQLite does not stop: the next `open` needs another server
-            self._broken = True
+            return read_answer(exchange(server, {**request, "seconds": seconds}, seconds + _GRACE))
+        except TimeoutError:
             return Answer(error="interrupted", timed_out=True, lost=True)
         except (OSError, ValueError, EOFError) as error:
-            raise self._failure("a gold", error) from None
+            raise self._failure(request["op"], error) from None
 
     def schema(self, db: str) -> str:
         creates = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
@@ -152,6 +137,12 @@ class SqliteEngine(Engine):
         room = 512 * MIB + 2 * max((file.stat().st_size for file in files), default=0)
         limits = Limits(memory=room + 1024 * MIB, disk=room, file_size=room, processes=16)
         return LocalSandbox(self._prepared, limits=limits, session="stateless")
+
+    def _begin(self, db: str) -> None:
+        reply = self._request({"op": "open", "db": db})
+        if "unreadable" in reply:
+            raise DataError(f"the database {db} cannot be read: {reply['unreadable']}; is its file whole?")
+        self._db = db
 
     def _start(self) -> None:
         self._launch()
