@@ -80,7 +80,10 @@ def test_a_task_without_a_prediction_is_an_error(cli: Any, orchard: Path, tmp_pa
 WRONG = [
     ("--data bird.json", "there are no databases; name them with --dump FILE or --databases DIR"),
     ("--engine oracle", "there is no engine 'oracle'; there are sqlite and mariadb"),
-    ("--engine mysql://me:secret@127.0.0.1:1/", "dump its databases (mariadb-dump"),
+    (
+        "--engine mysql://me:secret@127.0.0.1:1/",
+        "of a running server, dump the databases (mariadb-dump",
+    ),
     ("--dump shop.sql --engine sqlite", "use --engine mariadb (apt-get install mariadb-server)"),
     ("--databases files --engine mariadb", "MariaDB does not load SQLite files; use --engine sqlite"),
 ]

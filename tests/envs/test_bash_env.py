@@ -86,7 +86,7 @@ def test_what_is_no_text_is_the_callers_fault_and_costs_no_turn(make: Make) -> N
         ("bash", {"render_mode": "human"}, r"render_mode 'human': it is one of \['ansi'\]"),
         ("bash", {"reward": "generous"}, r"reward 'generous': it is 'exact', 'paper'.* or a function of \("),
         ("sql", {"engine": "oracle"}, "there is no engine 'oracle'"),
-        ("sql", {"engine": "http://localhost/"}, "--engine takes no address of a running server"),
+        ("sql", {"engine": "http://localhost/"}, "there is no engine 'http'.*of a running server, dump"),
         ("sql", {"databases": "/nowhere"}, "/nowhere"),
         ("sql", {"dump": "a.sql", "databases": "b"}, "not with both"),
         ("sql", {"tree": "x"}, "takes no tree"),

@@ -203,8 +203,6 @@ def _plain(value: object) -> Hashable:
         return value
     if isinstance(value, float | Decimal):
         return value if not math.isnan(value) else _NAN
-    if isinstance(value, bool):
-        return int(value)
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     if isinstance(value, datetime):

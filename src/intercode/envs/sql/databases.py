@@ -206,9 +206,7 @@ def database(task: Task, engine: Engine) -> str:
     if named is None and len(engine.databases) == 1:
         return engine.databases[0]
     if named is None:
-        raise DataError(
-            f"task {task.id} names no database in the field `db`; there are {', '.join(engine.databases) or 'none'}"
-        )
+        raise DataError(f"task {task.id} names no database in the field `db`; there are {', '.join(engine.databases)}")
     try:
         return engine.name_of(str(named))
     except UsageError as error:

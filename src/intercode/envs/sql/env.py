@@ -264,10 +264,8 @@ def _observation(answer: Answer, protocol: Protocol) -> str:
 
 
 def _answer_json(answer: Answer) -> dict[str, Any]:
-    if answer.error is not None:
-        return {"error": shorten_text(answer.error), "rows": []}
     if answer.table is None:
-        return {"rows": []}
+        return {"rows": []} if answer.error is None else {"error": shorten_text(answer.error), "rows": []}
     names, rows = _rows_json([answer.table.columns], _TABLE_BYTES), _rows_json(answer.table.rows[:_ROWS], _TABLE_BYTES)
     found = {"columns": names[0] if names else [], "rows": rows}
     return found if len(rows) == len(answer.table.rows) else {**found, "rows_total": len(answer.table.rows)}

@@ -203,12 +203,11 @@ def engine_maker(name: str | None, content: Databases) -> Callable[[], Engine]:
     load, `SandboxUnavailable` where no server is installed.
     """
     name = name or ("mariadb" if content.kind == "mysql" else "sqlite")
-    if "://" in name:
+    if name not in ENGINES:  # show only what comes before a colon: an address may hold a password
         raise UsageError(
-            "--engine takes no address of a running server; dump its databases (mariadb-dump --databases NAME…): --dump FILE"
+            f"there is no engine {name.partition(':')[0]!r}; there are {' and '.join(ENGINES)}; of a running server, "
+            "dump the databases (mariadb-dump --databases NAME… >FILE) and use --dump FILE"
         )
-    if name not in ENGINES:
-        raise UsageError(f"there is no engine {name!r}; there are {' and '.join(ENGINES)}")
     if (name, content.kind) == ("sqlite", "mysql"):
         raise UsageError("SQLite does not load a MySQL dump; use --engine mariadb (apt-get install mariadb-server)")
     if (name, content.kind) == ("mariadb", "sqlite"):

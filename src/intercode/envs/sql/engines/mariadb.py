@@ -75,10 +75,10 @@ _AT_LEAST, _SLOWEST = 60.0, 50_000
 _FAREWELL = b"Shutdown complete"
 """The last line in the log of a server that has written everything."""
 
-_INSTALL = """
+_INSTALL = f"""
 set -e
-mkdir -p {data} {logs} /srv/exchange
-mariadb-install-db --no-defaults --user=root --datadir={data} --auth-root-authentication-method=normal \
+mkdir -p {_DATA} {LOGS} /srv/exchange
+mariadb-install-db --no-defaults --user=root --datadir={_DATA} --auth-root-authentication-method=normal \
   --lower-case-table-names=1 --skip-test-db --skip-name-resolve --innodb-log-file-size=4M --innodb-use-native-aio=0 2>&1
 """
 _OPTIONS = f"""
@@ -362,7 +362,7 @@ def _alive(sandbox: LocalSandbox) -> bool:
 def _build(below: Template, databases: Databases, made: Path) -> None:
     made.chmod(0o755)
     with LocalSandbox(below, limits=_BUILD, session="stateless", export=made) as sandbox:
-        result = sandbox.exec("", argv=["bash", "-c", _INSTALL.format(data=_DATA, logs=LOGS)], cwd="/")
+        result = sandbox.exec("", argv=["bash", "-c", _INSTALL], cwd="/")
         if result.exit_code != 0:
             raise SandboxUnavailable(f"mariadb-install-db failed: {result.output[-2000:].strip()}")
         _launch(sandbox, f"{_OPTIONS} --max-allowed-packet={_LARGEST}")
@@ -427,8 +427,16 @@ class MariadbEngine(Engine):
         with self._server_errors("during a statement"):
             try:
                 return session.execute(statement, seconds, self)
-            except SessionLost:
-                return self._replace_session(session)
+            except SessionLost:  # or the server itself is gone, and the next query says so
+                session.close()
+                self._admin.query("DO 0")
+            assert self._db is not None
+            user = self._user(self._db)
+            try:
+                self._session = self._login(user, db=self._db)
+            except err.OperationalError:  # the agent dropped the database; with another password the second login fails, too
+                self._session = self._login(user)
+            return Answer(error=LOST, timed_out=session.overdue, lost=True)
 
     def run_gold(self, db: str, statement: str, *, seconds: float = 60.0) -> Answer:
         db = self.name_of(db)
@@ -526,18 +534,6 @@ class MariadbEngine(Engine):
             yield
         except (SessionLost, SandboxDied, err.MySQLError) as error:
             raise self._death(f"the database server died {when} ({error})") from None
-
-    def _replace_session(self, lost: Session) -> Answer:
-        """Start a new session after one was killed. Raises `SessionLost` or PyMySQL's errors if none can be had."""
-        lost.close()
-        self._admin.query("DO 0")
-        assert self._db is not None
-        user = self._user(self._db)
-        try:
-            self._session = self._login(user, db=self._db)
-        except err.OperationalError:  # the agent dropped the database; with another password the second login fails, too
-            self._session = self._login(user)
-        return Answer(error=LOST, timed_out=lost.overdue, lost=True)
 
     # -- the server -------------------------------------------------------------------------------------------------
 

@@ -77,12 +77,13 @@ def variant_contents(engine: Engine, literals: Mapping[str, Collection[Literal]]
     `literals`: by database, the values that golds name; they stay where they are. Raises `DataError` for a table that cannot
     be read.
     """
-    scripts = {}
+    scripts, end = {}, ";\n" if engine.dialect == "sqlite" else ""
     for db in engine.databases:
-        named = {word for name, words in literals.items() if name.lower() == db.lower() for word in words}
-        schema = relations.read_schema(engine, db, named)
-        rows = perturb_tables(schema.relations, named, f"{seed}\0{db.lower()}")
-        scripts[db] = tuple(relations.write_schema(schema, rows))
+        named = literals.get(db, ())
+        tables, before, after = relations.read_schema(engine, db, named)
+        rows = perturb_tables(tables, named, f"{seed}\0{db.lower()}")
+        statements = (*before, *relations.write_rows(engine.dialect, tables, rows), *after)
+        scripts[db] = tuple(statement + end for statement in statements)
     kind: Kind = "portable" if engine.dialect == "sqlite" else "mysql"
     digest = hashlib.sha256(json.dumps([kind, sorted(scripts.items())]).encode()).hexdigest()[:32]
     return Databases(kind, digest, scripts)

@@ -1,7 +1,7 @@
 """A database as relations: read from an engine, written again with other rows, and the dependencies between its columns.
 
     MariaDB   information_schema, SHOW CREATE TABLE        SQLite   PRAGMA table_xinfo, sqlite_master
-                                └────────► Schema ────────────┘ ────► statements that make the database
+                                └────────► Relation ──────────┘ ────► statements that make the database
 
     declared references ─┐
     values of a column that are all keys of another table ─┴─► parents first, trees and their depths
@@ -88,16 +88,6 @@ class Relation:
     fixed: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True)
-class Schema:
-    """Relations, and the statements `before` the rows, which make tables, and `after` them, which make indexes and views."""
-
-    dialect: str
-    relations: tuple[Relation, ...]
-    before: tuple[str, ...]
-    after: tuple[str, ...]
-
-
 def pick(row: Row, indexes: Sequence[int]) -> Row:
     return tuple([row[index] for index in indexes])
 
@@ -109,8 +99,11 @@ def transpose(relation: Relation) -> list[tuple[Value, ...]]:
 # -- reading ------------------------------------------------------------------------------------------------------------
 
 
-def read_schema(engine: Engine, db: str, literals: Collection[Literal]) -> Schema:
-    """Read tables, keys and rows; of a large table a part. Raises `DataError` for a table that cannot be read."""
+def read_schema(engine: Engine, db: str, literals: Collection[Literal]) -> tuple[list[Relation], list[str], list[str]]:
+    """Return tables with keys and rows, and the statements before the rows, which make tables, and after them.
+
+    Of a large table only a part is read. Raises `DataError` for a table that cannot be read.
+    """
 
     def query(statement: str) -> tuple[Row, ...]:
         return engine.table(db, statement, seconds=_SECONDS).rows
@@ -146,7 +139,7 @@ def read_schema(engine: Engine, db: str, literals: Collection[Literal]) -> Schem
                 frozenset(place for name, place in places[table.lower()].items() if name in words),
             )
         )
-    return Schema(engine.dialect, tuple(relations), tuple(before), tuple(after))
+    return relations, before, after
 
 
 def _rows(engine: Engine, db: str, table: str, columns: Sequence[str], literals: Collection[Literal]) -> Sequence[Row]:
@@ -207,21 +200,15 @@ def _grouped(rows: Iterable[Row]) -> dict[object, list[Row]]:
 # -- writing ------------------------------------------------------------------------------------------------------------
 
 
-def write_schema(schema: Schema, rows: Mapping[str, Sequence[Row]]) -> Iterator[str]:
-    """Yield the statements that make the database with these rows; SQLite's end with a semicolon.
-
-    INSERT has IGNORE, since a collation may take a new key for an old one.
-    """
-    dialect, end = schema.dialect, ";\n" if schema.dialect == "sqlite" else ""
+def write_rows(dialect: str, relations: Sequence[Relation], rows: Mapping[str, Sequence[Row]]) -> Iterator[str]:
+    """Yield INSERT statements; rows whose new key a collation takes for an old one are ignored."""
     verb = "INSERT OR IGNORE" if dialect == "sqlite" else "INSERT IGNORE"
-    yield from (statement + end for statement in schema.before)
-    for relation in schema.relations:
+    for relation in relations:
         columns = ", ".join(quote_name(name, dialect) for name in relation.columns)
         for begin in range(0, len(rows[relation.name]), _BATCH):
             batch = rows[relation.name][begin : begin + _BATCH]
             lines = (f"({', '.join([write_value(value, dialect) for value in row])})" for row in batch)
-            yield f"{verb} INTO {quote_name(relation.name, dialect)} ({columns}) VALUES\n" + ",\n".join(lines) + end
-    yield from (statement + end for statement in schema.after)
+            yield f"{verb} INTO {quote_name(relation.name, dialect)} ({columns}) VALUES\n" + ",\n".join(lines)
 
 
 # -- references ---------------------------------------------------------------------------------------------------------
