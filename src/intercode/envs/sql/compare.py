@@ -25,7 +25,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import date, time, timedelta
 from decimal import Decimal
 from itertools import islice
 
@@ -36,7 +36,7 @@ from intercode.types import Score, Table
 Row = tuple[object, ...]
 
 _BELOW_ONE, _DISORDER = 0.99, 0.5
-_CLOSE, _ZERO = 1e-6, 1e-12
+_CLOSE, _ZERO, _HUGE = 1e-6, 1e-12, 1e308
 _NAN = ("not a number",)
 
 
@@ -205,10 +205,8 @@ def _plain(value: object) -> Hashable:
         return value if not math.isnan(value) else _NAN
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
-    if isinstance(value, datetime):
-        return value.isoformat(" ")
     if isinstance(value, date | time):
-        return value.isoformat()
+        return str(value)
     if isinstance(value, timedelta):
         return format_time(value)
     return value if isinstance(value, Hashable) else str(value)
@@ -217,15 +215,9 @@ def _plain(value: object) -> Hashable:
 def _clusters(numbers: set[int | float | Decimal]) -> dict[int | float | Decimal, float]:
     """Return for each number the lowest one of its cluster; no cluster is wider than the tolerance."""
 
-    def as_float(number: int | float | Decimal) -> float:
-        try:
-            return float(number)
-        except OverflowError:
-            return math.copysign(math.inf, number)
-
     found: dict[int | float | Decimal, float] = {}
     lowest = -math.inf
-    for value, number in sorted((as_float(number), number) for number in numbers):
+    for value, number in sorted((float(min(max(number, -_HUGE), _HUGE)), number) for number in numbers):
         if not math.isclose(lowest, value, rel_tol=_CLOSE, abs_tol=_ZERO):
             lowest = value
         found[number] = lowest

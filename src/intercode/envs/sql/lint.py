@@ -19,14 +19,10 @@ _CUES = (
     Cue(r"\b(descending|decreasing)\b", r"\bdesc\b", "no DESC"),
     Cue(r"\balphabetical(ly)?\b|\b(ascending|increasing) order\b|\b(sorted|ordered) by\b", r"\border\s+by\b", "no ORDER BY"),
     Cue(
-        r"\b(maximum|highest|largest|biggest|oldest|latest|most recent|longest|heaviest|tallest)\b",
-        r"\bmax|order\s+by|highest|largest|>=? *all|\bmin\b|rank",
-        "neither MAX nor ORDER BY",
-    ),
-    Cue(
-        r"\b(minimum|lowest|smallest|youngest|earliest|shortest|lightest)\b",
-        r"\bmin|order\s+by|lowest|smallest|<=? *all|\bmax\b",
-        "neither MIN nor ORDER BY",
+        r"\b(maximum|highest|largest|biggest|oldest|latest|most recent|longest|heaviest|tallest|"
+        r"minimum|lowest|smallest|youngest|earliest|shortest|lightest)\b",
+        r"\bmax|\bmin|order\s+by|highest|largest|lowest|smallest|[<>]=? *all|rank",
+        "neither MAX, MIN nor ORDER BY",
     ),
 )
 _OPPOSITES = (

@@ -181,9 +181,6 @@ class TimedSocket(io.RawIOBase):
     def settimeout(self, seconds: float | None) -> None:
         """Ignore PyMySQL's limit; `start` sets it."""
 
-    def setsockopt(self, *option: Any) -> None:
-        self._sock.setsockopt(*option)
-
     def sendall(self, data: bytes) -> None:
         self._sock.sendall(data)
 

@@ -63,12 +63,10 @@ def variant_databases(
 
     def build(folder: Path) -> None:
         made = variant_contents(engine, literals, seed=seed)
-        stored = {"kind": made.kind, "digest": made.digest, "scripts": made.scripts}
-        (folder / "variant.json").write_text(json.dumps(stored), "ascii")
+        (folder / "variant.json").write_text(json.dumps(made.scripts), "ascii")
 
     folder = cache.folder("variant", hashlib.sha256(key.encode()).hexdigest()[:32], build)
-    stored = json.loads((folder / "variant.json").read_text("ascii"))
-    return Databases(stored["kind"], stored["digest"], {name: tuple(lines) for name, lines in stored["scripts"].items()})
+    return _databases(engine, json.loads((folder / "variant.json").read_text("ascii")))
 
 
 def variant_contents(engine: Engine, literals: Mapping[str, Collection[Literal]], *, seed: int = 0) -> Databases:
@@ -83,10 +81,14 @@ def variant_contents(engine: Engine, literals: Mapping[str, Collection[Literal]]
         tables, before, after = relations.read_schema(engine, db, named)
         rows = perturb_tables(tables, named, f"{seed}\0{db.lower()}")
         statements = (*before, *relations.write_rows(engine.dialect, tables, rows), *after)
-        scripts[db] = tuple(statement + end for statement in statements)
+        scripts[db] = [statement + end for statement in statements]
+    return _databases(engine, scripts)
+
+
+def _databases(engine: Engine, scripts: Mapping[str, Sequence[str]]) -> Databases:
     kind: Kind = "portable" if engine.dialect == "sqlite" else "mysql"
     digest = hashlib.sha256(json.dumps([kind, sorted(scripts.items())]).encode()).hexdigest()[:32]
-    return Databases(kind, digest, scripts)
+    return Databases(kind, digest, {name: tuple(statements) for name, statements in scripts.items()})
 
 
 def perturb_tables(tables: Sequence[Relation], literals: Collection[Literal], seed: str) -> dict[str, list[Row]]:
