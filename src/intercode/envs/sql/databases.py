@@ -58,9 +58,7 @@ def read_databases(path: Path) -> Databases:
     """
     if not path.exists():
         raise UsageError(f"{path}: there is no such file or folder with databases")
-    if path.suffix in _SUFFIXES and not path.is_dir():
-        return _sqlite_files([path])
-    if not path.is_dir():
+    if not path.is_dir() and path.suffix not in _SUFFIXES:
         text = _text(path)
         dumped = split_dump(text) or split_dump(text, path.stem)
         if not dumped:
@@ -69,15 +67,17 @@ def read_databases(path: Path) -> Databases:
             raise DataError(f"{path}: the database {odd[0]!r} cannot be a file's name; give it another one")
         return Databases("mysql", _hash("mysql", text), dumped)
     scripts = sorted(path.glob("*.sql"))
-    files = sorted(file for suffix in _SUFFIXES for file in [*path.glob(f"*{suffix}"), *path.glob(f"*/*{suffix}")])
+    found = (file for suffix in _SUFFIXES for pattern in ("*", "*/*") for file in path.glob(pattern + suffix))
+    files = [path] if path.is_file() else sorted(found)
     if scripts and files:
         raise UsageError(f"{path} holds both .sql and SQLite files; give one kind")
     if scripts:
         texts = {name: _text(file) for name, file in _by_name(scripts).items()}
         portable = {name: (text,) for name, text in texts.items()}
         return Databases("portable", _hash("portable", *texts, *texts.values()), portable)
-    if nested := [file for file in files if file.parent == path or file.stem == file.parent.name]:
-        return _sqlite_files(nested)
+    if nested := [file for file in files if path in (file, file.parent) or file.stem == file.parent.name]:
+        named = _by_name(nested)
+        return Databases("sqlite", _hash("sqlite", *named, *map(_file_digest, named.values())), files=named)
     raise UsageError(f"{path} holds no database: NAME.sql, NAME.sqlite or NAME/NAME.sqlite")
 
 
@@ -106,11 +106,6 @@ def split_dump(text: str, default: str | None = None) -> dict[str, tuple[str, ..
         else:
             found[current].append(adapt(statement) if statement[:6].upper() == "CREATE" else statement)
     return {name: tuple(lines) for name, lines in found.items() if len(lines) > 2}
-
-
-def _sqlite_files(files: list[Path]) -> Databases:
-    named = _by_name(files)
-    return Databases("sqlite", _hash("sqlite", *named, *map(_file_digest, named.values())), files=named)
 
 
 def _by_name(files: list[Path]) -> dict[str, Path]:

@@ -102,8 +102,7 @@ class SqlEnv(InterCodeEnv):
         `session` is ignored: a session with the server lives as long as its episode, as in the paper.
         """
         reward = reward or ("paper" if protocol == "paper" else "exact")
-        records = preprocess or cls.preprocess
-        dataset = open_data(data, env="sql", limit=limit, preprocess=records, gold_fields=gold_fields)
+        dataset = open_data(data, env="sql", limit=limit, preprocess=preprocess or cls.preprocess, gold_fields=gold_fields)
         paper = reward in ("paper", "overlap")
         made = prepare_databases(dataset, dump=dump, databases=databases, engine=engine, robust=robust, paper=paper)
         options: dict[str, Any] = {"reward": reward, "golds": GoldCache[Gold](), "handicap": handicap, "seconds": seconds}
@@ -251,13 +250,10 @@ def _observation(answer: Answer, protocol: Protocol) -> str:
     if answer.table is None:
         done = f"OK, {answer.affected} row{'' if answer.affected == 1 else 's'} affected"
         return "Error executing query: No result set to fetch from." if protocol == "paper" else done
-    rows = str(list(answer.table.rows))
+    rows, count = str(list(answer.table.rows)), len(answer.table.rows)
     if not answer.table.cut:
         return rows
-    kept = (
-        f"only the first {len(answer.table.rows)} rows; there are more" if answer.table.rows else "the first row is too large"
-    )
-    return f"{rows}\n[{kept}]"
+    return f"{rows}\n[{f'only the first {count} rows; there are more' if count else 'the first row is too large'}]"
 
 
 # -- outcomes as JSON ---------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -26,7 +27,8 @@ from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
 from intercode.types import Table
 
-ENGINES = ("sqlite", "mariadb")
+ENGINES = {"sqlite": "SqliteEngine", "mariadb": "MariadbEngine"}
+"""Modules of this package, each with a function `prepare`, and the engine's class there."""
 Kind = Literal["mysql", "portable", "sqlite"]
 _LIMIT_PASSED = "exceeded: all processes were killed"
 
@@ -70,6 +72,7 @@ class Engine(ABC):
     """The SQL dialect's name in sqlglot: `mysql` or `sqlite`."""
     databases: Sequence[str]
     """The databases' names, sorted."""
+    _log: str
     max_rows, max_bytes = 100_000, 8 * MIB
     """The most rows and bytes that one answer holds; the rest stays in the server (`Table.cut`)."""
 
@@ -178,7 +181,10 @@ class Engine(ABC):
 
     def _log_end(self) -> str:
         """Return the end of the server's log, where it names its own limit on memory."""
-        return ""
+        try:
+            return self._sandbox.read(self._log).decode(errors="replace")[-2000:]
+        except OSError:
+            return ""
 
     def _death(self, message: str) -> SandboxDied:
         """Return the error for a server that is gone, with the agent at fault if a limit on memory or processes was reached.
@@ -212,12 +218,6 @@ def engine_maker(name: str | None, content: Databases) -> Callable[[], Engine]:
         raise UsageError("SQLite does not load a MySQL dump; use --engine mariadb (apt-get install mariadb-server)")
     if (name, content.kind) == ("mariadb", "sqlite"):
         raise UsageError("MariaDB does not load SQLite files; use --engine sqlite, or give a MySQL dump or portable SQL")
-    if name == "sqlite":
-        from intercode.envs.sql.engines import sqlite
-
-        template = sqlite.prepare(content)
-        return lambda: sqlite.SqliteEngine(template, content)
-    from intercode.envs.sql.engines import mariadb
-
-    template = mariadb.prepare(content)
-    return lambda: mariadb.MariadbEngine(template, content)
+    module = import_module(f"{__name__}.{name}")
+    template, engine = module.prepare(content), getattr(module, ENGINES[name])
+    return lambda: engine(template, content)

@@ -413,7 +413,7 @@ def load(session: Session, databases: Databases, name: str) -> None:
 class MariadbEngine(Engine):
     """Run one MariaDB server; see `Engine`. `_admin` is the host's own session; the password is drawn anew at each start."""
 
-    dialect = "mysql"
+    dialect, _log = "mysql", f"{LOGS}/output"
     _session: Session | None = None
     _count_at_open: tuple[Any, ...]
 

@@ -64,14 +64,13 @@ def prepare(databases: Databases) -> Template:
 def _build(below: Template, databases: Databases, made: Path) -> None:
     if databases.kind == "sqlite":
         folder = template.new_tree(made)
-        for part in Path(_FOLDER[1:], "original").parts:
-            folder /= part
-            folder.mkdir()
-            identity().own(folder)
+        original = folder / _FOLDER[1:] / "original"
+        original.mkdir(parents=True)
         for name, file in databases.files.items():
-            shutil.copyfile(file, folder / f"{name}.sqlite")
-            (folder / f"{name}.sqlite").chmod(0o644)
-            identity().own(folder / f"{name}.sqlite")
+            shutil.copyfile(file, original / f"{name}.sqlite")
+            (original / f"{name}.sqlite").chmod(0o644)
+        for path in folder.rglob("*"):
+            identity().own(path)
         return
     made.chmod(0o755)
     limits = Limits(seconds=600, memory=4096 * MIB, disk=2048 * MIB, file_size=1024 * MIB)
@@ -93,7 +92,7 @@ def _build(below: Template, databases: Databases, made: Path) -> None:
 class SqliteEngine(Engine):
     """Run one SQLite server; see `Engine`."""
 
-    dialect = "sqlite"
+    dialect, _log = "sqlite", _LOG
     _connection: socket.socket | None = None
 
     def run(self, statement: str, *, seconds: float) -> Answer:
@@ -175,12 +174,6 @@ class SqliteEngine(Engine):
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-    def _log_end(self) -> str:
-        try:
-            return self._sandbox.read(_LOG).decode(errors="replace")[-2000:]
-        except OSError:
-            return ""
 
     def _request(self, request: dict[str, Any]) -> dict[str, Any]:
         """Return the reply to a request that executes no statement. A server that does not reply in time counts as dead."""

@@ -97,8 +97,7 @@ def perturb_tables(tables: Sequence[Relation], literals: Collection[Literal], se
     referenced = relations.referenced_keys(tables)
     found: dict[str, TablePerturber] = {}
     for relation in relations.parents_first(tables):
-        rng = Random(f"{seed}\0{relation.name}")
-        table = TablePerturber(relation, literals, referenced[relation.name], found, rng)
+        table = TablePerturber(relation, literals, referenced[relation.name], found, Random(f"{seed}\0{relation.name}"))
         table.fill()
         found[relation.name] = table
     return {relation.name: found[relation.name].rows for relation in tables}

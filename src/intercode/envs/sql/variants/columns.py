@@ -70,8 +70,7 @@ class Column:
         self.named = {value for value in self.distinct if plain(value) in words}
         texts = [value for value in self.distinct if isinstance(value, str) and value not in self.named][:_SEARCHED]
         self.named |= {text for text in texts if any(part in text.casefold() for part in parts)}
-        distinct = len(self.counts)
-        self.few = (distinct <= 2 < len(present)) or (distinct <= _FEW and 4 * distinct <= len(present))
+        self.few = len(self.counts) <= 2 < len(present) or len(self.counts) <= min(_FEW, len(present) / 4)
         self.scale = scale = None if self.few else _scale(self.distinct)
         self.labels = len(self.distinct) == len(present) and bool(present) and all(isinstance(one, str) for one in present)
         self._taken = set(self.distinct)
@@ -152,9 +151,7 @@ class Column:
 
 def _respell(rng: Random, old: object) -> object | None:
     """Change one or two letters or digits of a text, each to another of its kind."""
-    if not isinstance(old, str):
-        return None
-    letters = list(old)
+    letters = list(old) if isinstance(old, str) else []
     changeable = [number for number, letter in enumerate(letters) if letter.isascii() and letter.isalnum()]
     if not changeable:
         return None

@@ -157,11 +157,8 @@ def _rows(engine: Engine, db: str, table: str, columns: Sequence[str], literals:
     return list(dict.fromkeys([*first.rows[:_MOST], *named.rows]))
 
 
-_Statements = tuple[dict[str, str], list[str], list[str]]
-"""CREATE TABLE by table, the statements before the rows, and those after them."""
-
-
-def _mysql_statements(query: Callable[[str], tuple[Row, ...]], db: str) -> _Statements:
+def _mysql_statements(query: Callable[[str], tuple[Row, ...]], db: str) -> tuple[dict[str, str], list[str], list[str]]:
+    """Return CREATE TABLE by table, the statements before the rows, and those after them."""
     listed = [(str(name), kind) for name, kind in query("SHOW FULL TABLES")]
     creates = {name: str(query(f"SHOW CREATE TABLE {quote_name(name, 'mysql')}")[0][1]) for name, _ in listed}
     tables = {name: creates[name] for name, kind in listed if kind == "BASE TABLE"}
@@ -181,7 +178,7 @@ def _mysql_statements(query: Callable[[str], tuple[Row, ...]], db: str) -> _Stat
     return tables, before, after
 
 
-def _sqlite_statements(query: Callable[[str], tuple[Row, ...]], db: str) -> _Statements:
+def _sqlite_statements(query: Callable[[str], tuple[Row, ...]], db: str) -> tuple[dict[str, str], list[str], list[str]]:
     master = "sqlite_master m JOIN pragma_table_list t ON t.name = m.name"
     found = query(f"SELECT m.name, m.sql FROM {master} WHERE m.type = 'table' AND {_SQLITE_TABLE} ORDER BY m.rowid")
     tables = {str(name): str(create) for name, create in found}
@@ -206,8 +203,8 @@ def write_rows(dialect: str, relations: Sequence[Relation], rows: Mapping[str, S
     for relation in relations:
         columns = ", ".join(quote_name(name, dialect) for name in relation.columns)
         for begin in range(0, len(rows[relation.name]), _BATCH):
-            batch = rows[relation.name][begin : begin + _BATCH]
-            lines = (f"({', '.join([write_value(value, dialect) for value in row])})" for row in batch)
+            values = ([write_value(value, dialect) for value in row] for row in rows[relation.name][begin : begin + _BATCH])
+            lines = (f"({', '.join(row)})" for row in values)
             yield f"{verb} INTO {quote_name(relation.name, dialect)} ({columns}) VALUES\n" + ",\n".join(lines)
 
 
