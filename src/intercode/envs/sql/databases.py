@@ -168,8 +168,7 @@ class DatabaseSet:
         """Return what decides results: the databases' content and the server."""
         with self.make_engine() as engine:
             server = engine.facts()
-        userland = {key: server[key] for key in ("engine", "version") if key in server}
-        return {"template": self.digest, "userland": userland, "server": server}
+        return {"template": self.digest, "userland": {key: server[key] for key in ("engine", "version")}, "server": server}
 
 
 def prepare_databases(

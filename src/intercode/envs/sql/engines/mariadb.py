@@ -190,12 +190,12 @@ class TimedSocket(io.RawIOBase):
 
 
 class Session:
-    """A login; `number` is the server's number of it."""
+    """A login; `number` is the server's number of it, and `socket.timeouts` says whether the last statement's time ran out."""
 
     def __init__(self, sock: socket.socket, *, user: str, password: str, db: str | None = None, many: bool = False) -> None:
         """`many`: several statements may be sent together. Raises PyMySQL's `OperationalError` for a refused login, and
         `SessionLost` if the server dies meanwhile."""
-        self._socket = TimedSocket(sock)
+        self.socket = TimedSocket(sock)
         self._connection = Connection(
             user=user,
             password=password,
@@ -207,26 +207,21 @@ class Session:
             defer_connect=True,
         )
         try:
-            self._connection.connect(self._socket)
+            self._connection.connect(self.socket)
         except (SessionLost, *_UNREAD) as error:
-            self._socket.close()
+            self.socket.close()
             raise SessionLost(f"no login: {error}") from None
         except err.MySQLError as error:
-            self._socket.close()
+            self.socket.close()
             if _code(error) in _GONE:
                 raise SessionLost(str(error)) from None
             raise
         self.number: int = self._connection.thread_id()
 
-    @property
-    def overdue(self) -> bool:
-        """Tell whether the last statement's time ran out."""
-        return self._socket.timeouts > 0
-
     def query(self, statement: str, *, seconds: float = 60.0) -> tuple[tuple[Any, ...], ...]:
         """Return all rows of the last of the host's own statements. Raises PyMySQL's errors, and `SessionLost`."""
         with self._loss(), self._connection.cursor() as cursor:
-            self._socket.start(seconds)
+            self.socket.start(seconds)
             cursor.execute(statement)
             rows = cursor.fetchall()
             while cursor.nextset():
@@ -245,7 +240,7 @@ class Session:
 
         try:
             with self._loss():
-                self._socket.start(seconds, kill)
+                self.socket.start(seconds, kill)
                 cursor = self._connection.cursor(SSCursor)
                 cursor.execute(statement)
                 description, affected = cursor.description, cursor.rowcount
@@ -265,17 +260,17 @@ class Session:
                         raise
         except err.MySQLError as error:
             message = str(error.args[1]) if len(error.args) > 1 else str(error)
-            return Answer(error=message, timed_out=self.overdue)
+            return Answer(error=message, timed_out=self.socket.timeouts > 0)
         finally:
             if self._connection._result is not None:  # else PyMySQL reads on when an unread result is garbage-collected
                 self._connection._result.unbuffered_active = False
         if description is None:
-            return Answer(affected=max(affected, 0), timed_out=self.overdue)
-        return Answer(Table(tuple(column[0] for column in description), rows, cut), timed_out=self.overdue)
+            return Answer(affected=max(affected, 0), timed_out=self.socket.timeouts > 0)
+        return Answer(Table(tuple(column[0] for column in description), rows, cut), timed_out=self.socket.timeouts > 0)
 
     def close(self) -> None:
         """Close the socket at once; the server rolls back, unlocks and drops temporary tables when it notices."""
-        self._socket.close()
+        self.socket.close()
 
     def _rows(self, cursor: Any, most: int, room: int) -> tuple[tuple[tuple[Any, ...], ...], bool]:
         """Return the rows within the caps, and whether there are more. A row's size is that of its text, so that the cut does
@@ -284,9 +279,9 @@ class Session:
         enough = 2 * room + _BUFFER
         while some := cursor.fetchmany(_FETCHED):
             rows += some
-            if len(rows) > most or self._socket.received > enough:
+            if len(rows) > most or self.socket.received > enough:
                 break
-        if self._socket.received > room:
+        if self.socket.received > room:
             for number, row in enumerate(rows[:most]):
                 room -= len(repr(row).encode("utf-8", "replace"))
                 if room < 0:
@@ -315,10 +310,8 @@ def _code(error: Any) -> int:
 
 def missing() -> str | None:
     """Return why no MariaDB can start on this machine; None if one can."""
-    for program in ("mariadbd", "mariadb-install-db"):
-        if shutil.which(program, path=_PATH) is None:
-            return f"{program} is not installed; run: apt-get install mariadb-server"
-    return None
+    absent = [program for program in ("mariadbd", "mariadb-install-db") if shutil.which(program, path=_PATH) is None]
+    return f"{absent[0]} is not installed; run: apt-get install mariadb-server" if absent else None
 
 
 def prepare(databases: Databases) -> Template:
@@ -433,7 +426,7 @@ class MariadbEngine(Engine):
                 self._session = self._login(user, db=self._db)
             except err.OperationalError:  # the agent dropped the database; with another password the second login fails, too
                 self._session = self._login(user)
-            return Answer(error=LOST, timed_out=session.overdue, lost=True)
+            return Answer(error=LOST, timed_out=session.socket.timeouts > 0, lost=True)
 
     def run_gold(self, db: str, statement: str, *, seconds: float = 60.0) -> Answer:
         db = self.name_of(db)
@@ -450,7 +443,7 @@ class MariadbEngine(Engine):
                     return session.execute(statement, seconds, self)
                 except SessionLost:
                     self._admin.query("DO 0")
-                    return Answer(error=LOST, timed_out=session.overdue, lost=True)
+                    return Answer(error=LOST, timed_out=session.socket.timeouts > 0, lost=True)
 
     def schema(self, db: str) -> str:
         names = [quote_name(str(name), "mysql") for name, _ in self.table(db, "SHOW FULL TABLES").rows]

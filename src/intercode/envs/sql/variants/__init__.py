@@ -140,8 +140,11 @@ class TablePerturber:
         kept = [row for number, row in enumerate(old) if number not in removed]
         favoured = [old[number] for number in named] or kept
         for number, row in enumerate(old):
-            if number not in removed:
-                self.rows.append(self._change_named(row) if number in named else self._change(row))
+            if number in named:
+                self.rows.append(self._change_named(row))
+            elif number not in removed:
+                new = self._move(row, _MOVED)
+                self.rows.append(self._empty(self._alter(new if self._take_keys(new, row) else row, _CHANGED)))
         wanted = min(max(len(old) if len(old) <= 200 else len(old) // 3, _LEAST_ADDED), _MOST_ADDED)
         for _ in range(wanted if kept else 0):
             self._add(rng.choice(favoured if rng.random() < 0.5 else kept))
@@ -222,10 +225,6 @@ class TablePerturber:
         if any(named[index] and new[index] != row[index] for bundle in self._bundles for index in bundle):
             return row
         return tuple(old if stays else value for old, value, stays in zip(row, new, named, strict=True))
-
-    def _change(self, row: Row) -> Row:
-        new = self._move(row, _MOVED)
-        return self._empty(self._alter(new if self._take_keys(new, row) else row, _CHANGED))
 
     def _add(self, model: Row) -> None:
         """Add a double, which has only new keys, a near variant with one new value more, or a far variant with many."""

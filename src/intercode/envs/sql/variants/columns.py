@@ -28,10 +28,8 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 _MOSTLY = 0.9
 _FEW = 12
 _EPOCH = datetime.datetime(1, 1, 1)
-_SECOND = datetime.timedelta(seconds=1)
 _MOST_DIGITS = 4
 """Digits behind the point of new values."""
-_LARGEST = 1e15
 _TRIES = 60
 _SEARCHED = 5000
 """Distinct texts of a column that are searched for a literal, as LIKE does."""
@@ -205,7 +203,7 @@ def _scale(values: Sequence[object]) -> Scale | None:
 
     def step(value: object) -> int | None:
         found = _natural(value)
-        if not isinstance(found, int | float | Decimal) or not abs(float(found)) < _LARGEST:
+        if not isinstance(found, int | float | Decimal) or not abs(float(found)) < 1e15:
             return None
         factor = kind is int and isinstance(found, float)  # the literal 100.0 in a percentage is no value of whole numbers
         return None if factor else round(Decimal(found).scaleb(digits))
@@ -222,4 +220,4 @@ def _second(value: object) -> int | None:
     found = _natural(value)
     if isinstance(found, datetime.date) and not isinstance(found, datetime.datetime):
         found = datetime.datetime.combine(found, datetime.time())
-    return (found - _EPOCH) // _SECOND if isinstance(found, datetime.datetime) else None
+    return (found - _EPOCH) // datetime.timedelta(seconds=1) if isinstance(found, datetime.datetime) else None
