@@ -20,7 +20,7 @@ from rich.console import Console
 
 from intercode.report.analysis import by_turn, compare
 from intercode.report.summary import LEVELS, groups, load, mean
-from intercode.report.tables import comparison, table
+from intercode.report.tables import comparison, render, table
 from intercode.types import Episode
 
 METHODS = {"try_again": "Try Again", "react": "ReAct", "plan_solve": "Plan & Solve"}
@@ -91,7 +91,7 @@ def show(found: Mapping[str, Run]) -> None:
             console.print(title, table(listed), sep="\n")
     static, interactive = found.get("sql, Single Turn"), found.get("sql, Try Again")
     if static and interactive:
-        console.print("SQL, one turn and up to ten:", *list(comparison(compare(static, interactive)))[:2], sep="\n")
+        console.print("SQL, one turn and up to ten:", *list(render(comparison(compare(static, interactive))))[:2], sep="\n")
 
 
 def main() -> int:

@@ -9,7 +9,7 @@ from played import CONFIG, error, fine, played, submit
 from rich.console import Console
 
 from intercode.report.analysis import side_by_side
-from intercode.report.tables import comparison, details, overview
+from intercode.report.tables import comparison, details, overview, render
 
 EVIL = "\x1b[31mred\x1b]0;title\x07 \u202eeman [bold]\r"
 
@@ -17,11 +17,11 @@ EVIL = "\x1b[31mred\x1b]0;title\x07 \u202eeman [bold]\r"
 def shown(whole: dict[str, Any]) -> str:
     console = Console(width=80)
     with console.capture() as capture:
-        console.print(*overview(whole["runs"]), sep="\n")
+        console.print(*render(overview(whole["runs"])), sep="\n")
         for run in whole["runs"]:
-            console.print(*details(run["analysis"]), sep="\n")
+            console.print(*render(details(run["analysis"])), sep="\n")
         if "comparison" in whole:
-            console.print(*comparison(whole["comparison"]), sep="\n")
+            console.print(*render(comparison(whole["comparison"])), sep="\n")
     return capture.get()
 
 

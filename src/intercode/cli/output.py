@@ -15,8 +15,7 @@ from intercode.plugins import is_user_code
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rich.console import RenderableType
-
+    from intercode.report.tables import Section
     from intercode.types import Episode, Task
 
 _WIDEST = 10_000
@@ -61,12 +60,14 @@ def show_summaries(summaries: list[dict[str, Any]], as_json: bool) -> None:
             say(f"left out as broken: {len(summary['excluded'])} tasks (run.json says why): {', '.join(summary['excluded'])}")
 
 
-def show_tables(parts: Iterable[RenderableType]) -> None:
+def show_tables(sections: Iterable[Section]) -> None:
     """Print tables and lines as wide as the terminal, or wider where a number would be cut; in a file at full width."""
     from rich.console import Console
     from rich.measure import Measurement
 
-    parts, console = list(parts), Console()
+    from intercode.report.tables import render
+
+    parts, console = list(render(sections)), Console()
     if not parts:
         return
     widths = [Measurement.get(console, console.options.update(max_width=_WIDEST), part) for part in parts]

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import groupby, islice, pairwise
+from itertools import pairwise
 from math import lcm, sqrt
 from typing import Any
 
@@ -39,7 +39,7 @@ from intercode.report.turns import (
 from intercode.types import Episode, Turn
 
 EXAMPLES = 3
-"""Episodes shown of each cause of failure, of different tasks."""
+"""Examples of each cause of failure, of different tasks."""
 FINEST = 420
 """Differences are counted in shares of a task no smaller than 1/FINEST; only uneven epochs reach it."""
 
@@ -165,55 +165,37 @@ class Case:
     answers: frozenset[str]
     turns: int | None
 
-    @property
-    def submitted(self) -> bool:
-        turns = counted_turns(self.episode)
-        return bool(turns) and is_submission(turns[-1])
 
-    @property
-    def scores(self) -> list[float]:
-        return [turn.score for turn in self.episode.turns if turn.score is not None]
+def _was_closer(case: Case) -> bool:
+    scores = [turn.score for turn in case.episode.turns if turn.score is not None]
+    return bool(scores) and scores[-1] < max(scores)
 
 
-@dataclass(frozen=True)
-class Category:
-    name: str
-    rule: str
-    holds: Callable[[Case], bool]
-
-
-CATEGORIES = (
-    Category("broke its sandbox", "the sandbox died of an action, twice", lambda case: case.episode.ended == "agent_fault"),
-    Category("never ran", "no code was executed", lambda case: not case.executed),
-    Category(
-        "out of time",
+CATEGORIES: Mapping[str, tuple[str, Callable[[Case], bool]]] = {
+    "broke its sandbox": ("the sandbox died of an action, twice", lambda case: case.episode.ended == "agent_fault"),
+    "never ran": ("no code was executed", lambda case: not case.executed),
+    "out of time": (
         "half of the actions or more reached the time limit",
         lambda case: 2 * sum(turn.timed_out for turn in case.executed) >= len(case.executed),
     ),
-    Category("only errors", "every action failed", lambda case: all(map(is_error, case.executed))),
-    Category(
-        "looped",
+    "only errors": ("every action failed", lambda case: all(map(is_error, case.executed))),
+    "looped": (
         "half of the actions or more, and at least two, repeat an earlier one",
         lambda case: sum(find_repeats(case.executed)) >= max(2, len(case.executed) / 2),
     ),
-    Category(
-        "had the answer",
+    "had the answer": (
         "an action printed the answer of a solved epoch of the task",
         lambda case: any(turn.observation in case.answers for turn in case.executed),
     ),
-    Category(
-        "was closer before",
-        "the last score is below the best one",
-        lambda case: bool(case.scores) and case.scores[-1] < max(case.scores),
-    ),
-    Category("wrong answer", "submitted, and wrong", lambda case: case.submitted),
-    Category(
-        "out of turns",
+    "was closer before": ("the last score is below the best one", _was_closer),
+    "wrong answer": ("submitted, and wrong", lambda case: any(map(is_submission, counted_turns(case.episode)[-1:]))),
+    "out of turns": (
         "all turns were used up, without a right answer",
         lambda case: case.turns is not None and len(counted_turns(case.episode)) >= case.turns,
     ),
-    Category("stopped", "stopped with turns left, or without a known limit", lambda case: True),
-)
+    "stopped": ("stopped with turns left, or without a known limit", lambda case: True),
+}
+"""Categories by name: the rule in words, and as a test."""
 
 
 def failures(config: Mapping[str, Any], scored: Sequence[Episode]) -> list[dict[str, Any]]:
@@ -223,25 +205,22 @@ def failures(config: Mapping[str, Any], scored: Sequence[Episode]) -> list[dict[
         last = code_turns(episode)[-1:]
         if episode.success and last and last[0].observation.strip():
             answers.setdefault(episode.task, set()).add(last[0].observation)
-    found: dict[str, list[Case]] = {category.name: [] for category in CATEGORIES}
+    found: dict[str, list[Case]] = {name: [] for name in CATEGORIES}
     failed = [episode for episode in scored if not episode.success]
     for episode in sorted(failed, key=lambda episode: (task_order(episode.task), episode.epoch)):
         executed = [turn for turn in code_turns(episode) if turn.action is not None]
         case = Case(episode, executed, frozenset(answers.get(episode.task, ())), config.get("turns"))
-        found[next(category.name for category in CATEGORIES if category.holds(case))].append(case)
-    return [
-        {
-            "name": category.name,
-            "rule": category.rule,
-            "episodes": len(cases),
-            "share": len(cases) / len(failed),
-            "examples": [
-                _example(next(of_task)) for _, of_task in islice(groupby(cases, lambda case: case.episode.task), EXAMPLES)
-            ],
-        }
-        for category in CATEGORIES
-        if (cases := found[category.name])
-    ]
+        found[next(name for name, (_, holds) in CATEGORIES.items() if holds(case))].append(case)
+    rows = []
+    for name, cases in found.items():
+        if cases:
+            first = {case.episode.task: case for case in reversed(cases)}
+            examples = [_example(first[task]) for task in sorted(first, key=task_order)[:EXAMPLES]]
+            share = len(cases) / len(failed)
+            rows.append(
+                {"name": name, "rule": CATEGORIES[name][0], "episodes": len(cases), "share": share, "examples": examples}
+            )
+    return rows
 
 
 def _example(case: Case) -> dict[str, Any]:
@@ -275,6 +254,9 @@ class Pair:
     def difference(self) -> Fraction:
         return self.b - self.a
 
+    def row(self) -> dict[str, Any]:
+        return {"task": self.task, "query": self.query, "a": float(self.a), "b": float(self.b)}
+
 
 def compare(a: Run, b: Run) -> dict[str, Any] | None:
     """Return what `report A B --json` has under `comparison`; None if the runs share no task."""
@@ -295,8 +277,8 @@ def compare(a: Run, b: Run) -> dict[str, Any] | None:
         "unpaired": len(first) + len(second) - 2 * len(pairs),  # tasks without a scored episode in the other
         **paired(pairs),
         "by_hardness": {level: paired([p for p in pairs if levels.get(p.task) == level]) for level in found},
-        "gained": [_flip(pair) for pair in pairs if pair.difference > 0],
-        "lost": [_flip(pair) for pair in pairs if pair.difference < 0],
+        "gained": [pair.row() for pair in pairs if pair.difference > 0],
+        "lost": [pair.row() for pair in pairs if pair.difference < 0],
     }
 
 
@@ -314,7 +296,7 @@ def paired(pairs: Sequence[Pair]) -> dict[str, Any]:
 
 
 def interval_of_difference(differences: Sequence[Fraction]) -> tuple[float, float]:
-    """Return Wald's interval of the mean with half a task added to each cell of the table: +1, −1, and two zeros.
+    """Return Wald's interval of the mean with half a task added to each count of the two-by-two table: +1, −1, and two zeros.
 
     Agresti and Min 2005, "Simple improved confidence intervals for comparing matched proportions". With epochs the same
     amounts are added to the shares.
@@ -349,7 +331,3 @@ def _shares(episodes: Sequence[Episode]) -> dict[str, tuple[str, Fraction]]:
         if episode.reward is not None:
             by_task.setdefault(episode.task, []).append(episode)
     return {task: (own[0].query, Fraction(sum(e.success for e in own), len(own))) for task, own in by_task.items()}
-
-
-def _flip(pair: Pair) -> dict[str, Any]:
-    return {"task": pair.task, "query": pair.query, "a": float(pair.a), "b": float(pair.b)}

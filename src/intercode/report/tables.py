@@ -1,14 +1,14 @@
-"""The tables of a report: rows of text, which terminal and page share, and the tables of the terminal. Rates are in percent.
+"""The tables of a report, as rows of text that terminal and page share, and a table for the terminal. Rates are in percent.
 
-A row is a dict from column to cell; all rows of a table have the same columns. Rows hold the texts of episodes as they are;
-the code that shows a row makes them harmless.
+A row is a dict from column to text; all rows of a table have the same columns. Rows hold the texts of episodes as they are;
+the code that prints a row makes them harmless.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.box import SIMPLE_HEAD
 from rich.console import RenderableType
@@ -27,13 +27,99 @@ WORDS = frozenset(
 )
 """Columns of words; the others hold numbers."""
 EACH_TURN = 50
-"""Turns up to this one have a row each in the table by turn."""
+"""Turns up to this one have a row each in the table by turn; then come powers of two and the last turn."""
 FLIPS = 10
 """Tasks that the terminal lists of those gained, and of those lost."""
 SHARES = {"errors": "errors %", "no_code": "no code in the reply %", "timed_out": "out of time %", "repeated": "repeated %"}
 
 
-# -- runs side by side --------------------------------------------------------------------------------------------------
+class Section(NamedTuple):
+    """A table with its title; without rows, a line of text."""
+
+    title: str
+    rows: Sequence[Row] = ()
+
+
+# -- the sections of a report -------------------------------------------------------------------------------------------
+
+
+def overview(summaries: Sequence[Summary]) -> Iterator[Section]:
+    """Yield what `eval` prints: success, pass@k with several epochs, and success by hardness."""
+    yield Section("", overview_rows(summaries))
+    if len(summaries) == 1 and (found := summaries[0].get("pass_at_k")):
+        some = [k for k in found if int(k) & (int(k) - 1) == 0 or int(k) == len(found)]  # powers of two, and the last
+        rows = [{"k": k, "pass@k": number(found[k]["rate"], 100), "95 %": span(found[k]["ci95"])} for k in some]
+        yield Section("success % with k attempts", rows)
+    if levels := sorted({level for row in summaries for level in row.get("by_hardness", {})}, key=hardness_order):
+        rows = []
+        for run, label in _best_first(summaries):
+            parts = run.get("by_hardness", {})
+            rates = {level: f"{number(part['success_rate'], 100)} of {part['episodes']}" for level, part in parts.items()}
+            rows.append({"run": label, **{level: rates.get(level, "–") for level in levels}})
+        yield Section("success % by hardness", rows)
+
+
+def details(found: Found) -> Iterator[Section]:
+    """Yield what one run's `analysis` holds, without empty tables."""
+    turns = [
+        {"turn": str(row["turn"]), "episodes": str(row["episodes"])}
+        | {name: number(row[name], 100) for name in ("solved", "errors")}
+        for at, row in enumerate(found["by_turn"], 1)
+        if at <= EACH_TURN or at & (at - 1) == 0 or at == len(found["by_turn"])
+    ]
+    data_sets = [
+        {"data set": label, "episodes": str(part["episodes"]), "success %": number(part["success_rate"], 100)}
+        | {"95 %": span(part["ci95"])}
+        for label, part in found["by_data"].items()
+    ]
+    failures = [
+        {"category": row["name"], "episodes": str(row["episodes"]), "%": number(row["share"], 100)}
+        | {"tasks like": ", ".join(example["task"] for example in row["examples"]), "rule": row["rule"]}
+        for row in found["failures"]
+    ]
+    if turns:
+        yield Section("by turn: episodes solved so far, and code that failed, in %", turns)
+    if found["actions"]["all"]["turns"]:
+        yield Section("turns by what happened", action_rows(found))
+    yield from map(Section, sentences(found))
+    if len(data_sets) > 1:
+        yield Section("success by data set", data_sets)
+    if failures:
+        yield Section("why episodes failed", failures)
+
+
+def comparison(found: Found | None, most: int = FLIPS) -> Iterator[Section]:
+    """Yield the comparison of two runs: all tasks, by hardness, and `most` of the tasks that one run solved more often."""
+    if found is None:
+        yield Section("the runs have no task in common, so they are not compared")
+        return
+    rows = []
+    for label, part in {"all": found, **found["by_hardness"]}.items():
+        p_value = f"{part['p_value']:.3f}" if part["p_value"] >= 0.001 else f"{part['p_value']:.1e}"
+        rows.append(
+            {
+                "hardness": label,
+                "tasks": str(part["tasks"]),
+                "first": number(part["rate_a"], 100),
+                "second": number(part["rate_b"], 100),
+                "change": f"{100 * part['difference']:+.1f}",
+                "95 %": f"{100 * part['ci95'][0]:+.1f} to {100 * part['ci95'][1]:+.1f}",
+                "p": p_value.replace("-", "\N{MINUS SIGN}"),
+            }
+        )
+    yield Section("success % on the same tasks, the second run minus the first", rows)
+    if found["unpaired"]:
+        yield Section(f"{found['unpaired']} tasks are in one of the runs only, and are left out")
+    for name in ("gained", "lost"):
+        yield Section(f"{name} ({len(found[name])})")
+        for flip in found[name][:most]:
+            shares = "" if {flip["a"], flip["b"]} == {0, 1} else f" ({flip['a']:.0%} → {flip['b']:.0%})"
+            yield Section("  " + one_line(f"{flip['task']}{shares}: {flip['query']}", 77))
+        if len(found[name]) > most:
+            yield Section(f"  and {len(found[name]) - most} more: --json and --html list them all")
+
+
+# -- their rows and sentences -------------------------------------------------------------------------------------------
 
 
 def overview_rows(summaries: Sequence[Summary]) -> list[Row]:
@@ -61,18 +147,7 @@ def overview_rows(summaries: Sequence[Summary]) -> list[Row]:
     kept = {name for name in rows[0] if any(row[name] not in ("–", "0") for row in rows)} | {"run", "agent"}
     if len(rows) == 1:
         kept.remove("run")
-    return [{name: cell for name, cell in row.items() if name in kept} for row in rows]
-
-
-def hardness_rows(summaries: Sequence[Summary]) -> list[Row]:
-    """Return success by level of hardness for each run; no rows if no data set names levels."""
-    levels = sorted({level for row in summaries for level in row.get("by_hardness", {})}, key=hardness_order)
-    rows = []
-    for run, label in _best_first(summaries) if levels else ():
-        parts = run.get("by_hardness", {})
-        shown = {level: f"{number(part['success_rate'], 100)} of {part['episodes']}" for level, part in parts.items()}
-        rows.append({"run": label, **{level: shown.get(level, "–") for level in levels}})
-    return rows
+    return [{name: text for name, text in row.items() if name in kept} for row in rows]
 
 
 def labels(summaries: Sequence[Summary]) -> list[str]:
@@ -86,73 +161,17 @@ def _best_first(summaries: Sequence[Summary]) -> list[tuple[Summary, str]]:
     return sorted(zip(summaries, labels(summaries), strict=True), key=lambda each: -(each[0]["success_rate"] or 0))
 
 
-# -- one run looked at closely ------------------------------------------------------------------------------------------
-
-
-def pass_at_k_rows(summary: Summary) -> list[Row]:
-    """Return pass@k for powers of two and the last k; no rows with one epoch."""
-    found = summary.get("pass_at_k") or {}
-    some = [k for k in found if int(k) & (int(k) - 1) == 0 or int(k) == len(found)]
-    return [{"k": k, "pass@k": number(found[k]["rate"], 100), "95 %": span(found[k]["ci95"])} for k in some]
-
-
-def turn_rows(found: Found) -> list[Row]:
-    """Return a row for each of the first turns, then for powers of two and the last."""
-    every = found["by_turn"]
-    return [
-        {
-            "turn": str(row["turn"]),
-            "episodes": str(row["episodes"]),
-            "solved": number(row["solved"], 100),
-            "errors": number(row["errors"], 100),
-        }
-        for at, row in enumerate(every, 1)
-        if at <= EACH_TURN or at & (at - 1) == 0 or at == len(every)
-    ]
-
-
 def action_rows(found: Found) -> list[Row]:
     """Return the turns that ask for code, and shares of them, in all, solved and failed episodes."""
     groups = found["actions"]
-    if not groups["all"]["turns"]:
-        return []
     each = {group: part["turns"] / part["episodes"] if part["episodes"] else None for group, part in groups.items()}
-    counts = [
-        {"turns that ask for code": "number", **{group: str(part["turns"]) for group, part in groups.items()}},
-        {"turns that ask for code": "per episode", **{group: number(mean) for group, mean in each.items()}},
-    ]
     shares = {**SHARES, **{kind: f"{kind} %" for kind in KINDS if kind in groups["all"]}}
-    return counts + [
-        {"turns that ask for code": title, **{group: number(part.get(share), 100) for group, part in groups.items()}}
-        for share, title in shares.items()
-    ]
-
-
-def data_set_rows(found: Found) -> list[Row]:
-    """Return success by data set; no rows for a single one."""
-    return [
-        {
-            "data set": label,
-            "episodes": str(part["episodes"]),
-            "success %": number(part["success_rate"], 100),
-            "95 %": span(part["ci95"]),
-        }
-        for label, part in (found["by_data"].items() if len(found["by_data"]) > 1 else ())
-    ]
-
-
-def failure_rows(found: Found) -> list[Row]:
-    """Return a row for each category of failed episodes."""
-    return [
-        {
-            "category": row["name"],
-            "episodes": str(row["episodes"]),
-            "%": number(row["share"], 100),
-            "tasks like": ", ".join(example["task"] for example in row["examples"]),
-            "rule": row["rule"],
-        }
-        for row in found["failures"]
-    ]
+    rows = {
+        "number": {group: str(part["turns"]) for group, part in groups.items()},
+        "per episode": {group: number(mean) for group, mean in each.items()},
+        **{shares[name]: {group: number(part.get(name), 100) for group, part in groups.items()} for name in shares},
+    }
+    return [{"turns that ask for code": title, **row} for title, row in rows.items()]
 
 
 def sentences(found: Found) -> list[str]:
@@ -178,34 +197,6 @@ def sentences(found: Found) -> list[str]:
     return lines
 
 
-# -- two runs compared --------------------------------------------------------------------------------------------------
-
-
-def difference_rows(found: Found) -> list[Row]:
-    """Return the difference of two runs over all tasks, and by hardness where levels are known."""
-    rows = []
-    for label, part in {"all": found, **found["by_hardness"]}.items():
-        p_value = f"{part['p_value']:.3f}" if part["p_value"] >= 0.001 else f"{part['p_value']:.1e}"
-        rows.append(
-            {
-                "hardness": label,
-                "tasks": str(part["tasks"]),
-                "first": number(part["rate_a"], 100),
-                "second": number(part["rate_b"], 100),
-                "change": f"{100 * part['difference']:+.1f}",
-                "95 %": f"{100 * part['ci95'][0]:+.1f} to {100 * part['ci95'][1]:+.1f}",
-                "p": p_value.replace("-", "\N{MINUS SIGN}"),
-            }
-        )
-    return rows
-
-
-def flip(found: Found) -> str:
-    """Return one line on a task that one run solved more often: its shares, unless they are none and all, and its query."""
-    shares = "" if {found["a"], found["b"]} == {0, 1} else f" ({found['a']:.0%} → {found['b']:.0%})"
-    return f"{found['task']}{shares}: {found['query']}"
-
-
 def number(value: float | None, scale: float = 1, digits: int = 1) -> str:
     return "–" if value is None else f"{scale * value:.{digits}f}"
 
@@ -217,59 +208,25 @@ def span(interval: Sequence[float]) -> str:
 # -- the terminal -------------------------------------------------------------------------------------------------------
 
 
-def table(found: Sequence[Row]) -> Table:
+def render(sections: Iterable[Section]) -> Iterator[RenderableType]:
+    """Yield the titles and tables for the terminal."""
+    for title, rows in sections:
+        if title:
+            yield Text(visible(title))
+        if rows:
+            yield table(rows)
+
+
+def table(rows: Sequence[Row]) -> Table:
     """Return rows as a table for the terminal; long words are folded, so that no number is cut."""
     made = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in found[0]:
-        words = name in WORDS
-        cells = [name, *(row[name] for row in found)]
-        longest = max(len(word) for cell in cells for word in (cell.split() or [""])) if words else max(map(len, cells))
-        made.add_column(
-            Text(visible(name)),
-            justify="left" if words else "right",
-            no_wrap=not words,
-            min_width=min(longest, 6) if words else longest,
-            overflow="fold",
-        )
-    for row in found:
-        made.add_row(*(Text(visible(cell)) for cell in row.values()))  # no str: brackets in a name are no markup
+    for name in rows[0]:
+        texts = [name, *(row[name] for row in rows)]
+        if name in WORDS:
+            width = min(6, max(len(word) for text in texts for word in [*text.split(), ""]))
+            made.add_column(Text(visible(name)), min_width=width, overflow="fold")
+        else:
+            made.add_column(Text(visible(name)), justify="right", no_wrap=True, min_width=max(map(len, texts)))
+    for row in rows:
+        made.add_row(*(Text(visible(text)) for text in row.values()))  # no str: brackets in a name are no markup
     return made
-
-
-def overview(summaries: Sequence[Summary]) -> Iterator[RenderableType]:
-    """Yield what `eval` prints: success, pass@k with several epochs, and success by hardness."""
-    yield table(overview_rows(summaries))
-    if len(summaries) == 1:
-        yield from _titled("success % with k attempts", pass_at_k_rows(summaries[0]))
-    yield from _titled("success % by hardness", hardness_rows(summaries))
-
-
-def details(found: Found) -> Iterator[RenderableType]:
-    """Yield the tables of one run's `analysis`."""
-    yield from _titled("by turn: episodes solved so far, and code that failed, in %", turn_rows(found))
-    yield from _titled("turns by what happened", action_rows(found))
-    yield from (Text(sentence) for sentence in sentences(found))
-    yield from _titled("success by data set", data_set_rows(found))
-    yield from _titled("why episodes failed", failure_rows(found))
-
-
-def comparison(found: Found | None) -> Iterator[RenderableType]:
-    """Yield the comparison of two runs: all tasks, by hardness, and the tasks that one run solved more often."""
-    if found is None:
-        yield Text("the runs have no task in common, so they are not compared")
-        return
-    yield from _titled("success % on the same tasks, the second run minus the first", difference_rows(found))
-    if found["unpaired"]:
-        yield Text(f"{found['unpaired']} tasks are in one of the runs only, and are left out")
-    for name in ("gained", "lost"):
-        flips = found[name]
-        yield Text(f"{name} ({len(flips)})")
-        yield from (Text(f"  {one_line(flip(each), 77)}") for each in flips[:FLIPS])
-        if len(flips) > FLIPS:
-            yield Text(f"  and {len(flips) - FLIPS} more: --json and --html list them all")
-
-
-def _titled(title: str, found: Sequence[Row]) -> Iterator[RenderableType]:
-    if found:
-        yield Text(title)
-        yield table(found)
