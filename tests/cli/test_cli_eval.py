@@ -118,7 +118,6 @@ def test_a_setup_script_is_the_starting_point_and_is_named_where_it_fails(cli: A
     gold = "n=$(ls /box | wc -l); echo $n; [ $n = 4 ] || (exit 3)"
     write_tasks(tmp_path / "tasks.jsonl", [{"id": "four", "query": "How many?", "gold": gold}])
     go = ("eval", "bash", "--agent", "gold", "--data", "tasks.jsonl", "--tree", box / "tree")
-    assert "golds that end in a failure: 1 (four)" in cli(*go, "--epochs", 2).err, "three files without the script"
     (tmp_path / "setup.sh").write_text("rm /box/a; touch /box/{d,e}\n")
     assert cli(*go, "--setup", "setup.sh", "--out", "with").err == "run: with\n"
     (tmp_path / "setup.sh").write_text("echo about to fail; exit 4\n")

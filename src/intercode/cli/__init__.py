@@ -1,8 +1,8 @@
 """The command line: parse options, call the library, print what it returns.
 
-    eval.py      eval, score            attack.py    attack                        options.py   options that commands share
-    play.py      play                   report.py    report, rescore, export       output.py    tables, JSON, progress
-    check.py     check, replay          image.py     data, image, doctor
+    eval.py      eval, score            report.py    report, replay, rescore, export       options.py   shared options
+    play.py      play                   image.py     data, image, doctor                   output.py    tables, JSON, progress
+    check.py     check, attack
 
 Imports stay inside the commands, even of pathlib and json, so that `intercode --help` costs little more than importing click.
 Exit status: 0 done, 1 the checked thing fell short, 2 wrong usage, 3 a fault of data, machine, server or disk, 130 interrupted.
@@ -21,13 +21,12 @@ from typing import Any, NoReturn
 import click
 
 from intercode import __version__
-from intercode.cli.attack import attack
-from intercode.cli.check import check, replay
+from intercode.cli.check import attack, check
 from intercode.cli.eval import evaluate, score
 from intercode.cli.image import data, doctor, image
-from intercode.cli.output import help_width, say
+from intercode.cli.output import say
 from intercode.cli.play import play
-from intercode.cli.report import export, report, rescore
+from intercode.cli.report import export, replay, report, rescore
 from intercode.errors import DISK_FULL, IntercodeError, UsageError
 from intercode.plugins import describe_error, fault_of, is_user_code
 
@@ -61,7 +60,7 @@ class _Group(click.Group):
 
     def make_context(self, *words: Any, **options: Any) -> click.Context:
         try:
-            return super().make_context(*words, terminal_width=help_width(), **options)
+            return super().make_context(*words, **options)
         except click.ClickException as error:
             _end(error.exit_code, error.show)
 
@@ -103,7 +102,7 @@ def _end(status: int, why: str | Callable[[], object]) -> NoReturn:
     sys.exit(status)
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__)
 def main() -> None:
     """Measure agents whose actions are code, in reinforcement-learning environments.

@@ -1,4 +1,4 @@
-"""`check` looks for broken tasks; `replay` executes a recording again and compares."""
+"""`check` finds broken tasks; `attack` tries reward hacks and sandbox escapes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from intercode.cli import options as shared
-from intercode.cli.output import bar, print_json, progress, say, writing
+from intercode.cli.output import bar, print_json, say, writing
 from intercode.errors import UsageError
 
 EXAMPLES = 5
@@ -115,32 +115,55 @@ def _markdown(found: dict[str, Any], title: str) -> Iterator[str]:
 
 
 @click.command(cls=shared.Command)
-@click.argument("log", type=shared.EXISTING_PATH)
-@click.option("--env", callback=shared.own_name, metavar="ENV", help=f"{shared.ENV_HELP} [the recording's]")
+@click.argument("env", callback=shared.own_name)
 @shared.data_options
+@shared.protocol
 @shared.scoring_options
 @shared.workers
 @shared.json_flag
-def replay(log: str, env: str | None, workers: int, as_json: bool, **options: Any) -> None:
-    """Execute the actions of a run again, and compare.
+def attack(env: str, workers: int, as_json: bool, **options: Any) -> None:
+    """Try reward hacks and sandbox escapes on ENV.
 
-    LOG is a run folder, or a log file of InterCode v1. The output and the score of each turn are compared with the recorded
-    ones. Settings are the recording's (for a log of InterCode v1: the paper's) unless you give an option.
+    After each attack, an honest action must still work. ENV is bash, sql, python, ctf, module:Class or path.py:Class.
+
+    Exit status: 1 if an attack earns a reward, escapes or harms the honest action; 3 if an attack could not be tried.
     """
-    from intercode.rescoring.replay import prepare_replay
-    from intercode.rescoring.replay import replay as execute
+    from intercode.attacks.run import attack as try_all
+    from intercode.attacks.suite import list_exploits
+    from intercode.envs import environment_class
 
-    shared.find_own_modules()
-    recording, factory, tasks = prepare_replay(log, env, **options)
-    with progress(len(tasks), quiet=as_json) as tick:
-        found = execute(recording, factory, tasks, workers=workers, on_episode=tick)
+    with bar("attacking", len(list_exploits(environment_class(env).language)), quiet=as_json) as advance:
+        found = try_all(env, workers=workers, tick=lambda: advance("attacking"), **options)
+    counts = {
+        "tried": sum(each.tried for each in found),
+        "paid": sum(each.paid for each in found),
+        "escaped": sum(each.escaped for each in found),
+        "harmed": sum(not each.honest for each in found),
+        "not_tried": sum(not (each.tried or each.moot) for each in found),
+        "moot": sum(each.moot for each in found),
+    }
     if as_json:
-        print_json(found)
-        return
-    for row in found["disagreements"]:
-        say(f"task {row['task']} turn {row['turn']}: {row['recorded']} then, {row['replayed']} now: {row['action']!r}")
-    click.echo(
-        f"{found['agree']} of {found['turns']} rewards agree ({found['agreement']:.1%}), "
-        f"{found['observations_equal']} observations are equal; success {found['recorded_success_rate']:.1%} then, "
-        f"{found['replayed_success_rate']:.1%} now"
-    )
+        fields = ("tried", "moot", "paid", "escaped", "honest", "why")
+        rows = [
+            {"name": each.exploit.name, "aim": each.exploit.aim, **{name: getattr(each, name) for name in fields}}
+            for each in found
+        ]
+        print_json({"env": env, **counts, "exploits": rows})
+    else:
+        from rich.box import SIMPLE_HEAD
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table("attack", "tries to", "result", "honest action", box=SIMPLE_HEAD, pad_edge=False)
+        for each in found:
+            result = "PAID" if each.paid else "ESCAPED" if each.escaped else "held"
+            honest = "works" if each.honest else "FAILS"
+            if not each.tried:
+                result, honest = "moot" if each.moot else "not tried", ""
+            table.add_row(each.exploit.name, each.exploit.aim, result, honest)
+        Console().print(table)
+        for each in found:
+            if each.why:
+                say(f"{each.exploit.name}: {each.why}")
+        click.echo(", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items()))
+    sys.exit(1 if not all(each.held for each in found) else 0 if all(each.tried or each.moot for each in found) else 3)

@@ -10,7 +10,7 @@ import click
 
 from intercode.cli import options as shared
 from intercode.cli.options import COUNT, TEXT, Finite, own_name
-from intercode.cli.output import progress, resumable, say, show_failing_golds, show_reasons, show_summaries
+from intercode.cli.output import progress, resumable, say, show_reasons, show_summaries
 from intercode.errors import UsageError
 
 POSITIVE = Finite(0, min_open=True)
@@ -58,14 +58,7 @@ def _base_url(context: click.Context, option: click.Parameter, url: str | None) 
 @click.option(
     "--base-url", type=TEXT, callback=_base_url, metavar="URL", help="Set the model server's address. [$INTERCODE_BASE_URL]"
 )
-@click.option(
-    "--turns",
-    type=COUNT,
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="Allow N actions before the submission.",
-)
+@click.option("--turns", type=COUNT, default=10, show_default=True, metavar="N", help="Allow N actions before the submission.")
 @click.option("--epochs", type=COUNT, default=1, show_default=True, metavar="N", help="Play each task N times.")
 @shared.seed
 @click.option(
@@ -137,7 +130,6 @@ def _run(
     retry_errors: bool = True,
     **options: Any,
 ) -> None:
-    from intercode.envs import environment_class
     from intercode.evaluation import Evaluation
     from intercode.report import summary
 
@@ -158,8 +150,6 @@ def _run(
     if shortened := sum(any(turn.left_out for turn in episode.turns) for episode in episodes):
         plural = "1 conversation was" if shortened == 1 else f"{shortened} conversations were"
         click.echo(f"intercode: {plural} too long for the model; the oldest parts were left out (see left_out)", err=True)
-    if evaluation.agent.name == "gold" and environment_class(env).language == "bash":
-        show_failing_golds(evaluation.tasks, episodes)
     if evaluation.stopped:
         say(f"intercode: stopped early: {evaluation.stopped}; go on with {shared.resume_line(store.path)}", err=True)
     if evaluation.fault:

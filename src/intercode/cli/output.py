@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,22 +15,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from intercode.report.tables import Section
-    from intercode.types import Episode, Task
+    from intercode.types import Episode
 
 _WIDEST = 10_000
 """Columns that a table may take in a file."""
-_NAMED = 5
-"""Tasks that a warning names."""
-
-
-def help_width() -> int:
-    """Return the width of the help. click would import `shutil` for it, a twentieth of the time of `intercode --help`."""
-    columns = 0
-    with suppress(ValueError):
-        columns = max(0, int(os.environ.get("COLUMNS", 0)))
-    with suppress(AttributeError, ValueError, OSError):
-        columns = columns or os.get_terminal_size(sys.__stdout__.fileno()).columns  # type: ignore[union-attr]
-    return max(min(columns or 80, 110) - 2, 50)
 
 
 def say(text: str, *, err: bool = False) -> None:
@@ -94,21 +81,6 @@ def show_reasons(episodes: Sequence[Episode], where: str = "") -> None:
 
     if listed := reasons(episodes):
         say("\n  ".join([f"intercode: errors{where}:", *listed]), err=True)
-
-
-def show_failing_golds(tasks: Sequence[Task], episodes: Sequence[Episode]) -> None:
-    """Warn of golds that fail: an agent that fails in the same way would earn the full reward."""
-    from intercode.envs.bash.gold_status import ends_in_failure
-
-    failed = {
-        episode.task
-        for episode in episodes
-        for turn in episode.turns
-        if ends_in_failure(turn.exit_code, turn.action or "", turn.observation)
-    }
-    if failing := [task.id for task in tasks if task.id in failed]:
-        named = ", ".join(failing[:_NAMED]) + (", …" if len(failing) > _NAMED else "")
-        say(f"intercode: golds that end in a failure: {len(failing)} ({named}); `intercode check` says why", err=True)
 
 
 @contextmanager

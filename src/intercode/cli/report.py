@@ -1,4 +1,4 @@
-"""`report` reads finished runs; `rescore` scores a run again; `export` writes its episodes as training data."""
+"""`report` shows finished runs, `replay` executes one again, `rescore` scores one again, `export` writes training data."""
 
 from __future__ import annotations
 
@@ -55,6 +55,38 @@ def report(runs: tuple[str, ...], force: bool, html: str | None, plots: str | No
             show_tables(comparison(whole["comparison"]))
     for config, episodes in loaded:
         show_reasons(episodes, f" in {config['run']}" if len(loaded) > 1 else "")
+
+
+@click.command(cls=shared.Command)
+@click.argument("log", type=shared.EXISTING_PATH)
+@click.option("--env", callback=shared.own_name, metavar="ENV", help=f"{shared.ENV_HELP} [the recording's]")
+@shared.data_options
+@shared.scoring_options
+@shared.workers
+@shared.json_flag
+def replay(log: str, env: str | None, workers: int, as_json: bool, **options: Any) -> None:
+    """Execute the actions of a run again, and compare.
+
+    LOG is a run folder, or a log file of InterCode v1. The output and the score of each turn are compared with the recorded
+    ones. Settings are the recording's (for a log of InterCode v1: the paper's) unless you give an option.
+    """
+    from intercode.rescoring.replay import prepare_replay
+    from intercode.rescoring.replay import replay as execute
+
+    shared.find_own_modules()
+    recording, factory, tasks = prepare_replay(log, env, **options)
+    with progress(len(tasks), quiet=as_json) as tick:
+        found = execute(recording, factory, tasks, workers=workers, on_episode=tick)
+    if as_json:
+        print_json(found)
+        return
+    for row in found["disagreements"]:
+        say(f"task {row['task']} turn {row['turn']}: {row['recorded']} then, {row['replayed']} now: {row['action']!r}")
+    click.echo(
+        f"{found['agree']} of {found['turns']} rewards agree ({found['agreement']:.1%}), "
+        f"{found['observations_equal']} observations are equal; success {found['recorded_success_rate']:.1%} then, "
+        f"{found['replayed_success_rate']:.1%} now"
+    )
 
 
 @click.command(cls=shared.Command)
