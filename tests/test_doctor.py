@@ -58,7 +58,7 @@ def test_this_machine_is_well() -> None:
 
 @needs_root
 @pytest.mark.parametrize(
-    ("first", "what", "mend"),
+    ("first", "what", "repair"),
     [
         ("true", [], ""),
         ("echo 0 > /proc/sys/user/max_user_namespaces", ["user namespaces", "sandbox"], "sysctl -w user.max_user_namespaces"),
@@ -68,12 +68,12 @@ def test_this_machine_is_well() -> None:
     ],
     ids=["nothing", "namespaces", "proc", "path", "cache"],
 )
-def test_what_is_broken_is_found_with_a_line_that_mends_it(empty_cache: Path, first: str, what: list[str], mend: str) -> None:
+def test_what_is_broken_is_found_with_its_repair(empty_cache: Path, first: str, what: list[str], repair: str) -> None:
     found = inside(first)
     assert failed(found) == what
-    assert not what or mend in found[what[0]].mend
+    assert not what or repair in found[what[0]].repair
     for finding in found.values():
-        assert bool(finding.mend) == (finding.ok is not True), finding
+        assert bool(finding.repair) == (finding.ok is not True), finding
 
 
 def test_old_work_folders_are_reported_and_young_ones_are_not(empty_cache: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_model_endpoint_is_asked_for_its_models() -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
     Thread(target=server.serve_forever, daemon=True).start()
     address = f"http://127.0.0.1:{server.server_port}"
-    for base, key, ok, detail, mend in [
+    for base, key, ok, detail, repair in [
         (f"{address}/v1", "right", True, "model-0, model-1", ""),
         (f"{address}/v1/", "wrong", False, "(status 401)", "OPENAI_API_KEY"),
         (address, "right", None, "lists no models (status 404)", "ends in /v1"),
@@ -114,7 +114,7 @@ def test_a_model_endpoint_is_asked_for_its_models() -> None:
         ("", "", None, "none is named", "INTERCODE_BASE_URL"),
     ]:
         found = check_endpoint({"INTERCODE_BASE_URL": base, "OPENAI_API_KEY": key})
-        assert (found.ok, detail in found.detail, mend in found.mend) == (ok, True, True), found
-        assert not key or key not in f"{found.detail} {found.mend}"
+        assert (found.ok, detail in found.detail, repair in found.repair) == (ok, True, True), found
+        assert not key or key not in f"{found.detail} {found.repair}"
     server.shutdown()
     server.server_close()

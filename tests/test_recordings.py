@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from intercode.errors import DataError, UsageError
+from intercode.report.summary import mean
 from intercode.rescoring.recordings import Recording, load_recording
 from intercode.store import RunStore
 from intercode.types import Episode, Task, Turn
@@ -47,7 +48,7 @@ def test_the_three_shapes_of_a_log_are_read(tmp_path: Path) -> None:
     said = ["a\n", "No Bash code was seen here", "3\n"]
     plain = load_recording(write(tmp_path, {"0": entry(["ls", "What?", "ls | wc -l"], said, [0.67, 0, 1.0])}))
     (episode,) = plain.episodes
-    assert (plain.protocol, plain.success_rate) == ("paper", 1)
+    assert (plain.protocol, episode.success) == ("paper", True)
     assert (episode.task, episode.query, episode.reward, plain.settings["turns"]) == ("0", "count the files", 1.0, 10)
     assert [(turn.action, turn.score) for turn in episode.turns] == [("ls", 0.67), (None, 0), ("ls | wc -l", 1.0)]
 
@@ -118,7 +119,7 @@ FIGURES = {
 class TestPublishedRuns:
     @pytest.mark.parametrize("name", FIGURES)
     def test_success_rates_are_the_published_ones(self, name: str) -> None:
-        assert round(100 * load_recording(RECORDED / name).success_rate, 1) == FIGURES[name]
+        assert round(100 * (mean([e.success for e in load_recording(RECORDED / name).episodes]) or 0), 1) == FIGURES[name]
 
     def test_missing_code_is_seen_exactly_where_the_loop_answered_so(self) -> None:
         recordings = [load_recording(path) for path in RECORDED.glob("*.json")]

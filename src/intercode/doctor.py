@@ -54,36 +54,36 @@ _PYTHON_VERSION = "import sys; print('Python', sys.version.split()[0]); sys.exit
 
 
 class Finding(NamedTuple):
-    """The result of one test. `ok` is None for optional and untested parts; `mend` is the repair, "" where none is needed."""
+    """The result of one test. `ok` is None for optional and untested parts; `repair` is "" where none is needed."""
 
     what: str
     ok: bool | None
     detail: str
-    mend: str
+    repair: str = ""
 
 
 def examine() -> list[Finding]:
     """Test every part, in the order of repair. Takes a second or two; writes to nothing but the cache."""
     if (system := platform.system()) != "Linux":
-        mend = f"run intercode in a Linux VM, in WSL 2, or in a container: docker run -it {_CONTAINER_OPTIONS} IMAGE"
-        return [Finding("kernel", False, f"{system} has no namespaces", mend), _docker(), check_endpoint(os.environ)]
-    found = [Finding("kernel", True, f"Linux {platform.release()}", ""), *_local_layers(), _cache()]
+        repair = f"run intercode in a Linux VM, in WSL 2, or in a container: docker run -it {_CONTAINER_OPTIONS} IMAGE"
+        return [Finding("kernel", False, f"{system} has no namespaces", repair), _docker(), check_endpoint(os.environ)]
+    found = [Finding("kernel", True, f"Linux {platform.release()}"), *_local_layers(), _cache()]
     if old := _old_builds():
         found.append(Finding("leftovers", None, f"{len(old)} builds were cut short", "intercode doctor --clean"))
     if shutil.which("mmdebstrap"):
-        found.append(Finding("mmdebstrap", True, "images can be built", ""))
+        found.append(Finding("mmdebstrap", True, "images can be built"))
     else:
-        what = "no images can be built (intercode image build)"
-        found.append(Finding("mmdebstrap", None, what, "apt-get install mmdebstrap"))
+        missing = "no images can be built (intercode image build)"
+        found.append(Finding("mmdebstrap", None, missing, "apt-get install mmdebstrap"))
     found.append(_docker())
-    if (message := mariadb.missing()) is None:
-        found.append(Finding("mariadb", True, "can be started (--engine mariadb)", ""))
+    if message := mariadb.missing():
+        found.append(_optional("mariadb", message, "(--engine mariadb)"))
     else:
-        found.append(Finding("mariadb", None, *_repair(message, "(--engine mariadb)")))
+        found.append(Finding("mariadb", True, "can be started (--engine mariadb)"))
     found += [check_endpoint(os.environ), _sandbox()]
     working = {finding.what for finding in found if finding.ok}
     if names := [name for name, what in (("local", "sandbox"), ("docker", "docker")) if what in working]:
-        return [*found, Finding("backends", True, f"--sandbox {' or '.join(names)} works here", "")]
+        return [*found, Finding("backends", True, f"--sandbox {' or '.join(names)} works here")]
     return [*found, Finding("backends", False, "no sandbox works here", "repair what is found above")]
 
 
@@ -105,9 +105,9 @@ def check_endpoint(environment: Mapping[str, str]) -> Finding:
     key = environment.get("OPENAI_API_KEY", "").strip()
     base = environment.get("INTERCODE_BASE_URL") or environment.get("OPENAI_BASE_URL") or (_OPENAI if key else "")
     if not base:
-        mend = "export INTERCODE_BASE_URL=http://HOST:PORT/v1, and OPENAI_API_KEY where it asks for a key"
-        return Finding(what, None, "none is named; gold, noop, retrieval and replay need none", mend)
-    mend = "start the server, or check INTERCODE_BASE_URL (it usually ends in /v1) and OPENAI_API_KEY"
+        repair = "export INTERCODE_BASE_URL=http://HOST:PORT/v1, and OPENAI_API_KEY where it asks for a key"
+        return Finding(what, None, "none is named; gold, noop, retrieval and replay need none", repair)
+    repair = "start the server, or check INTERCODE_BASE_URL (it usually ends in /v1) and OPENAI_API_KEY"
     try:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         with urlopen(Request(base.rstrip("/") + "/models", headers=headers), timeout=5) as answer:
@@ -115,10 +115,10 @@ def check_endpoint(environment: Mapping[str, str]) -> Finding:
     except HTTPError as error:
         error.close()
         ok = False if error.code in (401, 403) else None
-        return Finding(what, ok, f"{base} lists no models (status {error.code})", mend)
+        return Finding(what, ok, f"{base} lists no models (status {error.code})", repair)
     except (OSError, ValueError, LookupError, TypeError, HTTPException) as error:
-        return Finding(what, False, f"{base} does not answer as a model endpoint does: {error}", mend)
-    return Finding(what, True, f"{base} has {', '.join(models[:5]) or 'no model yet'}{', …' if models[5:] else ''}", "")
+        return Finding(what, False, f"{base} does not answer as a model endpoint does: {error}", repair)
+    return Finding(what, True, f"{base} has {', '.join(models[:5]) or 'no model yet'}{', …' if models[5:] else ''}")
 
 
 def _local_layers() -> Iterator[Finding]:
@@ -150,7 +150,7 @@ def _local_layers() -> Iterator[Finding]:
         ("tmpfs attributes", [*bwrap, "--tmpfs", "/t", *python, _SET_ATTRIBUTE], "use Linux 6.6 or newer"),
     ]
     broken = ""
-    for what, argv, mend in tests:
+    for what, argv, repair in tests:
         if broken:
             yield Finding(what, None, f"not tested, since it needs {broken}", f"repair {broken} first")
             continue
@@ -163,19 +163,19 @@ def _local_layers() -> Iterator[Finding]:
             works, lines = False, [str(error)]
         last = next((line.strip() for line in reversed(lines) if line.strip()), "works" if works else "refused")
         broken = "" if works else what
-        yield Finding(what, works, last, "" if works else mend)
+        yield Finding(what, works, last, "" if works else repair)
 
 
 def _cache() -> Finding:
-    mend = "set INTERCODE_CACHE to a folder on a disk with space, which you may write and everyone may enter"
+    repair = "set INTERCODE_CACHE to a folder on a disk with space, which you may write and everyone may enter"
     try:
         root = cache.root()
     except (IntercodeError, OSError) as error:
-        return Finding("cache", False, str(error), mend)
+        return Finding("cache", False, str(error), repair)
     if not os.access(root, os.W_OK | os.X_OK):
-        return Finding("cache", False, f"{root} cannot be written", mend)
+        return Finding("cache", False, f"{root} cannot be written", repair)
     free = shutil.disk_usage(root).free / _GIB
-    return Finding("cache", True if free >= 2 else None, f"{root}, {free:.1f} GiB free", "" if free >= 2 else mend)
+    return Finding("cache", True if free >= 2 else None, f"{root}, {free:.1f} GiB free", "" if free >= 2 else repair)
 
 
 def _old_builds() -> list[Path]:
@@ -193,16 +193,16 @@ def _docker() -> Finding:
         version = daemon.docker("version", "--format", "{{.Server.Version}}", seconds=10)
         old = daemon.find_leftovers()
     except IntercodeError as error:
-        return Finding("docker", None, *_repair(str(error), "(--sandbox docker)"))
+        return _optional("docker", str(error), "(--sandbox docker)")
     if old:
         return Finding("docker", None, f"{len(old)} containers of processes that are gone", "intercode doctor --clean")
-    return Finding("docker", True, f"the daemon answers, version {version}", "")
+    return Finding("docker", True, f"the daemon answers, version {version}")
 
 
-def _repair(message: str, option: str) -> tuple[str, str]:
-    """Split an error's message into the fault and its repair."""
-    what, _, repair = message.partition("\n")[0].partition("; ")
-    return f"{what} {option}", repair.removeprefix("run: ")
+def _optional(part: str, message: str, option: str) -> Finding:
+    """Return the finding for an optional part whose error names the fault, and after a semicolon its repair."""
+    fault, _, repair = message.partition("\n")[0].partition("; ")
+    return Finding(part, None, f"{fault} {option}", repair.removeprefix("run: "))
 
 
 def _sandbox() -> Finding:
@@ -223,4 +223,4 @@ def _sandbox() -> Finding:
     if (output, left) != ("works\n", ""):
         return Finding("sandbox", False, f"printed {output!r}, and after a reset {left!r}", "report this")
     detail = f"started in {started * 1e3:.0f} ms, reset with a first command in {reset * 1e3:.0f} ms"
-    return Finding("sandbox", True, detail, "")
+    return Finding("sandbox", True, detail)

@@ -85,18 +85,30 @@ def attack(env: str, *, workers: int = 1, tick: Callable[[], None] = lambda: Non
         targets = find_targets(first)
     engine = factory.facts().get("userland", {}).get("engine", "")
     exploits = [each for each in list_exploits(owner.language) if each.engine in ("", engine)]
-    idle: SimpleQueue[_Worker] = SimpleQueue()
+    idle: SimpleQueue[dict[bool, InterCodeEnv]] = SimpleQueue()  # each worker's environments, made when first needed
+    own: EnvFactory | str = ""  # on the suite's own data, or why there is none
 
     def run(exploit: Exploit) -> Verdict:
-        worker = idle.get()
+        needs_own, envs = bool(exploit.task), idle.get()
         try:
-            return worker.run(exploit)
+            made = own if needs_own else factory
+            if isinstance(made, str):
+                return Verdict(exploit, tried=False, why=f"not on the suite's own data: {made}")
+            env = envs[needs_own] = envs.get(needs_own) or made()
+            where = [Target(task, {}) for task in env.tasks if task.id == exploit.task] if needs_own else targets
+            verdict = Verdict(exploit, tried=False, why="there is no such task")
+            for target in where[:1] if exploit.honest_action else where:
+                verdict = run_exploit(env, exploit, target)
+                if not (verdict.held and verdict.tried):  # the next exploit needs a sound environment
+                    with contextlib.suppress(IntercodeError):
+                        envs.pop(needs_own).close()
+                    break
+            return verdict
         finally:
-            idle.put(worker)
+            idle.put(envs)
             tick()
 
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        own: EnvFactory | str | None = None  # on the suite's own data, or why there is none
+    with tempfile.TemporaryDirectory() as folder:
         if (data := write_own_data(owner.language, Path(folder) / "data")) is not None:
             replaced: dict[str, Any] = dict.fromkeys(("limit", "databases", "dump", "tree", "setup", "robust"))
             replaced |= {"data": str(data)} | ({"engine": str(engine)} if engine else {})
@@ -105,10 +117,14 @@ def attack(env: str, *, workers: int = 1, tick: Callable[[], None] = lambda: Non
             except IntercodeError as error:
                 own = str(error)
         for _ in range(workers):
-            idle.put(worker := _Worker(factory, targets, own))
-            stack.callback(worker.close)
-        with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(run, exploits))
+            idle.put({})
+        try:
+            with ThreadPoolExecutor(workers) as pool:
+                return list(pool.map(run, exploits))
+        finally:
+            for env_of_worker in [env for _ in range(workers) for env in idle.get().values()]:
+                with contextlib.suppress(IntercodeError):
+                    env_of_worker.close()
 
 
 def find_targets(env: InterCodeEnv) -> list[Target]:
@@ -142,37 +158,6 @@ def find_targets(env: InterCodeEnv) -> list[Target]:
     return targets
 
 
-class _Worker:
-    """A worker's environments, made when first needed, and made again after an exploit that did not hold."""
-
-    def __init__(self, factory: EnvFactory, targets: Sequence[Target], own: EnvFactory | str | None) -> None:
-        self._factory, self._targets, self._own = factory, targets, own
-        self._envs: dict[bool, InterCodeEnv] = {}
-
-    def run(self, exploit: Exploit) -> Verdict:
-        own = bool(exploit.task)
-        factory = self._own if own else self._factory
-        if not isinstance(factory, EnvFactory):
-            return Verdict(exploit, tried=False, why=f"not on the suite's own data: {factory}")
-        env = self._envs[own] = self._envs.get(own) or factory()
-        targets = [Target(task, {}) for task in env.tasks if task.id == exploit.task] if own else self._targets
-        verdict = Verdict(exploit, tried=False, why="there is no such task")
-        for target in targets[:1] if exploit.honest_action else targets:
-            verdict = run_exploit(env, exploit, target)
-            if not (verdict.held and verdict.tried):
-                self._discard(own)
-                break
-        return verdict
-
-    def _discard(self, own: bool) -> None:
-        with contextlib.suppress(IntercodeError):
-            self._envs.pop(own).close()
-
-    def close(self) -> None:
-        for own in list(self._envs):
-            self._discard(own)
-
-
 def run_exploit(env: InterCodeEnv, exploit: Exploit, target: Target) -> Verdict:
     """Try an exploit on one task, and honest steps after it. Errors of the environment become verdicts."""
     try:
@@ -194,13 +179,12 @@ def _play_exploit(env: InterCodeEnv, exploit: Exploit, task: Task, fill: Callabl
         return Verdict(exploit, tried=False, moot=True, why="the reward pays for a change that is not hidden, too")
     if _NO_PYTHON in output:
         return Verdict(exploit, tried=False, why="there is no /usr/bin/python3 inside, which it needs")
-    succeeds = exploit.proof == "succeeds"
-    escaped = "BREACH" in output or (succeeds and not exploit.after and info.get("exit_code") == 0)
+    escaped = "BREACH" in output or (exploit.succeeds and not exploit.after and info.get("exit_code") == 0)
     honest = not exploit.honest_action or "honest 42" in output or info.get("ended") == "agent_fault"
     if exploit.after:
         env.reset(options={"task": task.id})
         effects, *_, info = env.step(fill(exploit.after))
-        escaped |= "BREACH" in effects or (succeeds and info.get("exit_code") == 0)
+        escaped |= "BREACH" in effects or (exploit.succeeds and info.get("exit_code") == 0)
     honest &= play(env, task, gold, None, BudgetTracker()).success
     why = next((line for line in output.splitlines() if "BREACH" in line), "")[:200] if escaped else ""
     return Verdict(exploit, paid, escaped, honest, why=why)

@@ -1,7 +1,6 @@
 """List all exploits in one form, by the language of an environment's actions.
 
-An exploit with a `task` is played on that task of the suite's own data (`write_own_data`), others on the user's tasks. Escapes
-are proved by BREACH in an observation (`prints`), or by an action that succeeds: `after`, or else the last one (`succeeds`).
+An exploit with a `task` is played on that task of the suite's own data (`write_own_data`), others on the user's tasks.
 """
 
 from __future__ import annotations
@@ -11,14 +10,11 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 from intercode.attacks import sandbox
 from intercode.envs.bash import attacks as bash
 from intercode.envs.python import attacks as python
 from intercode.envs.sql import attacks as sql
-
-Proof = Literal["prints", "succeeds"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +27,8 @@ class Exploit:
     word: str = ""
     task: str = ""
     after: str = ""
-    proof: Proof = "prints"
+    succeeds: bool = False
+    """Whether success of `after`, or else of the last action, proves an escape; BREACH in an observation always does."""
     honest_action: str = ""
     """An honest action that follows in the same episode, and must print `honest 42`."""
     moot_actions: tuple[str, ...] = ()
@@ -50,8 +47,6 @@ _SANDBOX_GROUPS = (
     (sandbox.GUEST, "break the sandbox's own processes"),
     (sandbox.FATAL, "leave the next episode without a shell"),
 )
-_WITHOUT_SHELL = (sandbox.EXHAUSTION, sandbox.KERNEL, sandbox.OUTSIDE, sandbox.LEFT)
-"""The groups that an interpreter can try, too."""
 
 
 def list_exploits(language: str) -> list[Exploit]:
@@ -88,21 +83,20 @@ def _print_action(text: str, language: str) -> str:
 def _on_sandbox(in_python: bool = False) -> Iterable[Exploit]:
     """Yield the exploits against the sandbox, in Bash, or in Python that executes Bash if the exploit needs no shell."""
     honest_action = "print('honest', 6 * 7)" if in_python else "echo honest $((6 * 7))"
+
+    def translate(action: str) -> str:
+        if not (in_python and action):
+            return action
+        text = base64.b64encode(action.encode()).decode()  # so that no traceback shows BREACH
+        return f"import base64, subprocess\n_ = subprocess.run(['bash', '-c', base64.b64decode('{text}').decode()])"
+
     for group, aim in _SANDBOX_GROUPS:
         honest, on_host = "" if group is sandbox.FATAL else honest_action, group is sandbox.OUTSIDE
+        needs_shell = group in (sandbox.SHELL, sandbox.GUEST, sandbox.FATAL)
         for each in group:
-            action, after = each.action, each.after
-            if in_python:
-                if group not in _WITHOUT_SHELL or each.name in sandbox.SHELL_STATE:
-                    continue
-                action, after = _in_python(action), after and _in_python(after)
-            yield Exploit(each.name, aim, (action,), after=after, honest_action=honest, on_host=on_host)
-
-
-def _in_python(action: str) -> str:
-    """Return Python that executes Bash, encoded so that no traceback shows BREACH."""
-    text = base64.b64encode(action.encode()).decode()
-    return f"import base64, subprocess\n_ = subprocess.run(['bash', '-c', base64.b64decode('{text}').decode()])"
+            if not (in_python and (needs_shell or each.name in sandbox.SHELL_STATE)):
+                action, after = translate(each.action), translate(each.after)
+                yield Exploit(each.name, aim, (action,), after=after, honest_action=honest, on_host=on_host)
 
 
 def _on_tests() -> Iterable[Exploit]:
@@ -128,12 +122,12 @@ def _on_database() -> Iterable[Exploit]:
     for engine in sql.ENGINES:
         for each in sql.ATTACKS:
             if engine in each.engines:
-                proof: Proof = "succeeds" if each.sign in ("through", "left") else "prints"
+                succeeds = each.sign in ("through", "left")
                 actions = [action.format(trigger=sql.TRIGGER[engine]) for action in each.actions]
                 if each.sign != "through":
                     actions.append(each.answer)
                 aim = aims.get(each.sign, "leave something for the next episode")
-                yield Exploit(each.name, aim, tuple(actions), "", each.task, each.probe, proof, engine=engine)
+                yield Exploit(each.name, aim, tuple(actions), "", each.task, each.probe, succeeds, engine=engine)
 
 
 def write_own_data(language: str, folder: Path) -> Path | None:

@@ -111,11 +111,12 @@ def doctor(clean: bool, as_json: bool) -> None:
         click.echo(f"removed {removed}", err=True)
     findings = examine()
     if as_json:
-        print_json({"findings": [finding._asdict() for finding in findings]})
+        rows = [{"what": each.what, "ok": each.ok, "detail": each.detail, "mend": each.repair} for each in findings]
+        print_json({"findings": rows})
     else:
         for finding in findings:
             mark = {True: "ok  ", False: "FAIL", None: "note"}[finding.ok]
             click.echo(f"{mark}  {finding.what}: {finding.detail}")
-            if finding.mend and not finding.ok:
-                click.echo(f"      mend: {finding.mend}")
+            if finding.repair and not finding.ok:
+                click.echo(f"      repair: {finding.repair}")
     sys.exit(1 if any(finding.ok is False for finding in findings) else 0)

@@ -5,7 +5,7 @@
 
 `reward` and `success` do not change. The agent's output is only data for the judge: it lies between lines of a random mark,
 drawn when the run is first judged (RUN/judged/mark). A reply counts only if it is another word, which only the instructions
-have, and a verdict, nothing else. If a text is too long to be shown whole, nothing is asked. An answer may still persuade
+have, and a verdict, nothing else. If a text is too long to be read whole, nothing is asked. An answer may still persuade
 the model: a verdict is an opinion and no score.
 """
 
@@ -31,10 +31,10 @@ from intercode.runner.episode_model import EpisodeModel
 from intercode.runner.reply_cache import ReplyCache
 from intercode.store import alone_in, read_run, storage_faults, write_whole
 from intercode.submission import answer_in, is_submission, submitted_word
-from intercode.types import Episode
+from intercode.types import Episode, Turn
 
 LONGEST = 8000
-"""Characters of a text that is shown to a judge. A longer one, or one that the agent did not see whole, is not judged."""
+"""Characters of a text that a judge reads. A longer one, or one that the agent did not see whole, is not judged."""
 _INSTRUCTIONS = Template(Path(__file__).with_suffix(".txt").read_text("utf-8"))
 
 Opinion = Literal["same", "different"]
@@ -52,7 +52,7 @@ class Verdict:
 
 
 def judge_run(run: str | Path, model: Model, *, force: bool = False, **options: Any) -> list[Verdict]:
-    """Judge each ambiguous episode of a run, and keep the verdicts in RUN/judged/verdicts.jsonl beside those of other judges.
+    """Judge each ambiguous episode of a run, and keep the verdicts in RUN/judged/verdicts.jsonl, with those of other judges.
 
     `options` say where its data are now. Raises `UsageError` if the run marks no ambiguous answers or its world cannot be
     rebuilt; `StoreError` if another process plays or judges it. `force` allows another userland.
@@ -70,8 +70,9 @@ def judge_run(run: str | Path, model: Model, *, force: bool = False, **options: 
         others: list[Verdict] = []  # earlier verdicts of this judge are replaced; those of others stay unless they are damaged
         with suppress(StoreError):
             others = [each for each in read_verdicts(run) if each.judge != model.name]
+        lines = "".join(json.dumps(asdict(each)) + "\n" for each in [*others, *found])
         with storage_faults(Path(run)):
-            write_whole(_verdict_file(run), "".join(json.dumps(asdict(each)) + "\n" for each in [*others, *found]))
+            write_whole(Path(run) / "judged" / "verdicts.jsonl", lines)
     return found
 
 
@@ -102,10 +103,9 @@ def _verdicts(
             task = tasks[episode.task]
             env.reset(options={"task": task.id})
             observation, *_, info = env.step(task.gold)
-            right, answer = _complete(observation, info["truncated_output"]), _answer(episode, env)
-            question = None
-            if right is not None and answer is not None:
-                parts = {"The task": task.query, "The right answer": right, "The answer to judge": answer}
+            answer, question = _answer(episode, env), None
+            if answer is not None and len(observation) <= LONGEST and not info["truncated_output"]:
+                parts = {"The task": task.query, "The right answer": observation, "The answer to judge": answer}
                 question = "\n\n".join(f"{name}:\n{mark}\n{text.replace(mark, '')}\n{mark}" for name, text in parts.items())
             if question and question not in replies:
                 messages = [{"role": "system", "content": instructions}, {"role": "user", "content": question}]
@@ -116,15 +116,12 @@ def _verdicts(
 
 
 def _answer(episode: Episode, env: InterCodeEnv) -> str | None:
-    """Return the submitted answer, or the last output before; None if the record has not all of it."""
-    if answer := answer_in(submitted_word(env.submission, episode.line[-1].action or "")):
-        return _complete(answer, False)
-    seen = [turn for turn in episode.line if not is_submission(turn.action, env.submission)]
-    return _complete(seen[-1].observation, seen[-1].truncated_output) if seen else ""
-
-
-def _complete(text: str, truncated: bool) -> str | None:
-    return None if truncated or len(text) > LONGEST else text
+    """Return the submitted answer, or the last output before; None if it is too long, or the record has not all of it."""
+    answer, truncated = answer_in(submitted_word(env.submission, episode.line[-1].action or "")), False
+    if not answer:
+        last = next((turn for turn in reversed(episode.line) if not is_submission(turn.action, env.submission)), Turn())
+        answer, truncated = last.observation, last.truncated_output
+    return None if truncated or len(answer) > LONGEST else answer
 
 
 def mark_of(folder: Path) -> str:
@@ -144,23 +141,9 @@ def mark_of(folder: Path) -> str:
 
 def read_verdicts(run: str | Path) -> list[Verdict]:
     """Return the kept verdicts of a run; none if it was never judged. Raises `StoreError` for a damaged file."""
-    file = _verdict_file(run)
+    file = Path(run) / "judged" / "verdicts.jsonl"
     try:
         with storage_faults(Path(run)):
-            return [_verdict(json.loads(line)) for line in file.read_bytes().splitlines()] if file.exists() else []
+            return [Verdict(**json.loads(line)) for line in file.read_bytes().splitlines()] if file.exists() else []
     except (ValueError, TypeError, RecursionError) as error:
         raise StoreError(f"{file} is damaged ({error}); judge the run again") from error
-
-
-def _verdict(record: dict[str, Any]) -> Verdict:
-    verdict = Verdict(**record)
-    texts = verdict.task, verdict.judge, verdict.reply or ""
-    if not all(isinstance(text, str) for text in texts) or verdict.says not in (None, "same", "different"):
-        raise ValueError("a line is no verdict")
-    if type(verdict.epoch) is not int:
-        raise ValueError(f"{verdict.epoch!r:.50} is no epoch")
-    return verdict
-
-
-def _verdict_file(run: str | Path) -> Path:
-    return Path(run) / "judged" / "verdicts.jsonl"

@@ -24,10 +24,7 @@ from intercode.types import Episode, Task
 
 @dataclass(frozen=True)
 class Recording:
-    """The settings and episodes of one file or folder. Where the settings are silent, the paper's reward and session hold.
-
-    `shortened`: the observations are what the agent saw, where the middle of a long one is cut.
-    """
+    """The settings and episodes of one file or folder. `shortened`: the middle of a long observation is cut."""
 
     path: str
     settings: Mapping[str, Any]
@@ -39,23 +36,10 @@ class Recording:
         return str(self.settings.get("protocol") or "submit")
 
     @property
-    def reward(self) -> str:
-        return str(self.settings.get("reward") or "paper")
-
-    @property
-    def session(self) -> str:
-        return str(self.settings.get("session") or "stateless")
-
-    @property
     def engine(self) -> str | None:
-        """The database engine: the chosen one, else the one that the run used by default."""
+        """Return the database engine: the chosen one, else the one that the run used by default."""
         server = self.settings.get("server")
         return self.settings.get("engine") or (server.get("engine") if isinstance(server, dict) else None)
-
-    @property
-    def success_rate(self) -> float:
-        """The share of solved episodes; 0 if there are none."""
-        return sum(episode.success for episode in self.episodes) / max(1, len(self.episodes))
 
     @cached_property
     def _by_task(self) -> dict[str, Episode]:
@@ -134,9 +118,7 @@ def load_predictions(path: str | Path, tasks: Sequence[Task]) -> Predictions:
 
 def _by_id(path: str | Path, lines: Sequence[str]) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
+    for number, line in [(number, line) for number, line in enumerate(lines, 1) if line.strip()]:
         where = f"{path}, line {number}"
         try:
             record = json.loads(line)

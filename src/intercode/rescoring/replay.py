@@ -1,13 +1,11 @@
 """Execute a recording again and compare it turn by turn.
 
 The environment continues after a success, so that every recorded turn is executed. Two rewards agree if they differ by at
-most `TOLERANCE`, since recorded ones are sums of parts rounded to two digits. The reason of a disagreement is not judged
-here: `cause` is None unless the caller names one.
+most `TOLERANCE`, since recorded ones are sums of parts rounded to two digits.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,11 +19,9 @@ from intercode.plugins import load_plugin
 from intercode.rescoring.recordings import Recording, load_recording
 from intercode.rescoring.rescore import options_of, with_submission
 from intercode.runner.run import evaluate
-from intercode.types import Episode, Task, Turn
+from intercode.types import Episode, Task
 
 TOLERANCE = 0.011
-Cause = Callable[[Task, Episode, int, Turn], str | None]
-"""Called with a task, its recorded episode, the number of the turn and the new turn; returns why the rewards differ."""
 
 
 def replay(
@@ -34,7 +30,6 @@ def replay(
     tasks: Sequence[Task],
     *,
     workers: int = 1,
-    cause: Cause | None = None,
     on_episode: Callable[[Episode], None] | None = None,
 ) -> dict[str, Any]:
     """Return the keys of `replay --json`.
@@ -49,20 +44,19 @@ def replay(
     disagreements = []
     for task, then, now in zip(tasks, recorded, played, strict=True):
         again = list(now.turns)
-        if recording.settings.get("keeps_reward"):
-            again = list(
-                itertools.accumulate(again, lambda last, turn: turn if turn.action else replace(turn, score=last.score))
-            )
+        if recording.settings.get("keeps_reward"):  # a turn without code keeps the score of the turn before
+            for place in range(1, len(again)):
+                if not again[place].action:
+                    again[place] = replace(again[place], score=again[place - 1].score)
         for number, (old, new) in enumerate(zip(then.line, again, strict=False)):
             turns += 1
             equal += old.observation == new.observation
             before, after = old.score or 0.0, new.score or 0.0
             if abs(before - after) <= TOLERANCE:
                 agree += 1
-                continue
-            why = cause(task, then, number, new) if cause else None
-            row = {"task": task.id, "turn": number, "recorded": before, "replayed": after, "action": new.action, "cause": why}
-            disagreements.append(row)
+            else:
+                row = {"task": task.id, "turn": number, "recorded": before, "replayed": after, "action": new.action}
+                disagreements.append({**row, "cause": None})  # a key of the first release, always null
     return {
         "turns": turns,
         "agree": agree,
@@ -79,20 +73,22 @@ def prepare_replay(
 ) -> tuple[Recording, EnvFactory, Sequence[Task]]:
     """Return the recording, a factory with its settings, and the tasks that it has episodes of, at least one.
 
-    Without `env` the recording's is used. An option that is not given is the recording's, if it is a run folder.
+    Without `env` the recording's is used. An option that is not given is the recording's, if it is a run folder; where a
+    recording does not say its reward or session, they are InterCode v1's.
     """
     recording = load_recording(log)
     if (env := env or recording.settings.get("env")) is None:
         raise UsageError(f"{log} does not say its environment; name it with --env")
     then = options_of({**recording.settings, "env": env}, options) if Path(log).is_dir() else {}
     how = {**then, **{name: value for name, value in options.items() if value or name not in then}}
-    how["protocol"] = recording.protocol
-    how |= {"session": options.get("session") or recording.session, "engine": options.get("engine") or recording.engine}
+    how |= {"protocol": recording.protocol, "engine": options.get("engine") or recording.engine}
+    how["session"] = options.get("session") or recording.settings.get("session") or "stateless"
+    recorded = str(recording.settings.get("reward") or "paper")
     view = View() if recording.shortened else View(head=None)
-    if reward is None and ":" in recording.reward:
-        reward = load_plugin(recording.reward, "reward")
-    factory = prepare(env, reward=reward or recording.reward, max_turns=None, keep_going=True, view=view, **how)
-    factory = with_submission(environment_class(env).submission_under(recording.reward), factory)
+    if reward is None:
+        reward = load_plugin(recorded, "reward") if ":" in recorded else recorded
+    factory = prepare(env, reward=reward, max_turns=None, keep_going=True, view=view, **how)
+    factory = with_submission(environment_class(env).submission_under(recorded), factory)
     tasks = [task for task in factory.tasks if recording.has(task)]
     if not tasks:
         raise UsageError(f"{log} has no episode of any of these tasks; give the data that it was recorded with (--data)")

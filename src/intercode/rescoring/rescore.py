@@ -1,6 +1,6 @@
 """Score a run under another reward: from the record where it decides the score, else by executing the episode again.
 
-    observed    the agent never submitted, or broke its sandbox: 0 under every reward; a flag that the task itself names
+    observed    the agent never submitted, or broke its sandbox: 0 under every reward
     executed    everything else: a record has what the agent saw, not its effect on files, databases or interpreters
     kept        episodes without a result
     earlier     episodes that a resumed run has already
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,13 @@ from intercode.agents import SUBMIT
 from intercode.agents import replay as replay_agent
 from intercode.env import EnvFactory, InterCodeEnv
 from intercode.envs import environment_class, prepare
-from intercode.envs.ctf.env import flag_exact, flag_paper
 from intercode.errors import DataError, UsageError
+from intercode.rescoring.recordings import Recording
 from intercode.runner.run import evaluate
 from intercode.store import RunStore, read_run
-from intercode.submission import is_submission, submitted_word
+from intercode.submission import is_submission
 from intercode.tasks import list_entries
-from intercode.types import Ended, Episode, Score, Task, Turn, line_of
+from intercode.types import Ended, Episode, Score, Turn, line_of
 
 REWARDS = ("exact", "paper")
 KEPT = ("protocol", "session", "tell", "submits")
@@ -66,7 +66,7 @@ class Rescoring:
             raise UsageError(f"{run} does not say its {' and '.join(missing_keys)}: it cannot be scored again")
         if then.get("reward") == reward:
             raise UsageError(f"{run} was scored by {reward} already")
-        self.env, self.reward = str(then["env"]), reward
+        self.env, self._run = str(then["env"]), str(run)
         options = options_of(then, options)
         old_reward = then["reward"] if then.get("reward") in (*REWARDS, "overlap") else reward
         require_same(then, rebuild(run, self.env, options, old_reward).facts(), force)
@@ -102,38 +102,21 @@ class Rescoring:
                 note(Rescored(again, episode, "earlier"))
             elif episode.reward is None:
                 note(Rescored(episode, episode, "kept"))
-            elif (score := self._observed(episode)) is not None:
-                note(Rescored(_with_score(episode, score), episode, "observed"))
+            elif episode.ended == "agent_fault" or (self._protocol == SUBMIT and not any(map(self._submits, episode.line))):
+                note(Rescored(_with_score(episode, Score(0.0, False)), episode, "observed"))
             else:
                 left.append(episode)
         for epoch in sorted({episode.epoch for episode in left}):
             then = {episode.task: episode for episode in left if episode.epoch == epoch}
             evaluate(
-                self.factory, replay_agent(_Script(then)), tasks=[self._tasks[task] for task in then], workers=workers,
+                self.factory, replay_agent(Recording(self._run, {}, list(then.values()))),
+                tasks=[self._tasks[task] for task in then], workers=workers,
                 on_episode=lambda again, then=then: note(self._compared(again, then[again.task])),  # type: ignore[misc]
             )  # fmt: skip
         order = {task: place for place, task in enumerate(self._tasks)}
         return sorted(done, key=lambda each: (order[each.episode.task], each.episode.epoch))
 
-    def _observed(self, episode: Episode) -> Score | None:
-        """Return the score if the record decides it."""
-        if episode.ended == "agent_fault":
-            return Score(0.0, False)
-        submitted = [turn for turn in episode.line if self._submits(turn)]
-        if self._protocol == SUBMIT and not submitted:
-            return Score(0.0, False)
-        task = self._tasks[episode.task]
-        if self.env != "ctf" or task.extra.get("gold_is") != "flag":
-            return None
-        words = [submitted_word(self._submission, turn.action or "") for turn in submitted]
-        judge, golds = (flag_paper, [task.gold]) if self.reward == "paper" else (flag_exact, task.golds)
-        scores = (judge(word, gold) for word in words for gold in golds)
-        return max(scores, key=lambda score: score.reward, default=Score(0.0, False))
-
     def _submits(self, turn: Turn) -> bool:
-        """Return whether a turn submits. Under the paper's protocol only a flag is submitted, by an action like any other."""
-        if self._protocol != SUBMIT and self.env != "ctf":
-            return False
         return is_submission(turn.action, self._submission)
 
     def _compared(self, again: Episode, then: Episode) -> Rescored:
@@ -149,16 +132,6 @@ class Rescoring:
         compared = ((n, old, new) for n, (old, new) in pairs if old.action is not None and not self._submits(old))
         differs = next((number for number, old, new in compared if old.observation != new.observation), None)
         return Rescored(episode, then, "executed", differs)
-
-
-class _Script:
-    """The actions of one epoch."""
-
-    def __init__(self, episodes: Mapping[str, Episode]) -> None:
-        self._episodes = episodes
-
-    def actions_for(self, task: Task) -> Sequence[str | None]:
-        return [turn.action for turn in self._episodes[task.id].line]
 
 
 def options_of(then: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -190,11 +163,11 @@ def require_same(then: Mapping[str, Any], now: Mapping[str, Any], force: bool) -
     """Raise `UsageError` if the facts `now` are not those of the run's settings `then`. `force` allows all but other data."""
     facts = {key: value for key, value in json.loads(json.dumps(now)).items() if key != "data"}
     other = sorted(key for key, value in facts.items() if then.get(key) != value)
-    shown = "; ".join(f"{key}: {then.get(key)!r:.200} then, {facts[key]!r:.200} now" for key in other)
+    differences = "; ".join(f"{key}: {then.get(key)!r:.200} then, {facts[key]!r:.200} now" for key in other)
     if set(other) & set(DATA):
-        raise UsageError(f"these are not the data of {then['run']} ({shown}); give the run's own with --data")
+        raise UsageError(f"these are not the data of {then['run']} ({differences}); give the run's own with --data")
     if other and not force:
-        raise UsageError(f"this is not the world of {then['run']} ({shown}); add --force to score in it anyway")
+        raise UsageError(f"this is not the world of {then['run']} ({differences}); add --force to score in it anyway")
 
 
 def _with_score(episode: Episode, score: Score) -> Episode:
