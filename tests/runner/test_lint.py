@@ -8,7 +8,7 @@ import pytest
 
 from intercode.envs import environment_class
 from intercode.types import Task
-from intercode.validate.duplicates import find_duplicates, nearest_tasks
+from intercode.validate.check import find_duplicates, nearest_tasks
 
 BASH = [
     ("Count the files in /den/cave.", "find /den/cave -type f | wc -l", "ls -A /den/cave", "disagrees"),

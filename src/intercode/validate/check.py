@@ -12,13 +12,13 @@
 from __future__ import annotations
 
 import difflib
-import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from queue import SimpleQueue
 from typing import Any
 
 from intercode.agents import Strategy, gold, noop
@@ -29,13 +29,15 @@ from intercode.errors import DataError, IntercodeError
 from intercode.plugins import attribute_path, call_plugin
 from intercode.runner.run import evaluate, naming_task, select
 from intercode.tasks import open_data
+from intercode.tfidf import cosine, vectors
 from intercode.types import BROKEN, KINDS, Episode, Task, TaskIssue
-from intercode.validate.duplicates import Issues, find_duplicates, nearest_tasks
 
 PAUSE = 1.1
 """Seconds between the two raw executions of all golds."""
-OnTask = Callable[[], None]
-"""Called after each task that was executed or played; `count_steps` says how often."""
+NEAR = 0.8
+"""The cosine of two queries' TF-IDF vectors from which on they have almost the same words."""
+
+Issues = Sequence[tuple[Task, TaskIssue]]
 
 
 def check(
@@ -44,11 +46,12 @@ def check(
     *,
     left_out: Issues = (),
     workers: int = 1,
-    on_task: OnTask = lambda: None,
+    on_task: Callable[[], object] = lambda: None,
 ) -> dict[str, Any]:
     """Return the keys of `check --json`: counts, and `broken` and `suspicious` with one entry for each issue of a task.
 
-    Tasks that are `left_out`, since they cannot be played, count too, and their texts are checked.
+    Tasks that are `left_out`, since they cannot be played, count too, and their texts are checked. `on_task` is called
+    `count_steps` times.
     """
     checks = _Checks(make_env, workers, on_task)
     first = checks.run_golds(tasks)
@@ -147,35 +150,25 @@ class _Checks:
 
     make_env: Callable[[], InterCodeEnv]
     workers: int
-    on_task: OnTask
+    on_task: Callable[[], object]
 
     def run_golds(self, tasks: Sequence[Task]) -> list[GoldRun]:
         """Execute each gold once, and return the results in task order. An error or Ctrl-C stops all workers after one gold."""
-        over = threading.Event()
+        idle: SimpleQueue[InterCodeEnv] = SimpleQueue()
 
-        def execute(share: Sequence[Task]) -> list[GoldRun]:
-            runs = []
+        def execute(task: Task) -> GoldRun:
+            env = idle.get()
             try:
-                with closing(self.make_env()) as env:
-                    for task in share:
-                        if over.is_set():
-                            break
-                        with naming_task(task):
-                            runs.append(call_plugin(env.run_gold, GoldRun, task))
-                        self.on_task()
-            except BaseException:
-                over.set()
-                raise
-            return runs
+                with naming_task(task):
+                    return call_plugin(env.run_gold, GoldRun, task)
+            finally:
+                idle.put(env)
+                self.on_task()
 
-        shares = [tasks[start :: self.workers] for start in range(min(self.workers, len(tasks)))]
-        with ThreadPoolExecutor(len(shares)) as pool:
-            try:
-                runs = list(pool.map(execute, shares))
-            except BaseException:
-                over.set()
-                raise
-        return [runs[index % len(shares)][index // len(shares)] for index in range(len(tasks))]
+        with ExitStack() as stack, ThreadPoolExecutor(self.workers) as pool:
+            for _ in range(min(self.workers, len(tasks))):
+                idle.put(stack.enter_context(closing(self.make_env())))
+            return list(pool.map(execute, tasks))
 
     def play(self, agent: Strategy, tasks: Sequence[Task], make_env: Callable[[], Any] | None = None) -> dict[str, Episode]:
         """Play each task once. Raises `IntercodeError` for a fault that is not the data's."""
@@ -196,23 +189,24 @@ class _Checks:
         golds = [replace(task, golds=()) for task in tasks]
         others = [replace(task, gold=task.golds[place], golds=()) for task in tasks]
         runs = self.run_golds(others)
-        matches = self._play_each_as(golds, others), self._play_each_as(others, golds)
+
+        def play_as(tasks: Sequence[Task], answers: Sequence[Task]) -> dict[str, Episode]:
+            """Play the tasks with the golds of `answers`."""
+
+            def make() -> InterCodeEnv:
+                env = self.make_env()
+                env.tasks = list(tasks)
+                return env
+
+            return self.play(_gold_of({task.id: task for task in answers}), tasks, make)
+
+        matches = play_as(golds, others), play_as(others, golds)
         for task, other, run in zip(golds, others, runs, strict=True):
             issue = next((issue for issue in run.faults if getattr(issue, "kind", "gold_fails") == "gold_fails"), None)
             if issue is not None:
                 yield task, TaskIssue(f"the alternative {other.gold!r:.100}: {issue}", "alternative_fails")
             elif "gold_is" not in task.extra and not any(each[task.id].success or each[task.id].error for each in matches):
                 yield task, TaskIssue(f"the alternative {other.gold!r:.100} and the gold do not match", "golds_disagree")
-
-    def _play_each_as(self, tasks: Sequence[Task], answers: Sequence[Task]) -> dict[str, Episode]:
-        """Play the tasks with the golds of `answers`."""
-
-        def make() -> InterCodeEnv:
-            env = self.make_env()
-            env.tasks = list(tasks)
-            return env
-
-        return self.play(_gold_of({task.id: task for task in answers}), tasks, make)
 
 
 def _gold_issues(task: Task, run: GoldRun, episode: Episode) -> Iterator[tuple[Task, TaskIssue]]:
@@ -230,3 +224,43 @@ def _difference(task: Task, one: GoldRun, other: GoldRun) -> Iterator[tuple[Task
     lines = list(difflib.unified_diff(one.summary.splitlines(), other.summary.splitlines(), lineterm="", n=0))[2:]
     what = "; ".join(line for line in lines[:4] if not line.startswith("@@"))[:200]
     yield task, TaskIssue(f"two executions of the gold differ: {what or 'in the files they leave'}", "gold_differs")
+
+
+# -- similar tasks -----------------------------------------------------------------------------------------------------------
+
+
+def find_duplicates(tasks: Sequence[Task]) -> Iterator[tuple[Task, TaskIssue]]:
+    """Yield tasks whose query repeats an earlier one but for letter case and blanks, or, with the same gold, almost does."""
+    earlier: dict[str, Task] = {}
+    for task in tasks:
+        first = earlier.setdefault(" ".join(task.query.lower().split()), task)
+        if first is not task:
+            answers = "and has the same gold" if first.gold == task.gold else "but has another gold"
+            yield task, TaskIssue(f"asks the same as task {first.id} {answers}", "duplicate")
+    tasks = list(earlier.values())
+    groups = defaultdict[tuple[object, str], list[int]](list)
+    weights = vectors([task.query for task in tasks])
+    for place, task in enumerate(tasks):
+        group = groups[_database(task), " ".join(task.gold.split())]
+        near = next((other for other in group if cosine(weights[other], weights[place]) >= NEAR), None)
+        if near is not None:
+            yield task, TaskIssue(f"asks almost the same as task {tasks[near].id} and has the same gold", "near_duplicate")
+        group.append(place)
+
+
+def nearest_tasks(tasks: Sequence[Task]) -> Mapping[str, Task]:
+    """Return, by task id, the other task of the same database whose query is most similar."""
+    by_database = defaultdict[object, list[Task]](list)
+    for task in tasks:
+        by_database[_database(task)].append(task)
+    nearest = {}
+    for group in by_database.values():
+        weights = vectors([task.query for task in group])
+        for place, task in enumerate(group if len(group) > 1 else ()):
+            cosines = [-1.0 if other == place else cosine(weights[place], weights[other]) for other in range(len(group))]
+            nearest[task.id] = group[cosines.index(max(cosines))]
+    return nearest
+
+
+def _database(task: Task) -> object:
+    return task.extra.get("db") or task.extra.get("db_id")

@@ -21,19 +21,19 @@ from intercode.env import EnvFactory
 from intercode.runner.provenance import source_digests
 from intercode.sandbox import cache
 from intercode.store import write_whole
-from intercode.validate.check import OnTask, check
+from intercode.validate.check import check
 
 CheckResult = dict[str, Any]
 """What `check` returns."""
 PACKAGE = Path(__file__).parents[1]
 
 
-def cached_check(env: str, factory: EnvFactory, *, workers: int, on_task: OnTask = lambda: None) -> CheckResult:
+def cached_check(env: str, factory: EnvFactory, *, workers: int) -> CheckResult:
     """Return the result of an earlier check of the same factory; else check, and keep the result if the cache takes it."""
     known = read(_file(env, factory))
     if known is not None:
         return known
-    found = check(factory, factory.tasks, left_out=factory.left_out, workers=workers, on_task=on_task)
+    found = check(factory, factory.tasks, left_out=factory.left_out, workers=workers)
     with contextlib.suppress(OSError):
         write(env, factory, found)
     return found
