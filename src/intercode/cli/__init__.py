@@ -49,7 +49,9 @@ class _Group(click.Group):
         if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors in ("strict", "surrogateescape"):
             sys.stdout.reconfigure(errors="replace")  # print a question mark for what the encoding lacks
         try:
-            return super().main(*words, **options)
+            sys.exit(super().main(*words, standalone_mode=False, **options))
+        except click.ClickException as error:
+            _end(error.exit_code, error.show)
         except OSError as error:
             if error.errno in _BROKEN_STREAM:
                 _end(3, f"{error.filename or 'a terminal or a disk'} cannot be read or written: {error.strerror}")
@@ -58,17 +60,11 @@ class _Group(click.Group):
             where = error.filename or "stdout, or a file of the run, the cache or TMPDIR"
             _end(3, f"{where} cannot be written: {error.strerror}")
 
-    def make_context(self, *words: Any, **options: Any) -> click.Context:
-        try:
-            return super().make_context(*words, **options)
-        except click.ClickException as error:
-            _end(error.exit_code, error.show)
-
     def invoke(self, context: click.Context) -> Any:
         try:
             return super().invoke(context)
-        except click.ClickException as error:
-            _end(error.exit_code, error.show)
+        except click.ClickException:
+            raise
         except IntercodeError as error:
             _end(2 if isinstance(error, UsageError) else 3, str(error))
         except (KeyboardInterrupt, click.exceptions.Abort) as interrupt:

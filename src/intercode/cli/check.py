@@ -14,7 +14,7 @@ from intercode.cli.output import bar, print_json, say, writing
 from intercode.errors import UsageError
 
 EXAMPLES = 5
-"""Tasks that the report of `check --out` lists of each kind of issue."""
+"""Tasks of each kind of issue that the report of `check --out` lists."""
 
 
 @click.command(cls=shared.Command)
@@ -37,7 +37,10 @@ def check(env: str, static: bool, out: str | None, workers: int, as_json: bool, 
     if out and not os.access(folder := os.path.dirname(os.path.abspath(out)), os.W_OK | os.X_OK):
         raise UsageError(f"{out} cannot be written: {folder} is no folder that can be written to")
     if static:
-        found = _check_texts(env, options)
+        from intercode.validate.check import check_texts
+
+        chosen = {name: options[name] for name in ("data", "gold_fields", "limit", "task", "assets")}
+        found = check_texts(env, furnished=bool(options["tree"] or options["image"]), **chosen)
         _print_issues(found, as_json)
     else:
         from intercode.runner.run import prepare_some
@@ -57,20 +60,6 @@ def check(env: str, static: bool, out: str | None, workers: int, as_json: bool, 
         with writing(out), open(out, "w", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in _markdown(found, f"{env}: {options['data'] or 'starter set'}"))
     sys.exit(1 if found["broken"] else 0)
-
-
-def _check_texts(env: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the issues that the texts of the tasks show; warn of options that only matter when golds are executed."""
-    from intercode.envs import environment_class
-    from intercode.validate.check import check_texts
-
-    files = {"assets", "tree", "image", "everything"} if environment_class(env).language == "ctf" else set()
-    used = {"data", "gold_fields", "limit", "task", *files}
-    spelled = {param.name: param.opts[0] for param in click.get_current_context().command.params}
-    if unused := [spelled[name] for name, value in options.items() if value and name not in used and value != "submit"]:
-        say(f"intercode: --static executes nothing, so it does not heed {', '.join(sorted(unused))}", err=True)
-    chosen = {name: options[name] for name in ("data", "gold_fields", "limit", "task", "assets")}
-    return check_texts(env, furnished=bool(options["tree"] or options["image"]), **chosen)
 
 
 def _print_issues(found: dict[str, Any], as_json: bool, unplayed: int = 0) -> None:

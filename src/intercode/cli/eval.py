@@ -20,11 +20,9 @@ def _price(context: click.Context, option: click.Parameter, text: str | None) ->
     if text is None:
         return None
     try:
-        tokens_in, tokens_out = (float(part) for part in text.split(","))
+        tokens_in, tokens_out = (Finite(0).convert(part, option, context) for part in text.split(","))
     except ValueError:
         raise click.BadParameter(f"{text!r} is not two numbers, such as 0.15,0.60") from None
-    if not (0 <= tokens_in < float("inf") and 0 <= tokens_out < float("inf")):
-        raise click.BadParameter(f"{text!r} is no price: both numbers are 0 or more")
     return tokens_in, tokens_out
 
 

@@ -84,7 +84,7 @@ class Quit(Exception):
 
 
 class _Skip(Exception):
-    """The player turns to another task: its id, or an empty text for the next task."""
+    """The player turns to another task, which `Player` has put first."""
 
 
 class Player:
@@ -110,12 +110,8 @@ class Player:
         """Play until no task is left. Raises `Quit` when the player ends the program."""
         _note(self._help)
         while self._left:
-            try:
+            with suppress(_Skip):
                 self._play(self._left[0])
-            except _Skip as skip:
-                ids, wanted = [task.id for task in self._left], str(skip)
-                at = ids.index(wanted) if wanted else 1 % len(ids)
-                self._left = self._left[at:] + self._left[:at]
 
     def _play(self, task: Task) -> None:
         """Play `task` and record it. A fault of its data is shown, and gives no episode."""
@@ -131,21 +127,21 @@ class Player:
             with naming_task(task, self._store.path):
                 episode = play(self._env, task, human, self, budget, seed=seed)
         except DataError as error:
-            _show(f"this task cannot be played: {error}", fg="red")
+            _print(f"this task cannot be played: {error}", fg="red")
         else:
             self._store.append(episode)
-            _show(episode.turns[-1].observation if episode.turns else "")
+            _print(episode.turns[-1].observation if episode.turns else "")
             if episode.success:
-                _show("solved", fg="green")
+                _print("solved", fg="green")
             else:
-                _show(f"not solved{_WHY.get(str(episode.ended), '')}: {episode.reward:.2f}", fg="red")
+                _print(f"not solved{_WHY.get(str(episode.ended), '')}: {episode.reward:.2f}", fg="red")
         self._left.remove(task)
 
     def complete(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0) -> Reply:
         """Show the last message and return the action that is typed. Raises `Quit` or `_Skip` to leave the episode."""
         from intercode.types import Reply
 
-        _show(messages[-1]["content"], **({"bold": True} if len(messages) == 1 else {}))
+        _print(messages[-1]["content"], **({"bold": True} if len(messages) == 1 else {}))
         if self._show_score and len(messages) > 1:
             self._print_score()
         while True:
@@ -182,13 +178,17 @@ class Player:
             done = {episode.task: "solved" if episode.success else "failed" for episode in self._store.episodes()}
             for task in self._evaluation.tasks:
                 state = "now" if task is self._left[0] else done.get(task.id, "")
-                _show(f"{state:6}  {task.id}  {task.query.partition(chr(10))[0][:100]}")
+                _print(f"{state:6}  {task.id}  {task.query.partition(chr(10))[0][:100]}")
         elif command != "skip":
             _note(f"there is no :{command}; there are :tasks, :skip, :quit, :help")
-        elif argument and argument not in [task.id for task in self._left]:
-            _note(f"no task {argument} is left; :tasks lists them")
         else:
-            raise _Skip(argument)
+            ids = [task.id for task in self._left]
+            if argument and argument not in ids:
+                _note(f"no task {argument} is left; :tasks lists them")
+            else:
+                at = ids.index(argument) if argument else 1
+                self._left = self._left[at:] + self._left[:at]
+                raise _Skip
 
     def _print_score(self) -> None:
         """Submit in a fork of the episode and print the score; the episode itself does not change."""
@@ -203,7 +203,7 @@ class Player:
             _note("[no score]" if score is None else f"[score {score.reward:.2f}]")
 
 
-def _show(text: str, **style: Any) -> None:
+def _print(text: str, **style: Any) -> None:
     from intercode.report.text import visible
 
     if text:
@@ -211,4 +211,4 @@ def _show(text: str, **style: Any) -> None:
 
 
 def _note(text: str) -> None:
-    _show(text, dim=True)
+    _print(text, dim=True)
