@@ -49,7 +49,7 @@ class _Group(click.Group):
         if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors in ("strict", "surrogateescape"):
             sys.stdout.reconfigure(errors="replace")  # print a question mark for what the encoding lacks
         try:
-            sys.exit(super().main(*words, standalone_mode=False, **options))
+            sys.exit(super().main(*words, **{**options, "standalone_mode": False}))
         except click.ClickException as error:
             _end(error.exit_code, error.show)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Runs as data for other programs: `export_run` writes one file, an episode at a time. formats.py defines its rows."""
+"""Write runs as data for other programs, an episode at a time. formats.py defines the rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import IO
@@ -59,39 +59,30 @@ def export_run(
 
 @contextmanager
 def _open(output: str | Path | None, form: str, force: bool) -> Iterator[IO[bytes]]:
+    """Open stdout, a pipe or a device; for a file open a draft, and move it to its place when it is whole."""
     if output is None and form == "parquet":
         raise UsageError("Parquet is no text: name a file with --out")
-    path = Path("stdout" if output is None else output)
+    path = Path("/dev/stdout" if output is None else output).resolve()
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        if output is None:
-            opened: AbstractContextManager[IO[bytes]] = open(sys.stdout.fileno(), "wb", closefd=False)
-        elif path.exists() and not path.is_file():
-            opened = path.open("wb")
-        else:
-            opened = _replace(path, force)
-        with opened as file:
-            yield file
+        if output is None or (path.exists() and not path.is_file()):
+            with open(path if output else sys.stdout.fileno(), "wb", closefd=bool(output)) as file:
+                yield file
+            return
+        if path.exists() and not force:
+            raise UsageError(f"{path} exists; add --force to replace it")
+        if path.name in ("episodes.jsonl", "run.json") and path.with_name("run.json").exists():
+            raise UsageError(f"{path} is part of a run, which an export would destroy; name another file")
+        try:
+            with draft.open("wb") as file:
+                yield file
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error}") from error
-
-
-@contextmanager
-def _replace(path: Path, force: bool) -> Iterator[IO[bytes]]:
-    """Open a draft, and move it to `path` when it is whole."""
-    if path.exists() and not force:
-        raise UsageError(f"{path} exists; add --force to replace it")
-    path = path.resolve()
-    if path.name in ("episodes.jsonl", "run.json") and path.with_name("run.json").exists():
-        raise UsageError(f"{path} is part of a run, which an export would destroy; name another file")
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with draft.open("wb") as file:
-            yield file
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+        raise StoreError(f"{output or 'stdout'} cannot be written: {error}") from error
 
 
 def _write_lines(file: IO[bytes], rows: Iterable[Row]) -> None:

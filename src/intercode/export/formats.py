@@ -24,11 +24,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from intercode.agents import SUBMIT
-from intercode.errors import UsageError
 from intercode.types import Episode, Message, Turn
-
-LONGEST = 2000
-"""Messages of a conversation without a model that sft takes: its rows repeat the messages, so they grow as the square."""
 
 Row = dict[str, Any]
 Config = Mapping[str, Any]
@@ -92,14 +88,8 @@ def chat_rows(config: Config, episode: Episode) -> Iterator[Row]:
 
 
 def sft_rows(config: Config, episode: Episode) -> Iterator[Row]:
-    """Yield a row for each reply. Raises `UsageError` if a conversation without a model is so long that the rows, each of
-    which repeats the messages before its reply, would fill a disk."""
+    """Yield a row for each reply. Each row repeats the messages before its reply."""
     for each in conversations(episode):
-        if len(each.own) > LONGEST and not any(turn.ask for turn in episode.turns):
-            raise UsageError(
-                f"task {episode.task} is a conversation of {len(each.own)} messages, and each row of sft would repeat those "
-                "before it; --format chat has them once"
-            )
         for position, own in enumerate(each.own):
             if own:
                 pair = {"prompt": each.messages[:position], "completion": [each.messages[position]]}

@@ -1,8 +1,8 @@
 """Load runs, and summarize one in a few numbers, whose keys other programs rely on.
 
-The interval is Wilson's at 95 %. Epochs of one task are alike, so they tell less than as many different tasks: the number of
-episodes is divided by the design effect, the variance of the mean over tasks (clusters) divided by that of independent
-episodes. With one epoch this is plain Wilson. Episodes without a reward are not scored.
+The interval is Wilson's at 95 %. Epochs of one task depend on each other, so they tell less than as many different tasks:
+the number of episodes is divided by the design effect, the variance of the mean over tasks (clusters) divided by that of
+independent episodes. With one epoch this is plain Wilson. Episodes without a reward are not scored.
 """
 
 from __future__ import annotations
@@ -106,11 +106,20 @@ def reasons(episodes: Sequence[Episode], most: int = 5) -> list[str]:
 
 
 def interval(scored: Sequence[Episode]) -> tuple[float, float]:
-    """Return the 95 % interval of the success rate; (0, 1) without episodes."""
-    clusters = _by_task(scored)
+    """Return the 95 % interval of the success rate; (0, 1) without episodes.
+
+    The variance is that of a ratio mean over k clusters: Σ(successes − rate · size)² · k/(k−1) / n² (Cochran, Sampling
+    Techniques).
+    """
+    clusters, total = _by_task(scored), len(scored)
     if not clusters:
         return 0.0, 1.0
-    return wilson(sum(map(sum, clusters)) / len(scored), _effective(clusters))
+    tasks, rate = len(clusters), sum(map(sum, clusters)) / total
+    count = float(tasks)  # of independent episodes that tell as much: between the number of tasks and that of episodes
+    if 1 < tasks < total:
+        variance = sum((sum(c) - rate * len(c)) ** 2 for c in clusters) * tasks / (tasks - 1) / total**2
+        count = total if variance == 0 < rate < 1 else min(total, _independent(rate, variance, tasks))
+    return wilson(rate, count)
 
 
 def wilson(rate: float, count: float) -> tuple[float, float]:
@@ -141,20 +150,6 @@ def pass_at_k(scored: Sequence[Episode]) -> dict[str, dict[str, Any]]:
 def _by_task(scored: Sequence[Episode]) -> list[list[bool]]:
     ordered = sorted(scored, key=lambda episode: episode.task)
     return [[episode.success for episode in group] for _, group in groupby(ordered, lambda episode: episode.task)]
-
-
-def _effective(clusters: Sequence[Sequence[bool]]) -> float:
-    """Return how many independent episodes tell as much as these: between the number of tasks and that of episodes.
-
-    The variance is that of a ratio mean over k clusters: Σ(successes − rate · size)² · k/(k−1) / n² (Cochran, Sampling
-    Techniques).
-    """
-    tasks, total = len(clusters), sum(map(len, clusters))
-    rate = sum(map(sum, clusters)) / total
-    if tasks == total or tasks == 1:
-        return tasks
-    variance = sum((sum(c) - rate * len(c)) ** 2 for c in clusters) * tasks / (tasks - 1) / total**2
-    return float(total if variance == 0 < rate < 1 else min(total, _independent(rate, variance, tasks)))
 
 
 def _independent(rate: float, variance: float, tasks: int) -> float:

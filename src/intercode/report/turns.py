@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from intercode.agents.base import SUBMIT
 from intercode.envs.python.suite import SYNTAX_ERRORS, parse
@@ -32,7 +32,7 @@ _WRITER = re.compile(
     r"|\b(?:sed|perl)\b[^|;&\n]*\s-\w*i|\bfind\b[^|;&\n]*\s-delete\b|\bcurl\b[^|;&\n]*\s-\w*[oO]"
     r"|\btar\s+-?-?\w*[xcru]|\bgit\s+(?:add|am|apply|checkout|clone|commit|init|merge|mv|rebase|reset|restore|rm|stash)\b"
 )
-_LEADING = re.compile(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*", re.DOTALL)
+_LEADING = re.compile(r"\A(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*", re.DOTALL)
 _SQL_EDITS = re.compile(
     r"(?:INSERT|UPDATE|DELETE|REPLACE|CREATE|ALTER|DROP|TRUNCATE|RENAME|LOAD|MERGE)\b"
     r"|WITH\b.*\b(?:INSERT\s+INTO|UPDATE|DELETE\s+FROM)\b",
@@ -57,7 +57,7 @@ def counted_turns(episode: Episode) -> list[Turn]:
 
 
 def is_submission(turn: Turn) -> bool:
-    """Tell whether the action is `submit …` and the environment took it as a submission: an executed one has an exit code."""
+    """Return whether the action is `submit …` and the environment took it as a submission: an executed one has an exit code."""
     return turn.action is not None and turn.action.split()[:1] == [SUBMIT] and not turn.exit_code
 
 
@@ -67,7 +67,7 @@ def code_turns(episode: Episode) -> list[Turn]:
 
 
 def is_error(turn: Turn) -> bool:
-    """Tell whether the reply had no code, ran out of time, or ended with a status other than 0 (SQL, Python: an error)."""
+    """Return whether the reply had no code, ran out of time, or ended with a status other than 0 (SQL, Python: an error)."""
     return turn.action is None or turn.timed_out or turn.exit_code not in (None, 0)
 
 
@@ -88,28 +88,19 @@ def solving_turn(episode: Episode) -> int | None:
 
 def action_kind(action: str, env: str) -> str | None:
     """Return one of `KINDS`, or None if the environment has none."""
-    rule = _RULES.get(env)
-    return None if rule is None else rule(action)
-
-
-def _bash(action: str) -> str:
-    bare = _QUOTED.sub('""', action)
-    return "editing" if _WRITER.search(bare) or _REDIRECT.search(bare) else "exploring"
-
-
-def _sql(action: str) -> str:
-    statement = action[_LEADING.match(action).end() :]  # type: ignore[union-attr]  # it matches the empty text, too
-    if _SQL_EDITS.match(statement):
-        return "editing"
-    return "exploring" if _SQL_LOOKS.match(statement) else "querying"
-
-
-def _python(action: str) -> str:
-    try:
-        changes = any(isinstance(node, _CHANGES) for node in parse(action).body)
-    except SYNTAX_ERRORS:
-        changes = bool(_DEFINES.search(action))
-    return "editing" if changes else "exploring"
-
-
-_RULES: dict[str, Callable[[str], str]] = {"bash": _bash, "ctf": _bash, "sql": _sql, "python": _python}
+    match env:
+        case "bash" | "ctf":
+            bare = _QUOTED.sub('""', action)
+            return "editing" if _WRITER.search(bare) or _REDIRECT.search(bare) else "exploring"
+        case "sql":
+            statement = _LEADING.sub("", action, count=1)
+            if _SQL_EDITS.match(statement):
+                return "editing"
+            return "exploring" if _SQL_LOOKS.match(statement) else "querying"
+        case "python":
+            try:
+                changes = any(isinstance(node, _CHANGES) for node in parse(action).body)
+            except SYNTAX_ERRORS:
+                changes = bool(_DEFINES.search(action))
+            return "editing" if changes else "exploring"
+    return None
