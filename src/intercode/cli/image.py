@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from intercode.cli.options import Renamed, json_flag
+from intercode.cli.options import json_flag, out_file
 from intercode.cli.output import print_json
 
 
@@ -67,14 +67,7 @@ def image_build(name: str, packages: tuple[str, ...], suite: str, force: bool) -
 @click.argument("reference", metavar="IMAGE")
 @click.argument("name", required=False)
 @click.option("--force", is_flag=True, help="Replace an image of that name, or the file TAR.")
-@click.option(
-    "--out",
-    cls=Renamed,
-    old="--output",
-    type=click.Path(dir_okay=False),
-    metavar="TAR",
-    help="Write a tar file for --image TAR, and keep no image.",
-)
+@out_file("TAR", "Write a tar file for --image TAR, and keep no image.")
 def image_export(reference: str, name: str | None, force: bool, out: str | None) -> None:
     """Copy a Docker image, to use it without Docker.
 

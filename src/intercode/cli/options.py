@@ -207,6 +207,13 @@ exclude_broken = click.option(
     "--exclude-broken", is_flag=True,
     help="Leave out the tasks that `intercode check` calls broken; runs `check` first if it has not seen these tasks.",
 )  # fmt: skip
+
+
+def out_file(metavar: str, text: str) -> Decorator:
+    path = click.Path(dir_okay=False)
+    return click.option("--out", cls=Renamed, old="--output", type=path, metavar=metavar, help=text)
+
+
 json_flag = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
 
 

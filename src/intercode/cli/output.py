@@ -48,19 +48,15 @@ def show_summaries(summaries: list[dict[str, Any]], as_json: bool) -> None:
 
 
 def show_tables(sections: Iterable[Section]) -> None:
-    """Print tables and lines as wide as the terminal, or wider where a number would be cut; in a file at full width."""
+    """Print tables and lines; in a file at full width."""
     from rich.console import Console
-    from rich.measure import Measurement
 
     from intercode.report.tables import render
 
-    parts, console = list(render(sections)), Console()
-    if not parts:
-        return
-    widths = [Measurement.get(console, console.options.update(max_width=_WIDEST), part) for part in parts]
-    needed = (width.minimum if console.is_terminal else width.maximum for width in widths)
-    console.width = max((console.width, *needed))
-    console.print(*parts, sep="\n")
+    console = Console()
+    if not console.is_terminal:
+        console.width = _WIDEST
+    console.print(*render(sections), sep="\n")
 
 
 @contextmanager

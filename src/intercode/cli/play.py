@@ -6,7 +6,7 @@
     bash> :tasks                     `:word` speaks to this program, not to the environment
 
 Ctrl-C clears the line; during an action it ends the program, as Ctrl-D does at the prompt. Control characters that a sandbox
-prints are shown as escapes, so they cannot steer the terminal. Piped lines work like typed lines.
+prints become escapes, so they cannot steer the terminal. Piped lines work like typed lines.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Player:
                 self._play(self._left[0])
 
     def _play(self, task: Task) -> None:
-        """Play `task` and record it. A fault of its data is shown, and gives no episode."""
+        """Play `task` and record it. A fault of its data is printed, and gives no episode."""
         from intercode.agents.baselines import human
         from intercode.errors import DataError
         from intercode.runner.budget import BudgetTracker

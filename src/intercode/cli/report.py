@@ -106,14 +106,7 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
     show_default=True,
     help="Write all episodes, those that were solved, or those that a person played.",
 )
-@click.option(
-    "--out",
-    cls=shared.Renamed,
-    old="--output",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Write to FILE. [stdout]",
-)
+@shared.out_file("FILE", "Write to FILE. [stdout]")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 def export(run: str, form: str, only: str, out: str | None, force: bool) -> None:
     """Write a run as training data, or as a table.
@@ -207,7 +200,7 @@ def _judge(run: str, name: str, force: bool, as_json: bool, options: dict[str, A
         print_json(found)
         return
     for each in verdicts:
-        none = "no verdict" if each.reply is not None else "no verdict: too long to be shown whole, so not asked"
+        none = "no verdict" if each.reply is not None else "no verdict: too long to be read whole, so not asked"
         say(f"task {each.task}{f' epoch {each.epoch}' if each.epoch else ''}: {each.says or none}")
     counts = f"{found['same']} the same, {found['different']} different, {found['none']} without a verdict"
     click.echo(f"solved: {found['solved']} of {found['episodes']}, which no judge changes")

@@ -28,7 +28,9 @@ ROW = 18
 """Height of a line of text above the chart."""
 COLOURS = ("#0b62c4", "#b4470e", "#18794e", "#8e3fb5", "#a0154f", "#5c6470")
 """Colours of the runs; a seventh run uses the first colour again."""
-STYLE = 'text{font:12px "Liberation Sans",sans-serif}line{stroke:#d8dce2}polyline{fill:none;stroke:currentColor;stroke-width:2}'
+STYLE = """\
+text{font:12px "Liberation Sans",sans-serif}.end{text-anchor:end}.middle{text-anchor:middle}
+line{stroke:#d8dce2}polyline{fill:none;stroke:currentColor;stroke-width:2}"""
 
 Found = Mapping[str, Any]
 Series = Mapping[str, Sequence[tuple[str, float]]]
@@ -168,10 +170,10 @@ def _lines(chart: Chart) -> Iterator[str]:
 
     for percent in (0, 25, 50, 75, 100):
         yield f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(percent):.1f}" y2="{y(percent):.1f}"/>'
-        yield f'<text x="{LEFT - 6}" y="{y(percent) + 4:.1f}" text-anchor="end">{percent}</text>'
+        yield f'<text x="{LEFT - 6}" y="{y(percent) + 4:.1f}" class="end">{percent}</text>'
     for label in labels[:: -(-len(labels) // 12)]:
-        yield f'<text x="{x(label):.1f}" y="{HEIGHT - BOTTOM + 15}" text-anchor="middle">{label}</text>'
-    yield f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 4}" text-anchor="end">{_text(chart.axis)}</text>'
+        yield f'<text x="{x(label):.1f}" y="{HEIGHT - BOTTOM + 15}" class="middle">{label}</text>'
+    yield f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 4}" class="end">{_text(chart.axis)}</text>'
     for number, points in enumerate(chart.series.values()):
         colour = COLOURS[number % len(COLOURS)]
         yield f'<polyline color="{colour}" points="{" ".join(f"{x(int(at)):.1f},{y(value):.1f}" for at, value in points)}"/>'
@@ -187,7 +189,7 @@ def _bars(chart: Chart) -> tuple[int, list[str]]:
     row, marks = BAR * len(runs) + GAP, []
     for at, label in enumerate(labels):
         middle = at * row + BAR * len(runs) / 2 + 4
-        marks.append(f'<text x="{NAMES - 8}" y="{middle:.1f}" text-anchor="end">{_text(label)}</text>')
+        marks.append(f'<text x="{NAMES - 8}" y="{middle:.1f}" class="end">{_text(label)}</text>')
         for number, points in enumerate(runs):
             if label in points:
                 y, length = at * row + number * BAR, (WIDTH - NAMES - FIGURES) * points[label] / 100

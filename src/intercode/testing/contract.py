@@ -33,8 +33,8 @@ _RESETS = 5
 def check_env(make: Make, *, tasks: int | None = 3) -> None:
     """Raise AssertionError naming every clause that environments from `make` break.
 
-    `make` returns a new environment at each call, with 3 turns or more; an `EnvFactory` does. Golds are played on the first
-    `tasks` tasks, on all if that is None. Raises `UsageError` if `make` makes no environment.
+    `make` returns a new environment at each call, with 3 turns or more; an `EnvFactory` does. The golds of the first `tasks`
+    tasks are played, those of all tasks if that is None. Raises `UsageError` if `make` makes no environment.
     """
     env = make() if callable(make) else None
     if not isinstance(env, InterCodeEnv):
@@ -204,6 +204,19 @@ def _forks_independently(make: Make) -> None:
 def _raises_faults(make: Make) -> None:
     """faults: an error of the data or of a sandbox, below execute and score too, comes out of step and earns nothing."""
     actions, unnoticed = _gold_actions(make), list[str]()
+
+    def fail(sandbox: GuestSandbox, head: dict[str, Any], *more: object, **options: object) -> NoReturn:
+        failed.append(head["op"])
+        raise SandboxError("a fault that the check put here")
+
+    def call_without_sandboxes(method: Callable[..., Any], *arguments: object) -> Any:
+        original = GuestSandbox._request
+        setattr(GuestSandbox, "_request", fail)  # noqa: B010
+        try:
+            return method(*arguments)
+        finally:
+            setattr(GuestSandbox, "_request", original)  # noqa: B010
+
     for hook, fault in product(("execute", "score"), (SandboxError, DataError, None)):
         *before, last = actions if hook == "score" else actions[:1]
         failed: list[str] = []
@@ -216,26 +229,11 @@ def _raises_faults(make: Make) -> None:
                 with raises(f"a {fault.__name__} in {hook}", fault):
                     env.step(last)
                 continue
-            setattr(env, hook, partial(_call_without_sandboxes, failed, getattr(env, hook)))
+            setattr(env, hook, partial(call_without_sandboxes, getattr(env, hook)))
             with suppress(SandboxError):
                 env.step(last)
                 unnoticed += [f"{request} under {hook}" for request in failed]
     same("what failed in the sandbox and did not come out", unnoticed, [])
-
-
-def _call_without_sandboxes(failed: list[str], method: Callable[..., Any], *arguments: object) -> Any:
-    """Call `method` while every request to a sandbox of this process fails; add the requests to `failed`."""
-
-    def fail(sandbox: GuestSandbox, head: dict[str, Any], *more: object, **options: object) -> NoReturn:
-        failed.append(head["op"])
-        raise SandboxError("a fault that the check put here")
-
-    original = GuestSandbox._request
-    setattr(GuestSandbox, "_request", fail)  # noqa: B010
-    try:
-        return method(*arguments)
-    finally:
-        setattr(GuestSandbox, "_request", original)  # noqa: B010
 
 
 def _blames_the_agent(make: Make) -> None:
