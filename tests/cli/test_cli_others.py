@@ -60,7 +60,6 @@ def test_the_old_spelling_of_an_option_works_and_is_not_shown(name: str, old: st
         ("image build a/b", "name"),
         ("image build ..", "name"),
         ("check bash --image nosuch", "intercode image build nosuch"),
-        ("check bash --out nowhere/x.md", "cannot be written"),
         ("replay nowhere.json --env bash", "nowhere.json"),
         ("export . --format chat", "holds no run"),
         ("report", "RUN"),

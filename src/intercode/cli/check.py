@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import click
 
 from intercode.cli import options as shared
-from intercode.cli.output import bar, print_json, say, writing
-from intercode.errors import UsageError
-
-EXAMPLES = 5
-"""Tasks of each kind of issue that the report of `check --out` lists."""
+from intercode.cli.output import bar, print_json, say, show_tables
 
 
 @click.command(cls=shared.Command)
@@ -24,18 +18,15 @@ EXAMPLES = 5
 @shared.protocol
 @shared.scoring_options
 @click.option("--static", is_flag=True, help="Read the texts of the tasks only: execute nothing and need no databases.")
-@click.option("--out", type=shared.NEW_FILE, metavar="FILE", help="Also write a report in Markdown to FILE.")
 @shared.workers
 @shared.json_flag
-def check(env: str, static: bool, out: str | None, workers: int, as_json: bool, **options: Any) -> None:
+def check(env: str, static: bool, workers: int, as_json: bool, **options: Any) -> None:
     """Find broken and suspicious tasks of ENV.
 
     A task is broken if its gold fails, prints something else the second time or does not score, or if an agent that does
     nothing solves it. A person should read the suspicious tasks. `eval --exclude-broken` uses the result. ENV is bash, sql,
     python, ctf, module:Class or path.py:Class.
     """
-    if out and not os.access(folder := os.path.dirname(os.path.abspath(out)), os.W_OK | os.X_OK):
-        raise UsageError(f"{out} cannot be written: {folder} is no folder that can be written to")
     if static:
         from intercode.validate.check import check_texts
 
@@ -56,9 +47,6 @@ def check(env: str, static: bool, out: str | None, workers: int, as_json: bool, 
             validation_cache.write(env, factory, found)
         except OSError as error:  # without the cache, the next `eval --exclude-broken` checks again
             say(f"intercode: the findings cannot be kept for --exclude-broken ({error})", err=True)
-    if out:
-        with writing(out), open(out, "w", encoding="utf-8") as file:
-            file.writelines(f"{line}\n" for line in _markdown(found, f"{env}: {options['data'] or 'starter set'}"))
     sys.exit(1 if found["broken"] else 0)
 
 
@@ -77,30 +65,6 @@ def _print_issues(found: dict[str, Any], as_json: bool, unplayed: int = 0) -> No
         f"{found['tasks']} tasks{left_out}: gold succeeds on {found['gold_ok']}, {found['nondeterministic']} differ between "
         f"two executions, doing nothing succeeds on {found['noop_paid']}"
     )
-
-
-def _markdown(found: dict[str, Any], title: str) -> Iterator[str]:
-    """Yield the lines of the report: how often each kind of issue occurs, then examples."""
-    from intercode.report.text import one_line
-    from intercode.types import BROKEN, KINDS
-
-    def literal(text: str) -> str:
-        """Return a task's text with its markup disabled."""
-        return one_line(text, 300).replace("<", "&lt;").replace("|", "\\|")
-
-    broken, suspicious = (len({row["task"] for row in found[name]}) for name in ("broken", "suspicious"))
-    yield f"# Check of {title}\n"
-    yield f"{found['tasks']} tasks; {broken} are broken, {suspicious} suspicious (one may be both)."
-    yield "Only the texts were read.\n" if found["gold_ok"] is None else f"The gold succeeds on {found['gold_ok']}.\n"
-    yield "| kind | | tasks | meaning |\n|---|---|---|---|"
-    for kind, count in found["kinds"].items():
-        yield f"| {kind} | {'broken' if kind in BROKEN else 'suspicious'} | {count} | {KINDS[kind]} |"
-    for kind in found["kinds"]:
-        yield f"\n## {kind}\n"
-        rows = [row for row in (*found["broken"], *found["suspicious"]) if row["kind"] == kind]
-        yield from (f"- task {literal(row['task'])}: {literal(row['why'])}" for row in rows[:EXAMPLES])
-        if len(rows) > EXAMPLES:
-            yield f"- and {len(rows) - EXAMPLES} more"
 
 
 @click.command(cls=shared.Command)
@@ -139,18 +103,17 @@ def attack(env: str, workers: int, as_json: bool, **options: Any) -> None:
         ]
         print_json({"env": env, **counts, "exploits": rows})
     else:
-        from rich.box import SIMPLE_HEAD
-        from rich.console import Console
-        from rich.table import Table
+        from intercode.report.tables import Section
 
-        table = Table("attack", "tries to", "result", "honest action", box=SIMPLE_HEAD, pad_edge=False)
+        rows = []
         for each in found:
             result = "PAID" if each.paid else "ESCAPED" if each.escaped else "held"
             honest = "works" if each.honest else "FAILS"
             if not each.tried:
                 result, honest = "moot" if each.moot else "not tried", ""
-            table.add_row(each.exploit.name, each.exploit.aim, result, honest)
-        Console().print(table)
+            name, aim = each.exploit.name, each.exploit.aim
+            rows.append({"attack": name, "tries to": aim, "result": result, "honest action": honest})
+        show_tables([Section("", rows)])
         for each in found:
             if each.why:
                 say(f"{each.exploit.name}: {each.why}")

@@ -23,7 +23,8 @@ Row = dict[str, str]
 Found = Mapping[str, Any]
 
 WORDS = frozenset(
-    {"", "run", "agent", "model", "env", "data set", "turns that ask for code", "category", "tasks like", "rule", "hardness"}
+    {"run", "agent", "model", "env", "data set", "turns that ask for code", "category", "tasks like", "rule", "hardness"}
+    | {"attack", "tries to", "result", "honest action"}
 )
 """Columns of words; the others hold numbers."""
 EACH_TURN = 50
