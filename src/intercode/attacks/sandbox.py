@@ -103,40 +103,6 @@ def breach(done):
 
 # -- resources: processes, memory of every kind, disk, inodes ----------------------------------------------------------
 
-_FORKS = _python("""
-for count in range(200):
-    if os.fork() == 0:
-        time.sleep(30); os._exit(0)
-time.sleep(1)
-breach(True)
-""")
-_MEMORY_OF_ONE = _python("""
-hold = b'x' * (200 << 20)
-breach(True)
-""")
-_MEMORY_OF_MANY = _python("""
-read, write = os.pipe()
-for child in range(8):
-    if os.fork() == 0:
-        hold = b'x' * (40 << 20)
-        os.write(write, b'.'); time.sleep(30); os._exit(0)
-os.close(write)
-for child in range(8):
-    if not os.read(read, 1):
-        sys.exit('held')
-time.sleep(1)
-breach(True)
-""")
-_PAGE_TABLES = _python("""
-import mmap
-size = 128 << 30
-libc.mmap.restype = L
-start = libc.mmap(None, ctypes.c_size_t(size), 1, 0x4022, -1, L(0))  # private, anonymous, no reserve; readable
-for at in range(start, start + size, 2 << 20):
-    ctypes.c_char.from_address(at).value
-time.sleep(1)
-breach(start > 0)
-""")
 _SEGMENTS = _python("""
 for small in range(60):
     libc.shmget(0, L(4096), 0o1600)
@@ -156,7 +122,58 @@ for each in range(10000):
     if number < 0: sys.exit('held')
     for half in range(2): libc.msgsnd(number, message, L(8192), 0o4000)
 """)
-_SOCKETS = _python("""
+_AFTER = "; sleep 0.3; echo BREA''CH"
+
+EXHAUSTION = [
+    Attack("a fork bomb", _python("""
+for count in range(200):
+    if os.fork() == 0:
+        time.sleep(30); os._exit(0)
+time.sleep(1)
+breach(True)
+"""), limits=frozenset({"processes", "memory"})),
+    Attack("a memory bomb of one process", _python("""
+hold = b'x' * (200 << 20)
+breach(True)
+"""), limits=frozenset({"memory"})),
+    Attack("a memory bomb of many processes", _python("""
+read, write = os.pipe()
+for child in range(8):
+    if os.fork() == 0:
+        hold = b'x' * (40 << 20)
+        os.write(write, b'.'); time.sleep(30); os._exit(0)
+os.close(write)
+for child in range(8):
+    if not os.read(read, 1):
+        sys.exit('held')
+time.sleep(1)
+breach(True)
+"""), limits=frozenset({"memory"})),
+    Attack("a memory bomb of processes without first threads", _python("""
+import threading
+def fill():
+    time.sleep(0.3); held = bytearray(40 << 20); time.sleep(30)
+for child in range(4):
+    if os.fork() == 0:
+        threading.Thread(target=fill).start()
+        libc.pthread_exit(None)
+time.sleep(2)
+breach(True)
+"""), limits=frozenset({"memory"})),
+    Attack("memory in page tables", _python("""
+import mmap
+size = 128 << 30
+libc.mmap.restype = L
+start = libc.mmap(None, ctypes.c_size_t(size), 1, 0x4022, -1, L(0))  # private, anonymous, no reserve; readable
+for at in range(start, start + size, 2 << 20):
+    ctypes.c_char.from_address(at).value
+time.sleep(1)
+breach(start > 0)
+"""), limits=frozenset({"memory"})),
+    Attack("memory in shared segments", f"{{ {_SEGMENTS}\n}}{_AFTER}", limits=frozenset({"memory"})),
+    Attack("memory in semaphores", f"{{ {_SEMAPHORES}\n}}{_AFTER}", limits=frozenset({"memory"})),
+    Attack("memory in message queues", f"{{ {_QUEUES}\n}}{_AFTER}", limits=frozenset({"memory"})),
+    Attack("memory in socket buffers", _python("""
 def fill(sock):
     sock.setblocking(False)
     try:
@@ -169,59 +186,36 @@ for child in range(4):
         time.sleep(30); os._exit(0)
 time.sleep(2)
 breach(True)
-""")
-_WITHOUT_FIRST_THREADS = _python("""
-import threading
-def fill():
-    time.sleep(0.3); held = bytearray(40 << 20); time.sleep(30)
-for child in range(4):
-    if os.fork() == 0:
-        threading.Thread(target=fill).start()
-        libc.pthread_exit(None)
-time.sleep(2)
-breach(True)
-""")
-_MEMFD = _python("""
+"""), limits=frozenset({"memory"})),
+    Attack("memory in an anonymous file", _python("""
 file = open(os.memfd_create('x'), 'wb')
 for part in range(20): file.write(b'x' * (10 << 20))
 breach(True)
-""")
-_INODES = _python("""
-os.mkdir('/tmp/many')
-for number in range(40000): os.close(os.open(f'/tmp/many/{number}', os.O_CREAT | os.O_WRONLY))
-breach(True)
-""")
-_AFTER = "; sleep 0.3; echo BREA''CH"
-
-EXHAUSTION = [
-    Attack("a fork bomb", _FORKS, limits=frozenset({"processes", "memory"})),
-    Attack("a memory bomb of one process", _MEMORY_OF_ONE, limits=frozenset({"memory"})),
-    Attack("a memory bomb of many processes", _MEMORY_OF_MANY, limits=frozenset({"memory"})),
-    Attack("a memory bomb of processes without first threads", _WITHOUT_FIRST_THREADS, limits=frozenset({"memory"})),
-    Attack("memory in page tables", _PAGE_TABLES, limits=frozenset({"memory"})),
-    Attack("memory in shared segments", f"{{ {_SEGMENTS}\n}}{_AFTER}", limits=frozenset({"memory"})),
-    Attack("memory in semaphores", f"{{ {_SEMAPHORES}\n}}{_AFTER}", limits=frozenset({"memory"})),
-    Attack("memory in message queues", f"{{ {_QUEUES}\n}}{_AFTER}", limits=frozenset({"memory"})),
-    Attack("memory in socket buffers", _SOCKETS, limits=frozenset({"memory"})),
-    Attack("memory in an anonymous file", _MEMFD, limits=frozenset({"file_size"}), calls=frozenset({"memfd_create"})),
+"""), limits=frozenset({"file_size"}), calls=frozenset({"memfd_create"})),
     Attack("memory in /dev/shm", "for i in 1 2 3; do head -c 20M /dev/zero > /dev/shm/$i; done; x=$(head -c 40M /dev/zero | tr '\\0' x); sleep 0.3; echo BREA''CH", limits=frozenset({"memory"})),
     Attack("a disk filler", "for i in 1 2 3; do head -c 20M /dev/zero > /tmp/$i || exit; done; echo BREA''CH", limits=frozenset({"disk"})),
     Attack("one huge file", "head -c 30M /dev/zero > /tmp/x && echo BREA''CH", limits=frozenset({"file_size"})),
-    Attack("an inode filler", _INODES, limits=frozenset({"disk", "memory"})),
+    Attack("an inode filler", _python("""
+os.mkdir('/tmp/many')
+for number in range(40000): os.close(os.open(f'/tmp/many/{number}', os.O_CREAT | os.O_WRONLY))
+breach(True)
+"""), limits=frozenset({"disk", "memory"})),
 ]  # fmt: skip
 
 # -- features of the kernel --------------------------------------------------------------------------------------------
 
 
 _CAPABLE = frozenset({"capabilities"})
-_PTRACE = _python("""
+_REWRITING = "for memory in /proc/1/mem /proc/1/task/1/mem; do true 2> /dev/null 1<> $memory && echo BREA''CH; done"
+KERNEL = [
+    Attack("ptrace", _python("""
 child = os.fork()
 if child == 0:
     time.sleep(30); os._exit(0)
 breach(libc.ptrace(16, child, None, None) == 0)
 os.kill(child, 9)
-""")
-_VM_READ = _python("""
+"""), calls=frozenset({"ptrace"})),
+    Attack("reading another process's memory", _python("""
 word = ctypes.create_string_buffer(b'secret')
 child = os.fork()
 if child == 0:
@@ -230,35 +224,7 @@ got = ctypes.create_string_buffer(6)
 here, there = (L * 2)(ctypes.addressof(got), 6), (L * 2)(ctypes.addressof(word), 6)
 breach(call(310, 270, child, here, 1, there, 1, 0) == 6 and got.raw == b'secret')
 os.kill(child, 9)
-""")
-_STUFF_TERMINAL = _python("""
-import fcntl
-control, terminal = os.openpty()
-if os.fork() == 0:
-    os.setsid()
-    fcntl.ioctl(terminal, 0x540E, 0)
-    try:
-        fcntl.ioctl(terminal, 0x5412, b'x')
-        breach(True)
-    except OSError as error:
-        breach(False)
-    os._exit(0)
-os.wait()
-""")
-
-_BUFFERS = _python("""
-sock = socket.socket(socket.AF_UNIX)
-for option in (socket.SO_SNDBUF, socket.SO_RCVBUF): sock.setsockopt(socket.SOL_SOCKET, option, 1 << 22)
-breach(max(sock.getsockopt(socket.SOL_SOCKET, option) for option in (socket.SO_SNDBUF, socket.SO_RCVBUF)) > 212_992)
-""")
-_PINNED = _python("""
-page = ctypes.create_string_buffer(4096)
-breach(call(278, 75, os.pipe()[1], (ctypes.c_size_t * 2)(ctypes.addressof(page), 4096), 1, 0) > 0)
-""")
-_REWRITING = "for memory in /proc/1/mem /proc/1/task/1/mem; do true 2> /dev/null 1<> $memory && echo BREA''CH; done"
-KERNEL = [
-    Attack("ptrace", _PTRACE, calls=frozenset({"ptrace"})),
-    Attack("reading another process's memory", _VM_READ, calls=frozenset({"process_vm_readv"})),
+"""), calls=frozenset({"process_vm_readv"})),
     Attack("limits of pid 1", _python("breach(call(302, 261, 1, 7, (L * 2)(64, 64), None) == 0)"), calls=frozenset({"prlimit64"})),
     Attack("mounting", _python("breach(libc.mount(b'x', b'/mnt', b'tmpfs', L(0), b'') == 0)"), calls=frozenset({"mount"}), protections=_CAPABLE),
     Attack("chroot", _python("breach(libc.chroot(b'/tmp') == 0)"), calls=frozenset({"chroot"}), protections=_CAPABLE),
@@ -273,13 +239,33 @@ breach(child > 0)"""), calls=frozenset({"clone"}), protections=frozenset({"usern
     Attack("joining a keyring", _python("breach(call(250, 219, 0, -2, 1) > 0)"), calls=frozenset({"keyctl"})),
     Attack("io_uring", _python("breach(call(425, 425, 8, ctypes.create_string_buffer(120)) >= 0)"), calls=frozenset({"io_uring_setup"}), every_kernel=False),
     Attack("asynchronous input and output", _python("breach(call(206, 0, 64, ctypes.byref(ctypes.c_ulong())) == 0)"), calls=frozenset({"io_setup"})),
-    Attack("pages held by a pipe", _PINNED, calls=frozenset({"vmsplice"})),
+    Attack("pages held by a pipe", _python("""
+page = ctypes.create_string_buffer(4096)
+breach(call(278, 75, os.pipe()[1], (ctypes.c_size_t * 2)(ctypes.addressof(page), 4096), 1, 0) > 0)
+"""), calls=frozenset({"vmsplice"})),
     Attack("rewriting pid 1", _REWRITING, protections=frozenset({"settings"})),
     Attack("userfaultfd", _python("breach(call(323, 282, 1) >= 0)"), calls=frozenset({"userfaultfd"}), every_kernel=False),
     Attack("a vsock to the hypervisor", _python("socket.socket(40, socket.SOCK_STREAM); breach(True)"), calls=frozenset({"socket"}), every_kernel=False),
     Attack("a packet socket", _python("socket.socket(17, socket.SOCK_RAW); breach(True)"), calls=frozenset({"socket"}), protections=_CAPABLE | {"network"}),
-    Attack("larger buffers than the limit counts", _BUFFERS, calls=frozenset({"setsockopt"})),
-    Attack("typing into a terminal", _STUFF_TERMINAL, calls=frozenset({"ioctl"}), every_kernel=False),
+    Attack("larger buffers than the limit counts", _python("""
+sock = socket.socket(socket.AF_UNIX)
+for option in (socket.SO_SNDBUF, socket.SO_RCVBUF): sock.setsockopt(socket.SOL_SOCKET, option, 1 << 22)
+breach(max(sock.getsockopt(socket.SOL_SOCKET, option) for option in (socket.SO_SNDBUF, socket.SO_RCVBUF)) > 212_992)
+"""), calls=frozenset({"setsockopt"})),
+    Attack("typing into a terminal", _python("""
+import fcntl
+control, terminal = os.openpty()
+if os.fork() == 0:
+    os.setsid()
+    fcntl.ioctl(terminal, 0x540E, 0)
+    try:
+        fcntl.ioctl(terminal, 0x5412, b'x')
+        breach(True)
+    except OSError as error:
+        breach(False)
+    os._exit(0)
+os.wait()
+"""), calls=frozenset({"ioctl"}), every_kernel=False),
     Attack("renaming the machine", _python("breach(libc.sethostname(b'x', 1) == 0)"), calls=frozenset({"sethostname"}), protections=_CAPABLE),
 ]  # fmt: skip
 

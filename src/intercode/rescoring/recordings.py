@@ -35,12 +35,6 @@ class Recording:
     def protocol(self) -> str:
         return str(self.settings.get("protocol") or "submit")
 
-    @property
-    def engine(self) -> str | None:
-        """Return the database engine: the chosen one, else the one that the run used by default."""
-        server = self.settings.get("server")
-        return self.settings.get("engine") or (server.get("engine") if isinstance(server, dict) else None)
-
     @cached_property
     def _by_task(self) -> dict[str, Episode]:
         return {episode.task: episode for episode in reversed(self.episodes)}

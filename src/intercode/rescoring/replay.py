@@ -81,7 +81,8 @@ def prepare_replay(
         raise UsageError(f"{log} does not say its environment; name it with --env")
     then = options_of({**recording.settings, "env": env}, options) if Path(log).is_dir() else {}
     how = {**then, **{name: value for name, value in options.items() if value or name not in then}}
-    how |= {"protocol": recording.protocol, "engine": options.get("engine") or recording.engine}
+    how["protocol"] = recording.protocol
+    how["engine"] = how.get("engine") or recording.settings.get("engine")
     how["session"] = options.get("session") or recording.settings.get("session") or "stateless"
     recorded = str(recording.settings.get("reward") or "paper")
     view = View() if recording.shortened else View(head=None)
