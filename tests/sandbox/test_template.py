@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -154,28 +154,6 @@ class TestTheCache:
         unpack(tree)
         (cache / "layers").chmod(0o555)
         assert error_of_an_ordinary_user(lambda: unpack(tree)) == ""
-
-    def test_makes_a_damaged_layer_anew_and_names_it(self, tree: Path, cache: Path) -> None:
-        layer = unpack(tree)
-        file = layer / "tree" / "data" / "run.sh"
-        damages: list[tuple[str, Callable[[], object]]] = [
-            ("none", lambda: None),
-            ("a missing file", file.unlink),
-            ("an emptied file", lambda: os.truncate(file, 0)),
-            ("another mode", lambda: file.chmod(0o777)),
-            ("a missing stamp", (layer / ".stamp").unlink),
-        ]
-        if os.getuid() == 0:
-            damages.append(("another owner", lambda: os.chown(file, 0, 0)))
-        before = file.stat()
-        for damage, inflict in damages:
-            inflict()
-            done = subprocess.run([sys.executable, "-c", UNPACKER, str(tree)], capture_output=True, text=True, check=True)
-            said = "" if damage == "none" else f"intercode: {layer} in the cache is damaged and is made again\n"
-            assert done.stderr == said, damage
-            assert file.read_text() == "echo ran\n"
-            assert (file.stat().st_mode, file.stat().st_uid) == (before.st_mode, before.st_uid)
-        assert layers(cache) == {layer.name}
 
     def test_is_filled_once_by_two_processes_at_once(self, space: Path, cache: Path) -> None:
         setup = script(space, "sleep 0.5; date +%N > /stamp")

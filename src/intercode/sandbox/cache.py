@@ -4,9 +4,6 @@
     ROOT/images/NAME     a root file system made by `intercode image build`
     ROOT/guest/KEY       the guest's modules, compiled for one interpreter, and the program of `init.py`
 
-The file `.stamp` in each folder holds a digest of the folder's entries when it was made. A process compares the two once, and
-makes a damaged folder again. Images, which `intercode image build` makes, are not compared.
-
 ROOT is `$INTERCODE_CACHE`, else /var/cache/intercode for root and `$XDG_CACHE_HOME/intercode` or ~/.cache/intercode for others.
 """
 
@@ -15,11 +12,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import secrets
 import shutil
-import stat
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -30,9 +24,6 @@ from intercode.sandbox import init
 from intercode.sandbox.identity import identity
 
 GUEST = Path(__file__).with_name("guest")
-_STAMP = ".stamp"
-_sound: set[Path] = set()
-"""The folders that this process has compared with their stamps."""
 
 
 def root() -> Path:
@@ -61,33 +52,14 @@ def root_path() -> Path:
 
 
 def folder(kind: str, key: str, build: Callable[[Path], None]) -> Path:
-    """Return the folder ROOT/kind/key; `build` makes one that is missing or damaged. Two processes may try; one copy stays."""
+    """Return the folder ROOT/kind/key; `build` makes one that is missing. Two processes may try; one copy stays."""
     shelf = root() / kind
     final = shelf / key
     with room_left(), _explain_write_errors(shelf):
         shelf.mkdir(exist_ok=True)
-        stamp = final / _STAMP
-        if final.is_dir() and final not in _sound and not (stamp.is_file() and stamp.read_text() == _entries(final)):
-            print(f"intercode: {final} in the cache is damaged and is made again", file=sys.stderr)
-            aside = final.with_name(f".{final.name[:16]}-{secrets.token_hex(4)}")
-            with contextlib.suppress(FileNotFoundError):  # another process was first
-                final.rename(aside)
-            remove(aside)
         if not final.is_dir():
             _make(final, build)
-        _sound.add(final)
     return final
-
-
-def _entries(folder: Path) -> str:
-    """Return a digest of the names, modes, owners and sizes below `folder`. Contents are not read: that would take seconds."""
-    found = []
-    for parent, folders, files in os.walk(folder):
-        for path in (os.path.join(parent, name) for name in (*folders, *files) if name != _STAMP):
-            info = os.lstat(path)
-            size = info.st_size if stat.S_ISREG(info.st_mode) else 0
-            found.append(f"{path.removeprefix(str(folder))}\0{info.st_mode}\0{info.st_uid}\0{size}\n")
-    return hashlib.sha256("".join(sorted(found)).encode(errors="surrogateescape")).hexdigest()
 
 
 def _make(final: Path, build: Callable[[Path], None]) -> None:
@@ -98,7 +70,6 @@ def _make(final: Path, build: Callable[[Path], None]) -> None:
         identity().own(work)
         identity().own(made)
         build(made)
-        (made / _STAMP).write_text(_entries(made))
         try:
             made.rename(final)
         except OSError:  # perhaps another process was first

@@ -1,6 +1,6 @@
 """Images: root file systems with a listed package set, made by mmdebstrap and kept in the cache.
 
-    mmdebstrap ── tar ──► pipe ──► unpacked as the sandboxes' user ──► ROOT/images/NAME
+    mmdebstrap ── tar ──► unpacked as the sandboxes' user ──► ROOT/images/NAME
 
 An image is complete or absent: it is built in a hidden folder and renamed. mmdebstrap chooses apt's mirror. Root runs
 mmdebstrap with mounts of its own, so that none is left over however it ends; others in whichever way mmdebstrap finds
@@ -12,19 +12,18 @@ it again with `force`).
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import secrets
 import shutil
 import signal
 import subprocess
-import threading
-from collections.abc import Callable, Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
-from intercode.errors import DataError, IntercodeError, SandboxError, SandboxUnavailable, UsageError
+from intercode.errors import SandboxError, SandboxUnavailable, UsageError
 from intercode.sandbox import cache, template
 from intercode.sandbox.identity import identity
 
@@ -55,7 +54,6 @@ _OMITTED = (
     *("path-exclude=/usr/share/doc/*", "path-include=/usr/share/doc/*/copyright"),
 )
 _UNKNOWN = re.compile(r"Unable to locate package|has no installation candidate|does not have a Release file")
-_NO_MODE = re.compile(r"unable to pick chroot mode|doesn't exist in /etc/sub|libfakechroot|requires root|cannot mount")
 _MACHINE_FILES = {
     "machine-id": "",
     "resolv.conf": "",
@@ -73,7 +71,7 @@ def build_image(
     progress: Progress | None = None,
 ) -> Path:
     """Make the image `name` and return its folder. Its packages are by default those that `PACKAGES` has for that name, else
-    `DEFAULT_PACKAGES`. `progress` gets mmdebstrap's lines, from another thread.
+    `DEFAULT_PACKAGES`. `progress` gets mmdebstrap's lines.
 
     `force` replaces an image of that name once the new one is complete; open sandboxes of the old one lose its files.
     Raises `UsageError` for a bad or taken name and unknown packages, `SandboxUnavailable` where no image can be made,
@@ -89,7 +87,9 @@ def build_image(
     def fill(made: Path) -> None:
         root = template.new_tree(made)
         made.parent.chmod(0o755)
-        with _mmdebstrap(packages, suite, made.parent, progress) as archive:
+        with tempfile.TemporaryFile(dir=made.parent) as archive:
+            _mmdebstrap(packages, suite, made.parent, archive, progress)
+            archive.seek(0)
             template.untar(Path(f"mmdebstrap's {suite}"), root, archive)
         write_machine_files(root)
         os.utime(made)  # a template's digest holds this time, so that setup layers of a replaced image are not used again
@@ -137,13 +137,8 @@ def write_machine_files(root: Path) -> None:
     template.mount_points(root)
 
 
-@contextlib.contextmanager
-def _mmdebstrap(packages: Sequence[str], suite: str, work: Path, progress: Progress | None) -> Iterator[IO[bytes]]:
-    """Yield the tar of a Debian root while it is made; the caller reads it to its end. mmdebstrap may keep files in `work`.
-
-    An error of mmdebstrap replaces the error that half a tar causes in the reader. When interrupted, mmdebstrap removes its
-    files; if this process is killed, mmdebstrap does so once it finds no reader.
-    """
+def _mmdebstrap(packages: Sequence[str], suite: str, work: Path, archive: IO[bytes], progress: Progress | None) -> None:
+    """Write the tar of a Debian root into `archive`. mmdebstrap may keep files in `work`, and removes them when interrupted."""
     program = shutil.which("mmdebstrap")
     if program is None:
         raise SandboxUnavailable("an image is made by mmdebstrap, which is not installed; run: apt-get install mmdebstrap")
@@ -151,47 +146,26 @@ def _mmdebstrap(packages: Sequence[str], suite: str, work: Path, progress: Progr
     argv = [program, "--variant=minbase", "--format=tar", f"--mode={'unshare' if root else 'auto'}"]
     argv += [*(f"--dpkgopt={line}" for line in _OMITTED), *(f"--include={name}" for name in packages), suite, "-"]
     environment = {**os.environ, "LC_ALL": "C.UTF-8", "SOURCE_DATE_EPOCH": str(EPOCH)} | ({"TMPDIR": str(work)} if root else {})
-    process = subprocess.Popen(
-        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env=environment, cwd="/", start_new_session=True,
-    )  # fmt: skip
-    assert process.stdout is not None
     lines: list[str] = []
-    log = threading.Thread(target=_read_log, args=(process, lines, progress), name="intercode-mmdebstrap", daemon=True)
-    log.start()
-    failure: DataError | OSError | None = None
-    try:
-        with process.stdout as archive:
-            yield archive
-    except (DataError, OSError) as error:
-        failure = error
-    except BaseException:
-        os.killpg(process.pid, signal.SIGTERM)
-        raise
-    finally:
-        process.wait()
-        log.join()
-    if process.returncode or failure:
-        raise _mmdebstrap_error([*lines, str(failure or "")])
-
-
-def _read_log(process: subprocess.Popen[bytes], lines: list[str], progress: Progress | None) -> None:
-    assert process.stderr is not None
-    with process.stderr:
-        for raw in process.stderr:
-            lines.append(raw.decode(errors="replace").strip())
-            if progress and lines[-1].startswith("I: "):
-                progress(lines[-1][3:])
-
-
-def _mmdebstrap_error(lines: list[str]) -> IntercodeError:
+    with subprocess.Popen(
+        argv, stdin=subprocess.DEVNULL, stdout=archive, stderr=subprocess.PIPE, text=True, errors="replace",
+        env=environment, cwd="/", start_new_session=True,
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        try:
+            for line in process.stderr:
+                lines.append(line.rstrip())
+                if progress and line.startswith("I: "):
+                    progress(lines[-1][3:])
+        except BaseException:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait()
+            raise
     last = "\n".join([line for line in lines if line and not line.startswith("I: ")][-8:])
-    if _UNKNOWN.search(last):
-        return UsageError(f"the mirror has no such package or suite; look packages up with: apt-cache search WORD\n{last}")
-    if _NO_MODE.search(last):
-        return SandboxUnavailable(
-            "mmdebstrap cannot make a root as this user; run: apt-get install fakechroot fakeroot "
-            "(or apt-get install uidmap and a line for this user in /etc/subuid and /etc/subgid), or run it as root:"
-            f"\n{last}"
+    if process.returncode and _UNKNOWN.search(last):
+        raise UsageError(f"the mirror has no such package or suite; look packages up with: apt-cache search WORD\n{last}")
+    if process.returncode:
+        raise SandboxError(
+            "mmdebstrap could not make the image: it needs the network, room on the disk, and, if you are not root, fakechroot "
+            f"and fakeroot, or uidmap\n{last}"
         )
-    return SandboxError(f"mmdebstrap could not make the image; are the network and the disk as they should be?\n{last}")
