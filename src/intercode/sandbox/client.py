@@ -119,20 +119,20 @@ class GuestSandbox(Sandbox):
                 raise ForkError(f"a live copy cannot take along: {', '.join(map(str, blockers))}; end or close them")
             if len(fds) != 1:
                 raise SandboxDied("the sandbox did not hand out its files")
-            twin = copy.copy(self)
-            twin._open_episode(cwd=_field(reply, "cwd", str), upper=fds[0])
+            other = copy.copy(self)
+            other._open_episode(cwd=_field(reply, "cwd", str), upper=fds[0])
         finally:
             for fd in fds:
                 os.close(fd)
         if self.session == "persistent":
             try:
-                restored, _ = twin._request({"op": "restore", "status": _field(reply, "status", int)}, state)
+                restored, _ = other._request({"op": "restore", "status": _field(reply, "status", int)}, state)
                 if not _field(restored, "ok", bool):
                     raise ForkError("the copy could not take on the session's state: its shell ended")
             except BaseException:
-                twin.close()
+                other.close()
                 raise
-        return twin
+        return other
 
     def close(self) -> None:
         if self.closed or os.getpid() != self._pid:

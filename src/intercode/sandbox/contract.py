@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,25 +25,24 @@ def check_sandbox(make: Callable[[], Sandbox]) -> None:
     `make` returns a new sandbox at each call, always of the same session; inside there are bash, coreutils and `find`, the file
     /etc/passwd and the folders /var/tmp and /tmp.
     """
-    found = []
+    broken: list[str] = []
+
+    def test(clause: Clause, sandbox: Sandbox) -> None:
+        try:
+            clause(sandbox)
+        except (AssertionError, OSError, SandboxError, UsageError) as error:
+            name = clause.__name__.strip("_")
+            broken.append(f"\n  - {clause.__doc__} [{name}] {type(error).__name__}: {error}")
+
     with make() as sandbox:
         for clause in _BOTH + _SESSION[sandbox.session]:
             sandbox.reset()
-            found.append(_test(clause, sandbox))
+            test(clause, sandbox)
     for clause in _ENDS:
         with make() as sandbox:
-            found.append(_test(clause, sandbox))
-    if broken := [line for line in found if line]:
-        raise AssertionError("the sandbox breaks its contract:\n" + "\n".join(f"  - {line}" for line in broken))
-
-
-def _test(clause: Clause, sandbox: Sandbox) -> str:
-    """Return how the sandbox breaks the clause, or ""."""
-    try:
-        clause(sandbox)
-    except (AssertionError, OSError, SandboxError, UsageError) as error:
-        return f"{clause.__doc__} [{clause.__name__.strip('_')}] {type(error).__name__}: {error}"
-    return ""
+            test(clause, sandbox)
+    if broken:
+        raise AssertionError("the sandbox breaks its contract:" + "".join(broken))
 
 
 # -- how clauses are written: an AssertionError names the subject, the value found and the value expected ---------------------
@@ -51,21 +50,7 @@ def _test(clause: Clause, sandbox: Sandbox) -> str:
 
 def same(what: str, found: object, expected: object) -> None:
     if found != expected:
-        where, one, other = _first_difference(found, expected)
-        raise AssertionError(f"{what}{where and f', at {where}'}: {one!r} instead of {other!r}")
-
-
-def _first_difference(one: Any, other: Any, where: str = "") -> tuple[str, object, object]:
-    """Return the path in nested values, and the two values that differ there."""
-    keys: Iterable[Any] = ()
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        keys = range(min(len(one), len(other)))
-    elif isinstance(one, dict) and isinstance(other, dict):
-        keys = one.keys() & other.keys()
-    for key in keys:
-        if one[key] != other[key]:
-            return _first_difference(one[key], other[key], f"{where}[{key!r}]")
-    return where, one, other
+        raise AssertionError(f"{what}: {found!r} instead of {expected!r}")
 
 
 def prints(sandbox: Sandbox, action: str, expected: str) -> None:
@@ -189,8 +174,8 @@ def _keeps_the_session_at_timeouts(sandbox: Sandbox) -> None:
     result = sandbox.exec("sleep 301 & echo early; f() { sleep 60; }; f | cat", timeout=0.4)
     same("end of the action", (result.timed_out, result.session_lost), (True, False))
     left = "1\nearlier job\nnone later\n"
-    shown = sandbox.exec("echo $x; kill -0 $first && echo earlier job; kill -0 $! 2> /dev/null || echo none later").output
-    same("processes left", shown[-len(left) :], left)  # the shell may first print which job was killed
+    output = sandbox.exec("echo $x; kill -0 $first && echo earlier job; kill -0 $! 2> /dev/null || echo none later").output
+    same("processes left", output[-len(left) :], left)  # the shell may first print which job was killed
 
 
 def _announces_a_lost_session(sandbox: Sandbox) -> None:
@@ -351,16 +336,16 @@ def _forks_files(sandbox: Sandbox) -> None:
         "mkdir -p /tmp/d; cd /tmp/d; echo a > a; ln a b; ln -s a l; mkfifo -m 640 p; chmod 4755 a; rm -rf /var; mkdir /var"
     )
     sandbox.exec("rm /etc/passwd; touch -d 2001-02-03 $'n\\n'; mkdir deep; touch deep/x; echo > /etc/new")
-    with sandbox.fork() as twin:
-        same("diff of the copy", twin.diff(), sandbox.diff())
-        prints(twin, "pwd; ls -A /var; stat -c %y $'n\\n' | cut -c 1-10; ls /etc/passwd 2> /dev/null", "/tmp/d\n2001-02-03\n")
-        prints(twin, "echo more >> b; cat a; rm -r deep; echo > /tmp/twin; touch /etc/passwd", "a\nmore\n")
+    with sandbox.fork() as copy:
+        same("diff of the copy", copy.diff(), sandbox.diff())
+        prints(copy, "pwd; ls -A /var; stat -c %y $'n\\n' | cut -c 1-10; ls /etc/passwd 2> /dev/null", "/tmp/d\n2001-02-03\n")
+        prints(copy, "echo more >> b; cat a; rm -r deep; echo > /tmp/copy; touch /etc/passwd", "a\nmore\n")
         prints(sandbox, "cat a b; ls deep; ls /tmp; ls /etc/passwd 2> /dev/null", "a\na\nx\nd\n")
-        same("limits and session of the copy", (twin.limits, twin.session), (sandbox.limits, sandbox.session))
-        with twin.fork() as third:
+        same("limits and session of the copy", (copy.limits, copy.session), (sandbox.limits, sandbox.session))
+        with copy.fork() as third:
             prints(third, "cat a; ls /tmp", "a\nmore\nd\ntwin\n")
         sandbox.reset()
-        prints(twin, "cat a", "a\nmore\n")
+        prints(copy, "cat a", "a\nmore\n")
     prints(sandbox, "echo alive", "alive\n")
 
 
@@ -384,15 +369,15 @@ def _closes_twice(sandbox: Sandbox) -> None:
 
 def _is_closed(sandbox: Sandbox) -> None:
     """close: all other methods raise UsageError afterwards; a fork stays open."""
-    twin = sandbox.fork()
+    copy = sandbox.fork()
     sandbox.close()
     uses: list[Callable[[], Any]] = [sandbox.diff, sandbox.reset, sandbox.fork]
     uses += [lambda: sandbox.exec("true"), lambda: sandbox.read("/etc/passwd"), lambda: sandbox.write("/tmp/x", b"")]
-    with twin:
+    with copy:
         for use in uses:
             with raises("use after close", UsageError):
                 use()
-        prints(twin, "echo alive", "alive\n")
+        prints(copy, "echo alive", "alive\n")
 
 
 _STATE = """
@@ -410,12 +395,12 @@ def _forks_the_session(sandbox: Sandbox) -> None:
     """fork, persistent: the copy has variables, functions, aliases, options, traps, arguments, umask and last status."""
     sandbox.exec(_STATE)
     sandbox.exec("(exit 42)")
-    with sandbox.fork() as twin:
-        same("last status in the copy", twin.exec("echo $?").output, "42\n")
-        same("state of the copy", twin.exec(_SHOW).output, sandbox.exec(_SHOW).output)
-        twin.exec("x=other")
+    with sandbox.fork() as copy:
+        same("last status in the copy", copy.exec("echo $?").output, "42\n")
+        same("state of the copy", copy.exec(_SHOW).output, sandbox.exec(_SHOW).output)
+        copy.exec("x=other")
         prints(sandbox, 'echo "$x"', "a b\n")
-        same("a variable of the copy", twin.exec("echo $x; echo $?").output, "other\n0\n")
+        same("a variable of the copy", copy.exec("echo $x; echo $?").output, "other\n0\n")
 
 
 def _refuses_to_fork_descriptors(sandbox: Sandbox) -> None:

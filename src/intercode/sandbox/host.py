@@ -110,7 +110,7 @@ class Host(ABC):
             self._number += 1
             fds = (theirs.fileno(),) if upper is None else (theirs.fileno(), upper)
             try:
-                self._send({"op": "cell", "cell": self._number, **about}, fds)
+                self._send({"op": "start", "number": self._number, **about}, fds)
             except BaseException:
                 ours.close()
                 raise
@@ -132,7 +132,7 @@ class Host(ABC):
 
     def end_episode(self, number: int) -> None:
         with self._lock:
-            self._send({"op": "end", "cell": number}, ())
+            self._send({"op": "end", "number": number}, ())
 
     def close(self) -> None:
         """End everything inside and wait until it is gone."""

@@ -64,11 +64,11 @@ def program(*, machine: str | None = None, leave_out: frozenset[str] = frozenset
     if machine not in _ARCHITECTURES:
         raise SandboxUnavailable(f"the local sandbox supports x86_64 and aarch64, not {machine}; use --sandbox docker")
     column, audit = _ARCHITECTURES[machine]
-    code = [(_LOAD, 0, 0, _ARCH), (_JEQ, 1, 0, audit), _refuse(ENOSYS), (_LOAD, 0, 0, _NR)]
-    code += [(_JGE, 0, 1, _X32), _refuse(ENOSYS)]
+    code = [(_LOAD, 0, 0, _ARCH), (_JEQ, 1, 0, audit), _return_error(ENOSYS), (_LOAD, 0, 0, _NR)]
+    code += [(_JGE, 0, 1, _X32), _return_error(ENOSYS)]
     answers = _by_argument()
     for table, errno in ((_REFUSED, EPERM), (_ABSENT, ENOSYS)):
-        answers |= {name: (numbers, [_refuse(errno)]) for name, numbers in table.items()}
+        answers |= {name: (numbers, [_return_error(errno)]) for name, numbers in table.items()}
     kept = [(numbers[column], block) for name, (numbers, block) in answers.items() if name not in leave_out]
     code += _search(sorted((number, block) for number, block in kept if number is not None))
     return b"".join(struct.pack("HBBI", *step) for step in code)
@@ -80,7 +80,7 @@ _LINEAR = 8
 """A list of so many numbers is searched one by one, where halving it further would gain nothing."""
 
 
-def _refuse(errno: int) -> _Step:
+def _return_error(errno: int) -> _Step:
     return (_RET, 0, 0, _ERRNO | errno)
 
 
@@ -99,13 +99,13 @@ def _search(answers: list[tuple[int, list[_Step]]]) -> list[_Step]:
 
 def _by_argument() -> dict[str, tuple[tuple[int | None, int | None], list[_Step]]]:
     """Return the blocks for calls that depend on an argument; each block ends the program."""
-    clone = [(_LOAD, 0, 0, _ARG0), (_JSET, 0, 1, _NEW_NAMESPACES), _refuse(EPERM), _PASS]
+    clone = [(_LOAD, 0, 0, _ARG0), (_JSET, 0, 1, _NEW_NAMESPACES), _return_error(EPERM), _PASS]
     families = [(_JEQ, len(_FAMILIES) - index, 0, family) for index, family in enumerate(_FAMILIES)]
-    socket = [(_LOAD, 0, 0, _ARG0), *families, _refuse(EAFNOSUPPORT), _PASS]
-    requests = [step for request in _TERMINAL_INJECTION for step in _when(request, [_refuse(EPERM)])]
+    socket = [(_LOAD, 0, 0, _ARG0), *families, _return_error(EAFNOSUPPORT), _PASS]
+    requests = [step for request in _TERMINAL_INJECTION for step in _when(request, [_return_error(EPERM)])]
     ioctl = [(_LOAD, 0, 0, _ARG1), *requests, _PASS]
-    prlimit = [(_LOAD, 0, 0, _ARG0), (_JEQ, 1, 0, 0), _refuse(EPERM), _PASS]  # a process may change only its own limits
-    ignored = [step for option in _BUFFERS for step in _when(option, [_refuse(0)])]
+    prlimit = [(_LOAD, 0, 0, _ARG0), (_JEQ, 1, 0, 0), _return_error(EPERM), _PASS]  # a process may change only its own limits
+    ignored = [step for option in _BUFFERS for step in _when(option, [_return_error(0)])]
     setsockopt = [(_LOAD, 0, 0, _ARG1), (_JEQ, 1, 0, _SOL_SOCKET), _PASS, (_LOAD, 0, 0, _ARG2), *ignored, _PASS]
     return {
         "clone": (_CLONE, clone), "socket": (_SOCKET, socket), "ioctl": (_IOCTL, ioctl), "prlimit64": (_PRLIMIT, prlimit),

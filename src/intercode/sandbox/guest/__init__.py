@@ -10,12 +10,11 @@ If the session is a Python interpreter:
 
     python_episode.py       an episode server with such a session
     python_interpreter.py   how a process becomes one; the loop: actions, echo, tracebacks
-    python_branch.py        a forked copy that serves one test
-    python_grader.py        the grader's side of a test
+    python_branch.py        a forked copy that serves one test, and the grader's side of the test
     wire_values.py          values between these two: a closed set of types
 
 `namespaces.py` takes a new episode server to its episode, `mounts.py` builds the episode's file system, and `spawn.py` starts
-the agent's pid 1 without a copy of the interpreter. `layers.py` reads and copies overlay layers, `files.py` reads, writes and
-connects to the agent's files, `processes.py` lists, stops and ends the agent's processes. `kernel.py` holds the system calls
-that Python lacks, `wire.py` the framing and `limit.py` the clock (the host uses both too).
+the agent's pid 1 without a copy of the interpreter. `layers.py` reads and copies overlay layers, `processes.py` lists, stops
+and ends the agent's processes. `kernel.py` holds the system calls that Python lacks, `wire.py` the framing and `limit.py` the
+clock (the host uses both too).
 """

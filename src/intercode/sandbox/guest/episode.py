@@ -11,16 +11,18 @@ init of that namespace dies, the episode server exits and the kernel ends everyt
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import signal
 import socket
+import stat
 import time
 from _blake2 import blake2b
 from functools import partial
 from typing import Any
 
-from . import files, kernel, layers, mounts, namespaces, processes, wire
+from . import kernel, layers, mounts, namespaces, processes, wire
 from .limit import Limit
 from .shell import CAPTURE_STATE, Program, Shell, stateless_command
 
@@ -34,6 +36,8 @@ _DEATH = 0.001  # no event tells when the children of another process are gone
 _SPARE_PROCESSES = 4
 _INTERRUPTED = 130
 _CHUNK = 1 << 16
+_CAREFUL = os.O_NONBLOCK | os.O_NOCTTY
+"""Never wait on a FIFO or a device that stands where a file is expected."""
 
 
 class Output:
@@ -312,15 +316,53 @@ class EpisodeServer:
     # -- files ------------------------------------------------------------------------------------------------------
 
     def _op_read(self, head: dict[str, Any], payload: bytes) -> None:
-        wire.send(self._sock, {}, files.read(self._root, head["path"], head["limit"]))
+        """Send the content of a regular file. Raises OSError if it is larger than the host's limit, or of another kind."""
+        with open(kernel.open_inside(self._root, head["path"], os.O_RDONLY | _CAREFUL), "rb") as file:
+            _require_file(file.fileno())
+            content = file.read(head["limit"] + 1)
+        if len(content) > head["limit"]:
+            raise OSError(errno.EFBIG, f"larger than {head['limit']} bytes")
+        wire.send(self._sock, {}, content)
 
     def _op_write(self, head: dict[str, Any], payload: bytes) -> None:
-        files.write(self._root, head["path"], payload, head["mode"])
+        """Make or replace a regular file, and the folders above it (as `os.makedirs`, with the care of `open_inside`)."""
+        made = ""
+        for name in filter(None, os.path.dirname(head["path"]).split("/")):
+            folder = kernel.open_inside(self._root, made or "/", os.O_PATH | os.O_DIRECTORY)
+            made = f"{made}/{name}"
+            try:
+                os.mkdir(name, dir_fd=folder)
+            except FileExistsError:
+                pass
+            finally:
+                os.close(folder)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _CAREFUL
+        with open(kernel.open_inside(self._root, head["path"], flags, 0o600), "wb") as file:
+            _require_file(file.fileno())
+            file.write(payload)
+            os.fchmod(file.fileno(), head["mode"])
         wire.send(self._sock, {})
 
     def _op_connect(self, head: dict[str, Any], payload: bytes) -> None:
-        with files.connect(self._root, self._proc, head["path"]) as stream:
-            wire.send(self._sock, {}, b"", (stream.fileno(),))
+        """Send a stream to a program of the agent's that listens on a Unix socket. A full queue raises EAGAIN.
+
+        The path is opened as all paths of the agent are, checked, and connected to over the supervisor's /proc: so the socket
+        that was checked is the one that is connected to. Sockets without a path ("abstract" ones) are left out.
+        """
+        target = kernel.open_inside(self._root, head["path"], os.O_PATH)
+        try:
+            if not stat.S_ISSOCK(os.fstat(target).st_mode):
+                raise OSError(errno.ENOTSOCK, os.strerror(errno.ENOTSOCK))
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
+                stream.setblocking(False)
+                os.fchdir(self._proc)
+                try:
+                    stream.connect(f"self/fd/{target}")
+                finally:
+                    os.fchdir(self._root)
+                wire.send(self._sock, {}, b"", (stream.fileno(),))
+        finally:
+            os.close(target)
 
     def _op_diff(self, head: dict[str, Any], payload: bytes) -> None:
         stop = partial(self._init.signal_all, signal.SIGSTOP)
@@ -366,3 +408,8 @@ class EpisodeServer:
         self._wait(shell, _CAPTURING)
         self._output = Output(self._config["output"])
         wire.send(self._sock, {"ok": not shell.dead})
+
+
+def _require_file(fd: int) -> None:
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        raise OSError(errno.EINVAL, "not a regular file")

@@ -32,7 +32,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-MODULES = ("limit", "wire_values", "python_grader", "python_interpreter", "python_branch")
+MODULES = ("limit", "wire_values", "python_interpreter", "python_branch")
 """What an image's own python3 is sent, in the order in which the modules import each other."""
 BOOT = """
 import json, socket, sys, types
@@ -191,7 +191,7 @@ def interpret(
     sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.FileIO(0, closefd=False), "utf-8")  # type: ignore[misc]
     sys.stdout = sys.__stdout__ = _stream(1, "surrogateescape")  # type: ignore[misc]
     sys.stderr = sys.__stderr__ = _stream(2, "backslashreplace")  # type: ignore[misc]
-    builtins.input = _refuse_input
+    builtins.input = _raise_end_of_input
     interpreter = Interpreter()
     signal.signal(signal.SIGINT, interpreter.interrupt)
     while True:
@@ -217,7 +217,7 @@ def _stream(fd: int, errors: str) -> io.TextIOWrapper:
     return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", errors, line_buffering=True)
 
 
-def _refuse_input(prompt: object = "", /) -> str:
+def _raise_end_of_input(prompt: object = "", /) -> str:
     raise EOFError("input() has nobody to ask: there is no standard input here; write the values into the code")
 
 

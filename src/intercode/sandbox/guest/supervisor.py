@@ -2,7 +2,7 @@
 
     host ══ frames ══► supervisor ── clone ──► episode server: enter namespaces ─► start the session ─► {"ready"} ─► serve
 
-The host sends two requests over the control socket: `cell` starts an episode server (with the server's end of a socket, and
+The host sends two requests over the control socket: `start` starts an episode server (with the server's end of a socket, and
 for a copy the upper folder of the other episode), `end` ends one. The supervisor sends no replies: a new episode server
 answers on its own socket, and one that fails closes it. Only if the server cannot be cloned, since there are too many
 processes, does the supervisor answer there. When the control socket closes, the supervisor exits and the kernel ends the
@@ -51,13 +51,13 @@ class Supervisor:
                 head, _, fds = wire.receive_with_fds(self._control, 0)
             except EOFError:
                 return
-            if head["op"] == "cell":
+            if head["op"] == "start":
                 old = head.get("replaces")  # killed first, waited for last: it dies while the new server is built
                 self._end(old, wait=False)
                 self._start(head, fds)
                 self._end(old, wait=True)
             else:
-                self._end(head["cell"], wait=True)
+                self._end(head["number"], wait=True)
 
     def _start(self, head: dict[str, Any], fds: list[int]) -> None:
         if self._config["own_network"]:
@@ -69,7 +69,7 @@ class Supervisor:
                 os.close(self._control.fileno())
                 sock, inherited = socket.socket(fileno=fds[0]), fds[1] if len(fds) > 1 else None
                 _run_server(self._server, sock, {**self._config, "cwd": head["cwd"]}, self._seccomp, inherited)
-            self._pids[head["cell"]] = pid
+            self._pids[head["number"]] = pid
         except BlockingIOError:
             with socket.socket(fileno=os.dup(fds[0])) as line:
                 wire.send(line, _RETRY)
