@@ -150,7 +150,7 @@ def test_an_image_that_is_not_there_or_will_not_do_is_the_callers_fault(image: D
     [
         ("FROM {0}\nRUN no-such-program", "no-such-program"),
         ("FORM {0}", "no line begins with FROM"),
-        ("FROM localhost:1/nosuch", "FROM image is not here"),
+        ("FROM localhost:1/nosuch", "it does not build"),
         ("FROM {0}\nVOLUME /srv/data", "declares VOLUME /srv/data"),
     ],
 )

@@ -165,9 +165,6 @@ class GuestSandbox(Sandbox):
                 if self.host.users == 0:
                     self.host.close()
             raise
-        self._use_socket(sock)
-
-    def _use_socket(self, sock: socket.socket) -> None:
         self._sock, self._timeout, self._quick = sock, 0.0, False
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)

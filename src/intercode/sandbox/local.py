@@ -130,7 +130,7 @@ class Bubblewrap(Host):
 
 
 def _require_limits(limits: Limits) -> None:
-    """Raise `SandboxUnavailable` if this process may use less than a sandbox: else a gold or an agent would be blamed."""
+    """Raise `SandboxUnavailable` if this process may use less than a sandbox: else results would differ."""
     usual = Limits()
     for name, what, least in (
         ("NPROC", "processes (`ulimit -u`)", min(limits.processes, usual.processes)),

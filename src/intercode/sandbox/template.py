@@ -56,7 +56,7 @@ _FULL = re.compile(r": (No space left on device|Disk quota exceeded|Wrote only \
 class Template:
     """The start of local sandboxes: `layers`, bottom first, each with its files in a folder `tree`; `digest` names the content.
 
-    `host_folders` of this machine are shown read-only at their own path, without the `hidden` folders below them.
+    `host_folders` of this machine are mounted read-only at their own path, without the `hidden` folders below them.
     """
 
     layers: tuple[Path, ...]

@@ -28,7 +28,6 @@ _NO_IMAGE = re.compile(r"No such image|Unable to find image|pull access denied|i
 _FULL = re.compile(r"no space left on device", re.I)
 _RUNTIME = re.compile(r"unknown or invalid runtime name: (\S+)|Unknown runtime specified (\S+)", re.I)
 _NETWORK = re.compile(r"network (\S+) not found", re.I)
-_CPUS = re.compile(r"Range of CPUs is from .*", re.I)
 _LABEL = "intercode.owner"
 _REMOVED = re.compile(r"already in progress|No such container", re.I)
 
@@ -64,8 +63,6 @@ def error_of(message: str, image: str) -> IntercodeError:
         return UsageError(f"docker knows no runtime {(unknown[1] or unknown[2]).rstrip('.')!r}; see: docker info")
     if missing := _NETWORK.search(message):
         return UsageError(f"docker knows no network {missing[1]!r}; see: docker network ls")
-    if wrong := _CPUS.search(message):
-        return UsageError(f"this machine has fewer CPUs: {wrong[0]}")
     if _NO_IMAGE.search(message):
         return UsageError(
             f"docker has no image {image!r}; get it with: docker pull {image}, or give the path of a Dockerfile to --image"

@@ -1,7 +1,7 @@
 """Docker's images: a name or a Dockerfile, then the tree and the changes of the setup script; and their export to the cache.
 
     NAME | Dockerfile ──► image ──► + tree at / ──► + setup, each by a `docker build` without network
-    docker export ── tar ──► pipe ──► unpacked as the sandboxes' user ──► ROOT/images/NAME, ENV and WORKDIR beside the files
+    docker export ── tar ──► pipe ──► unpacked as the sandboxes' user ──► ROOT/images/NAME, with ENV and WORKDIR
 
 A Dockerfile is built with its folder as context, from docker's cache where nothing has changed; docker's output goes to
 `progress`, and its last lines into the error. The other steps are kept as `intercode/made:KEY`, where KEY is a digest of their
@@ -38,7 +38,6 @@ from intercode.types import Change
 
 Progress = Callable[[str], None]
 _REPOSITORY = "intercode/made"
-_NO_BASE = re.compile(r"(Get|Head) \"?http|pull access denied|manifest unknown|failed to resolve source|not found: manifest")
 _REFERENCE = re.compile(r"(?!-)([\w.-]+(:\d+)?/)?[a-z0-9._/-]+(:[\w.-]+)?(@\w+:[0-9a-f]+)?", re.ASCII)
 """Enough of docker's grammar to keep an image's name from being read as an option."""
 _FROM = re.compile(rb"^\s*FROM\s", re.I | re.M)
@@ -125,8 +124,7 @@ def _build(dockerfile: Path, progress: Progress) -> str:
     if status == -signal.SIGKILL:
         raise UsageError(f"{dockerfile}: its build was ended, since it took more than {_BUILD_SECONDS / 3600:g} hours")
     if status:
-        what = "its FROM image is not here, and docker cannot fetch it" if _NO_BASE.search(log) else "it does not build"
-        raise machine_error(log) or UsageError(f"{dockerfile}: {what}; docker's last lines:\n{_last_lines(log)}")
+        raise machine_error(log) or UsageError(f"{dockerfile}: it does not build; docker's last lines:\n{_last_lines(log)}")
     return tag
 
 

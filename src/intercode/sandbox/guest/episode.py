@@ -94,7 +94,7 @@ class EpisodeServer:
         self._idle_job: Shell | Program | None = None
         if config["persistent"]:
             self._job = self._start_shell()
-            if self._job.start_error:  # raised now: later the agent's first action would be blamed
+            if self._job.start_error:  # raised now: later it would look like an error of the agent's action
                 raise self._job.start_error
 
     @property

@@ -9,8 +9,8 @@ The episode server itself stays outside of the agent's pid namespace: the agent 
 has no more rights than the agent; if the agent makes init exit, the kernel ends all processes of the agent, and the server
 exits too.
 
-`disabled` in the configuration names protections that a test turns off to see an attack succeed (`DisabledProtections`): userns,
-settings, capabilities, network (a network namespace that the agent's root owns).
+`disabled` in the configuration names protections that a test turns off to see an attack succeed (`DisabledProtections`):
+userns, settings, capabilities, network (a network namespace that the agent's root owns).
 """
 
 from __future__ import annotations

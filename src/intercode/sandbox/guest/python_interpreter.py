@@ -247,7 +247,7 @@ def _print_traceback(error: BaseException) -> None:
         _keep_own_lines(printed)
         text = "".join(printed.format())
     except BaseException as trouble:
-        text = f"{type(error).__name__} (and its traceback cannot be shown: {type(trouble).__name__})\n"
+        text = f"{type(error).__name__} (and its traceback cannot be printed: {type(trouble).__name__})\n"
     error.__traceback__ = None
     with contextlib.suppress(OSError):
         _write_all(2, text.encode("utf-8", "backslashreplace"))

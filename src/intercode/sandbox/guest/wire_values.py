@@ -6,7 +6,7 @@
 
 A subclass (Counter, namedtuple, IntEnum) is sent as the plain type that it extends, read by that type's own methods, so no
 method of the sender's reaches the receiver. A message that is not JSON, too deep or too large raises `NotPlain` on either
-side. A value of a strange form makes `encode` and `decode` raise any `Exception`: callers must blame the sender for it.
+side. A value of a strange form makes `encode` and `decode` raise any `Exception`: for callers, it is the sender's fault.
 """
 
 from __future__ import annotations
