@@ -71,14 +71,33 @@ class Traces:
     @classmethod
     def of(cls, pid: int) -> Traces:
         """As it is now; stop the process first, or it goes on."""
-        processes = family(pid)
-        spaces = {namespace(each) for each, _ in processes} - {namespace(os.getpid()), ""}
-        return cls(processes, spaces, time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
+        return cls(family(pid), spaces(pid), _ticks())
 
     def left(self) -> set[Process]:
-        """Who of them lives. The kernel gives a namespace's number out again, so only the older ones in there count."""
-        everyone = {(pid, int(fields[19])) for pid in all_pids() if (fields := stat(pid)) and namespace(pid) in self.spaces}
-        return alive(self.processes | {each for each in everyone if each[1] <= self.until})
+        """Who of them lives."""
+        return alive(self.processes | _older(self.spaces, self.until))
+
+
+def spaces(pid: int) -> set[str]:
+    """The pid namespaces below a process, by which its sandboxes are told from others of the same user."""
+    return {namespace(each) for each, _ in family(pid)} - {namespace(os.getpid()), ""}
+
+
+def left_in(spaces: set[str], seconds: float = 10.0) -> set[Process]:
+    """The processes of these namespaces that do not go away."""
+    now = _ticks()
+    wait_until(lambda: not _older(spaces, now), seconds)
+    return _older(spaces, now)
+
+
+def _older(spaces: set[str], moment: float) -> set[Process]:
+    """The processes in these namespaces that began before. The kernel gives a namespace's number out again."""
+    found = {(pid, int(fields[19])) for pid in all_pids() if namespace(pid) in spaces and (fields := stat(pid))}
+    return {each for each in found if each[1] <= moment}
+
+
+def _ticks() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK")
 
 
 def commands(pid: int) -> list[str]:

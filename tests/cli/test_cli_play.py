@@ -11,8 +11,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import families
 import pytest
-import survivors
 from cli_words import INTERCODE
 from kept import needs_bwrap
 from terminal import CTRL_C, CTRL_D, UP, Terminal
@@ -107,7 +107,7 @@ def test_ctrl_c_clears_the_line_and_during_an_action_leaves_with_nothing_recorde
     terminal.press("echo w'h'ole\n")
     assert "half" not in terminal.expect("\nwhole\n")
     terminal.expect(PROMPT)
-    spaces = survivors.spaces(terminal.process.pid)
+    spaces = families.spaces(terminal.process.pid)
     assert spaces
     terminal.press("sleep 8\n")
     terminal.expect("sleep 8\n")
@@ -115,7 +115,7 @@ def test_ctrl_c_clears_the_line_and_during_an_action_leaves_with_nothing_recorde
     terminal.expect("go on with `intercode play --resume run`")
     assert terminal.ends() == 130
     assert "Traceback" not in terminal.shown
-    assert survivors.left_in(spaces) == []
+    assert families.left_in(spaces) == set()
     assert episodes(tmp_path / "run") == []
 
 
@@ -130,11 +130,11 @@ def test_the_live_score_changes_nothing_and_nothing_goes_on_when_the_window_is_c
     )
     terminal.expect(PROMPT)
     assert [turn["score"] is None for turn in episodes(tmp_path / "run")[0]["turns"]] == [True, True, False]
-    spaces = survivors.spaces(terminal.process.pid)
+    spaces = families.spaces(terminal.process.pid)
     assert spaces
     terminal.hang_up()
     terminal.process.wait(20)
-    assert survivors.left_in(spaces) == []
+    assert families.left_in(spaces) == set()
 
 
 @pytest.mark.parametrize("protocol", ["submit", "paper"])

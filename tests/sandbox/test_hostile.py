@@ -8,9 +8,9 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 
+import families
 import outer
 import pytest
-import survivors
 from families import mounts
 
 from intercode.attacks import sandbox as attacks
@@ -34,9 +34,9 @@ def shared(template: Template) -> Iterator[LocalSandbox]:
     before = mounts()
     with LocalSandbox(template, limits=LIMITS) as made:
         yield made
-        spaces = survivors.spaces(made.host._process.pid)
+        spaces = families.spaces(made.host._process.pid)
     assert spaces
-    assert survivors.left_in(spaces) == []
+    assert families.left_in(spaces) == set()
     assert mounts() == before
 
 

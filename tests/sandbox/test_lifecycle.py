@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import families
 import pytest
-import survivors
 from families import mounts, wait_until
 
 import intercode
@@ -62,7 +62,7 @@ def owner(rest: str) -> Iterator[tuple[subprocess.Popen[str], set[str]]]:
     ) as process:
         assert process.stdout
         pids = [int(word) for word in process.stdout.readline().split()]
-        spaces = {space for pid in pids for space in survivors.spaces(pid)}
+        spaces = {space for pid in pids for space in families.spaces(pid)}
         assert len(pids) == 2
         assert len(spaces) >= 4
         try:
@@ -73,7 +73,7 @@ def owner(rest: str) -> Iterator[tuple[subprocess.Popen[str], set[str]]]:
 
 def supervisor_of(sandbox: LocalSandbox) -> int:
     """The process that is pid 1 inside."""
-    return min(survivors.descendants(sandbox.host._process.pid))
+    return min(pid for pid, _ in families.family(sandbox.host._process.pid))
 
 
 class TestTheDeathOfTheOwner:
@@ -86,7 +86,7 @@ class TestTheDeathOfTheOwner:
             else:
                 getattr(process, end)()
                 process.wait()
-            assert survivors.left_in(spaces) == []
+            assert families.left_in(spaces) == set()
         assert mounts() == before
 
     def test_ends_its_sandboxes_though_a_forked_child_lives_on(self) -> None:
@@ -99,7 +99,7 @@ class TestTheDeathOfTheOwner:
             (child,) = (int(line.split()[1]) for line in lines if line.startswith("child "))
             process.kill()
             process.wait()
-            assert survivors.left_in(spaces) == []
+            assert families.left_in(spaces) == set()
             os.kill(child, signal.SIGKILL)
 
 
@@ -109,9 +109,9 @@ class TestADeadWall:
         sandbox = LocalSandbox(template)
         sandbox.exec("sleep 300 & x=1")
         bwrap, supervisor = sandbox.host._process.pid, supervisor_of(sandbox)
-        spaces = survivors.spaces(bwrap)
+        spaces = families.spaces(bwrap)
         os.kill(bwrap if victim == "bwrap" else supervisor, signal.SIGKILL)
-        assert survivors.left_in(spaces) == []
+        assert families.left_in(spaces) == set()
         uses = (lambda: sandbox.exec("echo x"), sandbox.diff, sandbox.fork, sandbox.reset, lambda: sandbox.read("/etc/passwd"))
         for use in uses:
             with pytest.raises(SandboxDied, match="sandbox"):
@@ -141,7 +141,7 @@ def test_a_hundred_resets_and_forks_leave_no_descriptor_and_no_process(template:
     with LocalSandbox(template) as sandbox:
         supervisor, bwrap = supervisor_of(sandbox), sandbox.host._process.pid
         sandbox.fork().close()
-        assert wait_until(lambda: len(survivors.descendants(bwrap)) == ALONE)
+        assert wait_until(lambda: len(families.family(bwrap)) == ALONE)
         sandbox.reset()
         own, kept = descriptors(os.getpid()), descriptors(supervisor)
         for _ in range(50):
@@ -149,7 +149,7 @@ def test_a_hundred_resets_and_forks_leave_no_descriptor_and_no_process(template:
             with sandbox.fork() as twin:
                 assert twin.exec("echo $x").output == "1\n"
             sandbox.reset()
-        assert wait_until(lambda: len(survivors.descendants(bwrap)) == ALONE)
+        assert wait_until(lambda: len(families.family(bwrap)) == ALONE)
         assert descriptors(os.getpid()) == own
         assert wait_until(lambda: descriptors(supervisor) <= kept)  # fewer, if it had yet to close the first one
 
@@ -157,7 +157,7 @@ def test_a_hundred_resets_and_forks_leave_no_descriptor_and_no_process(template:
 def first_inside(sandbox: LocalSandbox) -> int:
     """What is pid 1 for the agent."""
     numbers: dict[int, list[str]] = {}  # a process's pid in each namespace, from ours to its own
-    for pid in survivors.descendants(sandbox.host._process.pid):
+    for pid, _ in families.family(sandbox.host._process.pid):
         (line,) = re.findall(r"^NSpid:(.*)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
         numbers[pid] = line.split()
     deepest = max(map(len, numbers.values()))
