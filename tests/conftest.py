@@ -20,6 +20,12 @@ ALONE = (
 )
 """Tests that look at docker, where others put images and containers: one after another, in one process."""
 
+LONG = ("tests/cli/test_cli_attack.py", "tests/sandbox/test_image.py", "tests/agents/test_starter_agents.py")
+"""Files that take half a minute or more; they are begun first."""
+
+APART = "tests/cli/test_cli_attack.py"
+"""A file whose tests share nothing: each may go to another process."""
+
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """SIGINT is ignored where a script starts the tests in the background, and the programs that tests start would inherit that."""
 
@@ -36,15 +42,23 @@ def module_cache() -> Iterator[Path]:
         yield folder
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest, or one process would end it while the other has nothing left."""
+    items.sort(key=lambda item: not item.nodeid.startswith((*ALONE, *LONG)))
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """A file goes to one process, since its tests share what its fixtures make."""
+    """A file goes to one process, since its tests share what its fixtures make; the order is that of the collection."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "alone" if nodeid.startswith(ALONE) else nodeid.partition("::")[0]
+            if nodeid.startswith(ALONE):
+                return "alone"
+            return nodeid if nodeid.startswith(APART) else nodeid.partition("::")[0]
 
+    config.option.loadscopereorder = False
     return ByFile(config, log)
 
 
