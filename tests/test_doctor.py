@@ -7,13 +7,12 @@ import os
 import shutil
 import subprocess
 import sys
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from subprocess import PIPE
-from threading import Thread
 
 import pytest
 from families import wait_until
+from loopback import Quiet, Server, serving
 
 from intercode.doctor import Finding, check_endpoint, clean, examine
 
@@ -87,7 +86,7 @@ def test_old_work_folders_are_reported_and_young_ones_are_not(empty_cache: Path)
     assert (old.exists(), young.exists()) == (False, True)
 
 
-class Endpoint(BaseHTTPRequestHandler):
+class Endpoint(Quiet):
     """Lists two models to whoever has the key, at /v1 only."""
 
     def do_GET(self) -> None:
@@ -97,24 +96,17 @@ class Endpoint(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(text)
 
-    def log_message(self, *words: object) -> None:
-        pass
-
 
 def test_a_model_endpoint_is_asked_for_its_models() -> None:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
-    Thread(target=server.serve_forever, daemon=True).start()
-    address = f"http://127.0.0.1:{server.server_port}"
-    for base, key, ok, detail, repair in [
-        (f"{address}/v1", "right", True, "model-0, model-1", ""),
-        (f"{address}/v1/", "wrong", False, "(status 401)", "OPENAI_API_KEY"),
-        (address, "right", None, "lists no models (status 404)", "ends in /v1"),
-        ("http://127.0.0.1:9/v1", "right", False, "does not answer", "start the server"),
-        ("http://a b/v1", "right", False, "does not answer", "check INTERCODE_BASE_URL"),
-        ("", "", None, "none is named", "INTERCODE_BASE_URL"),
-    ]:
-        found = check_endpoint({"INTERCODE_BASE_URL": base, "OPENAI_API_KEY": key})
-        assert (found.ok, detail in found.detail, repair in found.repair) == (ok, True, True), found
-        assert not key or key not in f"{found.detail} {found.repair}"
-    server.shutdown()
-    server.server_close()
+    with serving(Server(Endpoint)) as server:
+        for base, key, ok, detail, repair in [
+            (f"{server.url}/v1", "right", True, "model-0, model-1", ""),
+            (f"{server.url}/v1/", "wrong", False, "(status 401)", "OPENAI_API_KEY"),
+            (server.url, "right", None, "lists no models (status 404)", "ends in /v1"),
+            ("http://127.0.0.1:9/v1", "right", False, "does not answer", "start the server"),
+            ("http://a b/v1", "right", False, "does not answer", "check INTERCODE_BASE_URL"),
+            ("", "", None, "none is named", "INTERCODE_BASE_URL"),
+        ]:
+            found = check_endpoint({"INTERCODE_BASE_URL": base, "OPENAI_API_KEY": key})
+            assert (found.ok, detail in found.detail, repair in found.repair) == (ok, True, True), found
+            assert not key or key not in f"{found.detail} {found.repair}"

@@ -5,27 +5,27 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+import loopback
+from loopback import Quiet, Server
 
 USAGE = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
 
 
-class ChatServer(ThreadingHTTPServer):
+class ChatServer(Server):
     """`answers` maps a query to the code that is sent for it, or the codes, one after the other; afterwards comes `submit`.
 
     `healthy` False, or `good_for` requests that were answered, makes it send 500 from then on; `dropping` True, hang up. More
     than `longest` characters in a conversation are refused as too many. `before_answer` is called with the request. `says`
     makes the whole reply of a request, in place of the table. `usage` is what it says of the tokens."""
 
-    daemon_threads = True
     language = "bash"
 
     def __init__(self, answers: Mapping[str, str | Sequence[str]]) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.answers = answers
         self.healthy, self.dropping = True, False
         self.good_for: int | None = None
@@ -33,16 +33,10 @@ class ChatServer(ThreadingHTTPServer):
         self.usage: Mapping[str, int] | None = USAGE
         self.before_answer: Callable[[dict[str, Any]], object] = lambda request: None
         self.says: Callable[[dict[str, Any]], str] | None = None
-        self.requests: list[dict[str, Any]] = []
-        self.lock = threading.Lock()
-        self.stopping = threading.Event()
 
     @property
     def variables(self) -> dict[str, str]:
-        return {"INTERCODE_BASE_URL": f"http://127.0.0.1:{self.server_port}/v1"}
-
-    def handle_error(self, request: object, address: object) -> None:
-        """A client that was killed is no fault of the server's."""
+        return {"INTERCODE_BASE_URL": f"{self.url}/v1"}
 
     def admit(self, request: dict[str, Any]) -> bool:
         with self.lock:
@@ -53,8 +47,7 @@ class ChatServer(ThreadingHTTPServer):
             return self.healthy
 
 
-class _Handler(BaseHTTPRequestHandler):
-    server: ChatServer
+class _Handler(Quiet):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
@@ -89,21 +82,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
 
 @contextlib.contextmanager
 def serving(answers: Mapping[str, str | Sequence[str]]) -> Iterator[ChatServer]:
-    server = ChatServer(answers)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
     try:
-        yield server
+        with loopback.serving(ChatServer(answers)) as server:
+            yield server
     finally:
-        server.stopping.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
         with warnings.catch_warnings(action="ignore", category=ResourceWarning):
             gc.collect()  # connections of models that were used in this process

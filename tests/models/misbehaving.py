@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
-from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from loopback import Behaviour, Quiet
 
 GOOD = {
     "id": "1",
@@ -16,39 +15,14 @@ GOOD = {
     "usage": {"prompt_tokens": 1000, "completion_tokens": 10, "total_tokens": 1010},
 }
 
-Behaviour = Callable[["Handler"], None]
 
-
-class Server(ThreadingHTTPServer):
-    """Answers request k with behaviour k, and the last one again beyond the end; keeps what it was asked."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.script: list[Behaviour] = [answer(GOOD)]
-        self.requests: list[dict[str, Any]] = []
-        self.times: list[float] = []
-        self.lock = threading.Lock()
-        self.stopping = threading.Event()
-
-    @property
-    def base_url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/v1"
-
-    def handle_error(self, *_: Any) -> None:
-        """A client that leaves in the middle of an answer is no error here."""
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
+class Handler(Quiet):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        with self.server.lock:
-            number = len(self.server.requests)
-            self.server.requests.append({"path": self.path, "key": self.headers["Authorization"], "body": body})
-            self.server.times.append(time.monotonic())
-        self.server.script[min(number, len(self.server.script) - 1)](self)
+        request = {"path": self.path, "key": self.headers["Authorization"], "body": body, "time": time.monotonic()}
+        self.server.next_behaviour(request)(self)
 
     def respond(self, status: int, body: bytes, headers: dict[str, str], announced: int | None = None) -> None:
         self.send_response(status)
@@ -57,9 +31,6 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body) if announced is None else announced))
         self.end_headers()
         self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
 
 def answer(body: Any, status: int = 200, **headers: str) -> Behaviour:

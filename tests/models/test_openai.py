@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from misbehaving import GOOD, Behaviour, Server, answer, drip, half_a_body, hang, nothing, refuse
+from loopback import Behaviour, Server, serving
+from misbehaving import GOOD, Handler, answer, drip, half_a_body, hang, nothing, refuse
 
 from intercode.errors import ContextOverflow, ModelError, UsageError
 from intercode.models import OpenAIModel, openai_chat
@@ -22,14 +22,8 @@ MESSAGES: list[Message] = [{"role": "system", "content": "be brief"}, {"role": "
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     for name in ("INTERCODE_BASE_URL", "OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_ADMIN_KEY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with Server() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield server
-        server.stopping.set()
-        server.shutdown()
-        thread.join()
+    with serving(Server(Handler, answer(GOOD))) as running:
+        yield running
 
 
 @pytest.fixture
@@ -37,7 +31,7 @@ def connect(server: Server) -> Iterator[Callable[..., OpenAIModel]]:
     models: list[OpenAIModel] = []
 
     def connect(name: str = "small", **options: Any) -> OpenAIModel:
-        models.append(OpenAIModel(name, **{"base_url": server.base_url, "backoff": 0.001, **options}))
+        models.append(OpenAIModel(name, **{"base_url": f"{server.url}/v1", "backoff": 0.001, **options}))
         return models[-1]
 
     yield connect
@@ -101,7 +95,7 @@ def test_the_address_and_key_come_from_the_environment(
     server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    monkeypatch.setenv("INTERCODE_BASE_URL", server.base_url)
+    monkeypatch.setenv("INTERCODE_BASE_URL", f"{server.url}/v1")
     monkeypatch.setenv("OPENAI_API_KEY", "key-1\n")
     connect(base_url=None).complete(MESSAGES)
     assert server.requests[0]["key"] == "Bearer key-1"
@@ -153,9 +147,9 @@ def test_a_passing_fault_is_mended_by_asking_again_and_a_lasting_one_is_told(
     server.script = [fault, fault, answer(GOOD)]
     assert connect().complete(MESSAGES).text == "ls"
     assert len(server.requests) == 3
-    assert all(request == server.requests[0] for request in server.requests)
+    assert all(request["body"] == server.requests[0]["body"] for request in server.requests)
     server.script = [fault]
-    with pytest.raises(ModelError, match=rf"{server.base_url}/chat/completions: .*tried 2 times") as caught:
+    with pytest.raises(ModelError, match=rf"{server.url}/v1/chat/completions: .*tried 2 times") as caught:
         connect(tries=2).complete(MESSAGES)
     assert len(server.requests) == 5
     assert len(str(caught.value)) < 600
@@ -190,7 +184,7 @@ def test_retry_after_is_waited_for_but_not_for_an_hour(
     waits = ("0.2", "3600", "soon", "-5", "nan")
     server.script = [*(answer({}, 429, Retry_After=wait) for wait in waits), answer(GOOD)]
     assert connect(tries=9).complete(MESSAGES).text == "ls"
-    seconds = [after - before for before, after in pairwise(server.times)]
+    seconds = [after - before for before, after in pairwise(request["time"] for request in server.requests)]
     for found, least in zip(seconds, (0.2, 0.4, 0, 0, 0), strict=True):
         assert least <= found < least + 0.2
 

@@ -4,38 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
 from collections.abc import Iterator
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
+from loopback import Quiet, Server, serving
 
 from intercode.errors import DataError, UsageError
 from intercode.sandbox.cache import root_path
 from intercode.tasks import catalog
 
 
-class Server(ThreadingHTTPServer):
-    """Serves the files below `folder`, and counts what it was asked for."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.folder = folder
-        self.requests: list[str] = []
-
-
-class Handler(SimpleHTTPRequestHandler):
-    server: Server
+class Handler(Quiet, SimpleHTTPRequestHandler):
+    """Serves the files below the folder that the server was given."""
 
     def do_GET(self) -> None:
         self.server.requests.append(self.path)
         self.directory = str(self.server.folder)
         super().do_GET()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
 
 @pytest.fixture(autouse=True)
@@ -45,31 +33,27 @@ def own_catalog_and_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with Server(tmp_path / "served") as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
+def server(tmp_path: Path) -> Iterator[Any]:
+    with serving(Server(Handler)) as running:
+        running.folder = tmp_path / "served"
+        yield running
 
 
 FILES = {"tasks.jsonl": b'{"query": "q", "gold": "g"}\n', "assets/1/flag": b"flag", "tree.tar": b"t" * 200_000}
 
 
-def write_catalog(server: Server, files: dict[str, bytes] = FILES) -> None:
+def write_catalog(server: Any, files: dict[str, bytes] = FILES) -> None:
     """A catalog with one data set called `tiny`, whose files the server has."""
     text = '[[entry]]\nname = "tiny"\nenv = "bash"\ndescription = "d"\ncount = 1\nlicence = "MIT"\nchecked = true\n'
     for name, content in files.items():
         (server.folder / name).parent.mkdir(parents=True, exist_ok=True)
         (server.folder / name).write_bytes(content)
-        text += f'[[entry.files]]\nas = "{name}"\nurl = "http://127.0.0.1:{server.server_port}/{name}"\n'
+        text += f'[[entry.files]]\nas = "{name}"\nurl = "{server.url}/{name}"\n'
         text += f'bytes = {len(content)}\nsha256 = "{hashlib.sha256(content).hexdigest()}"\n'
     catalog.CATALOG.write_text(text)
 
 
-def test_a_data_set_arrives_as_a_folder_and_only_what_is_missing_is_fetched_again(server: Server) -> None:
+def test_a_data_set_arrives_as_a_folder_and_only_what_is_missing_is_fetched_again(server: Any) -> None:
     write_catalog(server)
     calls: list[tuple[int, int]] = []
     folder = catalog.get("tiny", progress=lambda done, total: calls.append((done, total)))
@@ -84,13 +68,13 @@ def test_a_data_set_arrives_as_a_folder_and_only_what_is_missing_is_fetched_agai
     assert len(server.requests) == len(FILES) + 1
 
 
-def test_a_catalog_cannot_write_outside_its_folder(server: Server) -> None:
+def test_a_catalog_cannot_write_outside_its_folder(server: Any) -> None:
     write_catalog(server, {"../escaped": b"x"})
     with pytest.raises(DataError, match="leaves the data set's folder"):
         catalog.get("tiny")
 
 
-def test_a_malformed_catalog_and_an_unknown_name_are_told(server: Server) -> None:
+def test_a_malformed_catalog_and_an_unknown_name_are_told(server: Any) -> None:
     for content in ("", "[[entry]]\nname = 'x'", "not toml"):
         catalog.CATALOG.write_text(content)
         with pytest.raises(DataError, match=r"c\.toml: is not a catalog"):

@@ -6,13 +6,13 @@ import hashlib
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from loopback import Behaviour, Quiet, Server, serving
 
 from intercode.errors import DataError, UsageError
 from intercode.tasks import catalog
@@ -21,41 +21,16 @@ from intercode.tasks.catalog import fetch
 CONTENT = random.Random(7).randbytes(300_000)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
-Behaviour = Callable[["Handler"], None]
 
-
-class Server(ThreadingHTTPServer):
-    """Answers request k with behaviour k, and the last one again beyond the end."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.script: list[Behaviour] = [serve()]
-        self.requests = 0
-        self.lock = threading.Lock()
-        self.stopping = threading.Event()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/file"
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
+class Handler(Quiet):
     def do_GET(self) -> None:
-        with self.server.lock:
-            number = self.server.requests
-            self.server.requests += 1
-        self.server.script[min(number, len(self.server.script) - 1)](self)
+        self.server.next_behaviour(self.path)(self)
 
     def head(self, status: int, **headers: object) -> None:
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), str(value))
         self.end_headers()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
 
 @dataclass(frozen=True)
@@ -87,15 +62,9 @@ def stall(handler: Handler) -> None:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with Server() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield server
-        server.stopping.set()
-        server.shutdown()
-        thread.join()
+def server() -> Iterator[Server]:
+    with serving(Server(Handler, serve())) as running:
+        yield running
 
 
 @pytest.fixture
@@ -107,7 +76,7 @@ HOW = {"sha256": SHA256, "size": len(CONTENT), "backoff": 0.001, "timeout": 5.0}
 
 
 def get(server: Server, dest: Path, **options: Any) -> None:
-    assert fetch(server.url, dest, **{**HOW, **options}) == dest
+    assert fetch(server.url + "/file", dest, **{**HOW, **options}) == dest
     assert dest.read_bytes() == CONTENT
     assert [path.name for path in dest.parent.iterdir()] == [dest.name]
 
@@ -129,7 +98,7 @@ HEALED: dict[str, list[Behaviour]] = {
 def test_a_passing_fault_is_healed_by_asking_again(server: Server, dest: Path, case: str) -> None:
     server.script = HEALED[case]
     get(server, dest, timeout=0.2 if case == "a stall" else 5.0)
-    assert server.requests == len(server.script)
+    assert len(server.requests) == len(server.script)
 
 
 def test_a_file_that_is_there_is_not_requested_and_a_spoilt_one_is_replaced(server: Server, dest: Path) -> None:
@@ -138,10 +107,10 @@ def test_a_file_that_is_there_is_not_requested_and_a_spoilt_one_is_replaced(serv
     assert calls == sorted(calls)
     assert calls[-1] == (len(CONTENT), len(CONTENT))
     get(server, dest)
-    assert server.requests == 1
+    assert len(server.requests) == 1
     dest.write_bytes(CONTENT[:-1])
     get(server, dest)
-    assert server.requests == 2
+    assert len(server.requests) == 2
 
 
 LASTING: dict[str, tuple[Behaviour, str, int]] = {
@@ -157,9 +126,9 @@ def test_a_lasting_fault_is_told_with_its_address(server: Server, dest: Path, ca
     behaviour, message, requests = LASTING[case]
     server.script = [behaviour]
     with pytest.raises(DataError, match=message):
-        fetch(server.url, dest, sha256=SHA256, size=len(CONTENT), backoff=0.001, tries=3)
+        fetch(server.url + "/file", dest, sha256=SHA256, size=len(CONTENT), backoff=0.001, tries=3)
     assert list(dest.parent.iterdir()) == []
-    assert server.requests == requests
+    assert len(server.requests) == requests
 
 
 def test_retry_after_is_waited_for_but_not_for_an_hour(server: Server, dest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,11 +147,11 @@ def test_what_cannot_be_fetched_or_written_says_why(server: Server, dest: Path, 
             fetch(url, dest, sha256=SHA256, size=1)
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(UsageError, match="cannot be written"):
-        fetch(server.url, tmp_path / "file" / "below", sha256=SHA256, size=1)
+        fetch(server.url + "/file", tmp_path / "file" / "below", sha256=SHA256, size=1)
 
 
 def test_threads_that_fetch_the_same_file_at_once_all_get_it(server: Server, dest: Path) -> None:
-    workers = [threading.Thread(target=fetch, args=(server.url, dest), kwargs=HOW) for _ in range(4)]
+    workers = [threading.Thread(target=fetch, args=(server.url + "/file", dest), kwargs=HOW) for _ in range(4)]
     for worker in workers:
         worker.start()
     for worker in workers:
