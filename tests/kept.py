@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,6 +18,17 @@ from intercode.env import EnvFactory
 def needs_bwrap() -> None:
     if shutil.which("bwrap") is None:
         pytest.skip("bubblewrap is not installed")
+
+
+def write_box(folder: Path, tasks: list[dict[str, Any]], last: str = "plum") -> Path:
+    """A data folder: /box with the files a, b and c; on the second contents `a` holds another word."""
+    for tree, first in (("tree", "apple"), ("second", "quince")):
+        inside = folder / tree / "box"
+        inside.mkdir(parents=True)
+        for name, text in (("a", first), ("b", "pear"), ("c", last)):
+            (inside / name).write_text(text + "\n")
+    (folder / "tasks.jsonl").write_text("".join(json.dumps(task) + "\n" for task in tasks))
+    return folder
 
 
 def kept(env: str, data: Path) -> Callable[..., EnvFactory]:

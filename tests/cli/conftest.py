@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_words import INTERCODE, TASKS, write_tasks
-from kept import needs_bwrap
+from cli_words import INTERCODE, TASKS
+from kept import needs_bwrap, write_box
 
 from intercode import plugins as blame
 from intercode.cli import main
@@ -111,12 +111,4 @@ def _environment() -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def box(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The data folder: /box with the files a, b and c; on the second contents `a` holds another word."""
-    folder = tmp_path_factory.mktemp("box")
-    for tree, word in (("tree", "apple"), ("second", "quince")):
-        inside = folder / tree / "box"
-        inside.mkdir(parents=True)
-        for name, text in (("a", word), ("b", "pear"), ("c", "plum")):
-            (inside / name).write_text(text + "\n")
-    write_tasks(folder / "tasks.jsonl", TASKS)
-    return folder
+    return write_box(tmp_path_factory.mktemp("box"), TASKS)

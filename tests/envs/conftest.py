@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kept import kept, needs_bwrap
+from kept import kept, needs_bwrap, write_box
 from orchard import ENGINES, Pool, pool
 
 TASKS: list[dict[str, Any]] = [
@@ -23,16 +22,8 @@ TASKS: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="session")
 def box(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The data folder: /box with the files a, b and c; on the second contents `a` holds another word."""
     needs_bwrap()
-    folder = tmp_path_factory.mktemp("box")
-    for tree, word in (("tree", "apple"), ("second", "quince")):
-        inside = folder / tree / "box"
-        inside.mkdir(parents=True)
-        for name, text in (("a", word), ("b", "pear"), ("c", "plum ünd €")):
-            (inside / name).write_text(text + "\n")
-    (folder / "tasks.jsonl").write_text("".join(json.dumps(task) + "\n" for task in TASKS))
-    return folder
+    return write_box(tmp_path_factory.mktemp("box"), TASKS, last="plum ünd €")
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from typing import Any
 
 import docker_images
 import pytest
@@ -35,3 +36,10 @@ def _shelf() -> Iterator[None]:
 def image() -> DockerImage:
     docker_images.require_docker()
     return make_image(docker_images.debian())
+
+
+@pytest.fixture
+def sandbox(shared: Any) -> Any:
+    """A module's own sandbox, in a new episode."""
+    shared.reset()
+    return shared

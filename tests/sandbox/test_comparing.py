@@ -37,12 +37,6 @@ def shared(template: Template) -> Iterator[LocalSandbox]:
         yield made
 
 
-@pytest.fixture
-def sandbox(shared: LocalSandbox) -> LocalSandbox:
-    shared.reset()
-    return shared
-
-
 def test_what_holds_the_same_has_one_digest_and_what_does_not_another(sandbox: LocalSandbox) -> None:
     digests = {}
     for name, action in {**SAME, **OTHERS}.items():

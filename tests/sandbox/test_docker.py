@@ -52,12 +52,6 @@ def shared(image: DockerImage) -> Iterator[DockerSandbox]:
         yield made
 
 
-@pytest.fixture
-def sandbox(shared: DockerSandbox) -> DockerSandbox:
-    shared.reset()
-    return shared
-
-
 # -- any image ---------------------------------------------------------------------------------------------------------
 
 

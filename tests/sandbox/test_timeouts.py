@@ -45,12 +45,6 @@ def shared(template: Template) -> Iterator[LocalSandbox]:
         yield made
 
 
-@pytest.fixture
-def sandbox(shared: LocalSandbox) -> LocalSandbox:
-    shared.reset()
-    return shared
-
-
 def lost_at_its_limit(sandbox: LocalSandbox, action: str) -> bool:
     """Stop the action at its limit, with what it printed before; whether the session was lost."""
     start = time.monotonic()
