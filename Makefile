@@ -27,7 +27,7 @@ check: setup
 	$(BIN)/ruff format --check src tests benchmarks examples scripts
 	$(BIN)/ruff check src tests benchmarks examples scripts
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -m "not slow and not fidelity and not soak"
+	$(BIN)/python -m pytest -n 2 -m "not slow and not fidelity and not soak"
 
 format: setup
 	$(BIN)/ruff format src tests benchmarks examples scripts

@@ -44,6 +44,7 @@ def constant(env: Any, task: str, gold: str) -> str:
     return "\n".join([*lines, f"printf %s {shlex.quote(outcome.output)}"])
 
 
+@pytest.mark.slow
 def test_a_constant_answer_to_a_general_task_is_right_here_and_not_elsewhere(env: Any) -> None:
     assert len(GENERAL) >= 20
     for task in GENERAL:

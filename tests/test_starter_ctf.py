@@ -39,6 +39,7 @@ def env() -> Iterator[Any]:
     made.close()
 
 
+@pytest.mark.slow
 def test_the_hidden_flag_is_right_and_another_tasks_is_wrong(env: Any) -> None:
     for (task, own), other in zip(FLAGS.items(), reversed(FLAGS.values()), strict=True):
         for word, right in ((own, True), (other, False)):

@@ -53,6 +53,7 @@ def test_a_second_solution_built_differently_is_right(env: Any) -> None:
     assert [name for name, code in SECOND.items() if not solves(env, TASKS[name], code)] == []
 
 
+@pytest.mark.slow
 def test_a_near_miss_is_wrong(env: Any) -> None:
     assert set(MISSES) == set(TASKS)
     for name, (right, wrong) in MISSES.items():

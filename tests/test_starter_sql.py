@@ -28,6 +28,7 @@ def envs() -> Iterator[dict[str, Any]]:
         yield {engine: make("sql", engine=engine, view=View(head=None), max_turns=None) for engine in ENGINES}
 
 
+@pytest.mark.slow
 def test_golds_agree_on_both_engines_and_no_two_tasks_have_one_answer(envs: dict[str, Any]) -> None:
     seen: list[tuple[str, Table]] = []
     for task in TASKS.values():
@@ -39,6 +40,7 @@ def test_golds_agree_on_both_engines_and_no_two_tasks_have_one_answer(envs: dict
         seen.append((task.id, here.table))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_second_solution_is_right_and_a_blind_guess_is_wrong(envs: dict[str, Any], engine: str) -> None:
     """A guess knows tables and columns, and has not read the notes in which a definition stands."""

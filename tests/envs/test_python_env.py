@@ -205,6 +205,7 @@ def test_outcomes_list_results_with_failed_tests_first(
     assert len(json.dumps(found, ensure_ascii=False).encode()) < 3000
 
 
+@pytest.mark.slow
 def test_the_data_check_finds_golds_that_fail_and_tests_that_any_answer_passes(folder: Path, tmp_path: Path) -> None:
     broken = [
         {"id": "wrong", "query": "a", "gold": "def f(): return 1", "tests": ["assert f() == 2"]},

@@ -120,6 +120,7 @@ FOUND = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_planted_fault_is_found_and_the_sound_task_is_not_blamed(engine: str, tmp_path: Path) -> None:
     skip_unless_there(engine)

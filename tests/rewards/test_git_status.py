@@ -92,6 +92,7 @@ def disturb(top: Path, dice: random.Random) -> None:
         git(path, "init", "-q")
 
 
+@pytest.mark.slow
 @needs_git
 @pytest.mark.parametrize("block", [0, *(pytest.param(block, marks=pytest.mark.soak) for block in range(1, 8))])
 def test_random_trees_have_the_status_that_git_prints(tmp_path: Path, block: int) -> None:

@@ -215,6 +215,7 @@ def start(folder: Path, *, count: int = 30, workers: int = 3, seconds: float = 0
     return process
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [1, pytest.param(10, marks=pytest.mark.soak)])
 def test_kill_9_at_random_moments_and_resume_gives_an_undisturbed_run(tmp_path: Path, rounds: int) -> None:
     with start(tmp_path / "undisturbed", workers=1) as process:

@@ -17,6 +17,7 @@ main(["eval", "bash", "--agent", "gold", "--limit", "3", "--out", "/tmp/run", "-
 """
 
 
+@pytest.mark.slow
 def test_golds_are_solved_in_a_container_that_allows_namespaces() -> None:
     docker_images.require_docker()
     if sys.version_info[:2] != (3, 11):

@@ -137,6 +137,7 @@ def test_a_sandbox_outlives_the_thread_that_started_it(template: Template) -> No
         assert sandbox.exec("echo alive").output == "alive\n"
 
 
+@pytest.mark.slow
 def test_a_hundred_resets_and_forks_leave_no_descriptor_and_no_process(template: Template) -> None:
     with LocalSandbox(template) as sandbox:
         supervisor, bwrap = supervisor_of(sandbox), sandbox.host._process.pid

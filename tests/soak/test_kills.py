@@ -112,6 +112,7 @@ def kill_and_resume(tmp_path: Path, words: Sequence[str], caches: Sequence[Path]
     return hit
 
 
+@pytest.mark.slow
 def test_a_bash_run_killed_a_few_times_is_finished_by_resuming(tmp_path: Path, empty_cache: Path) -> None:
     needs_bwrap()
     assert kill_and_resume(tmp_path, ["bash", "--limit", "20"], [empty_cache], kills=3)["evaluation"]
