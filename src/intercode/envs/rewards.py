@@ -5,7 +5,8 @@ An environment class has a registry `rewards` of names; `--reward` takes one of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,3 +85,12 @@ def best_score(scores: Iterable[Score]) -> Score:
 def rank(score: Score) -> tuple[bool, float, bool]:
     """Return the key by which scores against several golds are compared."""
     return score.success, score.reward, score.ambiguous
+
+
+def mostly_in(gold: Iterable[Hashable], agent: Iterable[Hashable]) -> bool:
+    """Return whether more than half of the gold's values, counted with repeats, are among the agent's.
+
+    A wrong answer with most of the gold's values is ambiguous: a judge may read it.
+    """
+    wanted = Counter(gold)
+    return 2 * (wanted & Counter(agent)).total() > wanted.total()

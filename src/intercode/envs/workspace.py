@@ -19,8 +19,7 @@ from pkgutil import resolve_name
 from typing import Any, Self
 
 from intercode.envs.archives import NAMED, ROOM, digests_of
-from intercode.envs.bash.gold_status import only_fails
-from intercode.envs.gold import blame_gold
+from intercode.envs.gold import blame_gold, only_fails
 from intercode.errors import DataError, SandboxDied, UsageError
 from intercode.plugins import load_plugin
 from intercode.sandbox.base import Limits, Provider, Sandbox, Session, Start, fingerprint, provider
@@ -151,7 +150,7 @@ def _find_image(file: Path | None, image: str) -> str:
     try:
         inside, exists = path.resolve().is_relative_to(folder.resolve()), path.exists()
     except (OSError, RuntimeError) as error:  # too long, or links in a circle
-        raise UsageError(f"{image!r:.100} can be neither an image nor a path beside the task file ({error!s:.100})") from error
+        raise UsageError(f"{image!r:.100} can be neither an image nor a path next to the task file ({error!s:.100})") from error
     if not inside:
         raise UsageError(f"{image!r} leads out of the task file's folder; name an image, or put it there")
     return str(path) if exists else image
@@ -166,7 +165,7 @@ class GoldOutcome:
 
 
 class Workspace:
-    """One sandbox, and the result of its last action."""
+    """A sandbox, and the result of its last action."""
 
     def __init__(self, spec: WorkspaceSpec) -> None:
         self.spec = spec
@@ -222,14 +221,14 @@ class Workspace:
         for path, digests in zip(archives, contents, strict=True):
             if digests:
                 changes[path] = replace(changes[path], held=digests[0], attributes=digests[1:])
-        shown = ""
+        probe_output = ""
         if self.spec.probe is not None:
             self._clean = False
             probe = self._run_script(self.spec.probe)
             if gold is not None and probe.exit_code != 0:
                 raise _script_error("after the gold, the probe", probe)
-            shown = probe.output if probe.exit_code == 0 else f"{probe.output}[status {probe.exit_code}]"
-        return Outcome(output, changes, self.last.overflow, shown, failed)
+            probe_output = probe.output if probe.exit_code == 0 else f"{probe.output}[status {probe.exit_code}]"
+        return Outcome(output, changes, self.last.overflow, probe_output, failed)
 
     def gold_outcome(self, gold: str) -> GoldOutcome:
         """Return the outcome after a gold was executed, with the texts of the first files that the gold added or changed."""

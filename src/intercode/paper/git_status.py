@@ -94,8 +94,8 @@ def _untracked(changes: Mapping[str, Change], tracked: Collection[str]) -> set[E
     repositories = {path for path in _repositories(changes) if path not in known and not ignored(path)}
     below = files | {f"{path}/" for path in repositories}
     # each as the highest folder above it that holds nothing tracked
-    shown = {next((f"{folder}/" for folder in _folders(path) if folder not in known), path) for path in below}
-    return {Entry("??", path[1:]) for path in shown if path.rstrip("/") not in tracked}
+    printed = {next((f"{folder}/" for folder in _folders(path) if folder not in known), path) for path in below}
+    return {Entry("??", path[1:]) for path in printed if path.rstrip("/") not in tracked}
 
 
 def _is_file(change: Change) -> bool:

@@ -26,7 +26,7 @@ from itertools import pairwise
 from intercode.envs.bash.answers import same_answer
 from intercode.envs.bash.ordering import printing
 from intercode.envs.bash.wording import word_set
-from intercode.envs.overlap import mostly_in
+from intercode.envs.rewards import mostly_in
 from intercode.types import Change, Outcome, Score, Task
 
 _SCRATCH = ("/tmp", "/var/tmp", "/dev", "/run", "/var/cache", "/proc", "/sys")

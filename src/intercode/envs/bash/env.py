@@ -10,7 +10,7 @@ An environment of your own in Bash is a subclass with class attributes and a `re
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import unified_diff
 from functools import partial
@@ -21,11 +21,9 @@ from pkgutil import resolve_name
 from typing import Any, ClassVar, Literal, Self
 
 from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View, shorten_text
-from intercode.envs.bash.attributes import bash_record, require_attributes
 from intercode.envs.bash.compare import bash_exact, different_paths
-from intercode.envs.bash.gold_status import ends_in_failure
 from intercode.envs.bash.lint import lint
-from intercode.envs.gold import GoldCache, split_golds
+from intercode.envs.gold import GoldCache, ends_in_failure, split_golds
 from intercode.envs.rewards import call_reward, rank, require_reward, reward_name
 from intercode.envs.workspace import (
     GoldOutcome,
@@ -35,11 +33,11 @@ from intercode.envs.workspace import (
     missing_paths,
     prepare_workspaces,
 )
-from intercode.errors import DataError
-from intercode.plugins import attribute_path
+from intercode.errors import DataError, UsageError
+from intercode.plugins import attribute_path, defining_class
 from intercode.sandbox.base import Limits, Session
 from intercode.submission import ALONE, ANSWER, answer_in
-from intercode.tasks import Preprocess, open_data
+from intercode.tasks import Preprocess, Record, open_data
 from intercode.types import Change, ExecResult, Outcome, Score, Task, TaskIssue
 
 GoldExecutor = Callable[[Workspace, str], GoldOutcome]
@@ -71,6 +69,22 @@ _QUOTE = re.compile(r"""["'`,;:()]|\.(?=\s|$)""")
 """Punctuation around a path in a sentence."""
 _PATHS = 20
 _KINDS = {"added": "added", "changed": "modified", "removed": "removed"}
+_FIELDS = {"image": "the name of an image, or a path next to the task file", "setup": "a Bash script"}
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and "\0" not in value
+
+
+_ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = {
+    **dict.fromkeys(
+        ("data", "image", "tree", "setup"),
+        (lambda value: value is None or isinstance(value, Path) or _is_text(value), "a path"),
+    ),
+    **dict.fromkeys(("start", "probe"), (lambda value: value is None or _is_text(value), "Bash, as text")),
+    **dict.fromkeys(("reward", "preprocess"), (callable, "a method")),
+    "sandbox": (_is_text, "'local', 'docker' or 'module:Class'"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +178,10 @@ class BashEnv(InterCodeEnv):
         This reward and session together imply InterCode v1's container, whatever the protocol: ReAct was recorded with
         `submit`.
         """
-        require_attributes(cls)
+        _require_attributes(cls)
         session = session or ("stateless" if protocol == "paper" else "persistent")
         reward, name = cls._choose_reward(reward, protocol)
-        records = bash_record(preprocess or cls.preprocess)
+        records = _checked(preprocess or cls.preprocess)
         source = data or attribute_path(cls, "data")
         found = open_data(source, env="bash", limit=limit, preprocess=records, gold_fields=gold_fields)
         spec, variant = prepare_workspaces(
@@ -302,9 +316,9 @@ class BashEnv(InterCodeEnv):
             ],
         }
 
-    def copy_world(self, twin: Self, live: bool) -> None:
-        twin._workspace, twin._variant_workspace, twin._gold_workspace = self._workspace.fork(live=live), None, None
-        twin._comparison = None
+    def copy_world(self, other: Self, live: bool) -> None:
+        other._workspace, other._variant_workspace, other._gold_workspace = self._workspace.fork(live=live), None, None
+        other._comparison = None
 
     def close_world(self) -> None:
         for workspace in (self._workspace, self._variant_workspace, self._gold_workspace):
@@ -398,3 +412,25 @@ def _find_faults(result: ExecResult, gold: str) -> Iterator[str]:
         last = result.output.strip().rpartition("\n")[2][:200]
         owner = "; the sandbox has one user, so no file can be given to another" if _CHANGES_OWNER.search(last) else ""
         yield f"gold ends with status {result.exit_code}" + (f": {last}" if last else "") + owner
+
+
+def _require_attributes(owner: type) -> None:
+    """Raise `UsageError` for the first class attribute that has a wrong value."""
+    for name, (is_valid, wanted) in _ATTRIBUTES.items():
+        if not is_valid(getattr(owner, name)):
+            base = defining_class(owner, name)
+            raise UsageError(f"{base.__qualname__} says {name} = {vars(base)[name]!r:.60}, but {name} is {wanted}")
+
+
+def _checked(preprocess: Preprocess) -> Preprocess:
+    """Return `preprocess` followed by a check of the record's `image` and `setup`, which raises `DataError`."""
+
+    def check(record: Record) -> Record:
+        record = preprocess(record)
+        for name, wanted in _FIELDS.items() if isinstance(record, dict) else ():
+            value = record.get(name)
+            if value is not None and not _is_text(value):
+                raise DataError(f"field {name!r} is {value!r:.60}; write {wanted} as text, or leave it out")
+        return record
+
+    return check

@@ -5,7 +5,7 @@
 
 `submit` alone submits the function that has the gold's name, or else the function or class that was defined last; if the task
 asks for a program that reads and prints, the text of the last action. If NAME is not defined, is no name (`submit f()`), or
-cannot be called as the tests call it, the submission costs a turn, is not scored, and the agent is told why.
+cannot be called as the tests call it, the submission costs a turn, is not scored, and the agent reads why.
 
     reward exact    1 if all tests pass, hidden tests included, else 0
     reward paper    the share of public tests that end as they end for the gold: passed or failed
@@ -137,8 +137,8 @@ class PythonEnv(InterCodeEnv):
         self._last_action = action
         return self._sessions.execute(action)
 
-    def copy_world(self, twin: Self, live: bool) -> None:
-        twin._sessions = self._sessions.fork()
+    def copy_world(self, other: Self, live: bool) -> None:
+        other._sessions = self._sessions.fork()
 
     def close_world(self) -> None:
         self._sessions.close()

@@ -29,7 +29,7 @@ from datetime import date, time, timedelta
 from decimal import Decimal
 from itertools import islice
 
-from intercode.envs.overlap import mostly_in
+from intercode.envs.rewards import mostly_in
 from intercode.envs.sql.text import Ordering, format_time
 from intercode.types import Score, Table
 
