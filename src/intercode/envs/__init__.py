@@ -46,10 +46,14 @@ class _Prepared:
     """An environment's name and options, and the factory made from them. In another process the factory is made anew."""
 
     def __init__(self, env: str, options: dict[str, Any]) -> None:
-        from intercode.env import EnvFactory
+        from intercode.env import EnvFactory, InterCodeEnv
 
         self.env, self.options, self.found = env, options, environment_class(env)
-        accepted = _list_options(self.found)
+        own = inspect.signature(self.found.prepare).parameters.values()
+        takes_more = any(each.kind is each.VAR_KEYWORD for each in own)
+        common = inspect.signature(InterCodeEnv).parameters.values() if takes_more else ()
+        named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        accepted = [each.name for each in (*own, *common) if each.kind in named]
         unknown = {name: value for name, value in options.items() if name not in accepted}
         if wrong := sorted(name for name, value in unknown.items() if value is not None and value is not False):
             raise UsageError(f"the environment {env} takes no {', '.join(wrong)}; it takes {', '.join(accepted)}")
@@ -83,15 +87,6 @@ def require_data(found: type[InterCodeEnv], data: object) -> None:
     attribute = "by its attribute `data`, or " if hasattr(base, "data") else ""
     if inherits and not data and not (attribute and found.data):  # type: ignore[attr-defined]
         raise UsageError(f"{found.__qualname__} has no tasks; name their file {attribute}with --data")
-
-
-def _list_options(found: type[InterCodeEnv]) -> list[str]:
-    from intercode.env import InterCodeEnv
-
-    own = inspect.signature(found.prepare).parameters.values()
-    rest = {each.kind for each in own} & {inspect.Parameter.VAR_KEYWORD}
-    common = inspect.signature(InterCodeEnv).parameters.values() if rest else ()
-    return [each.name for each in (*own, *common) if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
 
 
 def make(env: str, *, render_mode: str | None = None, **options: Any) -> InterCodeEnv:

@@ -271,22 +271,21 @@ def _readings(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
 
 
 def _same_without_extras(a: Lines, b: Lines, key: Key, task: Task) -> bool:
-    """Return whether the answers are equal without a sentence, a title or extra columns in the agent's."""
-    ours, theirs = without_extras(a, b, task.query), [" ".join(line.split()) for line in b]
-    return ours is not None and (_match(ours, theirs, key) or _on_other_lines(ours, theirs, key, task))
+    """Return whether the answers are equal without a sentence, a title or extra columns in the agent's.
 
-
-def _on_other_lines(a: Lines, b: Lines, key: Key, task: Task) -> bool:
-    """Return whether the agent prints the gold's words on more or fewer lines.
-
-    False unless the gold prints one line with numbers or one word a line. False if the query says what a line is, or the gold
-    prints a file.
+    Where the gold prints one line with numbers or one word a line, the agent may print its words on more or fewer lines, unless
+    the query says what a line is or the gold prints a file.
     """
-    ours, theirs = " ".join(a).split(), " ".join(b).split()
-    row = len(b) == 1 and any(map(_NUMBER.fullmatch, theirs))
-    if len(a) == len(b) or "" in b or fixes_lines(task.query) or _SHOWS.search(task.gold) or not (row or len(b) == len(theirs)):
+    ours, theirs = without_extras(a, b, task.query), [" ".join(line.split()) for line in b]
+    if ours is None or _match(ours, theirs, key):
+        return ours is not None
+    words, wanted = " ".join(ours).split(), " ".join(theirs).split()
+    row = len(theirs) == 1 and any(map(_NUMBER.fullmatch, wanted))
+    if len(ours) == len(theirs) or "" in theirs or not (row or len(theirs) == len(wanted)):
         return False
-    return ours == theirs or (key is FREE and len(a) == 1 and sorted(ours) == sorted(theirs))
+    if fixes_lines(task.query) or _SHOWS.search(task.gold):
+        return False
+    return words == wanted or (key is FREE and len(ours) == 1 and sorted(words) == sorted(wanted))
 
 
 # -- colours and complaints: each is known by its whole form, so that no other text passes for one ----------------------

@@ -62,7 +62,7 @@ def bash_exact(agent: Outcome, gold: Outcome, task: Task) -> Score:
 
     The score is ambiguous if only the answers differ and the agent's answer has most of the gold's words.
     """
-    effects = same_effects(agent.changes, gold.changes, task)
+    effects = not different_paths(agent.changes, gold.changes, task)
     only_fails = gold.failed and not gold.changes  # then the right answer is a failure, in any words
     answered = agent.failed if only_fails else _accepts_any_answer(gold, task) or _same_output(agent, gold, task)
     probe = {"probe": float(agent.probe == gold.probe)} if agent.probe or gold.probe else {}
@@ -70,11 +70,6 @@ def bash_exact(agent: Outcome, gold: Outcome, task: Task) -> Score:
     only_answer_differs = effects and not answered and all(probe.values())
     gold_words, agent_words = (re.findall(r"\w+", side.output) for side in (gold, agent))
     return Score(min(parts.values()), all(parts.values()), parts, only_answer_differs and mostly_in(gold_words, agent_words))
-
-
-def same_effects(ours: Mapping[str, Change], theirs: Mapping[str, Change], task: Task) -> bool:
-    """Return whether both sides leave every path that counts in the same state."""
-    return not different_paths(ours, theirs, task)
 
 
 def different_paths(ours: Mapping[str, Change], theirs: Mapping[str, Change], task: Task) -> list[str]:

@@ -145,8 +145,7 @@ class BashEnv(InterCodeEnv):
         self._spec, self._variant, self._gold_cache = spec, variant, golds or GoldCache[GoldOutcome]()
         self.submission = self.submission_under(reward)
         self._workspace = Workspace(spec)
-        self._variant_workspace: Workspace | None = None
-        self._gold_workspace: Workspace | None = None
+        self._side_workspaces: dict[Literal["variant", "gold"], Workspace] = {}
         self._comparison: Comparison | None = None
 
     @classmethod
@@ -242,7 +241,7 @@ class BashEnv(InterCodeEnv):
                 who, kind = ("gold", "missing") if path in task.gold else ("query", "disagrees")
                 faults.append(TaskIssue(f"{who} names {path}, which is there neither before nor after it", kind))
             if task.general and self._variant:
-                outcomes.append(execute_gold(self._use_variant(self._variant.for_task(task)), task.gold).outcome)
+                outcomes.append(execute_gold(self._use("variant", self._variant.for_task(task)), task.gold).outcome)
         except DataError as error:
             return GoldRun(None, "", (str(error),))
         if task.general and len(outcomes) < 2:
@@ -273,7 +272,7 @@ class BashEnv(InterCodeEnv):
         score = first.score
         if not (score.success and self.task.general and self._variant):
             return score
-        workspace = self._use_variant(self._variant.for_task(self.task))
+        workspace = self._use("variant", self._variant.for_task(self.task))
         self._find_gold(workspace, self.task)
         workspace.replay(action for action in self._actions if not self._submits(action))
         again = self._compare(workspace)
@@ -300,7 +299,7 @@ class BashEnv(InterCodeEnv):
         paths = different_paths(agent, gold, found.task)[:_PATHS]
         texts = found.workspace.read_texts([path for path in paths if path not in agent or agent[path].type == "file"])
         return {
-            "failed": ["robust"] if found.workspace is self._variant_workspace else list(dict.fromkeys(failed)),
+            "failed": ["robust"] if found.workspace is self._side_workspaces.get("variant") else list(dict.fromkeys(failed)),
             "agent": {"answer": shorten_text(found.agent.output)},
             "gold": {"answer": shorten_text(found.gold.outcome.output)},
             "paths": [
@@ -317,13 +316,12 @@ class BashEnv(InterCodeEnv):
         }
 
     def copy_world(self, other: Self, live: bool) -> None:
-        other._workspace, other._variant_workspace, other._gold_workspace = self._workspace.fork(live=live), None, None
+        other._workspace, other._side_workspaces = self._workspace.fork(live=live), {}
         other._comparison = None
 
     def close_world(self) -> None:
-        for workspace in (self._workspace, self._variant_workspace, self._gold_workspace):
-            if workspace is not None:
-                workspace.sandbox.close()
+        for workspace in (self._workspace, *self._side_workspaces.values()):
+            workspace.sandbox.close()
 
     def _compare(self, workspace: Workspace) -> Comparison:
         agent = workspace.outcome()
@@ -353,8 +351,8 @@ class BashEnv(InterCodeEnv):
         """
         key = (task.id, task.gold, spec.template.digest)
         if execute is not None:
-            return self._gold_cache.get((*key, execute.__name__), lambda: execute(self._use_gold_workspace(spec), task.gold))
-        return self._gold_cache.get(key, lambda: self._execute_gold(self._use_gold_workspace(spec), task))
+            return self._gold_cache.get((*key, execute.__name__), lambda: execute(self._use("gold", spec), task.gold))
+        return self._gold_cache.get(key, lambda: self._execute_gold(self._use("gold", spec), task))
 
     def _find_gold(self, workspace: Workspace, task: Task) -> None:
         """Put the gold's outcome into the cache. The gold may be executed in `workspace`, so no episode may go on there."""
@@ -372,15 +370,12 @@ class BashEnv(InterCodeEnv):
             raise DataError(f"task {task.id}: {'; '.join(_find_faults(last, task.gold))}; see `intercode check`")
         return gold
 
-    def _use_gold_workspace(self, spec: WorkspaceSpec) -> Workspace:
-        self._gold_workspace = self._gold_workspace or Workspace(spec)
-        self._gold_workspace.switch_to(spec)
-        return self._gold_workspace
-
-    def _use_variant(self, spec: WorkspaceSpec) -> Workspace:
-        self._variant_workspace = self._variant_workspace or Workspace(spec)
-        self._variant_workspace.switch_to(spec)
-        return self._variant_workspace
+    def _use(self, role: Literal["variant", "gold"], spec: WorkspaceSpec) -> Workspace:
+        """Return the workspace for variant data or for golds, made when first needed, on `spec`."""
+        if role not in self._side_workspaces:
+            self._side_workspaces[role] = Workspace(spec)
+        self._side_workspaces[role].switch_to(spec)
+        return self._side_workspaces[role]
 
 
 def _diff(agent: Change | None, gold: Change | None, agent_text: str | None, gold_text: str | None) -> str:

@@ -155,17 +155,12 @@ def _unasked(query: str, gold: str) -> Iterator[TaskIssue]:
         yield disagrees("gold looks at one level only (-maxdepth 1), the query does not say so")
     if re.search(r"\bgrep -\w*i|-iname|-iregex", gold) and not re.search(r"case", low):
         yield disagrees("gold ignores case, the query does not say so")
-    yield from _types(low, gold)
-
-
-def _types(query: str, gold: str) -> Iterator[TaskIssue]:
-    """Yield a search for files where the query asks for folders, and the reverse."""
-    files = re.search(r"\bfiles?\b(?! path)", query)
+    files = re.search(r"\bfiles?\b(?! path)", low)
     search = re.search(r"\bfind\b[^|]*", gold)
     if search is None:
         return
     asks_folders = re.search(
-        r"\b(all|each|every|empty|of|largest|the|any) (\w+ )?(directories|folders|dirs)\b|directories", query
+        r"\b(all|each|every|empty|of|largest|the|any) (\w+ )?(directories|folders|dirs)\b|directories", low
     )
     if "-type f" in search[0] and asks_folders and not files:
         yield disagrees("query asks for folders, the gold searches files")

@@ -56,15 +56,11 @@ def lint(task: Task) -> Iterator[TaskIssue]:
     if not cases or len(cases) < len(tests):
         return
     expected = cases[0][1]
-    if all(_equal(case[1], expected) for case in cases):
+    if all(case[1] == expected for case in cases):
         yield TaskIssue(f"all tests expect {safe_repr(expected):.60}, so a constant passes", "weak_tests")
     for position in range(min(len(arguments) for arguments, _ in cases)):
-        if all(_equal(arguments[position], value) for arguments, value in cases):
+        if all(arguments[position] == value for arguments, value in cases):
             yield TaskIssue(f"returning argument {position + 1} as it is passes all tests", "weak_tests")
-
-
-def _equal(one: object, other: object) -> bool:
-    return bool(one == other)
 
 
 def _case(test: str) -> Case | None:
