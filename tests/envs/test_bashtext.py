@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from intercode.envs.gold import ends_in_failure, only_fails
+from intercode.envs.workspace import ends_in_failure, only_fails
 
 ANSWERS = [
     "grep zzz notes", "grep 'z;z' notes", "grep -q 'a|b' notes 2>&1", "LC_ALL=C A='b c' grep zzz notes", "[ -e nosuch ]",

@@ -23,12 +23,13 @@ from typing import Any, ClassVar, Literal, Self
 from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View, shorten_text
 from intercode.envs.bash.compare import bash_exact, different_paths
 from intercode.envs.bash.lint import lint
-from intercode.envs.gold import GoldCache, ends_in_failure, split_golds
+from intercode.envs.gold import GoldCache, split_golds
 from intercode.envs.rewards import call_reward, rank, require_reward, reward_name
 from intercode.envs.workspace import (
     GoldOutcome,
     Workspace,
     WorkspaceSpec,
+    ends_in_failure,
     execute_gold,
     missing_paths,
     prepare_workspaces,
