@@ -308,9 +308,9 @@ def missing_paths(workspace: Workspace, paths: Sequence[str]) -> list[str]:
 def ends_in_failure(status: int | None, gold: str, output: str) -> bool:
     """Return whether the gold failed.
 
-    Status 1 is an answer of a last command such as `grep` or `diff`, unless the last line is a complaint of that command or of
-    Bash. Any other status but 0 is a failure. The gold is not parsed: of `[ -f x ] && cat x` only `cat` is read, and status 1 of
-    an earlier command (by `&&`, `set -e` or `pipefail`) is taken for the status of the last command.
+    Status 1 is an answer of a last command such as `grep` or `diff`, unless the last line is a complaint of that command or
+    of Bash. Any other status but 0 is a failure. The gold is not parsed: of `[ -f x ] && cat x` only `cat` is read, and status
+    1 of an earlier command (by `&&`, `set -e` or `pipefail`) is taken for the status of the last command.
     """
     if status != 1:
         return bool(status)
