@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -78,6 +79,11 @@ _CALLS: dict[str, Callable[[LocalSandbox], object]] = {
 }
 
 
+def _use_socket(sandbox: LocalSandbox, sock: socket.socket) -> None:
+    sandbox._sock, sandbox._timeout, sandbox._quick, sandbox._poll = sock, 0.0, False, select.poll()
+    sandbox._poll.register(sock, select.POLLIN)
+
+
 @contextmanager
 def _host() -> Iterator[Attempt]:
     needs_bwrap()
@@ -94,10 +100,10 @@ def _host() -> Iterator[Attempt]:
                         socket.send_fds(theirs, [frames[0]], [lent.fileno()] * descriptors)
                 theirs.sendall(b"".join(frames[1:]))
                 theirs.shutdown(socket.SHUT_WR)
-                sandbox._use_socket(ours)
+                _use_socket(sandbox, ours)
                 with suppress(SandboxError, OSError):
                     _CALLS[call](sandbox)
-                sandbox._use_socket(own)
+                _use_socket(sandbox, own)
             assert len(os.listdir("/proc/self/fd")) == before
 
         yield attempt
