@@ -383,7 +383,10 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return observation, reward, ended is not None, truncated, info
 
     def _handle_death(self, death: SandboxDied) -> StepResult:
-        """Blame the agent if the sandbox did, or if the episode kills a fresh sandbox too; else raise `SandboxDied`."""
+        """Blame the agent if the sandbox did, or if the episode kills a fresh sandbox too, though an empty action does not.
+
+        Otherwise raise `SandboxDied`: the machine is at fault.
+        """
         self._done = True
         if not death.by_agent:
             try:
@@ -394,7 +397,11 @@ class InterCodeEnv(gymnasium.Env[str, str]):
                 self._replay_episode()
                 call_plugin(self.score, Score)
             except SandboxDied:
-                pass
+                try:
+                    self.start_episode(self.task)
+                    call_plugin(self.execute, ExecResult, "")
+                except SandboxError as error:
+                    raise SandboxDied(f"{death}; nor does a fresh one execute an empty action: {error}") from error
             else:
                 raise SandboxDied(f"{death}; it did not happen again when the episode was re-executed") from death
         info = {**_make_info(None), "score": Score(0.0, False), "ended": "agent_fault", "outcomes": {}}

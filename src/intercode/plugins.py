@@ -92,7 +92,7 @@ def call_plugin(method: Callable[..., object], kind: type[Kind], *args: Any, **n
     except TypeError as error:
         if len(_frames(error)) > 1:
             raise
-        raise UsageError(f"{error}; give {name} the parameters that it has in InterCodeEnv") from error
+        raise UsageError(f"{error}; give {name} the parameters that it has in its base class") from error
     if isinstance(found, kind):
         return found
     raise UsageError(f"{name} returned {safe_repr(found):.100}, which is no {kind.__name__}")

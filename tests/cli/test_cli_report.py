@@ -83,7 +83,7 @@ def test_what_is_no_run_is_named(cli: Any, tmp_path: Path) -> None:
     for name, status, blamed in (
         ("folder", 2, "holds no run"),
         ("damaged", 3, "damaged"),
-        ("nameless", 3, "nameless/run.json is damaged: agent, reward must be there, as text"),
+        ("nameless", 3, "nameless/run.json is damaged: agent must be there, as text"),
     ):
         done = cli("report", name, "--json")
         assert (done.status, done.out) == (status, "")

@@ -14,7 +14,7 @@ from following import Step, follow, steps
 from kept import needs_bwrap
 
 import intercode
-from intercode.errors import UsageError
+from intercode.errors import SandboxDied, UsageError
 from intercode.sandbox.base import Provider, provider
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "own-sandbox.md").read_text()
@@ -88,3 +88,36 @@ def test_what_is_no_provider_is_refused(tmp_path: Path) -> None:
             intercode.make(env, sandbox=name)
     with pytest.raises(ModuleNotFoundError):
         provider("no_such_module:Provider")
+
+
+FAILING = """
+from intercode.errors import SandboxDied
+from intercode.sandbox.local import LocalProvider, LocalSandbox
+
+
+class FailingSandbox(LocalSandbox):
+    down = False
+
+    def exec(self, action, **options):
+        if action == "pull the plug":
+            FailingSandbox.down = True
+        if FailingSandbox.down:
+            raise SandboxDied("the cluster does not answer")
+        return None if action == "say nothing" else super().exec(action, **options)
+
+
+class FailingProvider(LocalProvider):
+    def sandbox(self, start, **options):
+        return FailingSandbox(start, **options)
+"""
+
+
+def test_a_provider_whose_machines_are_gone_or_that_returns_nonsense_is_at_fault_and_no_agent(tmp_path: Path) -> None:
+    (tmp_path / "failing.py").write_text(FAILING)
+    with intercode.make("bash", sandbox=f"{tmp_path / 'failing.py'}:FailingProvider", limit=1) as env:
+        env.reset(seed=0)
+        with pytest.raises(UsageError, match=r"FailingSandbox\.exec returned None, which is no ExecResult"):
+            env.step("say nothing")
+        env.reset(seed=0)
+        with pytest.raises(SandboxDied, match="nor does a fresh one execute an empty action"):
+            env.step("pull the plug")

@@ -22,7 +22,7 @@ from typing import Any, Self
 from intercode.envs.archives import NAMED, ROOM, digests_of
 from intercode.envs.gold import blame_gold
 from intercode.errors import DataError, SandboxDied, UsageError
-from intercode.plugins import load_plugin
+from intercode.plugins import call_plugin, load_plugin
 from intercode.sandbox.base import Limits, Provider, Sandbox, Session, Start, fingerprint, provider
 from intercode.tasks import DataSet
 from intercode.types import ExecResult, Outcome, Task
@@ -75,9 +75,8 @@ class WorkspaceSpec:
     _task_specs: dict[tuple[str | None, str | None], WorkspaceSpec] = field(default_factory=dict, compare=False, repr=False)
 
     def make(self) -> Sandbox:
-        return self.provider.sandbox(
-            self.template, session=self.session, limits=self.limits, environment=self.environment, program="bash"
-        )
+        how = {"session": self.session, "limits": self.limits, "environment": self.environment, "program": "bash"}
+        return call_plugin(self.provider.sandbox, Sandbox, self.template, **how)  # type: ignore[type-abstract]
 
     def for_task(self, task: Task) -> WorkspaceSpec:
         """Return this spec, or for a record with an `image` or a `setup` the spec with these, built at the first call."""
@@ -212,7 +211,7 @@ class Workspace:
         if self.spec.session == "stateless":
             self.last = resolve_name(_STATELESS)(self, action)
         else:
-            self.last = self.sandbox.exec(action)
+            self.last = call_plugin(self.sandbox.exec, ExecResult, action)
         return self.last
 
     def replay(self, actions: Iterable[str]) -> None:
@@ -229,7 +228,7 @@ class Workspace:
         """
         status, output = self.last.exit_code, self.last.output
         failed = bool(status) if gold is None else only_fails(status, gold, output)
-        changes = dict(self.sandbox.diff())
+        changes = call_plugin(self.sandbox.diff, dict)
         archives = [path for path, change in changes.items() if change.digest and NAMED.search(path)][:_ARCHIVES]
         contents = digests_of(map(self._read_archive, archives)) if archives else []
         for path, digests in zip(archives, contents, strict=True):

@@ -38,12 +38,12 @@ def runs_in(path: str | Path) -> list[Path]:
 def load(path: str | Path) -> tuple[dict[str, Any], list[Episode]]:
     """Return the settings and episodes of a run folder or of a log file of InterCode v1; a run's settings with `verdicts`.
 
-    Raises what `read_run` and `load_recording` raise, and `StoreError` for settings that lack env, agent or reward.
+    Raises what `read_run` and `load_recording` raise, and `StoreError` for settings that lack env or agent.
     """
     path = Path(path)
     if not path.is_file():
         config, episodes = read_run(path)
-        if lacking := [name for name in ("env", "agent", "reward") if not isinstance(config.get(name), str)]:
+        if lacking := [name for name in ("env", "agent") if not isinstance(config.get(name), str)]:
             raise StoreError(f"{path / 'run.json'} is damaged: {', '.join(lacking)} must be there, as text")
         verdicts: Sequence[object] = ()
         if (path / "judged").exists():

@@ -131,7 +131,7 @@ def overview_rows(summaries: Sequence[Summary]) -> list[Row]:
             "agent": str(row["agent"]),
             "model": str(row["model"] or "–"),
             "env": str(row["env"]),
-            "reward": str(row["reward"]),
+            "reward": str(row["reward"] or "its own"),
             "n": str(row["episodes"]),
             "success %": number(row["success_rate"], 100),
             "95 %": span(row["ci95"]),

@@ -73,20 +73,21 @@ def prepare_replay(
 ) -> tuple[Recording, EnvFactory, Sequence[Task]]:
     """Return the recording, a factory with its settings, and the tasks that it has episodes of, at least one.
 
-    Without `env` the recording's is used. An option that is not given is the recording's, if it is a run folder; where a
-    recording does not say its reward or session, they are InterCode v1's.
+    Without `env` the recording's is used. An option that is not given is the recording's, if it is a run folder; a log of
+    InterCode v1 has that system's reward and session.
     """
     recording = load_recording(log)
     if (env := env or recording.settings.get("env")) is None:
         raise UsageError(f"{log} does not say its environment; name it with --env")
-    then = options_of({**recording.settings, "env": env}, options) if Path(log).is_dir() else {}
+    is_run = Path(log).is_dir()
+    then = options_of({**recording.settings, "env": env}, options) if is_run else {}
     how = {**then, **{name: value for name, value in options.items() if value or name not in then}}
     how["protocol"] = recording.protocol
     how["engine"] = how.get("engine") or recording.settings.get("engine")
-    how["session"] = options.get("session") or recording.settings.get("session") or "stateless"
-    recorded = str(recording.settings.get("reward") or "paper")
+    how["session"] = options.get("session") or recording.settings.get("session", None if is_run else "stateless")
+    recorded = recording.settings.get("reward", None if is_run else "paper")
     view = View() if recording.shortened else View(head=None)
-    if reward is None:
+    if reward is None and recorded:
         reward = load_plugin(recorded, "reward") if ":" in recorded else recorded
     factory = prepare(env, reward=reward, max_turns=None, keep_going=True, view=view, **how)
     factory = with_submission(environment_class(env).submission_under(recorded), factory)

@@ -64,6 +64,8 @@ class Rescoring:
         then, self.episodes = read_run(run)
         if missing_keys := sorted({"env", "agent"} - then.keys()):
             raise UsageError(f"{run} does not say its {' and '.join(missing_keys)}: it cannot be scored again")
+        if then.get("reward") is None:
+            raise UsageError(f"{run} cannot be scored again: its environment has one reward of its own")
         if then.get("reward") == reward:
             raise UsageError(f"{run} was scored by {reward} already")
         self.env, self._run = str(then["env"]), str(run)

@@ -10,8 +10,8 @@
         FORM.retry.txt                          answers a reply without an action
         plan*.txt, undo*.txt, tools.malformed.txt    used by one strategy each
 
-A text that a language's folder lacks comes from the folder for all languages, else from Bash's. All texts are written for this
-project; none has a sentence of the paper's prompts or of a data set.
+An environment's own folder may hold some of these texts; the others come from the two folders above. All texts are written for
+this project; none has a sentence of the paper's prompts or of a data set.
 """
 
 from __future__ import annotations
@@ -37,7 +37,12 @@ class Prompts:
     texts: Mapping[str, str]
 
     def fill(self, name: str, **values: object) -> str:
-        """Return a text with `{key}` replaced by each value. Other braces stay, since prompts may have code in them."""
+        """Return a text with `{key}` replaced by each value. Other braces stay, since prompts may have code in them.
+
+        Raises `UsageError` if the environment has no such text.
+        """
+        if name not in self.texts:
+            raise UsageError(f"there is no prompt {name}.txt for {self.language}; put one into the class's folder `prompts`")
         text = self.texts[name]
         for key, value in {"language": "bash" if self.language == "ctf" else self.language, **values}.items():
             text = text.replace(f"{{{key}}}", str(value))
@@ -58,14 +63,15 @@ class Prompts:
 def load(form: str, language: str, *more: str, folder: Path | None = None) -> Prompts:
     """Load the prompts of a strategy whose actions are written in `form`, and `more` texts by name.
 
-    `folder` replaces the folder of the language. Raises `UsageError` if the folder has no world.txt.
+    `folder` has texts that replace those of the language. Raises `UsageError` if neither has world.txt and the text of `form`.
     """
-    folder = folder or LANGUAGES / language / "prompts"
-    if not (folder / "world.txt").is_file():
-        raise UsageError(f"there is no prompt for {language} yet; choose an agent of your own or one without a model")
+    folders = [*([folder] if folder else []), SHARED, LANGUAGES / language / "prompts"]
     texts = {}
     answer = ["answer"] if language == "bash" else []
     for name in ("world", "submit", "paper", "blind", *answer, form, f"{form}.retry", *more):
-        places = (place / f"{name}.txt" for place in (folder, SHARED, LANGUAGES / "bash" / "prompts"))
-        texts[name] = next(path for path in places if path.is_file()).read_text("utf-8").strip()
+        if found := [path for place in folders if (path := place / f"{name}.txt").is_file()]:
+            texts[name] = found[0].read_text("utf-8").strip()
+    if lacking := [f"{name}.txt" for name in ("world", form) if name not in texts]:
+        where = f"write {' and '.join(lacking)} into the folder that the class's attribute `prompts` names"
+        raise UsageError(f"there is no prompt for actions in {language}: {where}, or use an agent without a model")
     return Prompts(form, language, texts)
