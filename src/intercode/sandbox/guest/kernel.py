@@ -29,6 +29,8 @@ _PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 
 _SIGCHLD = 17
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
 _NO_MAGICLINKS, _IN_ROOT = 0x02, 0x10
+_RENAMES = 100
+"""How often a path is opened again because folders were renamed meanwhile."""
 _IPC_RMID, _MSG_INFO, _SHM_INFO, _SEM_INFO = 0, 12, 14, 19
 _OBJECT, _MESSAGE, _SEMAPHORE = 1024, 64, 64  # bytes that the kernel keeps for each, besides the content
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -164,9 +166,15 @@ def remove_ipc_object(kind: str, number: int) -> None:
 
 
 def open_inside(root: int, path: str, flags: int, mode: int = 0) -> int:
-    """Open `path` as if `root` were `/`: links cannot lead out, and magic links of /proc are refused."""
+    """Open `path` as if `root` were `/`: links cannot lead out, and magic links of /proc are refused.
+
+    The kernel answers EAGAIN if a folder anywhere was renamed or mounted while it followed "..": the call is repeated.
+    """
     how = struct.pack("QQQ", flags | os.O_CLOEXEC, mode, _IN_ROOT | _NO_MAGICLINKS)
-    result = _libc.syscall(_long(_SYS_OPENAT2), _long(root), os.fsencode(path), how, _long(len(how)))
+    for _ in range(_RENAMES):
+        result = _libc.syscall(_long(_SYS_OPENAT2), _long(root), os.fsencode(path), how, _long(len(how)))
+        if result >= 0 or ctypes.get_errno() != errno.EAGAIN:
+            break
     return _check(result, path)
 
 
