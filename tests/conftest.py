@@ -26,6 +26,15 @@ LONG = ("tests/cli/test_cli_attack.py", "tests/sandbox/test_image.py", "tests/ag
 APART = "tests/cli/test_cli_attack.py"
 """A file whose tests share nothing: each may go to another process."""
 
+SLOW = (
+    *("tests/exploits/", "tests/fuzz/", "tests/test_starter_", "tests/test_doctor.py", "tests/testing/", "tests/models/"),
+    *("tests/sandbox/test_lifecycle.py", "tests/sandbox/test_timeouts.py", "tests/sandbox/test_between_actions.py"),
+    *("tests/sandbox/test_template.py", "tests/sandbox/test_comparing.py", "tests/interpreters/test_grading"),
+    *("tests/engines/test_faults.py", "tests/engines/test_killed_build.py", "tests/engines/test_variants.py"),
+    *("tests/envs/test_gymnasium.py", "tests/envs/test_sql_env.py", "tests/examples/", "tests/rewards/test_archives.py"),
+)
+"""Tests that wait, kill or build: `make check` leaves them, and tests that are marked slow, to `make test`."""
+
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """SIGINT is ignored where a script starts the tests in the background, and the programs that tests start would inherit that."""
 
@@ -43,8 +52,11 @@ def module_cache() -> Iterator[Path]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest, or one process would end it while the other has nothing left."""
+    """Begin with what takes longest, or one process would end it while the other has nothing left; mark the slow ones."""
     items.sort(key=lambda item: not item.nodeid.startswith((*ALONE, *LONG)))
+    for item in items:
+        if item.nodeid.startswith(SLOW):
+            item.add_marker("slow")
 
 
 @pytest.hookimpl(optionalhook=True)
