@@ -17,6 +17,7 @@ FLOORS = [
     {"attacks", "validate", "rescoring"},
     {"evaluation"},
     {"report", "doctor", "export"},
+    {"view"},
     {"cli"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

@@ -180,15 +180,11 @@ def stream_run(path: str | Path) -> tuple[dict[str, Any], Iterator[Episode]]:
 def to_json(episode: Episode) -> dict[str, Any]:
     """Return one line of episodes.jsonl as plain data. Fields that are rare are left out where they say nothing."""
     turns = list[dict[str, Any]]()
-    known: list[Message] = []
-    for turn in episode.turns:
+    for turn, kept in zip(episode.turns, kept_messages(episode.turns), strict=True):
         # not `asdict` of the turn, which would copy each message
         record = {field.name: getattr(turn, field.name) for field in fields(turn)} | {"usage": asdict(turn.usage)}
         if turn.ask is not None:
-            pairs = enumerate(zip(known, turn.ask, strict=False))
-            kept = next((place for place, (old, new) in pairs if old != new), min(len(known), len(turn.ask)))
             record |= {"ask": list(turn.ask[kept:]), "ask_kept": kept or None}
-            known = [*turn.ask, _reply_message(turn)]
         record["calls"] = turn.calls and [asdict(call) for call in turn.calls]
         if turn.sample:
             tokens = {"token_ids": list(turn.sample.token_ids), "logprobs": list(turn.sample.logprobs)}
@@ -203,6 +199,16 @@ def to_json(episode: Episode) -> dict[str, Any]:
         "turns": turns, "reward": episode.reward, "success": episode.success, "parts": dict(episode.parts),
         "ended": episode.ended, "error": episode.error, **{name: value for name, value in rare.items() if value},
     }  # fmt: skip
+
+
+def kept_messages(turns: Iterable[Turn]) -> Iterator[int]:
+    """Yield for each turn how many messages at the start of its question the last question and its reply had already."""
+    known: list[Message] = []
+    for turn in turns:
+        pairs = enumerate(zip(known, turn.ask or (), strict=False))
+        yield next((at for at, (old, new) in pairs if old is not new and old != new), min(len(known), len(turn.ask or ())))
+        if turn.ask is not None:
+            known = [*turn.ask, _reply_message(turn)]
 
 
 def bounded_outcomes(outcomes: Mapping[str, Any]) -> dict[str, Any]:

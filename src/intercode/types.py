@@ -268,16 +268,22 @@ class Episode:
 
 def line_of(turns: Sequence[Turn]) -> list[int]:
     """Return the positions of the turns in `Episode.line`."""
+    before = parents_of(turns)
+    last, line = max(before, default=-1), list[int]()
+    while last >= 0:
+        line.append(last)
+        last = before[last]
+    return line[::-1]
+
+
+def parents_of(turns: Sequence[Turn]) -> dict[int, int]:
+    """Return for each turn that acted, by position, the turn whose state it continues (−1: the initial state), in order."""
     before, last = dict[int, int](), -1
     for place, turn in enumerate(turns):
         if turn.acted:
             before[place] = last if turn.after is None else turn.after
             last = place
-    line: list[int] = []
-    while last >= 0:
-        line.append(last)
-        last = before[last]
-    return line[::-1]
+    return before
 
 
 BROKEN = {

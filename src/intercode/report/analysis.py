@@ -15,7 +15,7 @@ Agresti's and Min's. Tasks of two runs are the same if their ids are, and one qu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -165,6 +165,16 @@ class Case:
     answers: frozenset[str]
     turns: int | None
 
+    @classmethod
+    def of(cls, episode: Episode, turns: int | None, answers: Iterable[str] = ()) -> Case:
+        executed = [turn for turn in code_turns(episode) if turn.action is not None]
+        return cls(episode, executed, frozenset(answers), turns)
+
+    @property
+    def category(self) -> str:
+        """The first of `CATEGORIES` that holds."""
+        return next(name for name, (_, holds) in CATEGORIES.items() if holds(self))
+
 
 def _was_closer(case: Case) -> bool:
     scores = [turn.score for turn in case.episode.turns if turn.score is not None]
@@ -208,9 +218,8 @@ def failures(config: Mapping[str, Any], scored: Sequence[Episode]) -> list[dict[
     found: dict[str, list[Case]] = {name: [] for name in CATEGORIES}
     failed = [episode for episode in scored if not episode.success]
     for episode in sorted(failed, key=lambda episode: (task_order(episode.task), episode.epoch)):
-        executed = [turn for turn in code_turns(episode) if turn.action is not None]
-        case = Case(episode, executed, frozenset(answers.get(episode.task, ())), config.get("turns"))
-        found[next(name for name, (_, holds) in CATEGORIES.items() if holds(case))].append(case)
+        case = Case.of(episode, config.get("turns"), answers.get(episode.task, ()))
+        found[case.category].append(case)
     rows = []
     for name, cases in found.items():
         if cases:

@@ -106,18 +106,23 @@ def reasons(episodes: Sequence[Episode], most: int = 5) -> list[str]:
 
 
 def interval(scored: Sequence[Episode]) -> tuple[float, float]:
-    """Return the 95 % interval of the success rate; (0, 1) without episodes.
+    """Return the 95 % interval of the success rate; (0, 1) without episodes."""
+    return interval_of_counts([(len(done), sum(done)) for done in _by_task(scored)])
+
+
+def interval_of_counts(counts: Sequence[tuple[int, int]]) -> tuple[float, float]:
+    """Return the 95 % interval of the success rate, from the episodes and the solved ones of each task.
 
     The variance is that of a ratio mean over k clusters: Σ(successes − rate · size)² · k/(k−1) / n² (Cochran, Sampling
     Techniques).
     """
-    clusters, total = _by_task(scored), len(scored)
-    if not clusters:
+    tasks, total = len(counts), sum(size for size, _ in counts)
+    if not tasks:
         return 0.0, 1.0
-    tasks, rate = len(clusters), sum(map(sum, clusters)) / total
+    rate = sum(solved for _, solved in counts) / total
     count = float(tasks)  # of independent episodes that tell as much: between the number of tasks and that of episodes
     if 1 < tasks < total:
-        variance = sum((sum(c) - rate * len(c)) ** 2 for c in clusters) * tasks / (tasks - 1) / total**2
+        variance = sum((solved - rate * size) ** 2 for size, solved in counts) * tasks / (tasks - 1) / total**2
         count = total if variance == 0 < rate < 1 else min(total, _independent(rate, variance, tasks))
     return wilson(rate, count)
 

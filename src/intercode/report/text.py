@@ -14,6 +14,8 @@ _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 def visible(text: str) -> str:
     """Return `text` with an escape for each character that a reader would not see."""
     hidden = {letter for letter in set(text) - {"\n", "\t"} if unicodedata.category(letter) in _INVISIBLE}
+    if not hidden:
+        return text
     return "".join(letter.encode("unicode_escape", "surrogatepass").decode() if letter in hidden else letter for letter in text)
 
 

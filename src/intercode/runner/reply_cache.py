@@ -88,9 +88,14 @@ def remove_cache(run: Path, episode: Episode) -> None:
 
 
 def remove_finished(run: Path, finished: Iterable[Episode]) -> None:
-    """Remove the caches of finished episodes, of which a kill may leave one, and the folder if it is empty then."""
+    """Remove the caches of finished episodes, of which a kill may leave one, and the folder if it is empty then.
+
+    Turns that a killed process left there (`live.py`) are removed as well.
+    """
     for episode in finished if (run / "underway").is_dir() else ():
         remove_cache(run, episode)
+    for path in (run / "underway").glob("*.turns"):
+        path.unlink(missing_ok=True)
     with suppress(OSError):
         (run / "underway").rmdir()
 

@@ -32,6 +32,7 @@ from intercode.runner.budget import BudgetTracker
 from intercode.runner.env_forks import Playable
 from intercode.runner.episode import play
 from intercode.runner.episode_model import EpisodeModel
+from intercode.runner.live import LiveTurns
 from intercode.runner.reply_cache import open_cache, remove_cache, remove_finished
 from intercode.store import RunStore, read_run
 from intercode.types import Episode, Task, Turn, Usage
@@ -207,8 +208,9 @@ class _Worker:
 
     def play(self, task: Task, epoch: int) -> Episode:
         """Play a task; a fault becomes the episode's error, and the turns before the fault are kept."""
-        run, turns, fault = self._run, list[Turn](), None
+        run, fault = self._run, None
         seed = episode_seed(run.seed, task.id, epoch)
+        turns = LiveTurns(run.folder, task, epoch, seed) if run.folder else list[Turn]()
         try:
             cache = open_cache(run.folder, task.id, epoch) if run.folder else None
             model = EpisodeModel(run.model, epoch, cache) if run.model else None
@@ -225,6 +227,9 @@ class _Worker:
             text = f"{fault.fault}: {fault}"
             episode = Episode(task.id, task.query, tuple(turns), None, False, None, {}, epoch, seed, text, split=task.split)
             self.close()
+        finally:
+            if isinstance(turns, LiveTurns):
+                turns.close()
         run.note(fault)
         return episode
 

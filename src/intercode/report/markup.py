@@ -1,0 +1,147 @@
+"""HTML of an episode: its turns and its verdict, for the page of `report --html` and for `intercode view`.
+
+Episodes hold whatever agents and programs printed. Every text passes `text` or `code`, which escape HTML and make control
+characters and bidirectional marks visible; long texts are cut, with a link to the whole if there is one. transcript.css has the
+styles.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from html import escape
+from typing import Any
+
+from intercode.report.text import visible
+from intercode.report.transcript import MARKS, Block, Diff, Grid, Line, Sides, State, Step, Verdict
+from intercode.types import Message
+
+LONGEST = 2_000
+"""Characters of a text that a page shows."""
+_LINES = 200
+"""Lines of an answer that a verdict shows."""
+_LEXERS = {"bash": "BashLexer", "ctf": "BashLexer", "python": "PythonLexer", "sql": "SqlLexer"}
+
+Whole = Callable[[int, str], str]
+"""Returns the address of a whole text: (number of the turn, "action", "observation", …) → URL."""
+
+
+def text(value: object) -> str:
+    """Return a text as harmless HTML."""
+    return escape(visible(str(value)))
+
+
+def code(source: str, env: str) -> str:
+    """Return code as HTML, with a class for each kind of token if the language of `env` is known."""
+    from pygments import highlight  # imports much
+
+    lexer, formatter = _highlighter(env)
+    return highlight(visible(source), lexer, formatter).rstrip("\n") if lexer else text(source)
+
+
+@functools.cache
+def _highlighter(env: str) -> tuple[Any, Any]:
+    from pygments import lexers
+    from pygments.formatters import HtmlFormatter
+
+    lexer = getattr(lexers, _LEXERS[env])(stripnl=False) if env in _LEXERS else None
+    return lexer, HtmlFormatter(nowrap=True, classprefix="c-")
+
+
+def mark(state: State) -> str:
+    """Return the sign of a result, with its name for readers of the screen."""
+    return f'<span class="mark {state}" role="img" aria-label="{state}" title="{state}">{MARKS[state]}</span>'
+
+
+def bounded(value: str, show: Callable[[str], str] = text, whole: str | None = None) -> str:
+    """Return `value` by `show`; of a long one the beginning and the end, and a link to the whole if `whole` is its address."""
+    if len(value) <= LONGEST:
+        return show(value)
+    head, tail = value[: LONGEST * 3 // 4], value[-LONGEST // 4 :]
+    link = f' · <a href="{escape(whole)}">whole text</a>' if whole else ""
+    gap = f'<span class="gap">… {len(value) - len(head) - len(tail):,} characters left out{link} …</span>'
+    return f"{show(head)}\n{gap}\n{text(tail)}"
+
+
+def turn(step: Step, env: str, whole: Whole = lambda number, part: "") -> str:
+    """Return a turn: facts, new messages folded, thought, action, output."""
+    now, number = step.turn, step.number
+
+    def pre(kind: str, label: str, value: str, show: Callable[[str], str] = text) -> str:
+        return f'<pre class="{kind}" aria-label="{label}">{bounded(value, show, whole(number, kind))}</pre>'
+
+    facts = "".join(f'<span class="fact">{text(fact)}</span>' for fact in step.facts)
+    parts = [f'<header><a class="number" href="#t{number}">turn {number}</a> {facts}</header>']
+    if step.messages:
+        parts.append(_messages(step.messages))
+    if now.thought:
+        parts.append(f'<p class="thought">{bounded(now.thought, text, whole(number, "thought"))}</p>')
+    if now.action is not None:
+        parts.append(pre("action", "action", now.action, lambda source: code(source, env)))
+    shown = {(now.thought or "").strip(), (now.action or "").strip()}
+    if now.reply is not None and now.action is None and now.reply.strip() not in shown:
+        parts.append(pre("reply", "reply without an action", now.reply))
+    elif now.reply is not None and now.reply.strip() not in shown:
+        parts.append(f"<details><summary>whole reply</summary>{pre('reply', 'reply', now.reply)}</details>")
+    for call in now.calls or ():
+        arguments = bounded(call.arguments)
+        parts.append(f"<details><summary>call of {text(call.name)}</summary><pre>{arguments}</pre></details>")
+    if now.observation:
+        parts.append(pre("observation", "output", now.observation))
+    elif now.action is not None and step.kind != "submission":
+        parts.append('<p class="quiet">(no output)</p>')
+    return (
+        f'<article class="turn {step.kind}" id="t{number}" tabindex="-1" aria-label="turn {number}">{"".join(parts)}</article>'
+    )
+
+
+def _messages(messages: Sequence[Message]) -> str:
+    title = f"{len(messages)} new message{'s' if len(messages) > 1 else ''} to the model"
+    each = "".join(f"<h4>{text(message['role'])}</h4><pre>{bounded(_content(message))}</pre>" for message in messages)
+    return f'<details class="messages"><summary>{title}</summary>{each}</details>'
+
+
+def _content(message: Message) -> str:
+    content = message.get("content")
+    return content if isinstance(content, str) else str(content or message.get("tool_calls") or "")
+
+
+def verdict(found: Verdict) -> str:
+    """Return the result of an episode, and why."""
+    notes = "".join(f"<p>{bounded(note)}</p>" for note in found.notes)
+    blocks = "".join(map(_block, found.blocks))
+    return (
+        f'<section class="verdict {found.state}" aria-label="verdict"><h2>{mark(found.state)} {text(found.headline)}</h2>'
+        f"{notes}{blocks}</section>"
+    )
+
+
+def _block(block: Block) -> str:
+    match block:
+        case Sides():
+            both = {"gold": block.gold, "agent": block.agent}
+            sides = "".join(f"<div><h4>{name}</h4>{_lines(lines)}</div>" for name, lines in both.items() if lines is not None)
+            body = f'<div class="sides">{sides}</div>'
+        case Grid():
+            head = "".join(f'<th scope="col">{text(name)}</th>' for name in block.columns)
+            rows = "".join(f"<tr>{''.join(f'<td>{bounded(cell)}</td>' for cell in row)}</tr>" for row in block.rows)
+            body = f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+        case Diff():
+            body = f"<pre>{_diff(block.text)}</pre>"
+    return f"<h3>{text(block.title)}</h3>{body}"
+
+
+def _lines(lines: Sequence[Line]) -> str:
+    if not lines:
+        return '<p class="quiet">(nothing)</p>'
+    shown = "\n".join(f"<mark>{text(line.text)}</mark>" if line.alone else text(line.text) for line in lines[:_LINES])
+    more = f'\n<span class="gap">… {len(lines) - _LINES:,} more lines</span>' if len(lines) > _LINES else ""
+    return f"<pre>{shown}{more}</pre>"
+
+
+def _diff(value: str) -> str:
+    kinds = {"+": "added", "-": "removed", "@": "place"}
+    lines = value[: 10 * LONGEST].splitlines()
+    return "\n".join(
+        f'<span class="{kinds[line[0]]}">{text(line)}</span>' if line[:1] in kinds else text(line) for line in lines
+    )

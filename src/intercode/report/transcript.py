@@ -1,0 +1,230 @@
+"""An episode as a reader wants it: the turns one by one, then the verdict. Plain data, for the terminal and for web pages.
+
+    steps(episode)      the turns, each with the messages that are new in its question, and its facts in words
+    verdict(episode)    why the reward came about: the parts that failed, and what the gold and the agent did
+
+The outcomes of built-in environments (docs/run-folder.md) become answers side by side, tables and diffs; what an environment of
+the user's own puts there is shown as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from intercode.report.turns import is_error, is_submission
+from intercode.store import kept_messages
+from intercode.types import Episode, Message, Turn
+
+ENDED = {
+    "submit": "the agent submitted",
+    "solved": "the state was right",
+    "turns": "the turns were used up",
+    "limit": "a limit was reached",
+    "agent_fault": "the agent broke its sandbox",
+}
+"""`Episode.ended` in words."""
+
+State = Literal["solved", "failed", "ambiguous", "fault", "unscored"]
+MARKS: dict[State, str] = {"solved": "✓", "failed": "✗", "ambiguous": "≈", "fault": "!", "unscored": "–"}
+_PARTS = 8
+"""Parts of a reward that a verdict lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A turn with its number, from 1. The last `kept` messages of the turn before come again in this turn's question."""
+
+    number: int
+    turn: Turn
+    kept: int
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The messages of the question that no earlier question had."""
+        return (self.turn.ask or ())[self.kept :]
+
+    @property
+    def kind(self) -> Literal["question", "submission", "error", "fine"]:
+        if not self.turn.acted:
+            return "question"
+        return "submission" if is_submission(self.turn) else "error" if is_error(self.turn) else "fine"
+
+    @property
+    def facts(self) -> list[str]:
+        """How the action ended, and what it took."""
+        turn, used = self.turn, self.turn.usage
+        tokens = used.prompt_tokens + used.completion_tokens
+        found = {
+            f"exit status {turn.exit_code}": turn.exit_code is not None,
+            "out of time": turn.timed_out,
+            "output shortened for the agent": turn.truncated_output,
+            f"score {turn.score or 0:.2f}": turn.score is not None,
+            f"{turn.seconds:.2f} s": turn.acted,
+            f"{used.prompt_tokens:,} + {used.completion_tokens:,} tokens": tokens,
+            f"${used.cost:.4f}": used.cost,
+            f"{turn.left_out} messages did not fit into the context": turn.left_out,
+        }
+        return [fact for fact, holds in found.items() if holds]
+
+
+def steps(episode: Episode) -> list[Step]:
+    """Return the turns of an episode as steps."""
+    pairs = zip(episode.turns, kept_messages(episode.turns), strict=True)
+    return [Step(number, turn, kept) for number, (turn, kept) in enumerate(pairs, 1)]
+
+
+def state_of(episode: Episode) -> State:
+    """Return how the episode counts."""
+    if episode.reward is None:
+        return "unscored" if episode.error is None else "fault"
+    return "solved" if episode.success else "ambiguous" if episode.ambiguous else "failed"
+
+
+def first_difference(one: Episode, other: Episode) -> int | None:
+    """Return the number of the first turn of `one` that acts or sees something else than `other` did; None if there is none."""
+    numbers = [number for number, turn in enumerate(one.turns, 1) if turn.acted]
+    ours, theirs = ([(turn.action, turn.observation) for turn in each.turns if turn.acted] for each in (one, other))
+    for number, (here, there) in zip(numbers, zip(ours, theirs, strict=False), strict=False):
+        if here != there:
+            return number
+    return numbers[len(theirs)] if len(ours) > len(theirs) else None
+
+
+# -- the verdict --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of an answer. `alone`: the other side has no such line."""
+
+    text: str
+    alone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """What the gold and the agent have, line by line. `gold` is None if the record leaves it out."""
+
+    title: str
+    gold: Sequence[Line] | None
+    agent: Sequence[Line]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table: names of columns, and rows of text."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """Lines of a unified diff, from the gold to the agent, or plain text."""
+
+    title: str
+    text: str
+
+
+Block = Sides | Grid | Diff
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A sentence on the result, notes that explain it, and what the gold and the agent did."""
+
+    state: State
+    headline: str
+    notes: Sequence[str]
+    blocks: Sequence[Block]
+
+
+def verdict(episode: Episode) -> Verdict:
+    """Return why the episode got its reward."""
+    found, state = dict(episode.outcomes), state_of(episode)
+    failed = [str(part) for part in _listed(found.pop("failed", ()))]
+    ended = ENDED.get(str(episode.ended), "")
+    notes = [] if episode.error is None else [f"Fault: {episode.error}"]
+    if parts := [f"{name} {value:.3g}" for name, value in episode.parts.items()]:
+        notes.append(f"Parts of the reward: {' · '.join(parts[:_PARTS])}{' …' if len(parts) > _PARTS else ''}")
+    if state == "ambiguous":
+        notes.append("Ambiguous: the answer is worded differently and has most of the gold's words; a judge may look at it.")
+    if cut := _listed(found.pop("cut", ())):
+        notes.append(f"Too large for the record: {', '.join(map(str, cut))}")
+    words = {"solved": "Solved", "fault": "Not scored, because of a fault", "unscored": "Not scored"}
+    facts = [*([] if episode.reward is None else [f"reward {episode.reward:.3g}"]), *filter(None, [ended])]
+    headline = words.get(state, "Not solved") + (f" ({', '.join(facts)})" if facts else "")
+    if failed and state != "solved":
+        headline += f". Failed: {', '.join(failed)}"
+    return Verdict(state, headline, notes, list(_blocks(found)))
+
+
+def _blocks(found: dict[str, Any]) -> Iterable[Block]:
+    """Yield what the outcomes say, the known keys first and all others as JSON."""
+    agent, gold = (found.pop(side, None) for side in ("agent", "gold"))
+    missing, extra = (found.pop(name, None) for name in ("missing", "extra"))
+    if agent is not None or gold is not None:
+        ours, theirs = _lines(agent), _lines(gold)
+        if gold is None:
+            yield Sides("answer (the record leaves the gold's out)", None, list(map(Line, ours)))
+        else:
+            order = ": the same lines in another order" if ours != theirs and Counter(ours) == Counter(theirs) else ""
+            of_gold, of_agent = Counter(theirs) - Counter(ours), Counter(ours) - Counter(theirs)
+            if missing is not None and extra is not None:  # as the reward compares: 1 and 1.0 are one value
+                of_gold, of_agent = Counter(_rows(missing)), Counter(_rows(extra))
+            yield Sides(f"answers{order}", _marked(theirs, of_gold), _marked(ours, of_agent))
+    if paths := [row for row in _listed(found.pop("paths", ())) if isinstance(row, Mapping)]:
+        rows = [[str(row.get(name, "")) for name in ("path", "gold", "agent")] for row in paths]
+        yield Grid("files that differ", ("path", "gold", "agent"), rows)
+        for row in paths:
+            if row.get("diff"):
+                yield Diff(f"{row.get('path')}, from the gold to the agent", str(row["diff"]))
+    if tests := [row for row in _listed(found.pop("tests", ())) if isinstance(row, Mapping)]:
+        rows = [
+            ["✓" if row.get("passed") else "✗", f"{row.get('test')}{' (hidden)' if row.get('hidden') else ''}"]
+            + [str(row.get(side, "")) for side in ("gold", "agent")]
+            for row in tests
+        ]
+        yield Grid("tests", ("", "test", "gold", "agent"), rows)
+    if found:
+        yield Diff("other outcomes", json.dumps(found, indent=2, ensure_ascii=False))
+
+
+def _lines(side: object) -> list[str]:
+    """Return an answer as lines: a text, an error, or rows of a table; anything else as JSON."""
+    if not isinstance(side, Mapping):
+        return [] if side is None else [str(side)]
+    rest = dict(side)
+    found = str(rest.pop("answer", "")).splitlines()
+    if error := rest.pop("error", None):
+        found += f"error: {error}".splitlines()
+    found += _rows(rest.pop("columns", None) and [side["columns"]])
+    rows, total = _rows(rest.pop("rows", ())), rest.pop("rows_total", None)
+    found += rows
+    if isinstance(total, int):
+        found.append(f"… {total - len(rows)} more rows")
+    if "submitted" in rest:
+        found.append(str(rest.pop("submitted")) or "(nothing)")
+    return found + (json.dumps(rest, indent=2, ensure_ascii=False).splitlines() if rest else [])
+
+
+def _rows(rows: object) -> list[str]:
+    return [" | ".join("NULL" if v is None else str(v) for v in _listed(row)) for row in _listed(rows)]
+
+
+def _listed(value: object) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else () if value is None else (value,)
+
+
+def _marked(lines: Sequence[str], alone: Counter[str]) -> list[Line]:
+    """Return the lines, with a mark at those that `alone` counts."""
+    found = []
+    for line in lines:
+        alone[line] -= 1
+        found.append(Line(line, alone[line] >= 0))
+    return found

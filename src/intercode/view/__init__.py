@@ -1,0 +1,1 @@
+"""`intercode view`: runs and episodes in the browser, while they are played or afterwards (extra `view`)."""

@@ -1,0 +1,276 @@
+"""An index beside a run's episodes: what a list of episodes shows, and where each record stands in the file.
+
+    RUN/episodes.jsonl ──► RUN/index.sqlite      one row for each task and epoch: the last record counts, as everywhere
+                                                 covered: how many bytes of episodes.jsonl are in the index
+
+`update` reads what has been appended since the last time, so an index is built while the run is written (`eval` calls it) or
+when somebody looks. It may be deleted at any moment, and is made anew if it does not fit its file. Processes may update it at
+once: each piece is a transaction. Where the folder cannot be written, the index is a temporary file.
+
+A text is searched in the file itself, at the disk's speed, since an index of all texts would be larger than the run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sqlite3
+import tempfile
+import threading
+import time
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from intercode.errors import DataError
+from intercode.report.analysis import CATEGORIES, Case
+from intercode.report.transcript import state_of
+from intercode.report.turns import code_turns, counted_turns
+from intercode.store import from_json
+from intercode.types import Episode
+
+VERSION = 1
+COLUMNS = (
+    "task", "epoch", "start", "size", "state", "reward", "ended", "error", "category", "turns", "tokens", "cost", "seconds",
+    "query", "hardness", "split", "seen", "answer", "printed",
+)  # fmt: skip
+"""`start` and `size` of the record in bytes; `seen`: when it was indexed (Unix seconds). `answer` is a digest of what the last
+action of a solved episode printed, `printed` the digests of all outputs of a failed one: for the category "had the answer"."""
+
+FACETS = ("state", "ended", "category", "hardness", "split")
+"""The columns that a list may be filtered by."""
+SORTS = {
+    "task": "CAST(task AS INTEGER), task, epoch", "state": "state", "reward": "reward", "turns": "turns", "tokens": "tokens",
+    "cost": "cost", "seconds": "seconds", "ended": "ended", "category": "category", "query": "query", "finished": "start",
+}  # fmt: skip
+"""The columns that a list may be sorted by, as SQL."""
+
+_LATER = list(CATEGORIES)[list(CATEGORIES).index("had the answer") + 1 :]
+_PIECE = 32 << 20
+"""Bytes that one transaction covers."""
+_CHUNK = 16 << 20
+"""Bytes that a search reads at once."""
+_TEXT = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_SCHEMA = f"""
+    CREATE TABLE episodes ({", ".join(COLUMNS)}, PRIMARY KEY (task, epoch)) WITHOUT ROWID;
+    CREATE INDEX starts ON episodes (start);
+    CREATE TABLE covered (bytes INTEGER, damaged INTEGER);
+    INSERT INTO covered VALUES (0, 0);
+    PRAGMA user_version = {VERSION};
+"""
+_LOOKUP = f"""
+    UPDATE episodes SET category = 'had the answer' WHERE category IN ({", ".join(f"'{name}'" for name in _LATER)})
+    AND EXISTS (SELECT 1 FROM episodes AS solved WHERE solved.task = episodes.task AND instr(episodes.printed, solved.answer))
+"""
+
+
+class Index:
+    """The index of one run. `config` are the run's settings. Threads may share it."""
+
+    def __init__(self, run: Path, config: Mapping[str, Any]) -> None:
+        self._records, self._path, self._config = run / "episodes.jsonl", run / "index.sqlite", config
+        self._lock = threading.Lock()
+        self._lists: dict[object, array[int]] = {}
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        """Open the index, and make it if there is none or another version's."""
+        try:
+            with closing(sqlite3.connect(self._path, timeout=10, isolation_level=None)) as db:
+                db.execute("PRAGMA synchronous = OFF")
+                if db.execute("PRAGMA user_version").fetchone()[0] != VERSION:
+                    self._make(db)
+                yield db
+        except sqlite3.OperationalError as error:
+            if "readonly" not in str(error) and "unable to open" not in str(error):
+                raise
+            self._path = Path(tempfile.mkdtemp(prefix="intercode-index-")) / "index.sqlite"
+            with self._open() as db:
+                yield db
+
+    def _make(self, db: sqlite3.Connection) -> None:
+        db.execute("BEGIN IMMEDIATE")
+        if db.execute("PRAGMA user_version").fetchone()[0] != VERSION:
+            for (table,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+                db.execute(f"DROP TABLE {table}")
+            for statement in _SCHEMA.split(";")[:-1]:
+                db.execute(statement)
+        db.execute("COMMIT")
+
+    def update(self, seconds: float = float("inf")) -> float:
+        """Index new records for about so long, and return the share of the file that is covered, 1.0 if all is.
+
+        Raises `DataError` if neither the run's folder nor the folder for temporary files can hold the index.
+        """
+        deadline = time.monotonic() + seconds
+        try:
+            with self._lock, self._open() as db:
+                while True:
+                    share = self._update_piece(db, deadline)
+                    if share == 1.0 or time.monotonic() > deadline:
+                        return share
+        except sqlite3.Error as error:
+            raise DataError(f"{self._path} cannot be used as an index: {error}; delete it, or free space") from error
+
+    def _update_piece(self, db: sqlite3.Connection, deadline: float) -> float:
+        size = self._records.stat().st_size if self._records.exists() else 0
+        done, _ = db.execute("SELECT bytes, damaged FROM covered").fetchone()
+        if done == size:
+            return 1.0
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            done, damaged = db.execute("SELECT bytes, damaged FROM covered").fetchone()
+            if done > size:  # the file was replaced
+                db.execute("DELETE FROM episodes")
+                done = damaged = 0
+            first, last, rows = done, False, []
+            with self._records.open("rb") as file:
+                file.seek(done)
+                for line in file:
+                    if last := not line.endswith(b"\n"):  # the run is about to write the rest
+                        break
+                    try:
+                        rows.append(self._row(line, done))
+                    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+                        damaged += 1
+                    done += len(line)
+                    if done - first > _PIECE or time.monotonic() > deadline:
+                        break
+            values = ", ".join("?" * len(COLUMNS))
+            db.executemany(f"INSERT OR REPLACE INTO episodes VALUES ({values})", rows)
+            if self._config.get("epochs", 1) != 1 and rows:
+                db.execute(_LOOKUP)
+            db.execute("UPDATE covered SET bytes = ?, damaged = ?", (done, damaged))
+            db.execute("COMMIT")
+        except BaseException:
+            db.execute("ROLLBACK")
+            raise
+        return 1.0 if last or done >= size else done / size
+
+    def _row(self, line: bytes, start: int) -> tuple[object, ...]:
+        episode = from_json(json.loads(line))
+        state, used, turns = state_of(episode), episode.usage, counted_turns(episode)
+        category, answer, printed = None, None, None
+        if state == "solved":
+            last = code_turns(episode)[-1:]
+            answer = _digest(last[0].observation) if last and last[0].observation.strip() else None
+        elif episode.reward is not None:
+            case = Case.of(episode, self._config.get("turns"))
+            category = case.category
+            if category in _LATER and self._config.get("epochs", 1) != 1:
+                printed = " ".join(_digest(turn.observation) for turn in case.executed)
+        hardness = (self._config.get("hardness") or {}).get(episode.task)
+        seconds = sum(turn.seconds for turn in episode.turns)
+        return (
+            episode.task, episode.epoch, start, len(line), state, episode.reward, episode.ended, episode.error, category,
+            len(turns), used.prompt_tokens + used.completion_tokens, used.cost, seconds, episode.query[:300], hardness,
+            episode.split, time.time(), answer, printed,
+        )  # fmt: skip
+
+    # -- looking ----------------------------------------------------------------------------------------------------
+
+    @property
+    def covered(self) -> tuple[int, int]:
+        """Return how many bytes of the run are indexed, and how many lines of them are no episodes."""
+        with self._open() as db:
+            return tuple(db.execute("SELECT bytes, damaged FROM covered").fetchone())
+
+    def rows(self, sql: str, *values: object) -> list[dict[str, Any]]:
+        """Return the rows of a query over the table `episodes`."""
+        with self._open() as db:
+            db.row_factory = sqlite3.Row
+            return [dict(row) for row in db.execute(sql, values)]
+
+    def find(self, chosen: Mapping[str, str], text: str = "", sort: str = "task") -> Sequence[int]:
+        """Return the starts of the records that match, in order. The newest lists are kept, for pages and neighbours.
+
+        `chosen` maps some of `FACETS` to values. `text` must stand, letter by letter, in an action or an observation. `sort` is
+        one of `SORTS`, with a minus before it for the reverse.
+        """
+        key = (self.covered, tuple(sorted(chosen.items())), text, sort)
+        if (kept := self._lists.get(key)) is not None:
+            return kept
+        facets = {name: value for name, value in chosen.items() if name in FACETS}
+        where = " AND ".join(f"{name} = ?" for name in facets) or "1"
+        hits = self.search(text) if text else None
+        name, back = sort.removeprefix("-"), "DESC" if sort.startswith("-") else "ASC"
+        order = f"{SORTS.get(name, SORTS['task'])}, start".replace(",", f" {back},")
+        with self._open() as db:
+            found = db.execute(f"SELECT start FROM episodes WHERE {where} ORDER BY {order} {back}", tuple(facets.values()))
+            starts = array("q", (start for (start,) in found if hits is None or start in hits))
+        if len(self._lists) > 7:
+            self._lists.clear()
+        self._lists[key] = starts
+        return starts
+
+    def page(self, starts: Sequence[int]) -> list[dict[str, Any]]:
+        """Return the rows with these starts, in their order."""
+        marks = ", ".join("?" * len(starts))
+        found = {row["start"]: row for row in self.rows(f"SELECT * FROM episodes WHERE start IN ({marks})", *starts)}
+        return [found[start] for start in starts if start in found]
+
+    def read(self, task: str, epoch: int) -> tuple[Episode, int] | None:
+        """Return an episode and the start of its record; None if the index has none.
+
+        Raises `DataError` if the record is not there, since the file was changed by hand; the index is made anew then.
+        """
+        if not (rows := self.rows("SELECT start, size FROM episodes WHERE task = ? AND epoch = ?", task, epoch)):
+            return None
+        start, size = rows[0]["start"], rows[0]["size"]
+        with suppress(OSError, KeyError, TypeError, ValueError, AttributeError), self._records.open("rb") as file:
+            file.seek(start)
+            episode = from_json(json.loads(file.read(size)))
+            if (episode.task, episode.epoch) == (task, epoch):
+                return episode, start
+        with self._open() as db:
+            db.execute("PRAGMA user_version = 0")
+        raise DataError(f"{self._records} was changed while it was being viewed; load the page again")
+
+    def search(self, text: str) -> set[int]:
+        """Return the starts of all records with `text` in an action or an observation."""
+        found = set[int]()
+        with suppress(FileNotFoundError), self._records.open("rb") as file:
+            start = 0
+            while chunk := _whole_lines(file):
+                found.update(start + line for line in _search_lines(chunk, text))
+                start += len(chunk)
+        return found
+
+
+def _whole_lines(file: BinaryIO) -> bytes:
+    """Read about `_CHUNK` bytes, up to the end of a line."""
+    chunk = file.read(_CHUNK)
+    return chunk if chunk.endswith(b"\n") else chunk + file.readline()
+
+
+def _search_lines(chunk: bytes, text: str) -> Iterator[int]:
+    """Yield the start of each line with `text` in an action or an observation.
+
+    A value that is a text begins after `": "`. Inside of a text a quotation mark has a backslash, so that these four characters
+    do not occur there, and the last quotation mark before a place tells whether the place is in a text.
+    """
+    needle = json.dumps(text)[1:-1].encode()
+    at = chunk.find(needle)
+    while at >= 0:
+        line = chunk.rfind(b"\n", 0, at) + 1
+        mark = chunk.rfind(b'"', line, at)
+        begin = mark + 1
+        if chunk[mark - 1 : mark] == b"\\":  # in a text with quotation marks of its own, or after one that ends in a backslash
+            begin = chunk.rfind(b'": "', line, at) + 4
+        end = at + 1
+        if chunk[begin - 4 : begin] == b'": "' and (value := _TEXT.match(chunk, begin)):
+            end = max(end, value.end())
+            name = chunk[chunk.rfind(b'"', line, begin - 4) + 1 : begin - 4]
+            if name in (b"action", b"observation") and text in json.loads(b'"' + value[0]):
+                yield line
+                end = chunk.find(b"\n", at)
+        else:
+            end = max(end, chunk.find(b'": "', at))
+        at = chunk.find(needle, end) if end >= 0 else -1
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
