@@ -22,7 +22,7 @@ IN_A_TASK = {
     "def score(self): return 0.5": "intercode: Own.score returned 0.5, which is no Score",
     "def step(self, action): return '', 0.0": "intercode: Own.step returned ('', 0.0), which are not 5 values",
     "def step(self): pass": "intercode: Own.step() takes 1 positional argument but 2 were given; give Own.step the parameters "
-    "that it has in InterCodeEnv",
+    "that it has in its base class",
 }
 OUTSIDE_A_TASK = {
     "def close(self): super().close(); raise ValueError('c')": f"{RAISED}ValueError: c{PLACE}",
