@@ -148,6 +148,7 @@ class Evaluation:
         installed = {name: metadata.version(name) for name in ("gymnasium", "openai")}
         versions = {"python": platform.python_version(), "kernel": platform.release(), "intercode": __version__, **installed}
         facts = {"run": str(folder), "created": started, "workers": workers, "git_commit": commit, "versions": versions}
+        facts["planned"] = len(self.tasks) * self.epochs
         return RunStore.create(folder, {**self.config, **facts}, resume=resume, allow_code_change=allow_code_change)
 
     def run(

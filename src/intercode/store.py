@@ -39,7 +39,7 @@ SCHEMA = 2
 LARGEST_OUTCOMES = 1 << 16
 """Characters of an episode's `outcomes` as JSON."""
 FREE = frozenset({"workers", "out", "run", "created", "git_commit", "versions", "mended"}) | {
-    "price", "reply_seconds", "max_cost", "max_tokens", "max_seconds", "data_from", "options"
+    "price", "reply_seconds", "max_cost", "max_tokens", "max_seconds", "data_from", "options", "planned"
 }  # fmt: skip
 """Settings that do not influence the result of an episode: a resumed run may change them."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -11,7 +12,7 @@ import click
 from intercode.cli import options as shared
 from intercode.cli.options import COUNT, TEXT, Finite, own_name
 from intercode.cli.output import progress, resumable, say, show_reasons, show_summaries
-from intercode.errors import UsageError
+from intercode.errors import IntercodeError, UsageError
 
 POSITIVE = Finite(0, min_open=True)
 
@@ -130,6 +131,7 @@ def _run(
 ) -> None:
     from intercode.evaluation import Evaluation
     from intercode.report import summary
+    from intercode.view.index import Index, indexing
 
     evaluation = Evaluation.plan(env, **options)
     if exclude_broken:
@@ -140,8 +142,12 @@ def _run(
     with evaluation.open(out, resume=bool(resume), workers=workers, allow_code_change=allow_code_change) as store:
         begun = " (it held no run: a new one begins)" if resume and store.begins else ""
         say(f"run: {store.path}{begun}", err=True)
+        index = Index(store.path, evaluation.config)
         with resumable(store.path), progress(len(evaluation.tasks) * evaluation.epochs, quiet=as_json) as tick:
-            config, episodes = evaluation.run(store, workers=workers, on_episode=tick, retry_errors=retry_errors)
+            watch = indexing(index, tick)
+            config, episodes = evaluation.run(store, workers=workers, on_episode=watch, retry_errors=retry_errors)
+        with suppress(IntercodeError):
+            index.update()
     found = summary(config, episodes)
     show_summaries([found], as_json)
     show_reasons(episodes)

@@ -20,7 +20,7 @@ import tempfile
 import threading
 import time
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -238,6 +238,21 @@ class Index:
                 found.update(start + line for line in _search_lines(chunk, text))
                 start += len(chunk)
         return found
+
+
+def indexing(index: Index, then: Callable[[Episode], None]) -> Callable[[Episode], None]:
+    """Return a function for `on_episode` that calls `then`, and updates the index once a second, ignoring its errors."""
+    last = 0.0
+
+    def watch(episode: Episode) -> None:
+        nonlocal last
+        then(episode)
+        if time.monotonic() - last > 1:
+            with suppress(DataError):
+                index.update()
+            last = time.monotonic()
+
+    return watch
 
 
 def _whole_lines(file: BinaryIO) -> bytes:

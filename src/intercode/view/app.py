@@ -1,0 +1,216 @@
+"""The web server of the viewer: addresses, who may ask, and the events of running episodes.
+
+    GET /TOKEN/                            runs                  GET /TOKEN/compare?run=…&run=…
+    GET /TOKEN/run/NAME                    episodes              GET /TOKEN/run/NAME/episode?task=…&epoch=…
+    GET /TOKEN/run/NAME/text, …/record     a whole text, a record
+    GET /TOKEN/events[?run=NAME]           one event after each change (server-sent events)
+
+Only programs that know the token, which is made anew at each start and part of the printed address, are answered; on a loopback
+address only requests for a loopback host, so that no other web site can ask through a browser. The server reads files of the
+runs that it was started with, by name, and nothing else. Episodes hold hostile text: pages escape it, and their policy forbids
+scripts, styles, images and requests from elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from importlib.resources import files
+from ipaddress import ip_address
+from pathlib import Path
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from intercode.errors import IntercodeError
+from intercode.report.text import visible
+from intercode.store import to_json
+from intercode.types import Episode
+from intercode.view.pages import Pages
+from intercode.view.runs import Run, Runs
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store", "Cross-Origin-Resource-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin",
+}  # fmt: skip
+_INDEXING = 0.3
+"""Seconds that a page spends on the index at most."""
+_LOOKING = 0.4
+"""Seconds between two looks at the files of a run."""
+_ALIVE = 15.0
+"""Seconds after which an event without content shows whether the reader is still there."""
+
+
+def make_app(paths: Sequence[Path], token: str, hosts: Sequence[str]) -> Starlette:
+    """Return the viewer of the runs in `paths` as an ASGI application. Raises `UsageError` if there is none."""
+    viewer = _Viewer(Runs(paths), Pages(f"/{token}"))
+    page = [
+        Route("/", viewer.show_runs), Route("/compare", viewer.compare), Route("/events", viewer.events),
+        Route("/run/{name}", viewer.show_run), Route("/run/{name}/episode", viewer.show_episode),
+        Route("/run/{name}/text", viewer.show_text), Route("/run/{name}/record", viewer.show_record),
+        Route("/view.css", viewer.style), Route("/view.js", viewer.script),
+    ]  # fmt: skip
+    return Starlette(
+        routes=[Mount(f"/{token}", routes=page)],
+        middleware=[
+            Middleware(_Headers),
+            Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False),
+            Middleware(GZipMiddleware, minimum_size=2000, compresslevel=4),
+        ],
+        exception_handlers={HTTPException: viewer.refuse, IntercodeError: viewer.report_fault},
+    )
+
+
+def serve(paths: Sequence[Path], host: str, port: int, ready: Callable[[str], object]) -> None:
+    """Serve the viewer until Ctrl-C; `ready` gets its address. Raises `UsageError` without a run, `OSError` for a used port."""
+    token = secrets.token_urlsafe(16)
+    local = host == "localhost" or ip_address(host).is_loopback
+    app = make_app(paths, token, ["localhost", "127.0.0.1", "[::1]", host] if local else ["*"])
+    config = uvicorn.Config(
+        app, host, port, log_level="error", lifespan="off", timeout_graceful_shutdown=1, server_header=False
+    )
+    socket = config.bind_socket()
+    socket.listen()  # the printed address may be used at once
+    where = f"[{host}]" if ":" in host else host
+    ready(f"http://{where}:{socket.getsockname()[1]}/{token}/")
+    uvicorn.Server(config).run([socket])
+
+
+class _Viewer:
+    """Answers requests. Methods that are no coroutines run in threads."""
+
+    def __init__(self, runs: Runs, pages: Pages) -> None:
+        self._runs, self._pages = runs, pages
+        self._css = "".join(
+            files(package).joinpath(name).read_text("utf-8")
+            for package, name in (("intercode.report", "transcript.css"), ("intercode.view", "static/view.css"))
+        )
+        self._js = files("intercode.view").joinpath("static/view.js").read_text("utf-8")
+
+    def show_runs(self, request: Request) -> Response:
+        runs = list(self._runs.all().values())
+        for run in runs:
+            run.index.update(_INDEXING / len(runs))
+        return HTMLResponse(self._pages.runs(runs, request.query_params))
+
+    def show_run(self, request: Request) -> Response:
+        run = self._run(request.path_params["name"])
+        share = run.index.update(_INDEXING)
+        return HTMLResponse(self._pages.episodes(run, request.query_params, share))
+
+    def show_episode(self, request: Request) -> Response:
+        run, params = self._run(request.path_params["name"]), request.query_params
+        episode, start = self._episode(run, params)
+        beside = None
+        if (named := params.get("beside", "").partition("~"))[1]:
+            other = self._run(named[2])
+            beside = other, self._episode(other, {"task": episode.task, "epoch": named[0]})[0]
+        return HTMLResponse(self._pages.episode(self._runs.all(), run, episode, start, params, beside))
+
+    def show_text(self, request: Request) -> Response:
+        """Return a whole text of a turn, or the query, as plain text."""
+        episode, _ = self._episode(self._run(request.path_params["name"]), request.query_params)
+        number, part = request.query_params.get("turn", ""), request.query_params.get("part")
+        if (
+            part in ("thought", "action", "observation", "reply")
+            and number.isdecimal()
+            and 0 < int(number) <= len(episode.turns)
+        ):
+            return PlainTextResponse(visible(getattr(episode.turns[int(number) - 1], part) or ""))
+        raise HTTPException(404, "the episode has no such text")
+
+    def show_record(self, request: Request) -> Response:
+        episode, _ = self._episode(self._run(request.path_params["name"]), request.query_params)
+        return Response(json.dumps(to_json(episode), indent=1), media_type="application/json")
+
+    def compare(self, request: Request) -> Response:
+        runs = [self._run(name) for name in dict.fromkeys(request.query_params.getlist("run"))]
+        if len(runs) < 2:
+            raise HTTPException(400, "choose two runs or more")
+        return HTMLResponse(self._pages.compare(runs, request.query_params))
+
+    async def events(self, request: Request) -> Response:
+        name = request.query_params.get("run")
+        runs = [self._run(name)] if name else None
+        return StreamingResponse(self._changes(runs), media_type="text/event-stream")
+
+    async def _changes(self, runs: Sequence[Run] | None) -> AsyncIterator[str]:
+        """Yield an event after each change of the runs (None: of all that there are), while the reader is there."""
+
+        def look() -> tuple[object, ...]:
+            found = list(self._runs.all().values()) if runs is None else runs
+            return tuple((run.name, run.version(), run.index.update(_INDEXING / len(found))) for run in found)
+
+        before, quiet = await run_in_threadpool(look), 0.0
+        while True:
+            await asyncio.sleep(_LOOKING)
+            quiet += _LOOKING
+            if (now := await run_in_threadpool(look)) != before:
+                before, quiet = now, 0.0
+                yield "data: changed\n\n"
+            elif quiet > _ALIVE:
+                quiet = 0.0
+                yield ": alive\n\n"
+
+    def style(self, request: Request) -> Response:
+        return Response(self._css, media_type="text/css")
+
+    def script(self, request: Request) -> Response:
+        return Response(self._js, media_type="text/javascript")
+
+    def refuse(self, request: Request, error: Exception) -> Response:
+        status, why = getattr(error, "status_code", 500), str(getattr(error, "detail", ""))
+        if not request.url.path.startswith(f"{self._pages.root}/"):
+            return PlainTextResponse("The address lacks the token: use the one that `intercode view` printed.\n", 403)
+        return HTMLResponse(self._pages.error("This page does not exist" if status == 404 else "Not possible", why), status)
+
+    def report_fault(self, request: Request, error: Exception) -> Response:
+        return HTMLResponse(self._pages.error("This cannot be shown", str(error)), 500)
+
+    def _run(self, name: str) -> Run:
+        if (run := self._runs.all().get(name)) is None:
+            raise HTTPException(404, f"there is no run {name}")
+        return run
+
+    def _episode(self, run: Run, params: Mapping[str, str]) -> tuple[Episode, int | None]:
+        """Return an episode with the start of its record; None while it is played."""
+        task, epoch = params.get("task", ""), params.get("epoch", "0")
+        number = int(epoch) if epoch.isdecimal() and len(epoch) < 10 else 0
+        run.index.update(_INDEXING)
+        if found := run.index.read(task, number):
+            return found
+        for episode, _ in run.live():
+            if (episode.task, episode.epoch) == (task, number):
+                return episode, None
+        raise HTTPException(404, f"the run {run.name} has no episode of task {task}, epoch {number}")
+
+
+class _Headers:
+    """Adds `_HEADERS` to every response."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *((k.lower().encode(), v.encode()) for k, v in _HEADERS.items())]
+            await send(message)
+
+        then: Callable[[Message], Awaitable[None]] = answer
+        await self._app(scope, receive, then)

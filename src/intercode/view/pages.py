@@ -1,0 +1,280 @@
+"""The data of the viewer's pages; templates/ has their HTML. They work without JavaScript; view.js adds keys and updates.
+
+    runs ─┬─► the episodes of a run ──► an episode: verdict, turns, forks, the same task elsewhere
+          └─► two or more runs, task by task
+
+Every address holds the whole state of its page: filters, order, page, turn. An element with `data-part` is replaced when the
+page changes on the server; with `data-each` its children are, one by one.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from intercode.report import markup
+from intercode.report.summary import hardness_order
+from intercode.report.tables import number, span
+from intercode.report.text import one_line, visible
+from intercode.report.transcript import Step, first_difference, steps, verdict
+from intercode.report.turns import task_order
+from intercode.types import Episode, line_of, parents_of
+from intercode.view.index import FACETS, SORTS
+from intercode.view.runs import Run, others
+
+ROWS = 100
+"""Rows of a table on one page."""
+_WINDOW = 60_000
+"""Characters of turns on one page."""
+_LINKS = 300
+"""Turns that the strip above the turns links to."""
+_DEEPEST = 50
+"""Forks of forks that a tree shows."""
+_NEWEST = "-date"
+
+Params = Mapping[str, str]
+
+
+class Pages:
+    """Writes pages. `root` is the path below which the viewer stands, with the token."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self._templates = Environment(
+            loader=PackageLoader("intercode.view"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            finalize=lambda value: visible(value) if type(value) is str else value,
+        )
+        self._templates.globals |= {
+            "root": root, "url": self.url, "episode_url": self._episode_url, "number": number, "span": span,
+            "one_line": one_line,
+            "mark": lambda state: Markup(markup.mark(state)), "money": lambda cost: f"{cost:.4f}" if cost else "–",
+        }  # fmt: skip
+
+    def url(self, *path: str, **params: object) -> str:
+        """Return an address in the viewer; parameters that are None or empty are left out."""
+        chosen = {name: value for name, value in params.items() if value not in (None, "")}
+        where = "/".join((self.root, *(quote(part, safe="", errors="surrogatepass") for part in path)))
+        return where + (f"?{urlencode(chosen, doseq=True, errors='surrogatepass')}" if chosen else "")
+
+    def error(self, title: str, why: str) -> str:
+        return self._fill("error", title=title, why=why)
+
+    def runs(self, runs: Sequence[Run], params: Params) -> str:
+        """Return the page of all runs. `q` chooses those with a word, `sort` orders them."""
+        word, sort = params.get("q", ""), params.get("sort", _NEWEST)
+        columns = {
+            "name": "run", "date": "date", "env": "env", "data": "data", "agent": "agent", "model": "model",
+            "success": "success %", "episodes": "episodes", "errors": "errors", "tokens": "tokens", "cost": "cost $",
+        }  # fmt: skip
+        rows = [row for row in map(_run_row, runs) if word.lower() in " ".join(str(row[name]) for name in columns).lower()]
+        name = sort.removeprefix("-") if sort.removeprefix("-") in columns else "date"
+        rows.sort(key=lambda row: row[name] if row[name] is not None else -1, reverse=sort.startswith("-"))
+        return self._fill(
+            "runs", events=self.url("events"), rows=rows, columns=columns, word=word, sort=sort, default_sort=_NEWEST,
+            address=lambda **changes: self.url("", **{"q": word, "sort": sort, **changes}),
+        )  # fmt: skip
+
+    def episodes(self, run: Run, params: Params, share: float) -> str:
+        """Return the list of a run's episodes. `share` of the file is indexed."""
+        chosen, config, found = _chosen(params), run.config, run.figures()
+        starts = run.index.find(chosen, chosen.get("text", ""), chosen.get("sort", "task"))
+        page, last = _page(params, len(starts))
+        columns = {
+            "state": "✓", "task": "task", "query": "query", "reward": "reward", "ended": "ended", "category": "why it failed",
+            "turns": "turns", "tokens": "tokens", "cost": "cost $", "seconds": "s",
+        }  # fmt: skip
+        for name in ("tokens", "cost"):
+            if not found[name]:
+                del columns[name]
+        labels = {"state": "result", "category": columns["category"]}
+        facets = {name: values for name, values in run.facets().items() if len(values) > 1 or name in chosen}
+        if "hardness" in facets:
+            facets["hardness"].sort(key=lambda value: hardness_order(value[0]))
+        live = [
+            {
+                "task": episode.task, "epoch": episode.epoch, "turns": len(episode.turns),
+                "ago": max(0, round(time.time() - changed)),
+                "action": one_line(next((turn.action for turn in reversed(episode.turns) if turn.action), "–")),
+            }
+            for episode, changed in run.live()[:ROWS]
+        ]  # fmt: skip
+        settings = {key: value for key, value in config.items() if value not in (None, {}, [], False)}
+        return self._fill(
+            "episodes", events=self.url("events", run=run.name), trail=self._trail(run), run=run, found=found, share=share,
+            facts=[str(config[key]) for key in ("created", "env", "data", "agent", "model") if config.get(key)],
+            settings=Markup(markup.bounded(json.dumps(settings, indent=1, ensure_ascii=False))),
+            live=live, facets=facets, labels=labels, columns=columns,
+            chosen={**dict.fromkeys((*FACETS, "text", "sort")), **chosen},
+            sort=chosen.get("sort", "task"), count=len(starts), rows=run.index.page(starts[page * ROWS : (page + 1) * ROWS]),
+            page=page, last=last, address=lambda **changes: self.url("run", run.name, **{**chosen, **changes}),
+        )  # fmt: skip
+
+    def episode(
+        self,
+        runs: Mapping[str, Run],
+        run: Run,
+        episode: Episode,
+        start: int | None,
+        params: Params,
+        beside: tuple[Run, Episode] | None = None,
+    ) -> str:
+        """Return the page of an episode, whose record begins at byte `start`; None while it is played.
+
+        `turn` is the first turn to show; without it the turn that differs from `beside`, another episode of the task.
+        """
+        chosen, all_steps, key = _chosen(params), steps(episode), {"task": episode.task, "epoch": episode.epoch}
+        differs = first_difference(episode, beside[1]) if beside else None
+        windows = _windows(all_steps) or [[]]
+        wanted = _whole(params.get("turn")) or differs or (len(all_steps) if start is None else 1)
+        now = next((place for place, window in enumerate(windows) if window and window[-1].number >= wanted), len(windows) - 1)
+        near = {step.number for step in windows[now]}
+
+        def turn_url(turn: int) -> str:
+            here = {**chosen, **key, "beside": params.get("beside"), "turn": turn}
+            return f"#t{turn}" if turn in near else self.url("run", run.name, "episode", **here) + f"#t{turn}"
+
+        def whole(turn: int, part: str) -> str:
+            return self.url("run", run.name, "text", **key, turn=turn, part=part)
+
+        starts = run.index.find(chosen, chosen.get("text", ""), chosen.get("sort", "task"))
+        place = starts.index(start) if start is not None and start in starts else None
+        around = [] if place is None else run.index.page(starts[max(0, place - 1) : place + 2])
+        rows = {row["start"]: row for row in around}
+        word, every = chosen.get("text", ""), -(-len(all_steps) // _LINKS)
+        hits = [bool(word) and (word in (step.turn.action or "") or word in step.turn.observation) for step in all_steps]
+        strip = [(step, hit) for step, hit in zip(all_steps, hits, strict=True) if hit or (step.number - 1) % every == 0]
+        title = f"{episode.task}{_epoch(episode.epoch)}"
+        return self._fill(
+            "episode", events=self.url("events", run=run.name) if start is None else "", trail=self._trail(run, chosen),
+            run=run, chosen=chosen, **key, title=title, query=Markup(markup.bounded(episode.query)), finished=start is not None,
+            verdict=Markup(markup.verdict(verdict(episode))), place=place, count=len(starts),
+            filters=", ".join(f"{name} {value}" for name, value in chosen.items() if name != "sort"),
+            before=rows.get(starts[place - 1]) if place else None,
+            after=rows.get(starts[place + 1]) if place is not None and place + 1 < len(starts) else None,
+            elsewhere=others(runs, run, episode.task, episode.epoch)[:ROWS], differs=differs,
+            beside=f"{beside[0].name}{_epoch(beside[1].epoch)}" if beside else "",
+            tree=_tree(episode) if any(turn.after is not None for turn in episode.turns) else [],
+            line={place + 1 for place in line_of(episode.turns)}, strip=strip if len(all_steps) > 4 else [], turn_url=turn_url,
+            earlier=windows[now - 1][0].number if now else None,
+            later=windows[now + 1][0].number if now + 1 < len(windows) else None,
+            turns=[Markup(markup.turn(step, run.env, whole)) for step in windows[now]],
+        )  # fmt: skip
+
+    def compare(self, runs: Sequence[Run], params: Params) -> str:
+        """Return a table of tasks × runs; `only=different` leaves out tasks that all runs solved equally often."""
+        names, only, found = [run.name for run in runs], params.get("only"), [run.by_task() for run in runs]
+        tasks = sorted({task for each in found for task in each}, key=task_order)
+        if only:
+            shares = {task: {each[task]["share"] if task in each else None for each in found} for task in tasks}
+            tasks = [task for task in tasks if len(shares[task]) > 1]
+        page, last = _page(params, len(tasks))
+        rows, first = [], found[0]
+        for task in tasks[page * ROWS : (page + 1) * ROWS]:
+            cells: list[dict[str, Any] | None] = []
+            for run, each in zip(runs, found, strict=True):
+                if (row := each.get(task)) is None:
+                    cells.append(None)
+                    continue
+                beside = f"{first[task]['epoch']}~{names[0]}" if each is not first and task in first else None
+                cells.append({**row, "url": self._episode_url(run, {"task": task, "epoch": row["epoch"]}, {}, beside=beside)})
+            rows.append({"task": task, "cells": cells, "query": next(each[task]["query"] for each in found if task in each)})
+        rates = []
+        for run, each in zip(runs, found, strict=True):
+            both = [(first[task]["share"], each[task]["share"]) for task in each if task in first and each is not first]
+            gained, lost = sum(b > a for a, b in both), sum(b < a for a, b in both)
+            rates.append({**run.figures(), "name": run.name, "gained": gained if both else "–", "lost": lost if both else "–"})
+
+        def address(**changes: object) -> str:
+            return self.url("compare", **{"run": names, "only": only, **changes})
+
+        return self._fill(
+            "compare", trail=[("compare", address())], names=names, only=only, rates=rates, rows=rows, count=len(tasks),
+            page=page, last=last, address=address,
+        )  # fmt: skip
+
+    def _fill(self, template: str, *, trail: Sequence[tuple[str, str]] = (), events: str = "", **values: Any) -> str:
+        return self._templates.get_template(f"{template}.html").render(trail=trail, events=events, **values)
+
+    def _trail(self, run: Run, chosen: Params | None = None) -> list[tuple[str, str]]:
+        return [(run.name, self.url("run", run.name, **(chosen or {})))]
+
+    def _episode_url(self, run: Run, row: Mapping[str, Any], chosen: Params | None = None, **more: object) -> str:
+        return self.url("run", run.name, "episode", **(chosen or {}), task=row["task"], epoch=row["epoch"], **more)
+
+
+def _run_row(run: Run) -> dict[str, Any]:
+    config, found = run.config, run.figures()
+    facts = {name: str(config.get(name) or "") for name in ("env", "data", "agent", "model")}
+    date = str(config.get("created") or "")
+    try:
+        date = datetime.fromisoformat(date).astimezone().strftime("%Y-%m-%d %H:%M")
+    except ValueError:
+        pass
+    return {**found, **facts, "name": run.name, "date": date, "success": found["success_rate"], "played": run.is_played}
+
+
+def _chosen(params: Params) -> dict[str, str]:
+    """Return the parameters that choose and order a list of episodes."""
+    found = {name: params[name] for name in (*FACETS, "text", "sort") if params.get(name)}
+    if found.get("sort", "task").removeprefix("-") not in SORTS:
+        del found["sort"]
+    return found
+
+
+def _page(params: Params, count: int) -> tuple[int, int]:
+    """Return the page that is asked for, and the last one, from 0."""
+    last = max(0, (count - 1) // ROWS)
+    return min(last, max(0, _whole(params.get("page")) - 1)), last
+
+
+def _windows(all_steps: Sequence[Step]) -> list[list[Step]]:
+    """Return the turns in pieces that fit on a page."""
+    windows, size = list[list[Step]](), _WINDOW
+    for step in all_steps:
+        now = step.turn
+        texts = (now.thought, now.action, now.action, now.observation, now.reply, *(str(each) for each in step.messages))
+        length = sum(min(len(each or ""), markup.LONGEST) for each in texts) + 300
+        if size + length > _WINDOW:
+            windows.append([])
+            size = 0
+        windows[-1].append(step)
+        size += length
+    return windows
+
+
+def _tree(episode: Episode) -> list[dict[str, Any]]:
+    """Return the branches of an episode: each item has `turns` (numbers) without a fork between them, and the items `below`."""
+    children: dict[int, list[int]] = {}
+    for place, before in parents_of(episode.turns).items():
+        children.setdefault(before, []).append(place)
+
+    def item(place: int, depth: int = 0) -> dict[str, Any]:
+        row = [place]
+        while len(below := children.get(row[-1], [])) == 1:
+            row.append(below[0])
+        return {
+            "turns": [each + 1 for each in row],
+            "score": episode.turns[row[-1]].score,
+            "below": [item(each) for each in below],
+        }
+
+    return [item(place) for place in children.get(-1, [])]
+
+
+def _epoch(epoch: int) -> str:
+    return f" epoch {epoch}" if epoch else ""
+
+
+def _whole(value: str | None) -> int:
+    return int(value) if value and value.isdecimal() and len(value) < 10 else 0

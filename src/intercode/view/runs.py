@@ -1,0 +1,160 @@
+"""The runs that a viewer shows: their settings, figures, episodes, and what is being played at the moment."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from intercode.errors import IntercodeError, UsageError
+from intercode.report.summary import interval_of_counts
+from intercode.rescoring.recordings import load_recording
+from intercode.runner.live import read_live
+from intercode.store import to_json
+from intercode.types import Episode
+from intercode.view.index import FACETS, Index
+
+_FIGURES = """
+    SELECT count(*) AS episodes, coalesce(sum(state = 'solved'), 0) AS solved, coalesce(sum(state = 'fault'), 0) AS errors,
+    avg(reward) AS mean_reward, avg(turns) AS mean_turns, coalesce(sum(tokens), 0) AS tokens, coalesce(sum(cost), 0) AS cost,
+    coalesce(sum(seconds), 0) AS seconds FROM episodes
+"""
+_BY_TASK = "SELECT count(*) AS n, sum(state = 'solved') AS solved FROM episodes WHERE reward IS NOT NULL GROUP BY task"
+_MINUTE = 60.0
+
+
+class Run:
+    """One run folder. Threads may share it. Raises what reading a run raises, at each use: the folder may change or go."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.path, self.name = path, name
+        self._config: tuple[float, dict[str, Any]] = (-1.0, {})
+        self._figures: tuple[object, dict[str, Any]] = (None, {})
+        self.index = Index(path, self.config)
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The settings in run.json; empty if the file is damaged or gone."""
+        with suppress(OSError, ValueError, RecursionError):
+            changed = (self.path / "run.json").stat().st_mtime
+            if changed != self._config[0]:
+                found = json.loads((self.path / "run.json").read_text("utf-8"))
+                self._config = (changed, found if isinstance(found, dict) else {})
+        return self._config[1]
+
+    @property
+    def env(self) -> str:
+        return str(self.config.get("env"))
+
+    def figures(self) -> dict[str, Any]:
+        """Return the summary of what is indexed, `success_rate` and `ci95` among it, and the number of `planned` episodes."""
+        covered = self.index.covered
+        if covered != self._figures[0]:
+            (found,) = self.index.rows(_FIGURES)
+            counts = [(row["n"], row["solved"]) for row in self.index.rows(_BY_TASK)]
+            scored = sum(n for n, _ in counts)
+            found |= {
+                "scored": scored,
+                "success_rate": found["solved"] / scored if scored else None,
+                "ci95": interval_of_counts(counts),
+                "damaged": covered[1],
+            }
+            self._figures = covered, found
+        planned = self.config.get("planned")
+        return {**self._figures[1], "planned": planned if isinstance(planned, int) else None}
+
+    def facets(self) -> dict[str, list[tuple[str, int]]]:
+        """Return the values of each facet with their numbers of episodes, the most frequent first."""
+        found = {}
+        for name in FACETS:
+            rows = self.index.rows(
+                f"SELECT {name} AS value, count(*) AS n FROM episodes WHERE {name} IS NOT NULL GROUP BY {name} ORDER BY n DESC"
+            )
+            if rows:
+                found[name] = [(str(row["value"]), row["n"]) for row in rows]
+        return found
+
+    def by_task(self) -> dict[str, dict[str, Any]]:
+        """Return for each task with a scored episode: `n` episodes, `solved` ones, their `share`, `query`, and one `state`."""
+        rows = self.index.rows(
+            "SELECT task, count(*) AS n, sum(state = 'solved') AS solved, avg(state = 'solved') AS share, min(query) AS query, "
+            "min(epoch) AS epoch, max(state) AS state FROM episodes WHERE reward IS NOT NULL GROUP BY task"
+        )
+        return {row["task"]: row for row in rows}
+
+    def rate(self) -> int:
+        """Return the episodes that ended in the last minute."""
+        rows = self.index.rows("SELECT count(*) AS n FROM episodes WHERE seen > ?", time.time() - _MINUTE)
+        return int(rows[0]["n"])
+
+    def live(self) -> list[tuple[Episode, float]]:
+        """Return the episodes that are being played, with the time of their last change; none if no process plays the run."""
+        return sorted(read_live(self.path), key=lambda each: -each[1]) if self.is_played else []
+
+    @property
+    def is_played(self) -> bool:
+        """Whether a process holds the run's lock. Linux lists locks; taking the lock to find out would disturb a run."""
+        with suppress(OSError):
+            number = f":{self.path.stat().st_ino} "
+            return any(" FLOCK " in line and number in line for line in Path("/proc/locks").read_text().splitlines())
+        return False
+
+    def version(self) -> tuple[object, ...]:
+        """Return what differs after every change that a page could show."""
+        found: list[object] = [self.is_played]
+        for path in (self.path / "episodes.jsonl", *sorted((self.path / "underway").glob("*.turns"))):
+            with suppress(OSError):
+                status = path.stat()
+                found += [path.name, status.st_size, status.st_mtime_ns]
+        return tuple(found)
+
+
+class Runs:
+    """All runs in some folders; a folder is looked through again each time, since runs begin and go."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = [_as_folder(path) if path.is_file() else path for path in paths]
+        self._known: dict[Path, Run] = {}
+        if not self.all():
+            raise UsageError(f"{', '.join(map(str, paths))} holds no run; give a run folder, or a folder of runs")
+
+    def all(self) -> dict[str, Run]:
+        """Return the runs by name: the folder's, with a number if several have it."""
+        found: dict[str, Run] = {}
+        for path in self._paths:
+            folders = [path] if (path / "run.json").exists() else sorted(file.parent for file in path.glob("*/run.json"))
+            for folder in folders:
+                if folder not in self._known:
+                    base = folder.resolve().name
+                    taken = {run.name for run in self._known.values()}
+                    name = next(name for name in (base, *(f"{base}~{n}" for n in range(2, 10**6))) if name not in taken)
+                    self._known[folder] = Run(folder, name)
+                found[self._known[folder].name] = self._known[folder]
+        return found
+
+
+def _as_folder(log: Path) -> Path:
+    """Return a temporary run folder with the episodes of a log of InterCode v1. Raises as `load_recording` does."""
+    recording = load_recording(log)
+    folder = Path(tempfile.mkdtemp(prefix="intercode-view-")) / log.stem
+    folder.mkdir()
+    date = time.strftime("%Y-%m-%d", time.gmtime(log.stat().st_mtime))
+    (folder / "run.json").write_text(json.dumps({"created": date, **recording.settings}))
+    with (folder / "episodes.jsonl").open("w") as file:
+        file.writelines(json.dumps(to_json(episode)) + "\n" for episode in recording.episodes)
+    return folder
+
+
+def others(runs: Mapping[str, Run], here: Run, task: str, epoch: int) -> list[tuple[Run, dict[str, Any]]]:
+    """Return the episodes of the same task in other epochs, and in other runs of the same environment, with their runs."""
+    found = []
+    for run in runs.values():
+        with suppress(IntercodeError):
+            if run.env == here.env:
+                rows = run.index.rows("SELECT * FROM episodes WHERE task = ? ORDER BY epoch", task)
+                found += [(run, row) for row in rows if run is not here or row["epoch"] != epoch]
+    return found
