@@ -29,7 +29,7 @@ import gymnasium
 from gymnasium.spaces import Text
 
 from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
-from intercode.plugins import call_plugin
+from intercode.plugins import call_plugin, safe_repr
 from intercode.submission import ALONE, LONGEST, is_submission, submitted_word
 from intercode.tasks import DataSet
 from intercode.types import ExecResult, Score, Task, TaskIssue
@@ -341,11 +341,15 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     def _submit(self, action: str) -> StepResult:
         info, self._word = _make_info(None), submitted_word(self.submission, action)
         if (reason := self.reject_submission(self._word)) is not None:
+            if not isinstance(reason, str):
+                raise UsageError(
+                    f"{type(self).__name__}.reject_submission returned {safe_repr(reason):.50}, not a text or None"
+                )
             return self._finish_step(self._shorten(reason), 0.0, info)
         score = call_plugin(self.score, Score)
         self._submit_count += 1
         left = self._submits_allowed - self._submit_count
-        feedback = "" if score.success else self._shorten(self.feedback(score))
+        feedback = "" if score.success else self._shorten(call_plugin(self.feedback, str, score))
         if score.success or not left or self.is_final(score):
             return self._finish_step(feedback, score.reward, {**info, "score": score}, "submit")
         return self._finish_step(f"{feedback} {left} more may be submitted.".strip(), 0.0, info)

@@ -43,8 +43,8 @@ FREE = frozenset({"workers", "out", "run", "created", "git_commit", "versions", 
 }  # fmt: skip
 """Settings that do not influence the result of an episode: a resumed run may change them."""
 
-SOURCES = frozenset(f"{part}_source" for part in ("agent", "env", "model", "reward", "sandbox"))
-"""Digests of the caller's own code and files. A run continues with others only with `--allow-code-change`."""
+SOURCES = frozenset({"prompt", *(f"{part}_source" for part in ("agent", "env", "model", "reward", "sandbox"))})
+"""Digests of prompts, and of the caller's own code and files. A run continues with others only with `--allow-code-change`."""
 
 _NUMBER, _TEXT, _INTEGER = (int, float), (str, NoneType), (int, NoneType)
 _MAP = (dict, NoneType)

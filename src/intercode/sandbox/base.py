@@ -123,7 +123,7 @@ S = TypeVar("S", bound=Start)
 
 
 class Provider(ABC, Generic[S]):
-    """Prepares the start of sandboxes, and opens sandboxes. Each environment makes one provider, without arguments.
+    """Prepares the start of sandboxes, and opens sandboxes. Each run, or each `make`, makes one, without arguments.
 
     A provider that logs every action of the local one, for `--sandbox logged.py:LoggedProvider`:
 
@@ -202,7 +202,12 @@ def provider(name: str, load: Callable[[str], object] = _import) -> Provider[Any
         raise UsageError(f"{name} provides no sandboxes; name a class derived from intercode.sandbox.base.Provider")
     if inspect.isabstract(found):
         raise UsageError(f"{name} lacks {', '.join(sorted(found.__abstractmethods__))}; see intercode.sandbox.base.Provider")
-    made: Provider[Any] = found()
+    try:
+        made: Provider[Any] = found()
+    except TypeError as error:
+        if error.__traceback__ and error.__traceback__.tb_next:
+            raise
+        raise UsageError(f"{name} is called without arguments: {error}") from error
     return made
 
 

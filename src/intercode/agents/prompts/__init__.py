@@ -65,7 +65,7 @@ def load(form: str, language: str, *more: str, folder: Path | None = None) -> Pr
 
     `folder` has texts that replace those of the language. Raises `UsageError` if neither has world.txt and the text of `form`.
     """
-    folders = [*([folder] if folder else []), SHARED, LANGUAGES / language / "prompts"]
+    folders = [*([folder] if folder else []), LANGUAGES / language / "prompts", SHARED]
     texts = {}
     answer = ["answer"] if language == "bash" else []
     for name in ("world", "submit", "paper", "blind", *answer, form, f"{form}.retry", *more):
@@ -74,4 +74,6 @@ def load(form: str, language: str, *more: str, folder: Path | None = None) -> Pr
     if lacking := [f"{name}.txt" for name in ("world", form) if name not in texts]:
         where = f"write {' and '.join(lacking)} into the folder that the class's attribute `prompts` names"
         raise UsageError(f"there is no prompt for actions in {language}: {where}, or use an agent without a model")
+    if unfilled := [word for word in ("{form}", "{ending}") if word not in texts["world"]]:
+        raise UsageError(f"world.txt lacks {' and '.join(unfilled)}, where the texts on actions and on the end of the work go")
     return Prompts(form, language, texts)

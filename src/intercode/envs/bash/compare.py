@@ -41,6 +41,8 @@ _LOGGING = word_set(
     "tar cp mv rm mkdir rmdir ln chmod chown chgrp zip unzip gzip gunzip bzip2 bunzip2 xz unxz dd patch install rename "
     "rsync split csplit tee touch cpio git curl wget"
 )
+_FIND_PRINTS = word_set("-print -print0 -printf -ls")
+"""What makes `find -delete` print on purpose."""
 _LOOPS = word_set("for while until done")
 _LEVEL = re.compile(r"\blevels?\b|\b(best|fastest|maximum|smallest|highest|strongest)\b", re.IGNORECASE)
 """Words in a query that say how to pack an archive."""
@@ -52,7 +54,9 @@ _ATTRIBUTES = [
 _SHOWING = re.compile(
     r"(?<![\w/.-])(print|show|display|list|output|echo|report|count|tell|view|console|stdout|terminal|screen|summar|write out"
     r"|log(?! ?files?\b|s\b))"
-    r"|\bverbos|\bhow (many|much)\b|\b(which|what|see)\b|\b(give|state) the (names?|number|paths?|sizes?|total|sum) of\b",
+    r"|\bverbos|\bhow (many|much)\b|\b(which|what|see)\b|\b(give|state) the (names?|number|paths?|sizes?|total|sum) of\b"
+    r"|\breturn|\bmention|\banswer|\bgive me\b|\b(is|are) (wanted|needed|the answer)"
+    r"|\bnam(e|ing) (each|every|all|them|the)\b(?![^.;]*\b(after|like|so|as)\b)",
     re.IGNORECASE,
 )
 
@@ -116,7 +120,9 @@ def _state(path: str, change: Change | None, task: Task) -> object:
     if change.type == "link" and re.search("relative|absolute", task.query, re.IGNORECASE):
         return "link", change.target
     if change.type == "link":
-        return "link", posixpath.normpath(posixpath.join(posixpath.dirname(path), change.target or ""))
+        target = posixpath.join(posixpath.dirname(path), change.target or "")
+        climbs = re.search(r"[^/.][^/]*/+\.\.(/|$)", change.target or "")  # `..` of a folder depends on the folder
+        return "link", target if climbs else posixpath.normpath(target)
     return change.type, change.mode, (not _LEVEL.search(task.query) and change.held) or change.digest, [
         digest for digest, words in zip(change.attributes, _ATTRIBUTES, strict=False) if words.search(task.query)
     ]  # fmt: skip
@@ -133,7 +139,7 @@ def _accepts_any_answer(gold: Outcome, task: Task) -> bool:
 
 def _tools(words: list[str]) -> set[str]:
     """Return the command itself, or the commands that find or xargs runs; `find -delete` removes as `rm` does."""
-    if words[0] == "find" and "-delete" in words:
+    if words[0] == "find" and "-delete" in words and not _FIND_PRINTS & set(words):
         return {"rm"}
     if words[0] == "find":
         return {after for word, after in pairwise(words) if word in ("-exec", "-execdir", "-ok")}

@@ -82,7 +82,7 @@ _GRAMMAR = word_set(
     "a an the and are as at be been belong belongs by called contains do does each for from has have here his her holds i in "
     "is it its me my of on so that their there these they them this those to was were which who with "
     "all per n altogether answer equals found lies name named number output owner result size stands together total value "
-    "avg average mean count sum worth amounts comes different distinct frequent "
+    "avg average mean count sum worth amounts comes distinct frequent "
     "appear appears appeared got occur occurs occurred now reads new "
     "content contents time entry entries hit item match matches occurrence result results "
     "added changed copied created deleted done made moved removed renamed replaced saved set updated written wrote"
