@@ -1,8 +1,8 @@
 """The command line: parse options, call the library, print what it returns.
 
     eval.py      eval, score            report.py    report, replay, rescore, export       options.py   shared options
-    play.py      play                   image.py     data, image, doctor                   output.py    tables, JSON, progress
-    check.py     check, attack          view.py      view
+    play.py      play                   image.py     data, image, doctor                   output.py    tables, JSON
+    check.py     check, attack          view.py      view                                  progress.py  how a run goes
 
 Imports stay inside the commands, even of pathlib and json, so that `intercode --help` costs little more than importing click.
 Exit status: 0 done, 1 the checked thing fell short, 2 wrong usage, 3 a fault of data, machine, server or disk, 130 interrupted.

@@ -11,7 +11,8 @@ import click
 
 from intercode.cli import options as shared
 from intercode.cli.options import COUNT, TEXT, Finite, own_name
-from intercode.cli.output import progress, resumable, say, show_reasons, show_summaries
+from intercode.cli.output import resumable, say, show_reasons, show_summaries
+from intercode.cli.progress import progress
 from intercode.errors import IntercodeError, UsageError
 
 POSITIVE = Finite(0, min_open=True)
@@ -131,6 +132,7 @@ def _run(
 ) -> None:
     from intercode.evaluation import Evaluation
     from intercode.report import summary
+    from intercode.runner.run import is_played
     from intercode.view.index import Index, indexing
 
     evaluation = Evaluation.plan(env, **options)
@@ -142,8 +144,10 @@ def _run(
     with evaluation.open(out, resume=bool(resume), workers=workers, allow_code_change=allow_code_change) as store:
         begun = " (it held no run: a new one begins)" if resume and store.begins else ""
         say(f"run: {store.path}{begun}", err=True)
+        total = len(evaluation.tasks) * evaluation.epochs
+        earlier = [episode for episode in store.episodes() if is_played(episode, retry_errors=retry_errors)]
         index = Index(store.path, evaluation.config)
-        with resumable(store.path), progress(len(evaluation.tasks) * evaluation.epochs, quiet=as_json) as tick:
+        with resumable(store.path), progress(total, earlier, model=evaluation.model, quiet=as_json) as tick:
             watch = indexing(index, tick)
             config, episodes = evaluation.run(store, workers=workers, on_episode=watch, retry_errors=retry_errors)
         with suppress(IntercodeError):

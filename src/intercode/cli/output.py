@@ -1,4 +1,4 @@
-"""Output of the commands: one JSON object, or tables, reasons of errors and a progress bar for people."""
+"""Output of the commands: one JSON object, or tables, reasons of errors and a bar for people."""
 
 from __future__ import annotations
 
@@ -94,19 +94,6 @@ def resumable(folder: Path) -> Iterator[None]:
         if is_user_code(error) and not hasattr(error, "__notes__"):
             error.add_note(THEIRS)
         raise
-
-
-@contextmanager
-def progress(total: int, *, quiet: bool) -> Iterator[Callable[[Episode], None]]:
-    """Show a bar with the success rate so far; yields a function that takes each finished episode."""
-    solved: list[bool] = []
-    with bar("episodes", total, quiet=quiet) as advance:
-
-        def tick(episode: Episode) -> None:
-            solved.append(episode.success)
-            advance(f"success {sum(solved) / len(solved):6.1%}")
-
-        yield tick
 
 
 @contextmanager

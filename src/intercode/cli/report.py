@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from intercode.cli import options as shared
-from intercode.cli.output import print_json, progress, resumable, say, show_reasons, show_summaries, show_tables, writing
+from intercode.cli.output import print_json, resumable, say, show_reasons, show_summaries, show_tables, writing
+from intercode.cli.progress import progress
 from intercode.errors import UsageError
 
 
@@ -166,7 +167,8 @@ def rescore(
     folder = out or new_folder(Path("runs"), todo.env, f"{todo.config['agent']}-{reward}")
     config = {**todo.config, "run": str(folder), "options": shared.options_to_store()}
     with RunStore.create(folder, config, resume=bool(resume)) as store:
-        with resumable(store.path), progress(len(todo.episodes), quiet=as_json) as tick:
+        earlier = [episode for episode in store.episodes() if episode.reward is not None]
+        with resumable(store.path), progress(len(todo.episodes), earlier, quiet=as_json) as tick:
             done = todo.run(store, workers=workers, tick=tick)
         found = summary({**todo.config, "run": str(folder)}, [each.episode for each in done])
     rows = [each.row() for each in done]

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from intercode.models.openai_chat import OpenAIModel
+from intercode.models.openai_chat import OpenAIModel, Pending
 from intercode.models.scripted import ScriptedModel, read_script
 from intercode.types import Message, Reply, Tool
 
-__all__ = ["Model", "OpenAIModel", "ScriptedModel", "make_model"]
+__all__ = ["Model", "OpenAIModel", "Pending", "ScriptedModel", "make_model"]
 
 
 class Model(Protocol):
@@ -22,7 +22,8 @@ class Model(Protocol):
     `complete` raises `ModelError` if there is no reply, and never returns an empty one instead. The reply may call `tools`;
     `draw` numbers the replies that one strategy wants to one question, which should differ. Both are passed
     only if a strategy or a second epoch asks for them, so that a model without these parameters serves all others.
-    A model may have a method `close`, which is called at the end of `intercode eval`.
+    A model may have a method `close`, which is called at the end of `intercode eval`, and a method `pending`, which returns
+    the `Pending` questions for the line of progress.
     """
 
     name: str

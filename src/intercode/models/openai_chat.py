@@ -23,9 +23,12 @@ import json
 import os
 import random
 import re
+import threading
 import time
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +80,17 @@ class _Broken(Exception):
         self.wait = wait
 
 
+@dataclass(eq=False, slots=True)
+class Pending:
+    """A question without a reply yet: when it was asked (`time.monotonic()`), its failed tries, and why the last one failed."""
+
+    since: float
+    failed: int = 0
+    why: str = ""
+
+
 class OpenAIModel:
-    """One chat model. Threads may share it: nothing changes after construction.
+    """One chat model. Threads may share it: only the list of pending questions changes after construction.
 
     Two attributes may be set before the first question: `give_up` is called between two tries and returns a reason not to try
     again, or None; `metered` makes a reply without token counts a `UsageError`, since a limit depends on the counts.
@@ -118,6 +130,8 @@ class OpenAIModel:
         self._patience = timeout or PATIENCE
         self.give_up: Callable[[], str | None] = lambda: None
         self.metered = False
+        self._pending: list[Pending] = []
+        self._lock = threading.Lock()
         settings = {"model": model, "temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         self._sampled = os.environ.get("INTERCODE_LOGPROBS") == "1" if logprobs is None else logprobs
         settings |= {"logprobs": True, "return_token_ids": True} if self._sampled else {}
@@ -149,17 +163,36 @@ class OpenAIModel:
         body: dict[str, Any] = {**self._settings, "messages": list(messages)}
         body |= {"tools": list(tools)} if tools else {}
         body |= {"seed": body["seed"] + draw} if draw and "seed" in body else {}
-        for attempt in range(self.tries):
-            try:
-                return self._read_reply(self._post(body))
-            except _Broken as broken:
-                last = broken
-            if why := self.give_up():
-                raise ModelError(f"{self.url}: {last}; not tried again, since {why}")
-            if attempt < self.tries - 1:
-                wait = self.backoff * 2**attempt * random.uniform(0.75, 1.25)  # so that threads do not return in step
-                time.sleep(min(wait if last.wait is None else last.wait, LONGEST_WAIT))
+        with self._asking() as question:
+            for attempt in range(self.tries):
+                try:
+                    return self._read_reply(self._post(body))
+                except _Broken as broken:
+                    last = broken
+                    question.failed, question.why = attempt + 1, str(broken).partition(", ")[0]  # without the body
+                if why := self.give_up():
+                    raise ModelError(f"{self.url}: {last}; not tried again, since {why}")
+                if attempt < self.tries - 1:
+                    wait = self.backoff * 2**attempt * random.uniform(0.75, 1.25)  # so that threads do not return in step
+                    time.sleep(min(wait if last.wait is None else last.wait, LONGEST_WAIT))
         raise ModelError(f"{self.url}: {last} (tried {self.tries} times); is the server up and not overloaded?")
+
+    def pending(self) -> list[Pending]:
+        """Return the questions that threads wait for now, the oldest first."""
+        with self._lock:
+            return list(self._pending)
+
+    @contextmanager
+    def _asking(self) -> Iterator[Pending]:
+        """List a question as pending within the block."""
+        question = Pending(time.monotonic())
+        with self._lock:
+            self._pending.append(question)
+        try:
+            yield question
+        finally:
+            with self._lock:
+                self._pending.remove(question)
 
     def close(self) -> None:
         """Close the connections. May be called twice; the end of the process does the same."""

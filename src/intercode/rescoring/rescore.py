@@ -88,7 +88,10 @@ class Rescoring:
             raise UsageError(f"the task {missing[0]} of {run} is not among these tasks; give the run's own with --data")
 
     def run(self, store: RunStore, *, workers: int, tick: Callable[[Episode], None]) -> list[Rescored]:
-        """Return all episodes in the order of the data. Each is put into `store` as soon as it has its score."""
+        """Return all episodes in the order of the data. Each that `store` lacks is put there as soon as it has its score.
+
+        `tick` takes each of those, too.
+        """
         done: list[Rescored] = []
         left: list[Episode] = []
         stored = {(episode.task, episode.epoch): episode for episode in store.episodes() if episode.reward is not None}
@@ -96,8 +99,8 @@ class Rescoring:
         def note(each: Rescored) -> None:
             if each.how != "earlier":
                 store.append(each.episode)
+                tick(each.episode)
             done.append(each)
-            tick(each.episode)
 
         for episode in self.episodes:
             if again := stored.get((episode.task, episode.epoch)):

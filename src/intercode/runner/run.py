@@ -104,7 +104,7 @@ def evaluate(
     run = _Run(make_env, strategy, model, tracker, seed, store.path if store else None)
     done = {(episode.task, episode.epoch): episode for episode in (store.episodes() if store else ())}
     order = [(task, epoch) for epoch in range(epochs) for task in tasks]
-    played = {key for key, episode in done.items() if _is_finished(episode) or (episode.error is not None and not retry_errors)}
+    played = {key for key, episode in done.items() if is_played(episode, retry_errors=retry_errors)}
     todo = [(task, epoch) for task, epoch in order if (task.id, epoch) not in played]
     tracker.spend(sum((episode.usage for episode in done.values() if _is_finished(episode)), Usage()))
     for task, epoch in todo:
@@ -137,6 +137,11 @@ def evaluate(
     if store:
         remove_finished(store.path, filter(_is_finished, done.values()))
     return [done[task.id, epoch] for task, epoch in order if (task.id, epoch) in done]
+
+
+def is_played(episode: Episode, *, retry_errors: bool) -> bool:
+    """Return whether a resumed run leaves this earlier episode as it is."""
+    return _is_finished(episode) or (episode.error is not None and not retry_errors)
 
 
 def episode_seed(seed: int, task: str, epoch: int) -> int:

@@ -1,0 +1,145 @@
+"""The line that shows how a run goes: refreshed twice a second on a terminal, else printed every ten seconds.
+
+    120 of 300 · success 43.3 % (37.9–48.9) · 2 errors · 1.2 M tokens · $0.31 · 85 episodes/min · 3 replies awaited, the oldest
+    for 95 s · model server: HTTP 429, trying again (2)
+
+The interval is that of the report. A resumed run counts its earlier episodes everywhere but in the episodes a minute.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from intercode.cli.output import say
+
+if TYPE_CHECKING:
+    from intercode.models import Model, Pending
+    from intercode.types import Episode
+
+EVERY = 10.0
+"""Seconds between two lines if stderr is no terminal."""
+PATIENCE = 5.0
+"""Seconds after which a reply is called awaited."""
+
+
+@contextmanager
+def progress(
+    total: int, earlier: Collection[Episode] = (), *, quiet: bool, model: Model | None = None
+) -> Iterator[Callable[[Episode], None]]:
+    """Show on stderr how a run of `total` episodes goes; yields a function that takes each finished episode.
+
+    `earlier` are the episodes of a resumed run that are not played again. Only with `model`, the line has tokens, cost and
+    pending questions.
+    """
+    if quiet:
+        yield lambda episode: None
+        return
+    state = _Progress(total, earlier, model)
+    live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    with _refresh(state.line) if live else _print_lines(state.line):
+        yield state.add
+
+
+class _Progress:
+    """Running sums over the finished episodes. One thread adds episodes, another reads the line."""
+
+    def __init__(self, total: int, earlier: Collection[Episode], model: Model | None) -> None:
+        import threading
+
+        self._total, self._model, self._lock = total, model, threading.Lock()
+        self._done = self._errors = self._tokens = 0
+        self._cost = 0.0
+        self._counts: dict[str, tuple[int, int]] = {}  # of a task: scored episodes, and solved ones
+        for episode in earlier:
+            self.add(episode)
+        self._earlier, self._started = len(earlier), time.monotonic()
+
+    def add(self, episode: Episode) -> None:
+        with self._lock:
+            self._done += 1
+            self._errors += episode.error is not None
+            if episode.reward is not None:
+                scored, solved = self._counts.get(episode.task, (0, 0))
+                self._counts[episode.task] = (scored + 1, solved + episode.success)
+            if self._model is not None:
+                self._tokens += episode.usage.prompt_tokens + episode.usage.completion_tokens
+                self._cost += episode.usage.cost
+
+    def line(self) -> str:
+        """Return the line as of now."""
+        from intercode.report.summary import interval_of_counts
+        from intercode.report.text import one_line
+
+        now = time.monotonic()
+        with self._lock:
+            counts = list(self._counts.values())
+            done, errors, tokens, cost = self._done, self._errors, self._tokens, self._cost
+        parts = [f"{done} of {self._total}"]
+        if counts:
+            rate = sum(solved for _, solved in counts) / sum(scored for scored, _ in counts)
+            low, high = interval_of_counts(counts)
+            parts.append(f"success {100 * rate:.1f} % ({100 * low:.1f}–{100 * high:.1f})")
+        if errors:
+            parts.append(f"{errors} error{'s' if errors > 1 else ''}")
+        if tokens:
+            million, thousand = f"{tokens / 1e6:.1f} M", f"{tokens / 1e3:.0f} k"
+            parts.append(f"{million if tokens >= 999_500 else thousand if tokens >= 1000 else tokens} tokens")
+        if cost:
+            parts.append(f"${cost:.2f}" if cost >= 0.1 else f"${cost:.4f}")
+        if done > self._earlier:
+            speed = 60 * (done - self._earlier) / max(now - self._started, 1e-9)
+            parts.append(f"{speed:.0f} episodes/min" if speed >= 10 else f"{speed:.1f} episodes/min")
+        return one_line(" · ".join(parts + self._waits(now)), 400)
+
+    def _waits(self, now: float) -> list[str]:
+        """Return what is to be said of questions that the model has not answered; a model need not have `pending`."""
+        pending: list[Pending] = getattr(self._model, "pending", list)()
+        if not pending:
+            return []
+        found, seconds = [], now - pending[0].since
+        if seconds >= PATIENCE and len(pending) == 1:
+            found.append(f"1 reply awaited for {seconds:.0f} s")
+        elif seconds >= PATIENCE:
+            found.append(f"{len(pending)} replies awaited, the oldest for {seconds:.0f} s")
+        worst = max(pending, key=lambda question: question.failed)
+        if worst.failed:
+            found.append(f"model server: {worst.why}, trying again ({worst.failed})")
+        return found
+
+
+@contextmanager
+def _refresh(line: Callable[[], str]) -> Iterator[None]:
+    """Show the line on the terminal within the block."""
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console(stderr=True)
+    with Live(get_renderable=lambda: Text(line()), console=console, refresh_per_second=2, transient=True):
+        yield
+
+
+@contextmanager
+def _print_lines(line: Callable[[], str]) -> Iterator[None]:
+    """Print the line every `EVERY` seconds within the block; no more if stderr cannot be written."""
+    import threading
+
+    ended = threading.Event()
+
+    def print_lines() -> None:
+        with suppress(OSError, ValueError):
+            while not ended.wait(EVERY):
+                say(line(), err=True)
+
+    thread = threading.Thread(target=print_lines, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
