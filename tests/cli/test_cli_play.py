@@ -30,9 +30,9 @@ def sit_down(tmp_path: Path, box: Path) -> Iterator[Callable[..., Terminal]]:
         pytest.skip("setsid (util-linux) is not installed")
     with ExitStack() as stack:
 
-        def sit(*words: object) -> Terminal:
+        def sit(*words: object, **variables: str) -> Terminal:
             command = [INTERCODE, "play", "bash", "--data", str(box), *map(str, words)]
-            return stack.enter_context(Terminal(command, cwd=tmp_path, env=os.environ))
+            return stack.enter_context(Terminal(command, cwd=tmp_path, env={**os.environ, **variables}))
 
         yield sit
 
@@ -59,7 +59,7 @@ def test_a_task_is_solved_in_a_terminal_and_the_episode_replays(sit_down: Any, c
         ("echo 'got'-it\n", "\ngot-it\n"),
         (UP + "\n", "\ngot-it\n"),
         ("```\necho 'f\nenced'\n```\n", "f\nenced\n"),
-        ("```\nsubmit <<'E'\n3\nE\n```\n", "solved"),
+        ("```\nsubmit <<'E'\n3\nE\n```\n", "solved\x1b[0m\nreference solution: ls /box | wc -l"),
     )
     assert terminal.ends() == 0
     assert not [sign for sign in ("\x1b]0;", "\x07", "\x1b[2J", "\x9b", "\u202e") if sign in terminal.shown]
@@ -135,6 +135,23 @@ def test_the_live_score_changes_nothing_and_nothing_goes_on_when_the_window_is_c
     terminal.hang_up()
     terminal.process.wait(20)
     assert families.left_in(spaces) == set()
+
+
+def test_texts_wrap_at_words_and_a_full_screen_program_costs_no_turn_and_the_gold_follows_the_verdict(
+    sit_down: Any, tmp_path: Path
+) -> None:
+    terminal = sit_down("--out", "run", "--task", "first", COLUMNS="30")
+    terminal.expect("Print what /box/a holds, here\nand elsewhere.")
+    talk(
+        terminal,
+        ("vim /box/a\n", "vim needs a terminal, and the\nsandbox has none."),
+        ("ls /box|less -R\n", "less needs a terminal"),
+        ("echo 'a; vi b' more words than one line of it holds\n", "\na; vi b more words than one line of it holds\n"),
+        ("submit\n", "not solved: 0"),
+    )
+    terminal.expect("reference solution: cat /box/a")
+    assert terminal.ends() == 0
+    assert len(episodes(tmp_path / "run")[0]["turns"]) == 2
 
 
 @pytest.mark.parametrize("protocol", ["submit", "paper"])

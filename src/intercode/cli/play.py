@@ -4,6 +4,9 @@
     bash> ```                        the lines up to the next ``` are one action
       ..> cat <<END
     bash> :tasks                     `:word` speaks to this program, not to the environment
+    bash> vim notes                  a program that needs a terminal is refused, and costs no turn
+
+After each task its reference solution is shown. Queries and notes wrap at words; the output of programs does not.
 
 Ctrl-C clears the line; during an action it ends the program, as Ctrl-D does at the prompt. Control characters that a sandbox
 prints become escapes, so they cannot steer the terminal. Piped lines work like typed lines.
@@ -35,6 +38,7 @@ For an action of several lines, type ``` on a line before it and on a line after
 :tasks lists the tasks. :skip [ID] leaves this task for the next one or for ID. :quit or Ctrl-D ends. :help shows this text."""
 HELP_ANSWER = "`submit ANSWER` gives the answer itself, except on tasks marked general."
 _COMMAND = re.compile(r":([a-z]+)(?:\s+(.*))?\s*")
+FULL_SCREEN = frozenset({"vi", "vim", "nano", "less", "more", "top", "htop", "man", "watch", "emacs", "tmux", "screen"})
 _WHY = {"agent_fault": ", since the sandbox did not survive", "turns": ", since no turns are left"}
 
 
@@ -135,13 +139,19 @@ class Player:
                 _print("solved", fg="green")
             else:
                 _print(f"not solved{_WHY.get(str(episode.ended), '')}: {episode.reward:.2f}", fg="red")
+            for place, gold in enumerate(task.golds):
+                separator = "\n" if "\n" in gold.strip() else " "
+                _print(f"{'or' if place else 'reference solution'}:{separator}{gold.strip()}")
         self._left.remove(task)
 
     def complete(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0) -> Reply:
         """Show the last message and return the action that is typed. Raises `Quit` or `_Skip` to leave the episode."""
         from intercode.types import Reply
 
-        _print(messages[-1]["content"], **({"bold": True} if len(messages) == 1 else {}))
+        if len(messages) == 1:
+            _print(_wrap(messages[0]["content"]), bold=True)
+        else:
+            _print(messages[-1]["content"])
         if self._show_score and len(messages) > 1:
             self._print_score()
         while True:
@@ -149,6 +159,12 @@ class Player:
             command = _COMMAND.fullmatch(text)
             if command is not None:
                 self._obey(command[1], (command[2] or "").strip())
+            elif self._evaluation.config["env"] in ("bash", "ctf") and (program := _full_screen_program(text)):
+                _note(
+                    f"{program} needs a terminal, and the sandbox has none. Nothing was executed, and no turn is used. To read "
+                    "a file, use `cat`, `head` or `sed -n 1,40p`; to write one, `sed -i` or `cat >FILE <<'END'`. "
+                    f"`command {program}` starts {program} all the same."
+                )
             elif text.strip():
                 return Reply(text)
 
@@ -203,6 +219,38 @@ class Player:
             _note("[no score]" if score is None else f"[score {score.reward:.2f}]")
 
 
+def _full_screen_program(action: str) -> str | None:
+    """Return the full-screen program that the first line of a Bash action starts, if any."""
+    import shlex
+
+    words = shlex.shlex(action.partition("\n")[0], posix=True, punctuation_chars="|;&")
+    words.whitespace_split, words.commenters = True, ""
+    begins = True
+    with suppress(ValueError):  # a quotation that does not end
+        for word in words:
+            if begins and word in FULL_SCREEN:
+                return word
+            begins = word != "" and not word.strip("|;&")
+    return None
+
+
+def _wrap(text: str) -> str:
+    """Wrap the lines at words to the width of the terminal, if stdout is one, and keep their indentation."""
+    if not sys.stdout.isatty():
+        return text
+    import shutil
+    import textwrap
+
+    from intercode.report.text import visible
+
+    width, lines = shutil.get_terminal_size().columns, list[str]()
+    for line in visible(text).split("\n"):
+        indent = line[: len(line) - len(line.lstrip())]
+        wrapped = textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        lines += wrapped or [line]
+    return "\n".join(lines)
+
+
 def _print(text: str, **style: Any) -> None:
     from intercode.report.text import visible
 
@@ -211,4 +259,5 @@ def _print(text: str, **style: Any) -> None:
 
 
 def _note(text: str) -> None:
-    _print(text, dim=True)
+    """Print a sentence of this program."""
+    _print(_wrap(text), dim=True)
