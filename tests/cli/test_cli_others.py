@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_words import INTERCODE
 
 from intercode import __version__
 from intercode.cli import main
@@ -26,6 +29,16 @@ def test_every_command_explains_itself(cli: Any) -> None:
         assert f"Usage: intercode {command}".strip() in long.out
         assert len(long.out.splitlines()) > 4
     assert cli("--version").out == f"intercode, version {__version__}\n"
+
+
+def test_bash_completes_options_after_the_line_of_the_readme() -> None:
+    line = next(line for line in (Path(__file__).parents[2] / "README.md").read_text().splitlines() if "bash_source" in line)
+    press_tab = "COMP_WORDS=(intercode eval bash --max-t) COMP_CWORD=3; _intercode_completion intercode; echo ${COMPREPLY[@]}"
+    env = {**os.environ, "PATH": f"{Path(INTERCODE).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-c", f"{line}\n{press_tab}"], env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.stderr) == ("--max-tokens\n", "")
 
 
 RENAMED = [
