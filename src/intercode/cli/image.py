@@ -68,7 +68,7 @@ def image_build(name: str, packages: tuple[str, ...], suite: str, force: bool) -
 @click.argument("name", required=False)
 @click.option("--force", is_flag=True, help="Replace an image of that name, or the file TAR.")
 @out_file("TAR", "Write a tar file for --image TAR, and keep no image.")
-def image_export(reference: str, name: str | None, force: bool, out: str | None) -> None:
+def image_export(reference: str, name: str | None, force: bool, file: str | None) -> None:
     """Copy a Docker image, to use it without Docker.
 
     Use it with --image NAME. The image's ENV and WORKDIR are kept, except in a tar file.
@@ -77,16 +77,16 @@ def image_export(reference: str, name: str | None, force: bool, out: str | None)
 
     from intercode.sandbox.docker.images import export_image, export_tar
 
-    if out is None:
+    if file is None:
         click.echo(export_image(reference, name, force=force))
         return
     if name is not None:
         raise click.UsageError("NAME is for the cache; leave it out with --out")
-    target = Path(out)
+    target = Path(file)
     if target.exists() and not force:
-        raise click.UsageError(f"{out} exists; choose another file, or replace it with --force")
+        raise click.UsageError(f"{file} exists; choose another file, or replace it with --force")
     export_tar(reference, target)
-    click.echo(out)
+    click.echo(file)
 
 
 @click.command()

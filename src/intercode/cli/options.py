@@ -21,10 +21,10 @@ COUNT = click.IntRange(1)
 SECTIONS = {
     "Tasks": "data gold_fields dump databases assets everything limit task failed_in shuffle exclude_broken",
     "Environment": "env tree setup image engine handicap sandbox session protocol submits tell",
-    "Agent and model": "agent turns model base_url temperature seed epochs reply_tokens reply_seconds price judge",
-    "Reward": "reward robust live static",
-    "Limits": "max_cost max_tokens max_seconds episode_cost episode_tokens episode_seconds",
-    "Run": "workers out resume retry_errors allow_code_change",
+    "Agent and model": "agent model base_url temperature reply_tokens reply_seconds price",
+    "Reward": "reward robust live judge",
+    "Limits": "turns max_cost max_tokens max_seconds episode_cost episode_tokens episode_seconds",
+    "Run": "epochs seed static workers out resume retry_errors allow_code_change",
 }
 """The headings of a command's help, and the parameters under each; the others stand under "Options"."""
 _SECTION = {name: title for title, names in SECTIONS.items() for name in names.split()}
@@ -210,8 +210,9 @@ exclude_broken = click.option(
 
 
 def out_file(metavar: str, text: str) -> Decorator:
+    """Add `--out` as the parameter `file`: `out` is the run's folder, which the help lists elsewhere."""
     path = click.Path(dir_okay=False)
-    return click.option("--out", cls=Renamed, old="--output", type=path, metavar=metavar, help=text)
+    return click.option("--out", "file", cls=Renamed, old="--output", type=path, metavar=metavar, help=text)
 
 
 json_flag = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else.")

@@ -109,15 +109,15 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
 )
 @shared.out_file("FILE", "Write to FILE. [stdout]")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
-def export(run: str, form: str, only: str, out: str | None, force: bool) -> None:
+def export(run: str, form: str, only: str, file: str | None, force: bool) -> None:
     """Write a run as training data, or as a table.
 
     Episodes of RUN that ended in an error are left out.
     """
     from intercode.export import export_run
 
-    episodes, rows = export_run(run, form, only=only, output=out, force=force)
-    click.echo(f"intercode: {rows} rows from {episodes} episodes" + (f" in {out}" if out else ""), err=True)
+    episodes, rows = export_run(run, form, only=only, output=file, force=force)
+    click.echo(f"intercode: {rows} rows from {episodes} episodes" + (f" in {file}" if file else ""), err=True)
 
 
 @click.command(cls=shared.Command)
