@@ -89,9 +89,9 @@ def parse(records: Path) -> None:
 
 
 def resident(pid: int) -> float:
-    """The most memory that the process has held, in MB."""
+    """The most memory that the process has held, in bytes."""
     status = Path(f"/proc/{pid}/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) / 1000
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
 def get(url: str) -> bytes:
@@ -126,7 +126,7 @@ def main() -> int:
             one = json.loads(first(records))["turns"][0]["action"]
             for what, text in (("that no action has", "no such words"), ("of one record in 200", one)):
                 find = timed(partial(get, f"{here}?text={urllib.parse.quote(text)}"))
-                grep = timed(partial(subprocess.run, ["grep", "-c", "-F", text, str(records)], stdout=subprocess.DEVNULL))
+                grep = timed(partial(subprocess.run, ["grep", "-c", "-F", text, str(records)], stdout=subprocess.PIPE))
                 rows.append(Row(f"search for a text {what} / grep", find, grep, 3.0 / grep))
             long = f"{here}/episode?task=task-{options.episodes - 1}"
             content = get(long)
@@ -134,8 +134,8 @@ def main() -> int:
             line = last(records)
             plain = statistics.median(timed(lambda: json.loads(line)) for _ in range(20))
             rows.append(Row("page of 500 turns / json.loads", page, plain, 0.1 / plain))
-            rows.append(Row("memory of the server, MB / 200", resident(server.pid), 200.0, 1.0))
-            rows.append(Row("size of the page of 500 turns, KB / 150", len(content) / 1000, 150.0, 1.0))
+            rows.append(Row("memory of the server / 200 MB", resident(server.pid), 200e6, 1.0, unit="B"))
+            rows.append(Row("size of the page of 500 turns / 150 KB", len(content), 150e3, 1.0, unit="B"))
         finally:
             server.terminate()
             server.wait()

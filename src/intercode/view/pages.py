@@ -100,7 +100,7 @@ class Pages:
         labels = {"state": "result", "category": columns["category"]}
         facets = {name: values for name, values in run.facets().items() if len(values) > 1 or name in chosen}
         if "hardness" in facets:
-            facets["hardness"].sort(key=lambda value: hardness_order(value[0]))
+            facets["hardness"] = sorted(facets["hardness"], key=lambda value: hardness_order(value[0]))
         live = [
             {
                 "task": episode.task, "epoch": episode.epoch, "turns": len(episode.turns),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -34,6 +35,7 @@ class Run:
         self.path, self.name = path, name
         self._config: tuple[float, dict[str, Any]] = (-1.0, {})
         self._figures: tuple[object, dict[str, Any]] = (None, {})
+        self._facets: tuple[object, dict[str, list[tuple[str, int]]]] = (None, {})
         self.index = Index(path, self.config)
 
     @property
@@ -69,14 +71,15 @@ class Run:
 
     def facets(self) -> dict[str, list[tuple[str, int]]]:
         """Return the values of each facet with their numbers of episodes, the most frequent first."""
-        found = {}
-        for name in FACETS:
-            rows = self.index.rows(
-                f"SELECT {name} AS value, count(*) AS n FROM episodes WHERE {name} IS NOT NULL GROUP BY {name} ORDER BY n DESC"
-            )
-            if rows:
-                found[name] = [(str(row["value"]), row["n"]) for row in rows]
-        return found
+        covered = self.index.covered
+        if covered != self._facets[0]:
+            names, counts = ", ".join(FACETS), {name: Counter[str]() for name in FACETS}
+            for row in self.index.rows(f"SELECT {names}, count(*) AS n FROM episodes GROUP BY {names}"):
+                for name in FACETS:
+                    if row[name] is not None:
+                        counts[name][str(row[name])] += row["n"]
+            self._facets = covered, {name: found.most_common() for name, found in counts.items() if found}
+        return self._facets[1]
 
     def by_task(self) -> dict[str, dict[str, Any]]:
         """Return for each task with a scored episode: `n` episodes, `solved` ones, their `share`, `query`, and one `state`."""
