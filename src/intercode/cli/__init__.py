@@ -2,7 +2,8 @@
 
     eval.py      eval, score            report.py    report, replay, rescore, export       options.py   shared options
     play.py      play                   image.py     data, image, doctor                   output.py    tables, JSON
-    check.py     check, attack          view.py      view                                  progress.py  how a run goes
+    check.py     check, attack          show.py      show                                  progress.py  how a run goes
+                                        view.py      view
 
 Imports stay inside the commands, even of pathlib and json, so that `intercode --help` costs little more than importing click.
 Exit status: 0 done, 1 the checked thing fell short, 2 wrong usage, 3 a fault of data, machine, server or disk, 130 interrupted.
@@ -27,6 +28,7 @@ from intercode.cli.image import data, doctor, image
 from intercode.cli.output import say
 from intercode.cli.play import play
 from intercode.cli.report import export, replay, report, rescore
+from intercode.cli.show import show
 from intercode.cli.view import view
 from intercode.errors import DISK_FULL, IntercodeError, UsageError
 from intercode.plugins import describe_error, fault_of, is_user_code
@@ -34,7 +36,7 @@ from intercode.plugins import describe_error, fault_of, is_user_code
 COMMANDS = {
     "Run agents": (evaluate, play, score),
     "Examine tasks and environments": (check, attack),
-    "Use finished runs": (view, report, replay, rescore, export),
+    "Use finished runs": (show, view, report, replay, rescore, export),
     "Prepare this machine": (data, image, doctor),
 }
 _BROKEN_STREAM = (errno.EIO, errno.EBADF)

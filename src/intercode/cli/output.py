@@ -14,6 +14,8 @@ from intercode.plugins import is_user_code
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rich.console import Console
+
     from intercode.report.tables import Section
     from intercode.types import Episode
 
@@ -49,14 +51,19 @@ def show_summaries(summaries: list[dict[str, Any]], as_json: bool) -> None:
 
 def show_tables(sections: Iterable[Section]) -> None:
     """Print tables and lines; in a file at full width."""
-    from rich.console import Console
-
     from intercode.report.tables import render
 
-    console = Console()
+    make_console().print(*render(sections), sep="\n")
+
+
+def make_console() -> Console:
+    """Return stdout for rich; as wide as needed if it is no terminal."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
     if not console.is_terminal:
         console.width = _WIDEST
-    console.print(*render(sections), sep="\n")
+    return console
 
 
 @contextmanager

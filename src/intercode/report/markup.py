@@ -13,7 +13,7 @@ from html import escape
 from typing import Any
 
 from intercode.report.text import visible
-from intercode.report.transcript import MARKS, Block, Diff, Grid, Line, Sides, State, Step, Verdict
+from intercode.report.transcript import MARKS, Block, Diff, Grid, Line, Sides, State, Step, Verdict, content_of
 from intercode.types import Message
 
 LONGEST = 2_000
@@ -63,15 +63,15 @@ def bounded(value: str, show: Callable[[str], str] = text, whole: str | None = N
     return f"{show(head)}\n{gap}\n{text(tail)}"
 
 
-def turn(step: Step, env: str, whole: Whole = lambda number, part: "") -> str:
-    """Return a turn: facts, new messages folded, thought, action, output."""
+def turn(step: Step, env: str, whole: Whole = lambda number, part: "", anchor: str = "t") -> str:
+    """Return a turn: facts, new messages folded, thought, action, output. Its id is `anchor` and its number."""
     now, number = step.turn, step.number
 
     def pre(kind: str, label: str, value: str, show: Callable[[str], str] = text) -> str:
         return f'<pre class="{kind}" aria-label="{label}">{bounded(value, show, whole(number, kind))}</pre>'
 
     facts = "".join(f'<span class="fact">{text(fact)}</span>' for fact in step.facts)
-    parts = [f'<header><a class="number" href="#t{number}">turn {number}</a> {facts}</header>']
+    parts = [f'<header><a class="number" href="#{anchor}{number}">turn {number}</a> {facts}</header>']
     if step.messages:
         parts.append(_messages(step.messages))
     if now.thought:
@@ -91,19 +91,15 @@ def turn(step: Step, env: str, whole: Whole = lambda number, part: "") -> str:
     elif now.action is not None and step.kind != "submission":
         parts.append('<p class="quiet">(no output)</p>')
     return (
-        f'<article class="turn {step.kind}" id="t{number}" tabindex="-1" aria-label="turn {number}">{"".join(parts)}</article>'
+        f'<article class="turn {step.kind}" id="{anchor}{number}" tabindex="-1" aria-label="turn {number}">'
+        f"{''.join(parts)}</article>"
     )
 
 
 def _messages(messages: Sequence[Message]) -> str:
     title = f"{len(messages)} new message{'s' if len(messages) > 1 else ''} to the model"
-    each = "".join(f"<h4>{text(message['role'])}</h4><pre>{bounded(_content(message))}</pre>" for message in messages)
+    each = "".join(f"<h4>{text(message['role'])}</h4><pre>{bounded(content_of(message))}</pre>" for message in messages)
     return f'<details class="messages"><summary>{title}</summary>{each}</details>'
-
-
-def _content(message: Message) -> str:
-    content = message.get("content")
-    return content if isinstance(content, str) else str(content or message.get("tool_calls") or "")
 
 
 def verdict(found: Verdict) -> str:

@@ -7,6 +7,7 @@ the code that prints a row makes them harmless.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -128,6 +129,7 @@ def overview_rows(summaries: Sequence[Summary]) -> list[Row]:
     rows = [
         {
             "run": label,
+            "date": minute(row.get("date")),
             "agent": str(row["agent"]),
             "model": str(row["model"] or "–"),
             "env": str(row["env"]),
@@ -200,6 +202,14 @@ def sentences(found: Found) -> list[str]:
 
 def number(value: float | None, scale: float = 1, digits: int = 1) -> str:
     return "–" if value is None else f"{scale * value:.{digits}f}"
+
+
+def minute(date: object) -> str:
+    """Return a date of run.json up to the minute, in local time."""
+    try:
+        return datetime.fromisoformat(str(date)).astimezone().strftime("%Y-%m-%d %H:%M")
+    except ValueError:
+        return str(date or "–")
 
 
 def span(interval: Sequence[float]) -> str:

@@ -77,6 +77,12 @@ def steps(episode: Episode) -> list[Step]:
     return [Step(number, turn, kept) for number, (turn, kept) in enumerate(pairs, 1)]
 
 
+def content_of(message: Message) -> str:
+    """Return the text of a message, or its other content in words."""
+    content = message.get("content")
+    return content if isinstance(content, str) else str(content or message.get("tool_calls") or "")
+
+
 def state_of(episode: Episode) -> State:
     """Return how the episode counts."""
     if episode.reward is None:
