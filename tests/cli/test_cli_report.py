@@ -1,7 +1,8 @@
-"""`intercode report`: one run closely, two compared, the page and the plots; on our runs and on the first system's logs."""
+"""`intercode report` and `show`: one run closely, two compared, the page and the plots; runs, episodes and transcripts."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -88,3 +89,39 @@ def test_what_is_no_run_is_named(cli: Any, tmp_path: Path) -> None:
         done = cli("report", name, "--json")
         assert (done.status, done.out) == (status, "")
         assert blamed in done.err
+
+
+def test_episodes_are_listed_chosen_and_printed(cli: Any, tmp_path: Path) -> None:
+    assert cli("export", "guess", "--format", "intercode", "--out", "log.json").status == 0
+    for words, tasks in (
+        ("guess", ["count", "first", "last", "names", "touch"]),
+        ("guess --failed", ["first", "last", "touch"]),
+        ("guess --failed touch first", ["first", "touch"]),
+        ("guess --ended error", []),
+        ("guess --grep /nowhere", ["first", "touch"]),
+        ("gold --epoch 1 --limit 2", ["count", "first"]),
+        ("log.json --failed", ["first", "last", "touch"]),
+    ):
+        records = cli("show", *words.split(), "--json").json["episodes"]
+        assert [record["task"] for record in records] == tasks, words
+        done = cli("show", *words.split())
+        assert done.status == 0
+        assert [task for task in ("count", "first", "last", "names", "touch") if task in done.out] == tasks, done.out
+    lines = (tmp_path / "guess" / "episodes.jsonl").read_text().splitlines()
+    assert cli("show", "guess", "last", "--json").json == {"episodes": [json.loads(lines[-1])]}
+    one = cli("show", "guess", "last").out
+    assert all(words in one for words in ("✗ task last", "› cat /box/a\n│ apple\n", "  - plum\n", "  + apple\n")), one
+    assert "› ls /box | wc -l" in cli("show", "guess", "--grep", "wc -l").out, "a single episode is printed"
+    unknown = cli("show", "guess", "lst")
+    assert (unknown.status, "; it has last" in unknown.err) == (2, True)
+
+
+def test_runs_of_a_folder_are_listed(cli: Any, tmp_path: Path) -> None:
+    rows = {Path(row["run"]).name: row for row in cli("show", ".", "--json").json["runs"]}
+    found = cli("report", "guess", "--json").json
+    assert set(rows) == {"guess", "gold"}
+    assert {key: rows["guess"][key] for key in ("success_rate", "ci95", "episodes", "mean_reward")} == {
+        key: found[key] for key in ("success_rate", "ci95", "episodes", "mean_reward")
+    }
+    assert rows["gold"]["date"][:10] in cli("show", ".").out
+    assert cli("show", ".", "last").status == 2

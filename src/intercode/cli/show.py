@@ -48,8 +48,8 @@ def show(
 ) -> None:
     """Print what the agent did, and why it was scored so.
 
-    RUN is a run folder or a log file of InterCode v1. Episodes are listed, one a line; a single one, and those of each TASK, are
-    printed turn by turn. FOLDER is a folder of runs, which are listed.
+    RUN is a run folder or a log file of InterCode v1. Episodes are listed, one a line; a single one, and those of each TASK,
+    are printed turn by turn. FOLDER is a folder of runs, which are listed.
     """
     from pathlib import Path
 
