@@ -12,9 +12,10 @@ import pytest
 from chromium import browser, needs_chromium
 from played import CONFIG, error, fine, no_code, played, submit
 
-from intercode.report import page as pages
-from intercode.report.analysis import side_by_side
-from intercode.report.page import POLICY, page
+from intercode.report import markup
+from intercode.report.analysis import Run, side_by_side
+from intercode.report.page import POLICY
+from intercode.report.page import page as write_page
 from intercode.types import Episode, Usage
 
 HOSTILE = (
@@ -23,6 +24,10 @@ HOSTILE = (
     + "wide" * 200
 )  # fmt: skip
 USAGE = Usage(1200, 80, 0.002)
+
+
+def page(*runs: Run) -> str:
+    return write_page(side_by_side(runs), runs)
 
 
 def run(name: str, *, shift: int = 0) -> tuple[dict[str, Any], list[Episode]]:
@@ -40,7 +45,14 @@ def run(name: str, *, shift: int = 0) -> tuple[dict[str, Any], list[Episode]]:
 def hostile() -> tuple[dict[str, Any], list[Episode]]:
     names = {"run": f"runs/{HOSTILE.replace('/', '|')}", "agent": HOSTILE, "model": HOSTILE, "env": HOSTILE}
     turn = fine(HOSTILE, HOSTILE)
-    episodes = [played(f"{n}{HOSTILE}", turn, submit(), query=HOSTILE, parts={HOSTILE: 0.5}) for n in range(4)]
+    seen = {
+        "agent": {"answer": HOSTILE},
+        "gold": {"answer": ""},
+        "paths": [{"path": HOSTILE, "diff": HOSTILE}],
+        HOSTILE: HOSTILE,
+    }
+    more: dict[str, Any] = {"query": HOSTILE, "parts": {HOSTILE: 0.5}, "outcomes": seen}
+    episodes = [played(f"{n}{HOSTILE}", turn, submit(), **more) for n in range(4)]
     levels = {episode.task: f"{at % 2}{HOSTILE}" for at, episode in enumerate(episodes)}
     return {**CONFIG, **names, "hardness": levels, "data_set": levels}, episodes
 
@@ -69,17 +81,16 @@ def written(folder: Path, text: str) -> Path:
 @needs_chromium
 @pytest.mark.soak
 def test_hostile_texts_run_only_with_both_protections_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = side_by_side([hostile()])
     with browser() as tab:
-        monkeypatch.setattr(pages, "_text", lambda text: text.replace("\ud800", ""))
-        unescaped = page(whole)
+        monkeypatch.setattr(markup, "text", lambda value: str(value).replace("\ud800", ""))
+        unescaped = page(hostile())
         tab.open(written(tmp_path, unescaped), width=1280)
         assert tab.ask("document.title") != "owned", "the policy alone forbids scripts"
         assert tab.complaints, "and the browser says so"
         tab.open(written(tmp_path, unescaped.replace(POLICY, "")), width=1280)
         assert tab.ask("document.title") == "owned", "the attack works without both"
         monkeypatch.undo()
-        tab.open(written(tmp_path, page(whole).replace(POLICY, "")), width=1280)
+        tab.open(written(tmp_path, page(hostile()).replace(POLICY, "")), width=1280)
         assert tab.ask("document.title").startswith("intercode report: "), "escaping alone is enough"
 
 
@@ -89,27 +100,62 @@ class Marks(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()
         self.tags: set[str] = set()
-        self.attributes: set[str] = set()
+        self.attributes: list[tuple[str, str | None]] = []
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
-        self.attributes |= {name for name, _ in attrs}
+        self.attributes += attrs
+
+    def all(self, name: str) -> list[str | None]:
+        return [value for each, value in self.attributes if each == name]
 
 
 @pytest.mark.parametrize("name", WHOLES)
-def test_a_page_holds_no_markup_but_its_own(name: str) -> None:
-    text = page(side_by_side(WHOLES[name]))
+def test_a_page_holds_no_markup_but_its_own_and_each_link_leads_somewhere(name: str) -> None:
+    text = page(*WHOLES[name])
     marks = Marks(text)
     assert not marks.tags & {"script", "img", "iframe", "link", "object", "base", "form"}
-    assert not {each for each in marks.attributes if each.startswith("on") or each in ("src", "href", "style")}
+    assert not {each for each, _ in marks.attributes if each.startswith("on") or each in ("src", "style")}
     assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", text)
     assert not re.search(r"url\(|@import", text)
     assert ("hostile" in name) == (r"\x1b[31mred" in text), "marks that steer are shown as Python writes them"
+    ids = marks.all("id")
+    assert len(ids) == len(set(ids))
+    assert set(marks.all("href")) <= {f"#{each}" for each in ids}
 
 
-def test_the_page_says_by_how_much_and_which_tasks_changed_sides() -> None:
-    text = page(side_by_side([run("first"), run("second", shift=1)]))
+def test_the_page_says_by_how_much_and_leads_to_the_episodes_that_a_figure_counts() -> None:
+    text = page(run("first"), run("second", shift=1))
     assert "<td>+0.0</td>" in text
-    assert "gained (20)" in text
-    assert "t3: the query of t3" in text
+    row = re.search(r'<h2 id="gained">Gained: 20 tasks</h2>.*?<tr><th scope="row">t0</th>(.*?)</tr>', text)
+    assert row
+    failed, solved = re.findall('href="#(e[0-9]+)".*?aria-label="([a-z]+)"', row[1])
+    assert (failed[1], solved[1]) == ("failed", "solved")
+    assert "the query of t0" in text.partition(f'id="{solved[0]}"')[2][:200]
+    for group in ("wrong-answer", "solved"):
+        assert f'href="#run1-{group}"' in text
+        assert f'<h3 id="run1-{group}">' in text
+
+
+def test_a_page_can_be_sent_and_keeps_the_failed_episodes() -> None:
+    config, few = run("large")
+    long = "".join(f"<{n}>" for n in range(2_000))
+    more = [replace(each, epoch=epoch, turns=(fine(long, long), *each.turns)) for each in few for epoch in range(10)]
+    text = page((config, more))
+    assert 2_000_000 < len(text.encode()) < 5_000_000
+    left = re.search("transcripts of ([0-9]+) of 400 episodes have no room", text)
+    assert left
+    assert text.count('class="transcript"') == 400 - int(left[1]) > 200
+    assert len(re.findall('<section class="verdict failed"', text)) == 200, "all failed ones"
+
+
+@needs_chromium
+@pytest.mark.slow
+def test_a_link_unfolds_the_transcript_without_script_or_request(tmp_path: Path) -> None:
+    with browser() as tab:
+        tab.open(written(tmp_path, page(*WHOLES["two runs"])), width=400, dark=True)
+        assert tab.ask("document.documentElement.scrollWidth <= innerWidth"), "tables scroll by themselves"
+        tab.ask("document.querySelector('#tasks ~ .tasks a').click()")
+        assert tab.ask("document.querySelector('.transcript:target').closest('details').open")
+        assert (tab.complaints, len(tab.requests)) == ([], 1)

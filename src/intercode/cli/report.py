@@ -38,9 +38,9 @@ def report(runs: tuple[str, ...], force: bool, html: str | None, plots: str | No
         from intercode.report.page import page
 
         with writing(html), open(html, "w", encoding="utf-8") as file:
-            file.write(page(whole))
+            file.write(page(whole, loaded))
     if plots:
-        from intercode.report.page import draw
+        from intercode.report.charts import draw
 
         with writing(plots):
             draw(whole, plots)

@@ -208,8 +208,9 @@ CATEGORIES: Mapping[str, tuple[str, Callable[[Case], bool]]] = {
 """Categories by name: the rule in words, and as a test."""
 
 
-def failures(config: Mapping[str, Any], scored: Sequence[Episode]) -> list[dict[str, Any]]:
-    """Return the categories that occur, in order: name, rule, episodes, share of the failed episodes, and examples."""
+def find_categories(config: Mapping[str, Any], episodes: Iterable[Episode]) -> dict[str, list[Case]]:
+    """Return the failed episodes of each category, by task and epoch."""
+    scored = [episode for episode in episodes if episode.reward is not None]
     answers: dict[str, set[str]] = {}  # by task: what the last action of each solved episode printed
     for episode in scored:
         last = code_turns(episode)[-1:]
@@ -220,12 +221,18 @@ def failures(config: Mapping[str, Any], scored: Sequence[Episode]) -> list[dict[
     for episode in sorted(failed, key=lambda episode: (task_order(episode.task), episode.epoch)):
         case = Case.of(episode, config.get("turns"), answers.get(episode.task, ()))
         found[case.category].append(case)
-    rows = []
+    return found
+
+
+def failures(config: Mapping[str, Any], scored: Sequence[Episode]) -> list[dict[str, Any]]:
+    """Return the categories that occur, in order: name, rule, episodes, share of the failed episodes, and examples."""
+    found = find_categories(config, scored)
+    failed, rows = sum(map(len, found.values())), []
     for name, cases in found.items():
         if cases:
             first = {case.episode.task: case for case in reversed(cases)}
             examples = [_example(first[task]) for task in sorted(first, key=task_order)[:EXAMPLES]]
-            share = len(cases) / len(failed)
+            share = len(cases) / failed
             rows.append(
                 {"name": name, "rule": CATEGORIES[name][0], "episodes": len(cases), "share": share, "examples": examples}
             )

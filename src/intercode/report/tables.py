@@ -90,8 +90,22 @@ def details(found: Found) -> Iterator[Section]:
         yield Section("why episodes failed", failures)
 
 
-def comparison(found: Found | None, most: int = FLIPS) -> Iterator[Section]:
-    """Yield the comparison of two runs: all tasks, by hardness, and `most` of the tasks that one run solved more often."""
+def comparison(found: Found | None) -> Iterator[Section]:
+    """Yield the comparison of two runs: all tasks, by hardness, and the first tasks that one run solved more often."""
+    yield from differences(found)
+    if found is None:
+        return
+    for name in ("gained", "lost"):
+        yield Section(f"{name} ({len(found[name])})")
+        for flip in found[name][:FLIPS]:
+            shares = "" if {flip["a"], flip["b"]} == {0, 1} else f" ({flip['a']:.0%} → {flip['b']:.0%})"
+            yield Section("  " + one_line(f"{flip['task']}{shares}: {flip['query']}", 77))
+        if len(found[name]) > FLIPS:
+            yield Section(f"  and {len(found[name]) - FLIPS} more: --json and --html list them all")
+
+
+def differences(found: Found | None) -> Iterator[Section]:
+    """Yield the difference of two runs on all tasks and by hardness."""
     if found is None:
         yield Section("the runs have no task in common, so they are not compared")
         return
@@ -112,13 +126,6 @@ def comparison(found: Found | None, most: int = FLIPS) -> Iterator[Section]:
     yield Section("success % on the same tasks, the second run minus the first", rows)
     if found["unpaired"]:
         yield Section(f"{found['unpaired']} tasks are in one of the runs only, and are left out")
-    for name in ("gained", "lost"):
-        yield Section(f"{name} ({len(found[name])})")
-        for flip in found[name][:most]:
-            shares = "" if {flip["a"], flip["b"]} == {0, 1} else f" ({flip['a']:.0%} → {flip['b']:.0%})"
-            yield Section("  " + one_line(f"{flip['task']}{shares}: {flip['query']}", 77))
-        if len(found[name]) > most:
-            yield Section(f"  and {len(found[name]) - most} more: --json and --html list them all")
 
 
 # -- their rows and sentences -------------------------------------------------------------------------------------------
