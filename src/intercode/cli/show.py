@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +80,9 @@ def show(
             say("intercode: no such episode", err=True)
     finally:
         if path.is_file():
-            shutil.rmtree(found[0].path.parent)  # which `Runs` made for the log
+            from shutil import rmtree
+
+            rmtree(found[0].path.parent)  # which `Runs` made for the log
 
 
 def _update(run: Run) -> Index:
