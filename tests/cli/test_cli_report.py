@@ -107,8 +107,8 @@ def test_episodes_are_listed_chosen_and_printed(cli: Any, tmp_path: Path) -> Non
         done = cli("show", *words.split())
         assert done.status == 0
         assert [task for task in ("count", "first", "last", "names", "touch") if task in done.out] == tasks, done.out
-    lines = (tmp_path / "guess" / "episodes.jsonl").read_text().splitlines()
-    assert cli("show", "guess", "last", "--json").json == {"episodes": [json.loads(lines[-1])]}
+    records = [json.loads(line) for line in (tmp_path / "guess" / "episodes.jsonl").read_text().splitlines()]
+    assert cli("show", "guess", "last", "--json").json["episodes"] == [each for each in records if each["task"] == "last"]
     one = cli("show", "guess", "last").out
     assert all(words in one for words in ("✗ task last", "› cat /box/a\n│ apple\n", "  - plum\n", "  + apple\n")), one
     assert "› ls /box | wc -l" in cli("show", "guess", "--grep", "wc -l").out, "a single episode is printed"
