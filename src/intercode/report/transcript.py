@@ -30,6 +30,8 @@ ENDED = {
 
 State = Literal["solved", "failed", "ambiguous", "fault", "unscored"]
 MARKS: dict[State, str] = {"solved": "✓", "failed": "✗", "ambiguous": "≈", "fault": "!", "unscored": "–"}
+_LISTED = 10
+"""Rows that an SQL record lists as missing or extra at most."""
 _PARTS = 8
 """Parts of a reward that a verdict lists."""
 
@@ -181,8 +183,9 @@ def _blocks(found: dict[str, Any]) -> Iterable[Block]:
         else:
             order = ": the same lines in another order" if ours != theirs and Counter(ours) == Counter(theirs) else ""
             of_gold, of_agent = Counter(theirs) - Counter(ours), Counter(ours) - Counter(theirs)
-            if missing is not None and extra is not None:  # as the reward compares: 1 and 1.0 are one value
-                of_gold, of_agent = Counter(_rows(missing)), Counter(_rows(extra))
+            rows = [_rows(missing), _rows(extra)]
+            if missing is not None and max(map(len, rows)) < _LISTED:  # as the reward compares: 1 and 1.0 are one value
+                of_gold, of_agent = map(Counter, rows)
             yield Sides(f"answers{order}", _marked(theirs, of_gold), _marked(ours, of_agent))
     if paths := [row for row in _listed(found.pop("paths", ())) if isinstance(row, Mapping)]:
         rows = [[str(row.get(name, "")) for name in ("path", "gold", "agent")] for row in paths]
