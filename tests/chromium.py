@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,15 +45,46 @@ class Tab:
         for room in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{room}.enable")
 
-    def open(self, page: Path, *, width: int, dark: bool = False) -> None:
-        """Show a file at a width in CSS pixels, as a phone would below 600; returns when it is loaded."""
+    def open(self, page: Path | str, *, width: int, dark: bool = False) -> None:
+        """Show a file or an address at a width in CSS pixels, as a phone would below 600; returns when it is loaded."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self._seen.clear()
-        self.call("Page.navigate", url=page.resolve().as_uri())
-        while not any(event["method"] == "Page.loadEventFired" for event in self._seen):
+        with self.loading():
+            self.call("Page.navigate", url=page if isinstance(page, str) else page.resolve().as_uri())
+
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """Wait after the block until the page that it leads to is loaded."""
+        before = self._loads()
+        yield
+        while self._loads() == before:
             self._seen.append(self._next())
+
+    def _loads(self) -> int:
+        return sum(event["method"] == "Page.loadEventFired" for event in self._seen)
+
+    def press(self, *keys: str) -> None:
+        """Press keys, one after another, by their names in JavaScript: "j", "?", "Enter"."""
+        for key in keys:
+            text = {"Enter": "\r"}.get(key, key if len(key) == 1 else "")
+            self.call("Input.dispatchKeyEvent", type="keyDown", key=key, text=text)
+            self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
+
+    def wait(self, script: str, seconds: float = 10) -> Any:
+        """Evaluate a JavaScript expression until it is true, and return its value."""
+        end = time.monotonic() + seconds
+        while not (found := self.ask(script)):
+            assert time.monotonic() < end, f"not true within {seconds} s: {script}"
+            time.sleep(0.02)
+        return found
+
+    def roles(self) -> list[tuple[str, str]]:
+        """Return role and name of each node that a reader of the screen meets."""
+        nodes = self.call("Accessibility.getFullAXTree")["nodes"]
+        kept = [node for node in nodes if not node["ignored"]]
+        return [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in kept]
 
     def ask(self, script: str) -> Any:
         """The value of a JavaScript expression in the page; the page's own policy does not apply to it."""
