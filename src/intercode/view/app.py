@@ -20,10 +20,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from importlib.resources import files
 from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
@@ -48,6 +50,8 @@ _HEADERS = {
     "Content-Security-Policy": _POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store", "Cross-Origin-Resource-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin",
 }  # fmt: skip
+_LONGEST_ADDRESS = 1 << 20
+"""Bytes; an id of ten thousand characters may take a hundred thousand."""
 _INDEXING = 0.3
 """Seconds that a page spends on the index at most."""
 _LOOKING = 0.4
@@ -82,8 +86,9 @@ def serve(paths: Sequence[Path], host: str, port: int, ready: Callable[[str], ob
     local = host == "localhost" or ip_address(host).is_loopback
     app = make_app(paths, token, ["localhost", "127.0.0.1", "[::1]", host] if local else ["*"])
     config = uvicorn.Config(
-        app, host, port, log_level="error", lifespan="off", timeout_graceful_shutdown=1, server_header=False
-    )
+        app, host, port, log_level="error", lifespan="off", timeout_graceful_shutdown=1, server_header=False,
+        http="h11", h11_max_incomplete_event_size=_LONGEST_ADDRESS,
+    )  # fmt: skip
     socket = config.bind_socket()
     socket.listen()  # the printed address may be used at once
     where = f"[{host}]" if ":" in host else host
@@ -106,15 +111,15 @@ class _Viewer:
         runs = list(self._runs.all().values())
         for run in runs:
             run.index.update(_INDEXING / len(runs))
-        return HTMLResponse(self._pages.runs(runs, request.query_params))
+        return HTMLResponse(self._pages.runs(runs, _params(request)))
 
     def show_run(self, request: Request) -> Response:
         run = self._run(request.path_params["name"])
         share = run.index.update(_INDEXING)
-        return HTMLResponse(self._pages.episodes(run, request.query_params, share))
+        return HTMLResponse(self._pages.episodes(run, _params(request), share))
 
     def show_episode(self, request: Request) -> Response:
-        run, params = self._run(request.path_params["name"]), request.query_params
+        run, params = self._run(request.path_params["name"]), _params(request)
         episode, start = self._episode(run, params)
         beside = None
         if (named := params.get("beside", "").partition("~"))[1]:
@@ -124,8 +129,8 @@ class _Viewer:
 
     def show_text(self, request: Request) -> Response:
         """Return a whole text of a turn, or the query, as plain text."""
-        episode, _ = self._episode(self._run(request.path_params["name"]), request.query_params)
-        number, part = request.query_params.get("turn", ""), request.query_params.get("part")
+        episode, _ = self._episode(self._run(request.path_params["name"]), _params(request))
+        number, part = _params(request).get("turn", ""), _params(request).get("part")
         if (
             part in ("thought", "action", "observation", "reply")
             and number.isdecimal()
@@ -135,17 +140,17 @@ class _Viewer:
         raise HTTPException(404, "the episode has no such text")
 
     def show_record(self, request: Request) -> Response:
-        episode, _ = self._episode(self._run(request.path_params["name"]), request.query_params)
+        episode, _ = self._episode(self._run(request.path_params["name"]), _params(request))
         return Response(json.dumps(to_json(episode), indent=1), media_type="application/json")
 
     def compare(self, request: Request) -> Response:
-        runs = [self._run(name) for name in dict.fromkeys(request.query_params.getlist("run"))]
+        runs = [self._run(name) for name in dict.fromkeys(_params(request).getlist("run"))]
         if len(runs) < 2:
             raise HTTPException(400, "choose two runs or more")
-        return HTMLResponse(self._pages.compare(runs, request.query_params))
+        return HTMLResponse(self._pages.compare(runs, _params(request)))
 
     async def events(self, request: Request) -> Response:
-        name = request.query_params.get("run")
+        name = _params(request).get("run")
         runs = [self._run(name)] if name else None
         return StreamingResponse(self._changes(runs), media_type="text/event-stream")
 
@@ -198,6 +203,14 @@ class _Viewer:
             if (episode.task, episode.epoch) == (task, number):
                 return episode, None
         raise HTTPException(404, f"the run {run.name} has no episode of task {task}, epoch {number}")
+
+
+def _params(request: Request) -> QueryParams:
+    """Return the parameters of an address; ids of tasks may have halves of surrogate pairs, which Starlette would replace."""
+    try:
+        return QueryParams(parse_qsl(request.url.query, keep_blank_values=True, errors="surrogatepass"))
+    except UnicodeDecodeError as error:
+        raise HTTPException(400, "the address is not UTF-8") from error
 
 
 class _Headers:

@@ -1,11 +1,12 @@
 """An index beside a run's episodes: what a list of episodes shows, and where each record stands in the file.
 
     RUN/episodes.jsonl ──► RUN/index.sqlite      one row for each task and epoch: the last record counts, as everywhere
-                                                 covered: how many bytes of episodes.jsonl are in the index
+                                                 covered: how many bytes of episodes.jsonl are in the index, and their ends
 
 `update` reads what has been appended since the last time, so an index is built while the run is written (`eval` calls it) or
-when somebody looks. It may be deleted at any moment, and is made anew if it does not fit its file. Processes may update it at
-once: each piece is a transaction. Where the folder cannot be written, the index is a temporary file.
+when somebody looks. It may be deleted at any moment, and is made anew if it does not fit its file: if the first or the last
+indexed bytes are not there any more. Processes may update it at once: each piece is a transaction. Where the folder cannot be
+written, the index is a temporary file.
 
 A text is searched in the file itself, at the disk's speed, since an index of all texts would be larger than the run.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import sqlite3
 import tempfile
@@ -27,18 +29,20 @@ from typing import Any, BinaryIO
 
 from intercode.errors import DataError
 from intercode.report.analysis import CATEGORIES, Case
+from intercode.report.text import one_line
 from intercode.report.transcript import state_of
 from intercode.report.turns import code_turns, counted_turns
 from intercode.store import from_json
 from intercode.types import Episode
 
-VERSION = 1
+VERSION = 2
 COLUMNS = (
     "task", "epoch", "start", "size", "state", "reward", "ended", "error", "category", "turns", "tokens", "cost", "seconds",
     "query", "hardness", "split", "seen", "answer", "printed",
 )  # fmt: skip
 """`start` and `size` of the record in bytes; `seen`: when it was indexed (Unix seconds). `answer` is a digest of what the last
-action of a solved episode printed, `printed` the digests of all outputs of a failed one: for the category "had the answer"."""
+action of a solved episode printed, `printed` the digests of all outputs of a failed one: for the category "had the answer".
+All texts but the task's id are cut and on one line."""
 
 FACETS = ("state", "ended", "category", "hardness", "split")
 """The columns that a list may be filtered by."""
@@ -48,17 +52,26 @@ SORTS = {
 }  # fmt: skip
 """The columns that a list may be sorted by, as SQL."""
 
+IS_TASK = "task = CAST(? AS TEXT)"
+"""A condition; the value is `as_bytes` of the id."""
+
 _LATER = list(CATEGORIES)[list(CATEGORIES).index("had the answer") + 1 :]
 _PIECE = 32 << 20
 """Bytes that one transaction covers."""
+_ENDS = 4096
+"""Bytes at the beginning and at the end of what is indexed, by which another file is noticed."""
+_MOST_TOKENS = 10**12
+"""A server may say that a reply took any number of tokens; the sum of many must stay below 2**63."""
 _CHUNK = 16 << 20
 """Bytes that a search reads at once."""
 _TEXT = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_AFTER = {b"action": b', "observation": "', b"observation": b', "exit_code": '}
+"""What follows the texts of a turn."""
 _SCHEMA = f"""
     CREATE TABLE episodes ({", ".join(COLUMNS)}, PRIMARY KEY (task, epoch)) WITHOUT ROWID;
     CREATE INDEX starts ON episodes (start);
-    CREATE TABLE covered (bytes INTEGER, damaged INTEGER);
-    INSERT INTO covered VALUES (0, 0);
+    CREATE TABLE covered (bytes INTEGER, damaged INTEGER, ends TEXT);
+    INSERT INTO covered VALUES (0, 0, '');
     PRAGMA user_version = {VERSION};
 """
 _LOOKUP = f"""
@@ -77,19 +90,17 @@ class Index:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        """Open the index, and make it if there is none or another version's."""
-        try:
-            with closing(sqlite3.connect(self._path, timeout=10, isolation_level=None)) as db:
-                db.execute("PRAGMA synchronous = OFF")
-                if db.execute("PRAGMA user_version").fetchone()[0] != VERSION:
-                    self._make(db)
-                yield db
-        except sqlite3.OperationalError as error:
-            if "readonly" not in str(error) and "unable to open" not in str(error):
-                raise
-            self._path = Path(tempfile.mkdtemp(prefix="intercode-index-")) / "index.sqlite"
-            with self._open() as db:
-                yield db
+        """Open the index, and make it if there is none or another version's; where it cannot be written, a temporary one."""
+        there = self._path if self._path.exists() else self._path.parent
+        if not (os.access(self._path.parent, os.W_OK) and os.access(there, os.W_OK)):
+            self._temporary = tempfile.TemporaryDirectory(prefix="intercode-index-", ignore_cleanup_errors=True)
+            self._path = Path(self._temporary.name) / "index.sqlite"
+        with closing(sqlite3.connect(self._path, timeout=10, isolation_level=None)) as db:
+            db.text_factory = lambda text: text.decode(errors="surrogatepass")
+            db.execute("PRAGMA synchronous = OFF")
+            if db.execute("PRAGMA user_version").fetchone()[0] != VERSION:
+                self._make(db)
+            yield db
 
     def _make(self, db: sqlite3.Connection) -> None:
         db.execute("BEGIN IMMEDIATE")
@@ -117,17 +128,17 @@ class Index:
 
     def _update_piece(self, db: sqlite3.Connection, deadline: float) -> float:
         size = self._records.stat().st_size if self._records.exists() else 0
-        done, _ = db.execute("SELECT bytes, damaged FROM covered").fetchone()
-        if done == size:
+        done, _, ends = db.execute("SELECT * FROM covered").fetchone()
+        if done == size and ends == self._ends(done):
             return 1.0
         db.execute("BEGIN IMMEDIATE")
         try:
-            done, damaged = db.execute("SELECT bytes, damaged FROM covered").fetchone()
-            if done > size:  # the file was replaced
+            done, damaged, ends = db.execute("SELECT * FROM covered").fetchone()
+            if ends != self._ends(done):  # the file was replaced
                 db.execute("DELETE FROM episodes")
                 done = damaged = 0
             first, last, rows = done, False, []
-            with self._records.open("rb") as file:
+            with suppress(FileNotFoundError), self._records.open("rb") as file:
                 file.seek(done)
                 for line in file:
                     if last := not line.endswith(b"\n"):  # the run is about to write the rest
@@ -139,16 +150,26 @@ class Index:
                     done += len(line)
                     if done - first > _PIECE or time.monotonic() > deadline:
                         break
-            values = ", ".join("?" * len(COLUMNS))
+            values = ", ".join(["CAST(? AS TEXT)", *"?" * (len(COLUMNS) - 1)])
             db.executemany(f"INSERT OR REPLACE INTO episodes VALUES ({values})", rows)
             if self._config.get("epochs", 1) != 1 and rows:
                 db.execute(_LOOKUP)
-            db.execute("UPDATE covered SET bytes = ?, damaged = ?", (done, damaged))
+            db.execute("UPDATE covered SET bytes = ?, damaged = ?, ends = ?", (done, damaged, self._ends(done)))
             db.execute("COMMIT")
         except BaseException:
             db.execute("ROLLBACK")
             raise
         return 1.0 if last or done >= size else done / size
+
+    def _ends(self, size: int) -> str:
+        """Return a digest of the beginning and the end of the file's first `size` bytes; of nothing, an empty text."""
+        if size == 0:
+            return ""
+        with suppress(FileNotFoundError), self._records.open("rb") as file:
+            begin = file.read(min(size, _ENDS))
+            file.seek(max(0, size - _ENDS))
+            return hashlib.sha256(begin + file.read(min(size, _ENDS))).hexdigest()
+        return "no file"
 
     def _row(self, line: bytes, start: int) -> tuple[object, ...]:
         episode = from_json(json.loads(line))
@@ -158,25 +179,29 @@ class Index:
             last = code_turns(episode)[-1:]
             answer = _digest(last[0].observation) if last and last[0].observation.strip() else None
         elif episode.reward is not None:
-            case = Case.of(episode, self._config.get("turns"))
+            limit = self._config.get("turns")
+            case = Case.of(episode, limit if isinstance(limit, int) else None)
             category = case.category
             if category in _LATER and self._config.get("epochs", 1) != 1:
                 printed = " ".join(_digest(turn.observation) for turn in case.executed)
-        hardness = (self._config.get("hardness") or {}).get(episode.task)
+        hardness = levels.get(episode.task) if isinstance(levels := self._config.get("hardness"), dict) else None
+        texts = (episode.ended, episode.error, hardness, episode.split)
+        ended, error, level, split = (None if each is None else one_line(str(each)) for each in texts)
+        tokens = min(used.prompt_tokens + used.completion_tokens, _MOST_TOKENS)
         seconds = sum(turn.seconds for turn in episode.turns)
         return (
-            episode.task, episode.epoch, start, len(line), state, episode.reward, episode.ended, episode.error, category,
-            len(turns), used.prompt_tokens + used.completion_tokens, used.cost, seconds, episode.query[:300], hardness,
-            episode.split, time.time(), answer, printed,
+            as_bytes(episode.task), episode.epoch, start, len(line), state, episode.reward, ended, error, category,
+            len(turns), tokens, used.cost, seconds, one_line(episode.query[:600], 300), level, split, time.time(),
+            answer, printed,
         )  # fmt: skip
 
     # -- looking ----------------------------------------------------------------------------------------------------
 
     @property
-    def covered(self) -> tuple[int, int]:
-        """Return how many bytes of the run are indexed, and how many lines of them are no episodes."""
+    def covered(self) -> tuple[int, int, str]:
+        """Return how many bytes of the run are indexed, how many lines of them are no episodes, and a digest of their ends."""
         with self._open() as db:
-            return tuple(db.execute("SELECT bytes, damaged FROM covered").fetchone())
+            return tuple(db.execute("SELECT bytes, damaged, ends FROM covered").fetchone())
 
     def rows(self, sql: str, *values: object) -> list[dict[str, Any]]:
         """Return the rows of a query over the table `episodes`."""
@@ -194,12 +219,14 @@ class Index:
         if (kept := self._lists.get(key)) is not None:
             return kept
         facets = {name: value for name, value in chosen.items() if name in FACETS}
-        where = " AND ".join(f"{name} = ?" for name in facets) or "1"
+        where = " AND ".join(f"{name} = CAST(? AS TEXT)" for name in facets) or "1"
         hits = self.search(text) if text else None
         name, back = sort.removeprefix("-"), "DESC" if sort.startswith("-") else "ASC"
         order = f"{SORTS.get(name, SORTS['task'])}, start".replace(",", f" {back},")
         with self._open() as db:
-            found = db.execute(f"SELECT start FROM episodes WHERE {where} ORDER BY {order} {back}", tuple(facets.values()))
+            found = db.execute(
+                f"SELECT start FROM episodes WHERE {where} ORDER BY {order} {back}", [*map(as_bytes, facets.values())]
+            )
             starts = array("q", (start for (start,) in found if hits is None or start in hits))
         if len(self._lists) > 7:
             self._lists.clear()
@@ -217,7 +244,7 @@ class Index:
 
         Raises `DataError` if the record is not there, since the file was changed by hand; the index is made anew then.
         """
-        if not (rows := self.rows("SELECT start, size FROM episodes WHERE task = ? AND epoch = ?", task, epoch)):
+        if not (rows := self.rows(f"SELECT start, size FROM episodes WHERE {IS_TASK} AND epoch = ?", as_bytes(task), epoch)):
             return None
         start, size = rows[0]["start"], rows[0]["size"]
         with suppress(OSError, KeyError, TypeError, ValueError, AttributeError), self._records.open("rb") as file:
@@ -265,8 +292,16 @@ def _search_lines(chunk: bytes, text: str) -> Iterator[int]:
     """Yield the start of each line with `text` in an action or an observation.
 
     A value that is a text begins after `": "`. Inside of a text a quotation mark has a backslash, so that these four characters
-    do not occur there, and the last quotation mark before a place tells whether the place is in a text.
+    do not occur there, and the last quotation mark before a place tells whether the place is in a text. Lines that another
+    program wrote in its own way are read one by one, and a line whose outcomes have an `action` of their own is read whole.
     """
+    if not (chunk.startswith(b'{"schema": ') and chunk.isascii()):
+        start = 0
+        for whole in chunk.split(b"\n")[:-1]:
+            if _has(whole, text):
+                yield start
+            start += len(whole) + 1
+        return
     needle = json.dumps(text)[1:-1].encode()
     at = chunk.find(needle)
     while at >= 0:
@@ -280,12 +315,26 @@ def _search_lines(chunk: bytes, text: str) -> Iterator[int]:
             end = max(end, value.end())
             name = chunk[chunk.rfind(b'"', line, begin - 4) + 1 : begin - 4]
             if name in (b"action", b"observation") and text in json.loads(b'"' + value[0]):
-                yield line
-                end = chunk.find(b"\n", at)
+                after = (chunk.find(b"\n", at) + 1 or len(chunk) + 1) - 1
+                in_turn = chunk.startswith(_AFTER[name], value.end()) and chunk.find(b'"outcomes": ', line, begin) < 0
+                if in_turn or _has(chunk[line:after], text):
+                    yield line
+                    end = after
         else:
             end = max(end, chunk.find(b'": "', at))
         at = chunk.find(needle, end) if end >= 0 else -1
 
 
+def _has(line: bytes, text: str) -> bool:
+    with suppress(KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        return any(text in (turn.get("action") or "") or text in turn["observation"] for turn in json.loads(line)["turns"])
+    return False
+
+
+def as_bytes(text: str) -> bytes:
+    """Return a text as the index holds it. Ids may have halves of surrogate pairs, which SQLite takes only as bytes."""
+    return text.encode(errors="surrogatepass")
+
+
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
+    return hashlib.sha256(as_bytes(text)).hexdigest()[:16]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import shutil
 import tempfile
 import time
 from collections import Counter
@@ -13,11 +15,12 @@ from typing import Any
 
 from intercode.errors import IntercodeError, UsageError
 from intercode.report.summary import interval_of_counts
+from intercode.report.text import one_line
 from intercode.rescoring.recordings import load_recording
 from intercode.runner.live import read_live
 from intercode.store import to_json
 from intercode.types import Episode
-from intercode.view.index import FACETS, Index
+from intercode.view.index import FACETS, IS_TASK, Index, as_bytes
 
 _FIGURES = """
     SELECT count(*) AS episodes, coalesce(sum(state = 'solved'), 0) AS solved, coalesce(sum(state = 'fault'), 0) AS errors,
@@ -132,7 +135,7 @@ class Runs:
             folders = [path] if (path / "run.json").exists() else sorted(file.parent for file in path.glob("*/run.json"))
             for folder in folders:
                 if folder not in self._known:
-                    base = folder.resolve().name
+                    base = one_line(folder.resolve().name, 255) or "run"  # may stand in a page and an address
                     taken = {run.name for run in self._known.values()}
                     name = next(name for name in (base, *(f"{base}~{n}" for n in range(2, 10**6))) if name not in taken)
                     self._known[folder] = Run(folder, name)
@@ -143,7 +146,9 @@ class Runs:
 def _as_folder(log: Path) -> Path:
     """Return a temporary run folder with the episodes of a log of InterCode v1. Raises as `load_recording` does."""
     recording = load_recording(log)
-    folder = Path(tempfile.mkdtemp(prefix="intercode-view-")) / log.stem
+    made = tempfile.mkdtemp(prefix="intercode-view-")
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    folder = Path(made) / log.stem
     folder.mkdir()
     date = time.strftime("%Y-%m-%d", time.gmtime(log.stat().st_mtime))
     (folder / "run.json").write_text(json.dumps({"created": date, **recording.settings}))
@@ -158,6 +163,6 @@ def others(runs: Mapping[str, Run], here: Run, task: str, epoch: int) -> list[tu
     for run in runs.values():
         with suppress(IntercodeError):
             if run.env == here.env:
-                rows = run.index.rows("SELECT * FROM episodes WHERE task = ? ORDER BY epoch", task)
+                rows = run.index.rows(f"SELECT * FROM episodes WHERE {IS_TASK} ORDER BY epoch", as_bytes(task))
                 found += [(run, row) for row in rows if run is not here or row["epoch"] != epoch]
     return found
