@@ -119,7 +119,7 @@ def _block(block: Block) -> str:
             sides = "".join(f"<div><h4>{name}</h4>{_lines(lines)}</div>" for name, lines in both.items() if lines is not None)
             body = f'<div class="sides">{sides}</div>'
         case Grid():
-            head = "".join(f'<th scope="col">{text(name)}</th>' for name in block.columns)
+            head = "".join(f'<th scope="col">{text(name)}</th>' if name else "<td></td>" for name in block.columns)
             rows = "".join(f"<tr>{''.join(f'<td>{bounded(cell)}</td>' for cell in row)}</tr>" for row in block.rows)
             body = f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
         case Diff():
