@@ -87,21 +87,36 @@ function renew(old, now) {
 
 document.querySelectorAll("[data-part], [data-each] > *").forEach(note);
 
+// A change that comes while the page is fetched is fetched afterwards.
 let busy = false;
+let changed = false;
 async function refresh() {
+  changed = true;
   if (busy) return;
   busy = true;
   try {
-    const answer = await fetch(location.href);
-    if (!answer.ok) return;
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    page.querySelectorAll("[data-part]").forEach((part) => { const old = document.getElementById(part.id); if (old) renew(old, part); });
-    if (!page.body.dataset.events) events?.close(); // the episode has ended
+    while (changed) {
+      changed = false;
+      const answer = await fetch(location.href);
+      if (!answer.ok) return;
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      page.querySelectorAll("[data-part]").forEach((part) => { const old = document.getElementById(part.id); if (old) renew(old, part); });
+      document.body.dataset.events = page.body.dataset.events; // none if the episode has ended
+    }
+  } catch { // the viewer has ended, or the reader has left the page
   } finally {
     busy = false;
+    listen();
   }
 }
 
-const address = document.body.dataset.events;
-const events = address ? new EventSource(address) : null;
-if (events) events.onmessage = refresh;
+// A browser keeps few connections to one server, so pages that nobody sees give theirs back.
+let events = null;
+function listen() {
+  const address = document.hidden ? "" : document.body.dataset.events;
+  if (!address) { events?.close(); events = null; }
+  else if (!events) { events = new EventSource(address); events.onmessage = refresh; }
+}
+
+listen();
+document.addEventListener("visibilitychange", () => { if (!document.hidden && document.body.dataset.events) refresh(); listen(); });
