@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from intercode.report import markup
 from intercode.report.summary import hardness_order
@@ -36,7 +36,7 @@ _WINDOW = 60_000
 _LINKS = 300
 """Turns that the strip above the turns links to."""
 _DEEPEST = 50
-"""Forks of forks that a tree shows."""
+"""Forks of forks that a tree shows one below the other; the turns after them stand in one row."""
 _NEWEST = "-date"
 
 Params = Mapping[str, str]
@@ -57,7 +57,7 @@ class Pages:
         )
         self._templates.globals |= {
             "root": root, "url": self.url, "episode_url": self._episode_url, "number": number, "span": span,
-            "one_line": one_line,
+            "one_line": one_line, "name_of": _name_of, "exact": _exact,
             "mark": lambda state: Markup(markup.mark(state)), "money": lambda cost: f"{cost:.4f}" if cost else "–",
         }  # fmt: skip
 
@@ -91,13 +91,13 @@ class Pages:
         starts = run.index.find(chosen, chosen.get("text", ""), chosen.get("sort", "task"))
         page, last = _page(params, len(starts))
         columns = {
-            "state": "✓", "task": "task", "query": "query", "reward": "reward", "ended": "ended", "category": "why it failed",
-            "turns": "turns", "tokens": "tokens", "cost": "cost $", "seconds": "s",
+            "state": "result", "task": "task", "query": "query", "reward": "reward", "ended": "ended",
+            "category": "why it failed", "turns": "turns", "tokens": "tokens", "cost": "cost $", "seconds": "s",
         }  # fmt: skip
         for name in ("tokens", "cost"):
             if not found[name]:
                 del columns[name]
-        labels = {"state": "result", "category": columns["category"]}
+        labels = {name: columns[name] for name in ("state", "category")}
         facets = {name: values for name, values in run.facets().items() if len(values) > 1 or name in chosen}
         if "hardness" in facets:
             facets["hardness"] = sorted(facets["hardness"], key=lambda value: hardness_order(value[0]))
@@ -154,7 +154,7 @@ class Pages:
         word, every = chosen.get("text", ""), -(-len(all_steps) // _LINKS)
         hits = [bool(word) and (word in (step.turn.action or "") or word in step.turn.observation) for step in all_steps]
         strip = [(step, hit) for step, hit in zip(all_steps, hits, strict=True) if hit or (step.number - 1) % every == 0]
-        title = f"{episode.task}{_epoch(episode.epoch)}"
+        title = f"{_name_of(episode.task)}{_epoch(episode.epoch)}"
         return self._fill(
             "episode", events=self.url("events", run=run.name) if start is None else "", trail=self._trail(run, chosen),
             run=run, chosen=chosen, **key, title=title, query=Markup(markup.bounded(episode.query)), finished=start is not None,
@@ -165,7 +165,8 @@ class Pages:
             elsewhere=others(runs, run, episode.task, episode.epoch)[:ROWS], differs=differs,
             beside=f"{beside[0].name}{_epoch(beside[1].epoch)}" if beside else "",
             tree=_tree(episode) if any(turn.after is not None for turn in episode.turns) else [],
-            line={place + 1 for place in line_of(episode.turns)}, strip=strip if len(all_steps) > 4 else [], turn_url=turn_url,
+            line={place + 1 for place in line_of(episode.turns)}, turn_url=turn_url,
+            strip=strip if len(all_steps) > 4 or any(hits) else [],
             earlier=windows[now - 1][0].number if now else None,
             later=windows[now + 1][0].number if now + 1 < len(windows) else None,
             turns=[Markup(markup.turn(step, run.env, whole)) for step in windows[now]],
@@ -263,13 +264,33 @@ def _tree(episode: Episode) -> list[dict[str, Any]]:
         row = [place]
         while len(below := children.get(row[-1], [])) == 1:
             row.append(below[0])
+        if depth == _DEEPEST:
+            row, below = [place, *_below(children, place)], []
         return {
             "turns": [each + 1 for each in row],
             "score": episode.turns[row[-1]].score,
-            "below": [item(each) for each in below],
+            "below": [item(each, depth + 1) for each in below],
         }
 
     return [item(place) for place in children.get(-1, [])]
+
+
+def _below(children: Mapping[int, Sequence[int]], place: int) -> list[int]:
+    """Return all turns that come after one, in order."""
+    found = [place]
+    for each in found:
+        found += children.get(each, ())
+    return sorted(found[1:])
+
+
+def _name_of(task: str) -> str:
+    """Return the id of a task as a link shows it."""
+    return one_line(task) or "(no name)"
+
+
+def _exact(value: str | None) -> Markup:
+    """Return the value of a field, which a form sends back: escaped, but not made visible."""
+    return escape((value or "").encode(errors="replace").decode())
 
 
 def _epoch(epoch: int) -> str:
