@@ -167,7 +167,7 @@ class Pages:
             tree=_tree(episode) if any(turn.after is not None for turn in episode.turns) else [],
             line={place + 1 for place in line_of(episode.turns)}, turn_url=turn_url,
             strip=strip if len(all_steps) > 4 or any(hits) else [],
-            earlier=windows[now - 1][0].number if now else None,
+            earlier=windows[now - 1][-1].number if now else None,
             later=windows[now + 1][0].number if now + 1 < len(windows) else None,
             turns=[Markup(markup.turn(step, run.env, whole)) for step in windows[now]],
         )  # fmt: skip

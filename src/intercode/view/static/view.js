@@ -55,7 +55,7 @@ document.addEventListener("keydown", (event) => {
 });
 
 find("#help").addEventListener("click", () => keys.showModal());
-document.querySelectorAll(".filters select").forEach((select) => select.addEventListener("change", () => select.form.submit()));
+document.querySelectorAll(".filters select").forEach((select) => select.addEventListener("change", () => select.form.requestSubmit()));
 document.querySelectorAll(".filters").forEach((form) => form.addEventListener("submit", () => {
   form.querySelectorAll("select, input").forEach((field) => { field.disabled = !field.value; }); // keeps the address short
 }));
