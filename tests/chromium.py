@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import select
 import shutil
 import subprocess
 import tempfile
@@ -30,6 +31,9 @@ _FLAGS = (
     "--disable-dev-shm-usage",
     "--no-first-run",
 )
+_NAMED_KEYS = {"Enter": ("\r", 13), "Escape": ("", 27)}
+_PATIENCE = 30
+"""Seconds without an event or an answer after which a test fails."""
 _COMPLAINTS = ("Runtime.exceptionThrown", "Log.entryAdded")
 
 
@@ -68,9 +72,9 @@ class Tab:
     def press(self, *keys: str) -> None:
         """Press keys, one after another, by their names in JavaScript: "j", "?", "Enter"."""
         for key in keys:
-            text = {"Enter": "\r"}.get(key, key if len(key) == 1 else "")
-            self.call("Input.dispatchKeyEvent", type="keyDown", key=key, text=text)
-            self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
+            text, code = _NAMED_KEYS.get(key, (key, 0))
+            for kind, words in (("keyDown", {"text": text}), ("keyUp", {})):
+                self.call("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **words)
 
     def wait(self, script: str, seconds: float = 10) -> Any:
         """Evaluate a JavaScript expression until it is true, and return its value."""
@@ -123,6 +127,7 @@ class Tab:
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
+            assert select.select([self._received], [], [], _PATIENCE)[0], "Chromium says nothing"
             read = os.read(self._received, 1 << 20)
             assert read, "Chromium has gone"
             self._rest += read
