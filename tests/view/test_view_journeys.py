@@ -1,5 +1,7 @@
-"""Ten journeys of a reader through the viewer in a real Chromium: light, dark and 400 pixels wide. Each page on the way is checked
-for its width, contrast, names and console (`Reader.check`)."""
+"""Ten journeys of a reader through the viewer in a real Chromium: light, dark and 400 pixels wide.
+
+Each page on the way is checked for its width, contrast, names and console (`Reader.check`).
+"""
 
 from __future__ import annotations
 

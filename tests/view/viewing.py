@@ -82,12 +82,12 @@ CONTRASTS = """(() => {
     paint.clearRect(0, 0, 1, 1); paint.fillStyle = color; paint.fillRect(0, 0, 1, 1);
     const [r, g, b, a] = paint.getImageData(0, 0, 1, 1).data; return [r, g, b, a / 255]; };
   const over = (top, below) => [0, 1, 2].map((i) => top[i] * top[3] + below[i] * (1 - top[3])).concat(1);
-  const light = (color) => { const [r, g, b] = color.map((v) => v / 255).map((v) => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
-    return .2126 * r + .7152 * g + .0722 * b; };
+  const linear = (v) => v <= 10.31 ? v / 255 / 12.92 : ((v / 255 + .055) / 1.055) ** 2.4;
+  const light = (color) => { const [r, g, b] = color.map(linear); return .2126 * r + .7152 * g + .0722 * b; };
   const back = (node) => { const own = rgba(getComputedStyle(node).backgroundColor);
     return own[3] === 1 ? own : over(own, node.parentElement ? back(node.parentElement) : [255, 255, 255, 1]); };
-  const ratio = (color, node) => { const below = back(node), [a, b] = [light(over(rgba(color), below)), light(below)].sort((x, y) => y - x);
-    return (a + .05) / (b + .05); };
+  const ratio = (color, node) => { const below = back(node), both = [light(over(rgba(color), below)), light(below)];
+    const [a, b] = both.sort((x, y) => y - x); return (a + .05) / (b + .05); };
   const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
   while (walk.nextNode()) { const node = walk.currentNode.parentElement;
     if (walk.currentNode.data.trim() && node.checkVisibility()) {

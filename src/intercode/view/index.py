@@ -320,9 +320,11 @@ def _search_lines(chunk: bytes, text: str) -> Iterator[int]:
                 if in_turn or _has(chunk[line:after], text):
                     yield line
                     end = after
+        elif (following := chunk.find(b'": "', max(line, at - 3))) >= 0:  # the place may be in the four characters
+            end = max(end, following + 4)
         else:
-            end = max(end, chunk.find(b'": "', at))
-        at = chunk.find(needle, end) if end >= 0 else -1
+            return
+        at = chunk.find(needle, end)
 
 
 def _has(line: bytes, text: str) -> bool:
