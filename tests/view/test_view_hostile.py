@@ -21,35 +21,23 @@ pytestmark = pytest.mark.slow
 HOSTILE = (
     "</script></title></style></pre></textarea><script>document.title='owned';alert(1)</script>"
     "<img src='https://elsewhere.example/x' onerror=\"document.title='owned'\"><svg onload=\"document.title='owned'\">"
-    "<a href=\"javascript:alert(1)\">a</a><iframe src='//elsewhere.example'></iframe>'\"><b data-part id=list>&lt;b&gt; {{ 7 * 7 }} "
-    "\x1b[31mred\x1b]0;title\x07 \u202eeman.txt\u2066 \x00 \ud800 \u2028 \r "
+    "<a href=\"javascript:alert(1)\">a</a><iframe src='//elsewhere.example'></iframe>'\"><b data-part id=list>&lt;b&gt; "
+    "{{ 7 * 7 }} \x1b[31mred\x1b]0;title\x07 \u202eeman.txt\u2066 \x00 \ud800 \u2028 \r "
 )  # fmt: skip
 IDS = [
-    "a/b",
-    "../..",
-    "..",
-    "'\"`",
-    "a\nb",
-    "\n",
-    "",
-    " ",
-    "\ud800",
-    "\udfff x",
-    "x" * 10_000,
-    "é" * 10_000,
-    "a?b#c&d=e%2e+f",
-    "\x00",
+    "a/b", "../..", "..", "'\"`", "a\nb", "\n", "", " ", "\ud800", "\udfff x", "x" * 10_000, "é" * 10_000, "a?b#c&d=e%2e+f", "\x00",
     HOSTILE,
-]
+]  # fmt: skip
+"""Of tasks."""
 
 
 def hostile(task: str, text: str, name: str) -> Episode:
     """An episode with `text` in all fields, and `name` in all names."""
-    call = ToolCall("1", name, text)
+    call, used = ToolCall("1", name, text), Usage(2**62, 2**62, 1e308)
     asked = ({"role": name, "content": text}, {"role": "user", "content": [{"type": name, "text": text}], "action": text})
     turns = [
-        Turn(ask=asked, reply=text, thought=text, action=text, observation=text, exit_code=1, calls=(call,), usage=Usage(2**62, 2**62, 1e308)),
-        Turn(reply=text, observation=text, usage=Usage(2**62, 2**62, 1e308)),
+        Turn(asked, text, text, text, text, exit_code=1, calls=(call,), usage=used),
+        Turn(reply=text, observation=text, usage=used),
         Turn(action="fork", observation=text, exit_code=0, after=-1, score=0.5),
         Turn(action="submit", score=0.0),
     ]  # fmt: skip

@@ -94,7 +94,8 @@ def test_a_file_that_grows_is_torn_or_is_replaced(tmp_path: Path) -> None:
     other = b"".join(reversed(lines))
     changes = {
         "torn": whole[: len(whole) // 2], "whole": whole, "shorter": b"".join(lines[:20]), "empty": b"", "again": whole,
-        "as long": other, "longer": other + lines[0].replace(b'"task": "t', b'"task": "u'), "damaged": b"no record\n" + whole, "half": whole[:100],
+        "as long": other, "longer": other + lines[0].replace(b'"task": "t', b'"task": "u'),
+        "damaged": b"no record\n" + whole, "half": whole[:100],
     }  # fmt: skip
     for name, content in changes.items():
         file.write_bytes(content)
@@ -152,12 +153,17 @@ def test_a_search_finds_what_python_finds(tmp_path: Path) -> None:
     def words(most: int = 6) -> str:
         return "".join(rng.choice(letters) for _ in range(rng.randrange(most)))
 
+    def turn() -> Turn:
+        asked = ({"role": "user", "content": words(), "action": words()},)
+        return Turn(asked, reply=words(), thought=words(), action=words() or None, observation=words())
+
+    def outcomes() -> dict[str, Any]:
+        return {"action": words(), "observation": words(), words(): {"action": [words()], "": words()}}
+
     episodes = [
-        episode(f"{n}{words()}", *(Turn(ask=({"role": "user", "content": words(), "action": words()},), reply=words(), thought=words(),
-                action=words() or None, observation=words()) for _ in range(rng.randrange(4))),
-                query=words(), outcomes={"action": words(), "observation": words(), words(): {"action": [words()], "": words()}})
+        episode(f"{n}{words()}", *(turn() for _ in range(rng.randrange(4))), query=words(), outcomes=outcomes())
         for n in range(400)
-    ]  # fmt: skip
+    ]
     run = make_run(tmp_path / "run", episodes)
     compact = make_run(tmp_path / "compact", episodes)
     records = [json.loads(line) for line in (run / "episodes.jsonl").read_bytes().splitlines()]

@@ -38,6 +38,7 @@ _LINKS = 300
 _DEEPEST = 50
 """Forks of forks that a tree shows one below the other; the turns after them stand in one row."""
 _NEWEST = "-date"
+_SAID = {"state": "result", "category": "cause", "text": "the text"}
 
 Params = Mapping[str, str]
 
@@ -159,7 +160,7 @@ class Pages:
             "episode", events=self.url("events", run=run.name) if start is None else "", trail=self._trail(run, chosen),
             run=run, chosen=chosen, **key, title=title, query=Markup(markup.bounded(episode.query)), finished=start is not None,
             verdict=Markup(markup.verdict(verdict(episode))), place=place, count=len(starts),
-            filters=", ".join(f"{name} {value}" for name, value in chosen.items() if name != "sort"),
+            filters=", ".join(f"{_SAID.get(name, name)} {value}" for name, value in chosen.items() if name != "sort"),
             before=rows.get(starts[place - 1]) if place else None,
             after=rows.get(starts[place + 1]) if place is not None and place + 1 < len(starts) else None,
             elsewhere=others(runs, run, episode.task, episode.epoch)[:ROWS], differs=differs,
