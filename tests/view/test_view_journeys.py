@@ -102,7 +102,7 @@ def test_compare_two_runs_to_the_first_turn_that_differs(reader: Reader) -> None
 def test_follow_a_run_that_is_being_played(tab: Tab, tmp_path: Path, look: str) -> None:
     needs_bwrap()
     late = []
-    with eval_run(tmp_path / "live", "slow", "--limit", "4") as process:
+    with eval_run(tmp_path / "live", "slow", "--limit", "4", "--workers", "1") as process:
         try:
             while not (tmp_path / "live" / "run.json").exists():
                 time.sleep(0.05)

@@ -24,7 +24,8 @@ from intercode.view.index import FACETS, IS_TASK, Index, as_bytes
 
 _FIGURES = """
     SELECT count(*) AS episodes, coalesce(sum(state = 'solved'), 0) AS solved, coalesce(sum(state = 'fault'), 0) AS errors,
-    avg(reward) AS mean_reward, avg(CASE WHEN reward IS NOT NULL THEN turns END) AS mean_turns, coalesce(sum(tokens), 0) AS tokens, coalesce(sum(cost), 0) AS cost,
+    avg(reward) AS mean_reward, avg(CASE WHEN reward IS NOT NULL THEN turns END) AS mean_turns,
+    coalesce(sum(tokens), 0) AS tokens, coalesce(sum(cost), 0) AS cost,
     coalesce(sum(seconds), 0) AS seconds FROM episodes
 """
 _BY_TASK = "SELECT count(*) AS n, sum(state = 'solved') AS solved FROM episodes WHERE reward IS NOT NULL GROUP BY task"
