@@ -75,7 +75,8 @@ _SCHEMA = f"""
     PRAGMA user_version = {VERSION};
 """
 _LOOKUP = f"""
-    UPDATE episodes SET category = 'had the answer' WHERE category IN ({", ".join(f"'{name}'" for name in _LATER)})
+    UPDATE episodes SET category = 'had the answer'
+    WHERE task = CAST(? AS TEXT) AND category IN ({", ".join(f"'{name}'" for name in _LATER)})
     AND EXISTS (SELECT 1 FROM episodes AS solved WHERE solved.task = episodes.task AND instr(episodes.printed, solved.answer))
 """
 
@@ -153,7 +154,7 @@ class Index:
             values = ", ".join(["CAST(? AS TEXT)", *"?" * (len(COLUMNS) - 1)])
             db.executemany(f"INSERT OR REPLACE INTO episodes VALUES ({values})", rows)
             if self._config.get("epochs", 1) != 1 and rows:
-                db.execute(_LOOKUP)
+                db.executemany(_LOOKUP, {(row[0],) for row in rows})
             db.execute("UPDATE covered SET bytes = ?, damaged = ?, ends = ?", (done, damaged, self._ends(done)))
             db.execute("COMMIT")
         except BaseException:
