@@ -31,8 +31,12 @@ def test_every_command_explains_itself(cli: Any) -> None:
     assert cli("--version").out == f"intercode, version {__version__}\n"
 
 
-def test_bash_completes_options_after_the_line_of_the_readme() -> None:
-    line = next(line for line in (Path(__file__).parents[2] / "README.md").read_text().splitlines() if "bash_source" in line)
+def test_bash_completes_options_after_the_line_of_the_document() -> None:
+    line = next(
+        line
+        for line in (Path(__file__).parents[2] / "docs" / "environments.md").read_text().splitlines()
+        if "bash_source" in line
+    )
     press_tab = "COMP_WORDS=(intercode eval bash --max-t) COMP_CWORD=3; _intercode_completion intercode; echo ${COMPREPLY[@]}"
     env = {**os.environ, "PATH": f"{Path(INTERCODE).parent}:{os.environ['PATH']}"}
     done = subprocess.run(

@@ -59,7 +59,7 @@ def read_live(run: Path) -> Iterator[tuple[Episode, float]]:
     Files that a killed run left are among them, until the run is resumed.
     """
     for path in (run / "underway").glob("*.turns"):
-        with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+        with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):  # such as a file that has just been begun
             lines = path.read_bytes().split(b"\n")[:-1]
             record, turns = json.loads(lines[0]), dict[int, object]()
             for line in lines[1:]:

@@ -16,7 +16,9 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib.resources import files
 from ipaddress import ip_address
 from pathlib import Path
@@ -35,7 +37,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from intercode.errors import IntercodeError
+from intercode.errors import DataError, IntercodeError
 from intercode.report.text import visible
 from intercode.store import to_json
 from intercode.types import Episode
@@ -85,15 +87,16 @@ def serve(paths: Sequence[Path], host: str, port: int, ready: Callable[[str], ob
     token = secrets.token_urlsafe(16)
     local = host == "localhost" or ip_address(host).is_loopback
     app = make_app(paths, token, ["localhost", "127.0.0.1", "[::1]", host] if local else ["*"])
+    listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     config = uvicorn.Config(
         app, host, port, log_level="error", lifespan="off", timeout_graceful_shutdown=1, server_header=False,
         http="h11", h11_max_incomplete_event_size=_LONGEST_ADDRESS,
     )  # fmt: skip
-    socket = config.bind_socket()
-    socket.listen()  # the printed address may be used at once
+    server = uvicorn.Server(config)
+    app.state.ends = lambda: server.should_exit
     where = f"[{host}]" if ":" in host else host
-    ready(f"http://{where}:{socket.getsockname()[1]}/{token}/")
-    uvicorn.Server(config).run([socket])
+    ready(f"http://{where}:{listening.getsockname()[1]}/{token}/")
+    server.run([listening])
 
 
 class _Viewer:
@@ -110,7 +113,8 @@ class _Viewer:
     def show_runs(self, request: Request) -> Response:
         runs = list(self._runs.all().values())
         for run in runs:
-            run.index.update(_INDEXING / len(runs))
+            with suppress(DataError):
+                run.index.update(_INDEXING / len(runs))
         return HTMLResponse(self._pages.runs(runs, _params(request)))
 
     def show_run(self, request: Request) -> Response:
@@ -152,17 +156,21 @@ class _Viewer:
     async def events(self, request: Request) -> Response:
         name = _params(request).get("run")
         runs = [self._run(name)] if name else None
-        return StreamingResponse(self._changes(runs), media_type="text/event-stream")
+        return StreamingResponse(self._changes(runs, request.app.state.ends), media_type="text/event-stream")
 
-    async def _changes(self, runs: Sequence[Run] | None) -> AsyncIterator[str]:
-        """Yield an event after each change of the runs (None: of all that there are), while the reader is there."""
+    async def _changes(self, runs: Sequence[Run] | None, ends: Callable[[], bool]) -> AsyncIterator[str]:
+        """Yield an event after each change of the runs (None: of all that there are), until the server or the reader leaves."""
 
         def look() -> tuple[object, ...]:
             found = list(self._runs.all().values()) if runs is None else runs
-            return tuple((run.name, run.version(), run.index.update(_INDEXING / len(found))) for run in found)
+            shares = dict.fromkeys((run.name for run in found), 0.0)
+            for run in found:
+                with suppress(DataError):
+                    shares[run.name] = run.index.update(_INDEXING / len(found))
+            return tuple((run.name, run.version(), shares[run.name]) for run in found)
 
         before, quiet = await run_in_threadpool(look), 0.0
-        while True:
+        while not ends():
             await asyncio.sleep(_LOOKING)
             quiet += _LOOKING
             if (now := await run_in_threadpool(look)) != before:

@@ -91,23 +91,35 @@ class Index:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        """Open the index, and make it if there is none or another version's; where it cannot be written, a temporary one."""
+        """Open the index, and make it if there is none or another version's.
+
+        Where it cannot be written, or is a link, which may lead out of the run, it is a temporary file. Raises `DataError`.
+        """
         there = self._path if self._path.exists() else self._path.parent
-        if not (os.access(self._path.parent, os.W_OK) and os.access(there, os.W_OK)):
+        if self._path.is_symlink() or not (os.access(self._path.parent, os.W_OK) and os.access(there, os.W_OK)):
             self._temporary = tempfile.TemporaryDirectory(prefix="intercode-index-", ignore_cleanup_errors=True)
             self._path = Path(self._temporary.name) / "index.sqlite"
-        with closing(sqlite3.connect(self._path, timeout=10, isolation_level=None)) as db:
-            db.text_factory = lambda text: text.decode(errors="surrogatepass")
-            db.execute("PRAGMA synchronous = OFF")
-            if db.execute("PRAGMA user_version").fetchone()[0] != VERSION:
-                self._make(db)
-            yield db
+        try:
+            with closing(sqlite3.connect(self._path, timeout=10, isolation_level=None)) as db:
+                db.text_factory = lambda text: text.decode(errors="surrogatepass")
+                db.execute("PRAGMA synchronous = OFF")
+                if db.execute("PRAGMA user_version").fetchone()[0] != VERSION:
+                    self._make(db)
+                yield db
+        except sqlite3.Error as error:
+            if isinstance(error, sqlite3.OperationalError):
+                raise DataError(f"{self._path} cannot be used as an index: {error}") from error
+            with suppress(OSError):  # damaged: whoever looks next makes it anew
+                self._path.unlink()
+            raise DataError(
+                f"{self._path} was damaged, and is made anew: load the page again, or repeat the command"
+            ) from error
 
     def _make(self, db: sqlite3.Connection) -> None:
         db.execute("BEGIN IMMEDIATE")
         if db.execute("PRAGMA user_version").fetchone()[0] != VERSION:
-            for (table,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
-                db.execute(f"DROP TABLE {table}")
+            for table in ("episodes", "covered"):
+                db.execute(f"DROP TABLE IF EXISTS {table}")
             for statement in _SCHEMA.split(";")[:-1]:
                 db.execute(statement)
         db.execute("COMMIT")
@@ -115,17 +127,14 @@ class Index:
     def update(self, seconds: float = float("inf")) -> float:
         """Index new records for about so long, and return the share of the file that is covered, 1.0 if all is.
 
-        Raises `DataError` if neither the run's folder nor the folder for temporary files can hold the index.
+        Raises `DataError` if the index cannot be written, for example because the disk is full.
         """
         deadline = time.monotonic() + seconds
-        try:
-            with self._lock, self._open() as db:
-                while True:
-                    share = self._update_piece(db, deadline)
-                    if share == 1.0 or time.monotonic() > deadline:
-                        return share
-        except sqlite3.Error as error:
-            raise DataError(f"{self._path} cannot be used as an index: {error}; delete it, or free space") from error
+        with self._lock, self._open() as db:
+            while True:
+                share = self._update_piece(db, deadline)
+                if share == 1.0 or time.monotonic() > deadline:
+                    return share
 
     def _update_piece(self, db: sqlite3.Connection, deadline: float) -> float:
         size = self._records.stat().st_size if self._records.exists() else 0
@@ -158,7 +167,8 @@ class Index:
             db.execute("UPDATE covered SET bytes = ?, damaged = ?, ends = ?", (done, damaged, self._ends(done)))
             db.execute("COMMIT")
         except BaseException:
-            db.execute("ROLLBACK")
+            with suppress(sqlite3.Error):  # after a full disk there is none any more
+                db.execute("ROLLBACK")
             raise
         return 1.0 if last or done >= size else done / size
 

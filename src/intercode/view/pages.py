@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -19,6 +20,7 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from intercode.errors import DataError
 from intercode.report import markup
 from intercode.report.summary import hardness_order
 from intercode.report.tables import number, span
@@ -38,6 +40,9 @@ _LINKS = 300
 _DEEPEST = 50
 """Forks of forks that a tree shows one below the other; the turns after them stand in one row."""
 _NEWEST = "-date"
+_UNKNOWN: Mapping[str, Any] = {
+    "episodes": 0, "planned": None, "errors": 0, "tokens": 0, "cost": 0, "success_rate": None, "ci95": (0.0, 1.0),
+}  # fmt: skip
 _SAID = {"state": "result", "category": "cause", "text": "the text"}
 
 Params = Mapping[str, str]
@@ -216,7 +221,9 @@ class Pages:
 
 
 def _run_row(run: Run) -> dict[str, Any]:
-    config, found = run.config, run.figures()
+    config, found = run.config, {**_UNKNOWN}
+    with suppress(DataError):  # its own page says why there is no index
+        found |= run.figures()
     facts = {name: str(config.get(name) or "") for name in ("env", "data", "agent", "model")}
     date = str(config.get("created") or "")
     try:
