@@ -127,14 +127,17 @@ class Index:
     def update(self, seconds: float = float("inf")) -> float:
         """Index new records for about so long, and return the share of the file that is covered, 1.0 if all is.
 
-        Raises `DataError` if the index cannot be written, for example because the disk is full.
+        Raises `DataError` if the run cannot be read, or the index cannot be written, for example because the disk is full.
         """
         deadline = time.monotonic() + seconds
-        with self._lock, self._open() as db:
-            while True:
-                share = self._update_piece(db, deadline)
-                if share == 1.0 or time.monotonic() > deadline:
-                    return share
+        try:
+            with self._lock, self._open() as db:
+                while True:
+                    share = self._update_piece(db, deadline)
+                    if share == 1.0 or time.monotonic() > deadline:
+                        return share
+        except OSError as error:
+            raise DataError(f"{self._records} cannot be read: {error.strerror}") from error
 
     def _update_piece(self, db: sqlite3.Connection, deadline: float) -> float:
         size = self._records.stat().st_size if self._records.exists() else 0
