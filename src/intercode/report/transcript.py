@@ -161,7 +161,9 @@ def verdict(episode: Episode) -> Verdict:
     if parts := [f"{name} {value:.3g}" for name, value in episode.parts.items()]:
         notes.append(f"Parts of the reward: {' · '.join(parts[:_PARTS])}{' …' if len(parts) > _PARTS else ''}")
     if state == "ambiguous":
-        notes.append("Ambiguous: the answer is worded differently and has most of the gold's words; a judge may look at it.")
+        notes.append(
+            "Ambiguous: most of the gold's words or values are in the answer; `intercode rescore --judge` can ask a model."
+        )
     if cut := _listed(found.pop("cut", ())):
         notes.append(f"Too large for the record: {', '.join(map(str, cut))}")
     words = {"solved": "Solved", "fault": "Not scored, because of a fault", "unscored": "Not scored"}

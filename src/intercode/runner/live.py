@@ -32,7 +32,8 @@ class LiveTurns(list[Turn]):
         self._file: int | None = None
         with suppress(OSError):
             self._path.parent.mkdir(exist_ok=True)
-            self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            self._path.unlink(missing_ok=True)  # of a killed run, or a link in a folder from elsewhere
+            self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         self._write(to_json(self._episode))
 
     def append(self, turn: Turn) -> None:

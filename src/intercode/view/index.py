@@ -35,7 +35,9 @@ from intercode.report.turns import code_turns, counted_turns
 from intercode.store import from_json
 from intercode.types import Episode
 
-VERSION = 2
+VERSION = 3
+_APPLICATION = 0x1C0DE
+"""Marks a database as an index, so that no other database is ever changed."""
 COLUMNS = (
     "task", "epoch", "start", "size", "state", "reward", "ended", "error", "category", "turns", "tokens", "cost", "seconds",
     "query", "hardness", "split", "seen", "answer", "printed",
@@ -73,6 +75,7 @@ _SCHEMA = f"""
     CREATE TABLE covered (bytes INTEGER, damaged INTEGER, ends TEXT);
     INSERT INTO covered VALUES (0, 0, '');
     PRAGMA user_version = {VERSION};
+    PRAGMA application_id = {_APPLICATION};
 """
 _LOOKUP = f"""
     UPDATE episodes SET category = 'had the answer'
@@ -93,14 +96,13 @@ class Index:
     def _open(self) -> Iterator[sqlite3.Connection]:
         """Open the index, and make it if there is none or another version's.
 
-        Where it cannot be written, or is a link, which may lead out of the run, it is a temporary file. Raises `DataError`.
+        Where it cannot be written, is a link or another program's, a temporary file takes its place. Raises `DataError`.
         """
         there = self._path if self._path.exists() else self._path.parent
         if self._path.is_symlink() or not (os.access(self._path.parent, os.W_OK) and os.access(there, os.W_OK)):
-            self._temporary = tempfile.TemporaryDirectory(prefix="intercode-index-", ignore_cleanup_errors=True)
-            self._path = Path(self._temporary.name) / "index.sqlite"
+            self._use_temporary()
         try:
-            with closing(sqlite3.connect(self._path, timeout=10, isolation_level=None)) as db:
+            with closing(self._connect()) as db:
                 db.text_factory = lambda text: text.decode(errors="surrogatepass")
                 db.execute("PRAGMA synchronous = OFF")
                 if db.execute("PRAGMA user_version").fetchone()[0] != VERSION:
@@ -114,6 +116,20 @@ class Index:
             raise DataError(
                 f"{self._path} was damaged, and is made anew: load the page again, or repeat the command"
             ) from error
+
+    def _connect(self) -> sqlite3.Connection:
+        """Return a connection to the index, or to a temporary one if another program's database has its name."""
+        db = sqlite3.connect(self._path, timeout=10, isolation_level=None)
+        tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if not tables or db.execute("PRAGMA application_id").fetchone()[0] == _APPLICATION:
+            return db
+        db.close()
+        self._use_temporary()
+        return sqlite3.connect(self._path, timeout=10, isolation_level=None)
+
+    def _use_temporary(self) -> None:
+        self._temporary = tempfile.TemporaryDirectory(prefix="intercode-index-", ignore_cleanup_errors=True)
+        self._path = Path(self._temporary.name) / "index.sqlite"
 
     def _make(self, db: sqlite3.Connection) -> None:
         db.execute("BEGIN IMMEDIATE")
@@ -289,7 +305,7 @@ def indexing(index: Index, then: Callable[[Episode], None]) -> Callable[[Episode
         nonlocal last
         then(episode)
         if time.monotonic() - last > 1:
-            with suppress(DataError):
+            with suppress(DataError, OSError):
                 index.update()
             last = time.monotonic()
 

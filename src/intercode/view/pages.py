@@ -171,7 +171,7 @@ class Pages:
             elsewhere=others(runs, run, episode.task, episode.epoch)[:ROWS], differs=differs,
             beside=f"{beside[0].name}{_epoch(beside[1].epoch)}" if beside else "",
             tree=_tree(episode) if any(turn.after is not None for turn in episode.turns) else [],
-            line={place + 1 for place in line_of(episode.turns)}, turn_url=turn_url,
+            line={place + 1 for place in line_of(episode.turns)} if start is not None else set(), turn_url=turn_url,
             strip=strip if len(all_steps) > 4 or any(hits) else [],
             earlier=windows[now - 1][-1].number if now else None,
             later=windows[now + 1][0].number if now + 1 < len(windows) else None,
