@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 import pytest
 from chromium import Tab, browser, needs_chromium
 from kept import needs_bwrap
-from viewing import LOOKS, Reader, episode, eval_run, make_run, viewer
+from viewing import LOOKS, PARAMETERS, Reader, episode, eval_run, make_run, viewer
 
 from intercode.types import Turn, Usage
 
@@ -69,7 +69,7 @@ def address(runs: Path) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(params=LOOKS)
+@pytest.fixture(params=PARAMETERS)
 def reader(tab: Tab, address: str, request: pytest.FixtureRequest) -> Reader:
     return Reader(tab, address, LOOKS[request.param])
 
@@ -98,7 +98,7 @@ def test_compare_two_runs_to_the_first_turn_that_differs(reader: Reader) -> None
     assert reader.text(".turn:target .action") == "echo 2 of second"
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", PARAMETERS)
 def test_follow_a_run_that_is_being_played(tab: Tab, tmp_path: Path, look: str) -> None:
     needs_bwrap()
     late = []

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 from chromium import Tab
 
 from intercode.store import to_json
@@ -75,6 +76,8 @@ class Look:
 
 
 LOOKS = {"light": Look(), "dark": Look(dark=True), "narrow": Look(width=400)}
+PARAMETERS = ["light", *(pytest.param(name, marks=pytest.mark.soak) for name in ("dark", "narrow"))]
+"""Of the looks: `make test` takes one, `make soak` the others."""
 
 CONTRASTS = """(() => {
   const paint = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
