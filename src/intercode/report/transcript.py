@@ -57,7 +57,7 @@ class Step:
 
     @property
     def facts(self) -> list[str]:
-        """How the action ended, and what it took."""
+        """The exit status of the action, its score, seconds, tokens and cost, in words."""
         turn, used = self.turn, self.turn.usage
         tokens = used.prompt_tokens + used.completion_tokens
         found = {
@@ -115,7 +115,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """What the gold and the agent have, line by line. `gold` is None if the record leaves it out."""
+    """The answers of gold and agent, line by line. `gold` is None if the record leaves it out."""
 
     title: str
     gold: Sequence[Line] | None

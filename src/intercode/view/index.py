@@ -68,7 +68,7 @@ _CHUNK = 16 << 20
 """Bytes that a search reads at once."""
 _TEXT = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _AFTER = {b"action": b', "observation": "', b"observation": b', "exit_code": '}
-"""What follows the texts of a turn."""
+"""The bytes after the text of an action or an observation in a turn, by which other keys of that name are told apart."""
 _SCHEMA = f"""
     CREATE TABLE episodes ({", ".join(COLUMNS)}, PRIMARY KEY (task, epoch)) WITHOUT ROWID;
     CREATE INDEX starts ON episodes (start);

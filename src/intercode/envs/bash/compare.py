@@ -42,7 +42,7 @@ _LOGGING = word_set(
     "rsync split csplit tee touch cpio git curl wget"
 )
 _FIND_PRINTS = word_set("-print -print0 -printf -ls")
-"""What makes `find -delete` print on purpose."""
+"""Options with which `find -delete` prints on purpose."""
 _LOOPS = word_set("for while until done")
 _LEVEL = re.compile(r"\blevels?\b|\b(best|fastest|maximum|smallest|highest|strongest)\b", re.IGNORECASE)
 """Words in a query that say how to pack an archive."""

@@ -30,7 +30,7 @@ _SIGCHLD = 17
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
 _NO_MAGICLINKS, _IN_ROOT = 0x02, 0x10
 _RENAMES = 100
-"""How often a path is opened again because folders were renamed meanwhile."""
+"""Tries to open a path while folders are being renamed."""
 _IPC_RMID, _MSG_INFO, _SHM_INFO, _SEM_INFO = 0, 12, 14, 19
 _OBJECT, _MESSAGE, _SEMAPHORE = 1024, 64, 64  # bytes that the kernel keeps for each, besides the content
 _PAGE = os.sysconf("SC_PAGE_SIZE")
