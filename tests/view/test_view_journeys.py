@@ -226,4 +226,4 @@ def test_a_v1_log_and_an_output_of_10_megabytes(reader: Reader) -> None:
 
 def test_figures_of_all_journeys() -> None:
     print(f"{Reader.pages} pages were checked; the lowest contrast is {Reader.contrast:.2f}")
-    assert Reader.pages > 100
+    assert Reader.pages >= 40  # 129 with the dark and the narrow looks, which `make soak` runs
