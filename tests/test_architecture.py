@@ -14,7 +14,7 @@ FLOORS = [
     {"envs", "testing"},
     {"paper"},
     {"runner"},
-    {"attacks", "validate", "rescoring"},
+    {"attacks", "validate", "rescoring", "rollouts"},
     {"evaluation"},
     {"report", "doctor", "export"},
     {"view"},

@@ -64,11 +64,11 @@ def test_a_turn_stores_only_new_messages_and_the_question_is_read_back_whole(tmp
     ]}  # fmt: skip
     answer: Message = {"role": "tool", "tool_call_id": "1", "content": "a"}
     turns = (
-        Turn((system, task), "", action="ls", calls=(call,), sample=Sample((1, 2), (-0.5, -1e-9), "stop", "step 7")),
+        Turn((system, task), "", action="ls", calls=(call,), sample=Sample((1, 2), (-0.5, -1e-9), "stop", "step 7", (8, 9))),
         Turn(action="pwd"),
         Turn((system, task, called, answer), "```ls```"),
-        Turn((system, other, seen), "x"),
-        Turn((), "nothing"),
+        Turn((system, other, seen), "x", sample=Sample((3,), (), "stop", prompt_ids=(8, 9, 1, 2, 7))),
+        Turn((), "nothing", sample=Sample((), (), "length", prompt_ids=(8, 9, 4))),
         Turn((system, other, seen), "y"),
         Turn((system, other, seen), "z"),
     )
@@ -76,6 +76,8 @@ def test_a_turn_stores_only_new_messages_and_the_question_is_read_back_whole(tmp
     stored = to_json(episode)["turns"]
     assert [turn["ask"] if turn["ask"] is None else len(turn["ask"]) for turn in stored] == [2, None, 1, 2, 0, 3, 0]
     assert [turn.get("ask_kept") for turn in stored] == [None, None, 3, 1, None, None, 3]
+    samples = [turn["sample"] for turn in stored if "sample" in turn]
+    assert [(sample["prompt_ids"], sample.get("prompt_kept")) for sample in samples] == [([8, 9], None), ([7], 4), ([4], 2)]
     with RunStore.create(tmp_path, CONFIG) as store:
         store.append(episode)
     (read,) = read_run(tmp_path)[1]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from intercode.envs.ctf.env import CtfEnv
     from intercode.envs.python.env import PythonEnv
     from intercode.envs.sql.env import SqlEnv
+    from intercode.rollouts import rollout
     from intercode.sandbox.base import Limits, Sandbox
     from intercode.types import Change, Episode, ExecResult, Outcome, Reply, Score, Table, Task, Turn, Usage
 
@@ -36,6 +37,7 @@ _HOME = {
     "SqlEnv": "envs.sql.env",
     "make": "envs",
     "prepare": "envs",
+    "rollout": "rollouts",
     "Limits": "sandbox.base",
     "Sandbox": "sandbox.base",
     **dict.fromkeys(
@@ -63,6 +65,7 @@ __all__ = [
     "Usage",
     "make",
     "prepare",
+    "rollout",
 ]
 
 

@@ -15,6 +15,8 @@ Questions to the model grow with each turn, so a turn stores only the messages t
     reply 1      assistant
     question 2   system, user, assistant, user                 ask: [user],  ask_kept: 3   (of question 1 and its reply)
     question 3   system, user, assistant, other user           ask: [other user],  ask_kept: 3
+
+The tokens of a question are stored in the same way: `prompt_ids` follow the first `prompt_kept` of the last tokens.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import fcntl
 import json
 import mmap
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from types import NoneType
@@ -70,7 +72,10 @@ _TURN = {
 _USAGE = {"prompt_tokens": int, "completion_tokens": int, "cost": _NUMBER}
 _CALL = {"id": str, "name": str, "arguments": str}
 _RARE = {"calls", "after", "left_out", "ask_kept", "sample"}
-_SAMPLE = {"token_ids": list, "logprobs": list, "finish_reason": _TEXT, "policy_version": _TEXT}
+_SAMPLE = {
+    "token_ids": list, "logprobs": list, "finish_reason": _TEXT, "policy_version": _TEXT,
+    "prompt_ids": list, "prompt_kept": int,
+}  # fmt: skip
 
 Config = Mapping[str, Any]
 Key = tuple[str, int]
@@ -179,7 +184,7 @@ def stream_run(path: str | Path) -> tuple[dict[str, Any], Iterator[Episode]]:
 
 def to_json(episode: Episode) -> dict[str, Any]:
     """Return one line of episodes.jsonl as plain data. Fields that are rare are left out where they say nothing."""
-    turns = list[dict[str, Any]]()
+    turns, last_ids = list[dict[str, Any]](), tuple[int, ...]()
     for turn, kept in zip(episode.turns, kept_messages(episode.turns), strict=True):
         # not `asdict` of the turn, which would copy each message
         record = {field.name: getattr(turn, field.name) for field in fields(turn)} | {"usage": asdict(turn.usage)}
@@ -187,8 +192,12 @@ def to_json(episode: Episode) -> dict[str, Any]:
             record |= {"ask": list(turn.ask[kept:]), "ask_kept": kept or None}
         record["calls"] = turn.calls and [asdict(call) for call in turn.calls]
         if turn.sample:
-            tokens = {"token_ids": list(turn.sample.token_ids), "logprobs": list(turn.sample.logprobs)}
-            record["sample"] = asdict(turn.sample) | tokens
+            sample, prompt = turn.sample, turn.sample.prompt_ids
+            kept_ids = shared_length(last_ids, prompt)
+            tokens = {"token_ids": sample.token_ids, "logprobs": sample.logprobs, "prompt_ids": prompt[kept_ids:]}
+            lists = {name: list(values) for name, values in tokens.items()}
+            record["sample"] = asdict(sample) | lists | ({"prompt_kept": kept_ids} if kept_ids else {})
+            last_ids = prompt + sample.token_ids
         turns.append({name: value for name, value in record.items() if value is not None or name not in _RARE})
     rare = {
         "ambiguous": episode.ambiguous, "outcomes": bounded_outcomes(episode.outcomes), "split": episode.split,
@@ -205,10 +214,15 @@ def kept_messages(turns: Iterable[Turn]) -> Iterator[int]:
     """Yield for each turn how many messages at the start of its question the last question and its reply had already."""
     known: list[Message] = []
     for turn in turns:
-        pairs = enumerate(zip(known, turn.ask or (), strict=False))
-        yield next((at for at, (old, new) in pairs if old is not new and old != new), min(len(known), len(turn.ask or ())))
+        yield shared_length(known, turn.ask or ())
         if turn.ask is not None:
             known = [*turn.ask, _reply_message(turn)]
+
+
+def shared_length(one: Sequence[object], other: Sequence[object]) -> int:
+    """Return how many items at the start of two sequences are equal."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (old, new) in pairs if old is not new and old != new), min(len(one), len(other)))
 
 
 def bounded_outcomes(outcomes: Mapping[str, Any]) -> dict[str, Any]:
@@ -267,17 +281,24 @@ def read_call(record: Mapping[str, Any]) -> ToolCall:
     return ToolCall(**record)
 
 
-def read_sample(record: Mapping[str, Any]) -> Sample:
-    """Return the `Sample` in a record, with tuples. Raises as `require` does."""
+def read_sample(record: Mapping[str, Any], last_ids: tuple[int, ...] = ()) -> Sample:
+    """Return the `Sample` in a record; `last_ids` are the tokens of the question and the reply before it.
+
+    Raises as `require` does, and ValueError if the record keeps more of `last_ids` than there is.
+    """
     require(record, _SAMPLE)
-    if not all(map(is_number, (*record["token_ids"], *record["logprobs"]))):
+    values = dict(record)
+    ids, logprobs, prompt = (tuple(values.pop(name, ())) for name in ("token_ids", "logprobs", "prompt_ids"))
+    if not all(map(is_number, (*ids, *logprobs, *prompt))):
         raise TypeError("`sample` has tokens that are no numbers")
-    return Sample(**{**record, "token_ids": tuple(record["token_ids"]), "logprobs": tuple(record["logprobs"])})
+    if not 0 <= (kept := values.pop("prompt_kept", 0)) <= len(last_ids):
+        raise ValueError(f"`prompt_kept` cannot be {kept}: the last question and its reply have {len(last_ids)} tokens")
+    return Sample(ids, logprobs, prompt_ids=last_ids[:kept] + prompt, **values)
 
 
 def _read_turns(records: Iterable[Mapping[str, Any]]) -> Iterator[Turn]:
     """Yield the turns with their questions whole; messages are shared between the questions."""
-    known: list[Message] = []
+    known, last_ids = list[Message](), tuple[int, ...]()
     for record in records:
         require(record, _TURN)
         values = dict(record)
@@ -286,15 +307,18 @@ def _read_turns(records: Iterable[Mapping[str, Any]]) -> Iterator[Turn]:
             raise ValueError(f"`ask_kept` cannot be {kept}: the last question and its reply have {len(known)} messages")
         if not all(isinstance(message["role"], str) for message in new or ()):
             raise TypeError("each message of `ask` has a role")
+        tokens = None if sample is None else read_sample(sample, last_ids)
         turn = Turn(
             ask=None if new is None else (*known[: kept or 0], *new),
             usage=read_usage(values.pop("usage")),
             calls=None if calls is None else tuple(map(read_call, calls)),
-            sample=None if sample is None else read_sample(sample),
+            sample=tokens,
             **values,
         )
         if turn.ask is not None:
             known = [*turn.ask, _reply_message(turn)]
+        if tokens:
+            last_ids = tokens.prompt_ids + tokens.token_ids
         yield turn
 
 

@@ -175,13 +175,15 @@ class ToolCall:
 class Sample:
     """The tokens of a reply, for training: ids, and their log-probabilities under the policy that sampled them.
 
-    Either tuple is empty if the server did not return it. `finish_reason` is the server's; `policy_version` names the weights.
+    `prompt_ids` are the tokens of the whole question. Each tuple is empty if the server did not return it. `finish_reason` is
+    the server's; `policy_version` names the weights.
     """
 
     token_ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
     finish_reason: str | None = None
     policy_version: str | None = None
+    prompt_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +191,7 @@ class Reply:
     """A model's answer. `left_out` counts the messages that were not sent because the context had no room for them.
 
     `counted`: an earlier, interrupted process received the reply and counted its usage. `sample` is None unless the model
-    supplies it.
+    supplies it. `final`: a limit cut the reply off, so the episode ends and is scored without it.
     """
 
     text: str
@@ -198,6 +200,7 @@ class Reply:
     left_out: int = 0
     counted: bool = False
     sample: Sample | None = None
+    final: bool = False
 
 
 @dataclass(frozen=True, slots=True)

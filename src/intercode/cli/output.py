@@ -96,7 +96,7 @@ def resumable(folder: Path) -> Iterator[None]:
 
         raise KeyboardInterrupt(f"interrupted; go on with {resume_line(folder)}") from None
     except (Exception, SystemExit) as error:
-        from intercode.runner.run import THEIRS
+        from intercode.runner.warm_env import THEIRS
 
         if is_user_code(error) and not hasattr(error, "__notes__"):
             error.add_note(THEIRS)

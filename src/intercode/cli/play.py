@@ -123,7 +123,8 @@ class Player:
         from intercode.errors import DataError
         from intercode.runner.budget import BudgetTracker
         from intercode.runner.episode import play
-        from intercode.runner.run import episode_seed, naming_task
+        from intercode.runner.run import episode_seed
+        from intercode.runner.warm_env import naming_task
 
         _note(f"\ntask {task.id}, {len(self._left)} left")
         budget, seed = BudgetTracker(self._evaluation.limits), episode_seed(self._evaluation.seed, task.id, 0)

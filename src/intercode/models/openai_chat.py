@@ -250,7 +250,7 @@ class OpenAIModel:
         tokens_in, tokens_out = (count or 0 for count in tokens)
         price_in, price_out = self.price or (0.0, 0.0)
         usage = Usage(tokens_in, tokens_out, (tokens_in * price_in + tokens_out * price_out) / 1e6)
-        return Reply(_storable(text), usage, calls, sample=_read_sample(choice) if self._sampled else None)
+        return Reply(_storable(text), usage, calls, sample=_read_sample(answer, choice) if self._sampled else None)
 
 
 class _TooLarge(Exception):
@@ -300,18 +300,23 @@ def _count(value: Any) -> int | None:
     return int(value) if numeric and 0 <= value <= _MOST_TOKENS and value == int(value) else None
 
 
-def _read_sample(choice: Mapping[str, Any]) -> Sample | None:
-    """Return the tokens of a choice; None if the server did not return any, or returned anything else."""
+def _read_sample(answer: Mapping[str, Any], choice: Mapping[str, Any]) -> Sample | None:
+    """Return the tokens of a choice; None if the server returned neither tokens nor a reason for the end, or anything else.
+
+    vLLM puts the ids of the prompt beside the choices, SGLang into the choice.
+    """
     try:
         token_ids = tuple(choice.get("token_ids") or ())
+        prompt_ids = tuple(answer.get("prompt_token_ids") or choice.get("prompt_token_ids") or ())
         logprobs = tuple(token["logprob"] for token in (choice.get("logprobs") or {}).get("content") or ())
         finish_reason = choice.get("finish_reason")
     except (AttributeError, KeyError, TypeError):
         return None
-    valid = all(isinstance(each, int) for each in token_ids) and all(map(is_number, (*token_ids, *logprobs)))
-    if not valid or not (token_ids or logprobs):
+    ids = (*token_ids, *prompt_ids)
+    if not (all(isinstance(each, int) for each in ids) and all(map(is_number, (*ids, *logprobs)))):
         return None
-    return Sample(token_ids, logprobs, finish_reason if isinstance(finish_reason, str) else None)
+    reason = finish_reason if isinstance(finish_reason, str) else None
+    return Sample(token_ids, logprobs, reason, prompt_ids=prompt_ids) if token_ids or logprobs or reason else None
 
 
 def _call(record: Any) -> ToolCall:

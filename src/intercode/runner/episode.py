@@ -68,9 +68,9 @@ def play(
 
     `tracker.limits.turns` limits the actions on all branches, with or without code; a submission may follow the last one.
     A limit of the run ends the episode without a reward: ``ended="limit"``. A limit of the episode ends it before its next
-    turn, with a reward: under `submit` the branch that acted last is submitted for it. `turns` collects the turns as they
-    happen, for a caller that needs them after a fault. Raises `DataError`, `SandboxError` and `ModelError`, and `UsageError`
-    for a strategy that fails.
+    turn, with a reward, and so does a reply that is `final`: under `submit` the branch that acted last is submitted for it.
+    `turns` collects the turns as they happen, for a caller that needs them after a fault. Raises `DataError`, `SandboxError`
+    and `ModelError`, and `UsageError` for a strategy that fails.
     """
     log = [] if turns is None else turns
     query, _ = _call_env(2, env.reset, seed=seed, options={"task": task.id})
@@ -80,32 +80,34 @@ def play(
     extra = {**task.extra, TAKES_ANSWER: True} if getattr(env, "takes_answer", False) else task.extra
     posed = replace(task, query=query, extra=extra)
     answer: Answer = None
+    cut = False
     with EnvForks(env, strategy_name(strategy)) as forks, drive(strategy, posed, env.protocol) as advance:
         while result.ended is None:
-            request = advance(answer)
+            request = None if cut else advance(answer)
             submits = isinstance(request, Act) and is_submission(request.action, submission)
             begins_turn = isinstance(request, Ask) or not (submits or (log and not log[-1].acted))
             may_come_last = submits_work and (submits or not isinstance(request, Ask | Act))
-            if request is not None and tracker.stop_reason():
+            if (cut or request is not None) and tracker.stop_reason():
                 result.ended, unfinished = "limit", True
-            elif request is None or (most is not None and (acted > most or (acted == most and not may_come_last))):
+            elif not cut and (request is None or (most is not None and acted >= most and (acted > most or not may_come_last))):
                 result.ended = "turns"
                 outcomes = None if forks.latest is None else getattr(forks[forks.latest], "outcomes", None)
                 if result.score is not UNSCORED and callable(outcomes):  # the environment does not know that it is the end
                     result.outcomes = bounded_outcomes(call_plugin(outcomes, dict))
-            elif begins_turn and over_budget():
+            elif cut or (begins_turn and over_budget()):
                 latest = forks.latest if submits_work else None
                 result.add(Step("") if latest is None else _execute(forks, Act(SUBMIT, env=latest, own_turn=True), log, True))
                 result.ended = "agent_fault" if result.ended == "agent_fault" else "limit"
             elif isinstance(request, Ask):
-                answer = _ask(model, request, tracker, log)
+                answer = reply = _ask(model, request, tracker, log)
+                cut = reply.final
             elif isinstance(request, Act):
                 answer = _execute(forks, request, log, submits and submits_work)
                 acted += log[-1].acted
                 result.add(answer)
             elif isinstance(request, Fork):
                 answer = forks.fork(request.env)
-            else:
+            elif request is not None:
                 answer = None
                 forks.close(request.branch)
     score = UNSCORED if result.ended == "agent_fault" else result.score

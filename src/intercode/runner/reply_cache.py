@@ -60,7 +60,7 @@ class ReplyCache:
 
     def add(self, question: Mapping[str, Any], reply: Reply) -> None:
         """Write a reply durably. Raises `StoreError` if the disk refuses it."""
-        record = {key: value for key, value in asdict(reply).items() if key != "counted"}
+        record = {key: value for key, value in asdict(reply).items() if key not in ("counted", "final")}
         line = json.dumps({"question": _digest(question), **record}).encode() + b"\n"
         with storage_faults(self._path.parent.parent):
             self._path.parent.mkdir(exist_ok=True)

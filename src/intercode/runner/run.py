@@ -25,23 +25,19 @@ from typing import Any
 from intercode.agents.base import Strategy
 from intercode.env import EnvFactory
 from intercode.envs import prepare
-from intercode.errors import DataError, IntercodeError, UsageError, room_left
+from intercode.errors import DataError, IntercodeError, UsageError
 from intercode.models import Model
-from intercode.plugins import fault_of, is_user_code
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.env_forks import Playable
 from intercode.runner.episode import play
 from intercode.runner.episode_model import EpisodeModel
 from intercode.runner.live import LiveTurns
 from intercode.runner.reply_cache import open_cache, remove_cache, remove_finished
+from intercode.runner.warm_env import KEPT, WarmEnv
 from intercode.store import RunStore, read_run
 from intercode.types import Episode, Task, Turn, Usage
 
 FAULTS_IN_A_ROW = 3
-KEPT = "finished episodes are kept; when it is repaired, go on with --resume DIR"
-THEIRS = f"{KEPT} --allow-code-change"
-"""The advice for a mistake in the caller's code."""
-
 GRACE = 5.0
 """Seconds that an interrupted run waits for its workers; a worker that is still busy then ends with the process."""
 
@@ -191,75 +187,37 @@ def _is_finished(episode: Episode) -> bool:
 def _work(run: _Run) -> None:
     """Play jobs until there are no more, or the run must stop."""
     try:
-        with closing(_Worker(run)) as worker:
+        with closing(WarmEnv(run.make_env)) as env:
             while run.tracker.stop_reason() is None:
                 try:
                     job = run.jobs.get_nowait()
                 except queue.Empty:
                     break
-                run.results.put(worker.play(*job))
+                run.results.put(_play(run, env, *job))
     except BaseException as error:
         run.results.put(error)
     finally:
         run.results.put(None)
 
 
-class _Worker:
-    """A worker with its environment, which it builds at the first task and again after a fault."""
+def _play(run: _Run, env: WarmEnv, task: Task, epoch: int) -> Episode:
+    """Play a task; a fault becomes the episode's error, and the turns before the fault are kept."""
+    seed = episode_seed(run.seed, task.id, epoch)
+    turns = LiveTurns(run.folder, task, epoch, seed) if run.folder else list[Turn]()
 
-    def __init__(self, run: _Run) -> None:
-        self._run = run
-        self._env: Playable | None = None
+    def play_it(env: Playable) -> Episode:
+        cache = open_cache(run.folder, task.id, epoch) if run.folder else None
+        model = EpisodeModel(run.model, epoch, cache) if run.model else None
+        episode = play(env, task, run.strategy, model, run.tracker, epoch=epoch, seed=seed, turns=turns)
+        return replace(episode, lost=cache.usage) if cache else episode
 
-    def play(self, task: Task, epoch: int) -> Episode:
-        """Play a task; a fault becomes the episode's error, and the turns before the fault are kept."""
-        run, fault = self._run, None
-        seed = episode_seed(run.seed, task.id, epoch)
-        turns = LiveTurns(run.folder, task, epoch, seed) if run.folder else list[Turn]()
-        try:
-            cache = open_cache(run.folder, task.id, epoch) if run.folder else None
-            model = EpisodeModel(run.model, epoch, cache) if run.model else None
-            with room_left():
-                self._env = self._env or run.make_env()
-                setting = (self._env, task, run.strategy, model, run.tracker)
-                with naming_task(task, run.folder):
-                    episode = play(*setting, epoch=epoch, seed=seed, turns=turns)
-            episode = replace(episode, lost=cache.usage) if cache else episode
-        except UsageError:
-            raise
-        except Exception as error:
-            fault = fault_of(error)
-            text = f"{fault.fault}: {fault}"
-            episode = Episode(task.id, task.query, tuple(turns), None, False, None, {}, epoch, seed, text, split=task.split)
-            self.close()
-        finally:
-            if isinstance(turns, LiveTurns):
-                turns.close()
-        run.note(fault)
-        return episode
-
-    def close(self) -> None:
-        """Close the environment, ignoring faults: a broken environment may fail to close."""
-        env, self._env = self._env, None
-        try:
-            if env is not None:
-                env.close()
-        except Exception as error:
-            fault_of(error)  # raises an exception of the caller's code; an episode has the error already
-
-
-@contextmanager
-def naming_task(task: Task, folder: Path | None = None) -> Iterator[None]:
-    """Add the task to a `UsageError` raised in the block, and as a note to an exception of the caller's own code."""
-    note = f"task {task.id}{f'; {THEIRS}' if folder else ''}"
     try:
-        yield
-    except UsageError as fault:
-        raise UsageError(f"{fault} ({note})") from fault
-    except (Exception, SystemExit) as error:
-        if is_user_code(error):
-            error.add_note(note)
-        raise
+        episode, fault = env.run(task, play_it, turns=turns, epoch=epoch, seed=seed, folder=run.folder)
+    finally:
+        if isinstance(turns, LiveTurns):
+            turns.close()
+    run.note(fault)
+    return episode
 
 
 @contextmanager

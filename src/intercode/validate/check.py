@@ -27,7 +27,8 @@ from intercode.env import GoldRun, InterCodeEnv
 from intercode.envs import environment_class, require_data
 from intercode.errors import DataError, IntercodeError
 from intercode.plugins import attribute_path, call_plugin
-from intercode.runner.run import evaluate, naming_task, select
+from intercode.runner.run import evaluate, select
+from intercode.runner.warm_env import naming_task
 from intercode.tasks import open_data
 from intercode.tfidf import cosine, vectors
 from intercode.types import BROKEN, KINDS, Episode, Task, TaskIssue

@@ -1,0 +1,104 @@
+"""Turn conversations into token ids, by appending: ids that were sampled are never encoded again from their text.
+
+    encode(question 1)                   <user> list the files <assistant>
+    sampled                                                               ls <end>
+    append(those ids, question 2, 2)     <user> list the files <assistant>ls <end> <user> a b <assistant>
+                                         ─────────── unchanged ──────────────────
+
+Left out: calls of tools, which a model server encodes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from intercode.errors import UsageError
+from intercode.types import Message
+
+_MARK = "REPLYxREPLY"
+_REPLIES = ("ls", "<think>\nI should look.\n</think>\n\n```bash\nls\n```")
+"""Replies with which a template is tried: plain, and with a thought that some templates remove later."""
+
+
+class Chat(Protocol):
+    """The tokens of a policy's conversations. Many threads use one chat at once."""
+
+    def encode(self, messages: Sequence[Message]) -> list[int]:
+        """Return the ids of a question, with the opening of the reply."""
+        ...
+
+    def append(self, ids: list[int], messages: Sequence[Message], known: int) -> list[int]:
+        """Return `ids`, which end with the reply that is `messages[known - 1]`, then the messages after it and the opening."""
+        ...
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Return the text of a reply."""
+        ...
+
+
+def hf_chat(tokenizer: Any, template: str | None = None) -> Chat:
+    """Return the chat of a tokenizer of `transformers`; `template` replaces the chat template of the tokenizer.
+
+    Raises `UsageError` if the template does not keep prefixes: it renders an earlier part of a conversation in another way
+    when messages follow, so what the policy saw when it sampled would not be what it is trained on.
+    """
+    chat = _TemplateChat(tokenizer, template)
+    chat.require_prefixes()
+    return chat
+
+
+class _TemplateChat:
+    def __init__(self, tokenizer: Any, template: str | None) -> None:
+        self._tokenizer, self._template, self._lock = tokenizer, template, threading.Lock()
+
+    def encode(self, messages: Sequence[Message]) -> list[int]:
+        return self._ids(self._render(messages))
+
+    def append(self, ids: list[int], messages: Sequence[Message], known: int) -> list[int]:
+        marked = [*messages[: known - 1], {"role": "assistant", "content": _MARK}, *messages[known:]]
+        new = self._ids(self._render(marked).rpartition(_MARK)[2])
+        return ids + (new[1:] if new and ids[-1:] == new[:1] else new)  # the policy may have sampled the end of its turn itself
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        with self._lock:
+            text: str = self._tokenizer.decode(list(token_ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return text
+
+    def require_prefixes(self) -> None:
+        opening: list[Message] = [
+            {"role": "system", "content": "Solve the task."},
+            {"role": "user", "content": "List the files."},
+        ]
+        for reply in _REPLIES:
+            before = self._render(opening)
+            answered: list[Message] = [*opening, {"role": "assistant", "content": reply}, {"role": "user", "content": "a b"}]
+            after = self._render(answered)
+            if not after.startswith(before + reply):
+                kept = next(
+                    at for at in range(len(after) + 1) if not (before + reply).startswith(after[: at + 1]) or at == len(after)
+                )
+                raise UsageError(
+                    "the chat template does not keep prefixes: after the next message, it renders "
+                    f"{(before + reply)[max(0, kept - 20) : kept + 20]!r} as {after[max(0, kept - 20) : kept + 20]!r}; "
+                    "give hf_chat a template that only appends"
+                )
+            if _MARK not in self._render([*opening, {"role": "assistant", "content": _MARK}, answered[-1]]):
+                raise UsageError("the chat template leaves out earlier replies; give hf_chat a template that renders them")
+
+    def _render(self, messages: Sequence[Message]) -> str:
+        options = {"chat_template": self._template} if self._template else {}
+        try:
+            text: str = self._tokenizer.apply_chat_template(
+                list(messages), tokenize=False, add_generation_prompt=True, **options
+            )
+        except Exception as error:  # of the template, which is the user's
+            raise UsageError(
+                f"the chat template cannot render a conversation ({error}); give hf_chat another template"
+            ) from error
+        return text
+
+    def _ids(self, text: str) -> list[int]:
+        with self._lock:
+            return list(self._tokenizer.encode(text, add_special_tokens=False))

@@ -1,0 +1,366 @@
+"""Play many rollouts on environments that stay warm, whoever asks for them: a loop, a trainer's batch, or a coroutine.
+
+    run, run_batch, play, tree ──► jobs ──► thread with a WarmEnv ──► episode.play ──► Future of a Rollout
+                                            thread with a WarmEnv
+                                            … `envs` of them, started when they are needed
+
+A fault ends one rollout, which has no reward, and that thread makes a new environment. Nothing is written to disk, and no
+signal is handled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import statistics
+import threading
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from intercode.agents import Agent, Strategy, make_agent
+from intercode.env import EnvFactory, InterCodeEnv
+from intercode.envs import prepare
+from intercode.errors import UsageError
+from intercode.models import Model, OpenAIModel
+from intercode.plugins import attribute_path
+from intercode.rollouts.chat import Chat
+from intercode.rollouts.sampling import Batched, Cut, EpisodeSampler, Generate, RolloutLimits, Served, Source
+from intercode.rollouts.segments import Segment, segments_of
+from intercode.rollouts.tree import Tree, grow
+from intercode.runner.budget import Budget, BudgetTracker, Limits
+from intercode.runner.env_forks import Playable
+from intercode.runner.episode import play
+from intercode.runner.warm_env import WarmEnv
+from intercode.types import Episode, Task, Turn
+
+GRACE = 5.0
+"""Seconds that `close` waits for episodes that are still played."""
+
+
+class Job(NamedTuple):
+    """One rollout to play: a task or its id, the seed of the episode, and the number of the group to which it belongs."""
+
+    task: Task | str
+    seed: int = 0
+    group: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """One played job. `reward` is None after a fault, which `episode.error` names: such a rollout must not be trained on.
+
+    `segments` has the tokens (see `Segment`), empty if the model returned no ids; an agent that continues one conversation
+    gives one. `cut` names the limit that ended the episode; its reward is that of the state then.
+    """
+
+    task: str
+    group: int
+    seed: int
+    segments: tuple[Segment, ...]
+    reward: float | None
+    episode: Episode
+    cut: Cut | None = None
+
+
+def groups(tasks: Iterable[Task | str], size: int, *, seed: int = 0) -> list[Job]:
+    """Return `size` jobs for each task, with the seeds `seed`, `seed + 1`, …; the jobs of one task are one group."""
+    return [Job(task, seed + number, group) for group, task in enumerate(tasks) for number in range(size)]
+
+
+def advantages(rewards: Sequence[float | None], size: int, *, scale: bool = True) -> list[float]:
+    """Return the advantages of GRPO (Shao et al. 2024) for groups of `size` rewards: (reward − mean) / standard deviation.
+
+    None is left out of its group's mean and has the advantage 0, and so has a group whose rewards are all equal. Without
+    `scale` the difference is not divided (Liu et al. 2025). Raises `UsageError` if the rewards are no whole groups.
+    """
+    if size < 1 or len(rewards) % size:
+        raise UsageError(f"{len(rewards)} rewards are no groups of {size}")
+    found: list[float] = []
+    for start in range(0, len(rewards), size):
+        group = rewards[start : start + size]
+        known = [reward for reward in group if reward is not None]
+        mean, spread = (statistics.fmean(known), statistics.pstdev(known)) if known else (0.0, 0.0)
+        divisor = spread if scale else 1.0
+        found += [0.0 if reward is None or spread == 0 else (reward - mean) / divisor for reward in group]
+    return found
+
+
+class RolloutPool:
+    """Environments that play rollouts, and stay warm from one training step to the next.
+
+        with RolloutPool(intercode.prepare("bash", data="tasks"), "try_again", envs=64) as pool:
+            for step in range(100):
+                for rollout in pool.run(groups(tasks, 8, seed=8 * step), model):
+                    ...
+
+    `agent` is a name of `intercode.agents`, an `Agent` or a strategy. Up to `envs` episodes are played at once, each on an
+    environment of its own of about 8 MiB. The methods may be called from any thread, but run one training step at a time.
+    """
+
+    def __init__(
+        self,
+        factory: Callable[[], Playable],
+        agent: str | Agent | Strategy = "try_again",
+        *,
+        envs: int = 64,
+        limits: RolloutLimits | None = None,
+        tasks: Sequence[Task] = (),
+    ) -> None:
+        """`tasks` are those of the factory, if a function of the caller's own makes the environments."""
+        if envs < 1:
+            raise UsageError(f"envs is {envs}; it must be at least 1")
+        self.limits, self.envs = limits or RolloutLimits(), envs
+        self._factory = factory
+        self._tasks = {task.id: task for task in (tasks or getattr(factory, "tasks", ()))}
+        with closing(factory()) as env:
+            self.strategy = _strategy(env, agent, list(self._tasks.values()), self.limits.turns)
+        self._calls: queue.SimpleQueue[Callable[[WarmEnv], None] | None] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._trackers: weakref.WeakSet[BudgetTracker] = weakref.WeakSet()
+        self._busy, self._lock, self._closed, self._warned = 0, threading.Lock(), False, False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop what is played, and close the environments. May be called twice."""
+        with self._lock:
+            self._closed = True
+        for tracker in list(self._trackers):
+            tracker.stop("the pool is closed")
+        for _ in self._threads:
+            self._calls.put(None)
+        deadline = time.monotonic() + GRACE
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def run(self, jobs: Iterable[Job | tuple[Any, ...]], model: Model) -> Iterator[Rollout]:
+        """Yield a rollout for each job, as they finish. `jobs` may be endless: a job is taken when an environment is free.
+
+        The model is asked from up to `envs` threads at once. A fault of the machine or the model server gives a rollout
+        without a reward, and the others go on. Raises `UsageError` for a mistake of the caller, such as an unknown task.
+        Leaving the loop early ends the episodes that are still played.
+        """
+        tracker, done = self._tracker(), queue.SimpleQueue[Future[Rollout]]()
+        waiting, playing = iter(jobs), 0
+        try:
+            while True:
+                for job in islice(waiting, self.envs - playing):
+                    self._submit(self._job(job), Served(model), tracker).add_done_callback(done.put)
+                    playing += 1
+                if not playing:
+                    return
+                rollout = done.get().result()
+                playing -= 1
+                yield self._checked(rollout)
+        finally:
+            tracker.stop("the caller left")
+
+    def run_batch(self, jobs: Iterable[Job | tuple[Any, ...]], generate: Generate, chat: Chat) -> list[Rollout]:
+        """Return a rollout for each job, in the order of the jobs, with replies that `generate` samples in batches.
+
+        `generate(prompts)` is called in this thread with the ids of every episode that waits for a reply, one list a prompt,
+        and returns for each prompt the sampled ids, up to the end of the reply, and their log-probabilities. While it works,
+        the other episodes act: it never waits for the slowest environment. `chat` (`hf_chat`) makes ids of messages.
+        Faults and errors are as for `run`; what `generate` raises is raised.
+        """
+        tracker, source = self._tracker(), Batched(generate, chat, self.limits)
+        futures: list[Future[Rollout]] = []
+        for job in [self._job(each) for each in jobs]:
+            futures.append(self._submit(job, source, tracker))
+        source.serve(lambda: min(self.envs, _unfinished(futures)), tracker.stop)
+        return [self._checked(future.result()) for future in futures]
+
+    async def play(self, job: Job | tuple[Any, ...], model: Model) -> Rollout:
+        """Play one job without blocking the event loop. A cancelled call ends its episode within a turn."""
+        tracker = self._tracker()
+        try:
+            return self._checked(await asyncio.wrap_future(self._submit(self._job(job), Served(model), tracker)))
+        except asyncio.CancelledError:
+            tracker.stop("cancelled")
+            raise
+
+    def tree(
+        self,
+        job: Job | tuple[Any, ...],
+        model: Model | None = None,
+        *,
+        widths: Sequence[int] = (4, 2, 2),
+        generate: Generate | None = None,
+        chat: Chat | None = None,
+    ) -> Tree:
+        """Play one job as a tree: fork the live episode before its first, second, … action into `widths` branches each.
+
+        The replies come from `model`, or from `generate` with `chat` as in `run_batch`. Raises `UsageError` if neither or both
+        are given, or for an agent that forks by itself.
+        """
+        if (model is None) == (generate is None) or (generate is None) != (chat is None):
+            raise UsageError("a tree is played with a model, or with generate and chat")
+        tracker, found = self._tracker(), self._job(job)
+        source = Batched(generate, chat, self.limits) if generate and chat else Served(model)  # type: ignore[arg-type]
+
+        def wait_for_all(futures: Callable[[], list[Future[Rollout]]]) -> None:
+            if isinstance(source, Batched):
+                source.serve(lambda: min(self.envs, _unfinished(futures())), tracker.stop)
+            while unfinished := [future for future in futures() if not future.done()]:
+                wait(unfinished, return_when=FIRST_COMPLETED)
+
+        try:
+            return grow(partial(self._submit, found, source, tracker), widths, found.seed, wait_for_all)
+        finally:
+            tracker.stop("the caller left")
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    def _tracker(self) -> BudgetTracker:
+        tracker = BudgetTracker(Limits(self.limits.turns, episode=Budget(seconds=self.limits.seconds)))
+        self._trackers.add(tracker)
+        return tracker
+
+    def _job(self, job: Job | tuple[Any, ...]) -> Job:
+        job = Job(*job)
+        if isinstance(job.task, str):
+            if job.task not in self._tasks:
+                raise UsageError(f"no task has the id {job.task!r}")
+            job = job._replace(task=self._tasks[job.task])
+        return job
+
+    def _submit(
+        self,
+        job: Job,
+        source: Source,
+        tracker: BudgetTracker,
+        *,
+        sampler: EpisodeSampler | None = None,
+        env: WarmEnv | None = None,
+        wrap: Callable[[Playable, EpisodeSampler], Playable] = lambda env, sampler: env,
+    ) -> Future[Rollout]:
+        """Play a job on the next free thread; `env` is another environment than the thread's own, and is closed afterwards."""
+        future: Future[Rollout] = Future()
+        asked = sampler or EpisodeSampler(source, self.limits, job.seed)
+
+        def call(warm: WarmEnv) -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(self._play(job, env or warm, asked, tracker, lambda each: wrap(each, asked)))
+            except BaseException as error:
+                future.set_exception(error)
+            finally:
+                if env:
+                    env.close()
+
+        future.add_done_callback(lambda _: source.note_end())
+        with self._lock:
+            if self._closed:
+                raise UsageError("the pool is closed; make a new one")
+            self._busy += 1
+            if self._busy > len(self._threads) and len(self._threads) < self.envs:
+                self._threads.append(threading.Thread(target=self._work, name=f"rollout-{len(self._threads)}", daemon=True))
+                self._threads[-1].start()
+        self._calls.put(call)
+        return future
+
+    def _work(self) -> None:
+        with closing(WarmEnv(self._factory)) as env:
+            while (call := self._calls.get()) is not None:
+                call(env)
+                with self._lock:
+                    self._busy -= 1
+
+    def _play(
+        self, job: Job, env: WarmEnv, sampler: EpisodeSampler, tracker: BudgetTracker, wrap: Callable[[Playable], Playable]
+    ) -> Rollout:
+        task, turns = job.task, list[Turn]()
+        assert isinstance(task, Task)
+
+        def play_it(env: Playable) -> Episode:
+            return play(wrap(env), task, self.strategy, sampler, tracker, seed=job.seed, turns=turns)
+
+        if tracker.stop_reason():
+            episode = Episode(task.id, task.query, (), None, False, "limit", seed=job.seed)
+        else:
+            episode, _ = env.run(task, play_it, turns=turns, seed=job.seed)
+        limited = episode.ended == "limit" and episode.reward is not None
+        cut: Cut | None = (sampler.cut or "seconds") if limited else None
+        return Rollout(task.id, job.group, job.seed, segments_of(episode.turns), episode.reward, episode, cut)
+
+    def _checked(self, rollout: Rollout) -> Rollout:
+        """Warn once of an agent that does not continue one conversation."""
+        if len(rollout.segments) > 1 and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"a rollout has {len(rollout.segments)} segments: the agent rewrites its history or draws several replies, "
+                "or the server tokenizes a conversation anew at each turn",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        return rollout
+
+
+def _unfinished(futures: Sequence[Future[Rollout]]) -> int:
+    return sum(not future.done() for future in futures)
+
+
+def _strategy(env: Playable, agent: str | Agent | Strategy, tasks: Sequence[Task], turns: int) -> Strategy:
+    """Return the strategy of an agent, for an environment's language and prompts."""
+    if isinstance(agent, Agent):
+        return agent.strategy
+    if not isinstance(agent, str):
+        return agent
+    prompts = attribute_path(type(env), "prompts") if isinstance(env, InterCodeEnv) else None
+    language = getattr(env, "language", "bash")
+    return make_agent(agent, tasks=tasks, turns=turns, language=language, prompts=Path(prompts) if prompts else None).strategy
+
+
+def rollout(
+    task: Task | str,
+    *,
+    env: str | EnvFactory | InterCodeEnv = "bash",
+    agent: str | Agent | Strategy = "try_again",
+    model: str | Model,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    seed: int = 0,
+    **limits: Any,
+) -> Episode:
+    """Play one episode with a model at any OpenAI-compatible address, sampled at temperature 1, and return the episode.
+
+    `env` is a name of `intercode.make`, a factory of `intercode.prepare`, which many calls may share, or an environment of
+    the caller's, which stays open. `limits` are the fields of `RolloutLimits`; `reply_tokens` is asked of the server.
+    A limit ends the episode scored. The turns have the tokens if the server returns them; `segments_of(episode.turns)` joins
+    them. Raises `ModelError`, `SandboxError` and `DataError` for faults, which are no result, and `UsageError`.
+    """
+    bounds = RolloutLimits(**limits)
+    named = isinstance(model, str)
+    asked: Model = (
+        OpenAIModel(model, base_url=base_url, api_key=api_key, temperature=1.0, max_tokens=bounds.reply_tokens, logprobs=True)
+        if isinstance(model, str)
+        else model
+    )
+    made = prepare(env) if isinstance(env, str) else env
+    world = made if isinstance(made, InterCodeEnv) else made()
+    try:
+        chosen = next((each for each in world.tasks if each.id == task), None) if isinstance(task, str) else task
+        if chosen is None:
+            raise UsageError(f"no task has the id {task!r}")
+        strategy = _strategy(world, agent, world.tasks, bounds.turns)
+        tracker = BudgetTracker(Limits(bounds.turns, episode=Budget(seconds=bounds.seconds)))
+        return play(world, chosen, strategy, EpisodeSampler(Served(asked), bounds, seed), tracker, seed=seed)
+    finally:
+        if world is not made:
+            world.close()
+        if named:
+            getattr(asked, "close", lambda: None)()

@@ -1,0 +1,250 @@
+"""Ask the policy within one episode: limits of tokens, and conversations whose tokens are known.
+
+    strategy ── messages ──► EpisodeSampler ──► Served: the server encodes, and returns the ids     ──► Reply with a Sample
+                                   │       └──► Batched: `chat` appends, `generate` samples a batch ──► Reply with a Sample
+                                   └── a limit is reached ──► Reply(final=True): the episode ends and is scored
+
+A reply that a limit cuts off is not executed: half a command may do harm that the policy did not choose.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
+
+from intercode.errors import ContextOverflow, ModelError, UsageError
+from intercode.models import Model
+from intercode.rollouts.chat import Chat
+from intercode.runner.episode_model import EPOCH, require_reply
+from intercode.types import Message, Reply, Sample, Tool, Usage, is_number
+
+Cut = Literal["reply", "tokens", "context", "seconds"]
+"""The limit that ended an episode before the policy did."""
+
+Sampled = tuple[Sequence[int], Sequence[float]]
+"""The ids of one reply and their log-probabilities, which may be empty."""
+
+Generate = Callable[[list[list[int]]], Sequence[Sampled]]
+"""A function of the prompts' ids that returns one reply for each prompt, in the same order."""
+
+LINGER = 0.01
+"""Seconds to wait for more questions before a batch is generated, while other episodes act."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutLimits:
+    """Limits of one rollout; an episode that reaches one ends and is scored. None: no limit.
+
+    `turns`: actions. `reply_tokens`: of one reply, for `generate` (a server has its own limit, `max_tokens`). `tokens`: sampled
+    and observed tokens after the first prompt. `context`: tokens of the whole sequence. `seconds`: wall time.
+    """
+
+    turns: int = 10
+    reply_tokens: int | None = None
+    tokens: int | None = None
+    context: int | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("turns", "reply_tokens", "tokens", "context", "seconds"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise UsageError(f"the limit {name} is {value}; it must be more than 0")
+
+
+class Source(Protocol):
+    """Where replies come from."""
+
+    @property
+    def name(self) -> str: ...
+
+    def encode(self, messages: Sequence[Message], known: Sequence[Conversation]) -> tuple[int, ...] | None:
+        """Return the ids of a question; None if only the server knows them."""
+        ...
+
+    def ask(self, messages: Sequence[Message], prompt: tuple[int, ...] | None, options: dict[str, Any]) -> Reply: ...
+
+    def note_end(self) -> None:
+        """Take note that an episode has ended."""
+        ...
+
+
+Conversation = tuple[list[Message], tuple[int, ...]]
+"""Messages that end with a reply, and their ids."""
+
+
+@dataclass
+class EpisodeSampler:
+    """A `Model` for one episode and one thread. `cut` names the limit that ended the episode, if one did."""
+
+    source: Source
+    limits: RolloutLimits
+    draw: int = 0
+    cut: Cut | None = None
+    replies: list[Reply] = field(default_factory=list)
+    replayed: list[Reply] = field(default_factory=list)
+    """Replies of the episode from which this one was forked, which come before any new one."""
+    known: list[Conversation] = field(default_factory=list)
+    first: int | None = None
+    """The number of tokens of the first prompt."""
+    name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.name = self.source.name
+
+    def fork(self, draw: int) -> EpisodeSampler:
+        """Return a sampler that first repeats the replies until now."""
+        return EpisodeSampler(self.source, self.limits, draw, replayed=list(self.replies))
+
+    def complete(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0) -> Reply:
+        replay = len(self.replies) < len(self.replayed)
+        reply = self.replayed[len(self.replies)] if replay else self._ask(messages, tools, draw)
+        self.replies.append(reply)
+        if (sample := reply.sample) and sample.prompt_ids:
+            self.first = len(sample.prompt_ids) if self.first is None else self.first
+            answered = {"role": "assistant", "content": reply.text}
+            self.known.append(([*messages, answered], sample.prompt_ids + sample.token_ids))
+        return reply
+
+    def _ask(self, messages: Sequence[Message], tools: Sequence[Tool], draw: int) -> Reply:
+        options: dict[str, Any] = {"tools": tools} if tools else {}
+        number = self.draw * EPOCH + draw
+        options |= {"draw": number} if number else {}
+        prompt = self.source.encode(messages, self.known)
+        if prompt is not None and self._room(len(prompt))[0] <= 0:
+            self.cut = self._room(len(prompt))[1]
+            return Reply("", final=True)
+        try:
+            reply = require_reply(self.source.ask(messages, prompt, options), self.name)
+        except ContextOverflow:
+            self.cut = "context"
+            return Reply("", final=True)
+        sample = reply.sample or Sample()
+        room, limit = self._room(len(sample.prompt_ids) or reply.usage.prompt_tokens)
+        if room < (len(sample.token_ids) or reply.usage.completion_tokens):
+            self.cut, kept = limit, max(0, int(room))
+            shorter = replace(sample, token_ids=sample.token_ids[:kept], logprobs=sample.logprobs[:kept])
+            return replace(reply, sample=reply.sample and shorter, final=True)
+        self.cut = "reply" if sample.finish_reason == "length" else None
+        return replace(reply, final=self.cut is not None)
+
+    def _room(self, prompt: int) -> tuple[float, Cut]:
+        """Return how many tokens may follow a prompt of that many tokens, and the limit that says so."""
+        first = prompt if self.first is None else self.first
+        left: list[tuple[float, Cut]] = [(float("inf"), "tokens")]
+        if self.limits.tokens is not None:
+            left.append((self.limits.tokens - (prompt - first), "tokens"))
+        if self.limits.context is not None:
+            left.append((self.limits.context - prompt, "context"))
+        return min(left)
+
+
+@dataclass
+class Served:
+    """A model that is asked with messages, from many threads at once."""
+
+    model: Model
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    def encode(self, messages: Sequence[Message], known: Sequence[Conversation]) -> None:
+        return None
+
+    def ask(self, messages: Sequence[Message], prompt: tuple[int, ...] | None, options: dict[str, Any]) -> Reply:
+        return self.model.complete(messages, **options)
+
+    def note_end(self) -> None:
+        pass
+
+
+@dataclass
+class Batched:
+    """A trainer's `generate`, which is called in one thread with the questions of all episodes that wait."""
+
+    generate: Generate
+    chat: Chat
+    limits: RolloutLimits
+    name: str = "policy"
+    inbox: queue.SimpleQueue[tuple[list[int], Future[Sampled]] | None] = field(default_factory=queue.SimpleQueue)
+    """Questions; None says that an episode has ended."""
+
+    def encode(self, messages: Sequence[Message], known: Sequence[Conversation]) -> tuple[int, ...]:
+        asked = list(messages)
+        found = [(earlier, ids) for earlier, ids in known if earlier == asked[: len(earlier)]]
+        if not found:
+            return tuple(self.chat.encode(asked))
+        earlier, ids = max(found, key=lambda each: len(each[0]))
+        return tuple(self.chat.append(list(ids), asked, len(earlier)))
+
+    def ask(self, messages: Sequence[Message], prompt: tuple[int, ...] | None, options: dict[str, Any]) -> Reply:
+        if options.get("tools"):
+            raise UsageError("this agent calls tools, which `generate` cannot; choose an agent that writes code as text")
+        answer: Future[Sampled] = Future()
+        self.inbox.put((list(prompt or ()), answer))
+        ids, logprobs = answer.result()
+        most, reason = self.limits.reply_tokens, None
+        if most is not None and len(ids) >= most:
+            ids, logprobs, reason = ids[:most], logprobs[:most], "length"
+        sample = Sample(tuple(ids), tuple(logprobs), reason, prompt_ids=prompt or ())
+        return Reply(self.chat.decode(ids), Usage(len(sample.prompt_ids), len(ids)), sample=sample)
+
+    def note_end(self) -> None:
+        self.inbox.put(None)
+
+    def serve(self, playing: Callable[[], int], stop: Callable[[str], None]) -> None:
+        """Generate until no episode is playing. After an error, call `stop`, let the episodes end, and raise the error.
+
+        Raises what `generate` raises, and `UsageError` if `generate` returns anything but a reply for each prompt.
+        """
+        failure: BaseException | None = None
+        while playing():
+            batch: list[tuple[list[int], Future[Sampled]]] = []
+            replies: list[Sampled] = []
+            try:
+                deadline: float | None = None
+                while playing() > len(batch):
+                    left = None if deadline is None else max(0.0, deadline - time.monotonic())
+                    item = self.inbox.get(timeout=left)
+                    if item:
+                        batch.append(item)
+                        deadline = deadline or time.monotonic() + LINGER
+            except queue.Empty:
+                pass
+            except BaseException as error:  # Ctrl-C
+                failure = failure or error
+            try:
+                if batch and failure is None:
+                    replies = _require_sampled(self.generate([prompt for prompt, _ in batch]), len(batch))
+            except BaseException as error:
+                failure = error
+            for number, (_, answer) in enumerate(batch):
+                if failure is None:
+                    answer.set_result(replies[number])
+                else:
+                    answer.set_exception(ModelError(f"generate raised {failure!r}"))
+            if failure is not None:
+                stop(f"generate raised {failure!r}")
+        if failure is not None:
+            raise failure
+
+
+def _require_sampled(answer: Any, count: int) -> list[Sampled]:
+    """Return what `generate` returned as lists of numbers. Raises `UsageError` for anything else."""
+    try:
+        replies: list[Sampled] = [([int(each) for each in ids], [float(each) for each in logprobs]) for ids, logprobs in answer]
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"generate returns a pair (token ids, log-probabilities) for each prompt ({error})") from error
+    if len(replies) != count:
+        raise UsageError(f"generate returned {len(replies)} replies to {count} prompts")
+    for ids, logprobs in replies:
+        if len(logprobs) not in (0, len(ids)) or not all(map(is_number, (*ids, *logprobs))):
+            raise UsageError(
+                f"generate returned {len(ids)} ids with {len(logprobs)} log-probabilities, or numbers that are not finite"
+            )
+    return replies
