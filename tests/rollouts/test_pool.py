@@ -1,0 +1,321 @@
+"""Rollouts on warm environments: exact tokens, limits, faults, and whoever asks for them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import random
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import families
+import loopback
+import pytest
+from kept import kept, needs_bwrap, write_box
+from policies import LETTERS, Policy, make_tokenizer, replying
+
+from intercode import rollout
+from intercode.agents import Act, Ask
+from intercode.env import EnvFactory
+from intercode.errors import ModelError, UsageError
+from intercode.models import OpenAIModel, ScriptedModel
+from intercode.rollouts import Job, Rollout, RolloutLimits, RolloutPool, advantages, groups, hf_chat, segments_of
+
+TASKS = [
+    {"id": f"{kind}-{n}", "query": f"{query} Number {n}.", "gold": gold.format(n=n)}
+    for n in range(5)
+    for kind, query, gold in [
+        ("count", "How many entries does /box have?", "ls /box | wc -l"),
+        ("touch", "Make the file /box/new.", "touch /box/new{n}"),
+        ("names", "Print the names in /box.", "ls /box"),
+        ("print", "Print the numbers.", "seq {n} 9"),
+    ]
+]
+
+
+@pytest.fixture(scope="module")
+def factory(tmp_path_factory: pytest.TempPathFactory) -> EnvFactory:
+    needs_bwrap()
+    found: EnvFactory = kept("bash", write_box(tmp_path_factory.mktemp("box"), TASKS))()
+    return found
+
+
+@pytest.fixture(scope="module")
+def pool(factory: EnvFactory) -> Iterator[RolloutPool]:
+    with RolloutPool(factory, envs=16) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    return make_tokenizer()
+
+
+def fenced(*codes: str) -> list[str]:
+    return [f"```bash\n{code}\n```" for code in codes]
+
+
+def test_each_segment_has_exactly_the_ids_that_were_generated_over_200_episodes(
+    factory: EnvFactory, pool: RolloutPool, tokenizer: Any
+) -> None:
+    policy, chat = Policy(tokenizer, factory.tasks, wrong=0.3), hf_chat(tokenizer)
+    jobs = groups([task.id for task in factory.tasks], 10)
+    rollouts = pool.run_batch(jobs, policy, chat)
+    assert [(each.task, each.seed, each.group) for each in rollouts] == [tuple(job) for job in jobs], "the order is kept"
+    assert max(policy.batches) > 1
+    assert policy.thread == threading.get_ident()
+    odd = 0
+    for each in rollouts:
+        (segment,) = each.segments
+        ids, mask, logprobs = list(segment.prompt_ids), [0] * len(segment.prompt_ids), [0.0] * len(segment.prompt_ids)
+        whole, whole_mask = [*ids, *segment.token_ids], [*mask, *segment.mask]
+        whole_logprobs = [*logprobs, *segment.logprobs]
+        for turn in each.episode.turns:
+            if turn.sample:
+                start = len(turn.sample.prompt_ids)
+                end = start + len(turn.sample.token_ids)
+                assert tuple(whole[:start]) == turn.sample.prompt_ids, "what the policy saw"
+                sampled = (whole[start:end], whole_logprobs[start:end])
+                assert sampled in policy.sampled[turn.sample.prompt_ids], "what the policy said"
+                assert whole_mask[start:end] == [1] * (end - start)
+                canonical = tokenizer.encode(turn.reply, add_special_tokens=False)
+                odd += whole[start : start + len(canonical)] != canonical
+        assert sum(whole_mask) == sum(len(turn.sample.token_ids) for turn in each.episode.turns if turn.sample)
+        right = each.episode.turns[1].action != "false"
+        assert each.reward == each.episode.reward == float(right)
+    assert odd > 300, "the splits are odd"
+    assert {each.reward for each in rollouts} == {0.0, 1.0}
+
+
+class TokenServer(loopback.Server):
+    """Speaks as vLLM does, with a token a character; one in `broken` answers is a failure of the server."""
+
+    def __init__(self, answers: dict[str, list[str]], broken: float = 0.0) -> None:
+        super().__init__(_TokenHandler)
+        self.answers, self.broken, self.chance = answers, broken, random.Random(3)
+        self.failed = 0
+
+
+class _TokenHandler(loopback.Quiet):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with self.server.lock:
+            self.server.requests.append(request)
+            fails = self.server.chance.random() < self.server.broken
+            self.server.failed += fails
+        messages = request["messages"]
+        codes = self.server.answers[messages[1]["content"]]
+        text = codes[min(sum(each["role"] == "assistant" for each in messages), len(codes) - 1)]
+        text = text[: request.get("max_tokens", 1000)]
+        reason = "length" if len(text) == request.get("max_tokens") else "stop"
+        heads = [">" if message["role"] == "assistant" else f"{message['role']}: " for message in messages]
+        prompt = "".join(f"{head}{message['content']}\n" for head, message in zip(heads, messages, strict=True)) + ">"
+        tokens = [ord(letter) for letter in f"{text}\n"]
+        logprobs = {"content": [{"logprob": -0.25} for _ in tokens]}
+        message = {"role": "assistant", "content": text}
+        choice = {"message": message, "finish_reason": reason, "token_ids": tokens, "logprobs": logprobs}
+        body = {"choices": [choice], "prompt_token_ids": [ord(letter) for letter in prompt]}
+        data = json.dumps({"error": "out of memory"} if fails else body).encode()
+        self.send_response(500 if fails else 200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        with suppress(OSError):
+            self.wfile.write(data)
+
+
+def test_faults_have_no_reward_reach_no_policy_and_hang_nothing(factory: EnvFactory) -> None:
+    """One episode in ten loses the sandbox under it, and one reply in twenty does not come."""
+    answers = {task.query: fenced("ls /box", task.gold, "submit") for task in factory.tasks}
+    chance, killed = random.Random(5), list[int]()
+
+    def looking(task: Any, protocol: str) -> Any:
+        flow = strategy(task, protocol)
+        answer = None
+        victim = chance.random() < 0.1
+        with suppress(StopIteration):
+            while True:
+                request = flow.send(answer)
+                if victim and isinstance(request, Act) and request.action == task.gold and (walls := families.walls()):
+                    with suppress(ProcessLookupError):
+                        killed.append(chance.choice(walls))
+                        os.kill(killed[-1], signal.SIGKILL)
+                answer = yield request
+
+    with loopback.serving(TokenServer(answers, broken=0.05)) as server, RolloutPool(factory, envs=16) as pool:
+        strategy, pool.strategy = pool.strategy, looking
+        model = OpenAIModel("m", base_url=f"{server.url}/v1", tries=1, logprobs=True, temperature=1.0)
+        rollouts = list(pool.run(groups(factory.tasks, 10), model))
+        model.close()
+    assert len(rollouts) == 200
+    faults = [each for each in rollouts if each.episode.error]
+    assert len(killed) > 8
+    assert server.failed > 8
+    assert sum("sandbox: " in str(each.episode.error) for each in faults) > 4
+    assert sum("model: " in str(each.episode.error) for each in faults) == server.failed
+    assert [each for each in faults if each.reward is not None or each.cut] == []
+    assert {each.reward for each in rollouts if not each.episode.error} == {1.0}, "no fault became a reward"
+    said = json.dumps([request["messages"] for request in server.requests])
+    assert not any(word in said for word in ("sandbox", "SandboxDied", "out of memory")), "no fault reached the policy"
+    assert {request["temperature"] for request in server.requests} == {1.0}
+    assert all(len(each.segments) == 1 for each in rollouts if not each.episode.error)
+    assert advantages([each.reward for each in rollouts], 10).count(0.0) >= len(faults)
+
+
+def test_one_episode_against_a_server_has_its_tokens_and_a_fault_is_raised(factory: EnvFactory) -> None:
+    task = factory.tasks[0]
+    with loopback.serving(TokenServer({task.query: fenced(task.gold, "submit")})) as server:
+        episode = rollout(task.id, env=factory, base_url=f"{server.url}/v1", model="m")
+        (segment,) = segments_of(episode.turns)
+        assert (episode.reward, len(segment.turns)) == (1.0, 2)
+        cut = rollout(task, env=factory, base_url=f"{server.url}/v1", model="m", reply_tokens=5)
+        assert (cut.ended, cut.reward, [turn.action for turn in cut.turns]) == ("limit", 0.0, [None, "submit"])
+        server.broken = 1.0
+        model = OpenAIModel("m", base_url=f"{server.url}/v1", tries=1)
+        with pytest.raises(ModelError, match="500"):
+            rollout(task, env=factory, model=model)
+        model.close()
+    with pytest.raises(UsageError, match="no task has the id 'x'"):
+        rollout("x", env=factory, model=ScriptedModel(["x"]))
+
+
+LONG = fenced("touch /box/new0", "seq 3000", "submit")
+
+
+@pytest.mark.parametrize(
+    ("limits", "cut", "ended", "actions"),
+    [
+        ({}, None, "submit", 3),
+        ({"reply_tokens": 30}, None, "submit", 3),
+        ({"reply_tokens": 20}, "reply", "limit", 1),
+        ({"tokens": 200}, "tokens", "limit", 3),
+        ({"tokens": 10}, "tokens", "limit", 1),
+        ({"context": 3000}, "context", "limit", 3),
+        ({"context": 50}, "context", "limit", 1),
+        ({"turns": 1}, None, "submit", 2),
+        ({"seconds": 0.000001}, "seconds", "limit", 1),
+    ],
+)  # fmt: skip
+def test_a_limit_ends_an_episode_scored_and_no_segment_is_longer(
+    factory: EnvFactory, limits: dict[str, Any], cut: str | None, ended: str, actions: int
+) -> None:
+    with RolloutPool(factory, envs=1, limits=RolloutLimits(**limits)) as pool:
+        (found,) = pool.run_batch([("touch-0", 1)], replying(*LONG), LETTERS)
+        assert (found.cut, found.episode.ended, found.episode.error) == (cut, ended, None)
+        assert found.reward == (1.0 if actions > 1 else 0.0), "the state is scored as it is"
+        assert sum(turn.acted for turn in found.episode.turns) == actions
+        tokens = sum(len(each.token_ids) for each in found.segments)
+        prompt = sum(len(each.prompt_ids) for each in found.segments)
+        assert tokens <= limits.get("tokens", 10**9)
+        assert prompt + tokens <= limits.get("context", 10**9)
+
+
+def test_a_loop_may_be_left_and_jobs_may_be_endless(factory: EnvFactory, pool: RolloutPool) -> None:
+    model = ScriptedModel(fenced("ls /box", "submit"))
+    seeds = (Job("names-0", number, group=number) for number in itertools.count())
+    found = list(itertools.islice(pool.run(seeds, model), 40))
+    assert len({each.seed for each in found}) == 40
+    assert {each.reward for each in found} == {1.0}
+
+
+def test_a_coroutine_plays_beside_others(pool: RolloutPool) -> None:
+    async def play() -> list[Rollout]:
+        model = ScriptedModel(fenced("ls /box", "submit"))
+        return await asyncio.gather(*(pool.play(("names-0", seed), model) for seed in range(20)))
+
+    assert [(each.seed, each.reward) for each in asyncio.run(play())] == [(seed, 1.0) for seed in range(20)]
+
+
+def test_the_callers_mistakes_are_raised_and_leave_the_pool_whole(factory: EnvFactory, pool: RolloutPool) -> None:
+    def failing(prompts: list[list[int]]) -> Any:
+        raise ZeroDivisionError("of the trainer")
+
+    with pytest.raises(ZeroDivisionError, match="of the trainer"):
+        pool.run_batch(groups(factory.tasks, 2), failing, LETTERS)
+    wrong: list[tuple[Any, str]] = [
+        ([], "0 replies to"), ([([1], [])] * 99, "99 replies to"), ([([1, 2], [-1.0])], "2 ids with 1"), (None, "pair"),
+        ([([1], [float("nan")])], "not finite"),
+    ]  # fmt: skip
+    for answer, why in wrong:
+        with pytest.raises(UsageError, match=why):
+            pool.run_batch([("count-0", 1)], lambda prompts, answer=answer: answer, LETTERS)
+    with pytest.raises(UsageError, match="no task has the id 'x'"):
+        pool.run_batch([("x", 1)], failing, LETTERS)
+    with pytest.raises(UsageError, match="a model, or with generate and chat"):
+        pool.tree(("names-0", 1), generate=failing)
+    with pytest.raises(UsageError, match="are no groups"):
+        advantages([1.0, 0.0, 1.0], 2)
+    with pytest.raises(UsageError, match="limit turns is 0"):
+        RolloutLimits(turns=0)
+    assert [each.reward for each in pool.run([("names-0", 1)], ScriptedModel(fenced("ls /box", "submit")))] == [1.0]
+    closed = RolloutPool(factory, envs=1)
+    closed.close()
+    with pytest.raises(UsageError, match="pool is closed"):
+        list(closed.run([("names-0", 1)], ScriptedModel(["x"])))
+
+
+def test_an_agent_that_rewrites_its_history_gives_a_segment_a_conversation_and_says_so(factory: EnvFactory) -> None:
+    def forgetful(task: Any, protocol: str) -> Any:
+        for number in range(3):
+            reply = yield Ask([{"role": "user", "content": f"{number}: {task.query}"}])
+            yield Act(reply.text)
+
+    with RolloutPool(factory, forgetful, envs=1) as pool, pytest.warns(RuntimeWarning, match="3 segments"):
+        (found,) = pool.run_batch([("names-0", 1)], replying("ls /box"), LETTERS)
+    assert [each.turns for each in found.segments] == [(0,), (1,), (2,)]
+
+
+def test_advantages_are_those_of_grpo_and_leave_faults_out() -> None:
+    assert advantages([1.0, 0.0, None, 1.0, 1.0, 1.0], 3) == [1.0, -1.0, 0.0, 0.0, 0.0, 0.0]
+    assert advantages([1.0, 0.0, 0.0, 0.0], 4, scale=False) == [0.75, -0.25, -0.25, -0.25]
+    assert advantages([None, None], 2) == [0.0, 0.0]
+
+
+def test_a_tree_forks_the_live_episode_and_its_tokens_are_in_one_node_each(factory: EnvFactory, pool: RolloutPool) -> None:
+    chance = random.Random(1)
+
+    def generate(prompts: list[list[int]]) -> list[tuple[list[int], list[float]]]:
+        texts = []
+        for prompt in prompts:
+            turn = LETTERS.decode(prompt).count("\n>")
+            code = ["touch /box/here; X=1", "echo $X", "touch /box/new1; rm -f /box/here"][turn - 1] if turn < 4 else "submit"
+            texts.append(fenced(f"{code} #{chance.random()}" if turn < 3 else code if chance.random() < 0.5 else "submit")[0])
+        return [([ord(each) for each in text], [-1.0] * len(text)) for text in texts]
+
+    tree = pool.tree(Job("touch-1", 7), generate=generate, chat=LETTERS, widths=(3, 2, 2))
+    assert len(tree.rollouts) == 12
+    assert {each.reward for each in tree.rollouts} == {0.0, 1.0}
+    for each in tree.rollouts:
+        assert (each.episode.turns[1].observation, each.episode.error) == ("1\n", None), "the shell was copied"
+        assert len(each.segments) == 1
+    root = tree.root
+    assert (root.segments, len(root.children), root.rollouts) == ((), 3, tree.rollouts)
+    assert root.reward == sum(each.reward or 0 for each in tree.rollouts) / 12
+    sampled = 0
+    for first in root.children:
+        assert len(first.children) == 2
+        assert first.reward == sum(each.reward or 0 for each in first.rollouts) / 4
+        for second in first.children:
+            (one,), (two,) = first.segments, second.segments
+            assert second.segments[0].prompt_ids[: len(one.prompt_ids) + len(one.token_ids)] == one.prompt_ids + one.token_ids
+            assert (one.turns, two.turns) == ((0,), (1,))
+            assert len(second.children) == 2
+            for leaf in second.children:
+                (whole,) = leaf.rollouts[0].segments
+                (rest,) = leaf.segments
+                assert rest.prompt_ids + rest.token_ids == whole.prompt_ids + whole.token_ids
+            sampled += sum(len(leaf.segments[0].mask) for leaf in second.children)
+    assert sampled > 0
+
+
+def test_a_tree_with_a_served_model_and_an_agent_that_forks_by_itself(factory: EnvFactory, pool: RolloutPool) -> None:
+    tree = pool.tree(("names-0", 1), ScriptedModel(fenced("ls /box", "submit")), widths=(2,))
+    assert (tree.root.reward, [len(child.rollouts) for child in tree.root.children]) == (1.0, [1, 1])
+    with RolloutPool(factory, "best_of:2", envs=2) as forking, pytest.raises(UsageError, match="no method fork"):
+        forking.tree(("names-0", 1), ScriptedModel(fenced("ls /box", "submit")), widths=(2,))
