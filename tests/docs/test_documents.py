@@ -25,7 +25,7 @@ from intercode.cli import main
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FOLLOWED = {"own-environment.md", "own-sandbox.md", "first-experiments.md", "converting-datasets.md"}
-EXECUTED = {"README.md", "agents.md"}
+EXECUTED = {"README.md", "agents.md", "training.md"}
 
 
 def blocks(path: Path) -> list[tuple[str, str]]:
@@ -72,6 +72,14 @@ def test_the_readme_shows_what_happens(capsys: pytest.CaptureFixture[str], tmp_p
     command = ["eval", "bash", "--agent", "mine:look_first", "--model", "scripted:replies.json", "--limit", "1", "--out", "run"]
     done = subprocess.run([Path(sys.executable).with_name("intercode"), *command], cwd=tmp_path, env=os.environ)
     assert done.returncode == 0
+
+
+@pytest.mark.slow
+def test_the_page_on_training_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    needs_bwrap()
+    ((_, code),) = [block for block in blocks(ROOT / "docs" / "training.md") if block[0] == "python"]
+    exec(code, {})
+    assert capsys.readouterr().out.splitlines() == [str([1.0] * 4 + [0.0] * 4), str([0.0] * 8)]
 
 
 @pytest.mark.slow
