@@ -3,7 +3,7 @@ PYTHON ?= $(firstword $(wildcard /usr/bin/python3.13 /usr/bin/python3.12 /usr/bi
 BIN := .venv/bin
 STAMP := .venv/.ready
 
-.PHONY: setup demo test fidelity soak check docs bench bench-all format clean
+.PHONY: setup demo test fidelity soak check docs learn bench bench-all format clean
 
 setup: $(STAMP)
 
@@ -32,6 +32,9 @@ check: setup
 format: setup
 	$(BIN)/ruff format src tests benchmarks examples scripts
 	$(BIN)/ruff check --fix src tests benchmarks examples scripts
+
+learn: setup
+	$(BIN)/python examples/learn_menu.py
 
 bench: setup
 	$(BIN)/python benchmarks/peers.py
