@@ -10,7 +10,7 @@ import random
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 import families
@@ -199,6 +199,7 @@ LONG = fenced("touch /box/new0", "seq 3000", "submit")
         ({"context": 3000}, "context", "limit", 3),
         ({"context": 50}, "context", "limit", 1),
         ({"turns": 1}, None, "submit", 2),
+        ({"turns": 2}, None, "submit", 3),
         ({"seconds": 0.000001}, "seconds", "limit", 1),
     ],
 )  # fmt: skip
@@ -214,6 +215,16 @@ def test_a_limit_ends_an_episode_scored_and_no_segment_is_longer(
         prompt = sum(len(each.prompt_ids) for each in found.segments)
         assert tokens <= limits.get("tokens", 10**9)
         assert prompt + tokens <= limits.get("context", 10**9)
+
+
+def test_an_episode_that_uses_all_its_turns_is_scored_though_the_factory_has_a_limit_of_its_own(factory: EnvFactory) -> None:
+    acting = ScriptedModel(fenced("touch /box/new0"))
+    assert rollout("touch-0", env=factory, model=acting).reward == 1.0
+    with closing(factory()) as env:
+        assert (rollout("touch-0", env=env, model=acting).reward, env.max_turns) == (1.0, 10)
+    with RolloutPool(factory, envs=1) as pool:
+        (found,) = pool.run([("touch-0", 0)], acting)
+    assert (found.reward, len(found.episode.turns), found.cut) == (1.0, 11, None)
 
 
 def test_a_loop_may_be_left_and_jobs_may_be_endless(factory: EnvFactory, pool: RolloutPool) -> None:

@@ -119,9 +119,9 @@ class RolloutPool:
         if envs < 1:
             raise UsageError(f"envs is {envs}; it must be at least 1")
         self.limits, self.envs = limits or RolloutLimits(), envs
-        self._factory = factory
+        self._factory = partial(_without_turn_limit, factory)
         self._tasks = {task.id: task for task in (tasks or getattr(factory, "tasks", ()))}
-        with closing(factory()) as env:
+        with closing(self._factory()) as env:
             self.strategy = _strategy(env, agent, list(self._tasks.values()), self.limits.turns)
         self._calls: queue.SimpleQueue[Callable[[WarmEnv], None] | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
@@ -310,6 +310,14 @@ class RolloutPool:
         return rollout
 
 
+def _without_turn_limit(factory: Callable[[], Playable]) -> Playable:
+    """Return a new environment that does not count turns: the pool does, and scores the state after the last one."""
+    env = factory()
+    if isinstance(env, InterCodeEnv):
+        env.max_turns = None
+    return env
+
+
 def _unfinished(futures: Sequence[Future[Rollout]]) -> int:
     return sum(not future.done() for future in futures)
 
@@ -352,6 +360,7 @@ def rollout(
     )
     made = prepare(env) if isinstance(env, str) else env
     world = made if isinstance(made, InterCodeEnv) else made()
+    turns_of_caller, world.max_turns = world.max_turns, None  # `play` counts the turns, and scores the state after the last one
     try:
         chosen = next((each for each in world.tasks if each.id == task), None) if isinstance(task, str) else task
         if chosen is None:
@@ -360,6 +369,7 @@ def rollout(
         tracker = BudgetTracker(Limits(bounds.turns, episode=Budget(seconds=bounds.seconds)))
         return play(world, chosen, strategy, EpisodeSampler(Served(asked), bounds, seed), tracker, seed=seed)
     finally:
+        world.max_turns = turns_of_caller
         if world is not made:
             world.close()
         if named:
