@@ -71,6 +71,7 @@ class Evaluation:
         price: Price | None = None,
         base_url: str | None = None,
         task: Sequence[str] = (),
+        split: str | None = None,
         failed_in: str | None = None,
         shuffle: bool = False,
         limit: int | None = None,
@@ -78,21 +79,25 @@ class Evaluation:
     ) -> Evaluation:
         """Plan a run from the options of `intercode eval`; `world` are those of the environment's `prepare`.
 
-        `price` goes before the table of prices. `task`, `failed_in` and `shuffle` choose tasks as `select` does, and `limit`
-        then counts the chosen ones; the agent knows all. Raises `UsageError` for what cannot be run.
+        `price` goes before the table of prices. `task`, `split`, `failed_in` and `shuffle` choose tasks as `select` does, and
+        `limit` then counts the chosen ones. The agent knows all tasks, but with `split` only those of other splits. Raises
+        `UsageError` for what cannot be run.
         """
-        choosing = bool(task or failed_in or shuffle)
+        choosing = bool(task or split or failed_in or shuffle)
         whole = prepare(env, max_turns=None, sandbox=sandbox, limit=None if choosing else limit, **world)
         env_class = environment_class(env)
         prompts = attribute_path(env_class, "prompts")
+        known = [each for each in whole.tasks if not split or each.split != split]
         chosen = make_agent(
-            agent, tasks=whole.tasks, turns=turns, language=env_class.language, prompts=Path(prompts) if prompts else None,
+            agent, tasks=known, turns=turns, language=env_class.language, prompts=Path(prompts) if prompts else None,
             load=load_recording, predictions=lambda path: load_predictions(path, whole.tasks),
         )  # fmt: skip
         factory, facts = whole, dict[str, Any](limit=limit)
         if choosing:
-            some = select(whole.tasks, task, failed_in=failed_in, shuffle=shuffle, seed=seed, limit=limit)
+            some = select(whole.tasks, task, split=split, failed_in=failed_in, shuffle=shuffle, seed=seed, limit=limit)
             factory, facts = replace(whole, tasks=some), {"limit": None, "tasks": [each.id for each in some]}
+        if split:
+            facts["split"] = split
         if model and chosen.needs_model:
             price = price or listed_price(model)
         priced = bool(max_cost or episode_cost)

@@ -29,6 +29,7 @@ from intercode.errors import DataError, IntercodeError, InternalError, SandboxEr
 from intercode.plugins import fault_of
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.episode import play
+from intercode.runner.run import select
 from intercode.sandbox.identity import identity
 from intercode.types import Episode, Task
 
@@ -73,15 +74,19 @@ class Target:
         return re.sub("@([A-Z0-9]+)@", lambda found: self.values.get(found[1], found[0]), text)
 
 
-def attack(env: str, *, workers: int = 1, tick: Callable[[], None] = lambda: None, **options: Any) -> list[Verdict]:
+def attack(
+    env: str, *, workers: int = 1, tick: Callable[[], None] = lambda: None, split: str | None = None, **options: Any
+) -> list[Verdict]:
     """Try every exploit for the language of `env`, which `options` prepare; return verdicts in the order of `list_exploits`.
 
-    Each worker has environments of its own. Raises `UsageError` if there is no sound task.
+    The exploits act on tasks of the split `split`, or on all tasks. Each worker has environments of its own. Raises
+    `UsageError` if there is no sound task.
     """
     owner = environment_class(env)
     limits = {name: value for name, value in _LIMITS.items() if name in inspect.signature(owner.prepare).parameters}
     factory = prepare(env, max_turns=None, **limits, **options)
     with contextlib.closing(factory()) as first:
+        first.tasks = list(select(first.tasks, split=split))
         targets = find_targets(first)
     engine = factory.facts().get("userland", {}).get("engine", "")
     exploits = [each for each in list_exploits(owner.language) if each.engine in ("", engine)]

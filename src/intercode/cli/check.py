@@ -14,6 +14,7 @@ from intercode.cli.output import bar, print_json, say, show_tables
 @click.command(cls=shared.Command)
 @click.argument("env", callback=shared.own_name)
 @shared.data_options
+@shared.split
 @shared.task
 @shared.protocol
 @shared.scoring_options
@@ -30,7 +31,7 @@ def check(env: str, static: bool, workers: int, as_json: bool, **options: Any) -
     if static:
         from intercode.validate.check import check_texts
 
-        chosen = {name: options[name] for name in ("data", "gold_fields", "limit", "task", "assets")}
+        chosen = {name: options[name] for name in ("data", "gold_fields", "split", "limit", "task", "assets")}
         found = check_texts(env, furnished=bool(options["tree"] or options["image"]), **chosen)
         _print_issues(found, as_json)
     else:
@@ -70,6 +71,7 @@ def _print_issues(found: dict[str, Any], as_json: bool, unplayed: int = 0) -> No
 @click.command(cls=shared.Command)
 @click.argument("env", callback=shared.own_name)
 @shared.data_options
+@shared.split
 @shared.protocol
 @shared.scoring_options
 @shared.workers

@@ -36,6 +36,7 @@ def _base_url(context: click.Context, option: click.Parameter, url: str | None) 
 @click.command("eval", cls=shared.Command)
 @shared.env_argument
 @shared.data_options
+@shared.split
 @shared.task
 @click.option("--failed-in", type=shared.EXISTING_FOLDER, metavar="RUN", help="Use only the tasks that RUN never solved.")
 @click.option("--shuffle", is_flag=True, help="Shuffle the tasks by --seed, before --limit takes the first N.")
@@ -102,6 +103,7 @@ def evaluate(env: str, **options: Any) -> None:
 @click.argument("predictions", type=click.Path(exists=True, dir_okay=False))
 @click.option("--env", callback=own_name, required=True, metavar="ENV", help=shared.ENV_HELP)
 @shared.data_options
+@shared.split
 @shared.exclude_broken
 @shared.protocol
 @shared.scoring_options

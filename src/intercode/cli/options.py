@@ -19,7 +19,7 @@ NEW_FILE = click.Path(dir_okay=False, writable=True)
 COUNT = click.IntRange(1)
 
 SECTIONS = {
-    "Tasks": "data gold_fields dump databases assets everything limit task failed_in shuffle exclude_broken",
+    "Tasks": "data gold_fields dump databases assets everything split limit task failed_in shuffle exclude_broken",
     "Environment": "env tree setup image engine handicap sandbox session protocol submits tell",
     "Agent and model": "agent model base_url temperature reply_tokens reply_seconds price",
     "Reward": "reward robust live judge",
@@ -197,6 +197,9 @@ scoring_options = stack(
     ),
 )  # fmt: skip
 task = click.option("--task", type=TEXT, multiple=True, metavar="ID", help="Use only this task. May be repeated.")
+split = click.option(
+    "--split", type=TEXT, metavar="NAME", help="Use only the tasks whose field `split` is NAME, such as train or test."
+)
 seed = click.option("--seed", type=int, default=0, show_default=True, help="Start the random numbers from this number.")
 workers = click.option("--workers", type=COUNT, default=2, show_default=True, metavar="N", help="Run N episodes at once.")
 allow_code_change = click.option(

@@ -45,6 +45,7 @@ _WHY = {"agent_fault": ", since the sandbox did not survive", "turns": ", since 
 @click.command(cls=shared.Command)
 @shared.env_argument
 @shared.data_options
+@shared.split
 @shared.task
 @click.option("--turns", type=shared.COUNT, default=100, show_default=True, metavar="N", help="Allow N actions for each task.")
 @click.option(

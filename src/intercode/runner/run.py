@@ -146,12 +146,15 @@ def episode_seed(seed: int, task: str, epoch: int) -> int:
     return int.from_bytes(digest[:4], "big") >> 1
 
 
-def prepare_some(env: str, *, task: Sequence[str] = (), limit: int | None = None, **options: Any) -> EnvFactory:
-    """Return what `prepare` returns, with only the tasks `task` if any are named; `limit` counts the named tasks."""
-    factory = prepare(env, limit=None if task else limit, **options)
-    kept = select(factory.tasks, task, limit=limit)
+def prepare_some(
+    env: str, *, task: Sequence[str] = (), split: str | None = None, limit: int | None = None, **options: Any
+) -> EnvFactory:
+    """Return what `prepare` returns, with only the tasks that `select` chooses; `limit` counts the chosen tasks."""
+    choosing = bool(task or split)
+    factory = prepare(env, limit=None if choosing else limit, **options)
+    kept = select(factory.tasks, task, split=split, limit=limit)
     known = {each.id for each in kept}
-    left_out = [(each, why) for each, why in factory.left_out if not task or each.id in known]
+    left_out = [(each, why) for each, why in factory.left_out if not choosing or each.id in known]
     return replace(factory, tasks=kept, left_out=left_out)
 
 
@@ -159,6 +162,7 @@ def select(
     tasks: Sequence[Task],
     named: Sequence[str] = (),
     *,
+    split: str | None = None,
     failed_in: str | None = None,
     shuffle: bool = False,
     seed: int = 0,
@@ -166,11 +170,18 @@ def select(
 ) -> Sequence[Task]:
     """Return the tasks with the ids `named` (none: all), and with `failed_in` only those that this run played and never solved.
 
-    `shuffle` orders them by `seed`; `limit` keeps the first ones. Raises `UsageError` if there is no such task.
+    `split` keeps the tasks of that split. `shuffle` orders them by `seed`; `limit` keeps the first ones. Raises `UsageError` if there
+    is no such task.
     """
     if unknown := sorted(set(named) - {task.id for task in tasks}):
         raise UsageError(f"no task has the id {unknown[0]!r}")
     kept = [task for task in tasks if not named or task.id in named]
+    if split:
+        splits = sorted({task.split for task in kept if task.split})
+        kept = [task for task in kept if task.split == split]
+        if not kept:
+            there = f"there are {', '.join(splits)}" if splits else "no task has a field `split`"
+            raise UsageError(f"no {'such ' if named else ''}task has the split {split!r}; {there}")
     if failed_in:
         episodes = read_run(failed_in)[1]
         failed = {episode.task for episode in episodes} - {episode.task for episode in episodes if episode.success}

@@ -97,6 +97,7 @@ def check_texts(
     *,
     data: str | None = None,
     gold_fields: Sequence[str] | None = None,
+    split: str | None = None,
     limit: int | None = None,
     task: Sequence[str] = (),
     **files: Any,
@@ -108,9 +109,9 @@ def check_texts(
     made = environment_class(env)
     require_data(made, data)
     source = data or (attribute_path(made, "data") if hasattr(made, "data") else None)
-    most = None if task else limit
+    most = None if task or split else limit
     found = open_data(source, env=made.language, limit=most, preprocess=made.preprocess, gold_fields=gold_fields)
-    tasks, by_task = select(found.tasks, task, limit=limit), made.lint_files(found, **files)
+    tasks, by_task = select(found.tasks, task, split=split, limit=limit), made.lint_files(found, **files)
     issues = [*_lint(tasks, made), *((task, issue) for task in tasks for issue in by_task.get(task.id, ()))]
     unknown = dict.fromkeys(("gold_ok", "noop_paid", "nondeterministic"))
     return {"tasks": len(tasks), **unknown, **_report(tasks, issues)}
