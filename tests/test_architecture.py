@@ -14,7 +14,7 @@ FLOORS = [
     {"envs", "testing"},
     {"paper"},
     {"runner"},
-    {"attacks", "validate", "rescoring", "rollouts"},
+    {"attacks", "validate", "rescoring", "rollouts", "generate"},
     {"evaluation"},
     {"report", "doctor", "export"},
     {"view"},

@@ -87,9 +87,9 @@ class Evaluation:
         whole = prepare(env, max_turns=None, sandbox=sandbox, limit=None if choosing else limit, **world)
         env_class = environment_class(env)
         prompts = attribute_path(env_class, "prompts")
-        known = [each for each in whole.tasks if not split or each.split != split]
+        others = [each for each in whole.tasks if not split or each.split != split]
         chosen = make_agent(
-            agent, tasks=known, turns=turns, language=env_class.language, prompts=Path(prompts) if prompts else None,
+            agent, tasks=others, turns=turns, language=env_class.language, prompts=Path(prompts) if prompts else None,
             load=load_recording, predictions=lambda path: load_predictions(path, whole.tasks),
         )  # fmt: skip
         factory, facts = whole, dict[str, Any](limit=limit)

@@ -1,28 +1,33 @@
-"""`data`, `image` and `doctor`: prepare this machine, with public data sets, the sandbox's programs, and a check of both."""
+"""`data`, `image` and `doctor`: prepare this machine, with data sets, the sandbox's programs, and a check of both."""
 
 from __future__ import annotations
 
+import shlex
 import sys
 
 import click
 
-from intercode.cli.options import json_flag, out_file
+from intercode.cli.options import COUNT, TEXT, json_flag, out_file, seed
 from intercode.cli.output import print_json
 
 
 @click.group()
 def data() -> None:
-    """List and download public data sets."""
+    """List, download and generate data sets."""
 
 
 @data.command("list")
 def data_list() -> None:
-    """List the public data sets: name, size, environment and licence."""
+    """List the public data sets, with size, environment and licence, and the families of generated tasks."""
+    from intercode.generate import FAMILIES
     from intercode.tasks import list_entries
 
     for entry in list_entries():
         note = "" if entry.checked else "  (address not verified)"
         click.echo(f"{entry.name:14} {entry.count:5} tasks  {entry.env:7} {entry.licence:24} {entry.description}{note}")
+    click.echo("\nFamilies, for `intercode data generate FAMILY --out DIR`:")
+    for family in FAMILIES.values():
+        click.echo(f"{family.name:14}  {family.env:7} {family.about}")
 
 
 @data.command("get")
@@ -35,6 +40,28 @@ def data_get(name: str) -> None:
     from intercode.tasks import get
 
     click.echo(get(name))
+
+
+@data.command("generate")
+@click.argument("family")
+@click.option(
+    "--n", type=COUNT, default=200, show_default=True, metavar="N", help="Generate N tasks, every fifth for the split test."
+)
+@seed
+@click.option("--out", type=TEXT, required=True, metavar="DIR", help="Write the data to this new folder.")
+def data_generate(family: str, n: int, seed: int, out: str) -> None:
+    """Generate tasks of FAMILY, with files or databases and solutions.
+
+    `data list` lists the families. The folder has the splits train and test, and works like any data folder. The same family, N
+    and seed give the same bytes.
+    """
+    from intercode.cli.output import bar
+    from intercode.generate import FAMILIES, generate
+
+    with bar("generating", n, quiet=False) as advance:
+        counts = generate(family, n=n, seed=seed, out=out, on_task=lambda: advance("generating"))
+    click.echo(f"{out}: {', '.join(f'{count} tasks of the split {split}' for split, count in counts.items())}")
+    click.echo(f"next: intercode eval {FAMILIES[family].env} --data {shlex.quote(out)} --split test --agent gold")
 
 
 @click.group()

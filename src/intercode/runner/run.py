@@ -170,8 +170,8 @@ def select(
 ) -> Sequence[Task]:
     """Return the tasks with the ids `named` (none: all), and with `failed_in` only those that this run played and never solved.
 
-    `split` keeps the tasks of that split. `shuffle` orders them by `seed`; `limit` keeps the first ones. Raises `UsageError` if there
-    is no such task.
+    `split` keeps the tasks of that split. `shuffle` orders them by `seed`; `limit` keeps the first ones. Raises `UsageError` if
+    there is no such task.
     """
     if unknown := sorted(set(named) - {task.id for task in tasks}):
         raise UsageError(f"no task has the id {unknown[0]!r}")

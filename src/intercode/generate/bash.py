@@ -1,0 +1,288 @@
+"""Places of the Bash families. `questions/bash-*.toml` have the questions.
+
+Each place is a folder `/ROOM/SITE`. A gold of difficulty 1 is one command or a short pipe; difficulty 2 needs several steps or
+less usual options; at difficulty 3 the rule stands only in the file HANDBOOK of the site, or in an index. No name in a tree
+holds a blank. Golds use coreutils, findutils, diffutils, grep, sed, awk (mawk and gawk alike), tar and gzip.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+
+from intercode.generate.families import NOUNS, PEOPLE, TOWNS, Draw, Family, Parameters, Place
+
+ENDINGS = ["txt", "csv", "log", "dat", "cfg", "tmp", "bak", "lst", "map", "out", "raw", "tag", "ini", "rec"]
+
+
+def _text(draw: Draw, lines: int) -> str:
+    """Return lines of a few words. Every third line or so repeats an earlier line."""
+    words, made = draw.part(NOUNS), list[str]()
+    for _ in range(lines):
+        repeat = made and draw.random() < 0.3
+        made.append(draw.choice(made) if repeat else " ".join(draw.choices(words, k=draw.randint(2, 9))))
+    return "".join(f"{line}\n" for line in made)
+
+
+# -- bash-files ----------------------------------------------------------------------------------------------------------
+
+
+def _desk(draw: Draw, name: str) -> Place:
+    site = f"/desk/{name}"
+    texts = {f"{site}/notes/{topic}.txt": _text(draw, draw.number(5, 60)) for topic in draw.words(NOUNS, 6)}
+    index = dict(zip(draw.words(TOWNS, 4), draw.sample(list(texts), 4), strict=True))
+    place = Place(name, facts={"site": site, "texts": texts, "index": index})
+    place.facts |= {"void": (void := draw.word(NOUNS)), "least": (least := draw.randint(3, 6))}
+    for path, text in texts.items():
+        place.write(path, text)
+    place.write(f"{site}/INDEX", "".join(f"{key}: {path.removeprefix(f'{site}/')}\n" for key, path in index.items()))
+    place.write(
+        f"{site}/HANDBOOK",
+        f"A line of a note is void if it has fewer than {least} words.\nSo is a line with the word {void}.\n",
+    )
+    return place
+
+
+def _note(draw: Draw, place: Place) -> Parameters:
+    path, text = draw.choice(list(place.facts["texts"].items()))
+    return {
+        "path": path, "line": draw.randint(2, text.count("\n")), "word": draw.choice(text.split()),
+        "new": draw.word(TOWNS).lower(), "key": draw.choice(list(place.facts["index"])),
+    }  # fmt: skip
+
+
+# -- bash-find -----------------------------------------------------------------------------------------------------------
+
+
+def _yard(draw: Draw, name: str) -> Place:
+    site, endings, words = f"/yard/{name}", draw.sample(ENDINGS, 4), draw.words(NOUNS, 12)
+    sizes = sorted(draw.sample(range(20, 3000), 26))
+    hidden, stale, limit = words[0], draw.choice(endings), draw.choice(sizes[8:18])
+    folders = ["", f"/{hidden}", f"/{hidden}/{words[1]}", f"/{words[2]}", f"/{words[2]}/{words[3]}/{words[4]}"]
+    place = Place(name, facts={"site": site, "hidden": hidden, "stale": stale, "limit": limit})
+    place.facts |= {"endings": endings, "sizes": sizes, "initials": [word[0] for word in words[5:]]}
+    for number, size in enumerate(sizes):
+        file = f"{draw.choice(words[5:])}{number}.{draw.choice(endings)}"
+        place.write(f"{site}{draw.choice(folders)}/{file}", (_text(draw, 40) * 9)[: size - 1] + "\n")
+    place.write(
+        f"{site}/HANDBOOK", f"A file is stale if its name ends in .{stale}, and also if it has more than {limit} bytes.\n"
+        f"The files below the folder {hidden}, at any depth, are private.\n",
+    )  # fmt: skip
+    return place
+
+
+def _search(draw: Draw, place: Place) -> Parameters:
+    size = draw.choice(place.facts["sizes"][3:-3]) + draw.randint(-9, 9)
+    return {"size": size, "ending": draw.choice(place.facts["endings"]), "initial": draw.choice(place.facts["initials"])}
+
+
+# -- bash-tables ---------------------------------------------------------------------------------------------------------
+
+
+def _stock(draw: Draw, name: str) -> Place:
+    site, shelves, people = f"/stock/{name}", draw.words(TOWNS, 5), draw.words(PEOPLE, 6)
+    codes, low, columns = draw.sample(range(100, 1000), 6), draw.randint(20, 60), draw.sample("abc", 3)
+    place = Place(name, facts={"site": site, "path": f"{site}/parts.csv", "shelves": shelves, "people": people, "low": low})
+    place.facts["column"] = "abc".index(columns[0]) + 6
+    rows = ["id,name,shelf,qty,price,a,b,c,supplier"]
+    for number in range(1, draw.randint(40, 70)):
+        part, values = f"{draw.word(NOUNS)}-{draw.randint(10, 99)}", [draw.randint(1, 999) for _ in range(5)]
+        values[0] = draw.randint(1, 400)
+        rows.append(",".join(map(str, [number, part, draw.choice(shelves), *values, draw.choice(codes)])))
+    place.write(f"{site}/parts.csv", "".join(f"{row}\n" for row in rows))
+    people_by_code = zip(["code", *codes], ["person", *people], strict=True)
+    place.write(f"{site}/suppliers.csv", "".join(f"{code},{person}\n" for code, person in people_by_code))
+    meanings = zip(columns, ("weight in grams", "page of the catalogue", "bin"), strict=True)
+    explained = "".join(f"Column {letter}: {meaning}.\n" for letter, meaning in meanings)
+    place.write(f"{site}/HANDBOOK", f"{explained}A part is scarce if its qty is below {low}.\n")
+    return place
+
+
+def _row(draw: Draw, place: Place) -> Parameters:
+    return {
+        "shelf": draw.choice(place.facts["shelves"]), "person": draw.choice(place.facts["people"]),
+        "qty": draw.number(20, 380), "price": draw.number(50, 850),
+    }  # fmt: skip
+
+
+# -- bash-logs -----------------------------------------------------------------------------------------------------------
+
+STATUSES = [200, 301, 403, 404, 500, 503]
+
+
+def _gate(draw: Draw, name: str) -> Place:
+    site, slow = f"/gate/{name}", draw.randint(300, 1200)
+    clients = [f"10.{draw.number(0, 250)}.{draw.randint(0, 99)}.{draw.randint(1, 254)}" for _ in range(12)]
+    pages = [f"/{first}/{second}" for first, second in zip(draw.words(NOUNS, 6), draw.words(NOUNS, 6), strict=True)]
+    place = Place(name, facts={"site": site, "path": f"{site}/access.log", "slow": slow, "clients": clients, "pages": pages})
+    lines = ["time client page status bytes milliseconds"]
+    for minute in sorted(draw.sample(range(24 * 60), draw.randint(70, 120))):
+        request = draw.choice(clients), draw.choice(pages), draw.choice([200, 404, *STATUSES])
+        lines.append(
+            f"{minute // 60:02}:{minute % 60:02} {' '.join(map(str, request))} {draw.randint(90, 9000)} {draw.randint(3, 2000)}"
+        )
+    place.write(f"{site}/access.log", "".join(f"{line}\n" for line in lines))
+    place.write(f"{site}/robots", "".join(f"{robot}\n" for robot in draw.sample(clients, 4)))
+    place.write(
+        f"{site}/HANDBOOK", f"The clients in the file robots are robots.\nA request is slow if it took more than {slow} "
+        "milliseconds.\nA request failed if its status is 500 or above; 403 and 404 are no failures.\n",
+    )  # fmt: skip
+    return place
+
+
+def _request(draw: Draw, place: Place) -> Parameters:
+    return {
+        "client": draw.choice(place.facts["clients"]), "page": draw.choice(place.facts["pages"]),
+        "status": draw.choice(STATUSES), "bytes": draw.number(500, 8500), "hour": f"{draw.number(6, 21):02}",
+    }  # fmt: skip
+
+
+# -- bash-settings -------------------------------------------------------------------------------------------------------
+
+MEANINGS = ["brightness", "delay", "loudness", "warmth"]
+
+
+def _panel(draw: Draw, name: str) -> Place:
+    site, limit = f"/panel/{name}", draw.randint(5000, 8000)
+    keys = draw.words(NOUNS, 10)
+    place = Place(name, facts={"site": site, "limit": limit, "keys": keys, "paths": []})
+    for unit in draw.words(TOWNS, 4):
+        lines = [f"{key} = {draw.randint(10, 9999)}" for key in draw.sample(keys, 10)]
+        for _ in range(draw.randint(2, 6)):
+            lines.insert(draw.randint(0, len(lines)), draw.choice(["", f"# {draw.word(NOUNS)} of {draw.word(TOWNS)}"]))
+        place.facts["paths"].append(path := f"{site}/{unit.lower()}.conf")
+        place.write(path, "".join(f"{line}\n" for line in lines))
+    explained = "".join(f"{key} sets the {meaning}.\n" for key, meaning in zip(keys, MEANINGS, strict=False))
+    place.write(f"{site}/HANDBOOK", f"{explained}No value may be above {limit}.\n")
+    return place
+
+
+def _setting(draw: Draw, place: Place) -> Parameters:
+    keys, meaning = place.facts["keys"], draw.choice(MEANINGS)
+    return {
+        "path": draw.choice(place.facts["paths"]), "key": draw.choice(keys), "value": draw.number(100, 9000),
+        "new": draw.word(PEOPLE).lower(), "meaning": meaning, "meant": keys[MEANINGS.index(meaning)],
+    }  # fmt: skip
+
+
+# -- bash-filing ---------------------------------------------------------------------------------------------------------
+
+CODES = "BDFHJKMP"
+
+
+def _tray(draw: Draw, name: str) -> Place:
+    site, endings = f"/tray/{name}", draw.sample(ENDINGS, 3)
+    folders = [f"{site}/{town.lower()}" for town in draw.words(TOWNS, 4)]
+    codes, old = draw.sample(CODES, 4), draw.randint(40, 60)
+    place = Place(name, facts={"site": site, "endings": endings, "folders": folders, "codes": codes, "old": old, "paths": []})
+    for number in draw.sample(range(10, 100), 22):
+        file = f"{site}/in/{draw.choice(codes)}-{draw.word(NOUNS)}-{number}.{draw.choice(endings)}"
+        place.facts["paths"].append(file)
+        place.write(file, _text(draw, draw.randint(1, 4)))
+    for folder in folders:
+        place.write(f"{folder}/kept.note", f"This is {folder}.\n")
+    rows = "".join(f"Files of code {code} belong into {folder}.\n" for code, folder in zip(codes, folders, strict=True))
+    place.write(
+        f"{site}/HANDBOOK", f"The first letter of a name is its code.\n{rows}A file is old if its number is below {old}.\n"
+    )
+    return place
+
+
+def _document(draw: Draw, place: Place) -> Parameters:
+    code, folders = draw.choice(place.facts["codes"]), place.facts["folders"]
+    return {
+        "path": draw.choice(place.facts["paths"]), "folder": draw.choice(folders), "code": code,
+        "home": folders[place.facts["codes"].index(code)], "ending": draw.choice(place.facts["endings"]),
+        "new": draw.word(PEOPLE).lower(), "mode": draw.choice(["600", "640", "400", "755"]),
+    }  # fmt: skip
+
+
+# -- bash-archives -------------------------------------------------------------------------------------------------------
+
+
+def _pack(files: dict[str, str]) -> bytes:
+    """Return a tar.gz file; equal files give equal bytes."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for name, text in files.items():
+            (member := tarfile.TarInfo(name)).size = len(text)
+            tar.addfile(member, io.BytesIO(text.encode()))
+    return gzip.compress(packed.getvalue(), mtime=0)
+
+
+def _vault(draw: Draw, name: str) -> Place:
+    site, endings, labels = f"/vault/{name}", draw.sample(ENDINGS, 3), draw.words(PEOPLE, 4)
+    topics = draw.words(NOUNS, 9)
+    place = Place(name, facts={"site": site, "endings": endings, "draft": endings[0], "labels": labels})
+    place.facts |= {"packs": {}, "zipped": [f"{site}/logs/{topic}.txt.gz" for topic in topics[4:6]], "topics": topics[6:]}
+    for topic in topics[:4]:
+        names = [f"{topic}/{draw.word(NOUNS)}{number}.{draw.choice(endings)}" for number in range(draw.randint(5, 9))]
+        place.facts["packs"][f"{site}/packs/{topic}.tar.gz"] = names
+        place.write(f"{site}/packs/{topic}.tar.gz", _pack({member: _text(draw, draw.randint(3, 30)) for member in names}))
+    for path in place.facts["zipped"]:
+        place.write(path, gzip.compress(_text(draw, draw.number(10, 90)).encode(), mtime=0))
+    for topic in place.facts["topics"]:
+        for number in range(3):
+            place.write(f"{site}/loose/{topic}/{draw.word(NOUNS)}{number}.txt", _text(draw, draw.randint(2, 9)))
+    place.write(f"{site}/out/kept.note", "Members that someone extracted.\n")
+    rows = "".join(f"{label}: packs/{topic}.tar.gz\n" for label, topic in zip(labels, topics, strict=False))
+    place.write(f"{site}/HANDBOOK", f"{rows}A member is a draft if its name ends in .{endings[0]}.\n")
+    return place
+
+
+def _member(draw: Draw, place: Place) -> Parameters:
+    packs, label = place.facts["packs"], draw.choice(place.facts["labels"])
+    pack = draw.choice(list(packs))
+    return {
+        "pack": pack, "member": draw.choice(packs[pack]), "ending": draw.choice(place.facts["endings"]), "label": label,
+        "labelled": list(packs)[place.facts["labels"].index(label)], "zipped": draw.choice(place.facts["zipped"]),
+        "topic": draw.choice(place.facts["topics"]), "word": draw.word(NOUNS),
+    }  # fmt: skip
+
+
+# -- bash-compare --------------------------------------------------------------------------------------------------------
+
+
+def _mirror(draw: Draw, name: str) -> Place:
+    site, endings = f"/mirror/{name}", draw.sample(ENDINGS, 3)
+    sides = [f"{site}/{town.lower()}" for town in draw.words(TOWNS, 2)]
+    place = Place(name, facts={"site": site, "endings": endings, "skipped": endings[2], "sides": sides, "master": sides[0]})
+    place.facts |= {"copy": sides[1], "changed": []}
+    texts = [_text(draw, draw.randint(4, 12)) for _ in range(14)]
+    for number in range(24):
+        file, fate = f"{draw.word(NOUNS)}{number}.{draw.choice(endings)}", draw.random()
+        text = draw.choice(texts)
+        if fate < 0.75:
+            place.write(f"{sides[0]}/{file}", text)
+        if fate < 0.25:
+            place.write(f"{sides[1]}/{file}", draw.choice(texts[:3]) + text + draw.choice(texts[:3]))
+            place.facts["changed"].append(file)
+        elif fate < 0.5 or fate >= 0.75:
+            place.write(f"{sides[1]}/{file}", text)
+    place.write(
+        f"{site}/HANDBOOK",
+        f"{sides[0]} is the master, {sides[1]} the copy.\nFiles that end in .{endings[2]} are not compared.\n",
+    )
+    return place
+
+
+def _pair(draw: Draw, place: Place) -> Parameters:
+    one, other = draw.sample(place.facts["sides"], 2)
+    files = [path.removeprefix("tree") for path in place.files if path.startswith(f"tree{one}/")]
+    return {
+        "one": one, "other": other, "path": draw.choice(files), "ending": draw.choice(place.facts["endings"]),
+        "file": draw.choice(place.facts["changed"] or ["none"]),
+    }  # fmt: skip
+
+
+FAMILIES = (
+    Family("bash-files", "bash", "one text file: count, print, change, remove", _desk, _note),
+    Family("bash-find", "bash", "files of a tree, by name, size and folder", _yard, _search),
+    Family("bash-tables", "bash", "CSV tables: filter, add up, group, join", _stock, _row),
+    Family("bash-logs", "bash", "access logs: select, count, rank", _gate, _request),
+    Family("bash-settings", "bash", "settings files: read, set, insert, clean", _panel, _setting),
+    Family("bash-filing", "bash", "move, rename, link and protect files", _tray, _document),
+    Family("bash-archives", "bash", "tar and gzip: list, read, extract, pack", _vault, _member),
+    Family("bash-compare", "bash", "two folders: missing, equal and changed files", _mirror, _pair),
+)
