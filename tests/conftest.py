@@ -31,7 +31,13 @@ SLOW = (
     *("tests/sandbox/test_lifecycle.py", "tests/sandbox/test_timeouts.py", "tests/sandbox/test_between_actions.py"),
     *("tests/sandbox/test_template.py", "tests/sandbox/test_comparing.py", "tests/interpreters/test_grading"),
     *("tests/engines/test_faults.py", "tests/engines/test_killed_build.py", "tests/engines/test_variants.py"),
-    *("tests/envs/test_gymnasium.py", "tests/envs/test_sql_env.py", "tests/examples/", "tests/rewards/test_archives.py"),
+    *(
+        "tests/generate/",
+        "tests/envs/test_gymnasium.py",
+        "tests/envs/test_sql_env.py",
+        "tests/examples/",
+        "tests/rewards/test_archives.py",
+    ),
 )
 """Tests that wait, kill or build: `make check` leaves them, and tests that are marked slow, to `make test`."""
 

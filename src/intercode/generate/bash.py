@@ -61,7 +61,7 @@ def _yard(draw: Draw, name: str) -> Place:
     hidden, stale, limit = words[0], draw.choice(endings), draw.choice(sizes[8:18])
     folders = ["", f"/{hidden}", f"/{hidden}/{words[1]}", f"/{words[2]}", f"/{words[2]}/{words[3]}/{words[4]}"]
     place = Place(name, facts={"site": site, "hidden": hidden, "stale": stale, "limit": limit})
-    place.facts |= {"endings": endings, "sizes": sizes, "initials": [word[0] for word in words[5:]]}
+    place.facts |= {"endings": endings, "initials": [word[0] for word in words[5:]]}
     for number, size in enumerate(sizes):
         file = f"{draw.choice(words[5:])}{number}.{draw.choice(endings)}"
         place.write(f"{site}{draw.choice(folders)}/{file}", (_text(draw, 40) * 9)[: size - 1] + "\n")
@@ -73,8 +73,11 @@ def _yard(draw: Draw, name: str) -> Place:
 
 
 def _search(draw: Draw, place: Place) -> Parameters:
-    size = draw.choice(place.facts["sizes"][3:-3]) + draw.randint(-9, 9)
-    return {"size": size, "ending": draw.choice(place.facts["endings"]), "initial": draw.choice(place.facts["initials"])}
+    return {
+        "size": draw.number(60, 2900),
+        "ending": draw.choice(place.facts["endings"]),
+        "initial": draw.choice(place.facts["initials"]),
+    }
 
 
 # -- bash-tables ---------------------------------------------------------------------------------------------------------

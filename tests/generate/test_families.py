@@ -1,0 +1,119 @@
+"""The families of generated tasks: sound, deterministic, split, and not to be solved by one answer."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kept import needs_bwrap
+
+from intercode.agents import retrieval
+from intercode.envs import prepare
+from intercode.errors import UsageError
+from intercode.generate import FAMILIES, answer_of, generate
+from intercode.generate.families import FORMS, Draw
+from intercode.runner.run import evaluate, select
+from intercode.validate.check import check
+
+N = 24
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """The name of a family, and a folder with tasks of it."""
+    needs_bwrap()
+    out = tmp_path_factory.mktemp("generated") / request.param
+    assert generate(request.param, n=N, seed=3, out=out) == {"train": 20, "test": 4}
+    return request.param, out
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "tasks.jsonl").read_text().splitlines()]
+
+
+def test_golds_succeed_and_doing_nothing_does_not(family: tuple[str, Path]) -> None:
+    name, folder = family
+    factory = prepare(FAMILIES[name].env, data=str(folder))
+    found = check(factory, factory.tasks, workers=2)
+    assert (found["broken"], found["gold_ok"], found["noop_paid"]) == ([], N, 0)
+
+
+def test_a_test_task_has_another_place_and_another_query_than_all_training_tasks(family: tuple[str, Path]) -> None:
+    name, folder = family
+    places: dict[str, set[str]] = {"train": set(), "test": set()}
+    for task in records(folder):
+        places[task["split"]].add(task["place"])
+        assert {"id", "query", "gold", "difficulty", "family", "kind"} <= task.keys()
+        assert ("hidden" in task and len(task["tests"]) == 3) is (FAMILIES[name].env == "python")
+    assert places["train"].isdisjoint(places["test"])
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_phrasings_of_the_test_split_are_its_own_and_all_levels_are_there(name: str) -> None:
+    questions = FAMILIES[name].questions
+    assert {question.difficulty for question in questions} == {1, 2, 3}
+    for question in questions:
+        assert len(set(question.train)) >= 3
+        assert len(set(question.test)) >= 2
+        assert set(question.train).isdisjoint(question.test)
+    assert all(set(train).isdisjoint(test) for form, (train, test) in FORMS.items() if form)
+
+
+def test_draws_of_the_splits_have_nothing_in_common() -> None:
+    train, test = Draw("7", "train"), Draw("7", "test")
+    assert {train.number(3, 50) for _ in range(500)}.isdisjoint(test.number(3, 50) for _ in range(500))
+    assert {train.word("abcdefghij") for _ in range(99)} == set("abcdefgh")
+    assert {test.word("abcdefghij") for _ in range(99)} == set("ij")
+    assert set(train.sites(400)).isdisjoint(test.sites(100))
+
+
+@pytest.mark.parametrize("name", ["bash-archives", "sql-shop"])
+def test_the_same_seed_gives_the_same_bytes(name: str, tmp_path: Path) -> None:
+    needs_bwrap()
+    contents = []
+    for folder, seed, workers in (("one", 1, 1), ("two", 1, 3), ("three", 2, 2)):
+        generate(name, n=N, seed=seed, out=tmp_path / folder, workers=workers)
+        files = [path for path in sorted((tmp_path / folder).rglob("*")) if path.is_file()]
+        contents.append({str(path.relative_to(tmp_path / folder)): path.read_bytes() for path in files})
+    assert contents[0] == contents[1] != contents[2]
+
+
+@pytest.mark.parametrize("name", ["bash-files", "sql-league"])
+def test_no_answer_is_frequent_and_training_solutions_do_not_solve_the_test_split(name: str, tmp_path: Path) -> None:
+    needs_bwrap()
+    generate(name, n=200, seed=5, out=tmp_path / "data")
+    factory = prepare(FAMILIES[name].env, data=str(tmp_path / "data"))
+    with closing(factory()) as env:
+        answers = Counter(answer_of(FAMILIES[name].env, task.gold, env.run_gold(task)) for task in factory.tasks)
+    assert max(answers.values()) <= 10
+    train, test = (select(factory.tasks, split=split) for split in ("train", "test"))
+    played = evaluate(factory, retrieval(train), tasks=test, workers=2)
+    assert sum(episode.success for episode in played) <= 8
+
+
+def test_a_menu_of_commands_with_the_path_of_the_query_solves_the_first_level_of_bash_files(tmp_path: Path) -> None:
+    needs_bwrap()
+    generate("bash-files", n=100, seed=5, out=tmp_path / "data")
+    first = [task for task in records(tmp_path / "data") if task["difficulty"] == 1]
+    commands: dict[str, set[str]] = {}
+    for task in first:
+        assert task["query"].split().count(task["path"]) or task["path"] in task["query"]
+        commands.setdefault(task["kind"], set()).add(task["gold"].replace(task["path"], "{path}"))
+    assert len(commands) == 8
+    assert all(len(each) == 1 for each in commands.values())
+
+
+def test_what_cannot_be_generated_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    with pytest.raises(UsageError, match="no family is named 'bash-poems'; there are bash-files, "):
+        generate("bash-poems", n=20, seed=1, out=tmp_path / "new")
+    with pytest.raises(UsageError, match="n is 9; a family needs at least 10"):
+        generate("bash-files", n=9, seed=1, out=tmp_path / "new")
+    with pytest.raises(UsageError, match="full exists; name a new folder"):
+        generate("bash-files", n=20, seed=1, out=tmp_path / "full")
+    assert [path.name for path in tmp_path.iterdir()] == ["full"]
