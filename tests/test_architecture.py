@@ -16,6 +16,7 @@ FLOORS = [
     {"runner"},
     {"attacks", "validate", "rescoring", "rollouts", "generate"},
     {"evaluation"},
+    {"adapters"},
     {"report", "doctor", "export"},
     {"view"},
     {"cli"},

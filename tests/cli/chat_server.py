@@ -64,8 +64,9 @@ class _Handler(Quiet):
             return
         self.server.before_answer(request)
         text = self.server.says(request) if self.server.says else self._from_table(messages)
-        choices = [{"index": 0, "message": {"role": "assistant", "content": text}}]
-        self._send(200, {"id": "1", "object": "chat.completion", "choices": choices, "usage": self.server.usage})
+        choices = [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]
+        answer = {"id": "1", "object": "chat.completion", "created": 0, "model": request["model"], "choices": choices}
+        self._send(200, {**answer, "usage": self.server.usage})
 
     def _from_table(self, messages: Sequence[Mapping[str, Any]]) -> str:
         answer = self.server.answers[messages[1]["content"]]
