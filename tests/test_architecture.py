@@ -46,12 +46,14 @@ def test_imports_point_down() -> None:
     assert [(here, there) for here, there in inner if FLOOR[there] >= FLOOR[here]] == []
 
 
-def test_a_language_a_sandbox_and_the_papers_wing_stand_alone() -> None:
+def test_a_language_a_sandbox_the_adapters_and_the_papers_wing_stand_alone() -> None:
     for here, there in imports():
         room, target = here.split("."), there.split(".")
         if room[0] == "envs" and len(room) > 2:
             assert not (target[0] == "envs" and target[1] in LANGUAGES - {room[1]}), f"{here} imports {there}"
         if target[0] == "paper":  # environments name the wing in a string, `rewards`, and load it when asked
             assert room[0] in {"paper", "rescoring", "evaluation", "cli"}, f"{here} imports {there}"
+        if target[0] == "adapters":  # which import frameworks
+            assert room[0] == "adapters", f"{here} imports {there}"
         if room[0] == "sandbox" and target[0] != "sandbox":
             assert target[0] in ({"errors", "types"} if "guest" not in room else ()), f"{here} imports {there}"

@@ -1,6 +1,4 @@
-"""A task for Inspect, with one of our agents as its solver and our reward as its score.
-
-    inspect eval intercode/coding -T env=sql -T agent=react --model openai/MODEL
+"""A task for Inspect, with one of our agents as its solver and our reward as its score. `docs/adapters.md` runs it.
 
 A thread of a `RolloutPool` plays each episode and asks Inspect's model on the event loop. A fault is the sample's error.
 """
@@ -47,9 +45,8 @@ class InspectModel:
         return Reply(output.completion, usage, tuple(called))
 
     async def _ask(self, messages: Any, tools: Sequence[Tool]) -> ModelOutput:
-        return await self._model.generate(
-            await messages_from_openai(messages), [ToolInfo(**tool["function"]) for tool in tools]
-        )
+        offered = [ToolInfo(**tool["function"]) for tool in tools]
+        return await self._model.generate(await messages_from_openai(messages), offered)
 
 
 @solver

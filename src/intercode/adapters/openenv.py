@@ -18,8 +18,6 @@ from intercode.errors import SandboxError
 
 
 class CodeAction(Action):
-    """Code, or `submit`."""
-
     action: str
 
 

@@ -1,0 +1,75 @@
+"""A `rollout_func` for TRL's GRPOTrainer: whole episodes, of which only the sampled tokens are trained.
+
+    rollouts = Rollouts(intercode.prepare("bash", data="tasks.jsonl"))
+    GRPOTrainer(model, rollouts.reward, args, train_dataset=rollouts.dataset(), rollout_func=rollouts).train()
+
+TRL gives a `rollout_func` no row of the data set, so the prompt of a row is the id of a task; our agent writes what the policy
+sees. The episodes of a step are played together, and the trainer's model, with vLLM or without, answers all that wait. After a
+fault the reward is None, which TRL leaves out of the group, and no token is trained. For training in one process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from datasets import Dataset
+
+from intercode.agents import Agent, Strategy
+from intercode.env import EnvFactory
+from intercode.errors import UsageError
+from intercode.rollouts import Job, Rollout, RolloutLimits, RolloutPool, hf_chat
+
+
+class Rollouts:
+    """`limits` end an episode, which is scored, and so does the trainer's `max_completion_length` after the first prompt."""
+
+    def __init__(
+        self, factory: EnvFactory, agent: str | Agent | Strategy = "try_again", *, limits: RolloutLimits | None = None
+    ) -> None:
+        self.tasks, self.seed = factory.tasks, 0
+        self.pool = RolloutPool(factory, agent, limits=limits or RolloutLimits(reply_tokens=512))
+
+    def dataset(self) -> Any:
+        return Dataset.from_list([{"prompt": task.id} for task in self.tasks])
+
+    def __call__(self, prompts: Sequence[str], trainer: Any) -> dict[str, Any]:
+        """Return a sequence for each prompt, in order, as TRL wants them."""
+        longest = trainer.args.max_completion_length
+        reply = min(self.pool.limits.reply_tokens or longest, longest)
+        self.pool.limits = replace(self.pool.limits, reply_tokens=reply, tokens=longest)
+        if trainer.use_vllm:
+            trainer.vllm_generation.max_completion_length = reply
+        else:
+            trainer.generation_config.max_new_tokens = reply
+
+        def generate(asked: list[list[int]]) -> list[tuple[list[int], list[float]]]:
+            ids, logprobs = trainer._generate_single_turn(asked, None, {}, 1)
+            return list(zip(ids, logprobs or [[]] * len(ids), strict=True))
+
+        jobs = [Job(prompt, self.seed + number) for number, prompt in enumerate(prompts)]
+        self.seed += len(jobs)
+        played = self.pool.run_batch(jobs, generate, hf_chat(trainer._tokenizer))
+        prompt_ids, token_ids, mask, logprobs = zip(
+            *(_sequence(each, trainer.eos_token_ids[0]) for each in played), strict=True
+        )
+        return {
+            "prompt_ids": list(prompt_ids), "completion_ids": list(token_ids), "env_mask": list(mask),
+            "logprobs": list(logprobs) if all(logprobs) else None, "reward": [each.reward for each in played],
+        }  # fmt: skip
+
+    @staticmethod
+    def reward(reward: Sequence[float | None], **_: Any) -> list[float | None]:
+        """Return the rewards of the episodes, as one of the trainer's `reward_funcs`."""
+        return list(reward)
+
+
+def _sequence(rollout: Rollout, end: int) -> tuple[list[int], list[int], list[int], list[float]]:
+    """Return prompt, completion, mask and log-probabilities; after a fault, one token that is not trained."""
+    if rollout.reward is None or not rollout.segments:
+        return [end], [end], [0], [0.0]
+    if len(rollout.segments) > 1:
+        raise UsageError("TRL trains one sequence a rollout; take an agent that continues one conversation, such as try_again")
+    (segment,) = rollout.segments
+    return list(segment.prompt_ids), list(segment.token_ids), list(segment.mask), list(segment.logprobs)

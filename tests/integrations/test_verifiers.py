@@ -1,0 +1,73 @@
+"""The taskset and harness, run by `vf-eval` against a real local server."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chat_server import ChatServer, serving
+from shaky import ANSWERS, REWARDS
+
+pytestmark = [
+    pytest.mark.integrations,
+    pytest.mark.skipif(find_spec("verifiers") is None, reason="verifiers is not installed: make integrations"),
+]
+
+
+def evaluate(server: ChatServer, folder: Path, *options: str) -> dict[str, dict[str, Any]]:
+    """Run `vf-eval`, and return the trace of each task."""
+    command = [
+        Path(sys.executable).with_name("vf-eval"), "intercode_verifiers", "-m", "scripted", "--no-push", "--no-rich",
+        "--client.base-url", f"{server.url}/v1", "--client.api-key-var", "STUB_KEY", "--output-dir", folder, "-r", "1",
+        "--env.taskset.env", "shaky:ShakyEnv", "--env.agent.runtime.type", "subprocess", *options,
+    ]  # fmt: skip
+    variables = {**os.environ, "STUB_KEY": "none-needed", "PYTHONPATH": str(Path(__file__).parent)}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = folder.rglob("traces.jsonl")
+    traces = [trace for line in path.read_text().splitlines() for trace in json.loads(line)["traces"]]
+    return {trace["task"]["data"]["id"]: trace for trace in traces}
+
+
+def rewards(traces: dict[str, dict[str, Any]]) -> dict[str, float | None]:
+    found = {}
+    for task, trace in traces.items():
+        reward = trace["rewards"].get("reward")
+        assert trace["ok"] == (reward is not None)
+        found[task] = reward and reward["score"]
+    return found
+
+
+def test_each_task_earns_what_its_answer_deserves_and_a_fault_earns_nothing(tmp_path: Path) -> None:
+    with serving(ANSWERS) as server:
+        traces = evaluate(server, tmp_path)
+    assert rewards(traces) == REWARDS
+    (error,) = traces["broken"]["errors"]
+    assert (error["type"], "lost the sandbox" in error["message"]) == ("SandboxError", True)
+    assert [node["message"]["role"] for node in traces["right"]["nodes"]] == [
+        "system",
+        "user",
+        *["assistant", "user"],
+        "assistant",
+    ]
+
+
+def test_a_server_that_fails_gives_an_error_and_no_reward(tmp_path: Path) -> None:
+    with serving(ANSWERS) as server:
+        server.healthy = False
+        traces = evaluate(server, tmp_path, "-n", "1")
+    assert rewards(traces) == {"right": None}
+    assert [error["type"] for error in traces["right"]["errors"]] == ["ProviderError"]
+
+
+def test_a_limit_of_verifiers_ends_the_episode_scored(tmp_path: Path) -> None:
+    with serving(ANSWERS) as server:
+        traces = evaluate(server, tmp_path, "-n", "2", "--env.agent.max-turns", "1")
+    assert rewards(traces) == {"right": 1.0, "late": 0.0}
+    assert {trace["stop_condition"] for trace in traces.values()} == {"max_turns"}
