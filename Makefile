@@ -2,8 +2,9 @@
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3.13 /usr/bin/python3.12 /usr/bin/python3.11) python3)
 BIN := .venv/bin
 STAMP := .venv/.ready
+FRAMEWORKS := .venv-integrations
 
-.PHONY: setup demo test fidelity soak check docs learn bench bench-all format clean
+.PHONY: setup demo test fidelity soak integrations check docs learn bench bench-all format clean
 
 setup: $(STAMP)
 
@@ -15,7 +16,7 @@ demo: setup
 	scripts/demo
 
 test: setup
-	$(BIN)/python -m pytest -n 2 -m "not fidelity and not soak" --durations=10
+	$(BIN)/python -m pytest -n 2 -m "not fidelity and not soak and not integrations" --durations=10
 
 fidelity: setup
 	$(BIN)/python -m pytest -n 2 -m fidelity
@@ -23,11 +24,20 @@ fidelity: setup
 soak: setup
 	$(BIN)/python -m pytest -m soak
 
+integrations: $(FRAMEWORKS)/.ready
+	for part in frameworks verifiers; do $(FRAMEWORKS)/$$part/bin/pip install --quiet --no-deps . || exit 1; done
+	INTERCODE_NOTHING_SKIPS=1 $(FRAMEWORKS)/frameworks/bin/python -m pytest -m integrations tests/integrations --ignore tests/integrations/test_verifiers.py
+	INTERCODE_NOTHING_SKIPS=1 $(FRAMEWORKS)/verifiers/bin/python -m pytest -m integrations tests/integrations/test_verifiers.py
+
+$(FRAMEWORKS)/.ready: pyproject.toml scripts/integrations tests/integrations/versions.txt
+	scripts/integrations $(PYTHON)
+	touch $@
+
 check: setup
 	$(BIN)/ruff format --check src tests benchmarks examples scripts
 	$(BIN)/ruff check src tests benchmarks examples scripts
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 2 -m "not slow and not fidelity and not soak"
+	$(BIN)/python -m pytest -n 2 -m "not slow and not fidelity and not soak and not integrations"
 
 format: setup
 	$(BIN)/ruff format src tests benchmarks examples scripts
@@ -46,4 +56,4 @@ bench-all: setup
 	failed=0; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || failed=1; done; exit $$failed
 
 clean:
-	rm -rf .venv build dist
+	rm -rf .venv .venv-integrations build dist
