@@ -82,6 +82,13 @@ def test_each_rollout_earns_what_its_answer_deserves_and_a_fault_is_left_out(tmp
     rollouts = Rollouts(intercode.prepare("shaky:ShakyEnv"))
     seen: dict[str, set[float | None]] = {}
     texts: list[str] = []
+    trained: dict[str, str] = {}
+
+    def play(prompts: list[str], trainer: Any) -> dict[str, Any]:
+        found = rollouts(prompts, trainer)
+        for task, ids, mask in zip(prompts, found["completion_ids"], found["env_mask"], strict=True):
+            trained[task] = tokenizer.decode([token for token, sampled in zip(ids, mask, strict=True) if sampled])
+        return found
 
     def reward(prompts: list[str], completions: list[str], **columns: Any) -> list[float | None]:
         found = rollouts.reward(**columns)
@@ -96,11 +103,14 @@ def test_each_rollout_earns_what_its_answer_deserves_and_a_fault_is_left_out(tmp
         logging_steps=1,
     )  # fmt: skip
     trainer = GRPOTrainer(
-        scripted_model(tokenizer), reward, config, rollouts.dataset(), processing_class=tokenizer, rollout_func=rollouts
+        scripted_model(tokenizer), reward, config, rollouts.dataset(), processing_class=tokenizer, rollout_func=play
     )
     trainer.train()
     assert seen == {task: {earned} for task, earned in REWARDS.items()}
     assert set(texts) == {""}
+    said = "I try.\n```bash\n{}\n```<|im_end|>".format
+    assert trained["late"] == said("ls /") + said("echo 8") + said("submit")
+    assert trained["broken"] == ""
     for step in trainer.state.log_history[:2]:
         assert step["reward"] == pytest.approx(2 / 3)  # without the fault
         assert math.isfinite(step["loss"])

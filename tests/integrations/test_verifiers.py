@@ -71,3 +71,14 @@ def test_a_limit_of_verifiers_ends_the_episode_scored(tmp_path: Path) -> None:
         traces = evaluate(server, tmp_path, "-n", "2", "--env.agent.max-turns", "1")
     assert rewards(traces) == {"right": 1.0, "late": 0.0}
     assert {trace["stop_condition"] for trace in traces.values()} == {"max_turns"}
+
+
+def test_options_choose_the_agent_and_the_data(tmp_path: Path) -> None:
+    options = json.dumps({"limit": 1})
+    harness = ["--env.agent.harness.id", "intercode_verifiers", "--env.agent.harness.agent", "react"]
+    with serving(ANSWERS) as server:
+        server.says = lambda request: (
+            "Thought: I know.\nAction: " + ("submit" if len(request["messages"]) > 2 else "execute[echo 5]")
+        )
+        traces = evaluate(server, tmp_path, "--env.taskset.options", options, *harness, "--env.agent.harness.turns", "2")
+    assert rewards(traces) == {"right": 1.0}
