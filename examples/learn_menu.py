@@ -4,8 +4,8 @@
 
 The policy is a softmax over a menu of 20 commands. It sees the words of the query, chooses a command for the file that the
 query names, and `intercode` executes the command and scores the state. Nothing tells the policy which command is right, and
-some of the commands destroy the file. One "token" is one word of the query or one entry of the menu, so a rollout's segment holds
-all that the update needs: the words as `prompt_ids`, the choice as `token_ids`, its log-probability as `logprobs`.
+some of the commands destroy the file. One "token" is one word of the query or one entry of the menu, so a rollout's segment
+holds all that the update needs: the words as `prompt_ids`, the choice as `token_ids`, its log-probability as `logprobs`.
 
 Exit status 1 if a seed does not rise from at most 20 % to at least 90 % on held-out files, which no training task names.
 """
@@ -22,10 +22,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from intercode.generate import generate
 
 import intercode
 from intercode.agents import Act, Ask, StrategySteps
+from intercode.generate import generate
 from intercode.report.charts import Chart, svg
 from intercode.rollouts import RolloutPool, Segment, advantages, groups
 from intercode.types import Message, Reply, Sample, Task, Tool
@@ -71,7 +71,7 @@ class MenuPolicy:
     def features(self, word_ids: Sequence[int]) -> np.ndarray:
         found = np.zeros(len(self.rarity))
         found[list(word_ids)] = self.rarity[list(word_ids)]
-        scaled: np.ndarray = found / max(np.linalg.norm(found), 1e-9)
+        scaled: np.ndarray = found / max(float(np.linalg.norm(found)), 1e-9)
         return scaled
 
     def probabilities(self, word_ids: Sequence[int]) -> np.ndarray:

@@ -35,7 +35,7 @@ def test_families_are_listed_and_mistakes_are_explained(cli: Any, shop: Path) ->
 
 def test_one_split_is_played_resumed_and_checked(cli: Any, shop: Path, tmp_path: Path) -> None:
     words = ("eval", "sql", "--data", "shop", "--split", "test")
-    assert cli(*words, "--agent", "gold", "--out", "run", "--json").json["solved"] == 2
+    assert cli(*words, "--agent", "gold", "--out", "run", "--json").json["success_rate"] == 1
     settings = json.loads((tmp_path / "run" / "run.json").read_text())
     assert (settings["split"], settings["options"]["split"]) == ("test", "test")
     assert cli("eval", "--resume", "run", "--json").json["episodes"] == 2

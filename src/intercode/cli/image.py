@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 
 import click
@@ -55,6 +54,8 @@ def data_generate(family: str, n: int, seed: int, out: str) -> None:
     `data list` lists the families. The folder has the splits train and test, and works like any data folder. The same family, N
     and seed give the same bytes.
     """
+    import shlex
+
     from intercode.cli.output import bar
     from intercode.generate import FAMILIES, generate
 
