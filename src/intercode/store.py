@@ -63,6 +63,7 @@ _SETTINGS = {
 _EPISODE = {
     "task": str, "query": str, "turns": list, "reward": (*_NUMBER, NoneType), "success": bool, "ended": _TEXT, "parts": dict,
     "epoch": int, "seed": int, "error": _TEXT, "ambiguous": bool, "lost": dict, "outcomes": dict, "split": str,
+    "takes_answer": bool,
 }  # fmt: skip
 _TURN = {
     "ask": (list, NoneType), "reply": _TEXT, "thought": _TEXT, "action": _TEXT, "observation": str, "exit_code": _INTEGER,
@@ -207,6 +208,7 @@ def to_json(episode: Episode) -> dict[str, Any]:
         "schema": SCHEMA, "task": episode.task, "epoch": episode.epoch, "seed": episode.seed, "query": episode.query,
         "turns": turns, "reward": episode.reward, "success": episode.success, "parts": dict(episode.parts),
         "ended": episode.ended, "error": episode.error, **{name: value for name, value in rare.items() if value},
+        **({} if episode.takes_answer is None else {"takes_answer": episode.takes_answer}),
     }  # fmt: skip
 
 

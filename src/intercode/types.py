@@ -242,6 +242,7 @@ class Episode:
     `parts` and `ambiguous` are those of its `Score`. `lost` is the usage of an earlier attempt, ended by a fault or a kill, for
     replies to questions that this attempt did not ask. `outcomes` says what the agent and the gold did, as
     `InterCodeEnv.outcomes` does; its `failed` names the parts of the reward that failed. `split` is the task's.
+    `takes_answer`: the environment took `submit ANSWER` for this task, and the agent's prompt says so; None: not recorded.
     """
 
     task: str
@@ -258,6 +259,7 @@ class Episode:
     lost: Usage = Usage()
     outcomes: Mapping[str, Any] = field(default_factory=dict)
     split: str | None = None
+    takes_answer: bool | None = None
 
     @property
     def usage(self) -> Usage:

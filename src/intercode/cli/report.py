@@ -95,10 +95,10 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["sft", "chat", "jsonl", "parquet", "intercode"]),
+    type=click.Choice(["sft", "chat", "rl", "jsonl", "parquet", "intercode"]),
     required=True,
-    help="sft: a prompt and a completion for each reply. chat: whole conversations with a weight for each reply. jsonl, "
-    "parquet: one row for each turn. intercode: a log as InterCode v1 wrote it.",
+    help="sft: a prompt and a completion for each reply. chat: whole conversations with a weight for each reply. rl: the "
+    "tokens that a model read and sampled. jsonl, parquet: one row for each turn. intercode: a log as InterCode v1 wrote it.",
 )
 @click.option(
     "--only",
@@ -107,16 +107,24 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
     show_default=True,
     help="Write all episodes, those that were solved, or those that a person played.",
 )
+@click.option(
+    "--as",
+    "told_as",
+    type=shared.TEXT,
+    metavar="AGENT",
+    help="sft, chat: tell the solved episodes as try_again, try_again_blind, react or tools would have played them.",
+)
 @shared.out_file("FILE", "Write to FILE. [stdout]")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
-def export(run: str, form: str, only: str, file: str | None, force: bool) -> None:
+def export(run: str, form: str, only: str, told_as: str | None, file: str | None, force: bool) -> None:
     """Write a run as training data, or as a table.
 
     Episodes of RUN that ended in an error are left out.
     """
     from intercode.export import export_run
 
-    episodes, rows = export_run(run, form, only=only, output=file, force=force)
+    shared.find_own_modules()
+    episodes, rows = export_run(run, form, only=only, told_as=told_as, output=file, force=force)
     click.echo(f"intercode: {rows} rows from {episodes} episodes" + (f" in {file}" if file else ""), err=True)
 
 

@@ -1,10 +1,11 @@
-"""Write runs as data for other programs, an episode at a time. formats.py defines the rows."""
+"""Write runs as data for other programs, an episode at a time. formats.py defines the rows; retell.py tells as other agents."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -12,34 +13,49 @@ from pathlib import Path
 from typing import IO
 
 from intercode.errors import StoreError, UsageError
-from intercode.export.formats import Row, chat_rows, sft_rows, turn_rows, v1_entry
+from intercode.export.formats import Row, chat_rows, rl_rows, sft_rows, turn_rows, v1_entry
+from intercode.export.retell import teller
 from intercode.store import stream_run
 
-ROWS = {"sft": sft_rows, "chat": chat_rows, "jsonl": turn_rows, "parquet": turn_rows}
+ROWS = {"sft": sft_rows, "chat": chat_rows, "rl": rl_rows, "jsonl": turn_rows, "parquet": turn_rows}
 BATCH = 1000
 """Rows that Parquet writes at a time."""
 
 
 def export_run(
-    run: str | Path, form: str, *, only: str = "all", output: str | Path | None = None, force: bool = False
+    run: str | Path,
+    form: str,
+    *,
+    only: str = "all",
+    told_as: str | None = None,
+    output: str | Path | None = None,
+    force: bool = False,
 ) -> tuple[int, int]:
     """Write the episodes of `run` that have a reward to `output`, or to stdout; return how many episodes and rows these are.
 
+    `told_as` names an agent in whose form solved episodes are told (`retell.py`), for the forms `sft` and `chat`.
     A file is written whole or not at all; pipes and devices are written bit by bit. The form `intercode` has the first epoch
     only, since InterCode v1 knew no other.
 
     Raises `UsageError` if there is nothing to export, or if the file exists and `force` is false; `StoreError` if the run
     cannot be read or the output cannot be written.
     """
+    if told_as and form not in ("sft", "chat"):
+        raise UsageError("--as tells conversations: choose --format sft or chat")
     config, episodes = stream_run(run)
-    counts = {"episodes": 0, "rows": 0}
+    tell = teller(config, told_as) if told_as else None
+    counts = {"episodes": 0, "rows": 0, "untold": 0}
 
     def rows() -> Iterator[Row]:
         for episode in episodes:
             wanted = {"all": True, "successful": episode.success, "human": config.get("agent") == "human"}[only]
             if wanted and episode.reward is not None and not (form == "intercode" and episode.epoch):
+                told = tell(episode) if tell and episode.success else None if tell else episode
+                if told is None:
+                    counts["untold"] += episode.success
+                    continue
                 counts["episodes"] += 1
-                for row in [v1_entry(config, episode)] if form == "intercode" else ROWS[form](config, episode):
+                for row in [v1_entry(config, told)] if form == "intercode" else ROWS[form](config, told):
                     counts["rows"] += 1
                     yield row
 
@@ -52,8 +68,13 @@ def export_run(
             _write_parquet(file, rows())
         else:
             _write_lines(file, rows())
+        if form == "rl" and counts["episodes"] and not counts["rows"]:
+            raise UsageError(f"{run} has no tokens: play with INTERCODE_LOGPROBS=1 and a server that returns token ids")
         if not counts["rows"]:
             raise UsageError(f"{run} has no episode with a result that is to be exported (--only {only})")
+    if counts["untold"]:
+        why = f"{told_as} cannot write their actions, or they took more turns than the run allows"
+        warnings.warn(f"{counts['untold']} solved episodes are left out: {why}", RuntimeWarning, stacklevel=2)
     return counts["episodes"], counts["rows"]
 
 

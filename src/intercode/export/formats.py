@@ -3,6 +3,7 @@
 chat       one conversation a row, `messages`; each assistant message has a `weight`: 1 if the agent wrote it in this episode,
            0 if it was there before (the form of OpenAI's fine-tuning)
 sft        one reply of the agent a row, `prompt` and `completion`: only the completion is learnt (the form of TRL)
+rl         one segment of tokens a row (`intercode.rollouts.segments`), as the policy saw and sampled them
 jsonl      one turn a row, with the facts of its episode, for analysis; parquet has the same rows
 intercode  one episode an entry, as InterCode v1 wrote its logs
 
@@ -24,6 +25,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from intercode.agents import SUBMIT
+from intercode.rollouts.segments import segments_of
 from intercode.types import Episode, Message, Turn
 
 Row = dict[str, Any]
@@ -94,6 +96,12 @@ def sft_rows(config: Config, episode: Episode) -> Iterator[Row]:
             if own:
                 pair = {"prompt": each.messages[:position], "completion": [each.messages[position]]}
                 yield {**pair, **_labels(config, episode)}
+
+
+def rl_rows(config: Config, episode: Episode) -> Iterator[Row]:
+    """Yield a row for each segment of the episode's tokens; none if the model supplied no tokens."""
+    for segment in segments_of(episode.turns):
+        yield {**asdict(segment), **_labels(config, episode)}
 
 
 def turn_rows(config: Config, episode: Episode) -> Iterator[Row]:

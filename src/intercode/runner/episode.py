@@ -77,7 +77,8 @@ def play(
     submission, submits_work = getattr(env, "submission", WORD), env.protocol == SUBMIT
     most, acted, result, unfinished = tracker.limits.turns, 0, _Result(), False
     over_budget = tracker.start_episode(log)
-    extra = {**task.extra, TAKES_ANSWER: True} if getattr(env, "takes_answer", False) else task.extra
+    takes_answer = bool(getattr(env, "takes_answer", False))
+    extra = {**task.extra, TAKES_ANSWER: True} if takes_answer else task.extra
     posed = replace(task, query=query, extra=extra)
     answer: Answer = None
     cut = False
@@ -115,7 +116,7 @@ def play(
     success = reward is not None and score.success
     return Episode(
         task.id, query, tuple(log), reward, success, result.ended, score.parts, epoch, seed,
-        ambiguous=score.ambiguous, outcomes=result.outcomes, split=task.split,
+        ambiguous=score.ambiguous, outcomes=result.outcomes, split=task.split, takes_answer=takes_answer,
     )  # fmt: skip
 
 

@@ -1,0 +1,103 @@
+"""Tell a solved episode, such as one of the agent `gold`, in the form of an agent that asks a model.
+
+    recorded actions ──► replies in the agent's form ──┐
+    recorded observations ─────────────────────────────┴──► the agent's strategy ──► its questions and actions
+
+The strategy is the one that `eval` would use, so its questions are those that it would send. Nothing is executed. A story that
+the strategy does not understand as it was recorded is no example, so it is left out: after each reply, the strategy must act as
+the record does.
+
+Left out: thoughts of the recorded agent, turns without an action, and branches that were given up.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from intercode.agents import SUBMIT, Act, Ask, Step, make_agent
+from intercode.envs import environment_class
+from intercode.errors import UsageError
+from intercode.plugins import attribute_path
+from intercode.runner.strategy_driver import drive
+from intercode.submission import ANSWER, TAKES_ANSWER, answer_in, is_submission, pattern_for, submitted_word
+from intercode.types import Episode, Reply, Task, ToolCall, Turn
+
+AGENTS = ("try_again", "try_again_blind", "react", "tools")
+THOUGHTS = ("This action is the next step.", "The work is done.")
+"""What ReAct's form has for a thought, before code and before a submission."""
+
+
+def teller(config: Mapping[str, Any], name: str) -> Callable[[Episode], Episode | None]:
+    """Return a function that tells an episode of the run with settings `config` as the agent `name` would have played it.
+
+    The function returns None for an episode that cannot be told: an action cannot be written in that form, or there were more
+    actions than turns. Both raise `UsageError`: for another agent, and if the record lacks what the prompt depends on.
+    """
+    if name not in AGENTS:
+        raise UsageError(f"no episode can be told as {name}; choose one of {', '.join(AGENTS)}")
+    if missing := sorted(key for key in ("env", "turns") if not config.get(key)):
+        raise UsageError(f"{config['run']} does not say its {' and '.join(missing)}, which the prompt depends on")
+    env = environment_class(str(config["env"]))
+    language, folder, protocol = env.language, attribute_path(env, "prompts"), str(config.get("protocol") or SUBMIT)
+    prompts = Path(folder) if folder else None
+    agent = make_agent(name, tasks=(), turns=config["turns"], language=language, prompts=prompts)
+    pattern_of_run = env.submission_under(config.get("played_for", config.get("reward")))
+
+    def tell(episode: Episode) -> Episode | None:
+        if episode.takes_answer is None and protocol == SUBMIT and pattern_of_run is ANSWER:
+            raise UsageError(
+                f"{config['run']} was played by an older version, which did not record where the prompt allows "
+                "`submit ANSWER`; play the tasks again"
+            )
+        takes_answer, told = bool(episode.takes_answer), list[Turn]()
+        pattern = pattern_for(language, takes_answer=takes_answer)
+        turns = [turn for turn in episode.line if turn.action is not None]
+        if protocol == SUBMIT and not (turns and is_submission(turns[-1].action, pattern)):
+            turns.append(Turn(action=SUBMIT))
+        task = Task(episode.task, episode.query, "", {TAKES_ANSWER: takes_answer})
+        with drive(agent.strategy, task, protocol) as advance:
+            request = advance(None)
+            for number, turn in zip(count(1), turns):
+                if not isinstance(request, Ask):  # no turns are left, so the agent submits without being asked
+                    return replace(episode, turns=tuple(told)) if turn.action == SUBMIT and turn is turns[-1] else None
+                reply = _reply(name, language, str(turn.action), number, pattern)
+                act = advance(reply)
+                if not isinstance(act, Act) or _meaning(act.action, pattern) != _meaning(turn.action, pattern):
+                    return None
+                seen = (turn.observation, turn.exit_code, turn.timed_out, turn.truncated_output, turn.score)
+                question = tuple(request.messages)
+                told.append(Turn(question, reply.text, act.thought, turn.action, *seen, calls=reply.calls or None))
+                request = advance(Step(turn.observation, turn.score or 0.0, info={"exit_code": turn.exit_code}))
+        return replace(episode, turns=tuple(told))
+
+    return tell
+
+
+def _reply(agent: str, language: str, action: str, number: int, pattern: re.Pattern[str]) -> Reply:
+    """Return the reply of `agent` that has `action`; `number` makes the ids of calls unique."""
+    submits = is_submission(action, pattern)
+    if agent == "tools":
+        word = _meaning(action, pattern)[1]
+        arguments = ({"answer": word} if word else {}) if submits else {"code": action}
+        call = ToolCall(f"call-{number}", SUBMIT if submits else "execute", json.dumps(arguments, ensure_ascii=False))
+        return Reply("", calls=(call,))
+    if agent == "react":
+        return Reply(f"Thought: {THOUGHTS[submits]}\nAction: {action if submits else f'execute[{action}]'}")
+    ticks = "`" * max(3, *(len(run) + 1 for run in re.findall("`{3,}", action)), 0)
+    return Reply(f"{ticks}{'bash' if language == 'ctf' else language}\n{action}\n{ticks}")
+
+
+def _meaning(action: str | None, pattern: re.Pattern[str]) -> tuple[bool, str]:
+    """Return whether an action submits, and the code or the submitted word, without differences of spelling."""
+    action = (action or "").strip()
+    if not is_submission(action, pattern):
+        return False, action
+    word = submitted_word(pattern, action)
+    answer = answer_in(word) if pattern is ANSWER else None
+    return True, word if answer is None else answer.removesuffix("\n")
