@@ -6,18 +6,22 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kept import needs_bwrap
 
 from intercode.errors import UsageError
+from intercode.evaluation import Evaluation
 from intercode.export import ROWS, export_run
 from intercode.export.formats import conversations
+from intercode.models import ScriptedModel
 from intercode.rescoring.recordings import load_recording
 from intercode.store import RunStore
-from intercode.types import Episode, Message, ToolCall, Turn, Usage
+from intercode.types import Episode, Message, Reply, Sample, ToolCall, Turn, Usage
 
 CONFIG = {"env": "bash", "agent": "try_again", "model": "m", "protocol": "submit", "data": "box"}
 
@@ -160,6 +164,97 @@ def test_a_file_is_replaced_only_by_force_and_never_half(tmp_path: Path) -> None
     assert {path.name for path in tmp_path.iterdir()} == {"run", "file"}
 
 
+def played(env: str, agent: str, folder: Path, replies: ScriptedModel | None = None, **options: Any) -> list[Episode]:
+    (folder.parent / "replies.json").write_text('["replaced below"]')
+    evaluation = Evaluation.plan(env, agent=agent, model=f"scripted:{folder.parent / 'replies.json'}", turns=3, **options)
+    evaluation.model = replies
+    with evaluation.open(folder, resume=False, workers=1) as store:
+        return evaluation.run(store, workers=1)[1]
+
+
+@pytest.mark.parametrize(
+    ("env", "agents", "tasks"),
+    [
+        ("bash", ["try_again", "react", "tools"], ["row-totals", "approver"]),
+        ("python", ["try_again"], ["telegram-body"]),
+    ],
+)
+def test_a_told_episode_has_the_prompts_that_eval_sends(tmp_path: Path, env: str, agents: list[str], tasks: list[str]) -> None:
+    needs_bwrap()
+    assert all(episode.success for episode in played(env, "gold", tmp_path / "gold", task=tasks))
+    for agent in agents:
+        told = exported(tmp_path / "gold", "sft", told_as=agent)
+
+        def reply(messages: Sequence[Message], told: list[dict[str, Any]] = told) -> Reply:
+            (completion,) = next(row["completion"] for row in told if row["prompt"] == list(messages))
+            calls = [ToolCall(call["id"], **call["function"]) for call in completion.get("tool_calls", ())]
+            return Reply(completion["content"], calls=tuple(calls))
+
+        episodes = played(env, agent, tmp_path / agent, ScriptedModel(reply), task=tasks)
+        assert [episode.ended for episode in episodes] == ["submit"] * len(tasks)
+        assert all(episode.success for episode in episodes)
+        asked = [list(turn.ask or ()) for episode in episodes for turn in episode.turns]
+        assert [row["prompt"] for row in told] == asked
+        assert ["submit ANSWER" in prompt[0]["content"] for prompt in asked[::2]] == [task == "approver" for task in tasks]
+
+
+TOLD = replace(SOLVED, takes_answer=False)
+
+
+def test_a_told_episode_has_the_agents_form_and_closing_submission(tmp_path: Path) -> None:
+    markdown = Turn(action="cat <<'END'\n```sh\n\nEND", observation="```sh\n", exit_code=1, score=0.5)
+    run = a_run(tmp_path / "run", replace(TOLD, turns=(markdown, Turn(action=None, observation="?"))), turns=5)
+    (fences,), (thoughts,), (calls,) = (exported(run, "chat", told_as=name) for name in ("try_again", "react", "tools"))
+    form = [message["content"] for message in fences["messages"][2:]]
+    assert form == [
+        "````bash\ncat <<'END'\n```sh\n\nEND\n````",
+        "```sh\n[exit code 1]\n[4 turns left]",
+        "```bash\nsubmit\n```",
+    ]
+    assert [message["content"].rpartition("Action: ")[2] for message in thoughts["messages"][2::2]] == [
+        "execute[cat <<'END'\n```sh\n\nEND]",
+        "submit",
+    ]
+    assert [message["tool_calls"][0]["function"]["name"] for message in calls["messages"][2::2]] == ["execute", "submit"]
+    (paper,) = exported(a_run(tmp_path / "paper", replace(TOLD, turns=(ONE, TWO)), turns=5, protocol="paper"), "chat",
+                        told_as="try_again_blind")  # fmt: skip
+    assert [message["role"] for message in paper["messages"]] == ["system", "user", "assistant", "user", "assistant"]
+
+
+def test_only_solved_episodes_are_told_and_none_in_another_way_than_it_was_played(tmp_path: Path) -> None:
+    twice = replace(TOLD, task="split", turns=(Turn(action="echo a]\nls"), LAST))
+    run = a_run(tmp_path / "run", TOLD, replace(FAILED, takes_answer=False), twice, turns=5)
+    assert [row["task"] for row in exported(run, "chat", told_as="try_again")] == ["count", "split"]
+    with pytest.warns(RuntimeWarning, match="1 solved episodes are left out: react"):
+        assert [row["task"] for row in exported(run, "chat", told_as="react")] == ["count"]
+
+
+def test_what_cannot_be_told_is_refused(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run", TOLD, turns=5)
+    old = a_run(tmp_path / "old", SOLVED, turns=5, reward="exact")
+    for folder, form, agent, why in [
+        (run, "chat", "plan_solve", "choose one of try_again, try_again_blind, react, tools"),
+        (run, "jsonl", "react", "--format sft or chat"),
+        (a_run(tmp_path / "short", TOLD), "sft", "react", "does not say its turns"),
+        (old, "sft", "react", "older version"),
+    ]:
+        with pytest.raises(UsageError, match=why):
+            exported(folder, form, told_as=agent)
+
+
+def test_rl_has_a_row_for_each_segment_of_tokens(tmp_path: Path) -> None:
+    first = replace(ONE, sample=Sample((3, 4), (-0.5, -1.0), prompt_ids=(1, 2)))
+    second = replace(TWO, sample=Sample((6,), (-2.0,), prompt_ids=(1, 2, 3, 4, 5)))
+    elsewhere = replace(TWO, sample=Sample((8,), prompt_ids=(7,)))
+    rows = exported(a_run(tmp_path / "run", replace(SOLVED, turns=(first, second, elsewhere, LAST))), "rl")
+    labels = {key: rows[0][key] for key in ("env", "agent", "model", "task", "epoch", "reward", "success")}
+    tokens = {"prompt_ids": [1, 2], "token_ids": [3, 4, 5, 6], "mask": [1, 1, 0, 1], "logprobs": [-0.5, -1.0, 0.0, -2.0]}
+    assert rows[0] == {**tokens, "turns": [0, 1], **labels}
+    assert rows[1] == {**labels, "prompt_ids": [7], "token_ids": [8], "mask": [1], "logprobs": [], "turns": [2]}
+    with pytest.raises(UsageError, match="INTERCODE_LOGPROBS=1 and a server that returns token ids"):
+        exported(a_run(tmp_path / "none", SOLVED), "rl")
+
+
 LOAD = """
 import json, sys
 from datasets import load_dataset
@@ -172,7 +267,9 @@ for form, file in zip(sys.argv[1::2], sys.argv[2::2]):
 @pytest.mark.slow
 def test_the_datasets_library_loads_every_form(tmp_path: Path) -> None:
     pytest.importorskip("datasets", reason="the datasets library is not installed")
-    run = a_run(tmp_path / "run", SOLVED, FAILED, replace(SOLVED, task="tools", turns=CALLED, query="😀 half \ud83d"))
+    sampled = replace(CALLED[0], sample=Sample((3,), (-0.5,), prompt_ids=(1,)))
+    tools = replace(SOLVED, task="tools", turns=(sampled, CALLED[1]), query="😀 half \ud83d")
+    run = a_run(tmp_path / "run", SOLVED, FAILED, tools)
     files = {form: tmp_path / f"out.{form}" for form in ROWS}
     rows = [export_run(run, form, output=file)[1] for form, file in files.items()]
     offline = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "hf")}
