@@ -205,6 +205,8 @@ def test_a_told_episode_has_the_agents_form_and_closing_submission(tmp_path: Pat
     markdown = Turn(action="cat <<'END'\n```sh\n\nEND", observation="```sh\n", exit_code=1, score=0.5)
     run = a_run(tmp_path / "run", replace(TOLD, turns=(markdown, Turn(action=None, observation="?"))), turns=5)
     (fences,), (thoughts,), (calls,) = (exported(run, "chat", told_as=name) for name in ("try_again", "react", "tools"))
+    assert [tool["function"]["name"] for tool in calls["tools"]] == ["execute", "submit"]
+    assert "tools" not in fences
     form = [message["content"] for message in fences["messages"][2:]]
     assert form == [
         "````bash\ncat <<'END'\n```sh\n\nEND\n````",

@@ -60,7 +60,7 @@ def test_the_run_records_all_that_decides_its_results(cli: Any, box: Path, tmp_p
     lines = [json.loads(line) for line in (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()]
     assert len({(line["task"], line["epoch"]) for line in lines}) == len(lines) == 10
     keys = {"schema", "task", "epoch", "seed", "query", "turns", "reward", "success", "parts", "ended", "error"}
-    assert set(lines[0]) - {"outcomes"} == keys
+    assert set(lines[0]) - {"outcomes", "takes_answer"} == keys
     described = (Path(__file__).parents[2] / "docs" / "run-folder.md").read_text()
     known = {field.name for kind in (Episode, Turn, Usage, ToolCall, Sample) for field in fields(kind)}  # type: ignore[arg-type]
     assert [name for name in sorted({*config, *lines[0], *lines[0]["turns"][0], *known}) if f"`{name}`" not in described] == []

@@ -16,6 +16,7 @@ from intercode.errors import StoreError, UsageError
 from intercode.export.formats import Row, chat_rows, rl_rows, sft_rows, turn_rows, v1_entry
 from intercode.export.retell import teller
 from intercode.store import stream_run
+from intercode.types import Tool
 
 ROWS = {"sft": sft_rows, "chat": chat_rows, "rl": rl_rows, "jsonl": turn_rows, "parquet": turn_rows}
 BATCH = 1000
@@ -50,14 +51,16 @@ def export_run(
         for episode in episodes:
             wanted = {"all": True, "successful": episode.success, "human": config.get("agent") == "human"}[only]
             if wanted and episode.reward is not None and not (form == "intercode" and episode.epoch):
-                told = tell(episode) if tell and episode.success else None if tell else episode
-                if told is None:
-                    counts["untold"] += episode.success
-                    continue
+                found, tools = episode, list[Tool]()
+                if tell:
+                    if not episode.success or (told := tell(episode)) is None:
+                        counts["untold"] += episode.success
+                        continue
+                    found, tools = told[0], list(told[1])
                 counts["episodes"] += 1
-                for row in [v1_entry(config, told)] if form == "intercode" else ROWS[form](config, told):
+                for row in [v1_entry(config, found)] if form == "intercode" else ROWS[form](config, found):
                     counts["rows"] += 1
-                    yield row
+                    yield {**row, "tools": tools} if tools else row
 
     with _open(output, form, force) as file:
         if form == "intercode":

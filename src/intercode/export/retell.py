@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -26,14 +26,18 @@ from intercode.errors import UsageError
 from intercode.plugins import attribute_path
 from intercode.runner.strategy_driver import drive
 from intercode.submission import ANSWER, TAKES_ANSWER, answer_in, is_submission, pattern_for, submitted_word
-from intercode.types import Episode, Reply, Task, ToolCall, Turn
+from intercode.types import Episode, Reply, Task, Tool, ToolCall, Turn
 
 AGENTS = ("try_again", "try_again_blind", "react", "tools")
 THOUGHTS = ("This action is the next step.", "The work is done.")
 """What ReAct's form has for a thought, before code and before a submission."""
 
 
-def teller(config: Mapping[str, Any], name: str) -> Callable[[Episode], Episode | None]:
+Told = tuple[Episode, Sequence[Tool]]
+"""An episode in an agent's form, and the tools that the agent offers the model."""
+
+
+def teller(config: Mapping[str, Any], name: str) -> Callable[[Episode], Told | None]:
     """Return a function that tells an episode of the run with settings `config` as the agent `name` would have played it.
 
     The function returns None for an episode that cannot be told: an action cannot be written in that form, or there were more
@@ -49,13 +53,13 @@ def teller(config: Mapping[str, Any], name: str) -> Callable[[Episode], Episode 
     agent = make_agent(name, tasks=(), turns=config["turns"], language=language, prompts=prompts)
     pattern_of_run = env.submission_under(config.get("played_for", config.get("reward")))
 
-    def tell(episode: Episode) -> Episode | None:
+    def tell(episode: Episode) -> Told | None:
         if episode.takes_answer is None and protocol == SUBMIT and pattern_of_run is ANSWER:
             raise UsageError(
                 f"{config['run']} was played by an older version, which did not record where the prompt allows "
                 "`submit ANSWER`; play the tasks again"
             )
-        takes_answer, told = bool(episode.takes_answer), list[Turn]()
+        takes_answer, told, tools = bool(episode.takes_answer), list[Turn](), list[Tool]()
         pattern = pattern_for(language, takes_answer=takes_answer)
         turns = [turn for turn in episode.line if turn.action is not None]
         if protocol == SUBMIT and not (turns and is_submission(turns[-1].action, pattern)):
@@ -65,16 +69,17 @@ def teller(config: Mapping[str, Any], name: str) -> Callable[[Episode], Episode 
             request = advance(None)
             for number, turn in zip(count(1), turns):
                 if not isinstance(request, Ask):  # no turns are left, so the agent submits without being asked
-                    return replace(episode, turns=tuple(told)) if turn.action == SUBMIT and turn is turns[-1] else None
+                    done = turn.action == SUBMIT and turn is turns[-1]
+                    return (replace(episode, turns=tuple(told)), tools) if done else None
                 reply = _reply(name, language, str(turn.action), number, pattern)
                 act = advance(reply)
                 if not isinstance(act, Act) or _meaning(act.action, pattern) != _meaning(turn.action, pattern):
                     return None
                 seen = (turn.observation, turn.exit_code, turn.timed_out, turn.truncated_output, turn.score)
-                question = tuple(request.messages)
+                question, tools = tuple(request.messages), list(request.tools)
                 told.append(Turn(question, reply.text, act.thought, turn.action, *seen, calls=reply.calls or None))
                 request = advance(Step(turn.observation, turn.score or 0.0, info={"exit_code": turn.exit_code}))
-        return replace(episode, turns=tuple(told))
+        return replace(episode, turns=tuple(told)), tools
 
     return tell
 
