@@ -1,7 +1,7 @@
 """Train a language model by GRPO with TRL on our tasks.
 
     pip install 'intercode-gym[trl]'
-    python examples/grpo_trl.py --model Qwen/Qwen3-0.6B --data data/files --steps 100 --out trained
+    python examples/grpo_trl.py --model Qwen/Qwen3-0.6B --data data/files --split train --steps 100 --out trained
 
 `--model` is a name or a folder. Its chat template must keep prefixes; if it does not, the first step says so. Add `--vllm` to
 generate with vLLM on the same GPU.
@@ -14,9 +14,9 @@ import argparse
 import torch
 from trl import GRPOConfig, GRPOTrainer
 
-import intercode
 from intercode.adapters.trl import Rollouts
 from intercode.rollouts import RolloutLimits
+from intercode.runner.run import prepare_some
 
 
 def main() -> None:
@@ -24,6 +24,7 @@ def main() -> None:
     parser.add_argument("--model", required=True, help="a name or a folder")
     parser.add_argument("--env", default="bash", help="as in intercode eval")
     parser.add_argument("--data", help="a task file, a data folder or a name; without it, the starter tasks")
+    parser.add_argument("--split", help="train on the tasks of this split alone, such as train")
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--tasks", type=int, default=8, help="tasks of one step")
     parser.add_argument("--group", type=int, default=8, help="rollouts of one task")
@@ -35,7 +36,7 @@ def main() -> None:
     parser.add_argument("--out", default="grpo", help="the folder of the trained model")
     chosen = parser.parse_args()
 
-    factory = intercode.prepare(chosen.env, data=chosen.data)
+    factory = prepare_some(chosen.env, data=chosen.data, split=chosen.split)
     rollouts = Rollouts(factory, limits=RolloutLimits(chosen.turns, reply_tokens=chosen.reply_tokens))
     config = GRPOConfig(
         output_dir=chosen.out,
