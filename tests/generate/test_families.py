@@ -19,7 +19,7 @@ from intercode.generate.families import FORMS, Draw
 from intercode.runner.run import evaluate, select
 from intercode.validate.check import check
 
-N = 24
+N = 15
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -27,7 +27,7 @@ def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     """The name of a family, and a folder with tasks of it."""
     needs_bwrap()
     out = tmp_path_factory.mktemp("generated") / request.param
-    assert generate(request.param, n=N, seed=3, out=out) == {"train": 20, "test": 4}
+    assert generate(request.param, n=N, seed=3, out=out) == {"train": 12, "test": 3}
     return request.param, out
 
 
@@ -89,7 +89,7 @@ def test_no_answer_is_frequent_and_training_solutions_do_not_solve_the_test_spli
     factory = prepare(FAMILIES[name].env, data=str(tmp_path / "data"))
     with closing(factory()) as env:
         answers = Counter(answer_of(FAMILIES[name].env, task.gold, env.run_gold(task)) for task in factory.tasks)
-    assert max(answers.values()) <= 10
+    assert max(answers.values()) <= 10  # 5 %
     train, test = (select(factory.tasks, split=split) for split in ("train", "test"))
     played = evaluate(factory, retrieval(train), tasks=test, workers=2)
     assert sum(episode.success for episode in played) <= 8

@@ -33,6 +33,8 @@ FAMILIES: Mapping[str, Family] = {family.name: family for family in (*bash.FAMIL
 SHARE = 0.03
 """The largest part of a split's tasks that may have the same answer."""
 FEWEST = 10
+PATIENCE = 8
+"""The number of rounds in a row without a new task after which a family has no more."""
 TEST_EVERY = 5
 """Every fifth task is a test task."""
 _SHOWN = 3
@@ -79,17 +81,18 @@ class _Generation:
     def run(self) -> list[Record]:
         """Write the folder and return its tasks."""
         places = {split: self._make_places(split) for split in self.sizes}
+        fruitless = 0
         while missing := self._missing():
             candidates = [
                 candidate
                 for split, count in missing.items()
-                for _ in range(count * 21 // 20 + 2)
+                for _ in range(count * 21 // 20 + 2 + 4 * fruitless)
                 if (candidate := self._draw(split, places[split])) is not None
             ]
-            before = sum(map(len, self.kept.values()))
             for candidate, run in zip(candidates, self._execute(candidates), strict=True):
                 self._keep(candidate, run)
-            if sum(map(len, self.kept.values())) == before:
+            fruitless = fruitless + 1 if self._missing() == missing else 0
+            if fruitless == PATIENCE:
                 raise UsageError(f"the family {self.family.name} has no {self.n} different tasks; give a smaller n")
         order: dict[Split, Iterator[Record]] = {split: iter(tasks) for split, tasks in self.kept.items()}
         tasks = [next(order["test" if number % TEST_EVERY == 0 else "train"]) for number in range(1, self.n + 1)]
