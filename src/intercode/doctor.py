@@ -29,7 +29,7 @@ from intercode.sandbox import cache
 from intercode.sandbox.docker import daemon
 from intercode.sandbox.host import guest_python
 from intercode.sandbox.identity import identity
-from intercode.sandbox.local import LocalProvider, usr_links
+from intercode.sandbox.local import LocalProvider, shares_proc, usr_links
 
 _GIB = 1 << 30
 _STALE_SECONDS = 3600
@@ -135,16 +135,18 @@ def _local_layers() -> Iterator[Finding]:
     for path, (refusing, line) in reversed(_KERNEL_SETTINGS.items()):
         with contextlib.suppress(OSError):
             allowing = line if Path(path).read_text().strip() == refusing else allowing
+    shared = shares_proc()
+    proc = ["--bind" if shared else "--proc", *["/proc"] * (2 if shared else 1)]
     tests = [
         ("sandboxes' user", ["/bin/true"], f"run intercode as an ordinary user, or where uid {identity().uid} is mapped"),
         ("bubblewrap", ["bwrap", "--version"], "apt-get install bubblewrap"),
         ("user namespaces", [*bwrap, "--", "true"], allowing),
-        ("/proc", [*bwrap, "--proc", "/proc", "--", "true"], options),
-        ("nested namespaces", [*bwrap, "--proc", "/proc", "--", *nested], options),
+        ("/proc", [*bwrap, *proc, "--", "true"], options),
+        ("nested namespaces", [*bwrap, *proc, "--", *nested], options),
         ("guest's Python", [*bwrap, *python, _PYTHON_VERSION], "apt-get install python3 (3.9 or newer)"),
         (
             "overlay",
-            [*bwrap, "--proc", "/proc", "--tmpfs", "/t", "--", "sh", "-c", _MOUNT_OVERLAY],
+            [*bwrap, *proc, "--tmpfs", "/t", "--", "sh", "-c", _MOUNT_OVERLAY],
             "modprobe overlay; in a user namespace it needs Linux 5.11 or newer",
         ),
         ("tmpfs attributes", [*bwrap, "--tmpfs", "/t", *python, _SET_ATTRIBUTE], "use Linux 6.6 or newer"),
@@ -163,6 +165,10 @@ def _local_layers() -> Iterator[Finding]:
             works, lines = False, [str(error)]
         last = next((line.strip() for line in reversed(lines) if line.strip()), "works" if works else "refused")
         broken = "" if works else what
+        if what == "/proc" and works and shared:
+            masked = "masked here: agents see the container's processes (wall: shared-proc in the run)"
+            yield Finding(what, None, masked, "add --security-opt systempaths=unconfined to docker run")
+            continue
         yield Finding(what, works, last, "" if works else repair)
 
 

@@ -110,6 +110,7 @@ class WorkspaceSpec:
             return {
                 "template": self.template.digest,
                 "userland": fingerprint(sandbox),
+                **({"wall": sandbox.wall} if sandbox.wall else {}),
                 "session": self.session,
                 **scripts,
             }

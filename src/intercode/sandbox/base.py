@@ -54,6 +54,8 @@ class Sandbox(ABC):
 
     limits: Limits
     session: Session
+    wall: str = ""
+    """A word for a wall that is weaker than the provider's usual one, which the run keeps; "" for the usual one."""
 
     @abstractmethod
     def exec(

@@ -78,6 +78,7 @@ class LocalSandbox(GuestSandbox):
         disabled: DisabledProtections | None = None,
     ) -> None:
         limits = limits or Limits()
+        self.wall = "shared-proc" if shares_proc() else ""
         variables = {**ENVIRONMENT, **template.environment} if environment is None else environment
         super().__init__(Bubblewrap(template, limits, session, variables, program, export, disabled), limits, session)
 
@@ -99,7 +100,7 @@ class Bubblewrap(Host):
         with room_left():
             self._command, self.cwd = _command(template), template.cwd
         super().__init__(program, session)
-        mounts = (len(template.layers), template.host_folders, template.hidden, limits.disk, False)
+        mounts = (len(template.layers), template.host_folders, template.hidden, limits.disk, False, shares_proc())
         fds = (os.open(export, os.O_RDONLY | os.O_DIRECTORY),) if export else ()
         try:
             self._configure(mounts, limits, env, disabled=disabled, fds=fds)
@@ -145,9 +146,12 @@ def _command(template: Template) -> list[str]:
     bwrap = shutil.which("bwrap")
     if bwrap is None:
         raise SandboxUnavailable("bubblewrap is not installed; run: apt-get install bubblewrap")
-    argv = [bwrap, "--unshare-all", "--unshare-user", "--uid", "0", "--gid", "0", "--cap-add", "ALL"]
-    argv += ["--die-with-parent", "--as-pid-1", "--new-session", "--hostname", "intercode"]
-    argv += ["--ro-bind", "/usr", "/usr", *usr_links(), "--proc", "/proc", "--dev", "/dev", "--dir", "/layers"]
+    namespaces, proc = ["--unshare-all", "--unshare-user", "--as-pid-1"], ["--proc", "/proc"]
+    if shares_proc():
+        namespaces, proc = [f"--unshare-{each}" for each in ("user", "ipc", "net", "uts")], ["--bind", "/proc", "/proc"]
+    argv = [bwrap, *namespaces, "--uid", "0", "--gid", "0", "--cap-add", "ALL"]
+    argv += ["--die-with-parent", "--new-session", "--hostname", "intercode"]
+    argv += ["--ro-bind", "/usr", "/usr", *usr_links(), *proc, "--dev", "/dev", "--dir", "/layers"]
     python, folders = guest_python()
     for folder in folders:
         argv += ["--ro-bind", folder, folder]
@@ -156,6 +160,28 @@ def _command(template: Template) -> list[str]:
         argv += ["--ro-bind", str(layer), f"/layers/{number}"]
     argv += [part for name, value in PYTHON_VARIABLES.items() for part in ("--setenv", name, value)]
     return [*argv, "--", python, "-s", "-S", "-B", "-c", _MAIN]
+
+
+@functools.cache
+def shares_proc() -> bool:
+    """Return whether no /proc can be mounted here, since parts of this container's own are masked, but namespaces can be made.
+
+    The supervisor then lives in the pid namespace of the container, whose /proc its episodes see, read-only. Each episode has a
+    pid namespace and a user namespace of its own, so it can signal and look into its own processes only.
+    """
+    with open("/proc/self/mountinfo") as mounts:
+        if not any(line.split()[4].startswith("/proc/") for line in mounts):
+            return False
+    bwrap = shutil.which("bwrap") or "bwrap"
+    words = [bwrap, "--unshare-all", "--unshare-user", "--ro-bind", "/", "/"]
+    try:
+        tries = [
+            subprocess.run([*words, *more, "--", "/bin/true"], capture_output=True, cwd="/", timeout=20, **identity().popen())
+            for more in (["--proc", "/proc"], [])
+        ]
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return [done.returncode for done in tries] == [1, 0]
 
 
 def usr_links() -> list[str]:

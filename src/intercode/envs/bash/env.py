@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import unified_diff
 from functools import partial
@@ -258,6 +259,8 @@ class BashEnv(InterCodeEnv):
         self._comparison = None
         self._workspace.switch_to(self._spec.for_task(task))
         self._find_gold(self._workspace, task)
+        if self._workspace.sandbox.wall:
+            self._find_all_golds(task)
         self._workspace.start_episode()
 
     def execute(self, action: str) -> ExecResult:
@@ -359,6 +362,14 @@ class BashEnv(InterCodeEnv):
         """Put the gold's outcome into the cache. The gold may be executed in `workspace`, so no episode may go on there."""
         key = (task.id, task.gold, workspace.spec.template.digest)
         self._gold_cache.get(key, lambda: self._execute_gold(workspace, task))
+
+    def _find_all_golds(self, task: Task) -> None:
+        """Execute every gold of the task, on the variant data too, before an agent could see their processes."""
+        variant = [self._variant.for_task(task)] if task.general and self._variant else []
+        for spec in (self._spec.for_task(task), *variant):
+            for each in split_golds(task):
+                with suppress(DataError):  # raised again when the answer is compared
+                    self.gold_outcome(spec, each)
 
     def _execute_gold(self, workspace: Workspace, task: Task) -> GoldOutcome:
         """Raise `DataError` if a gold that must run to its end does not; the paper's reward compares with any output."""

@@ -25,7 +25,7 @@ NET_BIND_SERVICE, SYS_PTRACE = 10, 19
 _SYS_CLONE = {"x86_64": 56, "aarch64": 220}[os.uname().machine]
 _SYS_CAPSET = {"x86_64": 126, "aarch64": 91}[os.uname().machine]
 _SYS_OPENAT2 = 437
-_PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 22, 24, 38
+_PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 22, 24, 36, 38
 _SIGCHLD = 17
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
 _NO_MAGICLINKS, _IN_ROOT = 0x02, 0x10
@@ -116,6 +116,11 @@ def current_processor() -> int:
 
 def die_with_parent() -> None:
     _check(_libc.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0), "prctl(PDEATHSIG)")
+
+
+def adopt_orphans() -> None:
+    """Become the parent of all processes below this one whose parents end, as pid 1 is."""
+    _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl(CHILD_SUBREAPER)")
 
 
 def limit_capabilities(keep: Collection[int]) -> None:

@@ -44,6 +44,8 @@ class MountConfig(NamedTuple):
     disk: int
     in_container: bool
     """In a container the image's tree is a mount, and root owns files of the machine."""
+    shared_proc: bool = False
+    """No /proc can be mounted here: the episodes see the supervisor's, read-only."""
 
     @property
     def top(self) -> str:
@@ -109,6 +111,11 @@ def mount_proc(config: MountConfig) -> None:
     The kernel allows it only while the supervisor's own /proc is in sight, so before `ROOT` is entered. In a container, whose
     root may write the machine's settings in /proc, nothing there can be written, and what containers hide is hidden.
     """
+    if config.shared_proc:
+        kernel.bind("/proc", ROOT + "/proc")
+        locked = kernel.NOSUID | kernel.NODEV | kernel.NOEXEC
+        kernel.mount("none", ROOT + "/proc", flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | locked)
+        return
     fixed = kernel.RDONLY if config.in_container else 0
     kernel.mount("proc", ROOT + "/proc", "proc", kernel.NOSUID | kernel.NODEV | kernel.NOEXEC | fixed)
     for name in ("tty/driver", *(_MASKED if config.in_container else ())):

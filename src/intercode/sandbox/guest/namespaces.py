@@ -82,7 +82,7 @@ def enter(config: Config, seccomp: bytes, inherited: int | None) -> Handles:
     if not mount_config.in_container:
         for name, line in (("setgroups", "deny"), ("uid_map", "0 0 1"), ("gid_map", "0 0 1")):
             _write(f"/proc/self/{name}", line)
-    if "userns" not in config["disabled"]:
+    if "userns" not in config["disabled"] and not mount_config.shared_proc:
         _write("/proc/sys/user/max_user_namespaces", "0")
     _write("/proc/self/oom_score_adj", "1000")
     proc = kernel.open_folder("/proc")
@@ -112,7 +112,7 @@ def _set_up_init(config: Config, seccomp: bytes, line: int, rights: Collection[i
     os.setsid()  # the scheduler's group is the session's, and the agent may slow the session that it sees here
     mount_config: mounts.MountConfig = config["mounts"]
     mounts.mount_proc(mount_config)
-    if not mount_config.in_container and "settings" not in config["disabled"]:
+    if not (mount_config.in_container or mount_config.shared_proc) and "settings" not in config["disabled"]:
         for path in ("/proc/sys", "/proc/1/mem", "/proc/1/task/1/mem"):
             # the agent could rewrite init and make it die as if from outside
             mounts.make_read_only(path)

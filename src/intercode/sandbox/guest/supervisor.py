@@ -35,7 +35,7 @@ class Supervisor:
     def __init__(self, control: socket.socket, config: dict[str, Any], server: type[EpisodeServer], seccomp: bytes) -> None:
         self._control, self._server, self._seccomp = control, server, seccomp
         self._config = {**config, "mounts": mounts.MountConfig(*config["mounts"])}
-        self._children = os.open("/proc/self/task/1/children", os.O_RDONLY | os.O_CLOEXEC)
+        self._children = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
         self._pids: dict[int, int] = {}
         mounts.prepare(self._config["mounts"])
 
@@ -66,6 +66,7 @@ class Supervisor:
         try:
             pid = kernel.clone(namespaces.clone_flags(self._config))
             if pid == 0:
+                kernel.die_with_parent()
                 os.close(self._control.fileno())
                 sock, inherited = socket.socket(fileno=fds[0]), fds[1] if len(fds) > 1 else None
                 _run_server(self._server, sock, {**self._config, "cwd": head["cwd"]}, self._seccomp, inherited)
@@ -132,6 +133,8 @@ def _run_on(processors: set[int], *pids: int) -> None:
 
 def main() -> None:
     """Run as pid 1 under bubblewrap, with the control socket as descriptor 0."""
+    if os.getpid() != 1:  # in a container whose /proc is masked: see `local.py`
+        kernel.adopt_orphans()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))  # the host's own soft limit does not hold in here
