@@ -361,7 +361,8 @@ def _forks_files(sandbox: Sandbox) -> None:
 
 def _refuses_to_fork_processes(sandbox: Sandbox) -> None:
     """fork: a process that still runs raises ForkError with its name; the sandbox stays as it was."""
-    begun = "until read -r name < /proc/$!/comm && [ $name = sleep ]; do :; done"  # by builtins, which use no process number
+    look = "for at in /proc/[0-9]*/comm; do read -r name < $at; [ $name = sleep ] && break 2; done 2> /dev/null"
+    begun = f"while :; do {look}; done"  # by builtins, which use no process number
     sandbox.exec(f"sleep 300 > /dev/null 2>&1 & echo $! > /tmp/pid; {begun}")
     with raises("fork with a running process", ForkError) as messages:
         sandbox.fork().close()
