@@ -27,6 +27,7 @@ from intercode.rescoring.recordings import load_predictions, load_recording
 from intercode.runner.budget import Budget, BudgetTracker, Limits
 from intercode.runner.provenance import source_digests
 from intercode.runner.run import evaluate, select
+from intercode.runner.shards import Shard
 from intercode.store import RunStore
 from intercode.types import Episode, Task
 from intercode.validate.validation_cache import broken, cached_check
@@ -45,6 +46,7 @@ class Evaluation:
     limits: Limits
     epochs: int
     seed: int
+    shard: Shard | None = None
     stopped: str | None = None
     fault: IntercodeError | None = None
 
@@ -75,6 +77,7 @@ class Evaluation:
         failed_in: str | None = None,
         shuffle: bool = False,
         limit: int | None = None,
+        shard: Shard | None = None,
         **world: Any,
     ) -> Evaluation:
         """Plan a run from the options of `intercode eval`; `world` are those of the environment's `prepare`.
@@ -123,10 +126,11 @@ class Evaluation:
             "max_cost": max_cost, "max_tokens": max_tokens, "max_seconds": max_seconds,
             "episode_cost": episode_cost, "episode_tokens": episode_tokens, "episode_seconds": episode_seconds,
             **world, **facts, **factory.facts(), **labels, "data_from": source,
+            **({"shard": shard.name} if shard else {}),
             **source_digests(agent=agent, env=env, model=model if called else None, reward=code, sandbox=sandbox),
         }  # fmt: skip
         run, each = Budget(max_tokens, max_cost, max_seconds), Budget(episode_tokens, episode_cost, episode_seconds)
-        return cls(factory, chosen, called, config, Limits(turns, run, each), epochs, seed)
+        return cls(factory, chosen, called, config, Limits(turns, run, each), epochs, seed, shard)
 
     def exclude_broken(self, *, workers: int) -> None:
         """Leave out the tasks that `check` calls broken; `excluded` in the settings has the reasons. Call it before `open`."""
@@ -142,6 +146,12 @@ class Evaluation:
     def tasks(self) -> Sequence[Task]:
         return self.factory.tasks
 
+    @property
+    def planned(self) -> int:
+        """Return the number of episodes."""
+        pairs = ((task.id, epoch) for task in self.tasks for epoch in range(self.epochs))
+        return sum(self.shard is None or self.shard.has(*pair) for pair in pairs)
+
     def open(self, out: str | Path | None, *, resume: bool, workers: int, allow_code_change: bool = False) -> RunStore:
         """Open the run's folder: `out`, or a new one below runs/. Raises as `RunStore.create` does."""
         folder = Path(out) if out else new_folder(Path("runs"), self.config["env"], self.agent.name)
@@ -153,7 +163,7 @@ class Evaluation:
         installed = {name: metadata.version(name) for name in ("gymnasium", "openai")}
         versions = {"python": platform.python_version(), "kernel": platform.release(), "intercode": __version__, **installed}
         facts = {"run": str(folder), "created": started, "workers": workers, "git_commit": commit, "versions": versions}
-        facts["planned"] = len(self.tasks) * self.epochs
+        facts |= {"planned": self.planned, **({"shard_tasks": [task.id for task in self.tasks]} if self.shard else {})}
         return RunStore.create(folder, {**self.config, **facts}, resume=resume, allow_code_change=allow_code_change)
 
     def run(
@@ -175,7 +185,7 @@ class Evaluation:
             evaluate(
                 self.factory, self.agent.strategy, self.model,
                 tasks=self.tasks, store=store, workers=workers, epochs=self.epochs, seed=self.seed,
-                tracker=tracker, on_episode=on_episode, retry_errors=retry_errors,
+                tracker=tracker, on_episode=on_episode, retry_errors=retry_errors, shard=self.shard,
             )  # fmt: skip
         except (SandboxError, ModelError, InternalError) as fault:
             self.fault = fault

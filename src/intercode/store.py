@@ -354,18 +354,18 @@ def _write_or_check(path: Path, config: dict[str, Any], resume: bool, allow_code
     if not resume:
         raise UsageError(f"{path} holds a run; go on with it by --resume {path}, or choose another folder with --out")
     old = _read_config(path)
-    if differing := _differing(old, config, FREE | SOURCES if allow_code_change else FREE):
+    if differing := differing_settings(old, config, FREE | SOURCES if allow_code_change else FREE):
         hint = ", or add --allow-code-change if what is finished holds all the same" if differing.keys() <= SOURCES else ""
         settings = ", ".join(differing.values())
         raise UsageError(f"{path} holds a run with other settings ({settings}); start a new one with --out{hint}")
-    if _differing(old, config, FREE):
+    if differing_settings(old, config, FREE):
         then, now = ({key: settings[key] for key in SOURCES & settings.keys()} for settings in (old, config))
         rest = {key: value for key, value in old.items() if key not in SOURCES}
         _write_config(path, {**rest, **now, "mended": [*old.get("mended", ()), then]})
     return False
 
 
-def _differing(old: Config, new: Config, free: frozenset[str]) -> dict[str, str]:
+def differing_settings(old: Config, new: Config, free: frozenset[str]) -> dict[str, str]:
     """Return the settings outside of `free` that differ, each as `key: old → new`."""
     keys = sorted(key for key in (old.keys() | new.keys()) - free if old.get(key) != new.get(key))
     return {key: f"{key}: {old.get(key)!r:.50} → {new.get(key)!r:.50}" for key in keys}

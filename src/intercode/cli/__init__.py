@@ -27,7 +27,7 @@ from intercode.cli.eval import evaluate, score
 from intercode.cli.image import data, doctor, image
 from intercode.cli.output import say
 from intercode.cli.play import play
-from intercode.cli.report import export, replay, report, rescore
+from intercode.cli.report import export, merge, replay, report, rescore
 from intercode.cli.show import show
 from intercode.cli.view import view
 from intercode.errors import DISK_FULL, IntercodeError, UsageError
@@ -36,7 +36,7 @@ from intercode.plugins import describe_error, fault_of, is_user_code
 COMMANDS = {
     "Run agents": (evaluate, play, score),
     "Examine tasks and environments": (check, attack),
-    "Use finished runs": (show, view, report, replay, rescore, export),
+    "Use finished runs": (show, view, report, merge, replay, rescore, export),
     "Prepare this machine": (data, image, doctor),
 }
 _BROKEN_STREAM = (errno.EIO, errno.EBADF)

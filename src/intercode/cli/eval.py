@@ -79,6 +79,7 @@ def _base_url(context: click.Context, option: click.Parameter, url: str | None) 
 @shared.protocol
 @shared.scoring_options
 @shared.workers
+@shared.shard
 @shared.run_folder("runs/ENV-AGENT-TIME")
 @click.option(
     "--retry-errors/--no-retry-errors",
@@ -146,7 +147,7 @@ def _run(
     with evaluation.open(out, resume=bool(resume), workers=workers, allow_code_change=allow_code_change) as store:
         begun = " (it held no run: a new one begins)" if resume and store.begins else ""
         say(f"run: {store.path}{begun}", err=True)
-        total = len(evaluation.tasks) * evaluation.epochs
+        total = evaluation.planned
         earlier = [episode for episode in store.episodes() if is_played(episode, retry_errors=retry_errors)]
         index = Index(store.path, evaluation.config)
         with resumable(store.path), progress(total, earlier, model=evaluation.model, quiet=as_json) as tick:

@@ -24,7 +24,7 @@ SECTIONS = {
     "Agent and model": "agent model base_url temperature reply_tokens reply_seconds price",
     "Reward": "reward robust live judge",
     "Limits": "turns max_cost max_tokens max_seconds episode_cost episode_tokens episode_seconds",
-    "Run": "epochs seed static workers out resume retry_errors allow_code_change",
+    "Run": "epochs seed static workers shard out resume retry_errors allow_code_change",
 }
 """The headings of a command's help, and the parameters under each; the others stand under "Options"."""
 _SECTION = {name: title for title, names in SECTIONS.items() for name in names.split()}
@@ -201,6 +201,18 @@ split = click.option(
     "--split", type=TEXT, metavar="NAME", help="Use only the tasks whose field `split` is NAME, such as train or test."
 )
 seed = click.option("--seed", type=int, default=0, show_default=True, help="Start the random numbers from this number.")
+
+
+def _shard(context: click.Context, option: click.Parameter, text: str | None) -> Any:
+    from intercode.runner.shards import Shard
+
+    return text and Shard.parse(text)
+
+
+shard = click.option(
+    "--shard", callback=_shard, metavar="I/N",
+    help="Play part I of N of the episodes only; `intercode merge` makes one run of all parts.",
+)  # fmt: skip
 workers = click.option("--workers", type=COUNT, default=2, show_default=True, metavar="N", help="Run N episodes at once.")
 allow_code_change = click.option(
     "--allow-code-change", cls=Renamed, old="--mended", is_flag=True,

@@ -1,9 +1,11 @@
-"""`report` shows finished runs, `replay` executes one again, `rescore` scores one again, `export` writes training data."""
+"""Commands for finished runs: `report` shows them, `merge` joins shards, `replay` and `rescore` execute and score them again,
+`export` writes training data."""
 
 from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -129,6 +131,34 @@ def export(run: str, form: str, only: str, told_as: str | None, file: str | None
 
 
 @click.command(cls=shared.Command)
+@click.argument("runs", nargs=-1, required=True, type=shared.EXISTING_FOLDER, metavar="RUN...")
+@click.option("--out", type=shared.TEXT, required=True, metavar="DIR", help="Write the run to this new folder.")
+@shared.json_flag
+def merge(runs: tuple[str, ...], out: str, as_json: bool) -> None:
+    """Make one run of the shards that `eval --shard` played.
+
+    Settings, data and userland of the shards must be the same. Exit status 1 if episodes are missing; the line that plays
+    them is printed.
+    """
+    from intercode.report import summary
+    from intercode.runner.shards import merge_runs
+    from intercode.view.index import Index
+
+    config, episodes, missing = merge_runs(runs, out)
+    Index(Path(out), config).update()
+    show_summaries([summary(config, episodes)], as_json)
+    show_reasons(episodes)
+    if missing:
+        named = ", ".join(f"{task}{f' (epoch {epoch})' if epoch else ''}" for task, epoch in missing[:10])
+        more = ", …" if len(missing) > 10 else ""
+        say(
+            f"intercode: {len(missing)} episodes are missing: {named}{more}; play them with {shared.resume_line(out, 'eval')}",
+            err=True,
+        )
+    sys.exit(1 if missing else 0)
+
+
+@click.command(cls=shared.Command)
 @click.argument("run", type=shared.EXISTING_FOLDER)
 @click.option("--reward", type=click.Choice(["exact", "paper"]), help="Score by this reward, and write a new run.")
 @click.option(
@@ -164,8 +194,6 @@ def rescore(
     if reward is None:
         _judge(run, str(judge), force, as_json, options)
         return
-    from pathlib import Path
-
     from intercode.evaluation import new_folder
     from intercode.report import summary
     from intercode.rescoring.rescore import Rescoring

@@ -108,7 +108,7 @@ class WorkspaceSpec:
         scripts = {name: text for name, text in (("start", self.start), ("probe", self.probe)) if text}
         with self.make() as sandbox:
             return {
-                "template": self.template.digest,
+                "template": getattr(self.template, "content", "") or self.template.digest,
                 "userland": fingerprint(sandbox),
                 **({"wall": sandbox.wall} if sandbox.wall else {}),
                 "session": self.session,

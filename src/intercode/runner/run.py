@@ -33,6 +33,7 @@ from intercode.runner.episode import play
 from intercode.runner.episode_model import EpisodeModel
 from intercode.runner.live import LiveTurns
 from intercode.runner.reply_cache import open_cache, remove_cache, remove_finished
+from intercode.runner.shards import Shard
 from intercode.runner.warm_env import KEPT, WarmEnv
 from intercode.store import RunStore, read_run
 from intercode.types import Episode, Task, Turn, Usage
@@ -85,10 +86,11 @@ def evaluate(
     tracker: BudgetTracker | None = None,
     on_episode: Callable[[Episode], None] | None = None,
     retry_errors: bool = True,
+    shard: Shard | None = None,
 ) -> list[Episode]:
     """Play every task `epochs` times, except the episodes that `store` holds already, and return the whole run in task order.
 
-    Episodes that failed by a fault are played again unless `retry_errors` is False.
+    Episodes that failed by a fault are played again unless `retry_errors` is False. `shard` plays that part alone.
 
     `make_env` is called in each worker's thread, and again after a fault; `on_episode` in the caller's thread, when the episode
     is on disk. A fault becomes the episode's `error`; the third fault of one kind in a row is raised, since then a server or
@@ -99,7 +101,7 @@ def evaluate(
     tracker = tracker or BudgetTracker()
     run = _Run(make_env, strategy, model, tracker, seed, store.path if store else None)
     done = {(episode.task, episode.epoch): episode for episode in (store.episodes() if store else ())}
-    order = [(task, epoch) for epoch in range(epochs) for task in tasks]
+    order = [(task, epoch) for epoch in range(epochs) for task in tasks if shard is None or shard.has(task.id, epoch)]
     played = {key for key, episode in done.items() if is_played(episode, retry_errors=retry_errors)}
     todo = [(task, epoch) for task, epoch in order if (task.id, epoch) not in played]
     tracker.spend(sum((episode.usage for episode in done.values() if _is_finished(episode)), Usage()))

@@ -54,7 +54,7 @@ class LocalProvider(Provider[Template]):
                 sandbox.export(made)
 
         key = hashlib.sha256(f"{start.digest}\0{text}".encode()).hexdigest()[:32]
-        return start.over(cache.folder("layers", key, run))
+        return start.over(cache.folder("layers", key, run), text)
 
     def sandbox(self, start: Template, **options: Any) -> LocalSandbox:
         return LocalSandbox(start, **options)

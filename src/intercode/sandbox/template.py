@@ -54,15 +54,17 @@ _FULL = re.compile(r": (No space left on device|Disk quota exceeded|Wrote only \
 
 @dataclass(frozen=True)
 class Template:
-    """The start of local sandboxes: `layers`, bottom first, each with its files in a folder `tree`; `digest` names the content.
+    """The start of local sandboxes: `layers`, bottom first, each with its files in a folder `tree`.
 
-    `host_folders` of this machine are mounted read-only at their own path, without the `hidden` folders below them.
+    `digest` names the content with the files' times, `content` without the times of a tree's files, which differ from clone to
+    clone. `host_folders` of this machine are mounted read-only at their own path, without the `hidden` folders below them.
     """
 
     layers: tuple[Path, ...]
     host_folders: tuple[str, ...]
     digest: str
     hidden: tuple[str, ...] = ()
+    content: str = ""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -74,9 +76,10 @@ class Template:
         """Return the folder in which sessions begin."""
         return str(_settings(self.layers[0]).get("cwd", "/"))
 
-    def over(self, layer: Path) -> Template:
-        """Return this template with one more layer on top."""
-        return Template((*self.layers, layer), self.host_folders, _hash(self.digest, layer.name), self.hidden)
+    def over(self, layer: Path, content: str = "") -> Template:
+        """Return this template with one more layer on top; `content` names what is in it if the folder's name does not."""
+        digest, content = _hash(self.digest, layer.name), _hash(self.content, content or layer.name)
+        return Template((*self.layers, layer), self.host_folders, digest, self.hidden, content)
 
     def files(self, skip: Collection[str] = ()) -> dict[str, Change]:
         """Return the state of all files and links by absolute path, without names in `skip` and what lies below them."""
@@ -140,7 +143,8 @@ def base(image: str | None) -> Template:
     if not by_name and path.is_dir() and not any(os.path.lexists(path / shell) for shell in ("bin/bash", "usr/bin/bash")):
         raise UsageError(f"{path} is not a root file system: it has no bash in bin or usr/bin")
     layer = path if by_name else unpack(path)
-    return Template((layer,), (), _hash("root", layer.name, str(layer.stat().st_mtime_ns)))
+    digest = _hash("root", layer.name, str(layer.stat().st_mtime_ns))
+    return Template((layer,), (), digest, content=_hash("root", layer.name))
 
 
 def with_tree(template: Template, tree: Path) -> Template:
@@ -151,7 +155,7 @@ def with_tree(template: Template, tree: Path) -> Template:
             raise UsageError(
                 f"{tree} has files under {folder}, which is borrowed from this machine; give a root file system with --image"
             )
-    return template.over(layer)
+    return template.over(layer, folder_digest(tree, times=False) if tree.is_dir() else layer.name)
 
 
 def unpack(source: Path) -> Path:
@@ -170,7 +174,7 @@ def _host() -> Template:
     key = _hash("host", repr(_ETC_FILES), *(folder_digest(path) if path.is_dir() else _file_digest(path) for path in borrowed))
     layer = cache.folder("layers", key, lambda made: _skeleton(new_tree(made), borrowed))
     folders = ["/usr", *(f"/{name}" for name in _usr_names() if not Path("/", name).is_symlink())]
-    return Template((layer,), tuple(folders), key, tuple(_hidden(folders)))
+    return Template((layer,), tuple(folders), key, tuple(_hidden(folders)), "host")  # a run has the versions of its tools
 
 
 def _hidden(host_folders: list[str]) -> Iterator[str]:
@@ -276,12 +280,13 @@ def _file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()[:32]
 
 
-def folder_digest(folder: Path) -> str:
+def folder_digest(folder: Path, *, times: bool = True) -> str:
     """Return a digest of names, kinds, modes, times, links and contents, in sorted order, without `PYTHON_CACHE`."""
     state = hashlib.sha256()
     for path in sorted(path for path in folder.rglob("*") if PYTHON_CACHE not in path.relative_to(folder).parts):
         info = path.lstat()
-        state.update(f"{path.relative_to(folder)}\0{info.st_mode:o}\0{info.st_mtime_ns}\0".encode(errors="surrogateescape"))
+        time = info.st_mtime_ns if times else ""
+        state.update(f"{path.relative_to(folder)}\0{info.st_mode:o}\0{time}\0".encode(errors="surrogateescape"))
         if stat.S_ISREG(info.st_mode):
             state.update(_file_digest(path).encode())
         elif stat.S_ISLNK(info.st_mode):

@@ -1,0 +1,86 @@
+"""Play parts of a run on several machines, without a connection between the machines, and merge the parts.
+
+    eval … --shard 1/3 ──► RUN1 ─┐
+    eval … --shard 2/3 ──► RUN2 ─┼─► merge ──► RUN, as one machine would have played it
+    eval … --shard 3/3 ──► RUN3 ─┘
+
+A hash of task and epoch chooses the shard, so that a task's shard does not depend on the other tasks. Shards have about equally
+many episodes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from intercode.errors import UsageError
+from intercode.store import FREE, Key, RunStore, differing_settings, read_run
+from intercode.types import Episode
+
+OF_A_SHARD = frozenset({"shard", "shard_tasks"})
+"""Settings of a shard's run: its name, and the ids of the whole run's tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Part number `number` of `count`, counted from 1."""
+
+    number: int
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """Return the shard that a text such as "2/7" names. Raises `UsageError` for anything else."""
+        number, slash, count = text.partition("/")
+        if not (slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+            raise UsageError(f"{text!r} is no shard; write NUMBER/COUNT, such as 2/7 for the second of seven")
+        return cls(int(number), int(count))
+
+    @property
+    def name(self) -> str:
+        return f"{self.number}/{self.count}"
+
+    def has(self, task: str, epoch: int) -> bool:
+        """Return whether this shard plays a task in an epoch, counted from 0."""
+        digest = hashlib.sha256(f"{task}\0{epoch}".encode()).digest()
+        return int.from_bytes(digest[:8], "big") % self.count == self.number - 1
+
+
+def merge_runs(folders: Sequence[str | Path], out: str | Path) -> tuple[dict[str, Any], list[Episode], list[Key]]:
+    """Write the run of which `folders` are shards to the new folder `out`; return its settings, episodes, and what is missing.
+
+    Missing are the tasks and epochs without a reward; `intercode eval --resume` plays them. Raises `UsageError` if settings,
+    data or userland differ, or if an episode was played twice, and as `read_run` and `RunStore.create` do.
+    """
+    runs = [read_run(folder) for folder in folders]
+    first = {key: value for key, value in runs[0][0].items() if key != "shard"}
+    found: dict[Key, Episode] = {}
+    where: dict[Key, str] = {}
+    for config, episodes in runs:
+        if differing := differing_settings(first, config, FREE | {"shard"}):
+            settings = ", ".join(differing.values())
+            raise UsageError(f"{runs[0][0]['run']} and {config['run']} are no shards of one run ({settings})")
+        for episode in episodes:
+            key = episode.task, episode.epoch
+            if key in found and found[key].reward is not None and episode.reward is not None:
+                raise UsageError(
+                    f"task {key[0]}, epoch {key[1]} was played in {where[key]} and in {config['run']}; merge one of them"
+                )
+            if key not in found or episode.reward is not None:
+                found[key], where[key] = episode, config["run"]
+    tasks = first.get("shard_tasks") or list(dict.fromkeys(task for task, _ in found))
+    order = [(task, epoch) for epoch in range(first["epochs"]) for task in tasks]
+    if strange := found.keys() - set(order):
+        raise UsageError(f"task {min(strange)[0]} is no task of the run {runs[0][0]['run']}")
+    options = {key: value for key, value in first.get("options", {}).items() if key != "shard"}
+    config = {key: value for key, value in first.items() if key not in OF_A_SHARD}
+    config |= {"options": options, "planned": len(order), "run": str(out), "created": min(each["created"] for each, _ in runs)}
+    with RunStore.create(out, config) as store:
+        for key in order:
+            if key in found:
+                store.append(found[key])
+        played = store.episodes()
+    return config, played, [key for key in order if key not in found or found[key].reward is None]
