@@ -150,11 +150,9 @@ def merge(runs: tuple[str, ...], out: str, as_json: bool) -> None:
     show_reasons(episodes)
     if missing:
         named = ", ".join(f"{task}{f' (epoch {epoch})' if epoch else ''}" for task, epoch in missing[:10])
+        count = "1 episode is" if len(missing) == 1 else f"{len(missing)} episodes are"
         more = ", …" if len(missing) > 10 else ""
-        say(
-            f"intercode: {len(missing)} episodes are missing: {named}{more}; play them with {shared.resume_line(out, 'eval')}",
-            err=True,
-        )
+        say(f"intercode: {count} missing: {named}{more}; play the rest with {shared.resume_line(out, 'eval')}", err=True)
     sys.exit(1 if missing else 0)
 
 
