@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from typing import Any
 
-import families
 import loopback
 import pytest
 from kept import kept, needs_bwrap, write_box
@@ -134,6 +133,11 @@ def test_faults_have_no_reward_reach_no_policy_and_hang_nothing(factory: EnvFact
     """One episode in ten loses the sandbox under it, and one reply in twenty does not come."""
     answers = {task.query: fenced("ls /box", task.gold, "submit") for task in factory.tasks}
     chance, killed = random.Random(5), list[int]()
+    envs: dict[int, Any] = {}
+
+    def make() -> Any:
+        env = envs[threading.get_ident()] = factory()  # a thread keeps its environment
+        return env
 
     def looking(task: Any, protocol: str) -> Any:
         flow = strategy(task, protocol)
@@ -142,13 +146,13 @@ def test_faults_have_no_reward_reach_no_policy_and_hang_nothing(factory: EnvFact
         with suppress(StopIteration):
             while True:
                 request = flow.send(answer)
-                if victim and isinstance(request, Act) and request.action == task.gold and (walls := families.walls()):
-                    with suppress(ProcessLookupError):
-                        killed.append(chance.choice(walls))
-                        os.kill(killed[-1], signal.SIGKILL)
+                if victim and isinstance(request, Act) and request.action == task.gold:
+                    killed.append(envs[threading.get_ident()]._workspace.sandbox.host._process.pid)
+                    os.kill(killed[-1], signal.SIGKILL)
+                    victim = False
                 answer = yield request
 
-    with loopback.serving(TokenServer(answers, broken=0.05)) as server, RolloutPool(factory, envs=16) as pool:
+    with loopback.serving(TokenServer(answers, broken=0.05)) as server, RolloutPool(make, envs=16, tasks=factory.tasks) as pool:
         strategy, pool.strategy = pool.strategy, looking
         model = OpenAIModel("m", base_url=f"{server.url}/v1", tries=1, logprobs=True, temperature=1.0)
         rollouts = list(pool.run(groups(factory.tasks, 10), model))
@@ -157,7 +161,7 @@ def test_faults_have_no_reward_reach_no_policy_and_hang_nothing(factory: EnvFact
     faults = [each for each in rollouts if each.episode.error]
     assert len(killed) > 8
     assert server.failed > 8
-    assert sum("sandbox: " in str(each.episode.error) for each in faults) > 4
+    assert sum("sandbox: " in str(each.episode.error) for each in faults) == len(killed)
     assert sum("model: " in str(each.episode.error) for each in faults) == server.failed
     assert [each for each in faults if each.reward is not None or each.cut] == []
     assert {each.reward for each in rollouts if not each.episode.error} == {1.0}, "no fault became a reward"

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
@@ -140,6 +139,8 @@ def merge(runs: tuple[str, ...], out: str, as_json: bool) -> None:
     Settings, data and userland of the shards must be the same. Exit status 1 if episodes are missing; the line that plays
     them is printed.
     """
+    from pathlib import Path
+
     from intercode.report import summary
     from intercode.runner.shards import merge_runs
     from intercode.view.index import Index
@@ -192,6 +193,8 @@ def rescore(
     if reward is None:
         _judge(run, str(judge), force, as_json, options)
         return
+    from pathlib import Path
+
     from intercode.evaluation import new_folder
     from intercode.report import summary
     from intercode.rescoring.rescore import Rescoring
