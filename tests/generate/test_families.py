@@ -38,8 +38,9 @@ def records(folder: Path) -> list[dict[str, Any]]:
 def test_golds_succeed_and_doing_nothing_does_not(family: tuple[str, Path]) -> None:
     name, folder = family
     factory = prepare(FAMILIES[name].env, data=str(folder))
-    found = check(factory, factory.tasks, workers=2)
-    assert (found["broken"], found["gold_ok"], found["noop_paid"]) == ([], N, 0)
+    tasks = factory.tasks[:6] if FAMILIES[name].env == "python" else factory.tasks  # a Python task takes longest
+    found = check(factory, tasks, workers=2)
+    assert (found["broken"], found["gold_ok"], found["noop_paid"]) == ([], len(tasks), 0)
 
 
 def test_a_test_task_has_another_place_and_another_query_than_all_training_tasks(family: tuple[str, Path]) -> None:
@@ -82,7 +83,7 @@ def test_the_same_seed_gives_the_same_bytes(name: str, tmp_path: Path) -> None:
     assert contents[0] == contents[1] != contents[2]
 
 
-@pytest.mark.parametrize("name", ["bash-files", "sql-league"])
+@pytest.mark.parametrize("name", ["bash-logs", "sql-league"])
 def test_no_answer_is_frequent_and_training_solutions_do_not_solve_the_test_split(name: str, tmp_path: Path) -> None:
     needs_bwrap()
     generate(name, n=200, seed=5, out=tmp_path / "data")
@@ -97,7 +98,7 @@ def test_no_answer_is_frequent_and_training_solutions_do_not_solve_the_test_spli
 
 def test_a_menu_of_commands_with_the_path_of_the_query_solves_the_first_level_of_bash_files(tmp_path: Path) -> None:
     needs_bwrap()
-    generate("bash-files", n=100, seed=5, out=tmp_path / "data")
+    generate("bash-files", n=60, seed=5, out=tmp_path / "data")
     first = [task for task in records(tmp_path / "data") if task["difficulty"] == 1]
     commands: dict[str, set[str]] = {}
     for task in first:
