@@ -13,7 +13,8 @@ No trainer and no deep-learning library is imported here. `docs/training.md` sho
 from __future__ import annotations
 
 from intercode.rollouts.chat import Chat, hf_chat
-from intercode.rollouts.pool import Job, Rollout, RolloutPool, advantages, groups, rollout
+from intercode.rollouts.jobs import Job, Rollout
+from intercode.rollouts.pool import RolloutPool, advantages, groups, rollout
 from intercode.rollouts.sampling import RolloutLimits
 from intercode.rollouts.segments import Segment, segments_of
 from intercode.rollouts.tree import Node, Tree

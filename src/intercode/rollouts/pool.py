@@ -20,11 +20,10 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from intercode.agents import Agent, Strategy, make_agent
 from intercode.env import EnvFactory, InterCodeEnv
@@ -33,8 +32,9 @@ from intercode.errors import UsageError
 from intercode.models import Model, OpenAIModel
 from intercode.plugins import attribute_path
 from intercode.rollouts.chat import Chat
+from intercode.rollouts.jobs import Job, Rollout
 from intercode.rollouts.sampling import Batched, Cut, EpisodeSampler, Generate, RolloutLimits, Served, Source
-from intercode.rollouts.segments import Segment, segments_of
+from intercode.rollouts.segments import segments_of
 from intercode.rollouts.tree import Tree, grow
 from intercode.runner.budget import Budget, BudgetTracker, Limits
 from intercode.runner.env_forks import Playable
@@ -44,31 +44,6 @@ from intercode.types import Episode, Task, Turn
 
 GRACE = 5.0
 """Seconds that `close` waits for episodes that are still played."""
-
-
-class Job(NamedTuple):
-    """One rollout to play: a task or its id, the seed of the episode, and the number of the group to which it belongs."""
-
-    task: Task | str
-    seed: int = 0
-    group: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Rollout:
-    """One played job. `reward` is None after a fault, which `episode.error` names: such a rollout must not be trained on.
-
-    `segments` has the tokens (see `Segment`), empty if the model returned no ids; an agent that continues one conversation
-    gives one. `cut` names the limit that ended the episode; its reward is that of the state then.
-    """
-
-    task: str
-    group: int
-    seed: int
-    segments: tuple[Segment, ...]
-    reward: float | None
-    episode: Episode
-    cut: Cut | None = None
 
 
 def groups(tasks: Iterable[Task | str], size: int, *, seed: int = 0) -> list[Job]:

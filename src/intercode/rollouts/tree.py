@@ -15,16 +15,14 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from intercode.errors import ForkError
+from intercode.rollouts.jobs import Rollout
 from intercode.rollouts.sampling import EpisodeSampler
 from intercode.rollouts.segments import Segment, segments_of
 from intercode.runner.env_forks import Playable
 from intercode.runner.warm_env import WarmEnv
-
-if TYPE_CHECKING:
-    from intercode.rollouts.pool import Rollout
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,7 @@ class _Branch:
     future: Future[Rollout] | None = None
 
 
-Start = Callable[..., "Future[Rollout]"]
+Start = Callable[..., Future[Rollout]]
 
 
 class _Growth:

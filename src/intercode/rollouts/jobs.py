@@ -1,0 +1,35 @@
+"""A job, and the rollout that a pool makes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from intercode.rollouts.sampling import Cut
+from intercode.rollouts.segments import Segment
+from intercode.types import Episode, Task
+
+
+class Job(NamedTuple):
+    """One rollout to play: a task or its id, the seed of the episode, and the number of the group to which it belongs."""
+
+    task: Task | str
+    seed: int = 0
+    group: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """One played job. `reward` is None after a fault, which `episode.error` names: such a rollout must not be trained on.
+
+    `segments` has the tokens (see `Segment`), empty if the model returned no ids; an agent that continues one conversation
+    gives one. `cut` names the limit that ended the episode; its reward is that of the state then.
+    """
+
+    task: str
+    group: int
+    seed: int
+    segments: tuple[Segment, ...]
+    reward: float | None
+    episode: Episode
+    cut: Cut | None = None
