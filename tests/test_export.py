@@ -166,36 +166,41 @@ def test_a_file_is_replaced_only_by_force_and_never_half(tmp_path: Path) -> None
 
 def played(env: str, agent: str, folder: Path, replies: ScriptedModel | None = None, **options: Any) -> list[Episode]:
     (folder.parent / "replies.json").write_text('["replaced below"]')
-    evaluation = Evaluation.plan(env, agent=agent, model=f"scripted:{folder.parent / 'replies.json'}", turns=3, **options)
+    evaluation = Evaluation.plan(env, agent=agent, model=f"scripted:{folder.parent / 'replies.json'}", **options)
     evaluation.model = replies
     with evaluation.open(folder, resume=False, workers=1) as store:
         return evaluation.run(store, workers=1)[1]
 
 
 @pytest.mark.parametrize(
-    ("env", "agents", "tasks"),
+    ("env", "agents", "tasks", "protocol", "turns"),
     [
-        ("bash", ["try_again", "react", "tools"], ["row-totals", "approver"]),
-        ("python", ["try_again"], ["telegram-body"]),
+        ("bash", ["try_again", "react", "tools"], ["row-totals", "approver"], "submit", None),
+        ("bash", ["try_again_blind"], ["approver"], "paper", 2),
+        ("python", ["try_again"], ["telegram-body"], "submit", 5),
     ],
 )
-def test_a_told_episode_has_the_prompts_that_eval_sends(tmp_path: Path, env: str, agents: list[str], tasks: list[str]) -> None:
+def test_a_told_episode_has_the_prompts_that_eval_sends(
+    tmp_path: Path, env: str, agents: list[str], tasks: list[str], protocol: str, turns: int | None
+) -> None:
     needs_bwrap()
-    assert all(episode.success for episode in played(env, "gold", tmp_path / "gold", task=tasks))
+    how: dict[str, Any] = {"task": tasks, "protocol": protocol}
+    assert all(episode.success for episode in played(env, "gold", tmp_path / "gold", turns=3, **how))
     for agent in agents:
-        told = exported(tmp_path / "gold", "sft", told_as=agent)
+        told = exported(tmp_path / "gold", "sft", told_as=agent, turns=turns)
 
         def reply(messages: Sequence[Message], told: list[dict[str, Any]] = told) -> Reply:
             (completion,) = next(row["completion"] for row in told if row["prompt"] == list(messages))
             calls = [ToolCall(call["id"], **call["function"]) for call in completion.get("tool_calls", ())]
             return Reply(completion["content"], calls=tuple(calls))
 
-        episodes = played(env, agent, tmp_path / agent, ScriptedModel(reply), task=tasks)
-        assert [episode.ended for episode in episodes] == ["submit"] * len(tasks)
+        episodes = played(env, agent, tmp_path / agent, ScriptedModel(reply), turns=turns or 3, **how)
+        assert [episode.ended for episode in episodes] == ["submit" if protocol == "submit" else "solved"] * len(tasks)
         assert all(episode.success for episode in episodes)
         asked = [list(turn.ask or ()) for episode in episodes for turn in episode.turns]
         assert [row["prompt"] for row in told] == asked
-        assert ["submit ANSWER" in prompt[0]["content"] for prompt in asked[::2]] == [task == "approver" for task in tasks]
+        takes_answer = ["submit ANSWER" in prompt[0]["content"] for prompt in asked[::2]]
+        assert takes_answer == [task == "approver" and protocol == "submit" for task in tasks]
 
 
 TOLD = replace(SOLVED, takes_answer=False)

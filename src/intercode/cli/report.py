@@ -115,9 +115,10 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
     metavar="AGENT",
     help="sft, chat: tell the solved episodes as try_again, try_again_blind, react or tools would have played them.",
 )
+@click.option("--turns", type=shared.COUNT, metavar="N", help="With --as: tell the agent that it has N turns. [the run's]")
 @shared.out_file("FILE", "Write to FILE. [stdout]")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
-def export(run: str, form: str, only: str, told_as: str | None, file: str | None, force: bool) -> None:
+def export(run: str, form: str, only: str, told_as: str | None, turns: int | None, file: str | None, force: bool) -> None:
     """Write a run as training data, or as a table.
 
     Episodes of RUN that ended in an error are left out.
@@ -125,7 +126,7 @@ def export(run: str, form: str, only: str, told_as: str | None, file: str | None
     from intercode.export import export_run
 
     shared.find_own_modules()
-    episodes, rows = export_run(run, form, only=only, told_as=told_as, output=file, force=force)
+    episodes, rows = export_run(run, form, only=only, told_as=told_as, turns=turns, output=file, force=force)
     click.echo(f"intercode: {rows} rows from {episodes} episodes" + (f" in {file}" if file else ""), err=True)
 
 

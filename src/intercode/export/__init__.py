@@ -29,12 +29,14 @@ def export_run(
     *,
     only: str = "all",
     told_as: str | None = None,
+    turns: int | None = None,
     output: str | Path | None = None,
     force: bool = False,
 ) -> tuple[int, int]:
     """Write the episodes of `run` that have a reward to `output`, or to stdout; return how many episodes and rows these are.
 
-    `told_as` names an agent in whose form solved episodes are told (`retell.py`), for the forms `sft` and `chat`.
+    `told_as` names an agent in whose form solved episodes are told (`retell.py`), for the forms `sft` and `chat`, with
+    the number of `turns` that the agent is told (None: the run's).
     A file is written whole or not at all; pipes and devices are written bit by bit. The form `intercode` has the first epoch
     only, since InterCode v1 knew no other.
 
@@ -43,8 +45,10 @@ def export_run(
     """
     if told_as and form not in ("sft", "chat"):
         raise UsageError("--as tells conversations: choose --format sft or chat")
+    if turns and not told_as:
+        raise UsageError("--turns is the number of turns that an agent is told: add --as AGENT")
     config, episodes = stream_run(run)
-    tell = teller(config, told_as) if told_as else None
+    tell = teller(config, told_as, turns) if told_as else None
     counts = {"episodes": 0, "rows": 0, "untold": 0}
 
     def rows() -> Iterator[Row]:
@@ -76,7 +80,7 @@ def export_run(
         if not counts["rows"]:
             raise UsageError(f"{run} has no episode with a result that is to be exported (--only {only})")
     if counts["untold"]:
-        why = f"{told_as} cannot write their actions, or they took more turns than the run allows"
+        why = f"{told_as} cannot write their actions, or they took more turns than it has"
         warnings.warn(f"{counts['untold']} solved episodes are left out: {why}", RuntimeWarning, stacklevel=2)
     return counts["episodes"], counts["rows"]
 

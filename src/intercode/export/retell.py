@@ -37,20 +37,22 @@ Told = tuple[Episode, Sequence[Tool]]
 """An episode in an agent's form, and the tools that the agent offers the model."""
 
 
-def teller(config: Mapping[str, Any], name: str) -> Callable[[Episode], Told | None]:
-    """Return a function that tells an episode of the run with settings `config` as the agent `name` would have played it.
+def teller(config: Mapping[str, Any], name: str, turns: int | None = None) -> Callable[[Episode], Told | None]:
+    """Return a function that tells an episode of the run with settings `config` as the agent `name` would have played it,
+    with the number of `turns` that the agent is told (None: the run's).
 
     The function returns None for an episode that cannot be told: an action cannot be written in that form, or there were more
     actions than turns. Both raise `UsageError`: for another agent, and if the record lacks what the prompt depends on.
     """
     if name not in AGENTS:
         raise UsageError(f"no episode can be told as {name}; choose one of {', '.join(AGENTS)}")
-    if missing := sorted(key for key in ("env", "turns") if not config.get(key)):
+    most = turns or config.get("turns")
+    if missing := [key for key, value in (("env", config.get("env")), ("turns", most)) if not value]:
         raise UsageError(f"{config['run']} does not say its {' and '.join(missing)}, which the prompt depends on")
     env = environment_class(str(config["env"]))
     language, folder, protocol = env.language, attribute_path(env, "prompts"), str(config.get("protocol") or SUBMIT)
     prompts = Path(folder) if folder else None
-    agent = make_agent(name, tasks=(), turns=config["turns"], language=language, prompts=prompts)
+    agent = make_agent(name, tasks=(), turns=int(most or 0), language=language, prompts=prompts)
     pattern_of_run = env.submission_under(config.get("played_for", config.get("reward")))
 
     def tell(episode: Episode) -> Told | None:
@@ -61,15 +63,15 @@ def teller(config: Mapping[str, Any], name: str) -> Callable[[Episode], Told | N
             )
         takes_answer, told, tools = bool(episode.takes_answer), list[Turn](), list[Tool]()
         pattern = pattern_for(language, takes_answer=takes_answer)
-        turns = [turn for turn in episode.line if turn.action is not None]
-        if protocol == SUBMIT and not (turns and is_submission(turns[-1].action, pattern)):
-            turns.append(Turn(action=SUBMIT))
+        recorded = [turn for turn in episode.line if turn.action is not None]
+        if protocol == SUBMIT and not (recorded and is_submission(recorded[-1].action, pattern)):
+            recorded.append(Turn(action=SUBMIT))
         task = Task(episode.task, episode.query, "", {TAKES_ANSWER: takes_answer})
         with drive(agent.strategy, task, protocol) as advance:
             request = advance(None)
-            for number, turn in zip(count(1), turns):
+            for number, turn in zip(count(1), recorded):
                 if not isinstance(request, Ask):  # no turns are left, so the agent submits without being asked
-                    done = turn.action == SUBMIT and turn is turns[-1]
+                    done = turn.action == SUBMIT and turn is recorded[-1]
                     return (replace(episode, turns=tuple(told)), tools) if done else None
                 reply = _reply(name, language, str(turn.action), number, pattern)
                 act = advance(reply)

@@ -28,11 +28,16 @@ Cut = Literal["reply", "tokens", "context", "seconds"]
 Sampled = tuple[Sequence[int], Sequence[float]]
 """The ids of one reply and their log-probabilities, which may be empty."""
 
+Question = tuple[list[int], Future[Sampled]]
+"""The ids of a prompt, and where its reply goes."""
+
 Generate = Callable[[list[list[int]]], Sequence[Sampled]]
 """A function of the prompts' ids that returns one reply for each prompt, in the same order."""
 
 LINGER = 0.01
-"""Seconds to wait for more questions before a batch is generated, while other episodes act."""
+"""Seconds to wait for more questions before a small batch is generated, while other episodes act."""
+SMALL = 4
+"""A batch is small if it has less than one question for every four episodes that are playing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +176,7 @@ class Batched:
     chat: Chat
     limits: RolloutLimits
     name: str = "policy"
-    inbox: queue.SimpleQueue[tuple[list[int], Future[Sampled]] | None] = field(default_factory=queue.SimpleQueue)
+    inbox: queue.SimpleQueue[Question | None] = field(default_factory=queue.SimpleQueue)
     """Questions; None says that an episode has ended."""
 
     def encode(self, messages: Sequence[Message], known: Sequence[Conversation]) -> tuple[int, ...]:
@@ -204,18 +209,10 @@ class Batched:
         """
         failure: BaseException | None = None
         while playing():
-            batch: list[tuple[list[int], Future[Sampled]]] = []
+            batch: list[Question] = []
             replies: list[Sampled] = []
             try:
-                deadline: float | None = None
-                while playing() > len(batch):
-                    left = None if deadline is None else max(0.0, deadline - time.monotonic())
-                    item = self.inbox.get(timeout=left)
-                    if item:
-                        batch.append(item)
-                        deadline = deadline or time.monotonic() + LINGER
-            except queue.Empty:
-                pass
+                self._collect(batch, playing)
             except BaseException as error:  # Ctrl-C
                 failure = failure or error
             try:
@@ -232,6 +229,22 @@ class Batched:
                 stop(f"generate raised {failure!r}")
         if failure is not None:
             raise failure
+
+    def _collect(self, batch: list[Question], playing: Callable[[], int]) -> None:
+        """Add the questions that wait to `batch`. While the batch is small, wait up to `LINGER` after its first question."""
+        deadline: float | None = None
+        while (episodes := playing()) > len(batch):
+            large = len(batch) * SMALL >= episodes
+            left = None if deadline is None else 0.0 if large else max(0.0, deadline - time.monotonic())
+            try:
+                items = [self.inbox.get(timeout=left)]
+            except queue.Empty:
+                return
+            while not self.inbox.empty():
+                items.append(self.inbox.get())
+            batch += filter(None, items)
+            if batch:
+                deadline = deadline or time.monotonic() + LINGER
 
 
 def _require_sampled(answer: Any, count: int) -> list[Sampled]:

@@ -1,0 +1,164 @@
+"""How much a training step costs beyond its generator: 128 rollouts of five turns, generated in batches, while the others act.
+
+    .venv/bin/python benchmarks/rollouts.py [--rollouts 128] [--envs 64] [--runs 3] [--json] [--mini PYTHON]
+
+The generator makes 2,000 tokens a second in all: it sleeps for the tokens of each batch. A reply has 50 tokens (a token is a
+character). It is one of four commands on files, then `submit`, so that the generator alone needs 128 · 5 · 50 / 2000 = 16 s.
+`RolloutPool.run_batch` plays the rollouts, after one step to start the environments, and scores each. Our figure is the
+quickest of three steps, since what others do on the machine only adds.
+
+Beside it stand the environments of mini-swe-agent (bubblewrap, docker) in the same pool, with the same commands: a fresh one
+for each episode, without a score. A variable that `benchmarks/peers.sh` prints names them; what is not installed is left out.
+
+Exit status 1 if the bound is missed: a step of ours takes at most 1.05 times the generator's own time.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pkgutil import resolve_name
+from typing import Any
+
+from fidelity import first
+from measuring import systems
+from measuring.clock import timed
+from measuring.rows import Row, command, finish, skip
+
+import intercode
+from intercode.rollouts import Job, RolloutPool, groups
+from intercode.runner.env_forks import Playable
+from intercode.sandbox.docker.daemon import docker
+from intercode.types import Message, Task
+
+COMMANDS = (
+    *("seq 999 >a; sort -r a >b", "sed -i s/9/x/ b; grep -c x b", "mkdir -p d; cp a b d; ls d"),
+    *("head -n 3 d/b; rm a; wc -l b", "submit"),
+)
+TOKENS = 50
+"""Tokens of a reply."""
+RATE = 2000
+"""Tokens a second."""
+BOUND = 1.05
+OPENING = 0x110000
+"""The token that opens a reply; all others are characters."""
+VERSION = "import sys, sysconfig; print(*sys.version_info[:2], sep='.'); print(sysconfig.get_path('purelib'))"
+
+
+class Characters:
+    """A chat whose tokens are characters."""
+
+    def encode(self, messages: Sequence[Message]) -> list[int]:
+        return [*map(ord, "".join(f"{message['role']}: {message['content']}\n" for message in messages)), OPENING]
+
+    def append(self, ids: list[int], messages: Sequence[Message], known: int) -> list[int]:
+        return ids + self.encode(messages[known:])
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        return "".join(map(chr, token_ids))
+
+
+def generate(rate: float, prompts: list[list[int]]) -> list[tuple[list[int], list[float]]]:
+    """Reply with the command of the turn, at `rate` tokens a second in all."""
+    replies = [reply(prompt.count(OPENING)) for prompt in prompts]
+    time.sleep(TOKENS * len(replies) / rate)
+    return [(ids, [-1.0] * TOKENS) for ids in replies]
+
+
+def reply(turn: int) -> list[int]:
+    block = f"\n```bash\n{COMMANDS[turn - 1]}\n```"
+    return [ord(each) for each in f"{'I go on.':.<{TOKENS - len(block)}}{block}"]
+
+
+class Mini:
+    """An environment of mini-swe-agent for the pool: a fresh one for each episode, and no score."""
+
+    protocol = "submit"
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make, self.env = make, None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        self.close()
+        self.env = self.make()
+        return "Act on files.", {}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        if action == "submit":
+            return "", 0.0, True, False, {}
+        assert self.env is not None
+        found = self.env.execute({"command": action})
+        assert found["returncode"] == 0, found
+        return found["output"], 0.0, False, False, {"exit_code": 0}
+
+    def close(self) -> None:
+        if self.env is not None:
+            self.env.cleanup()
+            self.env = None
+
+
+def quickest(make_env: Callable[[], Playable], tasks: Sequence[Task], options: Any, *, warm: int, runs: int) -> float:
+    """Seconds of the quickest of `runs` steps, after a step of `warm` rollouts."""
+    jobs = groups(tasks, options.rollouts // len(tasks))
+    with RolloutPool(make_env, "try_again", envs=options.envs, tasks=tasks) as pool:
+        pool.run_batch(jobs[:warm], partial(generate, float("inf")), Characters())
+        return min(timed(partial(step, pool, jobs)) for _ in range(runs))
+
+
+def step(pool: RolloutPool, jobs: Sequence[Job]) -> None:
+    for each in pool.run_batch(jobs, partial(generate, RATE), Characters()):
+        turns = each.episode.turns
+        assert len(turns) == len(COMMANDS), each.episode
+        assert all(turn.exit_code in (0, None) for turn in turns), each.episode
+
+
+def peers(python: str | None) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Names of mini-swe-agent's environments, and functions that make them, imported from the folder of its interpreter."""
+    if python is None:
+        return skip("mini-swe-agent", "no interpreter is named for it (see --help)")
+    asked = subprocess.run([python, "-I", "-c", VERSION], capture_output=True, text=True, check=True)
+    version, folder = asked.stdout.splitlines()
+    if version != f"{sys.version_info.major}.{sys.version_info.minor}":
+        return skip("mini-swe-agent", f"it has Python {version}: run peers.sh with PYTHON={sys.executable}")
+    sys.path.append(folder)  # last, so that our own packages are used where both have them
+    os.environ["MSWEA_SILENT_STARTUP"] = "1"
+    module = "minisweagent.environments"
+    bubblewrap = resolve_name(f"{module}.extra.bubblewrap:BubblewrapEnvironment")
+    container = resolve_name(f"{module}.docker:DockerEnvironment")
+    logging.getLogger("minisweagent").setLevel(logging.WARNING)
+    yield "mini-swe-agent, bubblewrap", bubblewrap
+    if why := first.no_docker():
+        return skip("mini-swe-agent, docker", why)
+    mark = f"intercode-bench-rollouts={os.getpid()}"
+    how = {"image": systems.debian(), "run_args": ["--rm", "--network", "none", "--label", mark]}
+    try:
+        yield "mini-swe-agent, docker", partial(container, **how)
+    finally:  # its own cleanup goes on in the background, and may fail on a busy machine
+        if left := docker("ps", "--all", "--quiet", "--filter", f"label={mark}").split():
+            docker("rm", "--force", *left, seconds=120)
+
+
+def main() -> int:
+    parser = command(__doc__)
+    parser.add_argument("--rollouts", type=int, default=128)
+    parser.add_argument("--envs", type=int, default=64, help="environments at once")
+    parser.add_argument("--runs", type=int, default=3, help="steps of ours, of which the quickest counts")
+    parser.add_argument("--mini", default=os.environ.get("MINI_SWE_AGENT_PYTHON"), help="a Python that has mini-swe-agent")
+    options = parser.parse_args()
+    factory = intercode.prepare("bash", limit=16)
+    alone = options.rollouts * len(COMMANDS) * TOKENS / RATE
+    ours = quickest(factory, factory.tasks, options, warm=options.rollouts, runs=options.runs)
+    rows = [Row("intercode, against the generator alone", ours, alone, BOUND)]
+    for name, make in peers(options.mini):
+        theirs = quickest(partial(Mini, make), factory.tasks, options, warm=4, runs=1)
+        rows += [Row(f"{name}, against the generator alone", theirs, alone), Row(f"intercode, against {name}", ours, theirs)]
+    return finish(options, rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
