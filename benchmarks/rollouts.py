@@ -4,8 +4,8 @@
 
 The generator makes 2,000 tokens a second in all: it sleeps for the tokens of each batch. A reply has 50 tokens (a token is a
 character). It is one of four commands on files, then `submit`, so that the generator alone needs 128 · 5 · 50 / 2000 = 16 s.
-`RolloutPool.run_batch` plays the rollouts, after one step to start the environments, and scores each. Our figure is the
-quickest of three steps, since what others do on the machine only adds.
+`RolloutPool.run_batch` plays the rollouts, after one step to start the environments, and scores each. A figure is that of
+the quickest of three steps (on docker: of one), since what others do on the machine only adds.
 
 Beside it stand the environments of mini-swe-agent (bubblewrap, docker) in the same pool, with the same commands: a fresh one
 for each episode, without a score. A variable that `benchmarks/peers.sh` prints names them; what is not installed is left out.
@@ -147,7 +147,7 @@ def main() -> int:
     parser = command(__doc__)
     parser.add_argument("--rollouts", type=int, default=128)
     parser.add_argument("--envs", type=int, default=64, help="environments at once")
-    parser.add_argument("--runs", type=int, default=3, help="steps of ours, of which the quickest counts")
+    parser.add_argument("--runs", type=int, default=3, help="steps, of which the quickest counts")
     parser.add_argument("--mini", default=os.environ.get("MINI_SWE_AGENT_PYTHON"), help="a Python that has mini-swe-agent")
     options = parser.parse_args()
     factory = intercode.prepare("bash", limit=16)
@@ -155,7 +155,8 @@ def main() -> int:
     ours = quickest(factory, factory.tasks, options, warm=options.rollouts, runs=options.runs)
     rows = [Row("intercode, against the generator alone", ours, alone, BOUND)]
     for name, make in peers(options.mini):
-        theirs = quickest(partial(Mini, make), factory.tasks, options, warm=4, runs=1)
+        runs = 1 if "docker" in name else options.runs
+        theirs = quickest(partial(Mini, make), factory.tasks, options, warm=4, runs=runs)
         rows += [Row(f"{name}, against the generator alone", theirs, alone), Row(f"intercode, against {name}", ours, theirs)]
     return finish(options, rows)
 
