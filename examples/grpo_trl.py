@@ -14,9 +14,9 @@ import argparse
 import torch
 from trl import GRPOConfig, GRPOTrainer
 
+import intercode
 from intercode.adapters.trl import Rollouts
 from intercode.rollouts import RolloutLimits
-from intercode.runner.run import prepare_some
 
 
 def main() -> None:
@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("--out", default="grpo", help="the folder of the trained model")
     chosen = parser.parse_args()
 
-    factory = prepare_some(chosen.env, data=chosen.data, split=chosen.split)
+    factory = intercode.prepare(chosen.env, data=chosen.data, split=chosen.split)
     rollouts = Rollouts(factory, limits=RolloutLimits(chosen.turns, reply_tokens=chosen.reply_tokens))
     config = GRPOConfig(
         output_dir=chosen.out,

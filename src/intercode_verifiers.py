@@ -12,10 +12,10 @@ from typing import Any
 
 import verifiers.v1 as vf
 
+import intercode
 from intercode.errors import ModelError
 from intercode.models import OpenAIModel
 from intercode.rollouts import RolloutLimits, RolloutPool
-from intercode.runner.run import prepare_some
 from intercode.types import Reply
 
 __all__ = ["CodeHarness", "CodeTaskset"]
@@ -23,7 +23,7 @@ __all__ = ["CodeHarness", "CodeTaskset"]
 
 class CodeConfig(vf.TasksetConfig):
     env: str = "bash"
-    options: str = "{}"  # of `prepare_some`, as JSON: {"data": "tasks.jsonl", "split": "test"}
+    options: str = "{}"  # of `intercode.prepare`, as JSON: {"data": "tasks.jsonl", "split": "test"}
 
 
 class CodeData(vf.TaskData):
@@ -42,7 +42,7 @@ class CodeTask(vf.Task[CodeData]):
 class CodeTaskset(vf.Taskset[CodeTask, CodeConfig]):
     def load(self) -> list[CodeTask]:
         env, options = self.config.env, self.config.options
-        tasks = prepare_some(env, **json.loads(options)).tasks
+        tasks = intercode.prepare(env, **json.loads(options)).tasks
         return [CodeTask(CodeData(id=task.id, prompt=task.query, env=env, options=options)) for task in tasks]
 
 
@@ -77,4 +77,4 @@ class Endpoint(OpenAIModel):
 
 @functools.cache
 def pool(env: str, options: str, agent: str, turns: int) -> RolloutPool:
-    return RolloutPool(prepare_some(env, **json.loads(options)), agent, limits=RolloutLimits(turns))
+    return RolloutPool(intercode.prepare(env, **json.loads(options)), agent, limits=RolloutLimits(turns))

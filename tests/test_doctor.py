@@ -61,7 +61,7 @@ def test_this_machine_is_well() -> None:
     [
         ("true", [], ""),
         ("echo 0 > /proc/sys/user/max_user_namespaces", ["user namespaces", "sandbox"], "sysctl -w user.max_user_namespaces"),
-        ("mount -t tmpfs hidden /proc/fs", ["/proc", "sandbox"], "systempaths=unconfined"),
+        ("mount -t tmpfs hidden /proc/fs", [], ""),  # agents then see the container's processes
         ("export PATH=/nowhere", ["bubblewrap", "sandbox"], "apt-get install bubblewrap"),
         ("chmod 700 $INTERCODE_CACHE; INTERCODE_CACHE=$INTERCODE_CACHE/x", ["cache", "sandbox"], "INTERCODE_CACHE"),
     ],

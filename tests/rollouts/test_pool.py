@@ -203,9 +203,9 @@ LONG = fenced("touch /box/new0", "seq 3000", "submit")
         ({"tokens": 10}, "tokens", "limit", 1),
         ({"context": 3000}, "context", "limit", 3),
         ({"context": 50}, "context", "limit", 1),
-        ({"turns": 1}, None, "submit", 2),
-        ({"turns": 2}, None, "submit", 3),
-        ({"seconds": 0.000001}, "seconds", "limit", 1),
+        ({"turns": 1}, "turns", "submit", 2),
+        ({"turns": 2}, "turns", "submit", 3),
+        ({"turns": 3}, None, "submit", 3),
     ],
 )  # fmt: skip
 def test_a_limit_ends_an_episode_scored_and_no_segment_is_longer(
@@ -229,7 +229,7 @@ def test_an_episode_that_uses_all_its_turns_is_scored_though_the_factory_has_a_l
         assert (rollout("touch-0", env=env, model=acting).reward, env.max_turns) == (1.0, 10)
     with RolloutPool(factory, envs=1) as pool:
         (found,) = pool.run([("touch-0", 0)], acting)
-    assert (found.reward, len(found.episode.turns), found.cut) == (1.0, 11, None)
+    assert (found.reward, len(found.episode.turns), found.cut) == (1.0, 11, "turns")
 
 
 def test_a_loop_may_be_left_and_jobs_may_be_endless(factory: EnvFactory, pool: RolloutPool) -> None:
@@ -256,7 +256,8 @@ def test_the_callers_mistakes_are_raised_and_leave_the_pool_whole(factory: EnvFa
         pool.run_batch(groups(factory.tasks, 2), failing, LETTERS)
     wrong: list[tuple[Any, str]] = [
         ([], "0 replies to"), ([([1], [])] * 99, "99 replies to"), ([([1, 2], [-1.0])], "2 ids with 1"), (None, "pair"),
-        ([([1], [float("nan")])], "not finite"),
+        ([([1], [float("nan")])], "are finite"),
+        ([("777", [])], "pair"), ([([7.9], [])], "pair"), ([([-1], [])], "no id is negative"),
     ]  # fmt: skip
     for answer, why in wrong:
         with pytest.raises(UsageError, match=why):
@@ -267,8 +268,14 @@ def test_the_callers_mistakes_are_raised_and_leave_the_pool_whole(factory: EnvFa
         pool.tree(("names-0", 1), generate=failing)
     with pytest.raises(UsageError, match="are no groups"):
         advantages([1.0, 0.0, 1.0], 2)
-    with pytest.raises(UsageError, match="limit turns is 0"):
-        RolloutLimits(turns=0)
+    for limit in (0, 2.5):
+        with pytest.raises(UsageError, match=f"limit turns is {limit}"):
+            RolloutLimits(turns=limit)  # type: ignore[arg-type]
+    for job in ((0,), ("names-0", -1), ("names-0", "a"), (), ("names-0", 1, 2, 3)):
+        with pytest.raises(UsageError, match="is no job"):
+            pool.run_batch([job], failing, LETTERS)
+    with pytest.raises(UsageError, match="widths of a tree"):
+        pool.tree("names-0", generate=failing, chat=LETTERS, widths=(2, 0))
     assert [each.reward for each in pool.run([("names-0", 1)], ScriptedModel(fenced("ls /box", "submit")))] == [1.0]
     closed = RolloutPool(factory, envs=1)
     closed.close()
@@ -291,6 +298,7 @@ def test_advantages_are_those_of_grpo_and_leave_faults_out() -> None:
     assert advantages([1.0, 0.0, None, 1.0, 1.0, 1.0], 3) == [1.0, -1.0, 0.0, 0.0, 0.0, 0.0]
     assert advantages([1.0, 0.0, 0.0, 0.0], 4, scale=False) == [0.75, -0.25, -0.25, -0.25]
     assert advantages([None, None], 2) == [0.0, 0.0]
+    assert advantages([0.1 + 0.2, 0.3], 2) == [0.0, 0.0]
 
 
 def test_a_tree_forks_the_live_episode_and_its_tokens_are_in_one_node_each(factory: EnvFactory, pool: RolloutPool) -> None:

@@ -18,9 +18,9 @@ from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.tool import ToolInfo
 
+import intercode
 from intercode.errors import IntercodeError, ModelError
 from intercode.rollouts import RolloutLimits, RolloutPool
-from intercode.runner.run import prepare_some
 from intercode.types import Message, Reply, Tool, ToolCall, Usage
 
 
@@ -73,7 +73,7 @@ def reward() -> Scorer:
 
 @task
 def coding(env: str = "bash", agent: str = "try_again", turns: int = 10, **options: Any) -> Task:
-    """Return an Inspect task. `env` and `agent` are those of `intercode eval`, `options` those of `prepare_some`."""
-    factory = prepare_some(env, **options)
+    """Return an Inspect task. `env` and `agent` are those of `intercode eval`, `options` those of `intercode.prepare`."""
+    factory = intercode.prepare(env, **options)
     samples = [Sample(each.query, target=each.gold, id=each.id) for each in factory.tasks]
     return Task(samples, solver=play(RolloutPool(factory, agent, limits=RolloutLimits(turns))), scorer=reward())

@@ -83,7 +83,8 @@ def attack(
     `UsageError` if there is no sound task.
     """
     owner = environment_class(env)
-    limits = {name: value for name, value in _LIMITS.items() if name in inspect.signature(owner.prepare).parameters}
+    accepted = inspect.signature(owner.prepare).parameters
+    limits: dict[str, Any] = {name: value for name, value in _LIMITS.items() if name in accepted}
     factory = prepare(env, max_turns=None, **limits, **options)
     with contextlib.closing(factory()) as first:
         first.tasks = list(select(first.tasks, split=split))

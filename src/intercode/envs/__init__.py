@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from intercode.errors import UsageError
 from intercode.plugins import call_plugin, load_plugin
+from intercode.tasks import in_split
 
 if TYPE_CHECKING:
     from intercode.env import EnvFactory, InterCodeEnv
@@ -32,23 +33,25 @@ def environment_class(name: str) -> type[InterCodeEnv]:
     return found
 
 
-def prepare(env: str, **options: Any) -> EnvFactory:
+def prepare(env: str, *, split: str | None = None, **options: Any) -> EnvFactory:
     """Do once what many environments share (data, template, gold outcomes); each call of the factory makes an environment.
 
+    `split` keeps the tasks whose field `split` is that, such as "train"; `limit` then counts these.
     An option that the environment does not take may be None or False. Where its class's `prepare` ends in `**how`, it takes
     those of `InterCodeEnv` as well. Raises `UsageError` for other options, and `DataError` for data that cannot be read.
     """
-    prepared = _Prepared(env, options)
+    prepared = _Prepared(env, options, split)
     return replace(prepared.factory, make=prepared.make, facts=prepared.facts)
 
 
 class _Prepared:
     """An environment's name and options, and the factory made from them. In another process the factory is made anew."""
 
-    def __init__(self, env: str, options: dict[str, Any]) -> None:
+    def __init__(self, env: str, given: dict[str, Any], split: str | None = None) -> None:
         from intercode.env import EnvFactory, InterCodeEnv
 
-        self.env, self.options, self.found = env, options, environment_class(env)
+        self.env, self.given, self.split, self.found = env, given, split, environment_class(env)
+        options, limit = {**given, "limit": None} if split and "limit" in given else given, given.get("limit")
         own = inspect.signature(self.found.prepare).parameters.values()
         takes_more = any(each.kind is each.VAR_KEYWORD for each in own)
         common = inspect.signature(InterCodeEnv).parameters.values() if takes_more else ()
@@ -60,9 +63,11 @@ class _Prepared:
         require_data(self.found, options.get("data"))
         known = {name: value for name, value in options.items() if name not in unknown}
         self.factory = call_plugin(self.found.prepare, EnvFactory, **known)
+        if split:
+            self.factory = replace(self.factory, tasks=in_split(self.factory.tasks, split)[:limit])
 
     def __reduce__(self) -> Any:
-        return _Prepared, (self.env, self.options)
+        return _Prepared, (self.env, self.given, self.split)
 
     def facts(self) -> dict[str, Any]:
         return self.factory.facts()
@@ -76,6 +81,7 @@ class _Prepared:
                 raise UsageError(f"{error}; let it take **how, and give that to super().__init__") from error
             raise
         if hasattr(env, "tasks"):
+            env.tasks = list(self.factory.tasks) if self.split else env.tasks
             return env
         raise UsageError(f"{type(env).__qualname__}.__init__ does not call super().__init__, which makes it an environment")
 

@@ -13,6 +13,7 @@ network, and CTF.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tempfile
 from collections import Counter
@@ -39,6 +40,7 @@ TEST_EVERY = 5
 """Every fifth task is a test task."""
 _SHOWN = 3
 """The number of tests that the agent of a Python task may see; the others are hidden."""
+_COMPARISON, _OTHER = re.compile("(?<= )[<>]=?(?= )"), {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 Record = dict[str, Any]
 
 
@@ -190,16 +192,30 @@ def answer_of(env: str, gold: str, run: GoldRun) -> str:
 
 
 def _write_tests(gold: str, inputs: Sequence[tuple[Any, ...]]) -> list[str]:
-    """Return asserts with what the gold returns, the hidden ones in one; none if they would be weak: most results are equal."""
-    scope: Parameters = {}
-    exec(gold, scope)
+    """Return asserts with what the gold returns, the hidden ones in one.
+
+    Return none if they would be weak: more than half of the results are equal, or a gold with another comparison (`<` for `<=`
+    and the like) has the same results, so that no test holds a limit's own value.
+    """
     name = gold.partition("def ")[2].partition("(")[0]
-    calls = {f"{name}({', '.join(map(repr, arguments))})": scope[name](*arguments) for arguments in inputs}
+    call = _function(gold, name)
+    calls = {f"{name}({', '.join(map(repr, arguments))})": call(*arguments) for arguments in inputs}
     if len(calls) < _SHOWN + 2 or max(Counter(map(repr, calls.values())).values()) > len(calls) // 2:
         return []
+    for place in _COMPARISON.finditer(gold):
+        other = _function(gold[: place.start()] + _OTHER[place[0]] + gold[place.end() :], name)
+        if all(other(*arguments) == call(*arguments) for arguments in inputs):
+            return []
     shown, hidden = list(calls.items())[:_SHOWN], list(calls.items())[_SHOWN:]
     at_once = f"assert [{', '.join(call for call, _ in hidden)}] == {[result for _, result in hidden]!r}"
     return [*(f"assert {call} == {result!r}" for call, result in shown), at_once]
+
+
+def _function(source: str, name: str) -> Callable[..., Any]:
+    scope: Parameters = {}
+    exec(source, scope)
+    found: Callable[..., Any] = scope[name]
+    return found
 
 
 __all__ = ["FAMILIES", "Family", "Place", "Question", "answer_of", "generate"]

@@ -18,6 +18,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from intercode.errors import UsageError
+
 Split = Literal["train", "test"]
 Parameters = dict[str, Any]
 Item = TypeVar("Item")
@@ -54,10 +56,11 @@ class Draw(random.Random):
         return self.randint(cut + 1, high) if self.split == "test" else self.randint(low, cut)
 
     def sites(self, count: int, sign: str = "-") -> list[str]:
-        """Return different names of places: at most 800 for training, 200 for the test split."""
-        return self.sample(
-            [f"{first}{sign}{second}" for first in self.part(_WORDS["sites"]) for second in _WORDS["kinds"]], count
-        )
+        """Return different names of places: at most 800 for training, 200 for the test split. Raises `UsageError` for more."""
+        names = [f"{first}{sign}{second}" for first in self.part(_WORDS["sites"]) for second in _WORDS["kinds"]]
+        if count > len(names):
+            raise UsageError(f"so many tasks need {count} places, and there are {len(names)} names; give a smaller n")
+        return self.sample(names, count)
 
 
 @dataclass
@@ -115,9 +118,8 @@ FORMS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "": (("",), ("",)),
     "number": (
         ("Print the number only.", "Print only the number."),
-        ("Nothing but that number is printed.", "Answer with one number."),
+        ("Nothing but that number is printed.", "Answer with the number only."),
     ),
-    "silent": (("Print nothing.", "The command prints nothing."), ("No output.", "Do this silently, without output.")),
     "paths": (
         ("Print absolute paths, one a line, in any order.", "Print one absolute path a line, in any order."),
         (

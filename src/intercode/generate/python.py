@@ -94,17 +94,27 @@ def _ledger(draw: Draw, place: Place) -> Parameters:
 def _records(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
     match kind:
         case "tariff":
-            return [(number,) for number in draw.sample(range(3 * parameters["units"]), TESTS)]
+            limit = 2 * parameters["units"]
+            return [(number,) for number in {*draw.sample(range(3 * parameters["units"]), TESTS - 2), limit, limit + 1}]
         case "duty":
-            return [(number,) for number in draw.sample(range(2 * parameters["high"]), TESTS)]
+            limits = [parameters["low"] - parameters["more"], parameters["high"] - parameters["more"]]
+            drawn = draw.sample(range(2 * parameters["high"]), TESTS - 2)
+            return [(number,) for number in {*drawn, *(limit for limit in limits if limit > 0)}]
         case "merge":
-            starts = [draw.sample(range(300), draw.randint(5, 9)) for _ in range(TESTS)]
-            return [([(start, start + draw.randint(1, 50)) for start in row],) for row in starts]
-    towns, people = [*parameters["towns"], "Nowhere"], draw.words(PEOPLE, 5)
-    return [
-        ([(draw.choice(people), draw.choice(towns), draw.randint(1, 999)) for _ in range(draw.randint(9, 15))],)
-        for _ in range(TESTS)
-    ]
+            starts = [draw.sample(range(300), draw.randint(5, 9)) for _ in range(TESTS - 1)]
+            gap, length = parameters["gap"], parameters["length"]
+            exact = [(900, 905), (905 + gap, 960), (961 + gap, 961 + gap + length), (600, 599 + length)]
+            return [([(start, start + draw.randint(1, 50)) for start in row],) for row in starts] + [(exact,)]
+    towns, people, amount = [*parameters["towns"], "Nowhere"], draw.words(PEOPLE, 5), parameters["amount"]
+
+    def record() -> tuple[str, str, int]:  # every other amount is at the limit
+        near = draw.choice((draw.randint(1, 999), amount + draw.randint(-1, 1)))
+        return draw.choice(people), draw.choice(towns), near
+
+    drawn_records = [[record() for _ in range(draw.randint(9, 15))] for _ in range(TESTS)]
+    ones = [(draw.choice(people), "Elsewhere", 1) for _ in range(parameters["least"] - 1)]
+    drawn_records[-1] += [*ones, (draw.choice(people), "Elsewhere", amount - len(ones))]  # a sum at the limit
+    return [(records,) for records in drawn_records]
 
 
 # -- python-parsing ------------------------------------------------------------------------------------------------------
@@ -164,13 +174,13 @@ def _messages(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
                 ("".join(value[:width].ljust(width) for value, width in zip(row, parameters["widths"], strict=True)),)
                 for row in values
             ]
-    return [(_ticket(draw, parameters, number % 4),) for number in range(TESTS)]
+    return [(_ticket(draw, parameters, fault),) for fault in (0, 1, 2, 3, 4, 0, 0, 0)]
 
 
 def _ticket(draw: Draw, parameters: Parameters, fault: int) -> str:
-    """Return a valid ticket, or one with a fault: 1 a wrong sum, 2 another letter, 3 a letter among the digits."""
+    """Return a valid ticket, or one with a fault: 1 a wrong sum, 2 another letter, 3 a letter among the digits, 4 too short."""
     while True:
-        digits = "".join(draw.choices("0123456789", k=draw.randint(4, 9)))
+        digits = "".join(draw.choices("0123456789", k=3 if fault == 4 else draw.choice((4, draw.randint(4, 9)))))
         if ((sum(map(int, digits)) + int(digits[-1])) % parameters["divisor"] == 0) is (fault != 1):
             break
     letter = draw.choice(LETTERS.upper().replace(parameters["letter"], "")) if fault == 2 else parameters["letter"]

@@ -18,12 +18,18 @@ from intercode.errors import UsageError
 from intercode.types import Message
 
 _MARK = "REPLYxREPLY"
+_OPENING: list[Message] = [{"role": "system", "content": "Solve the task."}, {"role": "user", "content": "List the files."}]
+_ANSWER: Message = {"role": "assistant", "content": "ls"}
+_NEXT: Message = {"role": "user", "content": "a b"}
 _REPLIES = ("ls", "<think>\nI should look.\n</think>\n\n```bash\nls\n```")
 """Replies with which a template is tried: plain, and with a thought that some templates remove later."""
 
 
 class Chat(Protocol):
-    """The tokens of a policy's conversations. Many threads use one chat at once."""
+    """The tokens of a policy's conversations. Many threads use one chat at once.
+
+    A chat may have an attribute `end_ids`, the ids that end a reply: a reply as long as the limit that ends so is not cut off.
+    """
 
     def encode(self, messages: Sequence[Message]) -> list[int]:
         """Return the ids of a question, with the opening of the reply."""
@@ -46,12 +52,14 @@ def hf_chat(tokenizer: Any, template: str | None = None) -> Chat:
     """
     chat = _TemplateChat(tokenizer, template)
     chat.require_prefixes()
+    chat.end_ids = frozenset({tokenizer.eos_token_id, *chat.append([], [*_OPENING, _ANSWER, _NEXT], 3)[:1]})
     return chat
 
 
 class _TemplateChat:
     def __init__(self, tokenizer: Any, template: str | None) -> None:
         self._tokenizer, self._template, self._lock = tokenizer, template, threading.Lock()
+        self.end_ids: frozenset[int] = frozenset()
 
     def encode(self, messages: Sequence[Message]) -> list[int]:
         return self._ids(self._render(messages))
@@ -67,13 +75,9 @@ class _TemplateChat:
         return text
 
     def require_prefixes(self) -> None:
-        opening: list[Message] = [
-            {"role": "system", "content": "Solve the task."},
-            {"role": "user", "content": "List the files."},
-        ]
         for reply in _REPLIES:
-            before = self._render(opening)
-            answered: list[Message] = [*opening, {"role": "assistant", "content": reply}, {"role": "user", "content": "a b"}]
+            before = self._render(_OPENING)
+            answered = [*_OPENING, {**_ANSWER, "content": reply}, _NEXT]
             after = self._render(answered)
             if not after.startswith(before + reply):
                 kept = next(
@@ -84,7 +88,7 @@ class _TemplateChat:
                     f"{(before + reply)[max(0, kept - 20) : kept + 20]!r} as {after[max(0, kept - 20) : kept + 20]!r}; "
                     "give hf_chat a template that only appends"
                 )
-            if _MARK not in self._render([*opening, {"role": "assistant", "content": _MARK}, answered[-1]]):
+            if _MARK not in self._render([*_OPENING, {**_ANSWER, "content": _MARK}, _NEXT]):
                 raise UsageError("the chat template leaves out earlier replies; give hf_chat a template that renders them")
 
     def _render(self, messages: Sequence[Message]) -> str:

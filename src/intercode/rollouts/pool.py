@@ -11,6 +11,7 @@ signal is handled.
 from __future__ import annotations
 
 import asyncio
+import math
 import queue
 import statistics
 import threading
@@ -36,7 +37,7 @@ from intercode.rollouts.jobs import Job, Rollout
 from intercode.rollouts.sampling import Batched, Cut, EpisodeSampler, Generate, RolloutLimits, Served, Source
 from intercode.rollouts.segments import segments_of
 from intercode.rollouts.tree import Tree, grow
-from intercode.runner.budget import Budget, BudgetTracker, Limits
+from intercode.runner.budget import BudgetTracker, Limits
 from intercode.runner.env_forks import Playable
 from intercode.runner.episode import play
 from intercode.runner.warm_env import WarmEnv
@@ -63,9 +64,11 @@ def advantages(rewards: Sequence[float | None], size: int, *, scale: bool = True
     for start in range(0, len(rewards), size):
         group = rewards[start : start + size]
         known = [reward for reward in group if reward is not None]
+        if not all(map(math.isfinite, known)):
+            raise UsageError(f"the rewards {known} are not all finite numbers")
         mean, spread = (statistics.fmean(known), statistics.pstdev(known)) if known else (0.0, 0.0)
         divisor = spread if scale else 1.0
-        found += [0.0 if reward is None or spread == 0 else (reward - mean) / divisor for reward in group]
+        found += [0.0 if reward is None or spread < 1e-9 else (reward - mean) / divisor for reward in group]
     return found
 
 
@@ -93,6 +96,8 @@ class RolloutPool:
         """`tasks` are those of the factory, if a function of the caller's own makes the environments."""
         if envs < 1:
             raise UsageError(f"envs is {envs}; it must be at least 1")
+        if not callable(factory):
+            raise UsageError(f"{factory!r:.50} makes no environments; give intercode.prepare(…)")
         self.limits, self.envs = limits or RolloutLimits(), envs
         self._factory = partial(_without_turn_limit, factory)
         self._tasks = {task.id: task for task in (tasks or getattr(factory, "tasks", ()))}
@@ -183,6 +188,8 @@ class RolloutPool:
         """
         if (model is None) == (generate is None) or (generate is None) != (chat is None):
             raise UsageError("a tree is played with a model, or with generate and chat")
+        if isinstance(widths, int) or not all(isinstance(width, int) and width > 0 for width in widths):
+            raise UsageError(f"the widths of a tree are numbers of 1 or more, such as (4, 2, 2), not {widths!r}")
         tracker, found = self._tracker(), self._job(job)
         source = Batched(generate, chat, self.limits) if generate and chat else Served(model)  # type: ignore[arg-type]
 
@@ -200,12 +207,14 @@ class RolloutPool:
     # -- inside -----------------------------------------------------------------------------------------------------
 
     def _tracker(self) -> BudgetTracker:
-        tracker = BudgetTracker(Limits(self.limits.turns, episode=Budget(seconds=self.limits.seconds)))
+        tracker = BudgetTracker(Limits(self.limits.turns))
         self._trackers.add(tracker)
         return tracker
 
     def _job(self, job: Job | tuple[Any, ...]) -> Job:
-        job = Job(*job)
+        job = Job(*job) if isinstance(job, tuple) and 1 <= len(job) <= 3 else Job(job)  # type: ignore[arg-type]
+        if not isinstance(job.task, str | Task) or not isinstance(job.seed, int) or not 0 <= job.seed < 2**31:
+            raise UsageError(f"{job!r:.200} is no job: it is (task, seed), a Task or its id and a number from 0 to 2³¹ − 1")
         if isinstance(job.task, str):
             if job.task not in self._tasks:
                 raise UsageError(f"no task has the id {job.task!r}")
@@ -268,8 +277,12 @@ class RolloutPool:
             episode = Episode(task.id, task.query, (), None, False, "limit", seed=job.seed)
         else:
             episode, _ = env.run(task, play_it, turns=turns, seed=job.seed)
-        limited = episode.ended == "limit" and episode.reward is not None
-        cut: Cut | None = (sampler.cut or "seconds") if limited else None
+        cut: Cut | None = None
+        if episode.reward is not None and episode.turns:
+            used_up = (
+                sum(turn.acted for turn in turns) > self.limits.turns and turns[-1].ask is None
+            )  # submitted for the policy
+            cut = sampler.cut if episode.ended == "limit" else "turns" if used_up or episode.ended == "turns" else None
         return Rollout(task.id, job.group, job.seed, segments_of(episode.turns), episode.reward, episode, cut)
 
     def _checked(self, rollout: Rollout) -> Rollout:
@@ -341,7 +354,7 @@ def rollout(
         if chosen is None:
             raise UsageError(f"no task has the id {task!r}")
         strategy = _strategy(world, agent, world.tasks, bounds.turns)
-        tracker = BudgetTracker(Limits(bounds.turns, episode=Budget(seconds=bounds.seconds)))
+        tracker = BudgetTracker(Limits(bounds.turns))
         return play(world, chosen, strategy, EpisodeSampler(Served(asked), bounds, seed), tracker, seed=seed)
     finally:
         world.max_turns = turns_of_caller

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from operator import index
 from typing import Any, Literal, Protocol
 
 from intercode.errors import ContextOverflow, ModelError, UsageError
@@ -22,7 +23,7 @@ from intercode.rollouts.chat import Chat
 from intercode.runner.episode_model import EPOCH, require_reply
 from intercode.types import Message, Reply, Sample, Tool, Usage, is_number
 
-Cut = Literal["reply", "tokens", "context", "seconds"]
+Cut = Literal["turns", "reply", "tokens", "context"]
 """The limit that ended an episode before the policy did."""
 
 Sampled = tuple[Sequence[int], Sequence[float]]
@@ -44,21 +45,21 @@ SMALL = 4
 class RolloutLimits:
     """Limits of one rollout; an episode that reaches one ends and is scored. None: no limit.
 
-    `turns`: actions. `reply_tokens`: of one reply, for `generate` (a server has its own limit, `max_tokens`). `tokens`: sampled
-    and observed tokens after the first prompt. `context`: tokens of the whole sequence. `seconds`: wall time.
+    `turns`: actions. `reply_tokens`: of one reply; set the server's own limit (`max_tokens`) as well. `tokens`: sampled
+    and observed tokens after the first prompt. `context`: tokens of the whole sequence. There is no limit of time, which
+    depends on the machine: an action has the sandbox's, and a reply the model's.
     """
 
     turns: int = 10
     reply_tokens: int | None = None
     tokens: int | None = None
     context: int | None = None
-    seconds: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("turns", "reply_tokens", "tokens", "context", "seconds"):
+        for name in ("turns", "reply_tokens", "tokens", "context"):
             value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise UsageError(f"the limit {name} is {value}; it must be more than 0")
+            if value is not None and (not isinstance(value, int) or value <= 0):
+                raise UsageError(f"the limit {name} is {value!r}; it must be a whole number of 1 or more")
 
 
 class Source(Protocol):
@@ -141,6 +142,8 @@ class EpisodeSampler:
         """Return how many tokens may follow a prompt of that many tokens, and the limit that says so."""
         first = prompt if self.first is None else self.first
         left: list[tuple[float, Cut]] = [(float("inf"), "tokens")]
+        if self.limits.reply_tokens is not None:
+            left.append((self.limits.reply_tokens, "reply"))
         if self.limits.tokens is not None:
             left.append((self.limits.tokens - (prompt - first), "tokens"))
         if self.limits.context is not None:
@@ -193,10 +196,9 @@ class Batched:
         answer: Future[Sampled] = Future()
         self.inbox.put((list(prompt or ()), answer))
         ids, logprobs = answer.result()
-        most, reason = self.limits.reply_tokens, None
-        if most is not None and len(ids) >= most:
-            ids, logprobs, reason = ids[:most], logprobs[:most], "length"
-        sample = Sample(tuple(ids), tuple(logprobs), reason, prompt_ids=prompt or ())
+        ended = ids[-1:] and ids[-1] in getattr(self.chat, "end_ids", ())
+        full = self.limits.reply_tokens is not None and len(ids) == self.limits.reply_tokens and not ended
+        sample = Sample(tuple(ids), tuple(logprobs), "length" if full else None, prompt_ids=prompt or ())
         return Reply(self.chat.decode(ids), Usage(len(sample.prompt_ids), len(ids)), sample=sample)
 
     def note_end(self) -> None:
@@ -250,14 +252,15 @@ class Batched:
 def _require_sampled(answer: Any, count: int) -> list[Sampled]:
     """Return what `generate` returned as lists of numbers. Raises `UsageError` for anything else."""
     try:
-        replies: list[Sampled] = [([int(each) for each in ids], [float(each) for each in logprobs]) for ids, logprobs in answer]
+        replies: list[Sampled] = [([*map(index, ids)], [*map(float, logprobs)]) for ids, logprobs in answer]
     except (TypeError, ValueError) as error:
         raise UsageError(f"generate returns a pair (token ids, log-probabilities) for each prompt ({error})") from error
     if len(replies) != count:
         raise UsageError(f"generate returned {len(replies)} replies to {count} prompts")
     for ids, logprobs in replies:
-        if len(logprobs) not in (0, len(ids)) or not all(map(is_number, (*ids, *logprobs))):
+        if len(logprobs) not in (0, len(ids)) or not all(map(is_number, (*ids, *logprobs))) or min(ids, default=0) < 0:
             raise UsageError(
-                f"generate returned {len(ids)} ids with {len(logprobs)} log-probabilities, or numbers that are not finite"
+                f"generate returned {len(ids)} ids with {len(logprobs)} log-probabilities; these are finite, one for each id "
+                "or none, and no id is negative"
             )
     return replies

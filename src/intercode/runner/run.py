@@ -36,6 +36,7 @@ from intercode.runner.reply_cache import open_cache, remove_cache, remove_finish
 from intercode.runner.shards import Shard
 from intercode.runner.warm_env import KEPT, WarmEnv
 from intercode.store import RunStore, read_run
+from intercode.tasks import in_split
 from intercode.types import Episode, Task, Turn, Usage
 
 FAULTS_IN_A_ROW = 3
@@ -179,11 +180,7 @@ def select(
         raise UsageError(f"no task has the id {unknown[0]!r}")
     kept = [task for task in tasks if not named or task.id in named]
     if split:
-        splits = sorted({task.split for task in kept if task.split})
-        kept = [task for task in kept if task.split == split]
-        if not kept:
-            there = f"there are {', '.join(splits)}" if splits else "no task has a field `split`"
-            raise UsageError(f"no {'such ' if named else ''}task has the split {split!r}; {there}")
+        kept = in_split(kept, split)
     if failed_in:
         episodes = read_run(failed_in)[1]
         failed = {episode.task for episode in episodes} - {episode.task for episode in episodes if episode.success}

@@ -105,3 +105,12 @@ def _open_file(path: Path, name: str, how: dict[str, Any]) -> DataSet:
     tasks = tuple(load_tasks(path, **how))
     fields = b"" if how["gold_fields"] == ("gold",) else repr(how["gold_fields"]).encode()
     return DataSet(name, tasks, hashlib.sha256(path.read_bytes() + fields).hexdigest(), file=path)
+
+
+def in_split(tasks: Sequence[Task], split: str) -> list[Task]:
+    """Return the tasks of a split. Raises `UsageError` with the splits that there are if it has none."""
+    if kept := [task for task in tasks if task.split == split]:
+        return kept
+    splits = sorted({task.split for task in tasks if task.split})
+    there = f"there are {', '.join(splits)}" if splits else "no task has a field `split`"
+    raise UsageError(f"no task has the split {split!r}; {there}")
