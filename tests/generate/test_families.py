@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from kept import needs_bwrap
 
 from intercode.agents import retrieval
 from intercode.envs import prepare
+from intercode.envs.bash.compare import bash_exact
 from intercode.errors import UsageError
 from intercode.generate import FAMILIES, answer_of, generate
 from intercode.generate.families import FORMS, Draw
@@ -51,6 +54,30 @@ def test_a_test_task_has_another_place_and_another_query_than_all_training_tasks
         assert {"id", "query", "gold", "difficulty", "family", "kind"} <= task.keys()
         assert ("hidden" in task and len(task["tests"]) == 3) is (FAMILIES[name].env == "python")
     assert places["train"].isdisjoint(places["test"])
+
+
+def test_invented_words_beside_the_answer_do_not_pay(family: tuple[str, Path]) -> None:
+    name, folder = family
+    factory = prepare(FAMILIES[name].env, data=str(folder))
+    with closing(factory()) as env:
+        for task in factory.tasks if FAMILIES[name].env == "bash" else ():
+            (gold,) = env.run_gold(task).evidence  # type: ignore[misc]
+            lines = gold.output.splitlines()
+            for wrong in ([f"41 {line}" for line in lines], [*lines, "file"], [f"{line} 12:30" for line in lines]):
+                said = replace(gold, output="".join(f"{line}\n" for line in wrong))
+                assert not lines or not bash_exact(said, gold, task).success, (task.query, wrong)
+
+
+@pytest.mark.parametrize("wrong", ["<= ", "< ", ">= ", "> "])
+def test_a_function_that_treats_a_limit_in_another_way_fails(tmp_path: Path, wrong: str) -> None:
+    needs_bwrap()
+    generate("python-records", n=20, seed=7, out=tmp_path / "data")
+    for task in records(tmp_path / "data"):
+        scope: dict[str, Any] = {}
+        if (place := re.search(" ([<>]=? )", task["gold"])) and place[1][0] == wrong[0] and place[1] != wrong:
+            exec(task["gold"][: place.start(1)] + wrong + task["gold"][place.end(1) :], scope)
+            with pytest.raises(AssertionError):
+                exec("\n".join([*task["tests"], *task["hidden"]]), scope)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -115,6 +142,8 @@ def test_what_cannot_be_generated_is_refused(tmp_path: Path) -> None:
         generate("bash-poems", n=20, seed=1, out=tmp_path / "new")
     with pytest.raises(UsageError, match="n is 9; a family needs at least 10"):
         generate("bash-files", n=9, seed=1, out=tmp_path / "new")
+    with pytest.raises(UsageError, match="give a smaller n"):
+        generate("bash-files", n=9000, seed=1, out=tmp_path / "new")
     with pytest.raises(UsageError, match="full exists; name a new folder"):
         generate("bash-files", n=20, seed=1, out=tmp_path / "full")
     assert [path.name for path in tmp_path.iterdir()] == ["full"]

@@ -120,16 +120,14 @@ FORMS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("Print the number only.", "Print only the number."),
         ("Nothing but that number is printed.", "Answer with the number only."),
     ),
+    "text": (("Print nothing else.", "Print only that."), ("Nothing else is printed.", "Output only this.")),
     "paths": (
-        ("Print absolute paths, one a line, in any order.", "Print one absolute path a line, in any order."),
-        (
-            "Each line of the output is an absolute path; in any order.",
-            "The answer has an absolute path on each line, in any order.",
-        ),
+        ("Print only absolute paths, one a line, in any order.", "Print absolute paths only, one a line, in any order."),
+        ("Nothing but absolute paths is printed, one a line, in any order.",),
     ),
     "names": (
         ("Print the names only, without folders, one a line, in any order.",),
-        ("Each line of the output is a bare name, no folder in front; in any order.",),
+        ("Each line of the output is only a bare name, no folder in front; in any order.",),
     ),
 }
 """The sentences that say what the answer looks like, for training and for the test split."""
