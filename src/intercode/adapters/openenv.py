@@ -32,7 +32,7 @@ class CodeState(State):
 
 
 class CodeEnvironment(Environment[CodeAction, CodeObservation, CodeState]):
-    """One session. Methods may be called in any thread, one after the other."""
+    """Play the episodes of one session. Methods may be called in any thread, one after the other."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 

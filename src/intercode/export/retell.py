@@ -3,9 +3,8 @@
     recorded actions ──► replies in the agent's form ──┐
     recorded observations ─────────────────────────────┴──► the agent's strategy ──► its questions and actions
 
-The strategy is the one that `eval` would use, so its questions are those that it would send. Nothing is executed. A story that
-the strategy does not understand as it was recorded is no example, so it is left out: after each reply, the strategy must act as
-the record does.
+The strategy is the one that `eval` would use, so its questions are those that it would send. Nothing is executed. An episode
+that the strategy reads in another way is left out: after each reply, the strategy must take the recorded action.
 
 Left out: thoughts of the recorded agent, turns without an action, and branches that were given up.
 """
@@ -30,7 +29,7 @@ from intercode.types import Episode, Reply, Task, Tool, ToolCall, Turn
 
 AGENTS = ("try_again", "try_again_blind", "react", "tools")
 THOUGHTS = ("This action is the next step.", "The work is done.")
-"""What ReAct's form has for a thought, before code and before a submission."""
+"""The thoughts that ReAct replies get: before code, and before a submission."""
 
 
 Told = tuple[Episode, Sequence[Tool]]

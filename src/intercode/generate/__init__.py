@@ -69,7 +69,7 @@ def generate(
 
 
 class _Generation:
-    """One data folder in the making."""
+    """Generate the tasks of one data folder, and write the folder."""
 
     def __init__(self, family: Family, n: int, seed: int, folder: Path, workers: int, on_task: Callable[[], object]) -> None:
         self.family, self.n, self.folder, self.workers, self.on_task = family, n, folder, workers, on_task

@@ -279,9 +279,8 @@ class RolloutPool:
             episode, _ = env.run(task, play_it, turns=turns, seed=job.seed)
         cut: Cut | None = None
         if episode.reward is not None and episode.turns:
-            used_up = (
-                sum(turn.acted for turn in turns) > self.limits.turns and turns[-1].ask is None
-            )  # submitted for the policy
+            # the strategy submitted without asking the policy, since no turns were left
+            used_up = turns[-1].ask is None and sum(turn.acted for turn in turns) > self.limits.turns
             cut = sampler.cut if episode.ended == "limit" else "turns" if used_up or episode.ended == "turns" else None
         return Rollout(task.id, job.group, job.seed, segments_of(episode.turns), episode.reward, episode, cut)
 

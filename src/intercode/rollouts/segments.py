@@ -21,7 +21,7 @@ from intercode.types import Turn
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One unbroken sequence: the ids `prompt_ids`, then `token_ids`.
+    """Hold the tokens of one conversation: `prompt_ids`, then `token_ids`.
 
     `mask` has for each of the `token_ids` 1 if the policy sampled it and 0 if it is an observation. `logprobs` has the
     log-probability of each sampled token and 0.0 elsewhere; it is empty if the server did not return one for every reply.

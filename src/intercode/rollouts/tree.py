@@ -41,7 +41,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """All branches of one job: `root`, before the first fork, and the rollouts of the leaves, each whole from its start."""
+    """Hold all branches of one job: the node `root`, before the first fork, and the rollouts of the leaves, each whole."""
 
     root: Node
     rollouts: tuple[Rollout, ...]
