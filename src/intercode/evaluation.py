@@ -28,6 +28,7 @@ from intercode.runner.budget import Budget, BudgetTracker, Limits
 from intercode.runner.provenance import source_digests
 from intercode.runner.run import evaluate, select
 from intercode.runner.shards import Shard
+from intercode.sandbox.pod import usual_provider_name
 from intercode.store import RunStore
 from intercode.types import Episode, Task
 from intercode.validate.validation_cache import broken, cached_check
@@ -120,7 +121,7 @@ class Evaluation:
                 labels[label] = known
         config = {
             "env": env, "agent": agent, "model": called.name if called else None, "turns": turns,
-            "epochs": epochs, "seed": seed, "temperature": temperature, "sandbox": sandbox or "local",
+            "epochs": epochs, "seed": seed, "temperature": temperature, "sandbox": sandbox or usual_provider_name(),
             "prompt": chosen.prompt_digest, "reply_tokens": reply_tokens, "price": price,
             "reply_seconds": reply_seconds,
             "max_cost": max_cost, "max_tokens": max_tokens, "max_seconds": max_seconds,

@@ -24,6 +24,7 @@ from intercode.envs.gold import blame_gold
 from intercode.errors import DataError, SandboxDied, UsageError
 from intercode.plugins import call_plugin, load_plugin
 from intercode.sandbox.base import Limits, Provider, Sandbox, Session, Start, fingerprint, provider
+from intercode.sandbox.pod import usual_provider_name
 from intercode.tasks import DataSet
 from intercode.types import ExecResult, Outcome, Task
 
@@ -134,7 +135,7 @@ def prepare_workspaces(
     `paper` asks for InterCode v1's container in the first spec.
     """
 
-    source = provider(sandbox or "local", partial(load_plugin, what="sandbox"))
+    source = provider(sandbox or usual_provider_name(), partial(load_plugin, what="sandbox"))
 
     def make_spec(tree: Path | None, setup: Path | None) -> WorkspaceSpec:
         def make(image: str | None) -> Start:

@@ -4,8 +4,8 @@
                                                                   ▲                              │
                                                                   └──────────────────────────────┘ nothing of the past is left
 
-`--sandbox NAME` names a provider: `local`, `docker`, or a class of your own. `check_sandbox` in `intercode.testing` tests the
-sandboxes of any provider.
+`--sandbox NAME` names a provider: `local`, `docker`, `pod`, or a class of your own. `check_sandbox` in `intercode.testing`
+tests the sandboxes of any provider.
 """
 
 from __future__ import annotations
@@ -182,6 +182,7 @@ class Provider(ABC, Generic[S]):
 PROVIDERS = {
     "local": "intercode.sandbox.local:LocalProvider",
     "docker": "intercode.sandbox.docker.container:DockerProvider",
+    "pod": "intercode.sandbox.pod:PodProvider",
 }
 
 
@@ -191,7 +192,7 @@ def _import(name: str) -> object:
 
 
 def provider(name: str, load: Callable[[str], object] = _import) -> Provider[Any]:
-    """Return the provider that `name` names: `local`, `docker`, or a class of your own as `module:Class`.
+    """Return the provider that `name` names: `local`, `docker`, `pod`, or a class of your own as `module:Class`.
 
     `load` imports the class; `intercode.plugins.load_plugin` takes `path.py:Class` as well. Raises `UsageError` for an
     unknown name, or a class that is no provider.

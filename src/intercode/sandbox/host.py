@@ -169,8 +169,12 @@ class Host(ABC):
         disabled: DisabledProtections | None = None,
         fds: tuple[int, ...] = (),
         own_network: bool = True,
+        pod: tuple[Any, ...] | None = None,
     ) -> None:
-        """Send the supervisor the settings of its episodes; `mounts` are the fields of `MountConfig` in `guest/mounts.py`."""
+        """Send the supervisor the settings of its episodes.
+
+        `mounts` are the fields of `MountConfig` in `guest/mounts.py`, `pod` those of `PodConfig` in `guest/pod.py`.
+        """
         disabled, texts = disabled or DisabledProtections(), list[tuple[str, str]]()
         if self.program == "python":  # the modules that make an image's own python3 a session
             from intercode.sandbox.guest.python_interpreter import MODULES  # imports all that an interpreter needs
@@ -183,6 +187,7 @@ class Host(ABC):
             "program": self.program,
             "lent": "/usr" in mounts[1],
             "own_network": own_network,
+            "pod": pod,
             "texts": texts,
             "memory": limits.memory,
             "processes": limits.processes,
@@ -200,7 +205,7 @@ class Host(ABC):
             },
         }
         try:
-            wire.send(self._control, config, seccomp.program(leave_out=disabled.calls), fds)
+            wire.send(self._control, config, seccomp.program(leave_out=disabled.calls, shared=pod is not None), fds)
         except OSError:
             error = self._death()
             self.close()

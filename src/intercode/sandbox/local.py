@@ -38,6 +38,9 @@ _MAIN = "import sys; sys.path.insert(0, '/'); from guest.supervisor import main;
 class LocalProvider(Provider[Template]):
     """Opens sandboxes of bubblewrap. An image is a built one, a root file system, or None for this machine's /usr."""
 
+    _layers = "layers"
+    """The shelf of the cache for what scripts change."""
+
     def open_image(self, image: str | None, tree: Path | None) -> Template:
         below = template.base(image)
         return template.with_tree(below, tree) if tree else below
@@ -45,7 +48,7 @@ class LocalProvider(Provider[Template]):
     def add_script(self, start: Template, text: str, *, name: str) -> Template:
         def run(made: Path) -> None:
             made.chmod(0o755)
-            with LocalSandbox(start, limits=SETUP_LIMITS, session="stateless", export=made) as sandbox:
+            with self.sandbox(start, limits=SETUP_LIMITS, session="stateless", export=made) as sandbox:
                 sandbox.write(SCRIPT, text.encode())
                 result = sandbox.exec("", argv=["bash", SCRIPT], cwd="/")
                 if result.exit_code != 0:
@@ -54,9 +57,9 @@ class LocalProvider(Provider[Template]):
                 sandbox.export(made)
 
         key = hashlib.sha256(f"{start.digest}\0{text}".encode()).hexdigest()[:32]
-        return start.over(cache.folder("layers", key, run), text)
+        return start.over(cache.folder(self._layers, key, run), text)
 
-    def sandbox(self, start: Template, **options: Any) -> LocalSandbox:
+    def sandbox(self, start: Template, **options: Any) -> GuestSandbox:
         return LocalSandbox(start, **options)
 
 
@@ -96,7 +99,7 @@ class Bubblewrap(Host):
         export: Path | None,
         disabled: DisabledProtections | None,
     ) -> None:
-        _require_limits(limits)
+        require_limits(limits)
         with room_left():
             self._command, self.cwd = _command(template), template.cwd
         super().__init__(program, session)
@@ -130,7 +133,7 @@ class Bubblewrap(Host):
         return control, process
 
 
-def _require_limits(limits: Limits) -> None:
+def require_limits(limits: Limits) -> None:
     """Raise `SandboxUnavailable` if this process may use less than a sandbox: else results would differ."""
     usual = Limits()
     for name, what, least in (

@@ -50,6 +50,8 @@ _ABSENT: _Numbers = {
     "clone3": (435, 435), "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
     "memfd_create": (319, 279), "memfd_secret": (447, 447), "vmsplice": (278, 75), "io_setup": (206, 0),
 }  # fmt: skip
+_SHARED: _Numbers = {"shmget": (29, 194), "semget": (64, 190), "msgget": (68, 186), "mq_open": (240, 180)}
+_UNIX = 1
 _CLONE = (56, 220)
 _SOCKET = (41, 198)
 _IOCTL = (16, 29)
@@ -58,8 +60,11 @@ _SETSOCKOPT = (54, 208)
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 
 
-def program(*, machine: str | None = None, leave_out: frozenset[str] = frozenset()) -> bytes:
-    """Return the filter for this machine. `leave_out` names calls that a test lets through, also calls filtered by argument."""
+def program(*, machine: str | None = None, leave_out: frozenset[str] = frozenset(), shared: bool = False) -> bytes:
+    """Return the filter for this machine. `leave_out` names calls that a test lets through, also calls filtered by argument.
+
+    `shared`: the agent has no network and no namespace for System V objects and message queues of its own, and gets none.
+    """
     machine = machine or platform.machine()
     if machine not in _ARCHITECTURES:
         raise SandboxUnavailable(f"the local sandbox supports x86_64 and aarch64, not {machine}; use --sandbox docker")
@@ -67,7 +72,9 @@ def program(*, machine: str | None = None, leave_out: frozenset[str] = frozenset
     code = [(_LOAD, 0, 0, _ARCH), (_JEQ, 1, 0, audit), _return_error(ENOSYS), (_LOAD, 0, 0, _NR)]
     code += [(_JGE, 0, 1, _X32), _return_error(ENOSYS)]
     answers = _by_argument()
-    for table, errno in ((_REFUSED, EPERM), (_ABSENT, ENOSYS)):
+    if shared:
+        answers["socket"] = (_SOCKET, [(_LOAD, 0, 0, _ARG0), (_JEQ, 1, 0, _UNIX), _return_error(EAFNOSUPPORT), _PASS])
+    for table, errno in ((_REFUSED, EPERM), (_ABSENT, ENOSYS), (_SHARED if shared else {}, ENOSYS)):
         answers |= {name: (numbers, [_return_error(errno)]) for name, numbers in table.items()}
     kept = [(numbers[column], block) for name, (numbers, block) in answers.items() if name not in leave_out]
     code += _search(sorted((number, block) for number, block in kept if number is not None))

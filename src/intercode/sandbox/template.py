@@ -108,8 +108,8 @@ def _list(folder: Path, path: str, skip: frozenset[str], found: dict[str, Change
         if entry.name in skip:
             continue
         name, info = f"{path}/{entry.name}", entry.stat(follow_symlinks=False)
-        removed = (stat.S_ISCHR(info.st_mode) and info.st_rdev == 0) or _mark(entry.path, WHITEOUT)
-        if removed or not stat.S_ISDIR(info.st_mode) or _mark(entry.path, OPAQUE):
+        removed = (stat.S_ISCHR(info.st_mode) and info.st_rdev == 0) or is_marked(entry.path, WHITEOUT)
+        if removed or not stat.S_ISDIR(info.st_mode) or is_marked(entry.path, OPAQUE):
             for below in [below for below in found if below == name or below.startswith(name + "/")]:
                 del found[below]
         if not removed:
@@ -118,7 +118,7 @@ def _list(folder: Path, path: str, skip: frozenset[str], found: dict[str, Change
             _list(Path(entry.path), name, skip, found)
 
 
-def _mark(path: str, name: str) -> bool:
+def is_marked(path: str, name: str) -> bool:
     """Return whether overlay's mark `name` is set."""
     try:
         return os.getxattr(path, name, follow_symlinks=False) == b"y"

@@ -38,6 +38,7 @@ from intercode.envs.workspace import (
 from intercode.errors import DataError, UsageError
 from intercode.plugins import attribute_path, defining_class
 from intercode.sandbox.base import Limits, Session
+from intercode.sandbox.pod import usual_provider_name
 from intercode.submission import ALONE, ANSWER, answer_in
 from intercode.tasks import Preprocess, Record, open_data
 from intercode.types import Change, ExecResult, Outcome, Score, Task, TaskIssue
@@ -85,7 +86,7 @@ _ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = {
     ),
     **dict.fromkeys(("start", "probe"), (lambda value: value is None or _is_text(value), "Bash, as text")),
     **dict.fromkeys(("reward", "preprocess"), (callable, "a method")),
-    "sandbox": (_is_text, "'local', 'docker' or 'module:Class'"),
+    "sandbox": (lambda value: value is None or _is_text(value), "'local', 'docker', 'pod' or 'module:Class'"),
 }
 
 
@@ -124,7 +125,8 @@ class BashEnv(InterCodeEnv):
     """Bash that begins each episode, such as a command that starts a service and waits until the service answers."""
     probe: str | None = None
     """Bash that prints what else a reward should see, `Outcome.probe`; it runs after the agent, and after the gold."""
-    sandbox: str = "local"
+    sandbox: str | None = None
+    """The provider of sandboxes by name; by default the usual one of this machine."""
 
     def __init__(
         self,
@@ -183,18 +185,18 @@ class BashEnv(InterCodeEnv):
         session = session or ("stateless" if protocol == "paper" else "persistent")
         reward, name = cls._choose_reward(reward, protocol)
         records = _checked(preprocess or cls.preprocess)
-        source = data or attribute_path(cls, "data")
+        source, sandbox = data or attribute_path(cls, "data"), sandbox or cls.sandbox or usual_provider_name()
         found = open_data(source, env="bash", limit=limit, preprocess=records, gold_fields=gold_fields)
         spec, variant = prepare_workspaces(
             found, session,
             image=image or attribute_path(cls, "image"), tree=tree or attribute_path(cls, "tree"),
             setup=setup or attribute_path(cls, "setup"), limits=limits,
-            paper=reward == "paper" and session == "stateless", sandbox=sandbox or cls.sandbox,
+            paper=reward == "paper" and session == "stateless", sandbox=sandbox,
             start=cls.start, probe=cls.probe,
         )  # fmt: skip
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going}
         golds = GoldCache[GoldOutcome]()
-        facts = {"data": found.name, "data_digest": found.digest, "reward": name, "sandbox": sandbox or cls.sandbox}
+        facts = {"data": found.name, "data_digest": found.digest, "reward": name, "sandbox": sandbox}
         return EnvFactory(
             found.tasks,
             lambda: cls(found.tasks, spec, reward=reward, variant=variant, golds=golds, **how),
@@ -259,7 +261,7 @@ class BashEnv(InterCodeEnv):
         self._comparison = None
         self._workspace.switch_to(self._spec.for_task(task))
         self._find_gold(self._workspace, task)
-        if self._workspace.sandbox.wall:
+        if self._workspace.sandbox.wall == "shared-proc":
             self._find_all_golds(task)
         self._workspace.start_episode()
 

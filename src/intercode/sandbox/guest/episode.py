@@ -22,7 +22,7 @@ from _blake2 import blake2b
 from functools import partial
 from typing import Any
 
-from . import kernel, layers, mounts, namespaces, processes, wire
+from . import kernel, namespaces, processes, wire
 from .limit import Limit
 from .shell import CAPTURE_STATE, Program, Shell, stateless_command
 
@@ -36,6 +36,7 @@ _DEATH = 0.001  # no event tells when the children of another process are gone
 _SPARE_PROCESSES = 4
 _INTERRUPTED = 130
 _CHUNK = 1 << 16
+_AS_AGENT = ("write",)
 _CAREFUL = os.O_NONBLOCK | os.O_NOCTTY
 """Never wait on a FIFO or a device that stands where a file is expected."""
 
@@ -74,11 +75,9 @@ class Output:
 
 
 class EpisodeServer:
-    def __init__(self, sock: socket.socket, config: dict[str, Any], handles: namespaces.Handles) -> None:
-        self._sock, self._config, self._folders, self._init = sock, config, handles.folders, handles.init
-        self._proc = handles.proc
+    def __init__(self, sock: socket.socket, config: dict[str, Any], world: namespaces.World) -> None:
+        self._sock, self._config, self._world, self._init, self._table = sock, config, world, world.init, world.table
         self._root = kernel.open_folder("/")
-        self._table = processes.Table(handles.proc, handles.init.pid)
         self._out, self._out_write = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._out, False)
         self._child_ended, wakeup = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)  # readable whenever a child has ended
@@ -112,7 +111,8 @@ class EpisodeServer:
                 return
             self._got_request = True
             try:
-                getattr(self, "_op_" + head["op"])(head, payload)
+                with self._world.as_agent() if head["op"] in _AS_AGENT else contextlib.nullcontext():
+                    getattr(self, "_op_" + head["op"])(head, payload)
             except OSError as error:
                 wire.send(self._sock, {"errno": error.errno, "error": error.strerror or str(error)})
 
@@ -234,7 +234,13 @@ class EpisodeServer:
         kept, overflow = self._output.result()
         self._output = Output(self._config["output"])
         lost, self._shell_lost = self._shell_lost, False
-        return {"exit_code": exit_code, "timed_out": timed_out, "lost": lost, "cwd": self._cwd, "overflow": overflow}, kept
+        return {
+            "exit_code": exit_code,
+            "timed_out": timed_out,
+            "lost": lost,
+            "cwd": self._cwd,
+            "overflow": overflow,
+        }, self._world.hide_user(kept)
 
     def _current_cwd(self) -> str:
         """Return the shell's folder; the last one, if the shell died."""
@@ -279,9 +285,10 @@ class EpisodeServer:
         """End all processes when together they exceed a limit, and say so in the output."""
         alive = self._table.all()
         self._jobs_alive = any(self._job is None or process.pid != self._job.pid for process in alive)
-        used = self._table.memory(alive) + mounts.bytes_used("/") + mounts.bytes_used("/dev/shm")
-        if used > self._config["memory"]:
+        if self._table.memory(alive) + self._world.memory_used() > self._config["memory"]:
             limit = f"memory limit of {self._config['memory'] >> 20} MiB"
+        elif self._world.disk_exceeded():
+            limit = f"disk limit of {self._config['mounts'].disk >> 20} MiB"
         elif len(alive) + _SPARE_PROCESSES >= self._config["processes"]:
             limit = f"limit of {self._config['processes']} processes"
         else:
@@ -355,7 +362,7 @@ class EpisodeServer:
                 raise OSError(errno.ENOTSOCK, os.strerror(errno.ENOTSOCK))
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
                 stream.setblocking(False)
-                os.fchdir(self._proc)
+                os.fchdir(self._world.proc)
                 try:
                     stream.connect(f"self/fd/{target}")
                 finally:
@@ -367,11 +374,11 @@ class EpisodeServer:
     def _op_diff(self, head: dict[str, Any], payload: bytes) -> None:
         stop = partial(self._init.signal_all, signal.SIGSTOP)
         with self._table.pause_all(stop) if self._jobs_alive else contextlib.nullcontext():
-            wire.send(self._sock, {"changes": layers.diff(*self._folders)})
+            wire.send(self._sock, {"changes": self._world.diff()})
 
     def _op_export(self, head: dict[str, Any], payload: bytes) -> None:
         """Copy this episode's changes as a layer into the folder that the host lent for it."""
-        layers.copy(self._folders.upper, self._config["export"])
+        self._world.export(self._config["export"])
         wire.send(self._sock, {})
 
     # -- fork -------------------------------------------------------------------------------------------------------
@@ -400,7 +407,7 @@ class EpisodeServer:
                 wire.send(self._sock, {"blockers": ["the shell's state, which needs the builtin commands"]})
                 return
             state = parts[1]
-        wire.send(self._sock, {"cwd": self._current_cwd(), "status": self._status}, state, (self._folders.upper,))
+        wire.send(self._sock, {"cwd": self._current_cwd(), "status": self._status}, state, (self._world.files,))
 
     def _op_restore(self, head: dict[str, Any], payload: bytes) -> None:
         shell = self._live_shell()

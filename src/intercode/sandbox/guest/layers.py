@@ -13,7 +13,7 @@ import errno
 import os
 import stat
 from _blake2 import blake2b
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 DEPTH = 100
@@ -32,17 +32,25 @@ Digests = dict[tuple[int, int], str]
 OTHER: dict[str, Any] = {"type": "other", "mode": 0}
 
 
-def diff(upper: int, lower: int, tree: str) -> Changes:
-    """Return what the agent sees changed below the folder `tree`: absolute path → {kind, type, mode, digest, target}."""
+Known = Callable[[str, os.stat_result], bool | None]
+"""Tells whether the entry at a path is as in the lower folder; None leaves the entry out."""
+
+
+def diff(upper: int, lower: int, tree: str, known: Known | None = None) -> Changes:
+    """Return what the agent sees changed below the folder `tree`: absolute path → {kind, type, mode, digest, target}.
+
+    With `known`, the upper folder has all that the agent sees, not only what was written; entries that `known` calls equal are
+    not compared again, and the mode of the folder itself is not compared.
+    """
     found, digests = Changes(), Digests()
     now, before = _open_folder(upper, tree), _open_folder(lower, tree)
     try:
         if now is not None and before is not None:
             info = os.fstat(now)
             mode = stat.S_IMODE(info.st_mode)
-            if mode != stat.S_IMODE(os.fstat(before).st_mode):
+            if not known and mode != stat.S_IMODE(os.fstat(before).st_mode):
                 found["/"] = {"kind": "changed", "type": "dir", "mode": mode}
-            _compare_folders(now, before, "", found, digests, 0)
+            _compare_folders(now, before, "", found, digests, 0, known)
             if not _is_unchanged(info, os.fstat(now)):
                 found["/"] = {"kind": "changed", **OTHER}
     finally:
@@ -50,17 +58,25 @@ def diff(upper: int, lower: int, tree: str) -> Changes:
     return found
 
 
-def _compare_folders(upper: int, lower: int | None, path: str, found: Changes, digests: Digests, depth: int) -> None:
+def _compare_folders(
+    upper: int, lower: int | None, path: str, found: Changes, digests: Digests, depth: int, known: Known | None
+) -> None:
     names = os.listdir(upper)
     for name in names:
-        _compare(upper, lower, name, f"{path}/{name}", found, digests, depth)
-    if lower is not None and _is_opaque(upper):
+        _compare(upper, lower, name, f"{path}/{name}", found, digests, depth, known)
+    if lower is not None and (known or _is_opaque(upper)):
         for name in set(os.listdir(lower)).difference(names):
             _report_removed(lower, name, f"{path}/{name}", found)
 
 
-def _compare(upper: int, lower: int | None, name: str, path: str, found: Changes, digests: Digests, depth: int) -> None:
-    now, before = _stat(upper, name), _stat(lower, name)
+def _compare(
+    upper: int, lower: int | None, name: str, path: str, found: Changes, digests: Digests, depth: int, known: Known | None
+) -> None:
+    now = stat_entry(upper, name)
+    same = known(path, now) if known and now else False
+    if same is None or (same and now and not stat.S_ISDIR(now.st_mode)):
+        return
+    before = stat_entry(lower, name)
     kind = "added" if before is None else "changed"
     if now is not None and _is_whiteout(now):
         if before is not None:
@@ -77,15 +93,15 @@ def _compare(upper: int, lower: int | None, name: str, path: str, found: Changes
         elif inside is not None and depth >= DEPTH:
             found[path] = {"kind": "added", **OTHER}
         elif inside is not None:
-            _compare_folders(inside, below, path, found, digests, depth + 1)
+            _compare_folders(inside, below, path, found, digests, depth + 1, known)
     finally:
         _close(inside, below)
-    if entry == OTHER or not _is_unchanged(now, _stat(upper, name)):
+    if entry == OTHER or not _is_unchanged(now, stat_entry(upper, name)):
         found[path] = {"kind": kind, **OTHER}
 
 
 def _report_removed(lower: int | None, name: str, path: str, found: Changes) -> None:
-    before = _stat(lower, name)
+    before = stat_entry(lower, name)
     if before is None:
         return
     found[path] = {"kind": "removed", "type": _TYPES.get(stat.S_IFMT(before.st_mode), "other")}
@@ -165,9 +181,12 @@ def _seek(fd: int, position: int, whence: int) -> int | None:
         return None
 
 
-def copy(source: int, target: int) -> None:
-    """Copy everything in `source` into the empty `target`, with marks, modes, times and hard links."""
-    _copy_folder(source, target, target, "", {}, 0)
+def copy(source: int, target: int, *, skip: Collection[str] = (), owner: int | None = None) -> None:
+    """Copy everything in `source` but the names in `skip` into `target`, with marks, modes, times and hard links.
+
+    The names must be free there. What is copied belongs to the user and group `owner`.
+    """
+    _copy_folder(source, target, target, "", {}, 0, skip, owner)
     copy_stat(target, os.fstat(source))
 
 
@@ -177,10 +196,19 @@ def copy_stat(folder: int | str, info: os.stat_result) -> None:
     os.utime(folder, ns=(info.st_atime_ns, info.st_mtime_ns))
 
 
-def _copy_folder(source: int, target: int, root: int, path: str, links: dict[int, str], depth: int) -> None:
+def _copy_folder(
+    source: int,
+    target: int,
+    root: int,
+    path: str,
+    links: dict[int, str],
+    depth: int,
+    skip: Collection[str] = (),
+    owner: int | None = None,
+) -> None:
     if _is_opaque(source):
         os.setxattr(target, OPAQUE, b"y")
-    for name in os.listdir(source):
+    for name in set(os.listdir(source)).difference(skip):
         info = os.stat(name, dir_fd=source, follow_symlinks=False)
         if stat.S_ISDIR(info.st_mode):
             if depth < DEPTH:
@@ -188,21 +216,23 @@ def _copy_folder(source: int, target: int, root: int, path: str, links: dict[int
                 inside, made = _open_folder(source, name), _open_folder(target, name)
                 try:
                     if inside is not None and made is not None:
-                        _copy_folder(inside, made, root, f"{path}{name}/", links, depth + 1)
+                        _copy_folder(inside, made, root, f"{path}{name}/", links, depth + 1, (), owner)
                 finally:
                     _close(inside, made)
         elif info.st_nlink > 1 and info.st_ino in links and not _is_whiteout(info):
             os.link(links[info.st_ino], name, src_dir_fd=root, dst_dir_fd=target, follow_symlinks=False)
             continue
         else:
-            _copy_entry(source, target, name, info)
+            copy_entry(source, target, name, info)
             links[info.st_ino] = path + name
+        if owner is not None:
+            os.chown(name, owner, owner, dir_fd=target, follow_symlinks=False)
         if not stat.S_ISLNK(info.st_mode) and not _is_whiteout(info):
             os.chmod(name, stat.S_IMODE(info.st_mode), dir_fd=target)
         os.utime(name, ns=(info.st_atime_ns, info.st_mtime_ns), dir_fd=target, follow_symlinks=False)
 
 
-def _copy_entry(source: int, target: int, name: str, info: os.stat_result) -> None:
+def copy_entry(source: int, target: int, name: str, info: os.stat_result) -> None:
     if stat.S_ISLNK(info.st_mode):
         os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
     elif stat.S_ISREG(info.st_mode):
@@ -220,15 +250,28 @@ def _copy_entry(source: int, target: int, name: str, info: os.stat_result) -> No
             linux = tuple(map(int, os.uname().release.partition("-")[0].split(".")[:2]))
             if linux < _LINUX_WITH_WHITEOUT or not _is_whiteout(info):
                 raise
-            fd = os.open(name, _NEW, 0o600, dir_fd=target)
-            try:
-                os.setxattr(fd, WHITEOUT, b"y")
-            finally:
-                os.close(fd)
-            os.setxattr(target, OPAQUE, b"x")
+            make_whiteout(target, name)
 
 
-def _stat(folder: int | None, name: str) -> os.stat_result | None:
+def make_whiteout(folder: int, name: str) -> None:
+    """Hide the name in the folders below, by a marked file."""
+    fd = os.open(name, _NEW, 0o600, dir_fd=folder)
+    try:
+        os.setxattr(fd, WHITEOUT, b"y")
+    finally:
+        os.close(fd)
+    os.setxattr(folder, OPAQUE, b"x")
+
+
+def hide_below(folder: int, name: str) -> None:
+    """Hide all that is below this folder's folder `name`, if there is one."""
+    inside = _open_folder(folder, name)
+    if inside is not None:
+        os.setxattr(inside, OPAQUE, b"y")
+        os.close(inside)
+
+
+def stat_entry(folder: int | None, name: str) -> os.stat_result | None:
     if folder is None:
         return None
     try:

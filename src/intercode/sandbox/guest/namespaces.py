@@ -15,6 +15,7 @@ userns, settings, capabilities, network (a network namespace that the agent's ro
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import select
@@ -23,7 +24,7 @@ from _socket import socketpair
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from . import kernel, mounts, spawn
+from . import kernel, layers, mounts, processes, spawn
 
 _SERVER_RIGHTS = (kernel.DAC_OVERRIDE, kernel.DAC_READ_SEARCH, kernel.FOWNER, kernel.KILL, kernel.SYS_PTRACE)
 _ROOT_RIGHTS = (
@@ -57,12 +58,43 @@ class Init(NamedTuple):
             pass
 
 
-class Handles(NamedTuple):
-    """Handles of an episode server: the folders of the file system, the supervisor's /proc, and init."""
+class World:
+    """What an episode server knows of its surroundings: the agent's processes and files, and how to become the agent.
 
-    folders: mounts.Folders
-    proc: int
-    init: Init
+    `proc` is a descriptor of the supervisor's /proc, `files` one of the folder from which a fork begins.
+    """
+
+    def __init__(self, folders: mounts.Folders, proc: int, init: Init, disabled: Collection[str]) -> None:
+        self.table, self.init, self.proc, self.files = processes.Table(proc, init.pid), init, proc, folders.upper
+        self._folders, self._disabled = folders, disabled
+
+    def diff(self) -> layers.Changes:
+        return layers.diff(*self._folders)
+
+    def export(self, target: int) -> None:
+        """Copy this episode's changes into a folder, as a layer."""
+        layers.copy(self.files, target)
+
+    def hide_user(self, output: bytes) -> bytes:
+        """Return an output as if the agent's user were root, which a namespace's root is."""
+        return output
+
+    def memory_used(self) -> int:
+        """Return the bytes of memory that files take."""
+        return mounts.bytes_used("/") + mounts.bytes_used("/dev/shm")
+
+    def disk_exceeded(self) -> bool:
+        """Return whether the agent has written more than it may. A tmpfs does not let it."""
+        return False
+
+    def as_agent(self) -> contextlib.AbstractContextManager[None]:
+        """Have the agent's rights to files within the block. A namespace's root has no others."""
+        return contextlib.nullcontext()
+
+    def become_agent(self) -> None:
+        """In a child of the episode server: give up what executing a program would take away."""
+        if "capabilities" not in self._disabled:
+            kernel.drop_capabilities(())
 
 
 def clone_flags(config: Config) -> int:
@@ -72,11 +104,8 @@ def clone_flags(config: Config) -> int:
     return kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS | network | user
 
 
-def enter(config: Config, seccomp: bytes, inherited: int | None) -> Handles:
-    """Build and enter the episode's file system, start init, and give up every right that is not needed any more.
-
-    The limits are at most those that the machine or the container allows.
-    """
+def enter(config: Config, seccomp: bytes, inherited: int | None) -> World:
+    """Build and enter the episode's file system, start init, and give up every right that is not needed any more."""
     mount_config: mounts.MountConfig = config["mounts"]
     agent_rights = _ROOT_RIGHTS if mount_config.in_container else ()
     if not mount_config.in_container:
@@ -89,12 +118,7 @@ def enter(config: Config, seccomp: bytes, inherited: int | None) -> Handles:
     folders = mounts.build(mount_config, inherited)
     if "capabilities" not in config["disabled"]:
         kernel.limit_capabilities(agent_rights)
-    for name, value in config["rlimits"].items():
-        number = getattr(resource, "RLIMIT_" + name)
-        value += _OWN_PROCESSES if name == "NPROC" else 0
-        _, most = resource.getrlimit(number)
-        value = value if most == resource.RLIM_INFINITY else min(value, most)
-        resource.setrlimit(number, (value, value))
+    set_limits({**config["rlimits"], "NPROC": config["rlimits"]["NPROC"] + _OWN_PROCESSES})
     kernel.unshare(kernel.NEWPID)
     ours, theirs = (end.detach() for end in socketpair())
     try:
@@ -103,7 +127,16 @@ def enter(config: Config, seccomp: bytes, inherited: int | None) -> Handles:
         os.close(theirs)
     kernel.enter_root(mounts.ROOT)
     _lock(config, seccomp, {*_SERVER_RIGHTS, *agent_rights})
-    return Handles(folders, proc, Init(pid, ours))
+    return World(folders, proc, Init(pid, ours), config["disabled"])
+
+
+def set_limits(limits: dict[str, int]) -> None:
+    """Set resource limits, at most to those that the machine or the container allows."""
+    for name, value in limits.items():
+        number = getattr(resource, "RLIMIT_" + name)
+        _, most = resource.getrlimit(number)
+        value = value if most == resource.RLIM_INFINITY else min(value, most)
+        resource.setrlimit(number, (value, value))
 
 
 def _set_up_init(config: Config, seccomp: bytes, line: int, rights: Collection[int]) -> None:

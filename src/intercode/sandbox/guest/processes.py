@@ -149,8 +149,12 @@ class Table:
                 for each in folders
             )
             used += next(filter(None, sizes), 0)
+        return used + self._shared_memory()
+
+    def _shared_memory(self) -> int:
+        """Return the bytes of what belongs to the namespaces, not to one process."""
         words = self._read(f"{self._init}/net/sockstat").split(maxsplit=3)
-        return used + kernel.ipc_size() + (int(words[2]) if len(words) > 2 else 0) * _SOCKET_BUFFER
+        return kernel.ipc_size() + (int(words[2]) if len(words) > 2 else 0) * _SOCKET_BUFFER
 
     def ipc_objects(self) -> list[tuple[str, int]]:
         """Return kind (`shm`, `msg` or `sem`) and number of all System V objects of this namespace."""

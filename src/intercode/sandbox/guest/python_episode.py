@@ -18,9 +18,10 @@ import site
 import socket
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
-from . import kernel, processes, python_branch, python_interpreter, wire
+from . import processes, python_branch, python_interpreter, wire
 from .episode import EpisodeServer
 from .shell import FIONREAD, Job, Shell, change_folder, new_token
 
@@ -33,7 +34,7 @@ _LOOK_EVERY = 0.0005
 class PythonShell(Shell):
     """The persistent interpreter, with the interface of a persistent bash."""
 
-    def __init__(self, out: int, config: dict[str, Any], cwd: str) -> None:
+    def __init__(self, out: int, config: dict[str, Any], cwd: str, become_agent: Callable[[], None]) -> None:
         Job.__init__(self, out, config["env"])
         self._line, self._theirs = socket.socketpair()
         self._pending = memoryview(b"")
@@ -42,7 +43,7 @@ class PythonShell(Shell):
             change_folder(cwd)
             self.pid = os.fork()
             if self.pid == 0:
-                _become_interpreter(self._theirs.fileno(), self._out, config)
+                _become_interpreter(self._theirs.fileno(), self._out, config, become_agent)
         else:
             self._spawn(["python3", "-s", "-B", "-c", python_interpreter.BOOT], cwd, self._theirs.fileno())
             if not self.dead:
@@ -84,7 +85,7 @@ class PythonEpisodeServer(EpisodeServer):
     """The time when the branch that has not been ended yet was made."""
 
     def _start_shell(self) -> Shell:
-        shell = PythonShell(self._out_write, self._config, self._cwd)
+        shell = PythonShell(self._out_write, self._config, self._cwd, self._world.become_agent)
         self._mark, self._branch_mark = self._table.mark(), None
         return shell
 
@@ -130,7 +131,7 @@ class PythonEpisodeServer(EpisodeServer):
         return [each for each in alive if each.pid not in jobs and each.pid != interpreter]
 
 
-def _become_interpreter(line: int, out: int, config: dict[str, Any]) -> None:
+def _become_interpreter(line: int, out: int, config: dict[str, Any], become_agent: Callable[[], None]) -> None:
     """In the child: give up what executing a program would take away. Never returns."""
     try:
         signal.set_wakeup_fd(-1)
@@ -143,8 +144,7 @@ def _become_interpreter(line: int, out: int, config: dict[str, Any]) -> None:
         os.dup2(out, 2)
         os.closerange(3, python_interpreter.LINE_FD)
         os.closerange(python_interpreter.LINE_FD + 1, 1 << 16)
-        if "capabilities" not in config["disabled"]:
-            kernel.drop_capabilities(())
+        become_agent()
         own_line = socket.socket(fileno=python_interpreter.LINE_FD)
         python_interpreter.interpret(own_line, python_branch.serve, config["env"], *config["imports"])
     finally:

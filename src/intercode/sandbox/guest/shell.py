@@ -22,6 +22,7 @@ import contextlib
 import fcntl
 import os
 import signal
+from collections.abc import Callable
 from typing import Any
 
 DONE_FD, ACTION_FD = 200, 201
@@ -64,6 +65,8 @@ class Job:
 
     pid = 0
     done_fd: int | None = None
+    start: Callable[..., int] = staticmethod(os.posix_spawnp)
+    """The function that starts a program, with the parameters of `os.posix_spawnp`."""
     bash: tuple[str, ...] = ("bash",)
     """The command that starts bash: its name, or the path of a bash that is lent to an image without one."""
 
@@ -88,7 +91,7 @@ class Job:
         moves += [(os.POSIX_SPAWN_DUP2, end, fd) for end, fd in ends if end is not None]
         default = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT]
         try:
-            self.pid = os.posix_spawnp(
+            self.pid = self.start(
                 command[0], command, self._env, file_actions=moves, setsid=True, setsigdef=default, setsigmask=[]
             )
         except OSError as error:  # printed as a shell would; the agent may have removed the program, even bash itself

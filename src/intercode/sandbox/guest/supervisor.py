@@ -20,6 +20,7 @@ import resource
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from . import kernel, mounts, namespaces, spawn, wire
@@ -27,7 +28,7 @@ from .episode import EpisodeServer
 from .shell import Job
 
 _NETWORK_FILES = ("etc/hosts", "etc/hostname", "etc/resolv.conf")
-_RETRY = {"later": True}
+RETRY = {"later": True}
 """Tells the host that there are too many processes now: some of the last episode still die, or other episodes have many."""
 
 
@@ -37,6 +38,9 @@ class Supervisor:
         self._config = {**config, "mounts": mounts.MountConfig(*config["mounts"])}
         self._children = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
         self._pids: dict[int, int] = {}
+        self._prepare()
+
+    def _prepare(self) -> None:
         mounts.prepare(self._config["mounts"])
 
     def serve(self) -> None:
@@ -69,11 +73,12 @@ class Supervisor:
                 kernel.die_with_parent()
                 os.close(self._control.fileno())
                 sock, inherited = socket.socket(fileno=fds[0]), fds[1] if len(fds) > 1 else None
-                _run_server(self._server, sock, {**self._config, "cwd": head["cwd"]}, self._seccomp, inherited)
+                config = {**self._config, "cwd": head["cwd"]}
+                run_server(self._server, sock, config, lambda: namespaces.enter(config, self._seccomp, inherited))
             self._pids[head["number"]] = pid
         except BlockingIOError:
             with socket.socket(fileno=os.dup(fds[0])) as line:
-                wire.send(line, _RETRY)
+                wire.send(line, RETRY)
         for fd in fds:
             os.close(fd)
 
@@ -96,10 +101,10 @@ class Supervisor:
             dead = {os.waitpid(-1, 0)[0] for _ in orphans}
 
 
-def _run_server(
-    server: type[EpisodeServer], sock: socket.socket, config: dict[str, Any], seccomp: bytes, inherited: int | None
+def run_server(
+    server: type[EpisodeServer], sock: socket.socket, config: dict[str, Any], enter: Callable[[], namespaces.World]
 ) -> NoReturn:
-    """In the clone: enter the namespaces, start the agent's session, and serve the episode until its end.
+    """In the clone: `enter` the agent's world, start the agent's session, and serve the episode until its end.
 
     The agent's shell is started on the server's processor. Otherwise the kernel would move the new program to the idlest
     processor, and two processes that wake each other across processors are slow until the kernel brings them together: the
@@ -107,20 +112,24 @@ def _run_server(
     agent's processes anywhere: held to one processor for the whole start, two episode servers waited for each other.
     """
     try:
-        handles = namespaces.enter(config, seccomp, inherited)
+        world = enter()
         everywhere = os.sched_getaffinity(0)
         _run_on({kernel.current_processor()}, 0)
-        episode = server(sock, config, handles)
+        episode = server(sock, config, world)
         _run_on(everywhere, 0, *episode.session)
         wire.send(sock, {"ready": True})
     except BlockingIOError:
-        wire.send(sock, _RETRY)
+        wire.send(sock, RETRY)
         os._exit(1)
     except Exception as error:
         wire.send(sock, {"failed": f"{type(error).__name__}: {error}"})
         os._exit(1)
     try:
         episode.serve()
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
     finally:
         os._exit(0)
 
@@ -131,9 +140,9 @@ def _run_on(processors: set[int], *pids: int) -> None:
             os.sched_setaffinity(pid, processors)
 
 
-def main() -> None:
+def main(kind: type[Supervisor] = Supervisor) -> None:
     """Run as pid 1 under bubblewrap, with the control socket as descriptor 0."""
-    if os.getpid() != 1:  # in a container whose /proc is masked: see `local.py`
+    if os.getpid() != 1:  # in a container
         kernel.adopt_orphans()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -141,7 +150,7 @@ def main() -> None:
     control = socket.socket(fileno=0)
     config, seccomp, fds = wire.receive_with_fds(control, 1 << 20)
     config, server = _choose_server({**config, "export": fds[0] if fds else None})
-    Supervisor(control, config, server, seccomp).serve()
+    kind(control, config, server, seccomp).serve()
 
 
 def main_in_container() -> None:

@@ -2,7 +2,7 @@
 
     this machine's userland ◄── layer: mariadb-install-db, then the databases' statements      cached by content
               └── overlay ──► mariadbd on the layer's files; what it writes is copied up to tmpfs
-    host ── LocalSandbox.connect ──► its Unix socket ──► Session
+    host ── GuestSandbox.connect ──► its Unix socket ──► Session
 
     execute ──► rows, up to the caps ──► Answer
        │ time is up        │ enough
@@ -49,8 +49,9 @@ from intercode.envs.sql.text import quote_name, split_statements
 from intercode.errors import DataError, SandboxDied, SandboxError, SandboxUnavailable, UsageError
 from intercode.sandbox import cache, template
 from intercode.sandbox.base import MIB, Limits
+from intercode.sandbox.client import GuestSandbox
 from intercode.sandbox.guest.limit import Limit
-from intercode.sandbox.local import LocalSandbox
+from intercode.sandbox.pod import usual_provider
 from intercode.sandbox.template import Template
 from intercode.types import Table
 
@@ -326,12 +327,12 @@ def prepare(databases: Databases) -> Template:
     return below.over(cache.folder("layers", key, lambda made: _build(below, databases, made)))
 
 
-def _launch(sandbox: LocalSandbox, options: str) -> None:
-    command = f"exec >{LOGS}/output 2>&1; mariadbd --no-defaults {' '.join(options.split())} &"
+def _launch(sandbox: GuestSandbox, options: str) -> None:
+    command = f"exec >{LOGS}/output 2>&1; mariadbd --no-defaults {' '.join(options.split())} & echo $! >{LOGS}/pid"
     sandbox.exec("", argv=["bash", "-c", command], cwd="/")
 
 
-def _first_session(sandbox: LocalSandbox) -> Session:
+def _first_session(sandbox: GuestSandbox) -> Session:
     """Log in as root as soon as the server answers, a moment after it begins to listen."""
     began = time.monotonic()
     while True:
@@ -345,13 +346,13 @@ def _first_session(sandbox: LocalSandbox) -> Session:
             time.sleep(_POLL)
 
 
-def _alive(sandbox: LocalSandbox) -> bool:
-    return sandbox.exec("", argv=["bash", "-c", "grep -qsx mariadbd /proc/[0-9]*/comm"]).exit_code == 0
+def _alive(sandbox: GuestSandbox) -> bool:
+    return sandbox.exec("", argv=["bash", "-c", f"kill -0 $(cat {LOGS}/pid)"]).exit_code == 0
 
 
 def _build(below: Template, databases: Databases, made: Path) -> None:
     made.chmod(0o755)
-    with LocalSandbox(below, limits=_BUILD, session="stateless", export=made) as sandbox:
+    with usual_provider().sandbox(below, limits=_BUILD, session="stateless", export=made) as sandbox:
         result = sandbox.exec("", argv=["bash", "-c", _INSTALL], cwd="/")
         if result.exit_code != 0:
             raise SandboxUnavailable(f"mariadb-install-db failed: {result.output[-2000:].strip()}")
@@ -527,8 +528,8 @@ class MariadbEngine(Engine):
 
     # -- the server -------------------------------------------------------------------------------------------------
 
-    def _new_sandbox(self) -> LocalSandbox:
-        return LocalSandbox(self._prepared, limits=LIMITS, session="stateless")
+    def _new_sandbox(self) -> GuestSandbox:
+        return usual_provider().sandbox(self._prepared, limits=LIMITS, session="stateless")
 
     def _start(self) -> None:
         self._written: set[str] = set()

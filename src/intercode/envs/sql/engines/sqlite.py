@@ -1,6 +1,6 @@
 """The SQLite engine: a small server inside the sandbox (`sqlite_guest.py`) that holds the databases as files.
 
-    host ── LocalSandbox.connect ──► /srv/sqlite/socket ──► sqlite_guest ──► original/ (a cached layer), episode/ (tmpfs)
+    host ── GuestSandbox.connect ──► /srv/sqlite/socket ──► sqlite_guest ──► original/ (a cached layer), episode/ (tmpfs)
 
 The host never opens a database file. If SQLite does not stop a statement (one endless function call), the server is replaced,
 and the new one goes on with the same file.
@@ -21,10 +21,11 @@ from intercode.envs.sql.engines import Answer, Databases, Engine, sqlite_guest
 from intercode.errors import DataError, SandboxDied, SandboxError, UsageError
 from intercode.sandbox import cache, template
 from intercode.sandbox.base import MIB, Limits
+from intercode.sandbox.client import GuestSandbox
 from intercode.sandbox.guest.limit import Limit
 from intercode.sandbox.host import guest_python
 from intercode.sandbox.identity import identity
-from intercode.sandbox.local import LocalSandbox
+from intercode.sandbox.pod import usual_provider
 from intercode.sandbox.template import Template
 from intercode.types import Table
 
@@ -74,7 +75,7 @@ def _build(below: Template, databases: Databases, made: Path) -> None:
         return
     made.chmod(0o755)
     limits = Limits(seconds=600, memory=4096 * MIB, disk=2048 * MIB, file_size=1024 * MIB)
-    with LocalSandbox(below, limits=limits, session="stateless", export=made) as sandbox:
+    with usual_provider().sandbox(below, limits=limits, session="stateless", export=made) as sandbox:
         for name, texts in databases.scripts.items():
             sandbox.write(f"{_FOLDER}/original/{name}.sql", "".join(texts).encode("utf-8", "surrogateescape"))
         python, _ = guest_python()
@@ -130,12 +131,12 @@ class SqliteEngine(Engine):
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
-    def _new_sandbox(self) -> LocalSandbox:
+    def _new_sandbox(self) -> GuestSandbox:
         """Return a sandbox with room for a copy of the largest database, and for as much again."""
         files = (self._prepared.layers[-1] / template.TREE).glob(f"{_FOLDER[1:]}/original/*.sqlite")
         room = 512 * MIB + 2 * max((file.stat().st_size for file in files), default=0)
         limits = Limits(memory=room + 1024 * MIB, disk=room, file_size=room, processes=16)
-        return LocalSandbox(self._prepared, limits=limits, session="stateless")
+        return usual_provider().sandbox(self._prepared, limits=limits, session="stateless")
 
     def _begin(self, db: str) -> None:
         reply = self._request({"op": "open", "db": db})

@@ -1,0 +1,230 @@
+"""The files that an agent may change, in a container where nothing can be mounted: made, compared and put back by their stamps.
+
+    start (nobody's) ── copy ──► root (the agent's), with a stamp for each file: inode and ctime, which only the kernel sets
+                                   ├─ changes: the files whose stamp is another, compared with the start
+                                   └─ put_back: the same files are made anew, and nothing else is touched
+
+What the agent cannot change (`fixed`: userland and devices) lies in the root as well, and is never looked at. `put_back` and
+`adopt` need a root without processes; `changes`, `export` and `size` follow no link out of the root.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+import time
+from _blake2 import blake2b
+from collections.abc import Collection, Iterator
+
+from . import kernel, layers
+
+SHM = "/dev/shm"
+_MODES = {"": 0o1775, SHM: 0o1777}
+"""Folders of root's that the agent's group may write to. They are sticky: what is root's in there, the agent cannot rename."""
+_ACCOUNTS = {
+    "/etc/passwd": (rb"(?m)^root:x:\d+:\d+:", b"root:x:%(user)d:%(user)d:"),
+    "/etc/group": (rb"(?m)^root:x:\d+:", b"root:x:%(user)d:"),
+}
+"""Files that name users and groups: the agent is called root."""
+_COARSE_CLOCK = 5
+"""CLOCK_REALTIME_COARSE, from which the kernel takes the times of files."""
+_BLOCK = 512
+
+Stamp = tuple[int, int]
+
+
+class OwnFiles:
+    """The files of the user `uid` below the folder `root`, which begin as those of the folder `start`."""
+
+    def __init__(self, start: str, root: str, uid: int, fixed: Collection[str]) -> None:
+        self._start_path, self._root, self._uid = start, root, uid
+        self._number = re.compile(rb"(?<!\d)%d(?!\d)" % uid)
+        self._fixed_names, self._fixed = frozenset(fixed), frozenset(f"/{name}" for name in fixed)
+        self.root, self.start = kernel.open_folder(root), kernel.open_folder(start)
+        self._stamps: dict[str, Stamp] = {}
+        self._names: dict[str, set[str]] = {SHM: set()}
+        self._list_start("")
+        self.put_back()
+        self._first_size = self._size()
+
+    def close(self) -> None:
+        os.close(self.root)
+        os.close(self.start)
+
+    def put_back(self) -> None:
+        """Make the files equal to the start's."""
+        links: dict[int, str] = {}
+        self._newest = 0
+        for folder in _MODES:
+            self._restore(folder, links)
+        for path in links.values():  # a later name of a file has changed its ctime
+            self._note(path)
+        while time.clock_gettime_ns(_COARSE_CLOCK) <= self._newest:  # else a change could leave the ctime as it is
+            time.sleep(0.001)
+
+    def changes(self) -> layers.Changes:
+        """Return what `layers.diff` returns. The digest of a file of accounts is that of the file with root's numbers."""
+        found = layers.diff(self.root, self.start, ".", self._is_same)
+        for path in found.keys() & _ACCOUNTS:
+            if found[path].get("digest"):
+                now, before = (self.hide_user(_read(folder, path)) for folder in (self.root, self.start))
+                found[path]["digest"] = blake2b(now, digest_size=16).hexdigest()
+                if now == before and found[path]["mode"] == os.stat(path[1:], dir_fd=self.start).st_mode & 0o7777:
+                    del found[path]
+        return found
+
+    def hide_user(self, text: bytes) -> bytes:
+        """Replace the number of the user by root's: no result may depend on who the user is."""
+        return self._number.sub(b"0", text)
+
+    def growth(self) -> int:
+        """Return how many bytes the files take beyond those of the start."""
+        return self._size() - self._first_size
+
+    def export(self, target: int) -> None:
+        """Copy the files into the folder `target` as a layer, whose folders hide those of the layers below."""
+        os.mkdir("tree", dir_fd=target)
+        tree = os.open("tree", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=target)
+        layers.copy(self.root, tree, skip=self._fixed_names)
+        names = os.listdir(tree)
+        for name in names:
+            layers.hide_below(tree, name)
+        for name in self._names[""].difference(names):
+            layers.make_whiteout(tree, name)
+        os.close(tree)
+
+    def adopt(self, source: int) -> None:
+        """Replace the files by those of another root, which is the folder `source`."""
+        _remove([f"{self._root}/{name}" for name in os.listdir(self.root) if name not in self._fixed_names])
+        layers.copy(source, self.root, skip=self._fixed_names, owner=self._uid)
+        for path in _ACCOUNTS:
+            self._rename_root(path)
+        above, below = (os.open(SHM[1:], os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder) for folder in (source, self.root))
+        layers.copy(above, below, owner=self._uid)
+        os.close(above)
+        os.close(below)
+
+    def _size(self) -> int:
+        return sum(_sizes(self.root, ".", 0, self._fixed_names)) + sum(_sizes(self.root, SHM[1:], 0))
+
+    def _list_start(self, path: str) -> None:
+        with os.scandir(self._start_path + path) as entries:
+            found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        kept = {name: is_folder for name, is_folder in found if f"{path}/{name}" not in self._fixed}
+        self._names[path] = set(kept)
+        for name in (name for name, is_folder in kept.items() if is_folder):
+            self._list_start(f"{path}/{name}")
+
+    def _is_same(self, path: str, info: os.stat_result) -> bool | None:
+        return None if path in self._fixed else self._stamps.get(path) == _stamp(info)
+
+    # -- copying from the start -------------------------------------------------------------------------------------
+
+    def _restore(self, path: str, links: dict[int, str]) -> None:
+        kept, doomed = set(), []
+        with os.scandir(self._root + path) as entries:
+            found = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
+        for name, info in found:
+            each = f"{path}/{name}"
+            if each in self._fixed:
+                continue
+            if each in self._names and stat.S_ISDIR(info.st_mode):
+                self._restore(each, links)
+                kept.add(name)
+            elif self._stamps.get(each) == _stamp(info):
+                kept.add(name)
+            else:
+                doomed.append(self._root + each)
+        _remove(doomed)
+        self._copy(path, self._names[path] - kept, links)
+        if self._stamps.get(path) != _stamp(os.stat(self._root + path)):
+            self._set_attributes(path)
+
+    def _copy(self, path: str, names: Collection[str], links: dict[int, str]) -> None:
+        """Copy these entries of a folder, with all that is below them."""
+        if not names:
+            return
+        above, below = kernel.open_folder(self._start_path + path), kernel.open_folder(self._root + path)
+        for name in names:
+            each, info = f"{path}/{name}", os.stat(name, dir_fd=above, follow_symlinks=False)
+            if stat.S_ISDIR(info.st_mode):
+                os.mkdir(self._root + each)
+                self._copy(each, self._names[each], links)
+            elif info.st_ino in links:
+                os.link(self._root + links[info.st_ino], self._root + each, follow_symlinks=False)
+            else:
+                layers.copy_entry(above, below, name, info)
+                if each in _ACCOUNTS:
+                    self._rename_root(each)
+                if info.st_nlink > 1:
+                    links[info.st_ino] = each
+            self._set_attributes(each)
+        os.close(above)
+        os.close(below)
+
+    def _rename_root(self, path: str) -> None:
+        """Put the agent's number into a file of accounts, if there is one."""
+        before, after = _ACCOUNTS[path]
+        with contextlib.suppress(OSError), open(kernel.open_inside(self.root, path, os.O_RDWR | os.O_NOFOLLOW), "rb+") as file:
+            text = re.sub(before, after % {b"user": self._uid}, file.read(), count=1)
+            file.seek(0)
+            file.write(text)
+
+    def _set_attributes(self, path: str) -> None:
+        """Give a file or folder the attributes that it has in the start, and note its stamp."""
+        target = self._root + path
+        info = os.lstat(self._start_path + path) if path != SHM else None
+        if info and path:
+            os.chown(target, self._uid, self._uid, follow_symlinks=False)
+        else:
+            os.chown(target, 0, self._uid)
+        if not (info and stat.S_ISLNK(info.st_mode)):
+            os.chmod(target, _MODES.get(path) or stat.S_IMODE(os.lstat(self._start_path + path).st_mode))
+            for name in os.listxattr(target):
+                os.removexattr(target, name)
+        if info:
+            os.utime(target, ns=(info.st_mtime_ns, info.st_mtime_ns), follow_symlinks=False)
+        self._note(path)
+
+    def _note(self, path: str) -> None:
+        info = os.lstat(self._root + path)
+        self._stamps[path] = _stamp(info)
+        self._newest = max(self._newest, info.st_ctime_ns)
+
+
+def _read(folder: int, path: str) -> bytes:
+    fd = kernel.open_inside(folder, path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        return kernel.read_all(fd)
+    finally:
+        os.close(fd)
+
+
+def _remove(paths: list[str]) -> None:
+    for path in paths:
+        try:
+            os.unlink(path)
+        except OSError:  # a folder, perhaps one nested deeper than Python can go
+            os.spawnlp(os.P_WAIT, "rm", "rm", "-rf", "--", path)
+
+
+def _sizes(folder: int, name: str, depth: int, skip: Collection[str] = ()) -> Iterator[int]:
+    """Yield the bytes on disk of all files below a folder, less those in `skip`, and 0 for what goes away meanwhile."""
+    try:
+        inside = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        return
+    try:
+        for each in os.listdir(inside):
+            if each not in skip and (info := layers.stat_entry(inside, each)):
+                yield info.st_blocks * _BLOCK
+                if stat.S_ISDIR(info.st_mode) and depth < layers.DEPTH:
+                    yield from _sizes(inside, each, depth + 1)
+    finally:
+        os.close(inside)
+
+
+def _stamp(info: os.stat_result) -> Stamp:
+    return info.st_ino, info.st_ctime_ns

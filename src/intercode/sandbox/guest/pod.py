@@ -1,0 +1,352 @@
+"""The supervisor where no namespaces can be made, as root in an ordinary container: the wall is a user, a root and a filter.
+
+    host ══ frames ══► supervisor ── fork ──► episode server: chroot to the slot's root, Landlock, filter
+                         │                      └─ fork ──► setuid to the slot's user ──► the agent's shell and programs
+                         └── fork, once a slot ──► warden: signals all processes of the slot's user, at the latest when the
+                                                   supervisor ends
+
+A slot is a root folder with a user of its own, for one episode at a time. Nobody else runs as that user: so the user's
+processes are the episode's, and what the user may write is what `OwnFiles` puts back. Slots stay on disk for the next
+supervisor; a lock says which are in use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import socket
+import stat
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+from . import kernel, layers, namespaces, own_files, processes, supervisor, wire
+from .episode import EpisodeServer
+from .own_files import OwnFiles
+from .shell import Job
+
+_DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
+_FIXED = ("dev", "proc", "sys")
+_SERVER_RIGHTS = (kernel.CHOWN, kernel.DAC_OVERRIDE, kernel.FOWNER, kernel.FSETID, kernel.KILL, kernel.SETGID, kernel.SETUID)
+_DYING = 0.0005
+_LAST_DEATH = 5.0
+_DISK_EVERY = 0.25
+"""Seconds between two looks at how much an agent has written."""
+
+
+class PodConfig(NamedTuple):
+    """The host's wishes. The slots' users are `first_user`, `first_user` + 2, …, those of the wardens are between them."""
+
+    slots: str
+    """A folder for slots."""
+    start: str
+    """The folder of files with which an agent begins."""
+    userland: list[tuple[str, str]]
+    """Names in the agent's / and the folders whose files are there, for the agent to read."""
+    first_user: int
+    most: int
+    disk: int
+
+
+class Slot:
+    """A root folder and a user for one episode at a time."""
+
+    def __init__(self, number: int, config: PodConfig) -> None:
+        folder, self.user = f"{config.slots}/{number}", config.first_user + 2 * number
+        self.root = f"{folder}/root"
+        self.init = namespaces.Init(*_start_warden(self.user))
+        self.table = Table(kernel.open_folder("/proc"), self.user)
+        self.end_processes(lambda: None)
+        fixed = {name for name, _ in config.userland}.union(_FIXED)
+        _prepare_root(folder, self.root, config.userland)
+        self.files = OwnFiles(config.start, self.root, self.user, fixed)
+
+    def close(self) -> None:
+        """End the warden."""
+        os.close(self.init.line)
+        os.waitpid(self.init.pid, 0)
+
+    def end_processes(self, reap: Callable[[], object]) -> None:
+        """End all processes of the slot's user. `reap` is called until none is left."""
+        until = time.monotonic() + _LAST_DEATH
+        while True:
+            self.init.signal_all(signal.SIGKILL)
+            reap()
+            if not self.table.all():
+                break
+            if time.monotonic() > until:
+                raise OSError(f"processes of user {self.user} do not end")
+            time.sleep(_DYING)
+        reap()
+
+
+class PodWorld(namespaces.World):
+    """The world of an episode in a slot."""
+
+    def __init__(self, slot: Slot, disk: int, limits: dict[str, int]) -> None:
+        self.table, self.init, self.proc, self.files = slot.table, slot.init, slot.table.proc, slot.files.root
+        self._slot, self._disk, self._limits, self._looked = slot, disk, limits, 0.0
+
+    def diff(self) -> layers.Changes:
+        return self._slot.files.changes()
+
+    def export(self, target: int) -> None:
+        self._slot.files.export(target)
+
+    def hide_user(self, output: bytes) -> bytes:
+        return self._slot.files.hide_user(output)
+
+    def memory_used(self) -> int:
+        return 0
+
+    def disk_exceeded(self) -> bool:
+        """Look every now and then."""
+        if time.monotonic() - self._looked < _DISK_EVERY:
+            return False
+        exceeded = self._slot.files.growth() > self._disk
+        self._looked = time.monotonic()
+        return exceeded
+
+    def as_agent(self) -> contextlib.AbstractContextManager[None]:
+        return _as_user(self._slot.user)
+
+    def become_agent(self) -> None:
+        """In a child of the episode server: give up all that the agent has not."""
+        namespaces.set_limits(self._limits)
+        user = self._slot.user
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+        kernel.die_with_parent()
+        kernel.let_be_seen()
+
+    def start_program(
+        self,
+        name: str,
+        argv: list[str],
+        env: dict[str, str],
+        *,
+        file_actions: list[tuple[Any, ...]],
+        setsid: bool,
+        setsigdef: list[signal.Signals],
+        setsigmask: list[signal.Signals],
+    ) -> int:
+        """Start a program as the agent; the rest is as in `os.posix_spawnp`."""
+        errors, end = os.pipe2(os.O_CLOEXEC)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.setsid()
+                for kind, *words in file_actions:
+                    fd, to = (words[0], words[1]) if kind == os.POSIX_SPAWN_DUP2 else (os.open(*words[1:]), words[0])
+                    os.dup2(fd, to)
+                for number in setsigdef:
+                    signal.signal(number, signal.SIG_DFL)
+                signal.pthread_sigmask(signal.SIG_SETMASK, setsigmask)
+                self.become_agent()
+                os.execvpe(name, argv, env)
+            except OSError as error:
+                os.write(end, b"%d" % (error.errno or 0))
+            finally:
+                os._exit(127)
+        os.close(end)
+        failed = kernel.read_all(errors)
+        os.close(errors)
+        if failed:
+            os.waitpid(pid, 0)
+            raise OSError(int(failed), os.strerror(int(failed)), name)
+        return pid
+
+
+class Table(processes.Table):
+    """The processes of a user, seen from the container's /proc."""
+
+    def __init__(self, proc: int, user: int) -> None:
+        self.proc = self._proc = proc
+        self._user = user
+        self._last_pid = os.open("sys/kernel/ns_last_pid", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
+        self._needle = b"\nUid:\t%d\t" % user
+
+    def all(self) -> list[processes.Process]:
+        pids = sorted(int(name) for name in os.listdir(self._proc) if name.isdigit())
+        mine = (pid for pid in pids if self._needle in self._read(f"{pid}/status"))
+        return [process for pid in mine if (process := self._process(pid))]
+
+    def init_is_ending(self) -> bool:
+        return False
+
+    def inner_pid(self, pid: int) -> int:
+        return pid
+
+    def _shared_memory(self) -> int:
+        return 0  # there is no network, and the filter refuses System V objects
+
+    def ipc_objects(self) -> list[tuple[str, int]]:
+        return []
+
+    def cwd(self, pid: int) -> str | None:
+        with _as_user(self._user):
+            return super().cwd(pid)
+
+    def foreign_descriptors(self, pid: int, own: set[str]) -> list[str]:
+        with _as_user(self._user):
+            return super().foreign_descriptors(pid, own)
+
+
+class PodSupervisor(supervisor.Supervisor):
+    """See `Supervisor` for the requests."""
+
+    def __init__(self, control: socket.socket, config: dict[str, Any], server: type[EpisodeServer], seccomp: bytes) -> None:
+        self._pod = PodConfig(*config["pod"])
+        self._used: dict[int, Slot] = {}
+        self._free: list[Slot] = []
+        super().__init__(control, config, server, seccomp)
+
+    def _prepare(self) -> None:
+        os.setgroups([])
+        os.umask(0o022)
+
+    def serve(self) -> None:
+        super().serve()
+        for number in list(self._used):
+            self._end(number, wait=True)
+        for slot in self._free:
+            slot.close()
+
+    def _start(self, head: dict[str, Any], fds: list[int]) -> None:
+        sock, inherited = socket.socket(fileno=fds[0]), fds[1] if len(fds) > 1 else None
+        try:
+            self._end(head.get("replaces"), wait=True)
+            slot = self._free.pop() if self._free else self._new_slot()
+            if inherited is not None:
+                slot.files.adopt(inherited)
+            if (pid := os.fork()) == 0:
+                self._control.close()
+                supervisor.run_server(self._server, sock, {**self._config, "cwd": head["cwd"]}, partial(self._enter, slot))
+            self._pids[head["number"]], self._used[head["number"]] = pid, slot
+        except BlockingIOError:
+            wire.send(sock, supervisor.RETRY)
+        except OSError as error:
+            wire.send(sock, {"failed": str(error)})
+        sock.close()
+        if inherited is not None:
+            os.close(inherited)
+
+    def _end(self, number: int | None, *, wait: bool) -> None:
+        slot = self._used.pop(number, None) if number else None
+        if slot is None or number is None:
+            return
+        if pid := self._pids.pop(number, None):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        slot.end_processes(self._reap)
+        slot.files.put_back()
+        self._free.append(slot)
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while pid := os.waitpid(-1, os.WNOHANG)[0]:
+                self._pids = {number: other for number, other in self._pids.items() if other != pid}
+
+    def _new_slot(self) -> Slot:
+        """Lock the first slot that nobody uses."""
+        for number in range(self._pod.most):
+            folder = f"{self._pod.slots}/{number}"
+            os.makedirs(folder, exist_ok=True)
+            lock = os.open(f"{folder}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(lock)
+                continue
+            return Slot(number, self._pod)
+        raise OSError(f"all {self._pod.most} users that this container may have for sandboxes are in use")
+
+    def _enter(self, slot: Slot) -> PodWorld:
+        """In the episode server: leave for the slot's root, and give up what is not needed any more."""
+        kernel.die_with_parent()
+        kernel.adopt_orphans()
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write("1000")
+        os.chroot(slot.root)
+        os.chdir("/")
+        kernel.drop_capabilities(_SERVER_RIGHTS)
+        kernel.install_filter(self._seccomp)
+        export = self._config["export"]
+        kernel.confine([slot.files.root, *([] if export is None else [export])], [slot.table.proc, slot.files.start])
+        world = PodWorld(slot, self._pod.disk, self._config["rlimits"])
+        Job.start = world.start_program
+        return world
+
+
+def main() -> None:
+    """Run as root, with the control socket as descriptor 0."""
+    supervisor.main(PodSupervisor)
+
+
+def _start_warden(user: int) -> tuple[int, int]:
+    """Start the warden of a user; return its pid and the line to it.
+
+    The warden's real and saved user is another one (the next): so the agent cannot signal the warden.
+    """
+    ours, theirs = (end.detach() for end in socket.socketpair())
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.dup2(theirs, 0)
+            os.closerange(1, 1 << 16)
+            os.setresgid(user + 1, user + 1, user + 1)
+            os.setresuid(user + 1, user, user + 1)
+            while number := os.read(0, 1):
+                _kill_all(number[0])
+                os.write(0, number)
+        finally:
+            _kill_all(signal.SIGKILL)
+            os._exit(0)
+    os.close(theirs)
+    return pid, ours
+
+
+def _kill_all(number: int) -> None:
+    """Send a signal to all processes that this one may signal, in one system call."""
+    with contextlib.suppress(OSError):  # there are none
+        os.kill(-1, number)
+
+
+def _prepare_root(folder: str, root: str, userland: list[tuple[str, str]]) -> None:
+    """Fill a slot's root with what agents cannot change, unless it has that already."""
+    with contextlib.suppress(FileNotFoundError), open(f"{folder}/made") as file:
+        if file.read() == repr(userland):
+            return
+    for words in (["rm", "-rf", "--", root, f"{folder}/made"], ["mkdir", root]):
+        _run(words)
+    for name, source in userland:
+        _run(["cp", "-al", "--remove-destination", "-T", "--", source, f"{root}/{name}"])
+    for name in _FIXED:
+        os.mkdir(f"{root}/{name}")
+    os.mkdir(root + own_files.SHM)
+    for name, numbers in _DEVICES.items():
+        os.mknod(f"{root}/dev/{name}", stat.S_IFCHR, os.makedev(*numbers))
+        os.chmod(f"{root}/dev/{name}", 0o666)
+    with open(f"{folder}/made", "w") as file:
+        file.write(repr(userland))
+
+
+def _run(words: list[str]) -> None:
+    if os.spawnvp(os.P_WAIT, words[0], words):
+        raise OSError(f"{' '.join(words)} failed")
+
+
+@contextlib.contextmanager
+def _as_user(user: int) -> Iterator[None]:
+    """Have the rights of a user within the block, and no others."""
+    os.setegid(user)
+    os.seteuid(user)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+        kernel.die_with_parent()  # the kernel forgets this when a process changes its user

@@ -1,0 +1,211 @@
+"""The pod provider: for root in an ordinary container, where no namespaces can be made, as with Docker's default options.
+
+    PodSandbox ──► PodHost ── guest/pod.py, as root ──► slots: a root folder and a user for each episode
+
+    ROOT/userland/KEY    a copy of this container's /usr, to which the roots of slots have hard links
+    ROOT/own/KEY         the files that an agent may change, as they are at the start
+    ROOT/slots/N         a slot: its root, its lock
+
+The wall is weaker than that of namespaces (docs/security.md), so the run says `wall: pod`.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import shutil
+import socket
+import stat
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from intercode.errors import SandboxUnavailable, room_left
+from intercode.sandbox import cache
+from intercode.sandbox.base import Limits, Program, Session
+from intercode.sandbox.client import GuestSandbox
+from intercode.sandbox.guest.layers import OPAQUE, WHITEOUT
+from intercode.sandbox.host import ENVIRONMENT, Host, guest_python
+from intercode.sandbox.identity import identity
+from intercode.sandbox.local import LocalProvider, require_limits
+from intercode.sandbox.template import TREE, Template, is_marked
+
+_CAPABILITIES = {
+    "CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "FSETID": 4, "KILL": 5, "SETGID": 6, "SETUID": 7, "SYS_CHROOT": 18, "MKNOD": 27,
+}  # fmt: skip
+"""Those that the supervisor needs, with their numbers; Docker gives them by default."""
+_FIRST_USER, _LAST_USER = 61_002, 65_500
+"""The users of slots and wardens: in every container's map of users, and few enough for old formats of archives."""
+_USERLAND = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
+_OWN_FOLDERS = ("dev", "proc", "sys")
+"""Folders that each slot's root has of its own."""
+_MAIN = (
+    "import sys, importlib.util as u; s = u.spec_from_file_location('guest', sys.argv[1] + '/__init__.py', "
+    "submodule_search_locations=sys.argv[1:]); sys.modules['guest'] = u.module_from_spec(s); from guest.pod import main; main()"
+)
+
+
+class PodProvider(LocalProvider):
+    """Opens sandboxes that need no namespaces. An image is as for the local provider, but nobody can write to its /usr."""
+
+    _layers = "pod-layers"
+
+    def sandbox(self, start: Template, **options: Any) -> GuestSandbox:
+        return PodSandbox(start, **options)
+
+
+class PodSandbox(GuestSandbox):
+    """See `Sandbox` for the contract, and `LocalSandbox` for the parameters."""
+
+    wall = "pod"
+
+    def __init__(
+        self,
+        template: Template,
+        *,
+        limits: Limits | None = None,
+        session: Session = "persistent",
+        environment: Mapping[str, str] | None = None,
+        program: Program = "bash",
+        export: Path | None = None,
+    ) -> None:
+        limits = limits or Limits()
+        variables = {**ENVIRONMENT, **template.environment} if environment is None else environment
+        super().__init__(PodHost(template, limits, session, variables, program, export), limits, session)
+
+
+class PodHost(Host):
+    """A supervisor of slots."""
+
+    def __init__(
+        self,
+        template: Template,
+        limits: Limits,
+        session: Session,
+        env: Mapping[str, str],
+        program: Program,
+        export: Path | None,
+    ) -> None:
+        if why := unfit():
+            raise SandboxUnavailable(why)
+        require_limits(limits)
+        with room_left():
+            userland, own = _userland(template), _own_files(template)
+            slots = cache.root() / "slots"
+        self.cwd = template.cwd
+        super().__init__(program, session)
+        pod = (str(slots), str(own), userland, _FIRST_USER, (_LAST_USER - _FIRST_USER) // 2, limits.disk)
+        fds = (os.open(export, os.O_RDONLY | os.O_DIRECTORY),) if export else ()
+        try:
+            self._configure(
+                (0, template.host_folders, (), limits.disk, False), limits, env, fds=fds, own_network=False, pod=pod
+            )
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+        python, _ = guest_python()
+        control, inside = socket.socketpair()
+        with inside:
+            process = subprocess.Popen(
+                [python, "-s", "-S", "-B", "-c", _MAIN, str(cache.guest_folder(python, cache.root()))],
+                stdin=inside.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=self._errors,
+                env={"PATH": ENVIRONMENT["PATH"], "PYTHONHASHSEED": "0"},
+                cwd="/",
+                start_new_session=True,
+            )
+        return control, process
+
+
+def unfit() -> str:
+    """Return why no pod can be made here, with advice, or "" if one can."""
+    options = (
+        "docker run --security-opt seccomp=unconfined, or securityContext: {seccompProfile: {type: Unconfined}} in Kubernetes"
+    )
+    if os.getuid() != 0:
+        return f"--sandbox pod needs root; an ordinary user needs namespaces, which this allows: {options}"
+    with open("/proc/self/status") as file:
+        rights = next(int(line.split()[1], 16) for line in file if line.startswith("CapEff:"))
+    if missing := [name for name, number in _CAPABILITIES.items() if not rights >> number & 1]:
+        return (
+            f"--sandbox pod needs the capabilities {', '.join(missing)}, which Docker gives by default: add them, or {options}"
+        )
+    return ""
+
+
+@functools.cache
+def allows_namespaces() -> bool:
+    """Return whether a process of this one's user may make namespaces."""
+    try:
+        done = subprocess.run(["unshare", "--user", "true"], capture_output=True, timeout=20, cwd="/", **identity().popen())
+    except (OSError, subprocess.SubprocessError):
+        return True
+    return done.returncode == 0
+
+
+def usual_provider_name() -> str:
+    """Return the name of the provider that is used where none is named: `pod` if only a pod can be made here, else `local`."""
+    return "local" if allows_namespaces() or unfit() else "pod"
+
+
+def usual_provider() -> LocalProvider:
+    """Return the provider that is used where none is named."""
+    return PodProvider() if usual_provider_name() == "pod" else LocalProvider()
+
+
+def _userland(template: Template) -> list[tuple[str, str]]:
+    """Return what agents can read only, as (name in their /, folder)."""
+    if template.host_folders:
+        copy = _copy_host_folders(template.host_folders, template.hidden)
+        return [(folder.lstrip("/"), str(copy / folder.lstrip("/"))) for folder in template.host_folders]
+    folders = [(name, layer / TREE / name) for layer in template.layers for name in _USERLAND]
+    return [(name, str(path)) for name, path in folders if path.is_dir() and not path.is_symlink()]
+
+
+def _copy_host_folders(folders: tuple[str, ...], hidden: tuple[str, ...]) -> Path:
+    """Return the copy of this container's folders without those that are hidden; it is made again when a package was added."""
+    state = [
+        (path, os.stat(path).st_mtime_ns)
+        for path in (*folders, "/usr/bin", "/usr/lib", "/var/lib/dpkg/status")
+        if os.path.exists(path)
+    ]
+
+    def build(made: Path) -> None:
+        made.chmod(0o755)
+        excluded = [f"--exclude=.{path}/*" for path in hidden]
+        names = [f".{folder}" for folder in folders]
+        pack = subprocess.Popen(
+            ["tar", "-C", "/", "--one-file-system", "--anchored", *excluded, "-cf", "-", *names], stdout=subprocess.PIPE
+        )
+        with pack:
+            subprocess.run(["tar", "-C", str(made), "-xpf", "-"], stdin=pack.stdout, check=True)
+        if pack.returncode:
+            raise OSError(f"{', '.join(folders)} cannot be copied; see the lines of tar above")
+
+    key = hashlib.sha256(repr((state, hidden)).encode()).hexdigest()[:32]
+    return cache.folder("userland", key, build)
+
+
+def _own_files(template: Template) -> Path:
+    """Return the folder with what the layers of a template come to, without the userland."""
+    left_out = {*_OWN_FOLDERS, *(name for name, _ in _userland(template))}
+
+    def build(made: Path) -> None:
+        made.chmod(0o755)
+        for layer in template.layers:
+            for entry in os.scandir(layer / TREE) if (layer / TREE).is_dir() else ():
+                target = made / entry.name
+                if entry.name in left_out:
+                    continue
+                both = all(stat.S_ISDIR(path.lstat().st_mode) for path in (Path(entry.path), target) if os.path.lexists(path))
+                if is_marked(entry.path, WHITEOUT) or is_marked(entry.path, OPAQUE) or not both:
+                    shutil.rmtree(target) if target.is_dir() and not target.is_symlink() else target.unlink(missing_ok=True)
+                if not is_marked(entry.path, WHITEOUT):
+                    subprocess.run(["cp", "-aT", "--remove-destination", "--", entry.path, str(target)], check=True)
+
+    return cache.folder("own", template.digest, build)
