@@ -75,7 +75,7 @@ def test_what_is_no_provider_is_refused(tmp_path: Path) -> None:
     )
     (tmp_path / "logged.py").write_text(next(step.text for step in steps(DOCUMENT) if step.file))
     for env, name, words in [
-        ("bash", "podman", "no sandbox named 'podman'; there are local, docker, module:Class"),
+        ("bash", "podman", "no sandbox named 'podman'; there are local, docker, pod, module:Class"),
         ("bash", "podman:", "no sandbox named 'podman:'"),
         ("bash", "no_such_module:Provider", "cannot be loaded: ModuleNotFoundError"),
         ("bash", f"{tmp_path}/wrong.py:Absent", "cannot be loaded: AttributeError"),

@@ -126,10 +126,6 @@ def run_server(
         os._exit(1)
     try:
         episode.serve()
-    except BaseException:
-        import traceback
-
-        traceback.print_exc()
     finally:
         os._exit(0)
 
