@@ -29,7 +29,8 @@ from intercode.sandbox import cache
 from intercode.sandbox.docker import daemon
 from intercode.sandbox.host import guest_python
 from intercode.sandbox.identity import identity
-from intercode.sandbox.local import LocalProvider, shares_proc, usr_links
+from intercode.sandbox.local import ALLOWING, shares_proc, usr_links
+from intercode.sandbox.pod import usual_provider, usual_provider_name
 
 _GIB = 1 << 30
 _STALE_SECONDS = 3600
@@ -45,9 +46,7 @@ _KERNEL_SETTINGS = {  # a setting, the value that forbids namespaces, and the co
     "/proc/sys/user/max_user_namespaces": ("0", "sysctl -w user.max_user_namespaces=15000"),
     "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": ("1", _APPARMOR),
 }
-_CONTAINER_OPTIONS = (
-    "--security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined"
-)
+_WHOLE_PROC = "--security-opt systempaths=unconfined, or in Kubernetes securityContext: {procMount: Unmasked}"
 _MOUNT_OVERLAY = "cd /t && mkdir l u w m && mount -t overlay -o lowerdir=l,upperdir=u,workdir=w,userxattr overlay m"
 _SET_ATTRIBUTE = "import os; open('/t/file', 'w').close(); os.setxattr('/t/file', 'user.intercode', b'y')"
 _PYTHON_VERSION = "import sys; print('Python', sys.version.split()[0]); sys.exit(sys.version_info < (3, 9))"
@@ -65,9 +64,16 @@ class Finding(NamedTuple):
 def examine() -> list[Finding]:
     """Test every part, in the order of repair. Takes a second or two; writes to nothing but the cache."""
     if (system := platform.system()) != "Linux":
-        repair = f"run intercode in a Linux VM, in WSL 2, or in a container: docker run -it {_CONTAINER_OPTIONS} IMAGE"
+        repair = "run intercode in a Linux VM, in WSL 2, or in a container: docker run --security-opt seccomp=unconfined IMAGE"
         return [Finding("kernel", False, f"{system} has no namespaces", repair), _docker(), check_endpoint(os.environ)]
-    found = [Finding("kernel", True, f"Linux {platform.release()}"), *_local_layers(), _cache()]
+    found = [Finding("kernel", True, f"Linux {platform.release()}")]
+    usual = usual_provider_name()
+    if usual == "pod":
+        why = "refused here, so agents get a root folder and a user of their own (--sandbox pod; wall: pod in the run)"
+        found.append(Finding("namespaces", None, why, f"for the usual wall, {ALLOWING}"))
+    else:
+        found += _local_layers()
+    found.append(_cache())
     if old := _old_builds():
         found.append(Finding("leftovers", None, f"{len(old)} builds were cut short", "intercode doctor --clean"))
     if shutil.which("mmdebstrap"):
@@ -82,7 +88,7 @@ def examine() -> list[Finding]:
         found.append(Finding("mariadb", True, "can be started (--engine mariadb)"))
     found += [check_endpoint(os.environ), _sandbox()]
     working = {finding.what for finding in found if finding.ok}
-    if names := [name for name, what in (("local", "sandbox"), ("docker", "docker")) if what in working]:
+    if names := [name for name, what in ((usual, "sandbox"), ("docker", "docker")) if what in working]:
         return [*found, Finding("backends", True, f"--sandbox {' or '.join(names)} works here")]
     return [*found, Finding("backends", False, "no sandbox works here", "repair what is found above")]
 
@@ -130,8 +136,7 @@ def _local_layers() -> Iterator[Finding]:
         program, folders = guest_python()
     python = [*(word for folder in folders for word in ("--ro-bind", folder, folder)), "--", program, "-I", "-S", "-c"]
     nested = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "true"]
-    options = f"in a container, start it with {_CONTAINER_OPTIONS}"
-    allowing = f"{options}; else see what refuses them: dmesg | tail"
+    allowing = f"in a container, {ALLOWING}; else see what refuses them: dmesg | tail"
     for path, (refusing, line) in reversed(_KERNEL_SETTINGS.items()):
         with contextlib.suppress(OSError):
             allowing = line if Path(path).read_text().strip() == refusing else allowing
@@ -141,8 +146,8 @@ def _local_layers() -> Iterator[Finding]:
         ("sandboxes' user", ["/bin/true"], f"run intercode as an ordinary user, or where uid {identity().uid} is mapped"),
         ("bubblewrap", ["bwrap", "--version"], "apt-get install bubblewrap"),
         ("user namespaces", [*bwrap, "--", "true"], allowing),
-        ("/proc", [*bwrap, *proc, "--", "true"], options),
-        ("nested namespaces", [*bwrap, *proc, "--", *nested], options),
+        ("/proc", [*bwrap, *proc, "--", "true"], f"in a container, docker run {_WHOLE_PROC}"),
+        ("nested namespaces", [*bwrap, *proc, "--", *nested], f"in a container, {ALLOWING}"),
         ("guest's Python", [*bwrap, *python, _PYTHON_VERSION], "apt-get install python3 (3.9 or newer)"),
         (
             "overlay",
@@ -167,7 +172,7 @@ def _local_layers() -> Iterator[Finding]:
         broken = "" if works else what
         if what == "/proc" and works and shared:
             masked = "masked here: agents see the container's processes (wall: shared-proc in the run)"
-            yield Finding(what, None, masked, "add --security-opt systempaths=unconfined to docker run")
+            yield Finding(what, None, masked, f"docker run {_WHOLE_PROC}")
             continue
         yield Finding(what, works, last, "" if works else repair)
 
@@ -212,11 +217,11 @@ def _optional(part: str, message: str, option: str) -> Finding:
 
 
 def _sandbox() -> Finding:
-    """Open a local sandbox, and time it."""
+    """Open a sandbox, and time it."""
     try:
-        local = LocalProvider()
-        prepared, start = local.prepare(), time.perf_counter()
-        with local.sandbox(prepared) as sandbox:
+        usual = usual_provider()
+        prepared, start = usual.prepare(), time.perf_counter()
+        with usual.sandbox(prepared) as sandbox:
             started = time.perf_counter() - start
             output = sandbox.exec("echo works > /file; cat /file").output
             start = time.perf_counter()

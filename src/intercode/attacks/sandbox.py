@@ -122,7 +122,7 @@ for each in range(10000):
     if number < 0: sys.exit('held')
     for half in range(2): libc.msgsnd(number, message, L(8192), 0o4000)
 """)
-_AFTER = "; sleep 0.3; echo BREA''CH"
+_AFTER = " && sleep 0.3 && echo BREA''CH"
 
 EXHAUSTION = [
     Attack("a fork bomb", _python("""

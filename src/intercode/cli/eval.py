@@ -142,7 +142,7 @@ def _run(
     if exclude_broken:
         evaluation.exclude_broken(workers=workers)
     if left_out := evaluation.config.get("left_out"):
-        click.echo(f"intercode: {len(left_out)} tasks are left out (run.json says why; --keep-unplayable plays them)", err=True)
+        click.echo(f"intercode: {len(left_out)} tasks are left out (run.json says why)", err=True)
     evaluation.config["options"] = shared.options_to_store()
     with evaluation.open(out, resume=bool(resume), workers=workers, allow_code_change=allow_code_change) as store:
         begun = " (it held no run: a new one begins)" if resume and store.begins else ""

@@ -26,7 +26,7 @@ from intercode.plugins import call_plugin, load_plugin
 from intercode.sandbox.base import Limits, Provider, Sandbox, Session, Start, fingerprint, provider
 from intercode.sandbox.pod import usual_provider_name
 from intercode.tasks import DataSet
-from intercode.types import ExecResult, Outcome, Task
+from intercode.types import ExecResult, Outcome, Task, TaskIssue
 
 _STATELESS = "intercode.paper.session:execute_stateless"
 _PAPER_CONTAINER = "intercode.paper.session:container"
@@ -153,6 +153,13 @@ def prepare_workspaces(
         spec = resolve_name(_PAPER_CONTAINER)(spec, data.name)
     variant = None if data.second_tree is None or tree is not None else make_spec(data.second_tree, data.second_setup)
     return spec, variant
+
+
+def split_refused(tasks: Sequence[Task], provider: Provider[Any]) -> tuple[list[Task], list[tuple[Task, TaskIssue]]]:
+    """Return the tasks whose golds can run in the provider's sandboxes; and the others, with the reasons."""
+    reasons = {task.id: next(filter(None, map(provider.refuses, task.golds)), None) for task in tasks}
+    kept = [task for task in tasks if not reasons[task.id]]
+    return kept, [(task, TaskIssue(why, "needs_files")) for task in tasks if (why := reasons[task.id])]
 
 
 def _find_image(file: Path | None, image: str) -> str:

@@ -154,6 +154,10 @@ class Provider(ABC, Generic[S]):
             raise UsageError(f"the setup script {setup} cannot be read: {error}") from error
         return self.add_script(start, text, name=str(setup))
 
+    def refuses(self, gold: str) -> str | None:
+        """Return why a gold in Bash cannot run in this provider's sandboxes, or None. Its task is left out."""
+        return None
+
     @abstractmethod
     def open_image(self, image: str | None, tree: Path | None) -> S:
         """Return the start of `image` (as `--image` has it) with `tree` at `/`. Raises `UsageError` for what cannot be used."""

@@ -24,7 +24,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from intercode.errors import DataError, SandboxUnavailable, room_left
+from intercode.errors import DataError, SandboxDied, SandboxUnavailable, room_left
 from intercode.sandbox import cache, template
 from intercode.sandbox.base import SCRIPT, SETUP_LIMITS, Limits, Program, Provider, Session
 from intercode.sandbox.client import GuestSandbox
@@ -32,6 +32,11 @@ from intercode.sandbox.host import ENVIRONMENT, PYTHON_VARIABLES, DisabledProtec
 from intercode.sandbox.identity import identity
 from intercode.sandbox.template import Template
 
+ALLOWING = (
+    "docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined, "
+    "or in Kubernetes securityContext: {seccompProfile: {type: Unconfined}, appArmorProfile: {type: Unconfined}}"
+)
+"""The options with which a container allows namespaces."""
 _MAIN = "import sys; sys.path.insert(0, '/'); from guest.supervisor import main; main()"
 
 
@@ -131,6 +136,22 @@ class Bubblewrap(Host):
             process = _spawner(os.getpid()).call(start)
             begun.pop_all()
         return control, process
+
+    def _death(self) -> SandboxUnavailable | SandboxDied:
+        found = super()._death()
+        if isinstance(found, SandboxUnavailable) and not allows_namespaces():
+            return SandboxUnavailable(f"no namespaces can be made here, which a sandbox needs. This allows them: {ALLOWING}")
+        return found
+
+
+@functools.cache
+def allows_namespaces() -> bool:
+    """Return whether the sandboxes' user may make namespaces here."""
+    try:
+        done = subprocess.run(["unshare", "--user", "true"], capture_output=True, timeout=20, cwd="/", **identity().popen())
+    except (OSError, subprocess.SubprocessError):
+        return True
+    return done.returncode == 0
 
 
 def require_limits(limits: Limits) -> None:

@@ -11,9 +11,9 @@ The wall is weaker than that of namespaces (docs/security.md), so the run says `
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
+import re
 import shutil
 import socket
 import stat
@@ -28,8 +28,7 @@ from intercode.sandbox.base import Limits, Program, Session
 from intercode.sandbox.client import GuestSandbox
 from intercode.sandbox.guest.layers import OPAQUE, WHITEOUT
 from intercode.sandbox.host import ENVIRONMENT, Host, guest_python
-from intercode.sandbox.identity import identity
-from intercode.sandbox.local import LocalProvider, require_limits
+from intercode.sandbox.local import ALLOWING, LocalProvider, allows_namespaces, require_limits
 from intercode.sandbox.template import TREE, Template, is_marked
 
 _CAPABILITIES = {
@@ -41,6 +40,7 @@ _FIRST_USER, _LAST_USER = 61_002, 65_500
 _USERLAND = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _OWN_FOLDERS = ("dev", "proc", "sys")
 """Folders that each slot's root has of its own."""
+_NEEDS_PROC = re.compile(r"[<>]\(|/proc\b|/dev/(?:fd|std\w+)|\b(?:free|lsof|pgrep|pidof|pkill|ps|pstree|top|uptime)\b(?![-./])")
 _MAIN = (
     "import sys, importlib.util as u; s = u.spec_from_file_location('guest', sys.argv[1] + '/__init__.py', "
     "submodule_search_locations=sys.argv[1:]); sys.modules['guest'] = u.module_from_spec(s); from guest.pod import main; main()"
@@ -51,6 +51,10 @@ class PodProvider(LocalProvider):
     """Opens sandboxes that need no namespaces. An image is as for the local provider, but nobody can write to its /usr."""
 
     _layers = "pod-layers"
+
+    def refuses(self, gold: str) -> str | None:
+        found = _NEEDS_PROC.search(gold)
+        return f"its gold has {found[0]!r}, which needs /proc, and --sandbox pod has none" if found else None
 
     def sandbox(self, start: Template, **options: Any) -> GuestSandbox:
         return PodSandbox(start, **options)
@@ -124,28 +128,13 @@ class PodHost(Host):
 
 def unfit() -> str:
     """Return why no pod can be made here, with advice, or "" if one can."""
-    options = (
-        "docker run --security-opt seccomp=unconfined, or securityContext: {seccompProfile: {type: Unconfined}} in Kubernetes"
-    )
     if os.getuid() != 0:
-        return f"--sandbox pod needs root; an ordinary user needs namespaces, which this allows: {options}"
+        return f"--sandbox pod needs root; an ordinary user needs namespaces: {ALLOWING}"
     with open("/proc/self/status") as file:
         rights = next(int(line.split()[1], 16) for line in file if line.startswith("CapEff:"))
     if missing := [name for name, number in _CAPABILITIES.items() if not rights >> number & 1]:
-        return (
-            f"--sandbox pod needs the capabilities {', '.join(missing)}, which Docker gives by default: add them, or {options}"
-        )
+        return f"--sandbox pod needs the capabilities {', '.join(missing)}: add them, or allow namespaces: {ALLOWING}"
     return ""
-
-
-@functools.cache
-def allows_namespaces() -> bool:
-    """Return whether a process of this one's user may make namespaces."""
-    try:
-        done = subprocess.run(["unshare", "--user", "true"], capture_output=True, timeout=20, cwd="/", **identity().popen())
-    except (OSError, subprocess.SubprocessError):
-        return True
-    return done.returncode == 0
 
 
 def usual_provider_name() -> str:

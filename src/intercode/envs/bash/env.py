@@ -34,6 +34,7 @@ from intercode.envs.workspace import (
     execute_gold,
     missing_paths,
     prepare_workspaces,
+    split_refused,
 )
 from intercode.errors import DataError, UsageError
 from intercode.plugins import attribute_path, defining_class
@@ -196,11 +197,16 @@ class BashEnv(InterCodeEnv):
         )  # fmt: skip
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going}
         golds = GoldCache[GoldOutcome]()
-        facts = {"data": found.name, "data_digest": found.digest, "reward": name, "sandbox": sandbox}
+        tasks, left_out = split_refused(found.tasks, spec.provider)
+        if not tasks:
+            raise UsageError(f"no task can be played here: task {left_out[0][0].id}: {left_out[0][1]}")
+        facts: dict[str, Any] = {"data": found.name, "data_digest": found.digest, "reward": name, "sandbox": sandbox}
+        facts |= {"left_out": {task.id: str(why) for task, why in left_out}} if left_out else {}
         return EnvFactory(
-            found.tasks,
-            lambda: cls(found.tasks, spec, reward=reward, variant=variant, golds=golds, **how),
-            lambda: {**facts, **spec.facts(), **spec.images(found.tasks)},
+            tasks,
+            lambda: cls(tasks, spec, reward=reward, variant=variant, golds=golds, **how),
+            lambda: {**facts, **spec.facts(), **spec.images(tasks)},
+            left_out,
         )
 
     @classmethod

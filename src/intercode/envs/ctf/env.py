@@ -29,7 +29,7 @@ from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View, sho
 from intercode.envs.ctf.challenges import Challenge, gold_is, survey
 from intercode.envs.gold import GoldCache, blame_gold, split_golds
 from intercode.envs.rewards import best_score, call_reward, require_reward, reward_name
-from intercode.envs.workspace import Workspace, WorkspaceSpec, prepare_workspaces
+from intercode.envs.workspace import Workspace, WorkspaceSpec, prepare_workspaces, split_refused
 from intercode.errors import DataError, UsageError
 from intercode.sandbox.base import Limits, Session
 from intercode.submission import WORD, is_submission, submitted_word
@@ -109,6 +109,9 @@ class CtfEnv(InterCodeEnv):
         first_system = reward == "paper" and session == "stateless"
         world = {"image": image, "tree": tree, "setup": setup, "limits": limits, "paper": first_system, "sandbox": sandbox}
         spec, _ = prepare_workspaces(found, session, **world)  # type: ignore[arg-type]
+        _, refused = split_refused([task for task in tasks if gold_is(task) == "script"], spec.provider)
+        left_out += refused
+        tasks = [task for task in tasks if task not in [each for each, _ in refused]]
         with_folder = spec.provider.add_script(spec.template, f"mkdir -p {FOLDER}", name="the folder for assets")
         spec = replace(spec, template=with_folder)
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going, "submits": submits}
@@ -118,7 +121,7 @@ class CtfEnv(InterCodeEnv):
             "data": found.name,
             "data_digest": found.digest,
             "assets_digest": hashlib.sha256(digests.encode()).hexdigest(),
-            "left_out": {task.id: "; ".join(challenges[task.id].issues) for task, _ in left_out},
+            "left_out": {task.id: "; ".join(challenges[task.id].issues) or str(why) for task, why in left_out},
             "reward": reward_name(reward),
         }
         return EnvFactory(

@@ -167,8 +167,9 @@ class DatabaseSet:
     def facts(self) -> dict[str, Any]:
         """Return what decides results: the databases' content and the server."""
         with self.make_engine() as engine:
-            server = engine.facts()
-        return {"template": self.digest, "userland": {key: server[key] for key in ("engine", "version")}, "server": server}
+            server, wall = engine.facts(), {"wall": engine.wall} if engine.wall else {}
+        userland = {key: server[key] for key in ("engine", "version")}
+        return {"template": self.digest, "userland": userland, "server": server, **wall}
 
 
 def prepare_databases(

@@ -29,7 +29,7 @@ ROOT = f"/episode/all/{TREE}"
 """The agent's /, before the episode server enters it."""
 _NEW_ROOT = "/dev/.intercode-root"
 _MASKED = ("acpi", "asound", "interrupts", "kcore", "keys", "latency_stats", "sched_debug", "scsi", "timer_list", "timer_stats")
-_INODE_SHARE = 2048
+INODE_SHARE = 2048
 """Bytes of disk for each file that may be made."""
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _DEVICE_LINKS = {"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
@@ -79,7 +79,7 @@ def prepare(config: MountConfig) -> None:
 
 def build(config: MountConfig, inherited: int | None) -> Folders:
     """Mount everything but /proc. `inherited` is another episode's upper folder, which is copied first."""
-    size = f"size={config.disk},nr_inodes={config.disk // _INODE_SHARE},mode=755"
+    size = f"size={config.disk},nr_inodes={config.disk // INODE_SHARE},mode=755"
     kernel.mount("tmpfs", "/episode", "tmpfs", kernel.NOSUID | kernel.NODEV, size)
     for name in ("up", "work", "all"):
         os.mkdir("/episode/" + name)
@@ -137,7 +137,7 @@ def make_read_only(path: str) -> None:
 def bytes_used(path: str) -> int:
     """Return about how many bytes a tmpfs holds, with what the kernel keeps for each file below an overlay."""
     info = os.statvfs(path)
-    return (info.f_blocks - info.f_bfree) * info.f_frsize + (info.f_files - info.f_ffree) * _INODE_SHARE
+    return (info.f_blocks - info.f_bfree) * info.f_frsize + (info.f_files - info.f_ffree) * INODE_SHARE
 
 
 # -- in a container ---------------------------------------------------------------------------------------------------

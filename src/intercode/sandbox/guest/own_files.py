@@ -18,7 +18,7 @@ import time
 from _blake2 import blake2b
 from collections.abc import Collection, Iterator
 
-from . import kernel, layers
+from . import kernel, layers, mounts
 
 SHM = "/dev/shm"
 _MODES = {"": 0o1775, SHM: 0o1777}
@@ -55,12 +55,13 @@ class OwnFiles:
 
     def put_back(self) -> None:
         """Make the files equal to the start's."""
-        links: dict[int, str] = {}
+        links: dict[int, list[str]] = {}
         self._newest = 0
         for folder in _MODES:
             self._restore(folder, links)
-        for path in links.values():  # a later name of a file has changed its ctime
-            self._note(path)
+        for paths in links.values():
+            for path in paths:  # each further name of a file has changed its ctime
+                self._note(path)
         while time.clock_gettime_ns(_COARSE_CLOCK) <= self._newest:  # else a change could leave the ctime as it is
             time.sleep(0.001)
 
@@ -122,7 +123,7 @@ class OwnFiles:
 
     # -- copying from the start -------------------------------------------------------------------------------------
 
-    def _restore(self, path: str, links: dict[int, str]) -> None:
+    def _restore(self, path: str, links: dict[int, list[str]]) -> None:
         kept, doomed = set(), []
         with os.scandir(self._root + path) as entries:
             found = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
@@ -142,7 +143,7 @@ class OwnFiles:
         if self._stamps.get(path) != _stamp(os.stat(self._root + path)):
             self._set_attributes(path)
 
-    def _copy(self, path: str, names: Collection[str], links: dict[int, str]) -> None:
+    def _copy(self, path: str, names: Collection[str], links: dict[int, list[str]]) -> None:
         """Copy these entries of a folder, with all that is below them."""
         if not names:
             return
@@ -153,13 +154,14 @@ class OwnFiles:
                 os.mkdir(self._root + each)
                 self._copy(each, self._names[each], links)
             elif info.st_ino in links:
-                os.link(self._root + links[info.st_ino], self._root + each, follow_symlinks=False)
+                os.link(self._root + links[info.st_ino][0], self._root + each, follow_symlinks=False)
+                links[info.st_ino].append(each)
             else:
                 layers.copy_entry(above, below, name, info)
                 if each in _ACCOUNTS:
                     self._rename_root(each)
                 if info.st_nlink > 1:
-                    links[info.st_ino] = each
+                    links[info.st_ino] = [each]
             self._set_attributes(each)
         os.close(above)
         os.close(below)
@@ -211,7 +213,7 @@ def _remove(paths: list[str]) -> None:
 
 
 def _sizes(folder: int, name: str, depth: int, skip: Collection[str] = ()) -> Iterator[int]:
-    """Yield the bytes on disk of all files below a folder, less those in `skip`, and 0 for what goes away meanwhile."""
+    """Yield the bytes that each file below a folder takes on disk, without names in `skip`."""
     try:
         inside = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     except OSError:
@@ -219,7 +221,7 @@ def _sizes(folder: int, name: str, depth: int, skip: Collection[str] = ()) -> It
     try:
         for each in os.listdir(inside):
             if each not in skip and (info := layers.stat_entry(inside, each)):
-                yield info.st_blocks * _BLOCK
+                yield max(info.st_blocks * _BLOCK, mounts.INODE_SHARE)
                 if stat.S_ISDIR(info.st_mode) and depth < layers.DEPTH:
                     yield from _sizes(inside, each, depth + 1)
     finally:

@@ -26,7 +26,7 @@ _LOOKS, _LOOK_EVERY, _FIRST_SAVED = 10, 0.001, 10
 _DOUBT = 0.03
 _STOPPED, _STOPPED_OR_WAITING, _STOPPING = b"TtZX", b"TtZXD", 2.0
 _EXITING = 4  # the kernel's PF_EXITING
-_SOCKET_BUFFER = 212_992  # the default size
+SOCKET_BUFFER = 212_992  # the default size
 
 
 class Mark(NamedTuple):
@@ -149,12 +149,12 @@ class Table:
                 for each in folders
             )
             used += next(filter(None, sizes), 0)
-        return used + self._shared_memory()
+        return used + self._shared_memory(alive)
 
-    def _shared_memory(self) -> int:
-        """Return the bytes of what belongs to the namespaces, not to one process."""
+    def _shared_memory(self, alive: list[Process]) -> int:
+        """Return the bytes of System V objects and socket buffers."""
         words = self._read(f"{self._init}/net/sockstat").split(maxsplit=3)
-        return kernel.ipc_size() + (int(words[2]) if len(words) > 2 else 0) * _SOCKET_BUFFER
+        return kernel.ipc_size() + (int(words[2]) if len(words) > 2 else 0) * SOCKET_BUFFER
 
     def ipc_objects(self) -> list[tuple[str, int]]:
         """Return kind (`shm`, `msg` or `sem`) and number of all System V objects of this namespace."""

@@ -144,6 +144,11 @@ class Engine(ABC):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
+    @property
+    def wall(self) -> str:
+        """Return the word for a wall that is weaker than usual (see `Sandbox.wall`)."""
+        return self._sandbox.wall
+
     # -- the server -------------------------------------------------------------------------------------------------
 
     @abstractmethod
