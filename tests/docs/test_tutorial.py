@@ -12,6 +12,7 @@ from email import message_from_string
 from pathlib import Path
 
 import pytest
+import wheel
 from following import Step, follow, steps
 
 ROOT = Path(__file__).parents[2]
@@ -26,17 +27,10 @@ Follow = Callable[[list[Step]], None]
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
     """The environment of a user with only the package installed, and its dependencies."""
-    folder = tmp_path_factory.mktemp("installed")
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    built = subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(folder), str(ROOT)], capture_output=True, text=True)
-    if "No matching distribution" in built.stderr:
-        pytest.skip("pip cannot fetch what builds the wheel")
-    assert built.returncode == 0, built.stderr
-    (wheel,) = folder.glob("*.whl")
-    subprocess.run([*pip, "install", "--no-deps", "--target", str(folder / "site"), str(wheel)], check=True)
-    paths = [str(folder / "site" / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
+    site = wheel.install(tmp_path_factory.mktemp("installed"))
+    paths = [str(site / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
     kept = {name: os.environ[name] for name in ("HOME", "LANG", "INTERCODE_CACHE") if name in os.environ}
-    return {**kept, "PATH": ":".join(paths), "PYTHONPATH": str(folder / "site"), "COLUMNS": "120"}
+    return {**kept, "PATH": ":".join(paths), "PYTHONPATH": str(site), "COLUMNS": "120"}
 
 
 @pytest.fixture

@@ -1,48 +1,80 @@
-"""The local sandbox inside a container: root, the image's own Python and bubblewrap, the cache on the container's overlay."""
+"""Sandboxes inside a container: the image's own Python, the package from its wheel, the cache on the container's overlay.
+
+namespaces allowed, /proc masked     local sandbox, wall shared-proc     as root and as an ordinary user
+no namespaces                        pod                                 as root; an ordinary user is refused
+"""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import docker_images
 import pytest
+import wheel
 
-OPTIONS = ["--security-opt", "seccomp=unconfined", "--network", "none"]
+SETS = ("bash", "sql", "python", "ctf")
+USER = ["--user", "1234:1234", "--env", "HOME=/tmp"]
+NAMESPACES = ["--security-opt", "seccomp=unconfined"]
+WALLS = {
+    "shared /proc": (NAMESPACES, "shared-proc"),
+    "an ordinary user": ([*NAMESPACES, *USER], "shared-proc"),
+    "pod": ([], "pod"),
+}
+NO_GIT = {"amended"}
+"""A gold that calls git, which the image lacks."""
+NEED_PROC = {"short-parts", "not-recounted"}
+"""Golds with `<(…)`, which pods leave out."""
 
-GOLDS = """
+PLAY = """
 import json
+import sys
+from contextlib import closing
 
-from intercode.cli import main
-from intercode.doctor import examine
+import intercode
+from intercode.agents import gold, noop
+from intercode.errors import DataError
+from intercode.runner.budget import BudgetTracker
+from intercode.runner.episode import play
 
-print([finding.what for finding in examine() if finding.ok is False])
-for env, limit in (("bash", 12), ("sql", 4), ("python", 2), ("ctf", 2)):
-    try:
-        main(["eval", env, "--agent", "gold", "--limit", str(limit), "--out", f"/tmp/{env}", "--json"])
-    except SystemExit:
-        pass
-print(json.load(open("/tmp/bash/run.json")).get("wall"))
+found = {}
+for name in sys.argv[1:]:
+    factory = intercode.prepare(name)
+    with closing(factory()) as env:
+        for task in factory.tasks:
+            run = env.run_gold(task)
+            try:
+                rewards = [play(env, task, agent, None, BudgetTracker()).reward for agent in (gold, noop)]
+            except DataError:
+                rewards = None
+            found[f"{name} {task.id}"] = [repr(run.evidence), list(run.faults), rewards]
+    print(name, factory.facts().get("wall"), sorted(task.id for task, _ in factory.left_out), file=sys.stderr)
+print(json.dumps(found))
 """
 
 SPY = """
 import os
 import subprocess
 
-import intercode
-from intercode.sandbox.local import LocalProvider
+from intercode.sandbox.pod import usual_provider
 from intercode.testing import check_sandbox
 
-local = LocalProvider()
-start = local.prepare()
-check_sandbox(lambda: local.sandbox(start))
-with local.sandbox(start) as sandbox, local.sandbox(start) as other:
+provider = usual_provider()
+start = provider.prepare()
+try:
+    check_sandbox(lambda: provider.sandbox(start))
+except AssertionError as error:
+    print([line.partition("[")[2].partition("]")[0] for line in str(error).splitlines() if line.startswith("  - ")])
+with provider.sandbox(start) as sandbox, provider.sandbox(start) as other:
     secret = subprocess.Popen(["sleep", "300"], env={"KEY": "secret-of-the-caller"})
     other.exec("export KEY=secret-of-a-sibling; sleep 300 &")
     looks = "for at in /proc/[0-9]*; do cat $at/environ $at/root/etc/hostname $at/cwd/*; ls -l $at/fd $at/exe; done 2>&1"
     print("secret" in sandbox.exec(looks, timeout=5).output)
-    sandbox.exec("for at in /proc/[0-9]*; do kill -9 ${at#/proc/}; done 2> /dev/null")
+    sandbox.exec("for at in $(seq 400); do [ $at = $$ ] || kill -9 $at; done 2> /dev/null; kill -9 -1")
     print(secret.poll(), other.exec("echo $KEY; jobs | wc -l").output)
     writes = "for at in /proc/[0-9]*; do for to in oom_score_adj comm mem; do echo 7 > $at/$to && echo written; done; done"
     print(sandbox.exec(f"({writes}; echo 1 > /proc/sys/kernel/sysrq && echo written) 2> /dev/null | grep -c written").output)
@@ -50,40 +82,165 @@ with local.sandbox(start) as sandbox, local.sandbox(start) as other:
     secret.wait()
 """
 
+PUT_BACK = """
+from intercode.sandbox.pod import PodProvider
 
-def run(program: str, *options: str) -> str:
+provider = PodProvider()
+LOOK = (
+    "find /depot -printf '%p %A@\\\\n' | sort | sha256sum; "
+    "find / -path /usr -prune -o -printf '%p %m %U %G %s %n %l %T@\\\\n' | sort | sha256sum; "
+    "find /etc /depot -type f | sort | xargs cat | sha256sum"
+)
+TAMPER = '''
+cd /etc; mv passwd p; cp -p p passwd; echo more >> group; chmod 000 hosts; touch -d 2001-01-01 hostname; ln hosts /tmp/hard
+mv /home /home2; ln -s /etc /home; cd /depot; rm -rf a; mkdir a; echo 1 > a/one; rm b/two; ln b/three b/two
+mkdir -p /root/x; cd /root/x; for i in $(seq 300); do mkdir deep-deep-deep-deep; cd deep-deep-deep-deep; done
+mkfifo /tmp/fifo; echo shared > /dev/shm/file; cp /bin/true /tmp/suid; chmod u+s /tmp/suid; rm -rf /var /bin /lib /lib64
+chmod 000 /depot /etc /tmp /; mv /usr /usr2; rm -rf /dev/null; echo > /usr/bin/new
+'''
+SETUP = '''
+mkdir -p /depot/a /depot/b; cd /depot/b; echo 1 > ../a/one; echo 2 > two
+ln two three; ln -s two link; mkfifo fifo; chmod 700 .
+'''
+import pathlib
+pathlib.Path("/tmp/setup.sh").write_text(SETUP)
+with provider.sandbox(provider.prepare(setup=pathlib.Path("/tmp/setup.sh"))) as sandbox:
+    first = sandbox.exec(LOOK).output
+    sandbox.reset()
+    for action in TAMPER.strip().splitlines():
+        sandbox.exec(action)
+        sandbox.reset()
+        print(sandbox.exec(LOOK).output == first, sandbox.diff())
+    copy = sandbox.fork()
+    copy.exec("echo 1 > /tmp/of-the-copy; rm /depot/a/one")
+    print(sorted(copy.diff()), sorted(sandbox.diff()))
+    copy.reset()
+    print(copy.exec(LOOK).output == first)
+    copy.close()
+"""
+
+ENDS = """
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from intercode.sandbox.pod import PodProvider
+
+PLAYS = '''
+import time
+from intercode.sandbox.pod import PodProvider
+provider = PodProvider()
+sandbox = provider.sandbox(provider.prepare())
+sandbox.exec("sleep 1000 & (setsid sleep 2000 &); trap '' TERM HUP INT; sleep 3000 &")
+print(sandbox.host._process.pid, flush=True)
+time.sleep(100)
+'''
+
+def sleeping():
+    return subprocess.run(["pgrep", "-c", "^sleep"], capture_output=True, text=True).stdout.strip()
+
+for victim in (lambda child, supervisor: child.pid, lambda child, supervisor: supervisor):
+    child = subprocess.Popen([sys.executable, "-c", PLAYS], stdout=subprocess.PIPE, text=True)
+    supervisor = int(child.stdout.readline())
+    before = sleeping()
+    os.kill(victim(child, supervisor), signal.SIGKILL)
+    until = time.monotonic() + 5
+    while sleeping() != "0" and time.monotonic() < until:
+        time.sleep(0.05)
+    print(before, sleeping())
+    child.kill()
+    child.wait()
+"""
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Return a function that runs a program in a container of its own, with the package and its dependencies."""
     docker_images.require_docker()
     if sys.version_info[:2] != (3, 11):
         pytest.skip("the image has Python 3.11, which cannot import what another Python has installed")
-    folders = [path for path in sys.path if path.startswith("/") and not path.startswith("/usr")]
+    own = [wheel.ROOT / name for name in ("src", "tests")]
+    others = [path for path in sys.path if path.startswith("/") and not path.startswith("/usr")]
+    others = [path for path in others if not any(Path(path).is_relative_to(each) for each in own)]
+    folders = [str(wheel.install(tmp_path_factory.mktemp("wheel"))), *others]
     mounts = [word for path in folders for word in ("--volume", f"{path}:{path}:ro")]
-    words = ["docker", "run", "--rm", *OPTIONS, *options, *mounts, "--env", f"PYTHONPATH={':'.join(folders)}"]
-    done = subprocess.run(
-        [*words, docker_images.debian(), "python3", "-c", program], capture_output=True, text=True, check=False
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.stdout
+    settings = ["--network", "none", "--env", f"PYTHONPATH={':'.join(folders)}", *mounts]
+
+    def run_it(options: list[str], program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        words = ["docker", "run", "--rm", *settings, *options, docker_images.debian(), "python3", "-c", program, *arguments]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+    return run_it
+
+
+@pytest.fixture(scope="module")
+def outside() -> dict[str, Any]:
+    """What golds do in this machine's local sandbox."""
+    done = subprocess.run([sys.executable, "-c", PLAY, *SETS], stdout=subprocess.PIPE, check=True)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WALLS)
+def test_golds_do_in_a_container_what_they_do_outside_and_are_solved(name: str, run: Run, outside: dict[str, Any]) -> None:
+    options, wall = WALLS[name]
+    done = run(options, PLAY, *SETS)
+    left_out = sorted(NEED_PROC) if wall == "pod" else []
+    assert done.stderr.splitlines() == [f"{each} {wall} {left_out if each == 'bash' else []}" for each in SETS]
+    found = json.loads(done.stdout)
+    excepted = {key for key in outside if key.split()[1] in NO_GIT.union(left_out)}
+    assert {key: found.get(key) for key in outside.keys() - excepted} == {
+        key: outside[key] for key in outside.keys() - excepted
+    }
+    assert {str(found[key][2]) for key in outside.keys() - excepted} == {"[1.0, 0.0]"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WALLS)
+def test_an_agent_neither_reads_nor_ends_the_containers_processes(name: str, run: Run) -> None:
+    options, wall = WALLS[name]
+    lines = run(options, SPY).stdout.split("\n", 1)
+    if wall == "pod":  # their actions look into /proc, or have <(…)
+        assert lines.pop(0) == str(["resets_all", "refuses_to_fork_processes", "keeps_descriptors"])
+    assert " ".join(lines).split() == ["False", "None", "secret-of-a-sibling", "1", "0"]
+
+
+@pytest.mark.slow
+def test_a_pod_puts_back_all_that_an_agent_can_change(run: Run) -> None:
+    *resets, copied, fresh = run([], PUT_BACK).stdout.splitlines()
+    assert resets == ["True {}"] * 5
+    assert (copied, fresh) == ("['/depot/a/one', '/tmp/of-the-copy'] []", "True")
+
+
+@pytest.mark.slow
+def test_nothing_of_a_pod_outlives_its_driver_or_its_supervisor(run: Run) -> None:
+    assert run([], ENDS).stdout.split() == ["3", "0", "3", "0"]
+
+
+@pytest.mark.slow
+def test_an_ordinary_user_without_namespaces_is_told_what_to_ask_for(run: Run) -> None:
+    done = run(USER, "from intercode.cli import main; main()", "eval", "bash", "--agent", "gold")
+    assert done.returncode == 3
+    assert "docker run --security-opt seccomp=unconfined" in done.stderr
+    assert "securityContext: {seccompProfile: {type: Unconfined}" in done.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("options", "wall"),
-    [
-        (["--security-opt", "systempaths=unconfined"], "None"),
-        ([], "shared-proc"),
-        (["--user", "1234:1234", "--env", "HOME=/tmp"], "shared-proc"),
-    ],
-    ids=["a whole /proc", "a masked /proc", "an ordinary user"],
+    ("name", "escaped"),
+    [("shared /proc", {"seeing processes", "finding the guest"}), ("pod", set())],
+    ids=["shared /proc", "pod"],
 )
-def test_golds_are_solved_in_a_container_that_allows_namespaces(options: list[str], wall: str) -> None:
-    failing, *runs, found = run(GOLDS, *options).splitlines()
-    assert (failing, found) == ("[]", wall)
-    assert [(each["env"], each["success_rate"], each["errors"]) for each in map(json.loads, runs)] == [
-        (env, 1.0, 0) for env in ("bash", "sql", "python", "ctf")
-    ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [[], ["--user", "1234:1234", "--env", "HOME=/tmp"]], ids=["root", "an ordinary user"])
-def test_an_agent_that_sees_the_containers_processes_neither_reads_nor_ends_them(options: list[str]) -> None:
-    assert run(SPY, *options).split() == ["False", "None", "secret-of-a-sibling", "1", "0"]
+def test_the_attacks_that_succeed_in_a_container_are_those_that_the_documents_name(
+    name: str, escaped: set[str], run: Run
+) -> None:
+    done = run(WALLS[name][0], "from intercode.cli import main; main()", "attack", "bash", "--json")
+    report = json.loads(done.stdout)
+    assert {each["name"] for each in report["exploits"] if each["escaped"]} == escaped
+    assert (report["paid"], report["harmed"]) == (0, 0)

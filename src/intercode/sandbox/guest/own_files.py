@@ -1,6 +1,6 @@
 """The files that an agent may change, in a container where nothing can be mounted: made, compared and put back by their stamps.
 
-    start (nobody's) ── copy ──► root (the agent's), with a stamp for each file: inode and ctime, which only the kernel sets
+    start (nobody's) ── copy ──► root (the agent's), with a stamp for each file: inode, ctime and atime
                                    ├─ changes: the files whose stamp is another, compared with the start
                                    └─ put_back: the same files are made anew, and nothing else is touched
 
@@ -16,7 +16,7 @@ import re
 import stat
 import time
 from _blake2 import blake2b
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from . import kernel, layers, mounts
 
@@ -32,7 +32,8 @@ _COARSE_CLOCK = 5
 """CLOCK_REALTIME_COARSE, from which the kernel takes the times of files."""
 _BLOCK = 512
 
-Stamp = tuple[int, int]
+Stamp = tuple[int, int, int]
+"""Inode, ctime and atime. Only the kernel sets a ctime."""
 
 
 class OwnFiles:
@@ -44,6 +45,8 @@ class OwnFiles:
         self._fixed_names, self._fixed = frozenset(fixed), frozenset(f"/{name}" for name in fixed)
         self.root, self.start = kernel.open_folder(root), kernel.open_folder(start)
         self._stamps: dict[str, Stamp] = {}
+        self._links: dict[str, list[str]] = {}
+        """The names of a file that has several, by each of the names."""
         self._names: dict[str, set[str]] = {SHM: set()}
         self._list_start("")
         self.put_back()
@@ -55,13 +58,16 @@ class OwnFiles:
 
     def put_back(self) -> None:
         """Make the files equal to the start's."""
-        links: dict[int, list[str]] = {}
-        self._newest = 0
+        self._newest, self._copies, self._read = 0, dict[int, list[str]](), list[str]()
         for folder in _MODES:
-            self._restore(folder, links)
-        for paths in links.values():
-            for path in paths:  # each further name of a file has changed its ctime
-                self._note(path)
+            self._restore(folder)
+        for path in self._read:
+            self._set_times(path)
+        groups = [*self._copies.values(), *(self._links[path] for path in self._read if path in self._links)]
+        for names in groups:  # what was done under one name has changed the ctime of all
+            for name in names:
+                self._links[name] = names
+                self._note(name)
         while time.clock_gettime_ns(_COARSE_CLOCK) <= self._newest:  # else a change could leave the ctime as it is
             time.sleep(0.001)
 
@@ -89,6 +95,7 @@ class OwnFiles:
         os.mkdir("tree", dir_fd=target)
         tree = os.open("tree", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=target)
         layers.copy(self.root, tree, skip=self._fixed_names)
+        _number_root(tree, 0)
         names = os.listdir(tree)
         for name in names:
             layers.hide_below(tree, name)
@@ -100,8 +107,7 @@ class OwnFiles:
         """Replace the files by those of another root, which is the folder `source`."""
         _remove([f"{self._root}/{name}" for name in os.listdir(self.root) if name not in self._fixed_names])
         layers.copy(source, self.root, skip=self._fixed_names, owner=self._uid)
-        for path in _ACCOUNTS:
-            self._rename_root(path)
+        _number_root(self.root, self._uid)
         above, below = (os.open(SHM[1:], os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder) for folder in (source, self.root))
         layers.copy(above, below, owner=self._uid)
         os.close(above)
@@ -119,31 +125,34 @@ class OwnFiles:
             self._list_start(f"{path}/{name}")
 
     def _is_same(self, path: str, info: os.stat_result) -> bool | None:
-        return None if path in self._fixed else self._stamps.get(path) == _stamp(info)
+        return None if path in self._fixed else self._stamps.get(path, ())[:2] == _stamp(info)[:2]
 
     # -- copying from the start -------------------------------------------------------------------------------------
 
-    def _restore(self, path: str, links: dict[int, list[str]]) -> None:
+    def _restore(self, path: str) -> None:
         kept, doomed = set(), []
-        with os.scandir(self._root + path) as entries:
-            found = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
+        folder = os.open(self._root + (path or "/"), os.O_RDONLY | os.O_NOATIME | os.O_CLOEXEC)
+        found = [(name, os.stat(name, dir_fd=folder, follow_symlinks=False)) for name in os.listdir(folder)]
+        os.close(folder)
         for name, info in found:
             each = f"{path}/{name}"
             if each in self._fixed:
                 continue
             if each in self._names and stat.S_ISDIR(info.st_mode):
-                self._restore(each, links)
+                self._restore(each)
                 kept.add(name)
-            elif self._stamps.get(each) == _stamp(info):
+            elif self._is_same(each, info):
                 kept.add(name)
+                if self._stamps[each] != _stamp(info):
+                    self._read.append(each)
             else:
                 doomed.append(self._root + each)
         _remove(doomed)
-        self._copy(path, self._names[path] - kept, links)
+        self._copy(path, self._names[path] - kept)
         if self._stamps.get(path) != _stamp(os.stat(self._root + path)):
             self._set_attributes(path)
 
-    def _copy(self, path: str, names: Collection[str], links: dict[int, list[str]]) -> None:
+    def _copy(self, path: str, names: Collection[str]) -> None:
         """Copy these entries of a folder, with all that is below them."""
         if not names:
             return
@@ -152,27 +161,19 @@ class OwnFiles:
             each, info = f"{path}/{name}", os.stat(name, dir_fd=above, follow_symlinks=False)
             if stat.S_ISDIR(info.st_mode):
                 os.mkdir(self._root + each)
-                self._copy(each, self._names[each], links)
-            elif info.st_ino in links:
-                os.link(self._root + links[info.st_ino][0], self._root + each, follow_symlinks=False)
-                links[info.st_ino].append(each)
+                self._copy(each, self._names[each])
+            elif info.st_ino in self._copies:
+                os.link(self._root + self._copies[info.st_ino][0], self._root + each, follow_symlinks=False)
+                self._copies[info.st_ino].append(each)
             else:
                 layers.copy_entry(above, below, name, info)
                 if each in _ACCOUNTS:
-                    self._rename_root(each)
+                    _number_root(self.root, self._uid, [each])
                 if info.st_nlink > 1:
-                    links[info.st_ino] = [each]
+                    self._copies[info.st_ino] = [each]
             self._set_attributes(each)
         os.close(above)
         os.close(below)
-
-    def _rename_root(self, path: str) -> None:
-        """Put the agent's number into a file of accounts, if there is one."""
-        before, after = _ACCOUNTS[path]
-        with contextlib.suppress(OSError), open(kernel.open_inside(self.root, path, os.O_RDWR | os.O_NOFOLLOW), "rb+") as file:
-            text = re.sub(before, after % {b"user": self._uid}, file.read(), count=1)
-            file.seek(0)
-            file.write(text)
 
     def _set_attributes(self, path: str) -> None:
         """Give a file or folder the attributes that it has in the start, and note its stamp."""
@@ -186,14 +187,30 @@ class OwnFiles:
             os.chmod(target, _MODES.get(path) or stat.S_IMODE(os.lstat(self._start_path + path).st_mode))
             for name in os.listxattr(target):
                 os.removexattr(target, name)
-        if info:
-            os.utime(target, ns=(info.st_mtime_ns, info.st_mtime_ns), follow_symlinks=False)
+        self._set_times(path)
+
+    def _set_times(self, path: str) -> None:
+        """Set a file's times as in the start, as if nobody had read the file, and note its stamp."""
+        time = os.lstat(self._start_path + (path if path != SHM else "")).st_mtime_ns
+        os.utime(self._root + path, ns=(time, time), follow_symlinks=False)
         self._note(path)
 
     def _note(self, path: str) -> None:
         info = os.lstat(self._root + path)
         self._stamps[path] = _stamp(info)
         self._newest = max(self._newest, info.st_ctime_ns)
+
+
+def _number_root(root: int, user: int, paths: Iterable[str] = _ACCOUNTS) -> None:
+    """Write the number of the user called root into files of accounts below the folder `root`."""
+    for path in paths:
+        before, after = _ACCOUNTS[path]
+        with contextlib.suppress(OSError):  # the file is missing, or none
+            fd = kernel.open_inside(root, path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+            text = re.sub(before, after % {b"user": user}, kernel.read_all(fd), count=1)
+            os.pwrite(fd, text, 0)
+            os.truncate(fd, len(text))
+            os.close(fd)
 
 
 def _read(folder: int, path: str) -> bytes:
@@ -215,7 +232,7 @@ def _remove(paths: list[str]) -> None:
 def _sizes(folder: int, name: str, depth: int, skip: Collection[str] = ()) -> Iterator[int]:
     """Yield the bytes that each file below a folder takes on disk, without names in `skip`."""
     try:
-        inside = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        inside = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NOATIME | os.O_CLOEXEC, dir_fd=folder)
     except OSError:
         return
     try:
@@ -229,4 +246,4 @@ def _sizes(folder: int, name: str, depth: int, skip: Collection[str] = ()) -> It
 
 
 def _stamp(info: os.stat_result) -> Stamp:
-    return info.st_ino, info.st_ctime_ns
+    return info.st_ino, info.st_ctime_ns, info.st_atime_ns

@@ -338,6 +338,9 @@ def _prepare_root(folder: str, root: str, userland: list[tuple[str, str]]) -> No
     for name, numbers in _DEVICES.items():
         os.mknod(f"{root}/dev/{name}", stat.S_IFCHR, os.makedev(*numbers))
         os.chmod(f"{root}/dev/{name}", 0o666)
+    time = os.stat(userland[0][1]).st_mtime_ns  # in all slots the same
+    for name in (*_FIXED, *(f"dev/{name}" for name in _DEVICES)):
+        os.utime(f"{root}/{name}", ns=(time, time))
     with open(f"{folder}/made", "w") as file:
         file.write(repr(userland))
 
