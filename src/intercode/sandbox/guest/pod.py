@@ -33,7 +33,7 @@ _FIXED = ("dev", "proc", "sys")
 _SERVER_RIGHTS = (kernel.CHOWN, kernel.DAC_OVERRIDE, kernel.FOWNER, kernel.FSETID, kernel.KILL, kernel.SETGID, kernel.SETUID)
 _DYING = 0.0005
 _LAST_DEATH = 5.0
-_DISK_SHARE = 20
+_DISK_SHARE = 10
 """A look at how much an agent has written is made again after so many times its own length."""
 _FEW = 16
 
