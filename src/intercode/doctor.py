@@ -70,7 +70,7 @@ def examine() -> list[Finding]:
     usual = usual_provider_name()
     if usual == "pod":
         why = "refused here, so agents get a root folder and a user of their own (--sandbox pod; wall: pod in the run)"
-        found.append(Finding("namespaces", None, why, f"for the usual wall, {ALLOWING}"))
+        found.append(Finding("namespaces", None, why, f"for the usual wall: {_allowing()}"))
     else:
         found += _local_layers()
     found.append(_cache())
@@ -136,16 +136,12 @@ def _local_layers() -> Iterator[Finding]:
         program, folders = guest_python()
     python = [*(word for folder in folders for word in ("--ro-bind", folder, folder)), "--", program, "-I", "-S", "-c"]
     nested = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "true"]
-    allowing = f"in a container, {ALLOWING}; else see what refuses them: dmesg | tail"
-    for path, (refusing, line) in reversed(_KERNEL_SETTINGS.items()):
-        with contextlib.suppress(OSError):
-            allowing = line if Path(path).read_text().strip() == refusing else allowing
     shared = shares_proc()
     proc = ["--bind" if shared else "--proc", *["/proc"] * (2 if shared else 1)]
     tests = [
         ("sandboxes' user", ["/bin/true"], f"run intercode as an ordinary user, or where uid {identity().uid} is mapped"),
         ("bubblewrap", ["bwrap", "--version"], "apt-get install bubblewrap"),
-        ("user namespaces", [*bwrap, "--", "true"], allowing),
+        ("user namespaces", [*bwrap, "--", "true"], _allowing()),
         ("/proc", [*bwrap, *proc, "--", "true"], f"in a container, docker run {_WHOLE_PROC}"),
         ("nested namespaces", [*bwrap, *proc, "--", *nested], f"in a container, {ALLOWING}"),
         ("guest's Python", [*bwrap, *python, _PYTHON_VERSION], "apt-get install python3 (3.9 or newer)"),
@@ -175,6 +171,15 @@ def _local_layers() -> Iterator[Finding]:
             yield Finding(what, None, masked, f"docker run {_WHOLE_PROC}")
             continue
         yield Finding(what, works, last, "" if works else repair)
+
+
+def _allowing() -> str:
+    """Return what allows namespaces here."""
+    for path, (refusing, line) in _KERNEL_SETTINGS.items():
+        with contextlib.suppress(OSError):
+            if Path(path).read_text().strip() == refusing:
+                return line
+    return f"in a container, {ALLOWING}; else see what refuses them: dmesg | tail"
 
 
 def _cache() -> Finding:

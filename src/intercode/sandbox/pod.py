@@ -18,6 +18,7 @@ import shutil
 import socket
 import stat
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,12 @@ def unfit() -> str:
         rights = next(int(line.split()[1], 16) for line in file if line.startswith("CapEff:"))
     if missing := [name for name, number in _CAPABILITIES.items() if not rights >> number & 1]:
         return f"--sandbox pod needs the capabilities {', '.join(missing)}: add them, or allow namespaces: {ALLOWING}"
+    try:
+        with tempfile.TemporaryDirectory(dir=cache.root()) as folder:
+            os.mknod(f"{folder}/null", stat.S_IFCHR | 0o600, os.makedev(1, 3))
+            os.close(os.open(f"{folder}/null", os.O_RDWR))
+    except OSError as error:
+        return f"--sandbox pod cannot make devices in {cache.root()} ({error.strerror}): set INTERCODE_CACHE to another folder"
     return ""
 
 
