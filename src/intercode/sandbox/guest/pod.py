@@ -297,7 +297,8 @@ def main() -> None:
 def _start_warden(user: int) -> tuple[int, int]:
     """Start the warden of a user; return its pid and the line to it.
 
-    The warden's real and saved user is another one (the next): so the agent cannot signal the warden.
+    The warden's real user is another one (the next), and it has the agent's rights only while it signals: so the agent can
+    neither signal nor slow it.
     """
     ours, theirs = (end.detach() for end in socket.socketpair())
     pid = os.fork()
@@ -305,22 +306,23 @@ def _start_warden(user: int) -> tuple[int, int]:
         try:
             os.dup2(theirs, 0)
             os.closerange(1, 1 << 16)
-            os.setresgid(user + 1, user + 1, user + 1)
-            os.setresuid(user + 1, user, user + 1)
+            os.setresuid(user + 1, 0, 0)
             while number := os.read(0, 1):
-                _kill_all(number[0])
+                _kill_all(user, number[0])
                 os.write(0, number)
         finally:
-            _kill_all(signal.SIGKILL)
+            _kill_all(user, signal.SIGKILL)
             os._exit(0)
     os.close(theirs)
     return pid, ours
 
 
-def _kill_all(number: int) -> None:
-    """Send a signal to all processes that this one may signal, in one system call."""
+def _kill_all(user: int, number: int) -> None:
+    """Send a signal to all processes of a user, in one system call. Only for a process whose real user is nobody else's."""
+    os.seteuid(user)
     with contextlib.suppress(OSError):  # there are none
         os.kill(-1, number)
+    os.seteuid(0)
 
 
 def _prepare_root(folder: str, root: str, userland: list[tuple[str, str]]) -> None:
@@ -332,6 +334,7 @@ def _prepare_root(folder: str, root: str, userland: list[tuple[str, str]]) -> No
         _run(words)
     for name, source in userland:
         _run(["cp", "-al", "--remove-destination", "-T", "--", source, f"{root}/{name}"])
+        _run(["find", f"{root}/{name}", "!", "-type", "l", "-perm", "-o+w", "-exec", "chmod", "o-w", "{}", "+"])
     for name in _FIXED:
         os.mkdir(f"{root}/{name}")
     os.mkdir(root + own_files.SHM)
