@@ -26,7 +26,7 @@ from intercode.plugins import attribute_path
 from intercode.rescoring.recordings import load_predictions, load_recording
 from intercode.runner.budget import Budget, BudgetTracker, Limits
 from intercode.runner.provenance import source_digests
-from intercode.runner.run import evaluate, select
+from intercode.runner.run import Crew, evaluate, select
 from intercode.runner.shards import Shard
 from intercode.sandbox.pod import usual_provider_name
 from intercode.store import RunStore
@@ -174,8 +174,9 @@ class Evaluation:
         workers: int,
         on_episode: Callable[[Episode], None] | None = None,
         retry_errors: bool = True,
+        crew: Crew | None = None,
     ) -> tuple[dict[str, Any], list[Episode]]:
-        """Play what the folder does not have yet, and return the settings and episodes of the whole run.
+        """Play what the folder does not have yet, here or by a crew; return the settings and episodes of the whole run.
 
         An error that ends the run is kept in `fault`, so that the episodes played until then can be reported.
         """
@@ -186,7 +187,7 @@ class Evaluation:
             evaluate(
                 self.factory, self.agent.strategy, self.model,
                 tasks=self.tasks, store=store, workers=workers, epochs=self.epochs, seed=self.seed,
-                tracker=tracker, on_episode=on_episode, retry_errors=retry_errors, shard=self.shard,
+                tracker=tracker, on_episode=on_episode, retry_errors=retry_errors, shard=self.shard, crew=crew,
             )  # fmt: skip
         except (SandboxError, ModelError, InternalError) as fault:
             self.fault = fault

@@ -1,7 +1,8 @@
 """Many episodes: workers take tasks from one queue, and the caller's thread records the results.
 
     jobs ──► worker (a thread with its own environment) ──► play ──► results ──► caller's thread ──► store, on_episode
-                └── a fault becomes the episode's error; the worker builds a new environment
+      │         └── a fault becomes the episode's error; the worker builds a new environment
+      └────► or a crew, such as the hosts of `cluster/driver.py`, in one thread ──► results
 
 Results do not depend on the number of workers: each episode's seed comes from the run's seed, the task and the epoch.
 The first Ctrl-C or SIGTERM ends the run without recording its unfinished episodes; a second one does not wait for the workers.
@@ -18,9 +19,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 from intercode.agents.base import Strategy
 from intercode.env import EnvFactory
@@ -42,6 +44,17 @@ from intercode.types import Episode, Task, Turn, Usage
 FAULTS_IN_A_ROW = 3
 GRACE = 5.0
 """Seconds that an interrupted run waits for its workers; a worker that is still busy then ends with the process."""
+
+
+class Crew(Protocol):
+    """Play jobs elsewhere than in this process's threads."""
+
+    def play(self, jobs: Sequence[tuple[Task, int]], tracker: BudgetTracker) -> Iterator[Episode]:
+        """Yield the episode of each job, a task and an epoch, once; fewer if the tracker says that the run must stop.
+
+        A fault is an episode with an `error`; an exception ends the run.
+        """
+        ...
 
 
 @dataclass(slots=True)
@@ -88,10 +101,12 @@ def evaluate(
     on_episode: Callable[[Episode], None] | None = None,
     retry_errors: bool = True,
     shard: Shard | None = None,
+    crew: Crew | None = None,
 ) -> list[Episode]:
     """Play every task `epochs` times, except the episodes that `store` holds already, and return the whole run in task order.
 
-    Episodes that failed by a fault are played again unless `retry_errors` is False. `shard` plays that part alone.
+    Episodes that failed by a fault are played again unless `retry_errors` is False. `shard` plays that part alone. A `crew`
+    plays in place of this process's workers.
 
     `make_env` is called in each worker's thread, and again after a fault; `on_episode` in the caller's thread, when the episode
     is on disk. A fault becomes the episode's `error`; the third fault of one kind in a row is raised, since then a server or
@@ -108,7 +123,7 @@ def evaluate(
     tracker.spend(sum((episode.usage for episode in done.values() if _is_finished(episode)), Usage()))
     for task, epoch in todo:
         run.jobs.put((task, epoch))
-        if store:  # for replies of an earlier, interrupted process
+        if store and not crew:  # for replies of an earlier, interrupted process
             tracker.spend(open_cache(store.path, task.id, epoch).usage)
 
     def keep(episode: Episode) -> None:
@@ -118,8 +133,9 @@ def evaluate(
             if _is_finished(episode):
                 remove_cache(store.path, episode)
 
+    works = [partial(_direct, run, crew, todo)] if crew else [partial(_work, run)] * min(workers, len(todo))
     try:
-        with _Interrupts(tracker) as interrupts, _working(run, min(workers, len(todo))) as threads:
+        with _Interrupts(tracker) as interrupts, _working(run, works) as threads:
             for episode in _collect(run, len(threads), interrupts):
                 if interrupts.at is not None and episode.reward is None:
                     continue
@@ -200,40 +216,66 @@ def _work(run: _Run) -> None:
         with closing(WarmEnv(run.make_env)) as env:
             while run.tracker.stop_reason() is None:
                 try:
-                    job = run.jobs.get_nowait()
+                    task, epoch = run.jobs.get_nowait()
                 except queue.Empty:
                     break
-                run.results.put(_play(run, env, *job))
+                episode, fault = play_job(
+                    env, task, run.strategy, run.model, run.tracker, epoch=epoch, run_seed=run.seed, folder=run.folder
+                )
+                run.note(fault)
+                run.results.put(episode)
     except BaseException as error:
         run.results.put(error)
     finally:
         run.results.put(None)
 
 
-def _play(run: _Run, env: WarmEnv, task: Task, epoch: int) -> Episode:
-    """Play a task; a fault becomes the episode's error, and the turns before the fault are kept."""
-    seed = episode_seed(run.seed, task.id, epoch)
-    turns = LiveTurns(run.folder, task, epoch, seed) if run.folder else list[Turn]()
+def _direct(run: _Run, crew: Crew, jobs: Sequence[tuple[Task, int]]) -> None:
+    """Let the crew play the jobs."""
+    try:
+        for episode in crew.play(jobs, run.tracker):
+            run.results.put(episode)
+    except BaseException as error:
+        run.results.put(error)
+    finally:
+        run.results.put(None)
+
+
+def play_job(
+    env: WarmEnv,
+    task: Task,
+    strategy: Strategy,
+    model: Model | None,
+    tracker: BudgetTracker,
+    *,
+    epoch: int,
+    run_seed: int,
+    folder: Path | None = None,
+) -> tuple[Episode, IntercodeError | None]:
+    """Play a task and return what `WarmEnv.run` does: after a fault, the episode has its `error` and the turns until then.
+
+    With the run's `folder`, replies and turns of the unfinished episode are kept there.
+    """
+    seed = episode_seed(run_seed, task.id, epoch)
+    turns = LiveTurns(folder, task, epoch, seed) if folder else list[Turn]()
 
     def play_it(env: Playable) -> Episode:
-        cache = open_cache(run.folder, task.id, epoch) if run.folder else None
-        model = EpisodeModel(run.model, epoch, cache) if run.model else None
-        episode = play(env, task, run.strategy, model, run.tracker, epoch=epoch, seed=seed, turns=turns)
+        cache = open_cache(folder, task.id, epoch) if folder else None
+        asked = EpisodeModel(model, epoch, cache) if model else None
+        episode = play(env, task, strategy, asked, tracker, epoch=epoch, seed=seed, turns=turns)
         return replace(episode, lost=cache.usage) if cache else episode
 
     try:
-        episode, fault = env.run(task, play_it, turns=turns, epoch=epoch, seed=seed, folder=run.folder)
+        return env.run(task, play_it, turns=turns, epoch=epoch, seed=seed, folder=folder)
     finally:
         if isinstance(turns, LiveTurns):
             turns.close()
-    run.note(fault)
-    return episode
 
 
 @contextmanager
-def _working(run: _Run, workers: int) -> Iterator[list[threading.Thread]]:
-    """Start the workers, and wait for them. If the block fails they stop within a turn; the process can exit before that."""
-    threads = [threading.Thread(target=_work, args=(run,), name=f"worker-{i}", daemon=True) for i in range(workers)]
+def _working(run: _Run, works: Sequence[Callable[[], None]]) -> Iterator[list[threading.Thread]]:
+    """Start a thread for each work, and wait for them. If the block fails they stop within a turn; the process can exit before that."""
+    threads = [threading.Thread(target=work, name=f"worker-{i}", daemon=True) for i, work in enumerate(works)]
     for thread in threads:
         thread.start()
     patience = GRACE
