@@ -18,7 +18,7 @@ FLOORS = [
     {"evaluation"},
     {"adapters"},
     {"report", "doctor", "export"},
-    {"view"},
+    {"view", "cluster"},
     {"cli"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

@@ -86,7 +86,7 @@ def examine() -> list[Finding]:
         found.append(_optional("mariadb", message, "(--engine mariadb)"))
     else:
         found.append(Finding("mariadb", True, "can be started (--engine mariadb)"))
-    found += [check_endpoint(os.environ), _sandbox()]
+    found += [check_endpoint(os.environ), try_sandbox()]
     working = {finding.what for finding in found if finding.ok}
     if names := [name for name, what in ((usual, "sandbox"), ("docker", "docker")) if what in working]:
         return [*found, Finding("backends", True, f"--sandbox {' or '.join(names)} works here")]
@@ -221,7 +221,7 @@ def _optional(part: str, message: str, option: str) -> Finding:
     return Finding(part, None, f"{fault} {option}", repair.removeprefix("run: "))
 
 
-def _sandbox() -> Finding:
+def try_sandbox() -> Finding:
     """Open a sandbox, and time it."""
     try:
         usual = usual_provider()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
-from typing import Any
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,10 @@ from intercode.cli.options import COUNT, TEXT, Finite, own_name
 from intercode.cli.output import resumable, say, show_reasons, show_summaries
 from intercode.cli.progress import progress
 from intercode.errors import IntercodeError, UsageError
+
+if TYPE_CHECKING:
+    from intercode.cluster.driver import RayCrew
+    from intercode.evaluation import Evaluation
 
 POSITIVE = Finite(0, min_open=True)
 
@@ -80,6 +84,11 @@ def _base_url(context: click.Context, option: click.Parameter, url: str | None) 
 @shared.scoring_options
 @shared.workers
 @shared.shard
+@click.option(
+    "--on", type=TEXT, default="local", show_default=True, metavar="local|ray|ADDRESS",
+    help="Play on this machine, or on all nodes of a Ray cluster, each with --workers: the one of this machine or of "
+    "$RAY_ADDRESS (ray), or the one at HOST:PORT or ray://HOST:PORT.",
+)  # fmt: skip
 @shared.run_folder("runs/ENV-AGENT-TIME")
 @click.option(
     "--retry-errors/--no-retry-errors",
@@ -121,6 +130,12 @@ def score(predictions: str, env: str, **options: Any) -> None:
     _run(env, agent=f"static:{predictions}", turns=1, **options)
 
 
+def _crew(on: str, env: str, evaluation: Evaluation, options: dict[str, Any], workers: int) -> RayCrew:
+    from intercode.cluster.driver import RayCrew
+
+    return RayCrew(on, evaluation, {"env": env, **options}, workers=workers)
+
+
 def _run(
     env: str,
     *,
@@ -131,6 +146,7 @@ def _run(
     as_json: bool,
     exclude_broken: bool,
     retry_errors: bool = True,
+    on: str = "local",
     **options: Any,
 ) -> None:
     from intercode.evaluation import Evaluation
@@ -150,9 +166,15 @@ def _run(
         total = evaluation.planned
         earlier = [episode for episode in store.episodes() if is_played(episode, retry_errors=retry_errors)]
         index = Index(store.path, evaluation.config)
-        with resumable(store.path), progress(total, earlier, model=evaluation.model, quiet=as_json) as tick:
+        with ExitStack() as stack:
+            stack.enter_context(resumable(store.path))
+            crew = stack.enter_context(_crew(on, env, evaluation, options, workers)) if on != "local" else None
+            line = crew.line if crew else None
+            tick = stack.enter_context(progress(total, earlier, model=evaluation.model, quiet=as_json, nodes=line))
             watch = indexing(index, tick)
-            config, episodes = evaluation.run(store, workers=workers, on_episode=watch, retry_errors=retry_errors)
+            config, episodes = evaluation.run(store, workers=workers, on_episode=watch, retry_errors=retry_errors, crew=crew)
+            for note in crew.notes() if crew else ():
+                say(f"intercode: {note}", err=True)
         with suppress(IntercodeError):
             index.update()
     found = summary(config, episodes)

@@ -119,8 +119,9 @@ def image_export(reference: str, name: str | None, force: bool, file: str | None
 
 @click.command()
 @click.option("--clean", is_flag=True, help="First remove what dead processes of intercode left on this machine.")
+@click.option("--on", default="local", metavar="local|ray|ADDRESS", help="Check each node of a Ray cluster, as for `eval`.")
 @json_flag
-def doctor(clean: bool, as_json: bool) -> None:
+def doctor(clean: bool, on: str, as_json: bool) -> None:
     """Check this machine, and print the command that repairs each problem.
 
     Exit status 1 if something does not work.
@@ -130,7 +131,12 @@ def doctor(clean: bool, as_json: bool) -> None:
 
     for removed in remove() if clean else ():
         click.echo(f"removed {removed}", err=True)
-    findings = examine()
+    if on == "local":
+        findings = examine()
+    else:
+        from intercode.cluster.nodes import examine_nodes
+
+        findings = examine_nodes(on)
     if as_json:
         rows = [{"what": each.what, "ok": each.ok, "detail": each.detail, "mend": each.repair} for each in findings]
         print_json({"findings": rows})

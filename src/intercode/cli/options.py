@@ -24,7 +24,7 @@ SECTIONS = {
     "Agent and model": "agent model base_url temperature reply_tokens reply_seconds price",
     "Reward": "reward robust live judge",
     "Limits": "turns max_cost max_tokens max_seconds episode_cost episode_tokens episode_seconds",
-    "Run": "epochs seed static workers shard out resume retry_errors allow_code_change",
+    "Run": "epochs seed static workers shard on out resume retry_errors allow_code_change",
 }
 """The headings of a command's help, and the parameters under each; the others stand under "Options"."""
 _SECTION = {name: title for title, names in SECTIONS.items() for name in names.split()}

@@ -1,7 +1,7 @@
 """The line that shows how a run goes: refreshed twice a second on a terminal, else printed every ten seconds.
 
     120 of 300 · success 43.3 % (37.9–48.9) · 2 errors · 1.2 M tokens · $0.31 · 85 episodes/min · 3 replies awaited, the oldest
-    for 95 s · model server: HTTP 429, trying again (2)
+    for 95 s · model server: HTTP 429, trying again (2) · 3 hosts · 24 workers · faults: node-b 2
 
 The interval is that of the report. A resumed run counts its earlier episodes everywhere but in the episodes a minute.
 """
@@ -29,17 +29,22 @@ PATIENCE = 5.0
 
 @contextmanager
 def progress(
-    total: int, earlier: Collection[Episode] = (), *, quiet: bool, model: Model | None = None
+    total: int,
+    earlier: Collection[Episode] = (),
+    *,
+    quiet: bool,
+    model: Model | None = None,
+    nodes: Callable[[], str] | None = None,
 ) -> Iterator[Callable[[Episode], None]]:
     """Show on stderr how a run of `total` episodes goes; yields a function that takes each finished episode.
 
     `earlier` are the episodes of a resumed run that are not played again. Only with `model`, the line has tokens, cost and
-    pending questions.
+    pending questions. `nodes` returns what is to be said of other machines.
     """
     if quiet:
         yield lambda episode: None
         return
-    state = _Progress(total, earlier, model)
+    state = _Progress(total, earlier, model, nodes)
     live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
     with _refresh(state.line) if live else _print_lines(state.line):
         yield state.add
@@ -48,10 +53,12 @@ def progress(
 class _Progress:
     """Running sums over the finished episodes. One thread adds episodes, another reads the line."""
 
-    def __init__(self, total: int, earlier: Collection[Episode], model: Model | None) -> None:
+    def __init__(
+        self, total: int, earlier: Collection[Episode], model: Model | None, nodes: Callable[[], str] | None = None
+    ) -> None:
         import threading
 
-        self._total, self._model, self._lock = total, model, threading.Lock()
+        self._total, self._model, self._nodes, self._lock = total, model, nodes, threading.Lock()
         self._done = self._errors = self._tokens = 0
         self._cost = 0.0
         self._counts: dict[str, tuple[int, int]] = {}  # of a task: scored episodes, and solved ones
@@ -94,7 +101,7 @@ class _Progress:
         if done > self._earlier:
             speed = 60 * (done - self._earlier) / max(now - self._started, 1e-9)
             parts.append(f"{speed:.0f} episodes/min" if speed >= 10 else f"{speed:.1f} episodes/min")
-        return one_line(" · ".join(parts + self._waits(now)), 400)
+        return one_line(" · ".join([*parts, *self._waits(now), *([self._nodes()] if self._nodes else [])]), 400)
 
     def _waits(self, now: float) -> list[str]:
         """Return what is to be said of questions that the model has not answered; a model need not have `pending`."""

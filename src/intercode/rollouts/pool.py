@@ -315,7 +315,7 @@ def _strategy(env: Playable, agent: str | Agent | Strategy, tasks: Sequence[Task
         return agent.strategy
     if not isinstance(agent, str):
         return agent
-    prompts = attribute_path(type(env), "prompts") if isinstance(env, InterCodeEnv) else None
+    prompts = attribute_path(type(env), "prompts") if isinstance(env, InterCodeEnv) else getattr(env, "prompts", None)
     language = getattr(env, "language", "bash")
     return make_agent(agent, tasks=tasks, turns=turns, language=language, prompts=Path(prompts) if prompts else None).strategy
 

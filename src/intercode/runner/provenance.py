@@ -34,7 +34,7 @@ def source_digests(**named: str | None) -> dict[str, str]:
 def _digest(name: str) -> str | None:
     """Return a digest; None for a name of intercode's own, or if a file is no regular file (a pipe can be read only once)."""
     kind, colon, rest = name.partition(":")
-    files = _modules(kind) if colon and kind not in _NAMING else {}
+    files = caller_modules(kind) if colon and kind not in _NAMING else {}
     if kind in _NAMING:
         files[kind] = Path(rest, "episodes.jsonl") if Path(rest).is_dir() else Path(rest)
     if not files or not all(file.is_file() for file in files.values()):
@@ -45,7 +45,7 @@ def _digest(name: str) -> str | None:
     return state.hexdigest()[:32]
 
 
-def _modules(first: str) -> dict[str, Path]:
+def caller_modules(first: str) -> dict[str, Path]:
     """Return the caller's files among the module, its imports, their imports and so on, and the packages that contain them."""
     found: dict[str, Path] = {}
     left, seen = [first], set[str]()

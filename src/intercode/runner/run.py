@@ -274,7 +274,7 @@ def play_job(
 
 @contextmanager
 def _working(run: _Run, works: Sequence[Callable[[], None]]) -> Iterator[list[threading.Thread]]:
-    """Start a thread for each work, and wait for them. If the block fails they stop within a turn; the process can exit before that."""
+    """Start a thread for each work, and wait. If the block fails they stop within a turn; the process can exit first."""
     threads = [threading.Thread(target=work, name=f"worker-{i}", daemon=True) for i, work in enumerate(works)]
     for thread in threads:
         thread.start()

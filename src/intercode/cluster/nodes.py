@@ -1,0 +1,140 @@
+"""The connection to Ray, the nodes that can play, and one host on each of them.
+
+Ray restarts nothing and repeats nothing here. A host that ended is an error of the call that waits for it; the caller decides.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from intercode.doctor import Finding, try_sandbox
+from intercode.errors import SandboxError, UsageError
+from intercode.sandbox.local import shares_proc
+
+GIB = 1 << 30
+_VARIABLES = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of the cluster: Ray's id, a name for people, and what Ray counts there."""
+
+    id: str
+    name: str
+    cores: int
+    memory: int
+
+
+class Connection:
+    """A connection to a cluster; `close` ends it, unless the process was connected before."""
+
+    def __init__(self, on: str) -> None:
+        """`on` is `ray` for the cluster of this machine or of $RAY_ADDRESS, started here if there is none, or an address.
+
+        Raises `UsageError` without Ray, and `SandboxError` if no cluster answers.
+        """
+        for name, value in _VARIABLES.items():
+            os.environ.setdefault(name, value)
+        try:
+            import ray
+        except ImportError as error:
+            raise UsageError(f"--on {on} needs Ray; run: pip install 'intercode-gym[ray]'") from error
+        self._ours = not ray.is_initialized()
+        how: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+        try:
+            if self._ours and on != "ray":
+                ray.init(on, **how)
+            elif self._ours:
+                try:
+                    ray.init("auto", **how)
+                except ConnectionError:
+                    if "RAY_ADDRESS" in os.environ:
+                        raise
+                    ray.init("local", include_dashboard=False, **how)
+        except (OSError, RuntimeError, ValueError, ImportError) as error:
+            first = str(error).strip().partition("\n")[0]
+            raise SandboxError(f"no Ray cluster answers at {on} ({first}); try `ray status` there") from error
+
+    def close(self) -> None:
+        import ray
+
+        if self._ours:
+            ray.shutdown()
+
+
+def living_nodes() -> list[Node]:
+    """Return the nodes that are alive and have cores for work: a head started with `--num-cpus 0` plays nothing."""
+    import ray
+
+    every: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    found, rows = list[Node](), [row for row in every if row["Alive"] and row["Resources"].get("CPU")]
+    names = [row["NodeName"] for row in rows]
+    for row, name in zip(rows, names, strict=True):
+        resources, short = row["Resources"], row["NodeID"][:6]
+        unique = name if names.count(name) == 1 else f"{name}/{short}"
+        found.append(Node(row["NodeID"], unique, int(resources["CPU"]), int(resources.get("memory", 0))))
+    return sorted(found, key=lambda node: node.name)
+
+
+def start_host(node: Node, kind: type, *arguments: Any, calls: int) -> Any:
+    """Start an actor on a node; it answers `calls` calls at once."""
+    import ray
+
+    return (
+        ray.remote(kind).options(**_there(node), max_restarts=0, max_task_retries=0, max_concurrency=calls).remote(*arguments)
+    )
+
+
+def _there(node: Node) -> dict[str, Any]:
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return {"num_cpus": 0, "scheduling_strategy": NodeAffinitySchedulingStrategy(node.id, soft=False)}
+
+
+def end_host(actor: Any) -> None:
+    """End a host's process, and with it its sandboxes, whose life hangs on its threads."""
+    import ray
+
+    ray.kill(actor, no_restart=True)
+
+
+def why_lost(error: Exception) -> str | None:
+    """Return why the host that was asked is lost, or None if the error is not Ray's."""
+    import ray
+
+    if not isinstance(error, ray.exceptions.RayError):
+        return None
+    if isinstance(error, ray.exceptions.RayTaskError):  # the host raised it, which answers all that it expects
+        return f"the host failed: {error.cause!r:.300}"
+    lines = [line.strip() for line in str(error).split("\n")]
+    return next((line for line in lines[1:] if "exit" in line or "died" in line or "dead" in line), lines[0])[:300]
+
+
+def examine_nodes(on: str) -> list[Finding]:
+    """Return a finding for each node: its cores and memory, whether a sandbox starts there, and how many fit."""
+    import ray
+
+    connection = Connection(on)
+    try:
+        nodes = living_nodes()
+        asked = [ray.remote(_examine).options(**_there(node), max_retries=0).remote() for node in nodes]
+        found = []
+        for node, answer in zip(nodes, asked, strict=True):
+            size = f"{node.cores} cores, {node.memory / GIB:.0f} GiB"
+            try:
+                ok, detail, repair = ray.get(answer, timeout=120)
+            except ray.exceptions.RayError as error:
+                ok, detail, repair = False, str(error).strip().rpartition("\n")[2], "install intercode on this node"
+            holds = f"holds {max(1, min(node.memory // GIB, 2 * node.cores))} sandboxes, {detail}" if ok else detail
+            found.append(Finding(node.name, ok, f"{size}; {holds}", repair))
+        return found or [Finding("nodes", False, "no node of the cluster has cores", "ray start --address HOST:PORT on a node")]
+    finally:
+        connection.close()
+
+
+def _examine() -> tuple[bool | None, str, str]:
+    finding = try_sandbox()
+    wall = ", wall: shared-proc" if finding.ok and shares_proc() else ""
+    return finding.ok, finding.detail + wall, finding.repair

@@ -1,0 +1,176 @@
+"""The files that a run's options name: packed on the driver, sent to each node once, and unpacked there below the cache.
+
+    driver   options ── pack ──► options with a `Shipped` in place of each path, and archives by digest in Ray's object store
+    node     unpack ──► ROOT/shipped/DIGEST/…, made by whoever comes first ──► options with paths of the node
+
+Sent are the data, trees, scripts, dumps and images that options name, files of replies and of recorded runs, and the caller's
+own modules with those that they import. Not sent: files that such code opens by itself, images that records name, and Docker's
+images.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from intercode import __version__
+from intercode.envs.rewards import NamedReward, load_reward
+from intercode.errors import SandboxError, UsageError
+from intercode.plugins import attribute_path, defining_class
+from intercode.runner.provenance import caller_modules
+from intercode.sandbox import cache
+from intercode.sandbox.identity import identity
+from intercode.tasks.catalog import downloaded
+
+PATHS = frozenset({"data", "tree", "setup", "image", "dump", "databases", "assets"})
+"""Options whose value may be a path."""
+_FILES = ("static", "scripted", "replay")
+_FURNITURE = ("data", "tree", "setup", "image", "prompts")
+"""Attributes of an environment's class that may name files next to it."""
+_VARIABLES = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "INTERCODE_BASE_URL", "INTERCODE_LOGPROBS")
+
+
+@dataclass(frozen=True, slots=True)
+class Shipped:
+    """A text with the path of a shipped file in it: `before` + the file `name` of the archive + `after`."""
+
+    archive: str
+    name: str
+    before: str = ""
+    after: str = ""
+
+
+@dataclass
+class Shipment:
+    """What a host needs: options, the archives that they name, folders of modules, and variables such as the model's key."""
+
+    options: dict[str, Any]
+    archives: dict[str, Any] = field(default_factory=dict)
+    modules: list[str] = field(default_factory=list)
+    image: tuple[str, str] | None = None
+    """The name and the archive of a built image, for nodes that lack it."""
+    version: str = __version__
+    variables: dict[str, str] = field(
+        default_factory=lambda: {name: os.environ[name] for name in _VARIABLES if name in os.environ}, repr=False
+    )
+
+
+def pack(options: Mapping[str, Any], env_class: type) -> Shipment:
+    """Return the shipment of an evaluation's options; `env_class` is the class of its environment."""
+    shipment = Shipment({})
+    for name, value in options.items():
+        shipment.options[name] = _pack(shipment, name, value, env_class)
+    return shipment
+
+
+def _pack(shipment: Shipment, name: str, value: Any, env_class: type) -> Any:
+    text = value.name if isinstance(value, NamedReward) else str(value) if isinstance(value, Path) else value
+    if not isinstance(text, str):
+        return value
+    if name in PATHS:
+        built = cache.root_path() / "images" / text
+        if name == "image" and "/" not in text and built.is_dir():
+            shipment.image = text, _add(shipment, built, ".")
+            return text
+        path = Path(text) if os.path.exists(text) else downloaded(text) if name == "data" else None
+        if path is None:
+            return text
+        path = path.resolve()
+        context = path.parent if path.name.startswith("Dockerfile") else path  # Docker copies files from its folder
+        return Shipped(_add(shipment, context.parent, context.name), str(path.relative_to(context.parent)))
+    kind, colon, rest = text.partition(":")
+    if not colon or name not in ("env", "agent", "model", "reward", "sandbox"):
+        return text
+    if kind in _FILES:
+        path = Path(rest).resolve()
+        return Shipped(_add(shipment, path.parent, path.name), path.name, f"{kind}:")
+    with tempfile.TemporaryDirectory() as folder:
+        for label, file in caller_modules(kind).items():
+            stem = Path(label).stem if label.endswith(".py") else label.replace(".", "/")
+            _copy(file, Path(folder), f"{stem}/__init__.py" if file.name == "__init__.py" else f"{stem}.py")
+        if not os.listdir(folder):
+            return text  # a module that is installed, which every node has
+        if name == "env":
+            for each in _FURNITURE:
+                _copy_furniture(env_class, each, kind, Path(folder))
+        archive = _add(shipment, Path(folder), ".")
+    if kind.endswith(".py"):
+        return Shipped(archive, Path(kind).name, after=f":{rest}")
+    shipment.modules.append(archive)
+    return text
+
+
+def _copy(source: Path, folder: Path, name: str) -> None:
+    """Copy with times; new folders get a fixed one, so that equal files make equal archives."""
+    target = folder / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["cp", "-a", str(source), str(target)], check=True)
+    for parent in target.parents:
+        if parent.is_relative_to(folder):
+            os.utime(parent, (0, 0))
+
+
+def _copy_furniture(env_class: type, name: str, module: str, folder: Path) -> None:
+    """Copy what a class attribute names, if it lies next to the file of the class."""
+    if not hasattr(env_class, name) or not (found := attribute_path(env_class, name)) or not os.path.exists(found):
+        return
+    owner = defining_class(env_class, name)
+    if owner.__module__ == module:
+        below = "" if module.endswith(".py") else module.replace(".", "/").rpartition("/")[0]
+        place = os.path.normpath(os.path.join(below, str(vars(owner)[name])))
+        if not place.startswith("..") and not (folder / place).exists():
+            _copy(Path(found), folder, place)
+
+
+def _add(shipment: Shipment, folder: Path, name: str) -> str:
+    """Put `name` in `folder` into the object store as an archive, and return its digest. Equal files are stored once."""
+    import ray
+
+    argv = ["tar", "-C", str(folder), "--sort=name", "--owner=0", "--group=0", "--exclude=__pycache__", "-cf", "-", "--", name]
+    done = subprocess.run(argv, capture_output=True, check=False)
+    if done.returncode:
+        raise UsageError(f"{folder / name} cannot be sent to the nodes: {done.stderr.decode(errors='replace').strip()[:300]}")
+    digest = hashlib.sha256(done.stdout).hexdigest()[:32]
+    if digest not in shipment.archives:
+        shipment.archives[digest] = ray.put(done.stdout)
+    return digest
+
+
+def unpack(shipment: Shipment) -> dict[str, Any]:
+    """Return the options with paths of this node; set the variables, and let the modules be imported."""
+    if shipment.version != __version__:
+        raise SandboxError(f"intercode {__version__} is installed here, but {shipment.version} on the driver")
+    os.environ.update(shipment.variables)
+    sys.path += [str(_folder(shipment, archive)) for archive in shipment.modules]
+    if shipment.image:
+        name, archive = shipment.image
+        cache.folder("images", name, lambda made: _fill(made, shipment, archive))
+    return {name: _placed(shipment, name, value) for name, value in shipment.options.items()}
+
+
+def _placed(shipment: Shipment, name: str, value: Any) -> Any:
+    if isinstance(value, Shipped):
+        value = f"{value.before}{_folder(shipment, value.archive) / value.name}{value.after}"
+    return load_reward(value) if name == "reward" and isinstance(value, str) and ":" in value else value
+
+
+def _folder(shipment: Shipment, archive: str) -> Path:
+    return cache.folder("shipped", archive, lambda made: _fill(made, shipment, archive))
+
+
+def _fill(made: Path, shipment: Shipment, archive: str) -> None:
+    """Unpack as the sandboxes' user, who must be able to read trees and images."""
+    import ray
+
+    content = ray.get(shipment.archives[archive])
+    argv = ["tar", "-C", str(made), "-x", "-p", "--no-same-owner", "-f", "-"]
+    done = subprocess.run(argv, input=content, capture_output=True, check=False, **identity().popen())
+    if done.returncode:
+        raise SandboxError(f"the shipped files cannot be unpacked in {made}: {done.stderr.decode(errors='replace')[:300]}")
