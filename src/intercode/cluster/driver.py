@@ -7,8 +7,8 @@
                └──────────────── benched ◄── third in a row
 
 One call is open for each host, an exchange of new jobs for results, so that the driver has one thread and little work for an
-episode. Jobs of a lost host are played again with the same seed. A job with two strikes is played when the queue is empty, alone
-on its host, so that the jobs that it took along are cleared. A struck job goes to other nodes as long as there are any.
+episode. Jobs of a lost host are played again with the same seed. A job with two strikes is played when the queue is empty,
+alone on its host, so that the jobs that it took along are cleared. A struck job goes to other nodes as long as there are any.
 """
 
 from __future__ import annotations

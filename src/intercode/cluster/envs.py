@@ -24,6 +24,10 @@ from intercode.store import differing_settings
 from intercode.types import Task
 
 
+class HostLost(SandboxError):
+    """Say that a host, or its node, was lost with its environments."""
+
+
 class RayEnvs:
     """A factory of environments for `RolloutPool`, with the options of `intercode.prepare`. Close the pool first, then this.
 
@@ -67,18 +71,19 @@ class RayEnvs:
 
     def __call__(self) -> RayEnv:
         """Make an environment. Raises `SandboxError` if no node can."""
-        with self._lock:
-            if time.monotonic() - self._looked >= LOOK or not self._hosts:
-                self._look()
-            id = min(self._hosts, key=lambda each: self._open[each])
-            host = self._hosts[id]
-            self._open[id] += 1
-        try:
-            number, attributes = self.ask(id, host, "open")
-        except BaseException:
-            self.note_end(id)
-            raise
-        return RayEnv(self, id, host, number, attributes)
+        while True:  # until a host answers; one that does not is forgotten
+            with self._lock:
+                if time.monotonic() - self._looked >= LOOK or not self._hosts:
+                    self._look()
+                id = min(self._hosts, key=lambda each: self._open[each])
+                host = self._hosts[id]
+                self._open[id] += 1
+            try:
+                return RayEnv(self, id, host, *self.ask(id, host, "open"))
+            except BaseException as error:
+                self.note_end(id)
+                if not isinstance(error, HostLost):
+                    raise
 
     def note_end(self, id: str) -> None:
         with self._lock:
@@ -102,7 +107,7 @@ class RayEnvs:
                     del self._hosts[id]
                     self._looked = 0.0
             end_host(host)
-            raise SandboxError(f"the host on node {id[:6]} was lost: {why}") from error
+            raise HostLost(f"the host on node {id[:6]} was lost: {why}") from error
         if isinstance(answer, IntercodeError):
             raise answer
         return answer

@@ -1,0 +1,48 @@
+"""Play the same rollouts with environments of this machine and of a cluster's nodes, then lose a host; print what came."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from typing import Any
+
+from policies import Policy, make_tokenizer
+from processes_of_nodes import processes
+
+import intercode
+from intercode.cluster.envs import RayEnvs
+from intercode.models import ScriptedModel
+from intercode.rollouts import Rollout, RolloutPool, groups, hf_chat
+
+
+def told(rollout: Rollout) -> list[Any]:
+    segments = [[*map(list, (each.prompt_ids, each.token_ids, each.mask, each.logprobs))] for each in rollout.segments]
+    return [rollout.task, rollout.seed, rollout.group, rollout.reward, segments]
+
+
+def play(factory: Any) -> tuple[list[Any], list[Any]]:
+    tokenizer = make_tokenizer()
+    with RolloutPool(factory, "try_again", envs=8) as pool:
+        policy = Policy(tokenizer, factory.tasks)
+        rollouts = pool.run_batch(groups([task.id for task in factory.tasks[:12]], 2), policy, hf_chat(tokenizer))
+        script = ScriptedModel([f"```bash\n{word}\n```" for word in ("ls /box", "seq 2 9", "submit")])
+        tree = pool.tree(("print-2", 7), script, widths=(2, 2))
+    return [told(each) for each in rollouts], [[each.reward, len(each.episode.turns)] for each in tree.rollouts]
+
+
+address, data = sys.argv[1:]
+found: dict[str, Any] = {}
+found["here"], found["tree here"] = play(intercode.prepare("bash", data=data))
+with RayEnvs("bash", on=address, data=data) as factory:
+    found["there"], found["tree there"] = play(factory)
+    with RolloutPool(factory, "gold", envs=1) as pool:
+        rewards = []
+        for rollout in pool.run([task.id for task in factory.tasks[:16]], ScriptedModel(["none"])):
+            rewards.append(rollout.reward)
+            if len(rewards) == 4:
+                for pid in processes(os.environ["INTERCODE_CACHE"], "ray::EnvHost"):
+                    os.kill(pid, signal.SIGKILL)
+    found["after a kill"] = rewards
+print(json.dumps(found))

@@ -1,0 +1,241 @@
+"""Runs over Ray on a cluster of this machine: no episode lost or twice, no reward for a fault, and nothing left behind."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_words import INTERCODE
+from kept import needs_bwrap, write_box
+from processes_of_nodes import alive, below, processes, wait_for
+
+HERE = Path(__file__).parent
+TASKS = [
+    {"id": f"{kind}-{n}", "query": f"{query} Number {n}.", "gold": gold.format(n=n)}
+    for n in range(16)
+    for kind, query, gold in [
+        ("names", "Print the names in /box.", "ls /box"),
+        ("touch", "Make the file /box/new.", "touch /box/new{n}"),
+        ("print", "Print the numbers.", "seq {n} 9"),
+        ("copy", "Copy a file.", "cp -p /box/a /box/{n}"),
+    ]
+]
+AGENT = """
+import os, time
+from intercode.agents import Act
+from helper import nap
+
+def slow(task, protocol):
+    nap()
+    yield Act(task.gold)
+    yield Act("submit")
+
+def killer(task, protocol):
+    nap()
+    if task.id == "touch-3":
+        os.kill(os.getpid(), 9)
+    yield Act(task.gold)
+    yield Act("submit")
+
+def sleeper(task, protocol):
+    yield Act("sleep 60 & echo begun")
+    yield Act("sleep 600")
+
+slow.needs_model = killer.needs_model = sleeper.needs_model = False
+"""
+REWARD = """
+def half(agent, gold, task):
+    return 0.5 if agent.changes == gold.changes else 0.25
+"""
+REPLIES = ["I look.\n```bash\nls /box\n```", "```bash\ntouch /box/new3\n```", "```bash\nseq 3 9\n```", "```bash\nsubmit\n```"]
+
+
+class Nodes:
+    """A cluster with a cache of its own, whose path marks each process that belongs to it."""
+
+    def __init__(self) -> None:
+        self.cache = Path(tempfile.mkdtemp(prefix="intercode-test-"))
+        self.cache.chmod(0o755)
+        self.variables = {**os.environ, "INTERCODE_CACHE": str(self.cache), "RAY_USAGE_STATS_ENABLED": "0"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", str(HERE / "nodes_on_demand.py")],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=self.variables,
+        )  # fmt: skip
+        assert self._process.stdout is not None
+        self.address = self._process.stdout.readline().strip()
+
+    def tell(self, *words: object) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(words) + "\n")
+        self._process.stdin.flush()
+        assert self._process.stdout.readline() == "done\n"
+
+    def add(self, name: str, **variables: str) -> None:
+        self.tell("add", name, {"INTERCODE_CACHE": str(self.cache), **variables})
+
+    def remove(self, name: str) -> None:
+        self.tell("remove", name)
+
+    def close(self) -> None:
+        self._process.communicate(timeout=60)
+        shutil.rmtree(self.cache, ignore_errors=True)
+
+    def processes(self, *kinds: str) -> dict[int, str]:
+        return processes(str(self.cache), *kinds)
+
+    def assert_nothing_is_left(self) -> None:
+        wait_for(lambda: not self.processes("ray::EpisodeHost", "ray::EnvHost"), 20)
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Nodes]:
+    needs_bwrap()
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("Ray is not installed")
+    made = Nodes()
+    for name in ("node-a", "node-b", "node-c"):
+        made.add(name)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_box(tmp_path / "box", TASKS)
+    for name, text in {
+        "own.py": AGENT,
+        "helper.py": "import time\n\ndef nap():\n    time.sleep(0.3)\n",
+        "pay.py": REWARD,
+    }.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "replies.json").write_text(json.dumps(REPLIES))
+    return tmp_path
+
+
+def start(nodes: Nodes, folder: Path, *words: object) -> subprocess.Popen[str]:
+    argv = [INTERCODE, "eval", "bash", "--data", "box", *map(str, words)]
+    return subprocess.Popen(argv, cwd=folder, env=nodes.variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def run(nodes: Nodes, folder: Path, *words: object) -> tuple[int, str]:
+    process = start(nodes, folder, *words)
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out + err
+
+
+def lines(run: Path) -> list[dict[str, Any]]:
+    if not (run / "episodes.jsonl").exists():
+        return []
+    found = [json.loads(line) for line in (run / "episodes.jsonl").read_text().splitlines()]
+    for episode in found:
+        for turn in episode["turns"]:
+            turn["seconds"] = 0
+    return sorted(found, key=lambda episode: (episode["task"], episode["epoch"]))
+
+
+def settings(run: Path) -> dict[str, Any]:
+    config = json.loads((run / "run.json").read_text())
+    return {key: value for key, value in config.items() if key not in ("run", "created", "options")}
+
+
+def test_three_nodes_play_what_one_machine_plays(nodes: Nodes, folder: Path) -> None:
+    how = ("--agent", "try_again", "--model", "scripted:replies.json", "--reward", "pay.py:half", "--epochs", 2, "--limit", 20)
+    assert run(nodes, folder, *how, "--out", "here")[0] == 0
+    status, said = run(nodes, folder, *how, "--out", "there", "--on", nodes.address)
+    assert status == 0, said
+    assert lines(folder / "there") == lines(folder / "here")
+    assert {episode["reward"] for episode in lines(folder / "there")} == {0.25, 0.5}
+    assert settings(folder / "there") == settings(folder / "here")
+    nodes.assert_nothing_is_left()
+
+
+def test_lost_hosts_and_nodes_cost_no_episode(nodes: Nodes, folder: Path) -> None:
+    assert run(nodes, folder, "--agent", "gold", "--out", "here")[0] == 0
+    driver = start(nodes, folder, "--agent", "own.py:slow", "--out", "there", "--on", nodes.address)
+    wait_for(lambda: len(lines(folder / "there")) >= 6, 60)
+    hosts = nodes.processes("ray::EpisodeHost")
+    assert len(hosts) == 3
+    victim = next(iter(hosts))
+    assert len(sandboxes := below(victim)) >= 4, "two workers with a sandbox each"
+    os.kill(victim, signal.SIGKILL)
+    wait_for(lambda: not alive(sandboxes), 5)
+    wait_for(lambda: nodes.processes("ray::EpisodeHost").keys() - hosts.keys(), 30)
+    hosts |= nodes.processes("ray::EpisodeHost")
+    sandboxes = below(*hosts)
+    nodes.remove("node-c")
+    nodes.add("node-d")
+    wait_for(lambda: nodes.processes("ray::EpisodeHost").keys() - hosts.keys(), 30)
+    said = driver.communicate(timeout=90)
+    assert driver.returncode == 0, said
+    wait_for(lambda: not alive(sandboxes), 5)
+    played = lines(folder / "there")
+    assert Counter((episode["task"], episode["epoch"]) for episode in played) == Counter((task["id"], 0) for task in TASKS)
+    assert [(each["reward"], each["turns"]) for each in played] == [
+        (each["reward"], each["turns"]) for each in lines(folder / "here")
+    ]
+    nodes.assert_nothing_is_left()
+
+
+def test_a_task_that_ends_its_hosts_is_quarantined_and_the_others_are_played(nodes: Nodes, folder: Path) -> None:
+    status, said = run(nodes, folder, "--agent", "own.py:killer", "--limit", 24, "--out", "run", "--on", nodes.address)
+    assert status == 3
+    assert "task touch-3, epoch 0 was quarantined: its host ended 3 times (node-" in said
+    played = {episode["task"]: episode for episode in lines(folder / "run")}
+    killed = played.pop("touch-3")
+    assert (killed["reward"], killed["error"].startswith("sandbox: quarantined")) == (None, True)
+    assert len(killed["error"].partition("(")[2].partition(")")[0].split(", ")) == 3, "three nodes"
+    assert [episode["reward"] for episode in played.values()] == [1.0] * 23
+    nodes.assert_nothing_is_left()
+
+
+def test_a_node_where_no_sandbox_starts_is_named_and_the_others_play(nodes: Nodes, folder: Path) -> None:
+    nodes.add("broken", INTERCODE_CACHE="/proc/none")
+    try:
+        status, said = run(nodes, folder, "--agent", "gold", "--out", "run", "--on", nodes.address)
+        assert status == 0, said
+        assert "node broken was benched: the cache /proc/none cannot be made" in said
+        assert [episode["reward"] for episode in lines(folder / "run")] == [1.0] * len(TASKS)
+        argv = [INTERCODE, "doctor", "--on", nodes.address]
+        done = subprocess.run(argv, capture_output=True, text=True, env=nodes.variables, check=False)
+        assert (done.returncode, done.stdout.count("ok  ")) == (1, 3), done.stdout + done.stderr
+        assert "FAIL  broken: 1 cores, " in done.stdout
+        assert "ok    node-a: 1 cores, " in done.stdout
+    finally:
+        nodes.remove("broken")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_an_ended_driver_leaves_nothing_on_the_nodes(nodes: Nodes, folder: Path, number: signal.Signals) -> None:
+    driver = start(nodes, folder, "--agent", "own.py:sleeper", "--out", "run", "--on", nodes.address)
+    wait_for(lambda: len(below(*nodes.processes("ray::EpisodeHost"))) >= 3 * 2 * 3, 60)
+    begun = below(*nodes.processes("ray::EpisodeHost"))
+    driver.send_signal(number)
+    said = driver.communicate(timeout=30)
+    assert driver.returncode == (130 if number == signal.SIGINT else -9), said
+    wait_for(lambda: not alive(begun), 10)
+    nodes.assert_nothing_is_left()
+
+
+def test_rollouts_on_nodes_are_those_of_this_machine(nodes: Nodes, folder: Path) -> None:
+    argv = [sys.executable, "-W", "ignore", str(HERE / "rollouts_here_and_there.py"), nodes.address, str(folder / "box")]
+    paths = os.pathsep.join(str(HERE.parent / name) for name in ("rollouts", "cluster"))
+    done = subprocess.run(argv, capture_output=True, text=True, env={**nodes.variables, "PYTHONPATH": paths}, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    assert found["there"] == found["here"]
+    assert found["tree there"] == found["tree here"]
+    assert {rollout[3] for rollout in found["here"]} == {1.0}
+    assert Counter(found["after a kill"]) == {None: 1, 1.0: 15}
+    nodes.assert_nothing_is_left()
