@@ -25,8 +25,12 @@ def told(rollout: Rollout) -> list[Any]:
 def play(factory: Any) -> tuple[list[Any], list[Any]]:
     tokenizer = make_tokenizer()
     with RolloutPool(factory, "try_again", envs=8) as pool:
-        policy = Policy(tokenizer, factory.tasks)
-        rollouts = pool.run_batch(groups([task.id for task in factory.tasks[:12]], 2), policy, hf_chat(tokenizer))
+
+        def generate(prompts: list[list[int]]) -> list[tuple[list[int], list[float]]]:
+            """What is drawn depends on the prompt alone, not on the batch."""
+            return [Policy(tokenizer, factory.tasks, wrong=0.3, seed=hash(tuple(each))).reply(each) for each in prompts]
+
+        rollouts = pool.run_batch(groups([task.id for task in factory.tasks[:12]], 2), generate, hf_chat(tokenizer))
         script = ScriptedModel([f"```bash\n{word}\n```" for word in ("ls /box", "seq 2 9", "submit")])
         tree = pool.tree(("print-2", 7), script, widths=(2, 2))
     return [told(each) for each in rollouts], [[each.reward, len(each.episode.turns)] for each in tree.rollouts]

@@ -236,6 +236,6 @@ def test_rollouts_on_nodes_are_those_of_this_machine(nodes: Nodes, folder: Path)
     found = json.loads(done.stdout)
     assert found["there"] == found["here"]
     assert found["tree there"] == found["tree here"]
-    assert {rollout[3] for rollout in found["here"]} == {1.0}
-    assert Counter(found["after a kill"]) == {None: 1, 1.0: 15}
+    assert {rollout[3] for rollout in found["here"]} > {1.0}
+    assert Counter(found["after a kill"]) == {1.0: 15, None: 1}
     nodes.assert_nothing_is_left()

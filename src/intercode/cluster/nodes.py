@@ -6,6 +6,7 @@ Ray restarts nothing and repeats nothing here. A host that ended is an error of 
 from __future__ import annotations
 
 import os
+import socket
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,9 +43,13 @@ class Connection:
         except ImportError as error:
             raise UsageError(f"--on {on} needs Ray; run: pip install 'intercode-gym[ray]'") from error
         self._ours = not ray.is_initialized()
+        if self._ours:  # no setting of Ray's keeps its notices of lost workers off stdout, where --json prints
+            ray._private.worker.print_to_stdstream = lambda *_, **__: None
         how: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
         try:
             if self._ours and on != "ray":
+                host, _, port = on.removeprefix("ray://").rpartition(":")
+                socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()  # Ray itself waits for minutes
                 ray.init(on, **how)
             elif self._ours:
                 try:
