@@ -1,0 +1,141 @@
+"""How much Ray costs: the driver's work for an episode, a run on one node against a run without Ray, and a step of a rollout.
+
+    .venv/bin/python benchmarks/cluster.py [--episodes 5000] [--workers 2] [--json]
+
+The driver's work is measured on three nodes whose hosts answer at once with an episode of three turns. Counted are the
+processor time of the driver's process and the clock. Then one node plays the starter tasks of bash four times by their golds,
+with as many workers as this process does without Ray; starting the hosts is not counted. All nodes are on this machine, so
+nothing here says how much quicker more machines are.
+
+Exit status 1 if the bound is missed: 1 ms of the driver for an episode, by either measure.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import Any
+
+from measuring.rows import Row, absent, command, finish
+
+import intercode
+from intercode.cluster.driver import RayCrew
+from intercode.cluster.envs import RayEnvs
+from intercode.evaluation import Evaluation
+from intercode.runner.budget import BudgetTracker
+from intercode.runner.run import evaluate
+from intercode.types import Episode, Task, Turn
+
+BOUND = 1e-3
+"""Seconds of the driver for an episode."""
+STEPS = 300
+
+
+class InstantHost:
+    """A host that answers each job at once."""
+
+    def __init__(self, *anything: object) -> None:
+        turn = Turn(({"role": "user", "content": "What now?" * 50},), "```bash\nls\n```", action="ls", observation="a\n" * 200)
+        self._episode = Episode("", "Do it.", (turn,) * 3, 1.0, True, "submit")
+
+    def begin(self) -> dict[str, Any]:
+        return {}
+
+    def exchange(self, jobs: Sequence[tuple[str, int]], stop: str | None) -> list[Episode]:
+        return [replace(self._episode, task=task, epoch=epoch) for task, epoch in jobs]
+
+
+@contextmanager
+def cluster(nodes: int) -> Iterator[str]:
+    """Start a cluster on this machine, and yield its address."""
+    from ray.cluster_utils import Cluster
+
+    small: dict[str, Any] = {"object_store_memory": 80_000_000, "include_dashboard": False}
+    with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "temp_dir": folder, **small})
+        for number in range(nodes):
+            made.add_node(num_cpus=1, node_name=f"node-{number}", node_ip_address=f"127.0.0.{number + 2}", **small)
+        try:
+            yield made.address
+        finally:
+            made.shutdown()  # type: ignore[no-untyped-call]
+
+
+def driver_cost(address: str, episodes: int, workers: int) -> tuple[float, float]:
+    """Return the processor time and the time by the clock that the driver needs for an episode, after a first hundred."""
+    options: dict[str, Any] = {"env": "bash", "agent": "gold"}
+    jobs = [(Task(f"task-{number}", "Do it.", gold=""), 0) for number in range(episodes + 100)]
+    with RayCrew(address, Evaluation.plan(**options), options, workers=workers, host=InstantHost) as crew:
+        played = crew.play(jobs, BudgetTracker())
+        for _ in range(100):
+            next(played)
+        work, clock = time.process_time(), time.perf_counter()
+        count = sum(1 for _ in played)
+        assert count == episodes, f"{count} of {episodes} episodes came"
+        return (time.process_time() - work) / count, (time.perf_counter() - clock) / count
+
+
+def real_run(workers: int, address: str | None = None) -> float:
+    """Return the seconds from the first episode to the last of 200."""
+    options: dict[str, Any] = {"env": "bash", "agent": "gold"}
+    plan = Evaluation.plan(**options)
+    ends: queue.SimpleQueue[float] = queue.SimpleQueue()
+
+    def play(crew: RayCrew | None) -> None:
+        evaluate(
+            plan.factory, plan.agent.strategy, tasks=plan.tasks, epochs=4, workers=workers, crew=crew,
+            on_episode=lambda episode: ends.put(time.perf_counter()),
+        )  # fmt: skip
+
+    if address is None:
+        play(None)
+    else:
+        with RayCrew(address, plan, options, workers=workers) as crew:
+            play(crew)
+    times = [ends.get() for _ in range(ends.qsize())]
+    return times[-1] - times[0]
+
+
+def step_time(make: Any) -> float:
+    """Return the seconds of one small step in an episode."""
+    with closing(make()) as env:
+        env.max_turns = None
+        env.reset(seed=1)
+        env.step("true")
+        started = time.perf_counter()
+        for _ in range(STEPS):
+            env.step("true")
+        return (time.perf_counter() - started) / STEPS
+
+
+def main() -> int:
+    parser = command(__doc__, workers=True)
+    parser.add_argument("--episodes", type=int, default=5000)
+    options = parser.parse_args()
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    if absent(options, why=None if find_spec("ray") else "Ray is not installed"):
+        return 0
+    with cluster(3) as address:
+        work, clock = driver_cost(address, options.episodes, options.workers)
+    rows = [
+        Row("the driver for an episode, processor time", work, BOUND, 1.0),
+        Row("the driver for an episode, by the clock", clock, BOUND, 1.0),
+    ]
+    here = real_run(options.workers)
+    with cluster(1) as address:
+        rows.append(Row("200 episodes on one node, against no Ray", real_run(options.workers, address), here))
+        with RayEnvs("bash", on=address) as factory:
+            there = step_time(factory)
+        rows.append(Row("a step of a rollout on a node, against no Ray", there, step_time(intercode.prepare("bash"))))
+    return finish(options, rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
