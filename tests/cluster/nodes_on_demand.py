@@ -25,9 +25,12 @@ try:
     for line in sys.stdin:
         what, name, *more = json.loads(line)
         if what == "add":
+            before = dict(os.environ)
             os.environ.update(*more)  # a raylet and its workers inherit the variables
             address = f"127.0.0.{len(nodes) + 2}"
             nodes[name] = cluster.add_node(num_cpus=1, node_name=name, node_ip_address=address, wait=False, **SMALL)
+            os.environ.clear()
+            os.environ.update(before)
         else:
             cluster.remove_node(nodes[name], allow_graceful=False)
         print("done", flush=True)

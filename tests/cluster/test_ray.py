@@ -58,6 +58,35 @@ REWARD = """
 def half(agent, gold, task):
     return 0.5 if agent.changes == gold.changes else 0.25
 """
+ENV = """
+import os
+from intercode.envs.bash.env import BashEnv
+from intercode.errors import SandboxError
+
+class Fragile(BashEnv):
+    data = "box"
+
+    def start_episode(self, task):
+        if "BROKEN_DISK" in os.environ:
+            raise SandboxError("the disk is broken")
+        super().start_episode(task)
+"""
+STRANGER = """
+import sys
+from intercode.cluster.driver import RayCrew
+from intercode.cluster.host import EpisodeHost
+from intercode.evaluation import Evaluation
+from intercode.runner.run import evaluate
+
+class Stranger(EpisodeHost):
+    def begin(self):
+        return {**super().begin(), "template": "another"}
+
+options = {"env": "bash", "agent": "gold", "limit": 3}
+plan = Evaluation.plan(**options)
+with RayCrew(sys.argv[1], plan, options, workers=1, host=Stranger) as crew:
+    evaluate(plan.factory, plan.agent.strategy, tasks=plan.tasks, crew=crew)
+"""
 REPLIES = ["I look.\n```bash\nls /box\n```", "```bash\ntouch /box/new3\n```", "```bash\nseq 3 9\n```", "```bash\nsubmit\n```"]
 
 
@@ -114,18 +143,15 @@ def nodes() -> Iterator[Nodes]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     write_box(tmp_path / "box", TASKS)
-    for name, text in {
-        "own.py": AGENT,
-        "helper.py": "import time\n\ndef nap():\n    time.sleep(0.3)\n",
-        "pay.py": REWARD,
-    }.items():
+    helper = "import time\n\ndef nap():\n    time.sleep(0.3)\n"
+    for name, text in {"own.py": AGENT, "helper.py": helper, "pay.py": REWARD, "env.py": ENV}.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "replies.json").write_text(json.dumps(REPLIES))
     return tmp_path
 
 
 def start(nodes: Nodes, folder: Path, *words: object) -> subprocess.Popen[str]:
-    argv = [INTERCODE, "eval", "bash", "--data", "box", *map(str, words)]
+    argv = [INTERCODE, "eval", *map(str, words)]
     return subprocess.Popen(argv, cwd=folder, env=nodes.variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -151,7 +177,21 @@ def settings(run: Path) -> dict[str, Any]:
 
 
 def test_three_nodes_play_what_one_machine_plays(nodes: Nodes, folder: Path) -> None:
-    how = ("--agent", "try_again", "--model", "scripted:replies.json", "--reward", "pay.py:half", "--epochs", 2, "--limit", 20)
+    how = (
+        "bash",
+        "--data",
+        "box",
+        "--agent",
+        "try_again",
+        "--model",
+        "scripted:replies.json",
+        "--reward",
+        "pay.py:half",
+        "--epochs",
+        2,
+        "--limit",
+        20,
+    )
     assert run(nodes, folder, *how, "--out", "here")[0] == 0
     status, said = run(nodes, folder, *how, "--out", "there", "--on", nodes.address)
     assert status == 0, said
@@ -161,9 +201,15 @@ def test_three_nodes_play_what_one_machine_plays(nodes: Nodes, folder: Path) -> 
     nodes.assert_nothing_is_left()
 
 
+def test_nodes_with_another_template_are_refused(nodes: Nodes) -> None:
+    argv = [sys.executable, "-W", "ignore", "-c", STRANGER, nodes.address]
+    done = subprocess.run(argv, capture_output=True, text=True, env=nodes.variables, check=False)
+    assert "SandboxError: no node is left to play on (node-a: it differs from the driver (template: " in done.stderr
+
+
 def test_lost_hosts_and_nodes_cost_no_episode(nodes: Nodes, folder: Path) -> None:
-    assert run(nodes, folder, "--agent", "gold", "--out", "here")[0] == 0
-    driver = start(nodes, folder, "--agent", "own.py:slow", "--out", "there", "--on", nodes.address)
+    assert run(nodes, folder, "bash", "--data", "box", "--agent", "gold", "--out", "here")[0] == 0
+    driver = start(nodes, folder, "bash", "--data", "box", "--agent", "own.py:slow", "--out", "there", "--on", nodes.address)
     wait_for(lambda: len(lines(folder / "there")) >= 6, 60)
     hosts = nodes.processes("ray::EpisodeHost")
     assert len(hosts) == 3
@@ -189,7 +235,9 @@ def test_lost_hosts_and_nodes_cost_no_episode(nodes: Nodes, folder: Path) -> Non
 
 
 def test_a_task_that_ends_its_hosts_is_quarantined_and_the_others_are_played(nodes: Nodes, folder: Path) -> None:
-    status, said = run(nodes, folder, "--agent", "own.py:killer", "--limit", 24, "--out", "run", "--on", nodes.address)
+    status, said = run(
+        nodes, folder, "bash", "--data", "box", "--agent", "own.py:killer", "--limit", 24, "--out", "run", "--on", nodes.address
+    )
     assert status == 3
     assert "task touch-3, epoch 0 was quarantined: its host ended 3 times (node-" in said
     played = {episode["task"]: episode for episode in lines(folder / "run")}
@@ -200,25 +248,37 @@ def test_a_task_that_ends_its_hosts_is_quarantined_and_the_others_are_played(nod
     nodes.assert_nothing_is_left()
 
 
-def test_a_node_where_no_sandbox_starts_is_named_and_the_others_play(nodes: Nodes, folder: Path) -> None:
-    nodes.add("broken", INTERCODE_CACHE="/proc/none")
+def test_nodes_that_cannot_play_are_named_and_the_others_play(nodes: Nodes, folder: Path) -> None:
+    nodes.add("no-cache", INTERCODE_CACHE="/proc/none")
+    nodes.add("bad-disk", BROKEN_DISK="1")
     try:
-        status, said = run(nodes, folder, "--agent", "gold", "--out", "run", "--on", nodes.address)
+        status, said = run(nodes, folder, "env.py:Fragile", "--agent", "own.py:slow", "--out", "run", "--on", nodes.address)
         assert status == 0, said
-        assert "node broken was benched: the cache /proc/none cannot be made" in said
-        assert [episode["reward"] for episode in lines(folder / "run")] == [1.0] * len(TASKS)
+        assert "node no-cache was benched: the cache /proc/none cannot be made" in said
+        assert "node bad-disk was benched: 3 faults in a row, the last: sandbox: the disk is broken" in said
+        assert Counter((each["task"], each["reward"]) for each in lines(folder / "run")) == Counter(
+            (task["id"], 1.0) for task in TASKS
+        )
         argv = [INTERCODE, "doctor", "--on", nodes.address]
         done = subprocess.run(argv, capture_output=True, text=True, env=nodes.variables, check=False)
-        assert (done.returncode, done.stdout.count("ok  ")) == (1, 3), done.stdout + done.stderr
-        assert "FAIL  broken: 1 cores, " in done.stdout
+        assert (done.returncode, done.stdout.count("ok  ")) == (1, 4), done.stdout + done.stderr
+        assert "FAIL  no-cache: 1 cores, " in done.stdout
         assert "ok    node-a: 1 cores, " in done.stdout
     finally:
-        nodes.remove("broken")
+        nodes.remove("no-cache")
+        nodes.remove("bad-disk")
+
+
+def test_without_ray_the_extra_is_named(tmp_path: Path) -> None:
+    (tmp_path / "ray.py").write_text("raise ImportError")
+    argv, variables = [INTERCODE, "eval", "bash", "--agent", "gold", "--on", "ray"], {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(argv, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
+    assert (done.returncode, "pip install 'intercode-gym[ray]'" in done.stderr) == (2, True), done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_an_ended_driver_leaves_nothing_on_the_nodes(nodes: Nodes, folder: Path, number: signal.Signals) -> None:
-    driver = start(nodes, folder, "--agent", "own.py:sleeper", "--out", "run", "--on", nodes.address)
+    driver = start(nodes, folder, "bash", "--data", "box", "--agent", "own.py:sleeper", "--out", "run", "--on", nodes.address)
     wait_for(lambda: len(below(*nodes.processes("ray::EpisodeHost"))) >= 3 * 2 * 3, 60)
     begun = below(*nodes.processes("ray::EpisodeHost"))
     driver.send_signal(number)
