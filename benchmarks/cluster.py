@@ -51,6 +51,9 @@ class InstantHost:
     def exchange(self, jobs: Sequence[tuple[str, int]], stop: str | None) -> list[Episode]:
         return [replace(self._episode, task=task, epoch=epoch) for task, epoch in jobs]
 
+    def end(self, seconds: float) -> None:
+        pass
+
 
 @contextmanager
 def cluster(nodes: int) -> Iterator[str]:

@@ -25,10 +25,10 @@ def processes(mark: str, *kinds: str) -> dict[int, str]:
 def below(*roots: int) -> set[tuple[int, str]]:
     """The processes that descend from `roots`, each with the time of its start; sandboxes are among them."""
     parents, started = dict[int, int](), dict[int, str]()
-    for file in Path("/proc").glob("[0-9]*/stat"):
+    for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            words = file.read_text().rpartition(")")[2].split()
-            parents[int(file.parent.name)], started[int(file.parent.name)] = int(words[1]), words[19]
+            words = (folder / "stat").read_text().rpartition(")")[2].split()
+            parents[int(folder.name)], started[int(folder.name)] = int(words[1]), words[19]
     found = set(roots)
     while more := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= more

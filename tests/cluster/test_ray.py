@@ -85,7 +85,10 @@ class Stranger(EpisodeHost):
 options = {"env": "bash", "agent": "gold", "limit": 3}
 plan = Evaluation.plan(**options)
 with RayCrew(sys.argv[1], plan, options, workers=1, host=Stranger) as crew:
-    evaluate(plan.factory, plan.agent.strategy, tasks=plan.tasks, crew=crew)
+    try:
+        evaluate(plan.factory, plan.agent.strategy, tasks=plan.tasks, crew=crew)
+    finally:
+        print(crew.line())
 """
 REPLIES = ["I look.\n```bash\nls /box\n```", "```bash\ntouch /box/new3\n```", "```bash\nseq 3 9\n```", "```bash\nsubmit\n```"]
 
@@ -205,6 +208,7 @@ def test_nodes_with_another_template_are_refused(nodes: Nodes) -> None:
     argv = [sys.executable, "-W", "ignore", "-c", STRANGER, nodes.address]
     done = subprocess.run(argv, capture_output=True, text=True, env=nodes.variables, check=False)
     assert "SandboxError: no node is left to play on (node-a: it differs from the driver (template: " in done.stderr
+    assert done.stdout == "0 hosts · 0 workers · benched: node-a, node-b, node-c\n"
 
 
 def test_lost_hosts_and_nodes_cost_no_episode(nodes: Nodes, folder: Path) -> None:

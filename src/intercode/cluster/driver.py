@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from intercode.cluster.host import EpisodeHost, Key
-from intercode.cluster.nodes import Connection, Node, end_host, living_nodes, start_host, why_lost
+from intercode.cluster.nodes import CLEAN_UP, Connection, Node, end_hosts, living_nodes, start_host, why_lost
 from intercode.cluster.shipping import PATHS, Shipment, pack
 from intercode.envs import environment_class
 from intercode.errors import IntercodeError, ModelError, SandboxError
@@ -83,9 +83,7 @@ class RayCrew:
 
     def close(self) -> None:
         """End all hosts, with what they play."""
-        for host in self._hosts.values():
-            if host.actor is not None:
-                end_host(host.actor)
+        end_hosts([host.actor for host in self._hosts.values()], CLEAN_UP)
         self._connection.close()
 
     def line(self) -> str:
@@ -232,14 +230,14 @@ class RayCrew:
     def _bench(self, host: _Host, why: str) -> None:
         """Use a node no more; what it plays and its last faults are played elsewhere."""
         host.benched = why
-        end_host(host.actor)
+        host.actor.end.remote(CLEAN_UP)
         again = [(episode.task, episode.epoch) for episode in host.held]
         self._waiting.extendleft(reversed([*again, *host.playing]))
-        host.playing, host.held, host.call, host.actor = {}, [], None, None
+        host.playing, host.held, host.call = {}, [], None
 
     def _lose(self, host: _Host, why: str) -> Iterator[Episode]:
         """Put the jobs of a lost host back, and start another host if the node is alive. Yields quarantined episodes."""
-        end_host(host.actor)
+        end_hosts([host.actor])
         begun, lost = list(host.playing)[: self._workers], list(host.playing)
         again = list[Key]()
         host.playing = {}

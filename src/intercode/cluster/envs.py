@@ -15,7 +15,7 @@ from typing import Any
 
 from intercode.cluster.driver import LOOK
 from intercode.cluster.host import EnvHost
-from intercode.cluster.nodes import Connection, end_host, living_nodes, start_host, why_lost
+from intercode.cluster.nodes import CLEAN_UP, Connection, end_hosts, living_nodes, start_host, why_lost
 from intercode.cluster.shipping import PATHS, pack
 from intercode.envs import environment_class
 from intercode.errors import IntercodeError, SandboxError
@@ -65,8 +65,7 @@ class RayEnvs:
     def close(self) -> None:
         """End the hosts and their environments. May be called twice."""
         hosts, self._hosts = self._hosts, {}
-        for host in hosts.values():
-            end_host(host)
+        end_hosts([*hosts.values()], CLEAN_UP)
         self._connection.close()
 
     def __call__(self) -> RayEnv:
@@ -106,7 +105,7 @@ class RayEnvs:
                 if self._hosts.get(id) is host:
                     del self._hosts[id]
                     self._looked = 0.0
-            end_host(host)
+            end_hosts([host])
             raise HostLost(f"the host on node {id[:6]} was lost: {why}") from error
         if isinstance(answer, IntercodeError):
             raise answer
@@ -122,7 +121,7 @@ class RayEnvs:
         for node in fresh:
             if why := self._refuse(begun[node.id]):
                 self._refused[node.id] = f"{node.name}: {why}"
-                end_host(started[node.id])
+                end_hosts([started[node.id]])
             else:
                 self._hosts[node.id] = started[node.id]
                 self._open.setdefault(node.id, 0)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -51,7 +52,8 @@ class EpisodeHost:
 
     def __init__(self, shipment: Shipment, workers: int) -> None:
         self._shipment, self._workers = shipment, workers
-        self._jobs: queue.SimpleQueue[Key] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._jobs: queue.SimpleQueue[Key | None] = queue.SimpleQueue()
         self._results: queue.SimpleQueue[Result] = queue.SimpleQueue()
 
     def begin(self) -> dict[str, Any] | IntercodeError:
@@ -63,7 +65,8 @@ class EpisodeHost:
             if isinstance(plan.model, OpenAIModel):
                 plan.model.give_up = self._tracker.stop_reason
             for number in range(self._workers):
-                threading.Thread(target=self._work, name=f"worker-{number}", daemon=True).start()
+                self._threads.append(threading.Thread(target=self._work, name=f"worker-{number}", daemon=True))
+                self._threads[-1].start()
             return plan.config
         except BaseException as error:
             return as_value(error)
@@ -85,11 +88,21 @@ class EpisodeHost:
         except queue.Empty:
             return found
 
+    def end(self, seconds: float) -> None:
+        """Close the environments of workers that stop in time, which also removes what does not die with this process."""
+        if self._threads:
+            self._tracker.stop("the driver ended the run")
+        for _ in self._threads:
+            self._jobs.put(None)
+        deadline = time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
     def _work(self) -> None:
         plan = self._evaluation
         with closing(WarmEnv(plan.factory)) as env:
-            while True:
-                task, epoch = self._jobs.get()
+            while (job := self._jobs.get()) is not None:
+                task, epoch = job
                 if self._tracker.stop_reason():
                     self._results.put((task, epoch))
                     continue
@@ -139,6 +152,12 @@ class EnvHost:
             return self._keep(value) if method == "fork" else value, method == "reset" and env.takes_answer
 
         return _answer(call_it)
+
+    def end(self, seconds: float) -> None:
+        """Close the environments."""
+        for env in list(self._envs.values()):
+            with suppress(Exception):
+                env.close()
 
     def _keep(self, env: InterCodeEnv) -> int:
         with self._lock:

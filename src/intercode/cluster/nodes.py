@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,8 @@ from intercode.errors import SandboxError, UsageError
 from intercode.sandbox.local import shares_proc
 
 GIB = 1 << 30
+CLEAN_UP = 2.0
+"""Seconds in which a host may close its environments."""
 _VARIABLES = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 
 
@@ -98,11 +101,14 @@ def _there(node: Node) -> dict[str, Any]:
     return {"num_cpus": 0, "scheduling_strategy": NodeAffinitySchedulingStrategy(node.id, soft=False)}
 
 
-def end_host(actor: Any) -> None:
-    """End a host's process, and with it its sandboxes, whose life hangs on its threads."""
+def end_hosts(actors: Sequence[Any], seconds: float = 0.0) -> None:
+    """End the hosts' processes, and with them their sandboxes; before that, let the hosts clean up for some seconds."""
     import ray
 
-    ray.kill(actor, no_restart=True)
+    if seconds and actors:
+        ray.wait([actor.end.remote(seconds) for actor in actors], num_returns=len(actors), timeout=seconds + 0.5)
+    for actor in actors:
+        ray.kill(actor, no_restart=True)
 
 
 def why_lost(error: Exception) -> str | None:
