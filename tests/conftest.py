@@ -20,7 +20,7 @@ ALONE = (
 )
 """Tests that look at docker, where others put images and containers: one after another, in one process."""
 
-LONG = ("tests/cli/test_cli_attack.py", "tests/sandbox/test_image.py", "tests/agents/test_starter_agents.py")
+LONG = ("tests/cli/test_cli_attack.py", "tests/cluster/", "tests/sandbox/test_image.py", "tests/agents/test_starter_agents.py")
 """Files that take half a minute or more; they are begun first."""
 
 APART = "tests/cli/test_cli_attack.py"
@@ -28,11 +28,11 @@ APART = "tests/cli/test_cli_attack.py"
 
 SLOW = (
     *("tests/exploits/", "tests/fuzz/", "tests/test_starter_", "tests/test_doctor.py", "tests/testing/", "tests/models/"),
+    *("tests/cluster/", "tests/generate/"),
     *("tests/sandbox/test_lifecycle.py", "tests/sandbox/test_timeouts.py", "tests/sandbox/test_between_actions.py"),
     *("tests/sandbox/test_template.py", "tests/sandbox/test_comparing.py", "tests/interpreters/test_grading"),
     *("tests/engines/test_faults.py", "tests/engines/test_killed_build.py", "tests/engines/test_variants.py"),
     *(
-        "tests/generate/",
         "tests/envs/test_gymnasium.py",
         "tests/envs/test_sql_env.py",
         "tests/examples/",
