@@ -57,3 +57,17 @@ def test_a_language_a_sandbox_the_adapters_and_the_papers_wing_stand_alone() -> 
             assert room[0] == "adapters", f"{here} imports {there}"
         if room[0] == "sandbox" and target[0] != "sandbox":
             assert target[0] in ({"errors", "types"} if "guest" not in room else ()), f"{here} imports {there}"
+
+
+def test_ray_is_imported_by_the_cluster_alone_and_only_when_it_is_used() -> None:
+    def names(node: ast.AST) -> list[str]:
+        found = [node.module or ""] if isinstance(node, ast.ImportFrom) and node.level == 0 else []
+        return found + ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [])
+
+    using = set()
+    for path in SOURCE.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        if any(name.split(".")[0] == "ray" for node in ast.walk(tree) for name in names(node)):
+            using.add(path.relative_to(SOURCE).parts[0])
+        assert not any(name.split(".")[0] == "ray" for node in tree.body for name in names(node)), path
+    assert using == {"cluster"}

@@ -63,7 +63,8 @@ class Connection:
                     ray.init("local", include_dashboard=False, **how)
         except (OSError, RuntimeError, ValueError, ImportError) as error:
             first = str(error).strip().partition("\n")[0]
-            raise SandboxError(f"no Ray cluster answers at {on} ({first}); try `ray status` there") from error
+            advice = "try `ray status` there; if the cluster asks for a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
+            raise SandboxError(f"no Ray cluster answers at {on} ({first}); {advice}") from error
 
     def close(self) -> None:
         import ray
