@@ -232,10 +232,10 @@ def try_sandbox() -> Finding:
             start = time.perf_counter()
             sandbox.reset()
             left = sandbox.exec("ls /file 2>/dev/null").output
-            reset = time.perf_counter() - start
+            reset, wall = time.perf_counter() - start, f", wall: {sandbox.wall}" if sandbox.wall else ""
     except (IntercodeError, OSError) as error:
         return Finding("sandbox", False, str(error), "repair what is found above")
     if (output, left) != ("works\n", ""):
         return Finding("sandbox", False, f"printed {output!r}, and after a reset {left!r}", "report this")
-    detail = f"started in {started * 1e3:.0f} ms, reset with a first command in {reset * 1e3:.0f} ms"
+    detail = f"started in {started * 1e3:.0f} ms, reset with a first command in {reset * 1e3:.0f} ms{wall}"
     return Finding("sandbox", True, detail)

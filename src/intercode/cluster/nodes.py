@@ -13,7 +13,6 @@ from typing import Any
 
 from intercode.doctor import Finding, try_sandbox
 from intercode.errors import SandboxError, UsageError
-from intercode.sandbox.local import shares_proc
 
 GIB = 1 << 30
 CLEAN_UP = 2.0
@@ -148,5 +147,4 @@ def examine_nodes(on: str) -> list[Finding]:
 
 def _examine() -> tuple[bool | None, str, str]:
     finding = try_sandbox()
-    wall = ", wall: shared-proc" if finding.ok and shares_proc() else ""
-    return finding.ok, finding.detail + wall, finding.repair
+    return finding.ok, finding.detail, finding.repair
