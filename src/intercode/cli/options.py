@@ -192,8 +192,9 @@ scoring_options = stack(
     ),
     click.option(
         "--sandbox",
-        type=TEXT, callback=own_name, metavar="local|docker|module:Class|path.py:Class",
-        help="bash, python, ctf: Run the actions in this kind of sandbox, or in one of your own. [local]",
+        type=TEXT, callback=own_name, metavar="local|pod|docker|module:Class|path.py:Class",
+        help="bash, python, ctf: Run the actions in this kind of sandbox, or in one of your own. "
+        "[local; pod where no namespaces can be made]",
     ),
 )  # fmt: skip
 task = click.option("--task", type=TEXT, multiple=True, metavar="ID", help="Use only this task. May be repeated.")
