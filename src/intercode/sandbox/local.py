@@ -19,6 +19,7 @@ import signal
 import socket
 import subprocess
 import threading
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
@@ -64,35 +65,14 @@ class LocalProvider(Provider[Template]):
         key = hashlib.sha256(f"{start.digest}\0{text}".encode()).hexdigest()[:32]
         return start.over(cache.folder(self._layers, key, run), text)
 
-    def sandbox(self, start: Template, **options: Any) -> GuestSandbox:
+    def sandbox(self, start: Template, **options: Any) -> LocalSandbox:
         return LocalSandbox(start, **options)
 
 
-class LocalSandbox(GuestSandbox):
-    """See `Sandbox` for the contract, and `Provider.sandbox` for the parameters.
+class TemplateHost(Host):
+    """A host whose sandboxes start from a template."""
 
-    `export` is a folder that `export` may copy the changes to. `disabled` is for tests of protections only.
-    """
-
-    def __init__(
-        self,
-        template: Template,
-        *,
-        limits: Limits | None = None,
-        session: Session = "persistent",
-        environment: Mapping[str, str] | None = None,
-        program: Program = "bash",
-        export: Path | None = None,
-        disabled: DisabledProtections | None = None,
-    ) -> None:
-        limits = limits or Limits()
-        self.wall = "shared-proc" if shares_proc() else ""
-        variables = {**ENVIRONMENT, **template.environment} if environment is None else environment
-        super().__init__(Bubblewrap(template, limits, session, variables, program, export, disabled), limits, session)
-
-
-class Bubblewrap(Host):
-    """A host in namespaces made by bwrap."""
+    wall = ""
 
     def __init__(
         self,
@@ -106,15 +86,26 @@ class Bubblewrap(Host):
     ) -> None:
         require_limits(limits)
         with room_left():
-            self._command, self.cwd = _command(template), template.cwd
+            settings, self.cwd = self._prepare(template, limits), template.cwd
         super().__init__(program, session)
-        mounts = (len(template.layers), template.host_folders, template.hidden, limits.disk, False, shares_proc())
         fds = (os.open(export, os.O_RDONLY | os.O_DIRECTORY),) if export else ()
         try:
-            self._configure(mounts, limits, env, disabled=disabled, fds=fds)
+            self._configure(limits=limits, env=env, disabled=disabled, fds=fds, **settings)
         finally:
             for fd in fds:
                 os.close(fd)
+
+    @abstractmethod
+    def _prepare(self, template: Template, limits: Limits) -> dict[str, Any]:
+        """Prepare what the host starts from; return the arguments of `_configure` that depend on the kind of host."""
+
+
+class Bubblewrap(TemplateHost):
+    """A host in namespaces made by bwrap."""
+
+    def _prepare(self, template: Template, limits: Limits) -> dict[str, Any]:
+        self.wall, self._command = "shared-proc" if shares_proc() else "", _command(template)
+        return {"mounts": (len(template.layers), template.host_folders, template.hidden, limits.disk, False, shares_proc())}
 
     def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
         control, inside = socket.socketpair()
@@ -142,6 +133,32 @@ class Bubblewrap(Host):
         if isinstance(found, SandboxUnavailable) and not allows_namespaces():
             return SandboxUnavailable(f"no namespaces can be made here, which a sandbox needs. This allows them: {ALLOWING}")
         return found
+
+
+class LocalSandbox(GuestSandbox):
+    """See `Sandbox` for the contract, and `Provider.sandbox` for the parameters.
+
+    `export` is a folder that `export` may copy the changes to. `disabled` is for tests of protections only.
+    """
+
+    kind: type[TemplateHost] = Bubblewrap
+
+    def __init__(
+        self,
+        template: Template,
+        *,
+        limits: Limits | None = None,
+        session: Session = "persistent",
+        environment: Mapping[str, str] | None = None,
+        program: Program = "bash",
+        export: Path | None = None,
+        disabled: DisabledProtections | None = None,
+    ) -> None:
+        limits = limits or Limits()
+        variables = {**ENVIRONMENT, **template.environment} if environment is None else environment
+        host = self.kind(template, limits, session, variables, program, export, disabled)
+        self.wall = host.wall
+        super().__init__(host, limits, session)
 
 
 @functools.cache

@@ -19,17 +19,15 @@ import socket
 import stat
 import subprocess
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from intercode.errors import SandboxUnavailable, room_left
+from intercode.errors import SandboxUnavailable
 from intercode.sandbox import cache
-from intercode.sandbox.base import Limits, Program, Session
-from intercode.sandbox.client import GuestSandbox
+from intercode.sandbox.base import Limits
 from intercode.sandbox.guest.layers import OPAQUE, WHITEOUT
-from intercode.sandbox.host import ENVIRONMENT, Host, guest_python
-from intercode.sandbox.local import ALLOWING, LocalProvider, allows_namespaces, require_limits
+from intercode.sandbox.host import ENVIRONMENT, guest_python
+from intercode.sandbox.local import ALLOWING, LocalProvider, LocalSandbox, TemplateHost, allows_namespaces
 from intercode.sandbox.template import TREE, Template, is_marked
 
 _CAPABILITIES = {
@@ -57,59 +55,24 @@ class PodProvider(LocalProvider):
         found = _NEEDS_PROC.search(gold)
         return f"its gold has {found[0]!r}, which needs /proc, and --sandbox pod has none" if found else None
 
-    def sandbox(self, start: Template, **options: Any) -> GuestSandbox:
+    def sandbox(self, start: Template, **options: Any) -> LocalSandbox:
         return PodSandbox(start, **options)
 
 
-class PodSandbox(GuestSandbox):
-    """See `Sandbox` for the contract, and `LocalSandbox` for the parameters."""
+class PodHost(TemplateHost):
+    """A supervisor of slots."""
 
     wall = "pod"
 
-    def __init__(
-        self,
-        template: Template,
-        *,
-        limits: Limits | None = None,
-        session: Session = "persistent",
-        environment: Mapping[str, str] | None = None,
-        program: Program = "bash",
-        export: Path | None = None,
-    ) -> None:
-        limits = limits or Limits()
-        variables = {**ENVIRONMENT, **template.environment} if environment is None else environment
-        super().__init__(PodHost(template, limits, session, variables, program, export), limits, session)
-
-
-class PodHost(Host):
-    """A supervisor of slots."""
-
-    def __init__(
-        self,
-        template: Template,
-        limits: Limits,
-        session: Session,
-        env: Mapping[str, str],
-        program: Program,
-        export: Path | None,
-    ) -> None:
+    def _prepare(self, template: Template, limits: Limits) -> dict[str, Any]:
         if why := unfit():
             raise SandboxUnavailable(why)
-        require_limits(limits)
-        with room_left():
-            userland, own = _userland(template), _own_files(template)
-            slots = cache.root() / "slots"
-        self.cwd = template.cwd
-        super().__init__(program, session)
-        pod = (str(slots), str(own), userland, _FIRST_USER, (_LAST_USER - _FIRST_USER) // 2, limits.disk)
-        fds = (os.open(export, os.O_RDONLY | os.O_DIRECTORY),) if export else ()
-        try:
-            self._configure(
-                (0, template.host_folders, (), limits.disk, False), limits, env, fds=fds, own_network=False, pod=pod
-            )
-        finally:
-            for fd in fds:
-                os.close(fd)
+        slots, own, userland = str(cache.root() / "slots"), str(_own_files(template)), _userland(template)
+        return {
+            "mounts": (0, template.host_folders, (), limits.disk, False),
+            "own_network": False,
+            "pod": (slots, own, userland, _FIRST_USER, (_LAST_USER - _FIRST_USER) // 2, limits.disk),
+        }
 
     def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
         python, _ = guest_python()
@@ -125,6 +88,12 @@ class PodHost(Host):
                 start_new_session=True,
             )
         return control, process
+
+
+class PodSandbox(LocalSandbox):
+    """See `LocalSandbox`."""
+
+    kind = PodHost
 
 
 def unfit() -> str:

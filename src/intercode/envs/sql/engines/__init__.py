@@ -23,7 +23,7 @@ from typing import Any, Literal, Self
 
 from intercode.errors import DataError, SandboxDied, SandboxError, UsageError
 from intercode.sandbox.base import MIB
-from intercode.sandbox.client import GuestSandbox
+from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
 from intercode.types import Table
 
@@ -152,7 +152,7 @@ class Engine(ABC):
     # -- the server -------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def _new_sandbox(self) -> GuestSandbox:
+    def _new_sandbox(self) -> LocalSandbox:
         """Return a sandbox with room for the server."""
 
     @abstractmethod

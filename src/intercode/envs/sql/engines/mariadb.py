@@ -2,7 +2,7 @@
 
     this machine's userland ◄── layer: mariadb-install-db, then the databases' statements      cached by content
               └── overlay ──► mariadbd on the layer's files; what it writes is copied up to tmpfs
-    host ── GuestSandbox.connect ──► its Unix socket ──► Session
+    host ── LocalSandbox.connect ──► its Unix socket ──► Session
 
     execute ──► rows, up to the caps ──► Answer
        │ time is up        │ enough
@@ -49,8 +49,8 @@ from intercode.envs.sql.text import quote_name, split_statements
 from intercode.errors import DataError, SandboxDied, SandboxError, SandboxUnavailable, UsageError
 from intercode.sandbox import cache, template
 from intercode.sandbox.base import MIB, Limits
-from intercode.sandbox.client import GuestSandbox
 from intercode.sandbox.guest.limit import Limit
+from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.pod import usual_provider
 from intercode.sandbox.template import Template
 from intercode.types import Table
@@ -327,12 +327,12 @@ def prepare(databases: Databases) -> Template:
     return below.over(cache.folder("layers", key, lambda made: _build(below, databases, made)))
 
 
-def _launch(sandbox: GuestSandbox, options: str) -> None:
+def _launch(sandbox: LocalSandbox, options: str) -> None:
     command = f"exec >{LOGS}/output 2>&1; mariadbd --no-defaults {' '.join(options.split())} & echo $! >{LOGS}/pid"
     sandbox.exec("", argv=["bash", "-c", command], cwd="/")
 
 
-def _first_session(sandbox: GuestSandbox) -> Session:
+def _first_session(sandbox: LocalSandbox) -> Session:
     """Log in as root as soon as the server answers, a moment after it begins to listen."""
     began = time.monotonic()
     while True:
@@ -346,7 +346,7 @@ def _first_session(sandbox: GuestSandbox) -> Session:
             time.sleep(_POLL)
 
 
-def _alive(sandbox: GuestSandbox) -> bool:
+def _alive(sandbox: LocalSandbox) -> bool:
     return sandbox.exec("", argv=["bash", "-c", f"kill -0 $(cat {LOGS}/pid)"]).exit_code == 0
 
 
@@ -528,7 +528,7 @@ class MariadbEngine(Engine):
 
     # -- the server -------------------------------------------------------------------------------------------------
 
-    def _new_sandbox(self) -> GuestSandbox:
+    def _new_sandbox(self) -> LocalSandbox:
         return usual_provider().sandbox(self._prepared, limits=LIMITS, session="stateless")
 
     def _start(self) -> None:

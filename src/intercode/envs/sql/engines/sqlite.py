@@ -1,6 +1,6 @@
 """The SQLite engine: a small server inside the sandbox (`sqlite_guest.py`) that holds the databases as files.
 
-    host ── GuestSandbox.connect ──► /srv/sqlite/socket ──► sqlite_guest ──► original/ (a cached layer), episode/ (tmpfs)
+    host ── LocalSandbox.connect ──► /srv/sqlite/socket ──► sqlite_guest ──► original/ (a cached layer), episode/ (tmpfs)
 
 The host never opens a database file. If SQLite does not stop a statement (one endless function call), the server is replaced,
 and the new one goes on with the same file.
@@ -21,10 +21,10 @@ from intercode.envs.sql.engines import Answer, Databases, Engine, sqlite_guest
 from intercode.errors import DataError, SandboxDied, SandboxError, UsageError
 from intercode.sandbox import cache, template
 from intercode.sandbox.base import MIB, Limits
-from intercode.sandbox.client import GuestSandbox
 from intercode.sandbox.guest.limit import Limit
 from intercode.sandbox.host import guest_python
 from intercode.sandbox.identity import identity
+from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.pod import usual_provider
 from intercode.sandbox.template import Template
 from intercode.types import Table
@@ -131,7 +131,7 @@ class SqliteEngine(Engine):
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
-    def _new_sandbox(self) -> GuestSandbox:
+    def _new_sandbox(self) -> LocalSandbox:
         """Return a sandbox with room for a copy of the largest database, and for as much again."""
         files = (self._prepared.layers[-1] / template.TREE).glob(f"{_FOLDER[1:]}/original/*.sqlite")
         room = 512 * MIB + 2 * max((file.stat().st_size for file in files), default=0)
