@@ -64,8 +64,10 @@ class World:
     `proc` is a descriptor of the supervisor's /proc, `files` one of the folder from which a fork begins.
     """
 
-    def __init__(self, folders: mounts.Folders, proc: int, init: Init, disabled: Collection[str]) -> None:
-        self.table, self.init, self.proc, self.files = processes.Table(proc, init.pid), init, proc, folders.upper
+    def __init__(
+        self, table: processes.Table, folders: mounts.Folders, proc: int, init: Init, disabled: Collection[str]
+    ) -> None:
+        self.table, self.init, self.proc, self.files = table, init, proc, folders.upper
         self._folders, self._disabled = folders, disabled
 
     def diff(self) -> layers.Changes:
@@ -127,7 +129,8 @@ def enter(config: Config, seccomp: bytes, inherited: int | None) -> World:
         os.close(theirs)
     kernel.enter_root(mounts.ROOT)
     _lock(config, seccomp, {*_SERVER_RIGHTS, *agent_rights})
-    return World(folders, proc, Init(pid, ours), config["disabled"])
+    table = (processes.Tree if mount_config.shared_proc else processes.Table)(proc, pid)
+    return World(table, folders, proc, Init(pid, ours), config["disabled"])
 
 
 def set_limits(limits: dict[str, int]) -> None:

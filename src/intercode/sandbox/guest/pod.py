@@ -60,7 +60,7 @@ class Slot:
         self.root = f"{folder}/root"
         self.init = namespaces.Init(*_start_warden(self.user))
         self.table = Table(kernel.open_folder("/proc"), self.user)
-        self.end_processes(lambda: None)
+        self.end_processes(self.table.any_elsewhere)
         fixed = {name for name, _ in config.userland}.union(_FIXED)
         _prepare_root(folder, self.root, config.userland)
         self.files = OwnFiles(config.start, self.root, self.user, fixed)
@@ -70,18 +70,16 @@ class Slot:
         os.close(self.init.line)
         os.waitpid(self.init.pid, 0)
 
-    def end_processes(self, reap: Callable[[], object]) -> None:
-        """End all processes of the slot's user. `reap` is called until none is left."""
+    def end_processes(self, any_left: Callable[[], object]) -> None:
+        """End all processes of the slot's user; `any_left` tells whether there are any."""
         until = time.monotonic() + _LAST_DEATH
         while True:
             self.init.signal_all(signal.SIGKILL)
-            reap()
-            if not self.table.all():
+            if not any_left():
                 break
             if time.monotonic() > until:
                 raise OSError(f"processes of user {self.user} do not end")
             time.sleep(_DYING)
-        reap()
 
 
 class PodWorld(namespaces.World):
@@ -163,19 +161,22 @@ class PodWorld(namespaces.World):
         return pid
 
 
-class Table(processes.Table):
-    """The processes of a user, seen from the container's /proc."""
+class Table(processes.Tree):
+    """The processes of a user."""
 
     def __init__(self, proc: int, user: int) -> None:
         self.proc = self._proc = proc
-        self._user = user
+        self._user, self._init = user, 0
         self._last_pid = os.open("sys/kernel/ns_last_pid", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
         self._needle = b"\nUid:\t%d\t" % user
 
-    def all(self) -> list[processes.Process]:
-        pids = sorted(int(name) for name in os.listdir(self._proc) if name.isdigit())
-        mine = (pid for pid in pids if self._needle in self._read(f"{pid}/status"))
-        return [process for pid in mine if (process := self._process(pid))]
+    def _descendants(self) -> Iterator[int]:
+        return (pid for pid in super()._descendants() if self._needle in self._read(f"{pid}/status"))
+
+    def any_elsewhere(self) -> bool:
+        """Return whether the user has processes that are not below this one, as an earlier supervisor may have left some."""
+        pids = (int(name) for name in os.listdir(self._proc) if name.isdigit())
+        return any(self._needle in self._read(f"{pid}/status") and self._process(pid) for pid in pids)
 
     def init_is_ending(self) -> bool:
         return False
@@ -249,14 +250,21 @@ class PodSupervisor(supervisor.Supervisor):
         if pid := self._pids.pop(number, None):
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-        slot.end_processes(self._reap)
-        slot.files.put_back()
+        try:
+            slot.end_processes(lambda: self._any_left(slot))
+            slot.files.put_back()
+        except OSError:  # such as a full disk: its lock keeps the slot from others
+            slot.close()
+            return
         self._free.append(slot)
 
-    def _reap(self) -> None:
+    def _any_left(self, slot: Slot) -> bool:
+        """Return whether processes of a slot live, and reap those that do not."""
+        left = bool(slot.table.all())
         with contextlib.suppress(ChildProcessError):
             while pid := os.waitpid(-1, os.WNOHANG)[0]:
                 self._pids = {number: other for number, other in self._pids.items() if other != pid}
+        return left
 
     def _new_slot(self) -> Slot:
         """Lock the first slot that nobody uses."""

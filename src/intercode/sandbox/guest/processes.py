@@ -225,6 +225,26 @@ class Table:
             os.close(fd)
 
 
+class Tree(Table):
+    """The processes below this one, for a /proc that also shows many that are none of the agent's.
+
+    A process whose parent ends becomes this one's child (`kernel.adopt_orphans`), or init's.
+    """
+
+    def all(self) -> list[Process]:
+        return sorted(filter(None, map(self._process, self._descendants())))
+
+    def _descendants(self) -> Iterator[int]:
+        """Yield the pids of all processes below this one but init."""
+        waiting = [os.getpid()]
+        while waiting:
+            pid = waiting.pop()
+            for thread in self._threads(pid):
+                children = list(map(int, self._read(f"{pid}/task/{thread}/children").split()))
+                waiting += children
+                yield from (child for child in children if child != self._init)
+
+
 def send(processes: list[Process], number: int) -> None:
     for process in processes:
         kill(process.pid, number)
