@@ -17,4 +17,6 @@ If the session is a Python interpreter:
 the agent's pid 1 without a copy of the interpreter. `layers.py` reads and copies overlay layers, `processes.py` lists, stops
 and ends the agent's processes. `kernel.py` holds the system calls that Python lacks, `wire.py` the framing and `limit.py` the
 clock (the host uses both too).
+
+Where no namespaces can be made, `pod.py` takes the place of `namespaces.py`, and `own_files.py` that of `mounts.py`.
 """
