@@ -95,6 +95,7 @@ TAMPER = '''
 cd /etc; mv passwd p; cp -p p passwd; echo more >> group; chmod 000 hosts; touch -d 2001-01-01 hostname; ln hosts /tmp/hard
 mv /home /home2; ln -s /etc /home; cd /depot; rm -rf a; mkdir a; echo 1 > a/one; rm b/two; ln b/three b/two
 mkdir -p /root/x; cd /root/x; for i in $(seq 300); do mkdir deep-deep-deep-deep; cd deep-deep-deep-deep; done
+rm /etc/passwd; mkfifo /etc/passwd; seq -f /tmp/many-%.0f 3000 | xargs touch; touch /dev/null
 mkfifo /tmp/fifo; echo shared > /dev/shm/file; cp /bin/true /tmp/suid; chmod u+s /tmp/suid; rm -rf /var /bin /lib /lib64
 chmod 000 /depot /etc /tmp /; mv /usr /usr2; rm -rf /dev/null; echo > /usr/bin/new
 '''
@@ -117,6 +118,9 @@ with provider.sandbox(provider.prepare(setup=pathlib.Path("/tmp/setup.sh"))) as 
     copy.reset()
     print(copy.exec(LOOK).output == first)
     copy.close()
+    before = sandbox.exec("stat -c %y%z /usr/bin/passwd; mv /etc /e; ln -s /usr/bin /etc").output
+    sandbox.fork().close()
+    print(sandbox.exec("stat -c %y%z /usr/bin/passwd").output == before)
 """
 
 ENDS = """
@@ -214,9 +218,9 @@ def test_an_agent_neither_reads_nor_ends_the_containers_processes(name: str, run
 
 @pytest.mark.slow
 def test_a_pod_puts_back_all_that_an_agent_can_change(run: Run) -> None:
-    *resets, copied, fresh = run([], PUT_BACK).stdout.splitlines()
-    assert resets == ["True {}"] * 5
-    assert (copied, fresh) == ("['/depot/a/one', '/tmp/of-the-copy'] []", "True")
+    *resets, copied, fresh, rewritten = run([], PUT_BACK).stdout.splitlines()
+    assert resets == ["True {}"] * 6
+    assert (copied, fresh, rewritten) == ("['/depot/a/one', '/tmp/of-the-copy'] []", "True", "True")
 
 
 @pytest.mark.slow

@@ -160,7 +160,11 @@ def _run(
     if left_out := evaluation.config.get("left_out"):
         click.echo(f"intercode: {len(left_out)} tasks are left out (run.json says why)", err=True)
     evaluation.config["options"] = shared.options_to_store()
-    with evaluation.open(out, resume=bool(resume), workers=workers, allow_code_change=allow_code_change) as store:
+    with ExitStack() as opened:
+        crew = opened.enter_context(_crew(on, env, evaluation, options, workers)) if on != "local" else None
+        store = opened.enter_context(
+            evaluation.open(out, resume=bool(resume), workers=workers, allow_code_change=allow_code_change)
+        )
         begun = " (it held no run: a new one begins)" if resume and store.begins else ""
         say(f"run: {store.path}{begun}", err=True)
         total = evaluation.planned
@@ -168,7 +172,6 @@ def _run(
         index = Index(store.path, evaluation.config)
         with ExitStack() as stack:
             stack.enter_context(resumable(store.path))
-            crew = stack.enter_context(_crew(on, env, evaluation, options, workers)) if on != "local" else None
             line = crew.line if crew else None
             tick = stack.enter_context(progress(total, earlier, model=evaluation.model, quiet=as_json, nodes=line))
             watch = indexing(index, tick)

@@ -8,6 +8,7 @@ Sandboxes die with the process. Errors travel as values, so that Ray's own error
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
@@ -47,10 +48,23 @@ def as_value(error: BaseException) -> IntercodeError:
     return fault_of(error)
 
 
+def end_with_parent() -> None:
+    """End this process when its parent, Ray's own process on the node, has ended: that may have been killed."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(WAIT)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="intercode-parent", daemon=True).start()
+
+
 class EpisodeHost:
     """Plays whole episodes of one evaluation, which it plans anew from the driver's options."""
 
     def __init__(self, shipment: Shipment, workers: int) -> None:
+        end_with_parent()
         self._shipment, self._workers = shipment, workers
         self._threads: list[threading.Thread] = []
         self._jobs: queue.SimpleQueue[Key | None] = queue.SimpleQueue()
@@ -120,6 +134,7 @@ class EnvHost:
     """Holds environments that a trainer drives step by step."""
 
     def __init__(self, shipment: Shipment) -> None:
+        end_with_parent()
         self._shipment = shipment
         self._envs: dict[int, InterCodeEnv] = {}
         self._next, self._lock = 0, threading.Lock()

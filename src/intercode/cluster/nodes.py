@@ -51,6 +51,8 @@ class Connection:
         try:
             if self._ours and on != "ray":
                 host, _, port = on.removeprefix("ray://").rpartition(":")
+                if not port.isdigit():
+                    raise UsageError(f"--on {on} is no address; give local, ray, HOST:PORT or ray://HOST:PORT")
                 socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()  # Ray itself waits for minutes
                 ray.init(on, **how)
             elif self._ours:

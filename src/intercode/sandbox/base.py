@@ -57,6 +57,12 @@ class Sandbox(ABC):
     wall: str = ""
     """A word for a wall that is weaker than the provider's usual one, which the run keeps; "" for the usual one."""
 
+    identity: str = ""
+    """A name of what results in this sandbox may depend on, such as a user's number; "" if they depend on its start alone.
+
+    If there is one, a gold is executed in the sandbox in which the agent's outcome is compared with it.
+    """
+
     @abstractmethod
     def exec(
         self, action: str, *, argv: list[str] | None = None, cwd: str | None = None, timeout: float | None = None

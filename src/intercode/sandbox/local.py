@@ -72,7 +72,7 @@ class LocalProvider(Provider[Template]):
 class TemplateHost(Host):
     """A host whose sandboxes start from a template."""
 
-    wall = ""
+    wall = identity = ""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class LocalSandbox(GuestSandbox):
         limits = limits or Limits()
         variables = {**ENVIRONMENT, **template.environment} if environment is None else environment
         host = self.kind(template, limits, session, variables, program, export, disabled)
-        self.wall = host.wall
+        self.wall, self.identity = host.wall, host.identity
         super().__init__(host, limits, session)
 
 

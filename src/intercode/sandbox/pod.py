@@ -12,6 +12,8 @@ The wall is weaker than that of namespaces (docs/security.md), so the run says `
 from __future__ import annotations
 
 import hashlib
+import itertools
+import mmap
 import os
 import re
 import shutil
@@ -19,6 +21,7 @@ import socket
 import stat
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +42,11 @@ _FIRST_USER, _LAST_USER = 61_002, 65_500
 _USERLAND = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _OWN_FOLDERS = ("dev", "proc", "sys")
 """Folders that each slot's root has of its own."""
-_NEEDS_PROC = re.compile(r"[<>]\(|/proc\b|/dev/(?:fd|std\w+)|\b(?:free|lsof|pgrep|pidof|pkill|ps|pstree|top|uptime)\b(?![-./])")
+_NEEDS_PROC = re.compile(
+    r"[<>]\(|/proc\b|/dev/(?:fd|std\w+)|(?:^|[|;&(`\n]|\b(?:do|then|xargs|sudo)\b|-exec)\s*"
+    r"(?:df|findmnt|free|lsof|mount|pgrep|pidof|pkill|ps|pstree|top|uptime|vmstat)\b(?![-./=])"
+)
+_numbers = itertools.count(1)
 _MAIN = (
     "import sys, importlib.util as u; s = u.spec_from_file_location('guest', sys.argv[1] + '/__init__.py', "
     "submodule_search_locations=sys.argv[1:]); sys.modules['guest'] = u.module_from_spec(s); from guest.pod import main; main()"
@@ -67,6 +74,7 @@ class PodHost(TemplateHost):
     def _prepare(self, template: Template, limits: Limits) -> dict[str, Any]:
         if why := unfit():
             raise SandboxUnavailable(why)
+        self.identity = str(next(_numbers))
         slots, own, userland = str(cache.root() / "slots"), str(_own_files(template)), _userland(template)
         return {
             "mounts": (0, template.host_folders, (), limits.disk, False),
@@ -108,9 +116,24 @@ def unfit() -> str:
         with tempfile.TemporaryDirectory(dir=cache.root()) as folder:
             os.mknod(f"{folder}/null", stat.S_IFCHR | 0o600, os.makedev(1, 3))
             os.close(os.open(f"{folder}/null", os.O_RDWR))
+            if not _notes_changes(f"{folder}/file"):
+                return f"--sandbox pod needs a cache on a disk, and {cache.root()} is on none (tmpfs): set INTERCODE_CACHE"
     except OSError as error:
         return f"--sandbox pod cannot make devices in {cache.root()} ({error.strerror}): set INTERCODE_CACHE to another folder"
     return ""
+
+
+def _notes_changes(path: str) -> bool:
+    """Return whether the file system changes a file's ctime when a program writes to the file by way of memory."""
+    with open(path, "wb+") as file:
+        file.write(b"first")
+        file.flush()
+        with mmap.mmap(file.fileno(), 5) as memory:
+            memory[0]  # read before it is written, as a page that a file system does not see changed
+            before = os.fstat(file.fileno()).st_ctime_ns
+            time.sleep(0.02)
+            memory[:] = b"other"
+        return os.fstat(file.fileno()).st_ctime_ns != before
 
 
 def usual_provider_name() -> str:

@@ -266,7 +266,7 @@ class BashEnv(InterCodeEnv):
     def start_episode(self, task: Task) -> None:
         self._comparison = None
         self._workspace.switch_to(self._spec.for_task(task))
-        self._find_gold(self._workspace, task)
+        self._find_golds(self._workspace, task)
         if self._workspace.sandbox.wall == "shared-proc":
             self._find_all_golds(task)
         self._workspace.start_episode()
@@ -285,7 +285,7 @@ class BashEnv(InterCodeEnv):
         if not (score.success and self.task.general and self._variant):
             return score
         workspace = self._use("variant", self._variant.for_task(self.task))
-        self._find_gold(workspace, self.task)
+        self._find_golds(workspace, self.task)
         workspace.replay(action for action in self._actions if not self._submits(action))
         again = self._compare(workspace)
         if not again.score.success:
@@ -361,15 +361,26 @@ class BashEnv(InterCodeEnv):
 
         `execute` is another way of execution, whose outcomes are kept apart. Raises `DataError` for a gold that cannot run.
         """
-        key = (task.id, task.gold, spec.template.digest)
+        key = self._gold_key(spec, task)
         if execute is not None:
             return self._gold_cache.get((*key, execute.__name__), lambda: execute(self._use("gold", spec), task.gold))
         return self._gold_cache.get(key, lambda: self._execute_gold(self._use("gold", spec), task))
 
-    def _find_gold(self, workspace: Workspace, task: Task) -> None:
-        """Put the gold's outcome into the cache. The gold may be executed in `workspace`, so no episode may go on there."""
-        key = (task.id, task.gold, workspace.spec.template.digest)
-        self._gold_cache.get(key, lambda: self._execute_gold(workspace, task))
+    def _gold_key(self, spec: WorkspaceSpec, task: Task) -> tuple[str, ...]:
+        variant = self._side_workspaces.get("variant")
+        workspace = variant if variant and variant.spec is spec else self._workspace
+        return (task.id, task.gold, spec.template.digest, workspace.sandbox.identity)
+
+    def _find_golds(self, workspace: Workspace, task: Task) -> None:
+        """Put the gold's outcome into the cache, and those of its alternatives if they depend on the sandbox.
+
+        Golds may be executed in `workspace`, so no episode may go on there.
+        """
+        first, *others = split_golds(task) if workspace.sandbox.identity else [task]
+        self._gold_cache.get(self._gold_key(workspace.spec, first), lambda: self._execute_gold(workspace, first))
+        for each in others:
+            with suppress(DataError):  # raised again when the answer is compared
+                self._gold_cache.get(self._gold_key(workspace.spec, each), partial(self._execute_gold, workspace, each))
 
     def _find_all_golds(self, task: Task) -> None:
         """Execute every gold of the task, on the variant data too, before an agent could see their processes."""

@@ -240,7 +240,7 @@ class EpisodeServer:
             "lost": lost,
             "cwd": self._cwd,
             "overflow": overflow,
-        }, self._world.hide_user(kept)
+        }, kept
 
     def _current_cwd(self) -> str:
         """Return the shell's folder; the last one, if the shell died."""

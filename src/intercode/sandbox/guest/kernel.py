@@ -29,7 +29,7 @@ _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP = 1, 4, 22
 _PR_CAPBSET_DROP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 24, 36, 38
 _SIGCHLD = 17
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
-_NO_MAGICLINKS, _IN_ROOT = 0x02, 0x10
+_NO_MAGICLINKS, _NO_SYMLINKS, _IN_ROOT = 0x02, 0x04, 0x10
 _RENAMES = 100
 """Tries to open a path while folders are being renamed."""
 _IPC_RMID, _MSG_INFO, _SHM_INFO, _SEM_INFO = 0, 12, 14, 19
@@ -72,10 +72,10 @@ def _check_unless_missing(result: int, what: str) -> None:
 
 def read_all(fd: int) -> bytes:
     """Read to the end. Python's file objects would cost each new episode server pages to copy."""
-    text = b""
+    pieces = []
     while piece := os.read(fd, 1 << 12):
-        text += piece
-    return text
+        pieces.append(piece)
+    return b"".join(pieces)
 
 
 def clone(flags: int) -> int:
@@ -201,12 +201,12 @@ def remove_ipc_object(kind: str, number: int) -> None:
     getattr(_libc, kind + "ctl")(*arguments)
 
 
-def open_inside(root: int, path: str, flags: int, mode: int = 0) -> int:
-    """Open `path` as if `root` were `/`: links cannot lead out, and magic links of /proc are refused.
+def open_inside(root: int, path: str, flags: int, mode: int = 0, *, links: bool = True) -> int:
+    """Open `path` as if `root` were `/`: links cannot lead out, and magic links of /proc are refused; all, if not `links`.
 
     The kernel answers EAGAIN if a folder anywhere was renamed or mounted while it followed "..": the call is repeated.
     """
-    how = struct.pack("QQQ", flags | os.O_CLOEXEC, mode, _IN_ROOT | _NO_MAGICLINKS)
+    how = struct.pack("QQQ", flags | os.O_CLOEXEC, mode, _IN_ROOT | _NO_MAGICLINKS | (0 if links else _NO_SYMLINKS))
     for _ in range(_RENAMES):
         result = _libc.syscall(_long(_SYS_OPENAT2), _long(root), os.fsencode(path), how, _long(len(how)))
         if result >= 0 or ctypes.get_errno() != errno.EAGAIN:

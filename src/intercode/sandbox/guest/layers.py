@@ -78,7 +78,7 @@ def _compare(
         return
     before = stat_entry(lower, name)
     kind = "added" if before is None else "changed"
-    if now is not None and _is_whiteout(now):
+    if now is not None and not known and _is_whiteout(now):
         if before is not None:
             _report_removed(lower, name, path, found)
         return

@@ -77,10 +77,6 @@ class World:
         """Copy this episode's changes into a folder, as a layer."""
         layers.copy(self.files, target)
 
-    def hide_user(self, output: bytes) -> bytes:
-        """Return an output as if the agent's user were root, which a namespace's root is."""
-        return output
-
     def memory_used(self) -> int:
         """Return the bytes of memory that files take."""
         return mounts.bytes_used("/") + mounts.bytes_used("/dev/shm")

@@ -10,12 +10,10 @@ What the agent cannot change (`fixed`: userland and devices) lies in the root as
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import stat
 import time
-from _blake2 import blake2b
 from collections.abc import Collection, Iterable, Iterator
 
 from . import kernel, layers, mounts
@@ -31,6 +29,10 @@ _ACCOUNTS = {
 _COARSE_CLOCK = 5
 """CLOCK_REALTIME_COARSE, from which the kernel takes the times of files."""
 _BLOCK = 512
+_TOO_DEEP = 1 << 60
+"""The bytes that count for a folder which is nested too deep to be looked into."""
+_LARGEST = 1 << 20
+"""Bytes of the largest file of accounts that is read."""
 
 Stamp = tuple[int, int, int]
 """Inode, ctime and atime. Only the kernel sets a ctime."""
@@ -41,7 +43,6 @@ class OwnFiles:
 
     def __init__(self, start: str, root: str, uid: int, fixed: Collection[str]) -> None:
         self._start_path, self._root, self._uid = start, root, uid
-        self._number = re.compile(rb"(?<!\d)%d(?!\d)" % uid)
         self._fixed_names, self._fixed = frozenset(fixed), frozenset(f"/{name}" for name in fixed)
         self.root, self.start = kernel.open_folder(root), kernel.open_folder(start)
         self._stamps: dict[str, Stamp] = {}
@@ -52,15 +53,12 @@ class OwnFiles:
         self.put_back()
         self._first_size = self._size()
 
-    def close(self) -> None:
-        os.close(self.root)
-        os.close(self.start)
-
     def put_back(self) -> None:
         """Make the files equal to the start's."""
         self._newest, self._copies, self._read = 0, dict[int, list[str]](), list[str]()
         for folder in _MODES:
             self._restore(folder)
+        self._join_links()
         for path in self._read:
             self._set_times(path)
         groups = [*self._copies.values(), *(self._links[path] for path in self._read if path in self._links)]
@@ -72,19 +70,14 @@ class OwnFiles:
             time.sleep(0.001)
 
     def changes(self) -> layers.Changes:
-        """Return what `layers.diff` returns. The digest of a file of accounts is that of the file with root's numbers."""
+        """Return what `layers.diff` returns."""
         found = layers.diff(self.root, self.start, ".", self._is_same)
         for path in found.keys() & _ACCOUNTS:
-            if found[path].get("digest"):
-                now, before = (self.hide_user(_read(folder, path)) for folder in (self.root, self.start))
-                found[path]["digest"] = blake2b(now, digest_size=16).hexdigest()
-                if now == before and found[path]["mode"] == os.stat(path[1:], dir_fd=self.start).st_mode & 0o7777:
+            if found[path] == {**found[path], "kind": "changed", "type": "file", "mode": _mode(self.start, path)}:
+                before = _number_root(_read(self.start, path), path, self._uid)
+                if before and _read(self.root, path) == before:
                     del found[path]
         return found
-
-    def hide_user(self, text: bytes) -> bytes:
-        """Replace the number of the user by root's: no result may depend on who the user is."""
-        return self._number.sub(b"0", text)
 
     def growth(self) -> int:
         """Return how many bytes the files take beyond those of the start."""
@@ -95,7 +88,7 @@ class OwnFiles:
         os.mkdir("tree", dir_fd=target)
         tree = os.open("tree", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=target)
         layers.copy(self.root, tree, skip=self._fixed_names)
-        _number_root(tree, 0)
+        _rewrite_accounts(tree, 0)
         names = os.listdir(tree)
         for name in names:
             layers.hide_below(tree, name)
@@ -107,7 +100,7 @@ class OwnFiles:
         """Replace the files by those of another root, which is the folder `source`."""
         _remove([f"{self._root}/{name}" for name in os.listdir(self.root) if name not in self._fixed_names])
         layers.copy(source, self.root, skip=self._fixed_names, owner=self._uid)
-        _number_root(self.root, self._uid)
+        _rewrite_accounts(self.root, self._uid)
         above, below = (os.open(SHM[1:], os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder) for folder in (source, self.root))
         layers.copy(above, below, owner=self._uid)
         os.close(above)
@@ -138,19 +131,29 @@ class OwnFiles:
             each = f"{path}/{name}"
             if each in self._fixed:
                 continue
-            if each in self._names and stat.S_ISDIR(info.st_mode):
-                self._restore(each)
-                kept.add(name)
-            elif self._is_same(each, info):
-                kept.add(name)
-                if self._stamps[each] != _stamp(info):
-                    self._read.append(each)
-            else:
+            if not self._is_same(each, info):  # a changed folder goes as a whole: its size and flags would stay
                 doomed.append(self._root + each)
+                continue
+            kept.add(name)
+            if each in self._names:
+                self._restore(each)
+            elif self._stamps[each] != _stamp(info):
+                self._read.append(each)
         _remove(doomed)
         self._copy(path, self._names[path] - kept)
         if self._stamps.get(path) != _stamp(os.stat(self._root + path)):
             self._set_attributes(path)
+
+    def _join_links(self) -> None:
+        """Make files with several names anew if not all of the names are left."""
+        for names in {id(names): names for names in self._links.values()}.values():
+            if len({os.lstat(self._root + name).st_ino for name in names}) > 1:
+                self._copies.pop(os.lstat(self._start_path + names[0]).st_ino, None)
+                for name in names:
+                    os.unlink(self._root + name)
+                for folder, name in map(os.path.split, names):
+                    self._copy(folder, {name})
+                    self._set_times(folder)
 
     def _copy(self, path: str, names: Collection[str]) -> None:
         """Copy these entries of a folder, with all that is below them."""
@@ -168,7 +171,7 @@ class OwnFiles:
             else:
                 layers.copy_entry(above, below, name, info)
                 if each in _ACCOUNTS:
-                    _number_root(self.root, self._uid, [each])
+                    _rewrite_accounts(self.root, self._uid, [each])
                 if info.st_nlink > 1:
                     self._copies[info.st_ino] = [each]
             self._set_attributes(each)
@@ -201,32 +204,47 @@ class OwnFiles:
         self._newest = max(self._newest, info.st_ctime_ns)
 
 
-def _number_root(root: int, user: int, paths: Iterable[str] = _ACCOUNTS) -> None:
-    """Write the number of the user called root into files of accounts below the folder `root`."""
+def _number_root(text: bytes, path: str, user: int) -> bytes:
+    """Return the text of a file of accounts with another number for the user called root."""
+    before, after = _ACCOUNTS[path]
+    return re.sub(before, after % {b"user": user}, text, count=1)
+
+
+def _rewrite_accounts(root: int, user: int, paths: Iterable[str] = _ACCOUNTS) -> None:
+    """Give the user called root this number in files of accounts below the folder `root`."""
     for path in paths:
-        before, after = _ACCOUNTS[path]
-        with contextlib.suppress(OSError):  # the file is missing, or none
-            fd = kernel.open_inside(root, path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
-            text = re.sub(before, after % {b"user": user}, kernel.read_all(fd), count=1)
-            os.pwrite(fd, text, 0)
-            os.truncate(fd, len(text))
+        if text := _read(root, path):
+            fd = kernel.open_inside(root, path, os.O_WRONLY | os.O_TRUNC | os.O_NONBLOCK, links=False)
+            os.write(fd, _number_root(text, path, user))
             os.close(fd)
 
 
-def _read(folder: int, path: str) -> bytes:
-    fd = kernel.open_inside(folder, path, os.O_RDONLY | os.O_NONBLOCK)
+def _read(root: int, path: str) -> bytes:
+    """Return the content of a file of accounts, or nothing for what is none: a link, a device, a file that is too large."""
     try:
-        return kernel.read_all(fd)
+        fd = kernel.open_inside(root, path, os.O_RDONLY | os.O_NONBLOCK, links=False)
+    except OSError:
+        return b""
+    try:
+        info = os.fstat(fd)
+        return kernel.read_all(fd) if stat.S_ISREG(info.st_mode) and info.st_size <= _LARGEST else b""
     finally:
         os.close(fd)
 
 
+def _mode(root: int, path: str) -> int:
+    return stat.S_IMODE(os.stat(path[1:], dir_fd=root, follow_symlinks=False).st_mode)
+
+
 def _remove(paths: list[str]) -> None:
+    folders = []
     for path in paths:
         try:
             os.unlink(path)
-        except OSError:  # a folder, perhaps one nested deeper than Python can go
-            os.spawnlp(os.P_WAIT, "rm", "rm", "-rf", "--", path)
+        except OSError:
+            folders.append(path)
+    if folders:  # perhaps nested deeper than Python can go
+        os.spawnvp(os.P_WAIT, "rm", ["rm", "-rf", "--", *folders])
 
 
 def _sizes(folder: int, name: str, depth: int, skip: Collection[str] = ()) -> Iterator[int]:
@@ -239,8 +257,8 @@ def _sizes(folder: int, name: str, depth: int, skip: Collection[str] = ()) -> It
         for each in os.listdir(inside):
             if each not in skip and (info := layers.stat_entry(inside, each)):
                 yield max(info.st_blocks * _BLOCK, mounts.INODE_SHARE)
-                if stat.S_ISDIR(info.st_mode) and depth < layers.DEPTH:
-                    yield from _sizes(inside, each, depth + 1)
+                if stat.S_ISDIR(info.st_mode):
+                    yield from _sizes(inside, each, depth + 1) if depth < layers.DEPTH else [_TOO_DEEP]
     finally:
         os.close(inside)
 

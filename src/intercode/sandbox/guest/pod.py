@@ -36,6 +36,7 @@ _LAST_DEATH = 5.0
 _DISK_SHARE = 10
 """A look at how much an agent has written is made again after so many times its own length."""
 _FEW = 16
+_STRIDE = 64
 
 
 class PodConfig(NamedTuple):
@@ -55,15 +56,19 @@ class PodConfig(NamedTuple):
 class Slot:
     """A root folder and a user for one episode at a time."""
 
-    def __init__(self, number: int, config: PodConfig) -> None:
-        folder, self.user = f"{config.slots}/{number}", config.first_user + 2 * number
-        self.root = f"{folder}/root"
+    def __init__(self, folder: str, user: int, config: PodConfig) -> None:
+        self.root, self.user = f"{folder}/root", user
         self.init = namespaces.Init(*_start_warden(self.user))
         self.table = Table(kernel.open_folder("/proc"), self.user)
         self.end_processes(self.table.any_elsewhere)
         fixed = {name for name, _ in config.userland}.union(_FIXED)
         _prepare_root(folder, self.root, config.userland)
         self.files = OwnFiles(config.start, self.root, self.user, fixed)
+
+    def put_back(self) -> None:
+        """Make the root as it was when the slot was new."""
+        self.files.put_back()
+        _set_device_times(self.root)
 
     def close(self) -> None:
         """End the warden."""
@@ -94,9 +99,6 @@ class PodWorld(namespaces.World):
 
     def export(self, target: int) -> None:
         self._slot.files.export(target)
-
-    def hide_user(self, output: bytes) -> bytes:
-        return self._slot.files.hide_user(output)
 
     def memory_used(self) -> int:
         return 0
@@ -211,6 +213,8 @@ class PodSupervisor(supervisor.Supervisor):
         self._pod = PodConfig(*config["pod"])
         self._used: dict[int, Slot] = {}
         self._free: list[Slot] = []
+        self._names: list[socket.socket] = []
+        """They have the names of the users in use: a lock in one cache is none in another."""
         super().__init__(control, config, server, seccomp)
 
     def _prepare(self) -> None:
@@ -252,7 +256,7 @@ class PodSupervisor(supervisor.Supervisor):
             os.waitpid(pid, 0)
         try:
             slot.end_processes(lambda: self._any_left(slot))
-            slot.files.put_back()
+            slot.put_back()
         except OSError:  # such as a full disk: its lock keeps the slot from others
             slot.close()
             return
@@ -267,17 +271,25 @@ class PodSupervisor(supervisor.Supervisor):
         return left
 
     def _new_slot(self) -> Slot:
-        """Lock the first slot that nobody uses."""
+        """Lock the first folder and user that nobody uses.
+
+        In each container the users begin elsewhere: the kernel counts a user's processes in all containers together.
+        """
+        begin = os.stat("/proc/self/ns/pid").st_ino * _STRIDE
         for number in range(self._pod.most):
-            folder = f"{self._pod.slots}/{number}"
+            folder, user = f"{self._pod.slots}/{number}", self._pod.first_user + 2 * ((begin + number) % self._pod.most)
             os.makedirs(folder, exist_ok=True)
             lock = os.open(f"{folder}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            name = socket.socket(socket.AF_UNIX)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+                name.bind(f"\0intercode-pod-{user}")
+            except OSError:  # another process uses the folder, or the user with another cache
                 os.close(lock)
+                name.close()
                 continue
-            return Slot(number, self._pod)
+            self._names.append(name)
+            return Slot(folder, user, self._pod)
         raise OSError(f"all {self._pod.most} users that this container may have for sandboxes are in use")
 
     def _enter(self, slot: Slot) -> PodWorld:
@@ -349,11 +361,16 @@ def _prepare_root(folder: str, root: str, userland: list[tuple[str, str]]) -> No
     for name, numbers in _DEVICES.items():
         os.mknod(f"{root}/dev/{name}", stat.S_IFCHR, os.makedev(*numbers))
         os.chmod(f"{root}/dev/{name}", 0o666)
-    time = os.stat(userland[0][1]).st_mtime_ns  # in all slots the same
-    for name in (*_FIXED, *(f"dev/{name}" for name in _DEVICES)):
-        os.utime(f"{root}/{name}", ns=(time, time))
+    _set_device_times(root)
     with open(f"{folder}/made", "w") as file:
         file.write(repr(userland))
+
+
+def _set_device_times(root: str) -> None:
+    """Give devices, and the folders beside /dev, the time of /usr, which is the same in all slots."""
+    time = os.stat(f"{root}/usr").st_mtime_ns
+    for name in (*_FIXED, *(f"dev/{name}" for name in _DEVICES)):
+        os.utime(f"{root}/{name}", ns=(time, time))
 
 
 def _run(words: list[str]) -> None:

@@ -117,6 +117,8 @@ def run_server(
         _run_on({kernel.current_processor()}, 0)
         episode = server(sock, config, world)
         _run_on(everywhere, 0, *episode.session)
+        with world.as_agent():  # if the session's process is the agent's already
+            _run_on(everywhere, *episode.session)
         wire.send(sock, {"ready": True})
     except BlockingIOError:
         wire.send(sock, RETRY)
