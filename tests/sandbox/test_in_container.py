@@ -159,6 +159,20 @@ for victim in (lambda child, supervisor: child.pid, lambda child, supervisor: su
     child.wait()
 """
 
+NUMBERS = """
+import json
+
+from intercode.cli import main
+
+golds = ["id -u", "id -u > /tmp/n", "cp /etc/passwd /tmp/n", "cp -a /etc /tmp/etc", "id -u | md5sum"]
+golds += ["seq 61000 65510", "ls -ln /etc"]
+with open("/tmp/tasks.jsonl", "w") as file:
+    for gold in golds:
+        print(json.dumps({"query": f"run {gold}", "gold": gold}), file=file)
+how = ["--agent", "gold", "--epochs", "4", "--workers", "4", "--out", "/tmp/r", "--json"]
+main(["eval", "bash", "--data", "/tmp/tasks.jsonl", *how])
+"""
+
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -226,6 +240,12 @@ def test_a_pod_puts_back_all_that_an_agent_can_change(run: Run) -> None:
 @pytest.mark.slow
 def test_nothing_of_a_pod_outlives_its_driver_or_its_supervisor(run: Run) -> None:
     assert run([], ENDS).stdout.split() == ["3", "0", "3", "0"]
+
+
+@pytest.mark.slow
+def test_golds_that_show_who_the_user_is_are_solved_in_any_pod(run: Run) -> None:
+    found = json.loads(run([], NUMBERS).stdout)
+    assert (found["episodes"], found["success_rate"]) == (28, 1.0)
 
 
 @pytest.mark.slow
