@@ -131,7 +131,9 @@ class Bubblewrap(TemplateHost):
     def _death(self) -> SandboxUnavailable | SandboxDied:
         found = super()._death()
         if isinstance(found, SandboxUnavailable) and not allows_namespaces():
-            return SandboxUnavailable(f"no namespaces can be made here, which a sandbox needs. This allows them: {ALLOWING}")
+            return SandboxUnavailable(
+                f"no namespaces can be made here, which --sandbox local needs (root can use pod). This allows them: {ALLOWING}"
+            )
         return found
 
 
