@@ -170,10 +170,8 @@ def _run(
         total = evaluation.planned
         earlier = [episode for episode in store.episodes() if is_played(episode, retry_errors=retry_errors)]
         index = Index(store.path, evaluation.config)
-        with ExitStack() as stack:
-            stack.enter_context(resumable(store.path))
-            line = crew.line if crew else None
-            tick = stack.enter_context(progress(total, earlier, model=evaluation.model, quiet=as_json, nodes=line))
+        nodes = crew.line if crew else None
+        with resumable(store.path), progress(total, earlier, model=evaluation.model, quiet=as_json, nodes=nodes) as tick:
             watch = indexing(index, tick)
             config, episodes = evaluation.run(store, workers=workers, on_episode=watch, retry_errors=retry_errors, crew=crew)
             for note in crew.notes() if crew else ():

@@ -1,4 +1,4 @@
-"""What runs on a node, in one actor's process: environments that stay warm, and threads that play on them.
+"""Play episodes, or single steps, on a node: one actor's process with environments that stay warm, and threads.
 
     EpisodeHost.exchange(jobs) ──► queue ──► worker thread with a WarmEnv ──► episodes ──► the answer of an exchange
     EnvHost.call(number, "step", action) ──► the environment of that number

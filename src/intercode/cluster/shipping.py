@@ -49,7 +49,7 @@ class Shipped:
 
 @dataclass
 class Shipment:
-    """What a host needs: options, the archives that they name, folders of modules, and variables such as the model's key."""
+    """Holds what a host needs: options, archives that the options name, folders of modules, and variables such as the key."""
 
     options: dict[str, Any]
     archives: dict[str, Any] = field(default_factory=dict)

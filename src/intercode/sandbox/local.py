@@ -84,7 +84,7 @@ class TemplateHost(Host):
         export: Path | None,
         disabled: DisabledProtections | None,
     ) -> None:
-        require_limits(limits)
+        _require_limits(limits)
         with room_left():
             settings, self.cwd = self._prepare(template, limits), template.cwd
         super().__init__(program, session)
@@ -173,7 +173,7 @@ def allows_namespaces() -> bool:
     return done.returncode == 0
 
 
-def require_limits(limits: Limits) -> None:
+def _require_limits(limits: Limits) -> None:
     """Raise `SandboxUnavailable` if this process may use less than a sandbox: else results would differ."""
     usual = Limits()
     for name, what, least in (

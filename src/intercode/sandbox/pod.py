@@ -11,6 +11,7 @@ The wall is weaker than that of namespaces (docs/security.md), so the run says `
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import mmap
@@ -28,6 +29,7 @@ from typing import Any
 from intercode.errors import SandboxUnavailable
 from intercode.sandbox import cache
 from intercode.sandbox.base import Limits
+from intercode.sandbox.guest import wire
 from intercode.sandbox.guest.layers import OPAQUE, WHITEOUT
 from intercode.sandbox.host import ENVIRONMENT, guest_python
 from intercode.sandbox.local import ALLOWING, LocalProvider, LocalSandbox, TemplateHost, allows_namespaces
@@ -36,12 +38,10 @@ from intercode.sandbox.template import TREE, Template, is_marked
 _CAPABILITIES = {
     "CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "FSETID": 4, "KILL": 5, "SETGID": 6, "SETUID": 7, "SYS_CHROOT": 18, "MKNOD": 27,
 }  # fmt: skip
-"""Those that the supervisor needs, with their numbers; Docker gives them by default."""
+"""The capabilities that the supervisor needs, with their numbers; Docker gives them by default."""
 _FIRST_USER, _LAST_USER = 61_002, 65_500
 """The users of slots and wardens: in every container's map of users, and few enough for old formats of archives."""
 _USERLAND = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
-_OWN_FOLDERS = ("dev", "proc", "sys")
-"""Folders that each slot's root has of its own."""
 _NEEDS_PROC = re.compile(
     r"[<>]\(|/proc\b|/dev/(?:fd|std\w+)|(?:^|[|;&(`\n]|\b(?:do|then|xargs|sudo)\b|-exec)\s*"
     r"(?:df|findmnt|free|lsof|mount|pgrep|pidof|pkill|ps|pstree|top|uptime|vmstat)\b(?![-./=])"
@@ -104,6 +104,7 @@ class PodSandbox(LocalSandbox):
     kind = PodHost
 
 
+@functools.cache
 def unfit() -> str:
     """Return why no pod can be made here, with advice, or "" if one can."""
     if os.getuid() != 0:
@@ -138,7 +139,7 @@ def _notes_changes(path: str) -> bool:
 
 def usual_provider_name() -> str:
     """Return the name of the provider that is used where none is named: `pod` if only a pod can be made here, else `local`."""
-    return "local" if allows_namespaces() or unfit() else "pod"
+    return "local" if os.getuid() != 0 or allows_namespaces() or unfit() else "pod"
 
 
 def usual_provider() -> LocalProvider:
@@ -181,7 +182,7 @@ def _copy_host_folders(folders: tuple[str, ...], hidden: tuple[str, ...]) -> Pat
 
 def _own_files(template: Template) -> Path:
     """Return the folder with what the layers of a template come to, without the userland."""
-    left_out = {*_OWN_FOLDERS, *(name for name, _ in _userland(template))}
+    left_out = {*wire.POD_FOLDERS, *(name for name, _ in _userland(template))}
 
     def build(made: Path) -> None:
         made.chmod(0o755)

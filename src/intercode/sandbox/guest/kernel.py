@@ -156,15 +156,15 @@ def let_be_seen() -> None:
     _check(_libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0), "prctl(DUMPABLE)")
 
 
-def confine(writable: Collection[int], readable: Collection[int]) -> bool:
+def confine(writable: Collection[int], readable: Collection[int]) -> None:
     """Confine this process and all that it starts to these folders, and their signals and nameless sockets to one another.
 
-    Landlock does so (Documentation/userspace-api/landlock.rst), as far as this kernel has it: return whether it has all that
-    is used here. System calls must be filtered already (`install_filter`).
+    Landlock does so (Documentation/userspace-api/landlock.rst), if this kernel's has all that is used here. System calls must
+    be filtered already (`install_filter`).
     """
     version = _libc.syscall(_long(_SYS_LANDLOCK_CREATE), None, _long(0), _long(1))
     if version < _LANDLOCK_SCOPES:
-        return False
+        return
     every = (1 << 16) - 1  # all rights on files of version 5
     ruleset = _libc.syscall(_long(_SYS_LANDLOCK_CREATE), struct.pack("QQQ", every, 0b11, 0b11), _long(24), _long(0))
     _check(ruleset, "landlock_create_ruleset")
@@ -174,7 +174,6 @@ def confine(writable: Collection[int], readable: Collection[int]) -> bool:
             _check(_libc.syscall(_long(_SYS_LANDLOCK_ADD), _long(ruleset), _long(1), rule, _long(0)), "landlock_add_rule")
     _check(_libc.syscall(_long(_SYS_LANDLOCK_RESTRICT), _long(ruleset), _long(0)), "landlock_restrict_self")
     os.close(ruleset)
-    return True
 
 
 def ipc_size() -> int:

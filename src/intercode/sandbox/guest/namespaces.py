@@ -59,7 +59,7 @@ class Init(NamedTuple):
 
 
 class World:
-    """What an episode server knows of its surroundings: the agent's processes and files, and how to become the agent.
+    """Gives an episode server the agent's processes and files, and the agent's rights.
 
     `proc` is a descriptor of the supervisor's /proc, `files` one of the folder from which a fork begins.
     """

@@ -29,7 +29,6 @@ from .own_files import OwnFiles
 from .shell import Job
 
 _DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
-_FIXED = ("dev", "proc", "sys")
 _SERVER_RIGHTS = (kernel.CHOWN, kernel.DAC_OVERRIDE, kernel.FOWNER, kernel.FSETID, kernel.KILL, kernel.SETGID, kernel.SETUID)
 _DYING = 0.0005
 _LAST_DEATH = 5.0
@@ -61,7 +60,7 @@ class Slot:
         self.init = namespaces.Init(*_start_warden(self.user))
         self.table = Table(kernel.open_folder("/proc"), self.user)
         self.end_processes(self.table.any_elsewhere)
-        fixed = {name for name, _ in config.userland}.union(_FIXED)
+        fixed = {name for name, _ in config.userland}.union(wire.POD_FOLDERS)
         _prepare_root(folder, self.root, config.userland)
         self.files = OwnFiles(config.start, self.root, self.user, fixed)
 
@@ -232,13 +231,13 @@ class PodSupervisor(supervisor.Supervisor):
         sock, inherited = socket.socket(fileno=fds[0]), fds[1] if len(fds) > 1 else None
         try:
             self._end(head.get("replaces"), wait=True)
-            slot = self._free.pop() if self._free else self._new_slot()
+            slot = self._used[head["number"]] = self._free.pop() if self._free else self._new_slot()
             if inherited is not None:
                 slot.files.adopt(inherited)
             if (pid := os.fork()) == 0:
                 self._control.close()
                 supervisor.run_server(self._server, sock, {**self._config, "cwd": head["cwd"]}, partial(self._enter, slot))
-            self._pids[head["number"]], self._used[head["number"]] = pid, slot
+            self._pids[head["number"]] = pid
         except BlockingIOError:
             wire.send(sock, supervisor.RETRY)
         except OSError as error:
@@ -271,7 +270,7 @@ class PodSupervisor(supervisor.Supervisor):
         return left
 
     def _new_slot(self) -> Slot:
-        """Lock the first folder and user that nobody uses.
+        """Lock the first folder and user that nobody uses, for as long as this process lives.
 
         In each container the users begin elsewhere: the kernel counts a user's processes in all containers together.
         """
@@ -355,7 +354,7 @@ def _prepare_root(folder: str, root: str, userland: list[tuple[str, str]]) -> No
     for name, source in userland:
         _run(["cp", "-al", "--remove-destination", "-T", "--", source, f"{root}/{name}"])
         _run(["find", f"{root}/{name}", "!", "-type", "l", "-perm", "-o+w", "-exec", "chmod", "o-w", "{}", "+"])
-    for name in _FIXED:
+    for name in wire.POD_FOLDERS:
         os.mkdir(f"{root}/{name}")
     os.mkdir(root + own_files.SHM)
     for name, numbers in _DEVICES.items():
@@ -369,7 +368,7 @@ def _prepare_root(folder: str, root: str, userland: list[tuple[str, str]]) -> No
 def _set_device_times(root: str) -> None:
     """Give devices, and the folders beside /dev, the time of /usr, which is the same in all slots."""
     time = os.stat(f"{root}/usr").st_mtime_ns
-    for name in (*_FIXED, *(f"dev/{name}" for name in _DEVICES)):
+    for name in (*wire.POD_FOLDERS, *(f"dev/{name}" for name in _DEVICES)):
         os.utime(f"{root}/{name}", ns=(time, time))
 
 

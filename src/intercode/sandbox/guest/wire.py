@@ -22,6 +22,8 @@ BUNDLE = "/dev/.intercode"
 """The interpreter that runs the guest, and a bash for images that have none."""
 LINE = "/dev/.intercode-line"
 """The socket where the host listens for a supervisor."""
+POD_FOLDERS = ("dev", "proc", "sys")
+"""The folders in / that each pod has of its own, whatever its image has there."""
 HEADER = struct.Struct("!II")
 JSON_LIMIT = 64 << 20
 FDS = 8
