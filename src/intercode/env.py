@@ -4,8 +4,9 @@
     step(action) ──► execute ──► observation          protocol "submit": `submit` scores the state and ends the episode
                         │                             protocol "paper": every step is scored, and reward 1 ends the episode
                         └─ SandboxDied? ── replay the episode once, at the pace at which it was played:
-                                           dies again → the agent's fault (reward 0, ended)
-                                           survives   → raise SandboxDied, an infrastructure fault
+                                           dies again, though a fresh sandbox can execute and score an action
+                                                      → the agent's fault (reward 0, ended)
+                                           else       → raise SandboxDied, an infrastructure fault
 
 The death of a process that the agent's user owns (shell, interpreter, a test's process) is an outcome, not `SandboxDied`.
 The rest of InterCode v1's protocol "paper" is in `paper/`. Nothing here knows of models, strategies, or a particular language.
@@ -387,33 +388,37 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return observation, reward, ended is not None, truncated, info
 
     def _handle_death(self, death: SandboxDied) -> StepResult:
-        """Blame the agent if the sandbox did, or if the episode kills a fresh sandbox too, though an empty action does not.
+        """Blame the agent if its episode ends a fresh sandbox too, and a fresh sandbox can do now all that a server has to do.
 
-        Otherwise raise `SandboxDied`: the machine is at fault.
+        Otherwise raise `SandboxDied`: the machine is at fault. `by_agent` stands for the second death.
         """
         self._done = True
         if not death.by_agent:
-            try:
-                self.start_episode(self.task)
-            except SandboxError as error:
-                raise SandboxDied(f"{death}; a fresh one could not be made either: {error}") from error
+            self._prove_sandbox(death)
             try:
                 self._replay_episode()
                 call_plugin(self.score, Score)
             except SandboxDied:
-                try:
-                    self.start_episode(self.task)
-                    call_plugin(self.execute, ExecResult, "")
-                except SandboxError as error:
-                    raise SandboxDied(f"{death}; nor does a fresh one execute an empty action: {error}") from error
+                pass
             else:
                 raise SandboxDied(f"{death}; it did not happen again when the episode was re-executed") from death
+        self._prove_sandbox(death)
         info = {**_make_info(None), "score": Score(0.0, False), "ended": "agent_fault", "outcomes": {}}
         return "[the sandbox did not survive this action]", 0.0, True, False, info
 
+    def _prove_sandbox(self, death: SandboxDied) -> None:
+        """Start an episode and have an action executed and scored. Raises `SandboxDied` if this machine cannot do that now."""
+        try:
+            self.start_episode(self.task)
+            call_plugin(self.execute, ExecResult, "")
+            call_plugin(self.score, Score)
+        except SandboxError as error:
+            raise SandboxDied(f"{death}; nor can a fresh sandbox execute and score an action: {error}") from error
+
     def _replay_episode(self) -> None:
-        """Execute the episode again, no faster than before: a process that the agent left running may be what kills, and may
-        kill a moment later."""
+        """Execute the episode again from its start, no faster than before: a process that the agent left running may be what
+        kills, and may kill a moment later."""
+        self.start_episode(self.task)
         start, self._fingerprints = time.monotonic(), []
         for action, seconds in zip(self._actions, self._times, strict=True):
             time.sleep(max(0.0, start + seconds - time.monotonic()))

@@ -22,7 +22,7 @@ import errno
 from collections.abc import Iterator
 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_FULL = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, *DISK_FULL}
+NO_ROOM = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ETOOMANYREFS}
 
 
 class IntercodeError(Exception):
@@ -81,7 +81,7 @@ def room_left() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _FULL:
+        if error.errno not in NO_ROOM | DISK_FULL:
             raise
         advice = "see `ulimit -a` and `df`, or take fewer --workers"
         raise SandboxUnavailable(f"this machine has no room for a sandbox: {error.strerror}; {advice}") from error

@@ -170,7 +170,7 @@ def descriptors(pid: int) -> int:
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
-@pytest.mark.parametrize(("limit", "what"), [("-u 100", r"128 processes \(`ulimit -u`\)"), ("-n 300", "512 open files")])
+@pytest.mark.parametrize(("limit", "what"), [("-u 100", r"128 processes \(`ulimit -u`\)"), ("-n 300", "1024 open files")])
 def test_a_machine_that_grants_too_little_is_named(tmp_path: Path, limit: str, what: str) -> None:
     """Else a gold that runs out of processes would be blamed. The cache is filled before, with as many as that takes."""
     intercode.make("bash").close()

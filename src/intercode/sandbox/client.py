@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import errno
 import os
 import select
 import socket
@@ -24,6 +25,7 @@ from intercode.errors import ForkError, SandboxDied, UsageError, room_left
 from intercode.sandbox.base import Limits, Sandbox, Session
 from intercode.sandbox.guest import wire
 from intercode.sandbox.guest.limit import Limit
+from intercode.sandbox.guest.room import NO_ROOM
 from intercode.sandbox.host import Host
 from intercode.types import Change, ExecResult
 
@@ -250,7 +252,7 @@ def _error(head: dict[str, Any], reply: dict[str, Any]) -> SandboxDied | OSError
         return SandboxDied(f"the sandbox's first process ended before {head['op']} did", by_agent=by_agent)
     if "errno" not in reply:
         return None
-    if "path" in head:
+    if "path" in head and reply["errno"] not in NO_ROOM - {errno.EAGAIN}:  # which a queue or a lease of the agent's gives
         return OSError(reply["errno"], reply.get("error"), head["path"])
     return SandboxDied(f"the sandbox broke during {head['op']} ({reply.get('error')})")
 

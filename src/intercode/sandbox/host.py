@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from typing import IO, Any
 
 from intercode.errors import SandboxDied, SandboxUnavailable, UsageError, room_left
 from intercode.sandbox import seccomp
-from intercode.sandbox.base import Limits, Program, Session
+from intercode.sandbox.base import MIB, Limits, Program, Session
 from intercode.sandbox.cache import GUEST
 from intercode.sandbox.guest import wire
 from intercode.sandbox.identity import identity
@@ -46,6 +47,16 @@ ENVIRONMENT = {
 PYTHON_VARIABLES = {"PYTHONHASHSEED": "0"}
 """Every interpreter iterates over sets of strings in the same order."""
 _END_SECONDS = 5.0
+_STACK = 8 * MIB
+_RESTORED = {signal.SIGPIPE, signal.SIGXFSZ}
+"""Signals that Python ignores, and `subprocess` restores."""
+_RESET = """
+import os, signal, sys
+for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+    signal.signal(number, signal.SIG_DFL)
+signal.pthread_sigmask(signal.SIG_SETMASK, ())
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
 _PAUSES = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28)
 """Seconds to wait, again and again, while too many processes run."""
 _hosts: weakref.WeakSet[Host] = weakref.WeakSet()
@@ -94,13 +105,13 @@ class Host(ABC):
         for pause in (0.0, *_PAUSES):
             time.sleep(pause)
             number, sock = self._request_episode({"cwd": cwd or self.cwd, "replaces": replaces}, upper)
-            if self._await_ready(sock):
+            if not (missing := self._await_ready(sock)):
                 return number, sock
             replaces = number
         self.end_episode(number)
         raise SandboxUnavailable(
-            "there are too many processes for another sandbox: those of agents are too many, or the limit is too low "
-            "(`ulimit -u`; of a container, its pids limit)"
+            f"this machine has no room for another sandbox ({missing}): agents have too many processes or descriptors, or the "
+            "limit is too low (`ulimit -u`, `ulimit -n`; of a container, its pids limit)"
         )
 
     def _request_episode(self, about: dict[str, Any], upper: int | None) -> tuple[int, socket.socket]:
@@ -116,8 +127,8 @@ class Host(ABC):
                 raise
             return self._number, ours
 
-    def _await_ready(self, sock: socket.socket) -> bool:
-        """Wait for a new episode server. Return False, with `sock` closed, if there are too many processes for it now."""
+    def _await_ready(self, sock: socket.socket) -> str:
+        """Wait for a new episode server; return "", or what the machine has no room for now, with `sock` closed."""
         try:
             sock.settimeout(30)
             head, _ = wire.receive(sock, 0)
@@ -128,7 +139,7 @@ class Host(ABC):
             sock.close()
         if "failed" in head:
             raise SandboxUnavailable(f"a sandbox could not be set up: {head['failed']}; run `intercode doctor`")
-        return "ready" in head
+        return "" if "ready" in head else str(head["later"])
 
     def end_episode(self, number: int) -> None:
         with self._lock:
@@ -194,15 +205,7 @@ class Host(ABC):
             "output": limits.output,
             "payload": 1 << 30,
             "disabled": sorted(disabled.steps),
-            "rlimits": {
-                "NPROC": limits.processes,
-                "FSIZE": limits.file_size,
-                "DATA": limits.memory,
-                "NOFILE": limits.open_files,
-                "CORE": 0,
-                "MSGQUEUE": 819_200,
-                "MEMLOCK": 1 << 16,
-            },
+            "rlimits": {**shared_limits(limits), "CORE": 0, "MSGQUEUE": 819_200, "MEMLOCK": 1 << 16, "SIGPENDING": 1024},
         }
         try:
             wire.send(self._control, config, seccomp.program(leave_out=disabled.calls, shared=pod is not None), fds)
@@ -230,6 +233,31 @@ class Host(ABC):
         if text := self.error_text():
             return SandboxUnavailable(f"the sandbox could not start: {text}; run `intercode doctor`")
         return SandboxDied(f"the sandbox's host process ended (status {self._process.returncode})")
+
+
+def shared_limits(limits: Limits) -> dict[str, int]:
+    """Return the resource limits of each process of an agent that this machine must allow."""
+    return {
+        "NPROC": limits.processes,
+        "NOFILE": limits.open_files,
+        "FSIZE": limits.file_size,
+        "DATA": limits.memory,
+        "STACK": _STACK,
+    }
+
+
+def start_clean(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+    """Start a program that inherits nothing from this process that could change what agents do: signals, mask, umask.
+
+    A program that ignores signals hands that down to all that it starts, and only code in between can end it.
+    """
+    if any(signal.getsignal(number) == signal.SIG_IGN for number in signal.valid_signals() - _RESTORED):
+        command = [guest_python()[0], "-I", "-S", "-c", _RESET, *command]
+    mask = signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    try:
+        return subprocess.Popen(command, cwd="/", umask=0o022, start_new_session=True, stdout=subprocess.DEVNULL, **options)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def guest_python() -> tuple[str, list[str]]:

@@ -29,7 +29,15 @@ from intercode.errors import DataError, SandboxDied, SandboxUnavailable, room_le
 from intercode.sandbox import cache, template
 from intercode.sandbox.base import SCRIPT, SETUP_LIMITS, Limits, Program, Provider, Session
 from intercode.sandbox.client import GuestSandbox
-from intercode.sandbox.host import ENVIRONMENT, PYTHON_VARIABLES, DisabledProtections, Host, guest_python
+from intercode.sandbox.host import (
+    ENVIRONMENT,
+    PYTHON_VARIABLES,
+    DisabledProtections,
+    Host,
+    guest_python,
+    shared_limits,
+    start_clean,
+)
 from intercode.sandbox.identity import identity
 from intercode.sandbox.template import Template
 
@@ -111,14 +119,11 @@ class Bubblewrap(TemplateHost):
         control, inside = socket.socketpair()
 
         def start() -> subprocess.Popen[bytes]:
-            return subprocess.Popen(
+            return start_clean(
                 self._command,
                 stdin=inside.fileno(),
-                stdout=subprocess.DEVNULL,
                 stderr=self._errors,
                 env={"PATH": ENVIRONMENT["PATH"]},
-                cwd="/",
-                start_new_session=True,
                 **identity().popen(),
             )
 
@@ -175,11 +180,16 @@ def allows_namespaces() -> bool:
 
 def _require_limits(limits: Limits) -> None:
     """Raise `SandboxUnavailable` if this process may use less than a sandbox: else results would differ."""
-    usual = Limits()
-    for name, what, least in (
-        ("NPROC", "processes (`ulimit -u`)", min(limits.processes, usual.processes)),
-        ("NOFILE", "open files (`ulimit -n`)", min(limits.open_files, usual.open_files)),
+    needed, usual = shared_limits(limits), shared_limits(Limits())
+    for name, what, spare in (
+        ("NPROC", "processes (`ulimit -u`)", 0),
+        ("NOFILE", "open files (`ulimit -n`)", usual["NOFILE"]),  # more than agents can send over sockets
+        ("FSIZE", "bytes in a file (`ulimit -f`)", 0),
+        ("DATA", "bytes of data (`ulimit -d`)", 0),
+        ("AS", "bytes of memory (`ulimit -v`)", 0),
+        ("STACK", "bytes of stack (`ulimit -s`)", 0),
     ):
+        least = min(needed.get(name, limits.memory), usual.get(name, Limits().memory)) + spare
         _, most = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))
         if most != resource.RLIM_INFINITY and most < least:
             raise SandboxUnavailable(f"a sandbox needs {least} {what}, and {most} is the limit here; raise it")

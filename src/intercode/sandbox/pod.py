@@ -31,7 +31,7 @@ from intercode.sandbox import cache
 from intercode.sandbox.base import Limits
 from intercode.sandbox.guest import wire
 from intercode.sandbox.guest.layers import OPAQUE, WHITEOUT
-from intercode.sandbox.host import ENVIRONMENT, guest_python
+from intercode.sandbox.host import ENVIRONMENT, guest_python, start_clean
 from intercode.sandbox.local import ALLOWING, LocalProvider, LocalSandbox, TemplateHost, allows_namespaces
 from intercode.sandbox.template import TREE, Template, is_marked
 
@@ -86,14 +86,11 @@ class PodHost(TemplateHost):
         python, _ = guest_python()
         control, inside = socket.socketpair()
         with inside:
-            process = subprocess.Popen(
+            process = start_clean(
                 [python, "-s", "-S", "-B", "-c", _MAIN, str(cache.guest_folder(python, cache.root()))],
                 stdin=inside.fileno(),
-                stdout=subprocess.DEVNULL,
                 stderr=self._errors,
                 env={"PATH": ENVIRONMENT["PATH"], "PYTHONHASHSEED": "0"},
-                cwd="/",
-                start_new_session=True,
             )
         return control, process
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from . import kernel, namespaces, processes, wire
 from .limit import Limit
-from .shell import CAPTURE_STATE, Program, Shell, stateless_command
+from .shell import CAPTURE_STATE, Job, Program, Shell, stateless_command
 
 _TICK = 0.05
 _IDLE_TICK = 0.2
@@ -77,6 +77,7 @@ class Output:
 class EpisodeServer:
     def __init__(self, sock: socket.socket, config: dict[str, Any], world: namespaces.World) -> None:
         self._sock, self._config, self._world, self._init, self._table = sock, config, world, world.init, world.table
+        Job.become_agent = staticmethod(world.become_agent)
         self._root = kernel.open_folder("/")
         self._out, self._out_write = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._out, False)
@@ -93,8 +94,6 @@ class EpisodeServer:
         self._idle_job: Shell | Program | None = None
         if config["persistent"]:
             self._job = self._start_shell()
-            if self._job.start_error:  # raised now: later it would look like an error of the agent's action
-                raise self._job.start_error
 
     @property
     def session(self) -> list[int]:
@@ -260,8 +259,9 @@ class EpisodeServer:
         """Return the session's shell, a new one in place of one that died."""
         assert isinstance(self._job, Shell)
         if self._job.dead:
+            new = self._start_shell()
             self._job.close()
-            self._job = self._start_shell()
+            self._job = new
             self._shell_lost, self._status = True, 0
         return self._job
 

@@ -11,6 +11,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import signal
 import socket
 import struct
 from collections.abc import Collection
@@ -35,6 +36,8 @@ _RENAMES = 100
 _IPC_RMID, _MSG_INFO, _SHM_INFO, _SEM_INFO = 0, 12, 14, 19
 _OBJECT, _MESSAGE, _SEMAPHORE = 1024, 64, 64  # bytes that the kernel keeps for each, besides the content
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+
+_CATCHABLE = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 
 _LANDLOCK_SCOPES = 6
 """The first version of Landlock that confines signals (Linux 6.12)."""
@@ -112,6 +115,13 @@ def unshare(flags: int) -> None:
 def ignore_signal(number: int) -> None:
     """Ignore a signal, in a child that shares this process's memory: Python's own table of handlers must not change."""
     _libc.signal(number, ctypes.c_void_p(1))
+
+
+def reset_signals() -> None:
+    """Let every signal do what it does by default, and block none, in such a child too."""
+    for number in _CATCHABLE:
+        _libc.signal(number, None)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def current_processor() -> int:

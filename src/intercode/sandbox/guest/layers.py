@@ -16,6 +16,8 @@ from _blake2 import blake2b
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
+from .room import require_room
+
 DEPTH = 100
 OPAQUE = "user.overlay.opaque"
 WHITEOUT = "user.overlay.whiteout"
@@ -133,7 +135,8 @@ def describe_entry(folder: int | None, name: str, info: os.stat_result | None, d
             entry["digest"] = digests[key] = digests.get(key) or _digest(folder, name)
         elif kind == "link":
             entry["target"] = os.readlink(name, dir_fd=folder)
-    except OSError:
+    except OSError as error:
+        require_room(error)
         return OTHER
     return entry
 
@@ -276,7 +279,8 @@ def stat_entry(folder: int | None, name: str) -> os.stat_result | None:
         return None
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except OSError:
+    except OSError as error:
+        require_room(error)
         return None
 
 
@@ -285,7 +289,8 @@ def _open_folder(folder: int | None, name: str) -> int | None:
         return None
     try:
         return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-    except OSError:
+    except OSError as error:
+        require_room(error)
         return None
 
 

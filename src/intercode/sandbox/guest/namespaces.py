@@ -64,11 +64,10 @@ class World:
     `proc` is a descriptor of the supervisor's /proc, `files` one of the folder from which a fork begins.
     """
 
-    def __init__(
-        self, table: processes.Table, folders: mounts.Folders, proc: int, init: Init, disabled: Collection[str]
-    ) -> None:
+    def __init__(self, table: processes.Table, folders: mounts.Folders, proc: int, init: Init, config: Config) -> None:
         self.table, self.init, self.proc, self.files = table, init, proc, folders.upper
-        self._folders, self._disabled = folders, disabled
+        self._folders, self._disabled = folders, config["disabled"]
+        self._limits = {**config["rlimits"], "NPROC": config["rlimits"]["NPROC"] + _OWN_PROCESSES}
 
     def diff(self) -> layers.Changes:
         return layers.diff(*self._folders)
@@ -89,9 +88,14 @@ class World:
         """Have the agent's rights to files within the block. A namespace's root has no others."""
         return contextlib.nullcontext()
 
-    def become_agent(self) -> None:
-        """In a child of the episode server: give up what executing a program would take away."""
-        if "capabilities" not in self._disabled:
+    def become_agent(self, *, executes: bool) -> None:
+        """In a child of the episode server: take over the agent's limits, and give up the server's rights.
+
+        The server has no such limits itself, so that whatever the agent holds, the server can still answer. A child that
+        `executes` a program keeps its rights until then (`limit_capabilities`): the program cannot have more.
+        """
+        set_limits(self._limits)
+        if not executes and "capabilities" not in self._disabled:
             kernel.drop_capabilities(())
 
 
@@ -116,17 +120,16 @@ def enter(config: Config, seccomp: bytes, inherited: int | None) -> World:
     folders = mounts.build(mount_config, inherited)
     if "capabilities" not in config["disabled"]:
         kernel.limit_capabilities(agent_rights)
-    set_limits({**config["rlimits"], "NPROC": config["rlimits"]["NPROC"] + _OWN_PROCESSES})
     kernel.unshare(kernel.NEWPID)
     ours, theirs = (end.detach() for end in socketpair())
     try:
-        pid = spawn.spawn(lambda: _set_up_init(config, seccomp, theirs, agent_rights), _INIT, _INIT_NAME)
+        pid = spawn.spawn(lambda: _set_up_init(config, seccomp, theirs, agent_rights), _INIT, [_INIT_NAME], {})
     finally:
         os.close(theirs)
     kernel.enter_root(mounts.ROOT)
     _lock(config, seccomp, {*_SERVER_RIGHTS, *agent_rights})
     table = (processes.Tree if mount_config.shared_proc else processes.Table)(proc, pid)
-    return World(table, folders, proc, Init(pid, ours), config["disabled"])
+    return World(table, folders, proc, Init(pid, ours), config)
 
 
 def set_limits(limits: dict[str, int]) -> None:
@@ -136,6 +139,15 @@ def set_limits(limits: dict[str, int]) -> None:
         _, most = resource.getrlimit(number)
         value = value if most == resource.RLIM_INFINITY else min(value, most)
         resource.setrlimit(number, (value, value))
+
+
+def raise_limits(names: Collection[str]) -> None:
+    """Lift the soft limits that this process has inherited, those that agents get and those that nobody here should have."""
+    for name in {*names, "AS", "CPU"} - {"CORE"}:
+        number = getattr(resource, "RLIMIT_" + name)
+        _, most = resource.getrlimit(number)
+        resource.setrlimit(number, (most, most))
+    set_limits({"CORE": 0})
 
 
 def _set_up_init(config: Config, seccomp: bytes, line: int, rights: Collection[int]) -> None:

@@ -26,7 +26,6 @@ from typing import Any, NamedTuple
 from . import kernel, layers, namespaces, own_files, processes, supervisor, wire
 from .episode import EpisodeServer
 from .own_files import OwnFiles
-from .shell import Job
 
 _DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
 _SERVER_RIGHTS = (kernel.CHOWN, kernel.DAC_OVERRIDE, kernel.FOWNER, kernel.FSETID, kernel.KILL, kernel.SETGID, kernel.SETUID)
@@ -115,7 +114,7 @@ class PodWorld(namespaces.World):
     def as_agent(self) -> contextlib.AbstractContextManager[None]:
         return _as_user(self._slot.user)
 
-    def become_agent(self) -> None:
+    def become_agent(self, *, executes: bool) -> None:
         """In a child of the episode server: give up all that the agent has not."""
         namespaces.set_limits(self._limits)
         user = self._slot.user
@@ -123,43 +122,6 @@ class PodWorld(namespaces.World):
         os.setresuid(user, user, user)
         kernel.die_with_parent()
         kernel.let_be_seen()
-
-    def start_program(
-        self,
-        name: str,
-        argv: list[str],
-        env: dict[str, str],
-        *,
-        file_actions: list[tuple[Any, ...]],
-        setsid: bool,
-        setsigdef: list[signal.Signals],
-        setsigmask: list[signal.Signals],
-    ) -> int:
-        """Start a program as the agent; the rest is as in `os.posix_spawnp`."""
-        errors, end = os.pipe2(os.O_CLOEXEC)
-        pid = os.fork()
-        if pid == 0:
-            try:
-                os.setsid()
-                for kind, *words in file_actions:
-                    fd, to = (words[0], words[1]) if kind == os.POSIX_SPAWN_DUP2 else (os.open(*words[1:]), words[0])
-                    os.dup2(fd, to)
-                for number in setsigdef:
-                    signal.signal(number, signal.SIG_DFL)
-                signal.pthread_sigmask(signal.SIG_SETMASK, setsigmask)
-                self.become_agent()
-                os.execvpe(name, argv, env)
-            except OSError as error:
-                os.write(end, b"%d" % (error.errno or 0))
-            finally:
-                os._exit(127)
-        os.close(end)
-        failed = kernel.read_all(errors)
-        os.close(errors)
-        if failed:
-            os.waitpid(pid, 0)
-            raise OSError(int(failed), os.strerror(int(failed)), name)
-        return pid
 
 
 class Table(processes.Tree):
@@ -238,10 +200,8 @@ class PodSupervisor(supervisor.Supervisor):
                 self._control.close()
                 supervisor.run_server(self._server, sock, {**self._config, "cwd": head["cwd"]}, partial(self._enter, slot))
             self._pids[head["number"]] = pid
-        except BlockingIOError:
-            wire.send(sock, supervisor.RETRY)
         except OSError as error:
-            wire.send(sock, {"failed": str(error)})
+            wire.send(sock, supervisor.refusal(error))
         sock.close()
         if inherited is not None:
             os.close(inherited)
@@ -303,9 +263,7 @@ class PodSupervisor(supervisor.Supervisor):
         kernel.install_filter(self._seccomp)
         export = self._config["export"]
         kernel.confine([slot.files.root, *([] if export is None else [export])], [slot.table.proc, slot.files.start])
-        world = PodWorld(slot, self._pod.disk, self._config["rlimits"])
-        Job.start = world.start_program
-        return world
+        return PodWorld(slot, self._pod.disk, self._config["rlimits"])
 
 
 def main() -> None:

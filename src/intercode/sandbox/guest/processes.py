@@ -19,6 +19,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from . import kernel
+from .room import require_room
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _MEMORY_LINES = (b"RssAnon:", b"RssShmem:", b"VmSwap:", b"VmPTE:")
@@ -215,7 +216,8 @@ class Table:
         """Return the content of a file of /proc, or nothing if it cannot be read: the process has ended."""
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._proc)
-        except OSError:
+        except OSError as error:
+            require_room(error)
             return b""
         try:
             return kernel.read_all(fd)

@@ -34,7 +34,7 @@ _LOOK_EVERY = 0.0005
 class PythonShell(Shell):
     """The persistent interpreter, with the interface of a persistent bash."""
 
-    def __init__(self, out: int, config: dict[str, Any], cwd: str, become_agent: Callable[[], None]) -> None:
+    def __init__(self, out: int, config: dict[str, Any], cwd: str, become_agent: Callable[..., None]) -> None:
         Job.__init__(self, out, config["env"])
         self._line, self._theirs = socket.socketpair()
         self._pending = memoryview(b"")
@@ -131,7 +131,7 @@ class PythonEpisodeServer(EpisodeServer):
         return [each for each in alive if each.pid not in jobs and each.pid != interpreter]
 
 
-def _become_interpreter(line: int, out: int, config: dict[str, Any], become_agent: Callable[[], None]) -> None:
+def _become_interpreter(line: int, out: int, config: dict[str, Any], become_agent: Callable[..., None]) -> None:
     """In the child: give up what executing a program would take away. Never returns."""
     try:
         signal.set_wakeup_fd(-1)
@@ -144,7 +144,7 @@ def _become_interpreter(line: int, out: int, config: dict[str, Any], become_agen
         os.dup2(out, 2)
         os.closerange(3, python_interpreter.LINE_FD)
         os.closerange(python_interpreter.LINE_FD + 1, 1 << 16)
-        become_agent()
+        become_agent(executes=False)
         own_line = socket.socket(fileno=python_interpreter.LINE_FD)
         python_interpreter.interpret(own_line, python_branch.serve, config["env"], *config["imports"])
     finally:

@@ -21,9 +21,10 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import signal
 from collections.abc import Callable
-from typing import Any
+
+from . import kernel, spawn
+from .room import NO_ROOM
 
 DONE_FD, ACTION_FD = 200, 201
 FIONREAD = 0x541B
@@ -65,8 +66,8 @@ class Job:
 
     pid = 0
     done_fd: int | None = None
-    start: Callable[..., int] = staticmethod(os.posix_spawnp)
-    """The function that starts a program, with the parameters of `os.posix_spawnp`."""
+    become_agent: Callable[..., None]
+    """`become_agent` of the episode's world."""
     bash: tuple[str, ...] = ("bash",)
     """The command that starts bash: its name, or the path of a bash that is lent to an image without one."""
 
@@ -76,27 +77,35 @@ class Job:
         self._partial = b""
         self.exit_code: int | None = None
         self.dead = False
-        self.start_error: BlockingIOError | None = None
-        """Set if the process never started, since there were too many processes."""
 
     def set_ended(self, status: int) -> None:
         self.dead = True
         self.exit_code = os.waitstatus_to_exitcode(status)
 
     def _spawn(self, argv: list[str], cwd: str, done: int, actions: int | None = None) -> None:
+        """Start a program as the agent. Raises OSError where this machine has no room for it.
+
+        A program that cannot be executed is printed as a shell would: the agent may have removed it, even bash itself.
+        """
         change_folder(cwd)
         command = [*self.bash, *argv[1:]] if argv[0] == "bash" else argv
-        moves: list[tuple[Any, ...]] = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)]
         ends = [(self._out, 1), (self._out, 2), (done, DONE_FD), (actions, ACTION_FD)]
-        moves += [(os.POSIX_SPAWN_DUP2, end, fd) for end, fd in ends if end is not None]
-        default = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT]
+
+        def prepare() -> None:
+            os.setsid()
+            os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+            for end, fd in ends:
+                if end is not None:
+                    os.dup2(end, fd)
+            kernel.reset_signals()
+            self.become_agent(executes=True)
+
         try:
-            self.pid = self.start(
-                command[0], command, self._env, file_actions=moves, setsid=True, setsigdef=default, setsigmask=[]
-            )
-        except OSError as error:  # printed as a shell would; the agent may have removed the program, even bash itself
+            self.pid = spawn.spawn(prepare, command[0], command, self._env)
+        except OSError as error:
+            if error.errno in NO_ROOM:
+                raise
             self.dead, self.exit_code = True, 127 if isinstance(error, FileNotFoundError) else 126
-            self.start_error = error if isinstance(error, BlockingIOError) else None
             with contextlib.suppress(BlockingIOError):
                 os.write(self._out, f"{argv[0]}: {error.strerror}\n".encode(errors="replace"))
 

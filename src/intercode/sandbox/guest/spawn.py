@@ -5,20 +5,22 @@ of a reset. Here the child works in the parent's memory while the parent sleeps 
 returned when the program begins, since the parent goes on with the same interpreter; so a chain of contexts (makecontext(3))
 leads from one step to the next:
 
-    clone ──► prepare() ──► execve ──► the program; the parent wakes up
-                              └─ failed ──► write ──► _exit
+    clone ──► prepare() ──► execvpe ──► the program; the parent wakes up
+                              └─ failed ──► memset: note the failure ──► _exit
 
-So `prepare` may change what belongs to a process (descriptors, rights, folders) but must leave nothing behind in memory. An
-interpreter that watches the bounds of its stack (3.14 and later) is forked instead.
+So `prepare` may change what belongs to a process (descriptors, limits, rights) but must leave nothing behind in memory. The
+child shares the thread's errno too: after a failure it says why. An interpreter that watches the bounds of its stack (3.14 and
+later) is forked instead.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -27,8 +29,8 @@ from . import kernel
 _VM, _VFORK, _SIGCHLD = 0x100, 0x4000, 17
 _STEPS, _SHARE, _HEADROOM = 4, 1 << 17, 6144
 """Bytes for a stack, its context above. Untouched pages cost nothing, and the two meet in the middle of a page."""
-_FAILED, _LONGEST_PATH = 127, 4096
-_libc = kernel.library("makecontext", "getcontext", "setcontext", "clone", "execve", "write", "_exit")
+_FAILED = 127
+_libc = kernel.library("makecontext", "getcontext", "setcontext", "clone", "execvpe", "memset", "_exit")
 _libc.makecontext.restype = None
 _Callback = ctypes.PYFUNCTYPE(None)
 
@@ -43,49 +45,45 @@ class _Context(ctypes.Structure):
     )
 
 
-def spawn(prepare: Callable[[], object], program: str, name: str) -> int:
-    """Return the child's pid, as soon as the child is `program` (called `name`, without environment).
+def spawn(prepare: Callable[[], object], program: str, argv: Sequence[str], env: Mapping[str, str]) -> int:
+    """Return the child's pid, as soon as the child is `program`, which is looked for on this process's PATH.
 
     Raises OSError with what went wrong in the child. Only for a process with one thread.
     """
-    errors, write_end = os.pipe2(os.O_CLOEXEC)
     start = _vfork if sys.version_info < (3, 14) else _fork
-    try:
-        pid = start(lambda: _attempt(prepare, write_end), program, name, write_end)
-    finally:
-        os.close(write_end)
-    message = kernel.read_all(errors)
-    os.close(errors)
-    if message:
-        os.waitpid(pid, 0)
-        raise OSError(message.decode())
-    return pid
+    return start(prepare, program, argv, env)
 
 
-def _attempt(step: Callable[[], object], errors: int) -> bool:
-    try:
-        step()
-    except BaseException as error:
-        os.write(errors, f"{type(error).__name__}: {error}; ".encode())
-        return False
-    return True
-
-
-def _fork(prepare: Callable[[], bool], program: str, name: str, errors: int) -> int:
+def _fork(prepare: Callable[[], object], program: str, argv: Sequence[str], env: Mapping[str, str]) -> int:
+    reader, writer = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if pid == 0:
-        if prepare():
-            _attempt(lambda: os.execve(program, [name], {}), errors)
-        os._exit(_FAILED)
+        try:
+            prepare()
+            os.execvpe(program, list(argv), dict(env))
+        except OSError as error:
+            os.write(writer, b"%d" % (error.errno or errno.EINVAL))
+        finally:
+            os._exit(_FAILED)
+    os.close(writer)
+    failure = kernel.read_all(reader)
+    os.close(reader)
+    if failure:
+        os.waitpid(pid, 0)
+        raise OSError(int(failure), os.strerror(int(failure)), program)
     return pid
 
 
-def _vfork(prepare: Callable[[], bool], program: str, name: str, errors: int) -> int:
+def _vfork(prepare: Callable[[], object], program: str, argv: Sequence[str], env: Mapping[str, str]) -> int:
     chain = prepare_stacks()
-    chain.set_up(prepare, program, name, errors)
+    chain.set_up(prepare, program, argv, env)
     pid: int = _libc.clone(_libc.setcontext, chain.stack, _VM | _VFORK | _SIGCHLD, ctypes.byref(chain.first))
+    number = ctypes.get_errno()
     if pid < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), "clone")
+        raise OSError(number, os.strerror(number), "clone")
+    if chain.failed:
+        os.waitpid(pid, 0)
+        raise chain.error or OSError(number, os.strerror(number), program)
     return pid
 
 
@@ -99,10 +97,11 @@ class _Chain:
     """A context for each call, on a stack of its own; when the call returns, the next context goes on."""
 
     def __init__(self) -> None:
-        self._prepare: Callable[[], bool] = lambda: False
+        self._prepare: Callable[[], object] = lambda: None
+        self.error: BaseException | None = None
+        """What `prepare` raised in the child."""
+        self._failed = ctypes.c_ubyte()
         self._callback = _Callback(self._run)
-        self._path = ctypes.create_string_buffer(_LONGEST_PATH)
-        self._argv, self._environment = (ctypes.c_char_p * 2)(), (ctypes.c_char_p * 1)()
         memory = mmap.mmap(-1, (_STEPS + 1) * _SHARE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._contexts = [_Context.from_buffer(memory, _SHARE * number - _HEADROOM) for number in range(1, _STEPS + 1)]
         self.first = self._contexts[0]
@@ -113,19 +112,33 @@ class _Chain:
             context.stack_start = ctypes.addressof(context) + _HEADROOM - _SHARE
             context.stack_size = _SHARE - _HEADROOM
 
-    def set_up(self, prepare: Callable[[], bool], program: str, name: str, errors: int) -> None:
+    @property
+    def failed(self) -> bool:
+        return bool(self._failed.value)
+
+    def set_up(self, prepare: Callable[[], object], program: str, argv: Sequence[str], env: Mapping[str, str]) -> None:
         """Write the steps onto the stacks. Needed before each spawn, since the last one used the stacks."""
-        self._prepare, self._path.value, self._argv[0] = prepare, program.encode(), name.encode()
-        self._message = message = f"{program} was not executed".encode()  # kept, since a step points there
+        self._prepare, self.error, self._failed.value = prepare, None, 0
+        self._program = ctypes.create_string_buffer(os.fsencode(program))
+        self._argv, self._env = _strings(argv), _strings(f"{name}={value}" for name, value in env.items())
         steps: tuple[tuple[Any, ...], ...] = (
             (self._callback,),
-            (_libc.execve, self._path, self._argv, self._environment),
-            (_libc.write, errors, message, len(message)),
+            (_libc.execvpe, self._program, self._argv, self._env),
+            (_libc.memset, ctypes.byref(self._failed), 1, 1),
             (_libc._exit, _FAILED),
         )
         for context, (function, *arguments) in zip(self._contexts, steps, strict=True):
             _libc.makecontext(ctypes.byref(context), function, len(arguments), *arguments)
 
     def _run(self) -> None:
-        if not self._prepare():
-            self._path.value = b""  # a name that execve refuses
+        try:
+            self._prepare()
+        except BaseException as error:
+            self.error = error
+            self._program.value = b""  # a name that execvpe refuses
+
+
+def _strings(texts: Iterable[str]) -> ctypes.Array[ctypes.c_char_p]:
+    """Return what C knows as `char *[]`, with its end."""
+    encoded = [os.fsencode(text) for text in texts]
+    return (ctypes.c_char_p * (len(encoded) + 1))(*encoded, None)

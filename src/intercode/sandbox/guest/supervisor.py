@@ -4,8 +4,8 @@
 
 The host sends two requests over the control socket: `start` starts an episode server (with the server's end of a socket, and
 for a copy the upper folder of the other episode), `end` ends one. The supervisor sends no replies: a new episode server
-answers on its own socket, and one that fails closes it. Only if the server cannot be cloned, since there are too many
-processes, does the supervisor answer there. When the control socket closes, the supervisor exits and the kernel ends the
+answers on its own socket, and one that fails closes it. Only if the server cannot be cloned, since the machine has no room,
+does the supervisor answer there. When the control socket closes, the supervisor exits and the kernel ends the
 whole sandbox.
 
 bubblewrap starts `main`. A container starts `main_in_container`, which first builds what bubblewrap builds on the host.
@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import resource
 import signal
 import socket
 import sys
@@ -25,11 +24,10 @@ from typing import Any, NoReturn
 
 from . import kernel, mounts, namespaces, spawn, wire
 from .episode import EpisodeServer
+from .room import NO_ROOM
 from .shell import Job
 
 _NETWORK_FILES = ("etc/hosts", "etc/hostname", "etc/resolv.conf")
-RETRY = {"later": True}
-"""Tells the host that there are too many processes now: some of the last episode still die, or other episodes have many."""
 
 
 class Supervisor:
@@ -38,6 +36,7 @@ class Supervisor:
         self._config = {**config, "mounts": mounts.MountConfig(*config["mounts"])}
         self._children = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
         self._pids: dict[int, int] = {}
+        namespaces.raise_limits(config["rlimits"])
         self._prepare()
 
     def _prepare(self) -> None:
@@ -64,10 +63,10 @@ class Supervisor:
                 self._end(head["number"], wait=True)
 
     def _start(self, head: dict[str, Any], fds: list[int]) -> None:
-        if self._config["own_network"]:
-            kernel.unshare(kernel.NEWNET)  # by the supervisor, so that the agent's root does not own the network
-            kernel.raise_loopback()
         try:
+            if self._config["own_network"]:
+                kernel.unshare(kernel.NEWNET)  # by the supervisor, so that the agent's root does not own the network
+                kernel.raise_loopback()
             pid = kernel.clone(namespaces.clone_flags(self._config))
             if pid == 0:
                 kernel.die_with_parent()
@@ -76,9 +75,9 @@ class Supervisor:
                 config = {**self._config, "cwd": head["cwd"]}
                 run_server(self._server, sock, config, lambda: namespaces.enter(config, self._seccomp, inherited))
             self._pids[head["number"]] = pid
-        except BlockingIOError:
+        except OSError as error:
             with socket.socket(fileno=os.dup(fds[0])) as line:
-                wire.send(line, RETRY)
+                wire.send(line, refusal(error))
         for fd in fds:
             os.close(fd)
 
@@ -120,16 +119,22 @@ def run_server(
         with world.as_agent():  # if the session's process is the agent's already
             _run_on(everywhere, *episode.session)
         wire.send(sock, {"ready": True})
-    except BlockingIOError:
-        wire.send(sock, RETRY)
-        os._exit(1)
     except Exception as error:
-        wire.send(sock, {"failed": f"{type(error).__name__}: {error}"})
+        wire.send(sock, refusal(error))
         os._exit(1)
     try:
         episode.serve()
     finally:
         os._exit(0)
+
+
+def refusal(error: Exception) -> dict[str, str]:
+    """Return what the host is told in place of `ready`.
+
+    `later`: the machine has no room now, since processes of the last episode still die, or those of other episodes are many.
+    """
+    later = isinstance(error, OSError) and error.errno in NO_ROOM
+    return {"later" if later else "failed": f"{type(error).__name__}: {error}"}
 
 
 def _run_on(processors: set[int], *pids: int) -> None:
@@ -143,8 +148,6 @@ def main(kind: type[Supervisor] = Supervisor) -> None:
     if os.getpid() != 1:  # in a container
         kernel.adopt_orphans()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))  # the host's own soft limit does not hold in here
     control = socket.socket(fileno=0)
     config, seccomp, fds = wire.receive_with_fds(control, 1 << 20)
     config, server = _choose_server({**config, "export": fds[0] if fds else None})
