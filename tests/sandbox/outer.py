@@ -10,15 +10,18 @@ its user namespace, so that they count nobody else's.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from intercode.attacks.sandbox import EXHAUSTION, KERNEL, OUTSIDE, Attack, host_targets
+from intercode.attacks.sandbox import EXHAUSTION, KERNEL, LIMITS, NEIGHBOURS, OUTSIDE, Attack, host_targets
+from intercode.errors import SandboxError
 from intercode.sandbox import template
 from intercode.sandbox.host import DisabledProtections
 from intercode.sandbox.local import LocalSandbox
@@ -26,7 +29,8 @@ from intercode.sandbox.local import LocalSandbox
 _PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
 _ENVIRONMENT = {"PATH": _PATH, "PYTHONPATH": "/code", "INTERCODE_CACHE": "/tmp/cache", "LANG": "C.UTF-8"}
 _SECONDS, _PROCESSES, _MIB = 60, 400, 1 << 20
-_BY_NAME = {attack.name: attack for attack in [*EXHAUSTION, *KERNEL, *OUTSIDE]}
+_BY_NAME = {attack.name: attack for attack in [*EXHAUSTION, *KERNEL, *OUTSIDE, *NEIGHBOURS]}
+_NEIGHBOUR, _DESCRIPTORS, _TIMERS = 61_777, 3000, 3000
 
 
 def control(name: str) -> dict[str, Any]:
@@ -52,6 +56,31 @@ def control(name: str) -> dict[str, Any]:
         answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     except (ValueError, IndexError):
         answer = {"output": f"the outer sandbox ended with {done.returncode}: {done.stdout}{done.stderr}"}
+    return answer
+
+
+def beside(name: str, *, controlled: bool) -> dict[str, Any]:
+    """Return what a neighbour of the sandbox of an attack suffers. Both run as a user of whom nobody else has sandboxes."""
+    with tempfile.TemporaryDirectory(prefix="outer-") as code:
+        _copy_code(Path(code))
+        user = {"user": _NEIGHBOUR, "group": _NEIGHBOUR, "extra_groups": []} if os.getuid() == 0 else {}
+        limited = [
+            "prlimit",
+            f"--nofile={_DESCRIPTORS}",
+            f"--sigpending={_TIMERS}",
+            "/usr/bin/python3",
+            "-B",
+            f"{code}/outer.py",
+        ]
+        environment = {**_ENVIRONMENT, "PYTHONPATH": code, "INTERCODE_CACHE": f"{code}/cache"}
+        (Path(code) / "cache").mkdir(mode=0o777)
+        (Path(code) / "cache").chmod(0o777)
+        done = subprocess.run(
+            [*limited, name, "beside", *(["controlled"] if controlled else [])],
+            env=environment, cwd="/", capture_output=True, text=True, check=False, timeout=_SECONDS, **user,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer
 
 
@@ -86,7 +115,25 @@ def bare(attack: Attack) -> dict[str, Any]:
         return {"output": done.stdout + done.stderr + ("BREACH\n" if there.killed() else "")}
 
 
+def neighbour(attack: Attack, controlled: bool) -> dict[str, Any]:
+    """What an honest sandbox prints while the attack holds what it took. A fork sends a descriptor."""
+    disabled = DisabledProtections(steps=attack.protections) if controlled else None
+    start = template.base(None)
+    with LocalSandbox(start, limits=replace(LIMITS, seconds=30), disabled=disabled) as hostile, LocalSandbox(start) as honest:
+        held = hostile.exec(attack.action)
+        try:
+            with honest.fork() as copy:
+                said = copy.exec(attack.after).output + honest.exec("seq 3 | sort -r | head -1").output
+        except SandboxError as error:
+            said = f"{type(error).__name__}: {error}"
+        return {"held": held.output, "timed_out": held.timed_out, "output": said}
+
+
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    chosen = _BY_NAME[sys.argv[1]]
-    print(json.dumps(bare(chosen) if chosen in OUTSIDE else weak(chosen)), flush=True)
+    chosen, *how = sys.argv[1:]
+    attack = _BY_NAME[chosen]
+    if how:
+        print(json.dumps(neighbour(attack, "controlled" in how)), flush=True)
+    else:
+        print(json.dumps(bare(attack) if attack in OUTSIDE else weak(attack)), flush=True)

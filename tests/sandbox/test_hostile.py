@@ -113,6 +113,20 @@ class TestAHostileAction:
 
 
 @pytest.mark.slow
+class TestAHostileNeighbour:
+    @named(attacks.NEIGHBOURS)
+    def test_leaves_room_for_the_server_and_the_programs_of_another_sandbox(self, attack: Attack) -> None:
+        beside = outer.beside(attack.name, controlled=False)
+        assert "BREACH" not in beside["output"]
+        assert beside["output"].endswith("3\n")
+
+    @named([attack for attack in attacks.NEIGHBOURS if attack.protections])
+    def test_takes_it_where_the_protection_is_off(self, attack: Attack) -> None:
+        beside = outer.beside(attack.name, controlled=True)
+        assert "BREACH" in beside["output"] or "Too many references" in beside["output"]
+
+
+@pytest.mark.slow
 class TestTheControl:
     @named(attacks.EXHAUSTION, attacks.KERNEL, attacks.OUTSIDE)
     def test_succeeds_where_the_protection_is_off(self, template: Template, attack: Attack) -> None:

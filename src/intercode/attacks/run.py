@@ -101,10 +101,12 @@ def attack(
             if isinstance(made, str):
                 return Verdict(exploit, tried=False, why=f"not on the suite's own data: {made}")
             env = envs[needs_own] = envs.get(needs_own) or made()
+            neighbour = contextlib.closing(made()) if exploit.beside else contextlib.nullcontext(env)
             where = [Target(task, {}) for task in env.tasks if task.id == exploit.task] if needs_own else targets
             verdict = Verdict(exploit, tried=False, why="there is no such task")
             for target in where[:1] if exploit.honest_action else where:
-                verdict = run_exploit(env, exploit, target)
+                with neighbour as after:
+                    verdict = run_exploit(env, exploit, target, after)
                 if not (verdict.held and verdict.tried):  # the next exploit needs a sound environment
                     with contextlib.suppress(IntercodeError):
                         envs.pop(needs_own).close()
@@ -164,13 +166,17 @@ def find_targets(env: InterCodeEnv) -> list[Target]:
     return targets
 
 
-def run_exploit(env: InterCodeEnv, exploit: Exploit, target: Target) -> Verdict:
-    """Try an exploit on one task, and honest steps after it. Errors of the environment become verdicts."""
+def run_exploit(env: InterCodeEnv, exploit: Exploit, target: Target, after: InterCodeEnv | None = None) -> Verdict:
+    """Try an exploit on one task, then honest steps in `after`, by default the same environment.
+
+    Errors of the environments become verdicts.
+    """
+    after = after or env
     try:
         if not exploit.on_host:
-            return _play_exploit(env, exploit, target.task, target.fill)
+            return _play_exploit(env, exploit, target.task, target.fill, after)
         with host_targets(**identity().popen()) as host:
-            verdict = _play_exploit(env, exploit, target.task, lambda text: host.fill(target.fill(text)))
+            verdict = _play_exploit(env, exploit, target.task, lambda text: host.fill(target.fill(text)), after)
             return replace(verdict, escaped=verdict.escaped or host.killed())
     except Exception as error:
         fault = fault_of(error)
@@ -179,7 +185,7 @@ def run_exploit(env: InterCodeEnv, exploit: Exploit, target: Target) -> Verdict:
         return Verdict(exploit, tried=False, why=str(fault))
 
 
-def _play_exploit(env: InterCodeEnv, exploit: Exploit, task: Task, fill: Callable[[str], str]) -> Verdict:
+def _play_exploit(env: InterCodeEnv, exploit: Exploit, task: Task, fill: Callable[[str], str], after: InterCodeEnv) -> Verdict:
     paid, output, info = _play_actions(env, task, exploit.actions, exploit, fill)
     if paid and exploit.moot_actions and _play_actions(env, task, exploit.moot_actions, exploit, fill)[0]:
         return Verdict(exploit, tried=False, moot=True, why="the reward pays for a change that is not hidden, too")
@@ -188,10 +194,10 @@ def _play_exploit(env: InterCodeEnv, exploit: Exploit, task: Task, fill: Callabl
     escaped = "BREACH" in output or (exploit.succeeds and not exploit.after and info.get("exit_code") == 0)
     honest = not exploit.honest_action or "honest 42" in output or info.get("ended") == "agent_fault"
     if exploit.after:
-        env.reset(options={"task": task.id})
-        effects, *_, info = env.step(fill(exploit.after))
+        after.reset(options={"task": task.id})
+        effects, *_, info = after.step(fill(exploit.after))
         escaped |= "BREACH" in effects or (exploit.succeeds and info.get("exit_code") == 0)
-    honest &= play(env, task, gold, None, BudgetTracker()).success
+    honest &= play(after, task, gold, None, BudgetTracker()).success
     why = next((line for line in output.splitlines() if "BREACH" in line), "")[:200] if escaped else ""
     return Verdict(exploit, paid, escaped, honest, why=why)
 

@@ -25,10 +25,10 @@ LIMITS = Limits(seconds=8, memory=96 * MIB, processes=64, file_size=24 * MIB, di
 
 @dataclass(frozen=True)
 class Attack:
-    """`after` looks, in the next episode, for an effect of `action`.
+    """`after` looks, in the next episode, or of `NEIGHBOURS` in another sandbox meanwhile, for an effect of `action`.
 
     The control switches off `limits` (fields of `Limits`), filters of the system calls `calls`, and `protections`: capabilities,
-    network, settings, userns.
+    inotify_instances, limits, network, settings, user_namespaces.
     """
 
     name: str
@@ -91,7 +91,7 @@ def _python(code: str) -> str:
 
 
 _TOOLS = """
-import ctypes, os, socket, sys, time
+import ctypes, fcntl, os, socket, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
 L = ctypes.c_long
 def call(x86, arm, *arguments):
@@ -229,11 +229,11 @@ os.kill(child, 9)
     Attack("mounting", _python("breach(libc.mount(b'x', b'/mnt', b'tmpfs', L(0), b'') == 0)"), calls=frozenset({"mount"}), protections=_CAPABLE),
     Attack("chroot", _python("breach(libc.chroot(b'/tmp') == 0)"), calls=frozenset({"chroot"}), protections=_CAPABLE),
     Attack("unshare of a user namespace", _python("breach(libc.unshare(0x10000000) == 0)"), calls=frozenset({"unshare"}),
-           protections=frozenset({"userns"})),
+           protections=frozenset({"user_namespaces"})),
     Attack("clone into a user namespace", _python("""
 child = call(56, 220, 0x10000011, 0, 0, 0, 0)
 if child == 0: os._exit(0)
-breach(child > 0)"""), calls=frozenset({"clone"}), protections=frozenset({"userns"})),
+breach(child > 0)"""), calls=frozenset({"clone"}), protections=frozenset({"user_namespaces"})),
     Attack("writing a kernel setting", "echo 4096 > /proc/sys/kernel/msgmax && echo BREA''CH", protections=frozenset({"settings"})),
     Attack("adding a key", _python("breach(call(248, 217, b'user', b'name', b'key', 3, -2) > 0)"), calls=frozenset({"add_key"})),
     Attack("joining a keyring", _python("breach(call(250, 219, 0, -2, 1) > 0)"), calls=frozenset({"keyctl"})),
@@ -267,6 +267,31 @@ if os.fork() == 0:
 os.wait()
 """), calls=frozenset({"ioctl"}), every_kernel=False),
     Attack("renaming the machine", _python("breach(libc.sethostname(b'x', 1) == 0)"), calls=frozenset({"sethostname"}), protections=_CAPABLE),
+]  # fmt: skip
+
+# -- what the kernel counts for all sandboxes of a user together: `after` is an action of a neighbour's -----------------
+
+
+def _holding(take: str) -> str:
+    """Return an action that takes as much as it gets, in a program that holds it for a minute."""
+    program = _python(
+        f"keep = []\ntry:\n    while True:\n        {take}\nexcept OSError: pass\nprint('held', flush=True); time.sleep(60)"
+    )
+    return (
+        program.replace("<<'PYTHON'", "<<'PYTHON' > /dev/shm/held &")
+        + "\nuntil grep -q held /dev/shm/held; do sleep 0.02; done"
+    )
+
+
+NEIGHBOURS = [
+    Attack("descriptors in flight", _holding("keep.append(socket.socketpair()); socket.send_fds(keep[-1][0], [b'x'], [0] * 200)"),
+           protections=frozenset({"limits"})),
+    Attack("timers", _holding("keep.append(libc.timer_create(1, None, ctypes.byref(ctypes.c_void_p())))\n        if keep[-1]: break"),
+           after=_python("breach(libc.timer_create(1, None, ctypes.byref(ctypes.c_void_p())) != 0)"), protections=frozenset({"limits"})),
+    Attack("inotify instances", _holding("keep.append(libc.inotify_init1(0))\n        if keep[-1] < 0: break"),
+           after=_python("breach(libc.inotify_init1(0) < 0)"), protections=frozenset({"inotify_instances"})),
+    Attack("pipes as large as can be", _holding("keep.append(os.pipe()); fcntl.fcntl(keep[-1][1], 1031, 1 << 20)"), every_kernel=False),
+    Attack("many processes", "for n in {1..50}; do sleep 60 & done 2> /dev/null", every_kernel=False),
 ]  # fmt: skip
 
 # -- the host: without a sandbox, the control succeeds -----------------------------------------------------------------

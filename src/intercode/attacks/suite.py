@@ -36,12 +36,15 @@ class Exploit:
     engine: str = ""
     on_host: bool = False
     """Whether the exploit needs targets on this machine (`sandbox.host_targets`)."""
+    beside: bool = False
+    """Whether `after`, and an honest episode, are played in another sandbox while this one holds what it took."""
 
 
 _SANDBOX_GROUPS = (
     (sandbox.EXHAUSTION, "exceed a limit"),
     (sandbox.KERNEL, "use a forbidden feature of the kernel"),
     (sandbox.OUTSIDE, "reach the host"),
+    (sandbox.NEIGHBOURS, "take what other sandboxes need"),
     (sandbox.LEFT, "affect the next episode"),
     (sandbox.SHELL, "lose the next action"),
     (sandbox.GUEST, "break the sandbox's own processes"),
@@ -96,7 +99,8 @@ def _on_sandbox(in_python: bool = False) -> Iterable[Exploit]:
         for each in group:
             if not (in_python and (needs_shell or each.name in sandbox.SHELL_STATE)):
                 action, after = translate(each.action), translate(each.after)
-                yield Exploit(each.name, aim, (action,), after=after, honest_action=honest, on_host=on_host)
+                beside = group is sandbox.NEIGHBOURS
+                yield Exploit(each.name, aim, (action,), after=after, honest_action=honest, on_host=on_host, beside=beside)
 
 
 def _on_tests() -> Iterable[Exploit]:

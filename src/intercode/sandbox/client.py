@@ -27,6 +27,7 @@ from intercode.sandbox.guest import wire
 from intercode.sandbox.guest.limit import Limit
 from intercode.sandbox.guest.room import NO_ROOM
 from intercode.sandbox.host import Host
+from intercode.sandbox.room import LEAST, require_processes
 from intercode.types import Change, ExecResult
 
 _SPIN_SECONDS, _QUICK_SECONDS = 150e-6, 500e-6
@@ -80,12 +81,14 @@ class GuestSandbox(Sandbox):
         """Return a socket to a forked copy of the session's interpreter; the last branch ends, with all that it started."""
         if self.host.program != "python":
             raise UsageError("this sandbox's session is a shell, which has no copies; make it with program='python'")
+        require_processes(LEAST)
         return self._receive_socket({"op": "branch"})
 
     def end_branch(self) -> None:
         self._request({"op": "branch", "end": True})
 
     def diff(self) -> dict[str, Change]:
+        require_processes(LEAST)
         reply, _ = self._request({"op": "diff"}, wait=120)
         changes = _field(reply, "changes", dict)
         found = {}
@@ -160,6 +163,7 @@ class GuestSandbox(Sandbox):
             self._number = -1
             self.host.users += 1
         try:
+            require_processes(min(self.limits.processes, Limits().processes))
             self._number, sock = self.host.start_episode(replaces=replaces, **start)
         except BaseException:
             if replaces is None:

@@ -31,6 +31,8 @@ _NEW_ROOT = "/dev/.intercode-root"
 _MASKED = ("acpi", "asound", "interrupts", "kcore", "keys", "latency_stats", "sched_debug", "scsi", "timer_list", "timer_stats")
 INODE_SHARE = 2048
 """Bytes of disk for each file that may be made."""
+_TERMINALS = 32
+"""Pseudo-terminals of an episode; the kernel has some thousands for all programs together."""
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _DEVICE_LINKS = {"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
 
@@ -100,7 +102,9 @@ def build(config: MountConfig, inherited: int | None) -> Folders:
         if os.path.isdir(ROOT + path):  # what is below such a folder is gone already
             kernel.mount("tmpfs", ROOT + path, "tmpfs", kernel.RDONLY, "size=0,mode=755")
     kernel.bind("/dev", ROOT + "/dev")
-    kernel.mount("devpts", ROOT + "/dev/pts", "devpts", kernel.NOSUID | kernel.NOEXEC, "newinstance,ptmxmode=0666")
+    kernel.mount(
+        "devpts", ROOT + "/dev/pts", "devpts", kernel.NOSUID | kernel.NOEXEC, f"newinstance,ptmxmode=0666,max={_TERMINALS}"
+    )
     kernel.mount("tmpfs", ROOT + "/dev/shm", "tmpfs", kernel.NOSUID | kernel.NODEV, "size=64m,mode=1777")
     return folders
 

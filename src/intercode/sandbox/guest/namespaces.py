@@ -10,7 +10,7 @@ has no more rights than the agent; if the agent makes init exit, the kernel ends
 exits too.
 
 `disabled` in the configuration names protections that a test turns off to see an attack succeed (`DisabledProtections`):
-userns, settings, capabilities, network (a network namespace that the agent's root owns).
+user_namespaces, settings, capabilities, limits, network (a network namespace that the agent's root owns).
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ _ROOT_RIGHTS = (
 )
 """The agent's in a container, where there are other users to whom files can be given, and whose files are read."""
 _OWN_PROCESSES = 2
+_MOST = (("user_namespaces", "0"), ("inotify_instances", "16"), ("inotify_watches", "8192"))
+"""What an episode may have of what the kernel counts for all programs of a user together."""
 _ACKNOWLEDGE_SECONDS = 2.0
 _INIT, _INIT_NAME = "/guest/bash", "/bin/bash"
 
@@ -94,7 +96,8 @@ class World:
         The server has no such limits itself, so that whatever the agent holds, the server can still answer. A child that
         `executes` a program keeps its rights until then (`limit_capabilities`): the program cannot have more.
         """
-        set_limits(self._limits)
+        if "limits" not in self._disabled:
+            set_limits(self._limits)
         if not executes and "capabilities" not in self._disabled:
             kernel.drop_capabilities(())
 
@@ -113,8 +116,9 @@ def enter(config: Config, seccomp: bytes, inherited: int | None) -> World:
     if not mount_config.in_container:
         for name, line in (("setgroups", "deny"), ("uid_map", "0 0 1"), ("gid_map", "0 0 1")):
             _write(f"/proc/self/{name}", line)
-    if "userns" not in config["disabled"] and not mount_config.shared_proc:
-        _write("/proc/sys/user/max_user_namespaces", "0")
+    for name, most in () if mount_config.shared_proc else _MOST:
+        if name not in config["disabled"]:
+            _write(f"/proc/sys/user/max_{name}", most)
     _write("/proc/self/oom_score_adj", "1000")
     proc = kernel.open_folder("/proc")
     folders = mounts.build(mount_config, inherited)

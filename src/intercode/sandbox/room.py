@@ -1,0 +1,68 @@
+"""How many more processes this machine grants the sandboxes' user: by `ulimit -u` and the pids limits of control groups.
+
+The kernel tells an agent whose program cannot be started the same as one that has used up its own limit. So each episode starts
+and is scored only while there is room: else the machine would decide a reward.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from intercode.errors import SandboxUnavailable
+from intercode.sandbox.identity import identity
+
+LEAST = 16
+"""Processes for which there must be room while an episode is scored."""
+_CGROUPS = Path("/sys/fs/cgroup")
+_HIGH = 1 << 12
+"""A `ulimit -u` from here on is not compared with what runs, which takes milliseconds."""
+
+
+def require_processes(needed: int) -> None:
+    """Raise `SandboxUnavailable` if fewer than `needed` more processes may be started."""
+    left = min((limit - used for limit, used in _limits()), default=math.inf)
+    if left < needed:
+        raise SandboxUnavailable(
+            f"this machine has room for {max(left, 0)} more processes, and a sandbox needs {needed}: other programs or agents "
+            "have too many, or the limit is too low (`ulimit -u`; of a container, its pids limit)"
+        )
+
+
+def _limits() -> Iterator[tuple[int, int]]:
+    """Yield each limit with the number of processes that it counts."""
+    for folder, limit in _control_groups():
+        with suppress(OSError, ValueError):
+            yield limit, int((folder / "pids.current").read_text())
+    _, most = resource.getrlimit(resource.RLIMIT_NPROC)
+    if most != resource.RLIM_INFINITY and most < _HIGH and identity().uid != 0:
+        yield most, sum(_threads(entry) for entry in os.scandir("/proc") if entry.name.isdigit())
+
+
+@functools.cache
+def _control_groups() -> list[tuple[Path, int]]:
+    """Return the control groups around this process that limit the number of processes, with their limits."""
+    found = []
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "pids" not in controllers.split(","):
+            continue
+        base = _CGROUPS / "pids" if controllers else _CGROUPS
+        inner = base / path.lstrip("/")
+        for folder in (each for each in (inner, *inner.parents) if each.is_relative_to(base)):
+            with suppress(OSError, ValueError):  # no such limit, or the word "max"
+                found.append((folder, int((folder / "pids.max").read_text())))
+    return found
+
+
+def _threads(entry: os.DirEntry[str]) -> int:
+    """Return the number of threads of a process if it is the sandboxes' user's, as the kernel counts them."""
+    with suppress(OSError):
+        if entry.stat().st_uid == identity().uid:
+            return len(os.listdir(f"/proc/{entry.name}/task"))
+    return 0
