@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -49,6 +50,9 @@ class _Group(click.Group):
         for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
             if getattr(sys, name) is None:  # the caller closed it
                 setattr(sys, name, open(os.devnull, mode))
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:  # the exit status of programs would be lost
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors in ("strict", "surrogateescape"):
             sys.stdout.reconfigure(errors="replace")  # print a question mark for what the encoding lacks
         try:

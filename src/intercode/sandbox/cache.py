@@ -30,7 +30,8 @@ def root() -> Path:
     """Return the cache's folder, made if need be. Raises `SandboxUnavailable` if sandboxes could not read it."""
     path = root_path()
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        with _for_all_users():
+            path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SandboxUnavailable(f"the cache {path} cannot be made ({error.strerror}); set INTERCODE_CACHE") from error
     if not identity().reaches(path):
@@ -55,11 +56,21 @@ def folder(kind: str, key: str, build: Callable[[Path], None]) -> Path:
     """Return the folder ROOT/kind/key; `build` makes one that is missing. Two processes may try; one copy stays."""
     shelf = root() / kind
     final = shelf / key
-    with room_left(), _explain_write_errors(shelf):
+    with room_left(), _explain_write_errors(shelf), _for_all_users():
         shelf.mkdir(exist_ok=True)
         if not final.is_dir():
             _make(final, build)
     return final
+
+
+@contextlib.contextmanager
+def _for_all_users() -> Iterator[None]:
+    """Let everyone read what is made in the block, whatever the caller's umask: sandboxes may run as another user."""
+    mask = os.umask(0o022)
+    try:
+        yield
+    finally:
+        os.umask(mask)
 
 
 def _make(final: Path, build: Callable[[Path], None]) -> None:

@@ -1,0 +1,88 @@
+"""Who starts `intercode`, and how, decides no reward: golds succeed, or one sentence names the limit that is too low."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+COMMAND = str(Path(sys.executable).parent / "intercode")
+pytestmark = pytest.mark.slow
+
+
+def ignoring(*signals: signal.Signals) -> None:
+    for number in signals:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def as_daemons_do() -> None:
+    """All at once, and no standard streams."""
+    ignoring(signal.SIGCHLD, signal.SIGPIPE, signal.SIGHUP, signal.SIGUSR1)
+    signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
+    os.umask(0o077)
+    os.closerange(0, 3)
+
+
+def limiting(name: str, value: int) -> Callable[[], None]:
+    return lambda: resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
+
+
+def start(env: str, folder: Path, before: Callable[[], object], **options: str) -> subprocess.CompletedProcess[str]:
+    command = [COMMAND, "eval", env, "--limit", "3", "--agent", "gold", "--workers", "1", "--out", str(folder / "run")]
+    return subprocess.run(
+        command, preexec_fn=before, env={**os.environ, **options}, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def success_rate(run: Path) -> str:
+    done = subprocess.run([COMMAND, "report", str(run), "--json"], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        lambda: ignoring(signal.SIGCHLD),
+        lambda: ignoring(signal.SIGPIPE, signal.SIGHUP),
+        lambda: signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals()),
+        lambda: os.umask(0o777),
+        lambda: os.close(0),
+        lambda: os.close(1),
+        limiting("NOFILE", 1024),
+        limiting("NPROC", 1000),
+        limiting("STACK", 8 << 20),
+    ],
+    ids=["SIGCHLD", "SIGPIPE-SIGHUP", "mask", "umask", "no-stdin", "no-stdout", "ulimit-n", "ulimit-u", "ulimit-s"],
+)
+def test_golds_succeed_however_the_command_is_started(tmp_path: Path, before: Callable[[], object]) -> None:
+    done = start("bash", tmp_path, before)
+    assert done.returncode == 0, done.stderr
+    assert '"success_rate": 1.0' in success_rate(tmp_path / "run")
+
+
+@pytest.mark.parametrize("env", ["bash", "sql", "python", "ctf"])
+def test_golds_succeed_below_a_daemon_also_while_the_cache_is_filled(tmp_path: Path, env: str) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    for folder in (*tmp_path.parents, tmp_path, cache):  # the sandboxes' user reads the cache
+        if folder.is_relative_to(tmp_path.parents[1]):
+            folder.chmod(0o755)
+    start(env, tmp_path, as_daemons_do, INTERCODE_CACHE=str(cache))
+    assert '"success_rate": 1.0' in success_rate(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "flag"),
+    [("NOFILE", 64, "-n"), ("NPROC", 50, "-u"), ("STACK", 1 << 18, "-s"), ("FSIZE", 1 << 20, "-f"), ("AS", 1 << 29, "-v")],
+)
+def test_a_limit_that_is_too_low_is_named(tmp_path: Path, name: str, value: int, flag: str) -> None:
+    done = start("bash", tmp_path, limiting(name, value))
+    assert (done.returncode, done.stdout) == (3, "")
+    assert f"`ulimit {flag}`" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
