@@ -73,7 +73,7 @@ step()
 """
 _MINI_END = 'getattr(env, "cleanup", lambda: None)()'
 _FIRST = """
-from intercode.envs.bash.env import bash_env
+from intercode.envs.bash import bash_env
 bash_env.IMAGE_TO_SETTINGS[{image!r}] = "/bin/bash"
 env = bash_env.BashEnv({image!r}, data_path={queries!r})
 def episode():
