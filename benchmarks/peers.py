@@ -7,8 +7,8 @@ lower quartiles, all systems in turns; throughput is that of two such processes 
 is the PSS of a process with one environment and of all that it started, containers with their shims and spare ones among it. A
 number in brackets is that system's figure divided by ours of the same kind, local or on Docker.
 
-The systems are found by variables that `benchmarks/peers.sh` prints; what is not installed is left out, in words. Exit status 1
-if a bound is missed: a step on Docker at most half of SWE-ReX's, an episode there a third of intercode-bench's. `--write`
+The systems are found by variables that `benchmarks/peers.sh` prints; what is not installed is left out, in words; what is
+installed and fails ends the script. Exit status 1 if a bound is missed: a step on Docker at most half of SWE-ReX's, an episode there a third of intercode-bench's. `--write`
 puts the table into docs/performance.md.
 """
 
@@ -54,7 +54,7 @@ def measure(pairs: Sequence[systems.Pair], runs: int) -> dict[str, Figures]:
             found[peer.name]["memory"] = peer.memory()
         with installed([other for _, other in pairs if other.name in found]) as others:
             twins = {other.name: other for other in others}
-            for peer in [peer for peer in peers if peer.name in twins]:  # the others have said why they were not made twice
+            for peer in peers:
                 found[peer.name]["throughput"] = together((peer, twins[peer.name]), max(2, runs // FEW))
     return found
 

@@ -147,8 +147,10 @@ def _twice(name: str, python: str | None, setup: str, operations: tuple[str, ...
 def _first(stack: ExitStack, named: str | None) -> Iterator[Pair]:
     """It finds its containers by the image's name, so each has a name of its own."""
     python, missing = first.interpreter(named)
-    if why := missing or data.no_image():
+    if why := (None if python else missing) or data.no_image():
         return skip("intercode-bench, docker", why)
+    if missing:
+        raise OSError(missing)
     image, queries = first.own_image(python)
     names = [stack.enter_context(first.containers(image)) for _ in range(2)]
     one, other = [_FIRST.format(image=name, queries=queries) for name in names]
