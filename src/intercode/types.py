@@ -109,7 +109,7 @@ class Outcome:
 
     `overflow` is the digest of an answer that is longer than the sandbox keeps. `probe` is the output of the environment's own
     probe, for state that is in no file, such as the content of a service. `failed`: the last action ended with a
-    non-zero status; a gold fails only if it printed nothing but errors (a `grep` that finds nothing has not failed).
+    non-zero status.
     """
 
     output: str
