@@ -314,6 +314,7 @@ SUSPICIOUS = {
     "plain_flag": "the flag stands in plain text in the assets",
     "disagrees": "query and gold name different things",
     "weak_tests": "a constant or an argument passes all tests, or a test comes twice",
+    "unsafe_test": "a test runs in the answer's process, which may forge the verdict",
     "by_luck": "an empty or constant answer is right",
     "unstable": "the answer depends on the clock, the machine or chance",
 }
