@@ -254,7 +254,7 @@ class Workspace:
         """Return whether the gold ended in failure, changed nothing, and printed nothing but error messages.
 
         `outcome` is the gold's, which was the last action. The gold is executed again, without its error messages, if it
-        printed something. `2>&1` in a gold says that the message is the answer.
+        printed something. `2>&1` in a gold makes the message its answer.
         """
         last = self.last
         if outcome.changes or outcome.probe or not ends_in_failure(last.exit_code, gold, last.output):
