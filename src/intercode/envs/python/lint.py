@@ -1,4 +1,4 @@
-"""Lint rules for Python tasks: tests that a wrong answer passes or can reach, means that the query asks for, chance, syntax errors.
+"""Lint rules for Python tasks: tests that a wrong answer passes or reaches, means that the query asks for, chance, errors.
 
 The rules about constants and arguments read asserts such as `assert f(1, 2) == 3`, a call with literal arguments and a literal;
 they skip a task with other asserts.
