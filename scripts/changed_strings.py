@@ -45,9 +45,10 @@ def words(text: str) -> list[str]:
 
 
 def main(old: str, new: str) -> int:
-    removed_places, added_places = dict(strings(old)), dict(strings(new))
-    before, after = (Counter(text for text, _ in strings(commit)) for commit in (old, new))
-    removed, added = [*(before - after)], [*(after - before)]
+    before, after = list(strings(old)), list(strings(new))
+    counted_before, counted_after = (Counter(text for text, _ in found) for found in (before, after))
+    removed, added = [*(counted_before - counted_after)], [*(counted_after - counted_before)]
+    removed_places, added_places = dict(before), dict(after)
     by_word: dict[str, list[str]] = {}
     for text in removed:
         for word in set(words(text)):
