@@ -1,15 +1,16 @@
 """One table of the systems beside which this one stands: step, reset, episode, throughput, memory, each with its ratio to ours.
 
     .venv/bin/python benchmarks/peers.py [--runs 15] [--write] [--json] [--first PYTHON] [--swe-rex PYTHON] [--mini PYTHON]
+        [--sandlock PYTHON]
 
 Each system is a process of its own that times itself (measuring/systems.py says what is timed). Steps, resets and episodes are
 lower quartiles, all systems in turns; throughput is that of two such processes at the same time, starting them left out; memory
 is the PSS of a process with one environment and of all that it started, containers with their shims and spare ones among it. A
 number in brackets is that system's figure divided by ours of the same kind, local or on Docker.
 
-The systems are found by variables that `benchmarks/peers.sh` prints; what is not installed is left out, in words. Exit status 1
-if a bound is missed: a step on Docker at most half of SWE-ReX's, an episode there a third of intercode-bench's. `--write`
-puts the table into docs/performance.md.
+The systems are found by variables that `benchmarks/peers.sh` prints; what is not installed is left out, in words; what is
+installed and fails ends the script. Exit status 1 if a bound is missed: a step on Docker at most half of SWE-ReX's, an episode
+there a third of intercode-bench's. `--write` puts the table into docs/performance.md.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def measure(pairs: Sequence[systems.Pair], runs: int) -> dict[str, Figures]:
             found[peer.name]["memory"] = peer.memory()
         with installed([other for _, other in pairs if other.name in found]) as others:
             twins = {other.name: other for other in others}
-            for peer in [peer for peer in peers if peer.name in twins]:  # the others have said why they were not made twice
+            for peer in peers:
                 found[peer.name]["throughput"] = together((peer, twins[peer.name]), max(2, runs // FEW))
     return found
 
@@ -112,7 +113,8 @@ def cell(at: Figures, ours: Figures, figure: str) -> str:
 
 
 def add_options(parser: ArgumentParser) -> None:
-    for option, name in (("first", "INTERCODE_BENCH"), ("swe-rex", "SWE_REX"), ("mini", "MINI_SWE_AGENT")):
+    names = {"first": "INTERCODE_BENCH", "swe-rex": "SWE_REX", "mini": "MINI_SWE_AGENT", "sandlock": "SANDLOCK"}
+    for option, name in names.items():
         variable = f"{name}_PYTHON"
         parser.add_argument(f"--{option}", default=os.environ.get(variable), help=f"a Python that has it (${variable})")
 
@@ -123,7 +125,7 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="renew the table in docs/performance.md")
     add_options(parser)
     options = parser.parse_args()
-    groups = [measure([*systems.local(options.mini)], options.runs)]
+    groups = [measure([*systems.local(options.mini, options.sandlock)], options.runs)]
     if why := first.no_docker():
         skip("the systems on docker", why)
     else:

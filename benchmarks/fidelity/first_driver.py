@@ -34,7 +34,7 @@ def main() -> None:
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     image, tasks = sys.argv[1:]
-    bash = import_module("intercode.envs.bash.env.bash_env")
+    bash = import_module("intercode.envs.bash.bash_env")
     bash.IMAGE_TO_SETTINGS[image] = "/bin/bash"
     env = bash.BashEnv(image, data_path=tasks)
     replies.write('"ready"\n')

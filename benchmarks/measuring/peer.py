@@ -92,17 +92,14 @@ class Peer:
 
 @contextmanager
 def installed(candidates: Sequence[Candidate]) -> Iterator[list[Peer]]:
-    """Those that start; of the others it is said why they are left out."""
+    """Those that an interpreter is named for; of the others it is said that they are left out. Raises `OSError` if one fails:
+    a system that is installed and does not start is a fault of the script, or of its installation."""
     with ExitStack() as stack:
         found = []
         for candidate in candidates:
             if candidate.python is None:
                 skip(candidate.name, "no interpreter is named for it (see --help)")
                 continue
-            try:
-                found.append(Peer(candidate, candidate.python))
-            except OSError as error:
-                skip(candidate.name, str(error))
-                continue
+            found.append(Peer(candidate, candidate.python))
             stack.callback(found[-1].close)
         yield found

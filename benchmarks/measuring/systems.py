@@ -72,8 +72,17 @@ operations = {{"step": step, "reset": reset, "episode": episode}}
 step()
 """
 _MINI_END = 'getattr(env, "cleanup", lambda: None)()'
+_SANDLOCK = """
+from sandlock import Sandbox
+box = Sandbox(fs_readable=["/"])
+def step():
+    said = box.run(["bash", "-c", "ls /"])
+    assert said.exit_code == 0, said
+operations = {"step": step, "episode": step}
+step()
+"""
 _FIRST = """
-from intercode.envs.bash.env import bash_env
+from intercode.envs.bash import bash_env
 bash_env.IMAGE_TO_SETTINGS[{image!r}] = "/bin/bash"
 env = bash_env.BashEnv({image!r}, data_path={queries!r})
 def episode():
@@ -109,13 +118,14 @@ step()
 """
 
 
-def local(mini: str | None) -> Iterator[Pair]:
-    """Ours first. `mini` is a Python with mini-swe-agent."""
+def local(mini: str | None, sandlock: str | None) -> Iterator[Pair]:
+    """Ours first. The Pythons have mini-swe-agent and sandlock."""
     yield _twice("intercode, local", sys.executable, _OURS.format(options="", containers=""))
     yield _twice("raw processes", sys.executable, _RAW, ("step", "episode"))
     yield _twice("mini-swe-agent, local", mini, _MINI.format(module="local", kind="LocalEnvironment", options=""))
     bubblewrap = _MINI.format(module="extra.bubblewrap", kind="BubblewrapEnvironment", options="")
     yield _twice("mini-swe-agent, bubblewrap", mini, bubblewrap, ending=_MINI_END)
+    yield _twice("sandlock", sandlock, _SANDLOCK, ("step", "episode"))
 
 
 def on_docker(stack: ExitStack, named: str | None, rex: str | None, mini: str | None) -> Iterator[Pair]:
@@ -147,8 +157,10 @@ def _twice(name: str, python: str | None, setup: str, operations: tuple[str, ...
 def _first(stack: ExitStack, named: str | None) -> Iterator[Pair]:
     """It finds its containers by the image's name, so each has a name of its own."""
     python, missing = first.interpreter(named)
-    if why := missing or data.no_image():
+    if why := (None if python else missing) or data.no_image():
         return skip("intercode-bench, docker", why)
+    if missing:
+        raise OSError(missing)
     image, queries = first.own_image(python)
     names = [stack.enter_context(first.containers(image)) for _ in range(2)]
     one, other = [_FIRST.format(image=name, queries=queries) for name in names]

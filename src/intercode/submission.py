@@ -49,7 +49,8 @@ def is_submission(action: str | None, pattern: re.Pattern[str]) -> bool:
 
 def answer_in(word: str) -> str | None:
     """Return the answer that a submitted word gives, as Bash would read it: empty if that is nothing or a comment, None if Bash
-    would execute or expand part of it, or if it is too long for a line."""
+    would execute or expand part of it, or if it is too long for a line. Line ends may be `\\r\\n`."""
+    word = word.replace("\r\n", "\n")
     if document := _HEREDOC.fullmatch(word):
         body = document[3] or ""
         return body if document[1] or not re.search(r"[`$\\]", body) else None

@@ -109,7 +109,7 @@ class Outcome:
 
     `overflow` is the digest of an answer that is longer than the sandbox keeps. `probe` is the output of the environment's own
     probe, for state that is in no file, such as the content of a service. `failed`: the last action ended with a
-    non-zero status; a gold fails only if it printed nothing but errors (a `grep` that finds nothing has not failed).
+    non-zero status.
     """
 
     output: str
@@ -314,6 +314,7 @@ SUSPICIOUS = {
     "plain_flag": "the flag stands in plain text in the assets",
     "disagrees": "query and gold name different things",
     "weak_tests": "a constant or an argument passes all tests, or a test comes twice",
+    "unsafe_test": "a test runs in the answer's process, which may forge the verdict",
     "by_luck": "an empty or constant answer is right",
     "unstable": "the answer depends on the clock, the machine or chance",
 }

@@ -118,7 +118,7 @@ def test_only_the_submission_is_scored_and_the_answer_is_the_last_output(make: M
 
 def test_an_answer_that_is_submitted_stands_in_the_place_of_the_last_output(make: Make) -> None:
     env = make()
-    right = ("3", "'There are 3 entries.'", '"3\n"', "<<'END'\n3\nEND", "3 # as ls says")
+    right = ("3", "'There are 3 entries.'", '"3\n"', "<<'END'\n3\nEND", "<<'END'\r\n3\r\nEND\r\n", "3 # as ls says")
     for reward, before, answers in ((1.0, "echo 4", right), (0.0, "echo 3", ("4", "''")), (1.0, "echo 3", ("# that is it",))):
         for answer in answers:
             env.reset(options={"task": "count"})

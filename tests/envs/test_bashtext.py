@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from intercode.envs.workspace import ends_in_failure, only_fails
+from intercode.envs.workspace import ends_in_failure
 
 ANSWERS = [
     "grep zzz notes", "grep 'z;z' notes", "grep -q 'a|b' notes 2>&1", "LC_ALL=C A='b c' grep zzz notes", "[ -e nosuch ]",
@@ -36,13 +36,5 @@ def test_status_1_is_an_answer_of_the_last_command_where_nothing_complains(gold:
     assert ends_in_failure(1, gold, done.stdout) == (gold in FAILURES), done.stdout
 
 
-def test_other_statuses_and_what_a_gold_that_only_fails_prints() -> None:
+def test_other_statuses() -> None:
     assert [ends_in_failure(status, "grep x f", "") for status in (0, 2, None)] == [False, True, False]
-    said = "rmdir: failed to remove '/box': Directory not empty\n"
-    assert only_fails(1, "rmdir /box", said)
-    assert only_fails(123, "find / | xargs rm", "rm: missing operand\nTry 'rm --help' for more information.\n")
-    assert not only_fails(1, "cat /box/a; rmdir /box", f"apple\n{said}")
-    assert not only_fails(1, "rmdir /box", "")
-    assert not only_fails(2, "grep -h host: /etc/*", "host: alpha\n")
-    assert not only_fails(1, "md5sum -c sums; grep -q notes.txt sums", "notes.txt: FAILED\n")
-    assert not only_fails(0, "rmdir /box; true", said)

@@ -68,7 +68,7 @@ def make(vaults: Pool) -> Make:
 
 
 def test_the_flag_ends_the_episode_with_reward_1_and_a_wrong_one_with_0(make: Make) -> None:
-    observation, reward, terminated, truncated, info = make("box").step("submit   tag{Wide Open}  ")
+    observation, reward, terminated, truncated, info = make("box").step("submit   tag{Wide Open}  \r\n")
     assert (observation, reward, terminated, truncated) == ("", 1.0, True, False)
     assert (info["score"], info["ended"]) == (Score(1.0, True, {"flag": 1.0}), "submit")
     observation, reward, terminated, _, info = make("box").step("submit tag{wrong}")

@@ -7,7 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import intercode
+from intercode.errors import DataError
 from intercode.sandbox.base import Limits
 from intercode.types import Outcome, Task
 
@@ -57,19 +60,38 @@ def test_a_reward_of_the_callers_is_asked_about_each_gold_until_one_succeeds(mak
     assert reward(make(reward=share), Task("less", "Print.", "cat /box/c", golds=("cat /box/a",)), "true") == 0.5
 
 
-def test_of_a_gold_that_only_fails_the_status_counts_and_not_the_words(make: Make) -> None:
+ONLY_FAIL = [
+    *("rmdir /box", "rmdir /box 2> /dev/null", "chmod 600 /box/nosuch", "cat /box/nosuch | xargs chmod 600", "exit 3"),
+    *("cd /nosuch && ls", "mkdir --nosuch", "test -e /box/nosuch && echo yes", 'awk "{" /box/a', "echo 'a"),
+]
+
+
+@pytest.mark.parametrize("gold", ONLY_FAIL)
+def test_a_gold_that_only_fails_is_a_fault_of_the_data(make: Make, gold: str) -> None:
+    for action in (gold, "false"):
+        with pytest.raises(DataError, match="task bad: the gold only fails"):
+            reward(make(), Task("bad", "Change /box.", gold), action)
+    assert any("gold ends with status" in fault for fault in make().run_gold(Task("bad", "Change /box.", gold)).faults)
+
+
+def test_a_gold_that_only_fails_is_played_under_other_rewards(make: Make) -> None:
+    task = Task("bad", "Remove the folder /box.", "rmdir /box")
+    assert reward(make(reward=lambda agent, gold, task: float(agent.failed)), task, "false") == 1
+    assert reward(make(reward="paper", session="stateless"), task, "rmdir /box") == 1
+
+
+def test_a_gold_that_fails_and_does_something_is_played(make: Make) -> None:
     for gold, action, earned in (
-        ("rmdir /box", "rmdir /box 2> /dev/null", 1),
-        ("rmdir /box", "[ -z $(ls /box) ] && rmdir /box", 1),
-        ("rmdir /box", "rmdir /box 2>&1; true", 0),
-        ("rmdir /box", "rm -r /box; false", 0),
         ("cat /box/a; rmdir /box", "cat /box/a; rmdir /box", 1),
         ("cat /box/a; rmdir /box", "false", 0),
+        ("touch /box/new; rmdir /box", "touch /box/new", 1),
         ("touch /box/new; rmdir /box", "false", 0),
+        ("rmdir /box 2>&1", "rmdir /box", 1),
+        ("rmdir /box 2>&1", "false", 0),
         ("grep zzz /box/a", "true", 1),
         ("diff /box/a /box/b", "false", 0),
     ):
-        assert reward(make(), Task("full", "Remove the folder /box.", gold), action) == earned, (gold, action)
+        assert reward(make(), Task("full", "Do it.", gold), action) == earned, (gold, action)
 
 
 def test_in_sql_any_gold_may_match(sql: Any) -> None:

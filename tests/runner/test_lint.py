@@ -68,6 +68,12 @@ def test_python_that_cannot_be_read_or_depends_on_chance_is_found_in_its_text(go
     assert kinds("python", "Write f.", sound, tests=["assert f(1) > 1", "assert f(2) > 2"]) == set()
 
 
+def test_a_script_is_unsafe_since_it_runs_in_the_process_of_the_answer() -> None:
+    for field in ("script", "hidden_script"):
+        expected = field.replace("script", "expected")
+        assert kinds("python", "Write f.", "def f(x): ...", **{field: "print(f(1))", expected: "2"}) == {"unsafe_test"}
+
+
 def test_the_same_gold_in_almost_the_same_words_is_found_and_another_database_is_not() -> None:
     first = Task("a", "What are the names of all singers of the club, ordered by age?", "SELECT 1", {"db": "club"})
     near = Task("b", "What are the names of all the singers of the club, ordered by age?", "SELECT  1", {"db": "club"})

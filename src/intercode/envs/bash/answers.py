@@ -1,8 +1,8 @@
 """Compare two printed answers, apart from formatting noise.
 
-Always noise: colour; blanks at the ends of the text; runs of blanks and tabs; blank lines in a list; a leading `./`; a slash at
-the end of a path; doubled slashes; the ` -` that checksum tools print for standard input; complaints of tools about files that
-they may not read; in a printed environment, the variables `_` and `SHLVL`.
+Always noise: colour; `\\r` at line ends; blanks at the ends of the text; runs of blanks and tabs; blank lines in a list;
+a leading `./`; a slash at the end of a path; doubled slashes; the ` -` that checksum tools print for standard input; complaints
+of tools about files that they may not read; in a printed environment, the variables `_` and `SHLVL`.
 
 Noise unless the query is about it: one side's `total` lines; zeros at the end of an amount's fraction, and the digits of an
 average; the character after a line number; a folder that the task names, in front of every path; the file name of a value;
@@ -102,6 +102,7 @@ _DIGITS_COUNT = re.compile(r"decimal|digit|places|precision|round|version|releas
 _NUMBER = re.compile(r"(?<![\w.,:/-])-?[0-9]{1,18}(\.[0-9]{1,18})?(?![\w:/-]|[.,]\d)")  # no other script's digits
 _SHORT = 1 << 10
 """Longest answer, in characters, whose amounts are compared with each of the gold's."""
+_LINE_END = re.compile(r"\r(?:\n|\Z)")
 _LISTED = re.compile(r"[-dlbcps][-rwxsStT]{9}")
 _TRAILING = re.compile(r"trailing|\btrim|\bstrip|\bpad|\balign|justif|\bends? of|\bwidth", re.IGNORECASE)
 _BLANK_LINE = re.compile(r"[ \t]*\n")
@@ -121,7 +122,7 @@ def same_answer(ours: str, theirs: str, task: Task) -> bool:
     """Return whether the agent's output equals the gold's, apart from noise; the task gives the query and the gold's order."""
     if len(ours) > _TIMES * len(theirs) + _ROOM:
         return False
-    ours, theirs = without_colour(ours), without_colour(theirs)
+    ours, theirs = (without_colour(_LINE_END.sub("\n", text)) for text in (ours, theirs))
     if hides(ours, theirs):
         return False
     ours, theirs = without_shell_variables(ours, theirs, task.gold)

@@ -11,8 +11,7 @@ the same names (`archives`), unless the query says how to pack. Links are equal 
 absolute, unless the query says which.
 
 If the gold changes files and prints nothing, any answer is accepted; so is any answer if the gold only prints a log of its
-changes (`rm -v`) and the query does not ask to print anything. If the gold changes nothing and only fails (`rmdir` of a full
-folder), the agent's last action must fail too, and its answer does not count.
+changes (`rm -v`) and the query does not ask to print anything.
 Not compared, because outcomes do not hold them: the directory and the variables of the shell.
 """
 
@@ -67,8 +66,7 @@ def bash_exact(agent: Outcome, gold: Outcome, task: Task) -> Score:
     The score is ambiguous if only the answers differ and the agent's answer has most of the gold's words.
     """
     effects = not different_paths(agent.changes, gold.changes, task)
-    only_fails = gold.failed and not gold.changes  # then the right answer is a failure, in any words
-    answered = agent.failed if only_fails else _accepts_any_answer(gold, task) or _same_output(agent, gold, task)
+    answered = _accepts_any_answer(gold, task) or _same_output(agent, gold, task)
     probe = {"probe": float(agent.probe == gold.probe)} if agent.probe or gold.probe else {}
     parts = {"effects": float(effects), "answer": float(answered), **probe}
     only_answer_differs = effects and not answered and all(probe.values())

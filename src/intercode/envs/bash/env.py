@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Literal, Self
 from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View, shorten_text
 from intercode.envs.bash.compare import bash_exact, different_paths
 from intercode.envs.bash.lint import lint
-from intercode.envs.gold import GoldCache, split_golds
+from intercode.envs.gold import GoldCache, blame_gold, split_golds
 from intercode.envs.rewards import call_reward, rank, require_reward, reward_name
 from intercode.envs.workspace import (
     GoldOutcome,
@@ -251,7 +251,10 @@ class BashEnv(InterCodeEnv):
                 who, kind = ("gold", "missing") if path in task.gold else ("query", "disagrees")
                 faults.append(TaskIssue(f"{who} names {path}, which is there neither before nor after it", kind))
             if task.general and self._variant:
-                outcomes.append(execute_gold(self._use("variant", self._variant.for_task(task)), task.gold).outcome)
+                variant = self._use("variant", self._variant.for_task(task))
+                outcomes.append(execute_gold(variant, task.gold).outcome)
+                if variant.only_fails(task.gold, outcomes[1]):
+                    faults.append("on the variant data, the gold only fails")
         except DataError as error:
             return GoldRun(None, "", (str(error),))
         if task.general and len(outcomes) < 2:
@@ -391,7 +394,8 @@ class BashEnv(InterCodeEnv):
                     self.gold_outcome(spec, each)
 
     def _execute_gold(self, workspace: Workspace, task: Task) -> GoldOutcome:
-        """Raise `DataError` if a gold that must run to its end does not; the paper's reward compares with any output."""
+        """Raise `DataError` if a gold that must run to its end does not, or if the gold only fails, which any failing command
+        does too. The paper's reward compares with any output."""
         gold = execute_gold(workspace, task.gold)
         last = workspace.last
         unfinished = last.timed_out or last.exit_code in (_NOT_FOUND, *_KILLED)
@@ -399,6 +403,9 @@ class BashEnv(InterCodeEnv):
             unfinished |= ends_in_failure(last.exit_code, task.gold, last.output)
         if self._needs_finished_gold and unfinished:
             raise DataError(f"task {task.id}: {'; '.join(_find_faults(last, task.gold))}; see `intercode check`")
+        if self._exact and blame_gold(lambda: workspace.only_fails(task.gold, gold.outcome), task.gold):
+            why = "; ".join(_find_faults(last, task.gold))
+            raise DataError(f"task {task.id}: the gold only fails, so it has no answer ({why}); see `intercode check`")
         return gold
 
     def _use(self, role: Literal["variant", "gold"], spec: WorkspaceSpec) -> Workspace:

@@ -57,7 +57,7 @@ _ANY = re.compile(r"\bin any order\b|\border (does not|doesn't) (matter|count)\b
 _FREE = word_set(
     "find locate du df ps env printenv set export declare alias which whereis type wc md5sum sha1sum sha224sum sha256sum "
     "sha384sum sha512sum cksum sum stat file basename dirname realpath readlink mount lsblk lsof netstat ss ip getent "
-    "compgen who users w id groups lsmod dpkg jobs pgrep pidof test_free tar zipinfo unzip lsattr getfacl"
+    "compgen who users w id groups lsmod dpkg jobs pgrep pidof free-loop tar zipinfo unzip lsattr getfacl"
 )
 _REPORTING = word_set(
     "stat file wc du cksum sum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum "
@@ -68,7 +68,7 @@ _SORTED = word_set("comm join")
 """Commands that keep the order of sorted files."""
 _FILTERS = word_set(
     "grep egrep fgrep zgrep sed awk gawk mawk cut tr rev head tail uniq column paste tee cat expand unexpand fold fmt iconv "
-    "perl jq xargs while_loop more less"
+    "perl jq xargs while-loop more less"
 )
 _AWK_PICKS = re.compile(r"\s*(?!!)[^{},\s][^{},]*(\{[^{}]*\}\s*)?")
 """An awk program of one rule with a condition."""
@@ -96,8 +96,8 @@ def order_key(gold: str, query: str) -> Key:
 
     def loop_name(loop: re.Match[str]) -> str:
         """Return a word in the place of a loop; the order of a loop over the names of a wildcard or a command is free."""
-        free = "test_free" if re.search(r"[*?`]|\$\(", loop[2]) and not order_asked else "for_loop"
-        return free if loop[1] == "for" else "while_loop"
+        free = "free-loop" if re.search(r"[*?`]|\$\(", loop[2]) and not order_asked else "for-loop"
+        return free if loop[1] == "for" else "while-loop"
 
     pipelines = printing(_LOOP.sub(loop_name, gold))
     keys = [_pipeline_key(pipeline, order_asked) for pipeline in pipelines]
@@ -230,7 +230,7 @@ def split(script: str) -> list[list[str]]:
 
 
 def _words(command: str) -> list[str]:
-    """Return the words of a simple command, without assignments with_predecessor it and wrappers such as sudo."""
+    """Return the words of a simple command, without the assignments before it and without wrappers such as sudo."""
     if _SUBSTITUTED.match(command):
         return []
     try:

@@ -101,13 +101,13 @@ _UNITS = {
     **dict.fromkeys(("€", "eur", "euro"), "€|eur|price|cost|worth|paid|pay|amount"),
 }  # fmt: skip
 """Signs of units, and how the query's word for each begins."""
-_OR = word_set("or offered_words whether than")
+_OR = word_set("or either whether than")
 _ARTICLES = word_set("a an the it is was were has have did does")
 _QUOTED = re.compile(r"\b(?:print|say|answer|write|output|reply|or|with) [`'\"]([a-zA-Z ]+)[`'\"]", re.IGNORECASE)
 _SERIES = re.compile(r"(?<!\w, )\b\w+(?:, \w+)+,? or \w+")
 _NAMES = re.compile(r"\b(files?|folders?|director\w+|scripts?|hosts?|names?)\b", re.IGNORECASE)
 _COUNTED = re.compile(r"\bhow (many|much)\b|\bnumber of\b", re.IGNORECASE)
-_CHOICE = word_set("or and else offered_words whether")
+_CHOICE = word_set("or and else otherwise either whether")
 """Words between the answers that a query offers."""
 _RULE = re.compile(r"[-=_+| ]{3,}")
 _ITEM = re.compile(r"(?:[-*•]|(?P<number>\d+)[.):]?) (?=\S)")

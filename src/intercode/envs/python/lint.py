@@ -1,4 +1,4 @@
-"""Lint rules for Python tasks: tests that a wrong answer passes, means that the query asks for, chance, syntax errors.
+"""Lint rules for Python tasks: tests that a wrong answer passes or reaches, means that the query asks for, chance, errors.
 
 The rules about constants and arguments read asserts such as `assert f(1, 2) == 3`, a call with literal arguments and a literal;
 they skip a task with other asserts.
@@ -45,6 +45,9 @@ def lint(task: Task) -> Iterator[TaskIssue]:
         for number in find_empty_tests(suite):
             text = suite.tests[number - 1].description[:100]
             yield TaskIssue(f"test {number} uses nothing of the answer, so any passes it: {text}", "empty_test")
+        if scripts := [number for number, test in enumerate(suite.tests, 1) if test.kind == "script"]:
+            why = "the answer may print what is expected, and end the process"
+            yield TaskIssue(f"test {scripts[0]} is a script, which runs in the answer's process: {why}", "unsafe_test")
     yield from unheeded(_CUES, task.query, task.gold)
     if (chance := _CHANCE.search(task.gold)) and "seed(" not in task.gold:
         yield TaskIssue(f"the answer depends on the moment or on chance ({chance[1].rstrip('(')})", "unstable")
