@@ -55,7 +55,7 @@ def f(x):
         frame = frame.f_back
     line = frame.f_locals['line']
     for pause in {pauses}:
-        line.sendall(b'\\0\\0\\0\\x0c{{"value": 1}}')
+        line.sendall(b'\\0\\0\\0\\x0e{{"value": [1]}}')
         time.sleep(pause)
         size = int.from_bytes(line.recv(4, socket.MSG_WAITALL), 'big')
         line.recv(size, socket.MSG_WAITALL)
@@ -88,7 +88,7 @@ def test_a_test_that_gives_up_a_call_is_judged_at_once(grade: Grade) -> None:
 def test_a_test_that_ends_its_own_process_or_is_too_large_is_the_datas_fault(grade: Grade) -> None:
     for test, words in (
         ("import os; os._exit(0)", "ends its own process"),
-        (f"it(1)  # {'x' * (17 << 20)}", "too many for a message"),
+        (f"it(1)  # {'x' * (65 << 20)}", "more than the 64 MiB"),
     ):
         with pytest.raises(DataError, match=words):
             grade("def f(x): return 42", "f", tests=[test])
