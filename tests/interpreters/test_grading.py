@@ -66,8 +66,8 @@ HARMFUL = [
     "raise type('M', (type,), {'__name__': 'a\\x00b'})('E', (ValueError,), {})()",
     "raise type('M', (type,), {'__mro__': property(lambda c: 1 / 0)})('E', (ValueError,), {})",
     "own = []\n    own.append(own)\n    return own",
-    "return 'x' * (1 << 25)",
-    "return 1 << (1 << 28)",
+    "return 'x' * (1 << 27)",
+    "return 1 << (1 << 30)",
 ]
 FORGED = [
     {"value": [None], "changed": {"7": [1]}},
@@ -231,3 +231,105 @@ def test_an_answer_that_never_ends_does_not_cost_the_limits_of_all_tests(
     assert passed(results) == executed
     assert results[1].why == "ran out of time"
     assert ("not executed: 2 tests before it ran out of time" in results[-1].why) == (patience == 2)
+
+
+ASSERTS = [
+    ("[1, 2]", ("[1, 2]", "(1, 2)", "[1, 2.0]", "[True, 2]")),
+    ("type('L', (list,), {})([1, 2])", ("[1, 2]", "(1, 2)")),
+    ("collections.namedtuple('N', 'a b')(1, 2)", ("(1, 2)", "[1, 2]")),
+    ("collections.deque([1, 2])", ("[1, 2]", "collections.deque([1, 2])", "collections.deque([1, 2], 9)")),
+    ("collections.OrderedDict(a=1, b=2)", ("dict(b=2, a=1)", "collections.OrderedDict(b=2, a=1)")),
+    ("collections.Counter(a=1, b=0)", ("{'a': 1}", "collections.Counter(a=1)", "{'a': 1, 'b': 0}")),
+    ("collections.defaultdict(list, a=[1])", ("{'a': [1]}", "collections.defaultdict(int, a=[1])")),
+    ("{1: 2}.keys()", ("{1}", "[1]", "frozenset({1})", "{1: 3}.keys()")),
+    ("{1: 2}.items()", ("{(1, 2)}", "[(1, 2)]")),
+    ("{1: 2}.values()", ("[2]", "{2}")),
+    ("{1, 2}", ("frozenset({1, 2})", "[1, 2]")),
+    ("range(3)", ("range(3)", "[0, 1, 2]", "range(0, 3, 1)")),
+    ("fractions.Fraction(1, 2)", ("0.5", "fractions.Fraction(2, 4)", "decimal.Decimal('0.5')")),
+    ("decimal.Decimal('0.10')", ("decimal.Decimal('0.1')", "0.1", "fractions.Fraction(1, 10)")),
+    ("datetime.datetime(2020, 1, 2)", ("datetime.datetime(2020, 1, 2, 0)", "datetime.date(2020, 1, 2)")),
+    ("datetime.time(1, tzinfo=datetime.timezone.utc)", ("datetime.time(1)", "datetime.time(1, tzinfo=datetime.timezone.utc)")),
+    ("enum.IntEnum('E', 'A').A", ("1", "True", "2")),
+    ("enum.IntFlag('F', 'A B')(3)", ("3",)),
+    ("bytearray(b'a')", ("b'a'", "'a'", "bytearray(b'a')")),
+    ("memoryview(b'a')", ("b'a'", "bytearray(b'a')")),
+    ("True", ("1", "1.0", "1 + 0j", "'1'")),
+    ("float('nan')", ("float('nan')",)),
+    ("collections.UserDict(a=1)", ("{'a': 1}",)),
+    ("pathlib.Path('/a')", ("pathlib.PurePosixPath('/a')", "'/a'")),
+    ("int", ("int", "bool")),
+    ("[(1, {2: {3}}), b'', None]", ("[(1, {2: {3}}), b'', None]", "[[1, {2: {3}}], b'', None]")),
+]
+IMPORTS = "import collections, datetime, decimal, enum, fractions, pathlib"
+
+
+def test_a_result_equals_what_it_equals_under_a_plain_assert(grade: Grade) -> None:
+    pairs = [(number, value, other) for number, (value, others) in enumerate(ASSERTS) for other in others]
+    namespace: dict[str, Any] = {}
+    exec(IMPORTS, namespace)
+    plain = [eval(f"{value} == {other}", namespace) for _, value, other in pairs]
+    code = f"{IMPORTS}\ndef f(n): return [{', '.join(value for value, _ in ASSERTS)}][n]"
+    tests = [f"assert it({number}) == {other}" for number, _, other in pairs]
+    found = grade(code, "f", tests=tests, test_setup_code=IMPORTS)
+    assert [result.test.text for result, equal in zip(found, plain, strict=True) if result.passed is not equal] == []
+    assert {True, False} == set(plain)
+
+
+LARGE = {
+    "'é' * 20_000_000": "len(x) == 20_000_000 and x == 'é' * 20_000_000",
+    "b'x' * 20_000_000": "x == b'x' * 20_000_000",
+    "list(range(3_000_000))": "x == list(range(3_000_000))",
+    "1 << (1 << 24)": "x == 1 << (1 << 24)",
+}
+
+
+@pytest.mark.parametrize("value", LARGE)
+def test_a_large_result_and_a_large_argument_pass(grade: Grade, value: str) -> None:
+    tests = [f"x = it({value})\nassert {LARGE[value]}"]
+    assert grade("def f(x): return x", "f", tests=tests, seconds=60)[0].why == ""
+
+
+def test_what_is_too_large_fails_and_the_reason_says_whose_it_is(grade: Grade) -> None:
+    code = "def f(x, n): return 'x' * n"
+    result, argument = grade(code, "f", seconds=60, tests=["it('', 65 << 20)", "it('x' * (65 << 20), 1)"])
+    words = "more than the 64 MiB that may pass between a test and an answer at once"
+    assert (result.why, argument.why) == (f"Failed: the result: {words}", f"Failed: the test's arguments: {words}")
+
+
+def test_a_deep_result_passes_and_one_that_contains_itself_says_so(grade: Grade) -> None:
+    code = "def f(n):\n    x = []\n    for _ in range(n): x = [x]\n    return x\nown = []\nown.append(own)\ndef g(): return own"
+    (deep,) = grade(code, "f", tests=["x, n = it(50_000), 0\nwhile x: x, n = x[0], n + 1\nassert n == 50_000"])
+    (endless,) = grade("0", "g", tests=["it()"])
+    assert (deep.why, endless.why) == ("", "Failed: the result: a value that contains itself is not plain")
+
+
+LINKED = """
+import itertools, time
+class Linked:
+    def __init__(self, n): self.n = n
+    def __iter__(self): yield from range(self.n)
+    def __len__(self): return self.n
+    def __getitem__(self, key): return key * 2
+"""
+ITERATED = {
+    "return (i * i for i in range(n))": "assert list(it(3)) == [0, 1, 4] and list(it(2000))[-1] == 1999 ** 2",
+    "return itertools.count()": "assert list(itertools.islice(it(0), 5)) == [0, 1, 2, 3, 4]",
+    "yield 1\n    yield 2\n    time.sleep(60)": "found = it(0)\nassert (next(found), next(found)) == (1, 2)",
+    "yield 1\n    raise KeyError(n)": "found = it(7)\nassert next(found) == 1\n"
+    "try: next(found)\nexcept KeyError as error: assert error.args == (7,)\nelse: assert False",
+    "return Linked(n)": "assert sorted(it(3)) == [0, 1, 2] and len(it(4)) == 4 and it(5)[2] == 4",
+    "return map(str, range(n))": "assert ' '.join(it(3)) == '0 1 2' and sum(1 for _ in it(0)) == 0",
+}
+
+
+@pytest.mark.parametrize("body", ITERATED)
+def test_a_test_takes_the_items_of_an_iterator_as_it_asks_for_them(grade: Grade, body: str) -> None:
+    code = f"{LINKED}\ndef f(n):\n    {body}"
+    assert grade(code, "f", tests=[ITERATED[body]], test_setup_code="import itertools")[0].why == ""
+
+
+def test_what_cannot_be_made_plain_is_told(grade: Grade) -> None:
+    (result,) = grade("class Node: __eq__ = lambda *_: True\ndef f(): return [Node()]", "f", tests=["assert it() == [1]"])
+    assert not result.passed
+    assert result.why == "Failed: an object of type Node is not plain, so nothing can be compared with it"

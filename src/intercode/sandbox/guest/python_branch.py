@@ -13,8 +13,8 @@ the grader's holds the test's text and the expected values, and never a line of 
                              └───── plain result, or "raised TYPE: words" ◄─┘
 
 The submitted name is a proxy. What comes back is decoded by type. An object that is not plain stays on the agent's side, and
-the test gets a `Remote`, which has attributes, can be handed back in a call and gives its items one by one, but compares with
-nothing and is neither true nor false: it cannot pass a test by pretending.
+the test gets a `Remote`, which has attributes, items and a length, and can be handed back in a call, but compares with nothing,
+contains nothing and is neither true nor false: it cannot pass a test by pretending.
 
 A branch of the grader's sends the host a head, which the host reads: {"ask": true} before a message that the host carries to
 the agent's side unopened, or the verdict.
@@ -49,8 +49,8 @@ _LOOP_ENDS = frozenset(("StopIteration", "StopAsyncIteration", "GeneratorExit"))
 _LONGEST_NAME = 200
 _LONGEST_REASON = 500
 _MOST_NAMES = 50
-_MOST_AHEAD, _AHEAD = 1000, 0.0002
-"""Items that an iterator gives before the test asks for them: this many, and in this many seconds."""
+_ONE_BY_ONE, _MOST_AHEAD, _AHEAD = 100, 1000, 0.0002
+"""Of an iterator, the first items are made when the test asks for them, later ones ahead: so many, in so many seconds."""
 _ASK = wire_values.pack({"ask": True})
 
 
@@ -88,7 +88,7 @@ class AgentSide:
             wire_values.send_raw(line, body)
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Get, set, call or iterate. Arguments that a call changed in place go back, so that a test can look at them."""
+        """Get, set, call, or take items. Arguments that a call changed in place go back, so that a test can look at them."""
         op, on, encoded, named = request["op"], request["on"], request["args"], request["named"]
         if isinstance(on, int):
             target = self._held[on]
@@ -103,8 +103,6 @@ class AgentSide:
             setattr(target, *args)
         elif op == "get":
             value = getattr(target, *args)
-        elif op == "iterate":
-            value = iter(target)
         elif op == "next":
             value = next(self._batches.setdefault(on, _in_batches(target)), None)
         else:
@@ -127,13 +125,13 @@ class AgentSide:
 
 
 def _in_batches(items: Iterator[Any]) -> Iterator[list[Any]]:
-    """Yield the items, first one by itself, then as many at a time as come at once."""
+    """Yield the items, the first ones one by one, then as many at a time as come at once."""
     batch: list[Any] = []
     until = 0.0
     try:
-        for item in items:
+        for number, item in enumerate(items):
             batch.append(item)
-            if len(batch) == _MOST_AHEAD or time.monotonic() > until:
+            if number < _ONE_BY_ONE or len(batch) == _MOST_AHEAD or time.monotonic() > until:
                 yield batch
                 batch, until = [], time.monotonic() + _AHEAD
     except Exception:
@@ -352,16 +350,27 @@ class Remote:
         agent, number = self._intercode
         return agent.ask("call", number, args, named)
 
-    def __iter__(self) -> Iterator[Any]:
+    def _intercode_call(self, name: str, *args: Any) -> Any:
         agent, number = self._intercode
-        items: Iterator[Any] = agent.ask("iterate", number, (), {})
-        return items
+        try:
+            method = agent.ask("get", number, (name,), {})
+        except AttributeError:
+            raise TypeError(f"an object of type {self._intercode_kind} has no {name}") from None
+        return method(*args)
 
-    def _fail(self, *_: Any) -> NoReturn:
-        raise Failed(f"an object of type {self._intercode_kind} is not plain, and a test can neither compare nor measure it")
+    def __iter__(self) -> Any:
+        return self._intercode_call("__iter__")
 
-    __eq__ = __ne__ = __bool__ = __len__ = __contains__ = __hash__ = _fail
-    __lt__ = __le__ = __gt__ = __ge__ = _fail
+    def __len__(self) -> Any:
+        return self._intercode_call("__len__")
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._intercode_call("__getitem__", key)
+
+    def _intercode_fail(self, *_: Any) -> NoReturn:
+        raise Failed(f"an object of type {self._intercode_kind} is not plain, so nothing can be compared with it")
+
+    __eq__ = __ne__ = __bool__ = __contains__ = __hash__ = __lt__ = __le__ = __gt__ = __ge__ = _intercode_fail
 
 
 class RemoteIterator(Remote):
