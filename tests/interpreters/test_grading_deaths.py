@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from graded import Grade, passed
 
-from intercode.errors import DataError
+from intercode.errors import DataError, SandboxDied
+from intercode.sandbox.identity import identity
+from intercode.sandbox.local import LocalSandbox
 
 CASES = {"inputs": ["1\n", "2\n"], "outputs": ["2\n", "4\n"]}
 DIES_IN_ONE_TEST = """
@@ -92,3 +96,23 @@ def test_a_test_that_ends_its_own_process_or_is_too_large_is_the_datas_fault(gra
     ):
         with pytest.raises(DataError, match=words):
             grade("def f(x): return 42", "f", tests=[test])
+
+
+def descendants(pid: int) -> list[int]:
+    children = [int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
+    return [*children, *(each for child in children for each in descendants(child))]
+
+
+def test_an_agent_that_may_start_no_process_fails_and_a_machine_without_room_is_an_error(
+    grade: Grade, python: LocalSandbox
+) -> None:
+    own_limit = "import resource\nresource.setrlimit(resource.RLIMIT_NPROC, (1, 1))\ndef f(): return 1"
+    assert [result.why for result in grade(own_limit, "f", tests=["assert it() == 1"])] == [
+        "the interpreter ended during the call"
+    ]
+    python.reset()
+    assert passed(grade("def f(): return 1", "f", tests=["assert it() == 1"])) == [True]
+    for pid in descendants(python.host._process.pid):
+        subprocess.run(["prlimit", f"--pid={pid}", "--nproc=1"], check=True, **identity().popen())
+    with pytest.raises(SandboxDied, match="Resource temporarily unavailable"):
+        grade("1", "f", tests=["assert it() == 1"])

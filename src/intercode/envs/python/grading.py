@@ -43,7 +43,10 @@ class _TestFailed(Exception):
 
 
 class _GraderEnded(Exception):
-    """The grader's process ended before it called the answer."""
+    """The grader's process ended. `called`: it had called the answer, which may have caused that."""
+
+    def __init__(self, called: bool = False) -> None:
+        self.called = called
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,16 +161,33 @@ class Grader:
 
     def _assert(self, agent: GuestSandbox, suite: Suite, test: Test, request: dict[str, Any]) -> Result:
         """Execute an assert in a new process of the grader's. Raises `_TestFailed`, `TimeoutError`, and `DataError` if the test
-        ends its own process twice before it calls the answer: no answer can cause that."""
+        ends its own process twice before it calls the answer: no answer can cause that. Whoever ended the grader's process, no
+        answer and no test is blamed while an empty test ends it too."""
         texts = [*suite.setup, test.text]
         for _ in range(2):
             order = {"role": "grader", "names": suite.names, "texts": texts, "nonce": secrets.token_hex(16)}
-            with agent.branch() as agent_line, self.sandbox.branch() as grader_line, suppress(_GraderEnded):
+            with agent.branch() as agent_line, self.sandbox.branch() as grader_line:
                 limit = Limit(self._seconds)
                 with _agent_at_fault():
                     wire_values.send(agent_line, request, limit)
-                return _relay_calls(test, grader_line, agent_line, order, limit)
+                try:
+                    return _relay_calls(test, grader_line, agent_line, order, limit)
+                except _GraderEnded as end:
+                    called = end.called
+            self._require_grader()
+            if called:
+                raise _TestFailed("the answer could not be taken in")
         raise DataError(f"the test {test.text!r:.60} ends its own process before it calls the answer")
+
+    def _require_grader(self) -> None:
+        """Raise `SandboxDied` if the grader cannot execute an empty test."""
+        order = {"role": "grader", "names": (), "texts": (), "nonce": ""}
+        with self.sandbox.branch() as line, suppress(OSError, EOFError, wire_values.NotPlain):
+            limit = Limit(self._seconds)
+            wire_values.send(line, order, limit)
+            if wire_values.parse(wire_values.receive_raw(line, limit, _MOST_READ)).get("passed") is True:
+                return
+        raise SandboxDied("the grader cannot execute an empty test")
 
 
 def _exchange(line: socket.socket, request: bytes, limit: Limit) -> dict[str, Any]:
@@ -222,8 +242,8 @@ def _relay_calls(test: Test, grader: socket.socket, agent: socket.socket, order:
                     wire_values.send_piece(agent, piece, limit)
         except TimeoutError:
             raise
-        except (OSError, EOFError, wire_values.NotPlain) as error:  # after a call, the answer may have caused the end
-            raise (_TestFailed("the answer could not be taken in") if called else _GraderEnded()) from error
+        except (OSError, EOFError, wire_values.NotPlain) as error:
+            raise _GraderEnded(called) from error
         called = waiting = True
 
 
