@@ -54,6 +54,7 @@ ERRORS = {
     "class ValueError(KeyError): pass\ndef f(x): raise ValueError(x)": "KeyError:\n    pass",
     "import json\ndef f(x): json.loads('{')": "ValueError as error:\n    assert 'line 1' in str(error)",
     "def f(x): raise ValueError('a', [1, (2,)])": "ValueError as error:\n    assert error.args == ('a', [1, (2,)])",
+    "def f(x): raise ValueError('w' * 9999, 1)": "ValueError as error:\n    assert error.args == ('w' * 9999, 1)",
     "def f(x): open('/nowhere')": "FileNotFoundError as error:\n    assert error.errno == 2",
     "class E(ValueError):\n    def __init__(self, a, b): self.a = a\ndef f(x): raise E(1, 2)": "ValueError:\n    pass",
 }

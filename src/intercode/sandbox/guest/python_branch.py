@@ -46,12 +46,12 @@ from .python_interpreter import Interpreter
 _FOLDER = "/dev/shm"
 _LOOP_ENDS = frozenset(("StopIteration", "StopAsyncIteration", "GeneratorExit"))
 """These would end a loop of the test's own."""
-_LONGEST_NAME = 200
+_LONGEST_NAME, _LONGEST_WORDS = 200, 1 << 20
 _LONGEST_REASON = 500
 _MOST_NAMES = 50
 _ONE_BY_ONE, _MOST_AHEAD, _AHEAD = 100, 1000, 0.0002
 """Of an iterator, the first items are made when the test asks for them, later ones ahead: so many, in so many seconds."""
-_ASK = wire_values.pack({"ask": True})
+_ASK = wire_values.frame(wire_values.pack({"ask": True}))
 
 
 def serve(interpreter: Interpreter, line: socket.socket) -> None:
@@ -150,7 +150,7 @@ def _pack_exception(error: BaseException) -> bytes:
     except BaseException:
         args = None
     try:
-        words = str(error)[:2000]
+        words = str(error)[:_LONGEST_WORDS]
     except BaseException:
         words = ""
     raised = [base.__name__, type(error).__name__[:_LONGEST_NAME], words]
@@ -301,8 +301,7 @@ class AgentLine:
     def _exchange(self, question: bytes) -> Any:
         """Send the question and return the answer. After a call that a test gave up there is no further turn."""
         os.read(self._turn, 1)
-        wire_values.send_raw(self._line, _ASK)
-        wire_values.send_raw(self._line, question)
+        self._line.sendall(_ASK + wire_values.frame(question))  # at once, since an alarm of the test's may end this
         answer = wire_values.receive_raw(self._line)
         os.write(self._next_turn, b".")
         try:

@@ -244,15 +244,19 @@ def send(line: socket.socket, message: Any, limit: Limit | None = None) -> None:
     send_raw(line, pack(message), limit)
 
 
+def frame(body: bytes) -> bytes:
+    """Return the message as it is sent."""
+    return _HEADER.pack(len(body)) + body
+
+
 def send_raw(line: socket.socket, body: bytes, limit: Limit | None = None) -> None:
-    for data in (_HEADER.pack(len(body)) + body[:_PIECE], memoryview(body)[_PIECE:]):
-        if limit is None:
-            line.sendall(data)
-        else:
-            send_piece(line, data, limit)
+    if limit is None:
+        line.sendall(frame(body))
+    else:
+        send_piece(line, frame(body), limit)
 
 
-def send_piece(line: socket.socket, data: bytes | memoryview, limit: Limit) -> None:
+def send_piece(line: socket.socket, data: bytes, limit: Limit) -> None:
     """Send a part of a message. Raises TimeoutError if the other side does not take all of it within the limit."""
     rest = memoryview(data)
     while rest:
