@@ -149,14 +149,6 @@ class PythonEpisodeServer(EpisodeServer):
         return [each for each in alive if each.pid not in jobs and each.pid != interpreter]
 
 
-def _require_room() -> None:
-    """Raise OSError if not even this process can fork."""
-    pid = os.fork()
-    if pid == 0:
-        os._exit(0)
-    os.waitpid(pid, 0)
-
-
 def _become_interpreter(line: int, out: int, config: dict[str, Any], become_agent: Callable[[], None]) -> None:
     """In the child: give up what executing a program would take away. Never returns."""
     try:
@@ -186,3 +178,11 @@ def prepare(config: dict[str, Any]) -> dict[str, Any]:
     site.main()
     path, finders = [entry for entry in sys.path if entry not in ("", "/")], list(sys.meta_path)
     return {**config, "imports": (path, finders)}
+
+
+def _require_room() -> None:
+    """Raise OSError if not even this process can fork."""
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
