@@ -15,8 +15,11 @@ from intercode.sandbox.local import LocalSandbox
 
 VALUES = [
     "None", "True", "0", "-7", "2 ** 200", "-(10 ** 4000)", "1.5", "-0.0", "float('inf')", "1e308", "2 + 3j", "'é\\x00\\udc80'",
-    "b'\\x00\\xff'", "[]", "[1, [2, (3, {4})]]", "()", "{1, 2}", "frozenset({(1,), 'x'})", "{1: [2], (3, 4): {'a': None}}",
-    "int",
+    "'\\ud83d\\ude00'", "b'\\x00\\xff'", "[]", "[1, [2, (3, {4})]]", "()", "{1, 2}", "frozenset({(1,), 'x'})",
+    "{1: [2], (3, 4): {'a': None}}", "int", "range(1, 9, 2)", "bytearray(b'x')", "{2: 1}.keys()", "{2: [1]}.items()",
+    *(f"__import__('collections').{value}" for value in ("Counter(b=0, a=2)", "OrderedDict(b=1, a=2)", "deque([1, [2]], 3)")),
+    *(f"__import__('datetime').{value}" for value in ("date(2020, 2, 29)", "datetime(1, 1, 1)", "timedelta(1, 2, 3)")),
+    "__import__('fractions').Fraction(1, 3)", "__import__('decimal').Decimal('1.50')",
 ]  # fmt: skip
 FORMS = [
     "assert it([3, 1]) == [1, 3]",
@@ -33,11 +36,17 @@ FORMS = [
     "try:\n    it(3)\nexcept TypeError as error:\n    assert 'iterable' in str(error)\nelse:\n    assert False",
 ]
 EXTENDED = [
-    ("__import__('collections').Counter('aab')", "{'a': 2, 'b': 1}"),
-    ("__import__('collections').OrderedDict(a=1)", "{'a': 1}"),
+    ("type('D', (dict,), {})(a=1)", "{'a': 1}"),
+    ("__import__('collections').defaultdict(int, a=1)", "{'a': 1}"),
+    ("type('L', (list,), {'__eq__': lambda *_: True})([1])", "[1]"),
     ("__import__('collections').namedtuple('N', 'a b')(1, 2)", "(1, 2)"),
     ("type('S', (str,), {})('s')", "'s'"),
     ("__import__('http').HTTPStatus.OK", "200"),
+    ("__import__('collections').UserList([1])", "[1]"),
+    ("__import__('collections').UserString('a')", "'a'"),
+    ("__import__('collections').ChainMap({1: 2}, {3: 4})", "{1: 2, 3: 4}"),
+    ("__import__('types').MappingProxyType({1: 2})", "{1: 2}"),
+    ("memoryview(b'ab')", "b'ab'"),
 ]
 ERRORS = {
     "class E(ValueError): pass\ndef f(x): raise E('words')": "ValueError as error:\n    assert str(error) == 'words'",
@@ -45,6 +54,7 @@ ERRORS = {
     "class ValueError(KeyError): pass\ndef f(x): raise ValueError(x)": "KeyError:\n    pass",
     "import json\ndef f(x): json.loads('{')": "ValueError as error:\n    assert 'line 1' in str(error)",
     "def f(x): raise ValueError('a', [1, (2,)])": "ValueError as error:\n    assert error.args == ('a', [1, (2,)])",
+    "def f(x): raise ValueError('w' * 9999, 1)": "ValueError as error:\n    assert error.args == ('w' * 9999, 1)",
     "def f(x): open('/nowhere')": "FileNotFoundError as error:\n    assert error.errno == 2",
     "class E(ValueError):\n    def __init__(self, a, b): self.a = a\ndef f(x): raise E(1, 2)": "ValueError:\n    pass",
 }
@@ -57,14 +67,17 @@ HARMFUL = [
     "raise type('M', (type,), {'__name__': 'a\\x00b'})('E', (ValueError,), {})()",
     "raise type('M', (type,), {'__mro__': property(lambda c: 1 / 0)})('E', (ValueError,), {})",
     "own = []\n    own.append(own)\n    return own",
-    "return 'x' * (1 << 25)",
-    "return 1 << (1 << 28)",
+    "return 'x' * (1 << 27)",
+    "return 1 << (1 << 30)",
 ]
 FORGED = [
-    {"value": None, "changed": {"7": 1}},
-    {"value": None, "changed": 5},
-    {"value": None, "changed": {"0": ["d", ["l"], 1]}},
-    {"value": ["?"]},
+    {"value": [None], "changed": {"7": [1]}},
+    {"value": [None], "changed": 5},
+    {"value": [None], "changed": {"0": [["dict", 2], ["list", 0], 1]}},
+    {"value": [["?"]]},
+    {"value": [["list", 9]]},
+    {"value": [["new", 1, "builtins.eval"], "1"]},
+    {"value": []},
     {"raised": ["ValueError"]},
     {"raised": ["ValueError", "a\0b", "", None]},
     {"neither": 1},
@@ -91,7 +104,7 @@ def test_plain_values_cross_both_ways_as_they_are(grade: Grade) -> None:
     assert [result for result in grade("def echo(x): return x", "echo", tests=tests) if not result.passed] == []
 
 
-def test_subclasses_cross_as_the_plain_type_that_they_extend(grade: Grade) -> None:
+def test_other_values_cross_as_the_plain_value_that_they_equal(grade: Grade) -> None:
     tests = [f"x = it({n})\nassert x == {plain} and type(x) is type({plain})" for n, (_, plain) in enumerate(EXTENDED)]
     code = f"def f(n): return [{', '.join(value for value, _ in EXTENDED)}][n]"
     assert [result for result in grade(code, "f", tests=tests) if not result.passed] == []
@@ -219,3 +232,105 @@ def test_an_answer_that_never_ends_does_not_cost_the_limits_of_all_tests(
     assert passed(results) == executed
     assert results[1].why == "ran out of time"
     assert ("not executed: 2 tests before it ran out of time" in results[-1].why) == (patience == 2)
+
+
+ASSERTS = [
+    ("[1, 2]", ("[1, 2]", "(1, 2)", "[1, 2.0]", "[True, 2]")),
+    ("type('L', (list,), {})([1, 2])", ("[1, 2]", "(1, 2)")),
+    ("collections.namedtuple('N', 'a b')(1, 2)", ("(1, 2)", "[1, 2]")),
+    ("collections.deque([1, 2])", ("[1, 2]", "collections.deque([1, 2])", "collections.deque([1, 2], 9)")),
+    ("collections.OrderedDict(a=1, b=2)", ("dict(b=2, a=1)", "collections.OrderedDict(b=2, a=1)")),
+    ("collections.Counter(a=1, b=0)", ("{'a': 1}", "collections.Counter(a=1)", "{'a': 1, 'b': 0}")),
+    ("collections.defaultdict(list, a=[1])", ("{'a': [1]}", "collections.defaultdict(int, a=[1])")),
+    ("{1: 2}.keys()", ("{1}", "[1]", "frozenset({1})", "{1: 3}.keys()")),
+    ("{1: 2}.items()", ("{(1, 2)}", "[(1, 2)]")),
+    ("{1: 2}.values()", ("[2]", "{2}")),
+    ("{1, 2}", ("frozenset({1, 2})", "[1, 2]")),
+    ("range(3)", ("range(3)", "[0, 1, 2]", "range(0, 3, 1)")),
+    ("fractions.Fraction(1, 2)", ("0.5", "fractions.Fraction(2, 4)", "decimal.Decimal('0.5')")),
+    ("decimal.Decimal('0.10')", ("decimal.Decimal('0.1')", "0.1", "fractions.Fraction(1, 10)")),
+    ("datetime.datetime(2020, 1, 2)", ("datetime.datetime(2020, 1, 2, 0)", "datetime.date(2020, 1, 2)")),
+    ("datetime.time(1, tzinfo=datetime.timezone.utc)", ("datetime.time(1)", "datetime.time(1, tzinfo=datetime.timezone.utc)")),
+    ("enum.IntEnum('E', 'A').A", ("1", "True", "2")),
+    ("enum.IntFlag('F', 'A B')(3)", ("3",)),
+    ("bytearray(b'a')", ("b'a'", "'a'", "bytearray(b'a')")),
+    ("memoryview(b'a')", ("b'a'", "bytearray(b'a')")),
+    ("True", ("1", "1.0", "1 + 0j", "'1'")),
+    ("float('nan')", ("float('nan')",)),
+    ("collections.UserDict(a=1)", ("{'a': 1}",)),
+    ("pathlib.Path('/a')", ("pathlib.PurePosixPath('/a')", "'/a'")),
+    ("int", ("int", "bool")),
+    ("[(1, {2: {3}}), b'', None]", ("[(1, {2: {3}}), b'', None]", "[[1, {2: {3}}], b'', None]")),
+]
+IMPORTS = "import collections, datetime, decimal, enum, fractions, pathlib"
+
+
+def test_a_result_equals_what_it_equals_under_a_plain_assert(grade: Grade) -> None:
+    pairs = [(number, value, other) for number, (value, others) in enumerate(ASSERTS) for other in others]
+    namespace: dict[str, Any] = {}
+    exec(IMPORTS, namespace)
+    plain = [eval(f"{value} == {other}", namespace) for _, value, other in pairs]
+    code = f"{IMPORTS}\ndef f(n): return [{', '.join(value for value, _ in ASSERTS)}][n]"
+    tests = [f"assert it({number}) == {other}" for number, _, other in pairs]
+    found = grade(code, "f", tests=tests, test_setup_code=IMPORTS)
+    assert [result.test.text for result, equal in zip(found, plain, strict=True) if result.passed is not equal] == []
+    assert {True, False} == set(plain)
+
+
+LARGE = {
+    "'é' * 9_000_000": "x == 'é' * 9_000_000",
+    "b'x' * 9_000_000": "x == b'x' * 9_000_000",
+    "list(range(2_500_000))": "x == list(range(2_500_000))",
+    "1 << (1 << 27)": "x == 1 << (1 << 27)",
+}
+
+
+@pytest.mark.parametrize("value", LARGE)
+def test_a_large_result_and_a_large_argument_pass(grade: Grade, value: str) -> None:
+    tests = [f"x = it({value})\nassert {LARGE[value]}"]
+    assert grade("def f(x): return x", "f", tests=tests, seconds=60)[0].why == ""
+
+
+def test_what_is_too_large_fails_and_the_reason_says_whose_it_is(grade: Grade) -> None:
+    code = "def f(x, n): return 'x' * n"
+    result, argument = grade(code, "f", seconds=60, tests=["it('', 65 << 20)", "it('x' * (65 << 20), 1)"])
+    words = "more than the 64 MiB that may pass between a test and an answer at once"
+    assert (result.why, argument.why) == (f"Failed: the result: {words}", f"Failed: the test's arguments: {words}")
+
+
+def test_a_deep_result_passes_and_one_that_contains_itself_says_so(grade: Grade) -> None:
+    code = "def f(n):\n    x = []\n    for _ in range(n): x = [x]\n    return x\nown = []\nown.append(own)\ndef g(): return own"
+    (deep,) = grade(code, "f", tests=["x, n = it(50_000), 0\nwhile x: x, n = x[0], n + 1\nassert n == 50_000"])
+    (endless,) = grade("0", "g", tests=["it()"])
+    assert (deep.why, endless.why) == ("", "Failed: the result: a value that contains itself is not plain")
+
+
+LINKED = """
+import itertools, time
+class Linked:
+    def __init__(self, n): self.n = n
+    def __iter__(self): yield from range(self.n)
+    def __len__(self): return self.n
+    def __getitem__(self, key): return key * 2
+"""
+ITERATED = {
+    "return (i * i for i in range(n))": "assert list(it(3)) == [0, 1, 4] and list(it(2000))[-1] == 1999 ** 2",
+    "return itertools.count()": "assert list(itertools.islice(it(0), 5)) == [0, 1, 2, 3, 4]",
+    "yield 1\n    yield 2\n    time.sleep(60)": "found = it(0)\nassert (next(found), next(found)) == (1, 2)",
+    "yield 1\n    raise KeyError(n)": "found = it(7)\nassert next(found) == 1\n"
+    "try: next(found)\nexcept KeyError as error: assert error.args == (7,)\nelse: assert False",
+    "return Linked(n)": "assert sorted(it(3)) == [0, 1, 2] and len(it(4)) == 4 and it(5)[2] == 4",
+    "return map(str, range(n))": "assert ' '.join(it(3)) == '0 1 2' and sum(1 for _ in it(0)) == 0",
+}
+
+
+@pytest.mark.parametrize("body", ITERATED)
+def test_a_test_takes_the_items_of_an_iterator_as_it_asks_for_them(grade: Grade, body: str) -> None:
+    code = f"{LINKED}\ndef f(n):\n    {body}"
+    assert grade(code, "f", tests=[ITERATED[body]], test_setup_code="import itertools")[0].why == ""
+
+
+def test_what_cannot_be_made_plain_is_told(grade: Grade) -> None:
+    (result,) = grade("class Node: __eq__ = lambda *_: True\ndef f(): return [Node()]", "f", tests=["assert it() == [1]"])
+    assert not result.passed
+    assert result.why == "Failed: an object of type Node is not plain, so nothing can be compared with it"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from graded import Grade, passed
 
-from intercode.errors import DataError
+from intercode.errors import DataError, SandboxDied
+from intercode.sandbox.identity import identity
+from intercode.sandbox.local import LocalSandbox
 
 CASES = {"inputs": ["1\n", "2\n"], "outputs": ["2\n", "4\n"]}
 DIES_IN_ONE_TEST = """
@@ -55,7 +59,7 @@ def f(x):
         frame = frame.f_back
     line = frame.f_locals['line']
     for pause in {pauses}:
-        line.sendall(b'\\0\\0\\0\\x0c{{"value": 1}}')
+        line.sendall(b'\\0\\0\\0\\x0e{{"value": [1]}}')
         time.sleep(pause)
         size = int.from_bytes(line.recv(4, socket.MSG_WAITALL), 'big')
         line.recv(size, socket.MSG_WAITALL)
@@ -88,7 +92,27 @@ def test_a_test_that_gives_up_a_call_is_judged_at_once(grade: Grade) -> None:
 def test_a_test_that_ends_its_own_process_or_is_too_large_is_the_datas_fault(grade: Grade) -> None:
     for test, words in (
         ("import os; os._exit(0)", "ends its own process"),
-        (f"it(1)  # {'x' * (17 << 20)}", "too many for a message"),
+        (f"it(1)  # {'x' * (65 << 20)}", "more than the 64 MiB"),
     ):
         with pytest.raises(DataError, match=words):
             grade("def f(x): return 42", "f", tests=[test])
+
+
+def descendants(pid: int) -> list[int]:
+    children = [int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
+    return [*children, *(each for child in children for each in descendants(child))]
+
+
+def test_an_agent_that_may_start_no_process_fails_and_a_machine_without_room_is_an_error(
+    grade: Grade, python: LocalSandbox
+) -> None:
+    own_limit = "import resource\nresource.setrlimit(resource.RLIMIT_NPROC, (1, 1))\ndef f(): return 1"
+    assert [result.why for result in grade(own_limit, "f", tests=["assert it() == 1"])] == [
+        "the interpreter ended during the call"
+    ]
+    python.reset()
+    assert passed(grade("def f(): return 1", "f", tests=["assert it() == 1"])) == [True]
+    for pid in descendants(python.host._process.pid):
+        subprocess.run(["prlimit", f"--pid={pid}", "--nproc=1"], check=True, **identity().popen())
+    with pytest.raises(SandboxDied, match="Resource temporarily unavailable"):
+        grade("1", "f", tests=["assert it() == 1"])

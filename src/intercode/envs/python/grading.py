@@ -5,10 +5,10 @@
                               └──── plain result ──►  ──── plain result ──►  │  holds the test and the expected values
                                                      ◄── passed, or reason ──┘
 
-The host carries the agent's messages without opening them. Each test has a new copy of both interpreters and its own time
-limit; the processes that it started are killed after it. A verdict counts only if it comes from the grader's branch and carries
-the host's nonce. Scripts and programs are compared here, by what they printed. If the agent's process ends, whoever ended it,
-its test has failed.
+The host carries calls and results in pieces, without opening them; what it reads itself is small. Each test has a new copy of
+both interpreters and its own time limit; the processes that it started are killed after it. A verdict counts only if it comes
+from the grader's branch and carries the host's nonce. Scripts and programs are compared here, by what they printed. If the
+agent's process ends, whoever ended it, its test has failed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ from intercode.sandbox.guest.limit import Limit
 
 PATIENCE = 3
 """Tests of an answer that may run out of time: an answer that never ends must not cost its worker the time of all tests."""
-_MAX_NAMES = 10_000
+_MOST_READ = 1 << 16
+"""Bytes of the largest message that the host itself reads: a verdict, a status, what is defined."""
+_SPARE_OUTPUT = 1 << 20
+"""A program may print this much more than what is expected, in blanks."""
 _LATE = "ran out of time"
 _NOT_DUMPABLE = "import ctypes; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)"
 """PR_SET_DUMPABLE: no process in the grader's sandbox may read or write its interpreters' memory. An image may lack ctypes."""
@@ -40,7 +43,10 @@ class _TestFailed(Exception):
 
 
 class _GraderEnded(Exception):
-    """The grader's process ended before it called the answer."""
+    """The grader's process ended. `called`: it had called the answer, which may have caused that."""
+
+    def __init__(self, called: bool = False) -> None:
+        self.called = called
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +95,7 @@ class Grader:
         if not reply:
             return None
         names, arity = reply.get("defined"), reply.get("takes")  # the agent may send anything
-        listed = tuple(str(each) for each in names[:_MAX_NAMES]) if isinstance(names, list) else ()
+        listed = tuple(map(str, names)) if isinstance(names, list) else ()
         is_pair = isinstance(arity, list) and len(arity) == 2 and all(type(each) is int for each in arity)
         pair = (arity[0], arity[1]) if is_pair and isinstance(arity, list) else None
         return Definitions(listed, str(reply.get("last") or ""), reply.get("callable") is True, pair)
@@ -115,7 +121,7 @@ class Grader:
                 else:
                     request = {"role": test.kind, "bind": bind, "name": name, "stdin": test.stdin}
                     request["text"] = test.text if test.kind == "script" else text
-                    result = _compare_output(test, self._ask_agent(agent, request))
+                    result = self._run_text(agent, test, request)
             except _TestFailed as failure:
                 result = Result(test, False, str(failure))
             except TimeoutError:
@@ -128,24 +134,67 @@ class Grader:
 
         Raises `_TestFailed`, and `TimeoutError` after the test's time limit.
         """
-        with agent.branch() as line, _agent_at_fault():
+        with agent.branch() as line:
+            return _exchange(line, wire_values.pack(request), Limit(self._seconds))
+
+    def _run_text(self, agent: GuestSandbox, test: Test, request: dict[str, Any]) -> Result:
+        """Run a script or a program in a new branch of the agent's interpreter. Raises as `_ask_agent`."""
+        most = 4 * len(test.expected) + _SPARE_OUTPUT
+        try:
+            body = wire_values.pack({**request, "most": most + 1})
+        except wire_values.NotPlain as error:
+            if test.kind == "program" and len(request["text"]) > len(test.stdin):
+                raise _TestFailed(f"the program: {error}") from None
+            raise _cannot_execute(test, error) from None
+        with agent.branch() as line:
             limit = Limit(self._seconds)
-            wire_values.send(line, request, limit)
-            reply = wire_values.parse(wire_values.receive_raw(line, limit))
-        return reply if isinstance(reply, dict) else {}
+            status = _exchange(line, body, limit).get("status")
+            with _agent_at_fault():
+                printed = wire_values.receive_raw(line, limit, most + 1)
+        if status != 0:
+            return Result(test, False, f"ended with status {status!r:.50}")
+        if len(printed) > most:
+            return Result(test, False, f"printed more than {most} bytes, far more than what is expected")
+        text = printed.decode("utf-8", "replace")
+        passed = same_text(text, test.expected)
+        return Result(test, passed, "" if passed else f"printed {text[:300]!r}")
 
     def _assert(self, agent: GuestSandbox, suite: Suite, test: Test, request: dict[str, Any]) -> Result:
         """Execute an assert in a new process of the grader's. Raises `_TestFailed`, `TimeoutError`, and `DataError` if the test
-        ends its own process twice before it calls the answer: no answer can cause that."""
+        ends its own process twice before it calls the answer: no answer can cause that. Whoever ended the grader's process, no
+        answer and no test is blamed while an empty test ends it too."""
         texts = [*suite.setup, test.text]
         for _ in range(2):
             order = {"role": "grader", "names": suite.names, "texts": texts, "nonce": secrets.token_hex(16)}
-            with agent.branch() as agent_line, self.sandbox.branch() as grader_line, suppress(_GraderEnded):
+            with agent.branch() as agent_line, self.sandbox.branch() as grader_line:
                 limit = Limit(self._seconds)
                 with _agent_at_fault():
                     wire_values.send(agent_line, request, limit)
-                return _relay_calls(test, grader_line, agent_line, order, limit)
+                try:
+                    return _relay_calls(test, grader_line, agent_line, order, limit)
+                except _GraderEnded as end:
+                    called = end.called
+            self._require_grader()
+            if called:
+                raise _TestFailed("the answer could not be taken in")
         raise DataError(f"the test {test.text!r:.60} ends its own process before it calls the answer")
+
+    def _require_grader(self) -> None:
+        """Raise `SandboxDied` if the grader cannot execute an empty test."""
+        order = {"role": "grader", "names": (), "texts": (), "nonce": ""}
+        with self.sandbox.branch() as line, suppress(OSError, EOFError, wire_values.NotPlain):
+            limit = Limit(self._seconds)
+            wire_values.send(line, order, limit)
+            if wire_values.parse(wire_values.receive_raw(line, limit, _MOST_READ)).get("passed") is True:
+                return
+        raise SandboxDied("the grader cannot execute an empty test")
+
+
+def _exchange(line: socket.socket, request: bytes, limit: Limit) -> dict[str, Any]:
+    with _agent_at_fault():
+        wire_values.send_raw(line, request, limit)
+        reply = wire_values.parse(wire_values.receive_raw(line, limit, _MOST_READ))
+    return reply if isinstance(reply, dict) else {}
 
 
 @contextmanager
@@ -169,7 +218,7 @@ def _relay_calls(test: Test, grader: socket.socket, agent: socket.socket, order:
     try:
         wire_values.send(grader, order, limit)
     except wire_values.NotPlain as error:
-        raise DataError(f"the test {test.text!r:.60} cannot be executed: {error}") from None
+        raise _cannot_execute(test, error) from None
     except TimeoutError:
         raise SandboxDied("the grader does not take the test") from None
     except OSError as error:
@@ -178,22 +227,23 @@ def _relay_calls(test: Test, grader: socket.socket, agent: socket.socket, order:
     while True:
         if waiting and _first_ready(grader, agent, limit) is agent:
             with _agent_at_fault():
-                answer = wire_values.receive_raw(agent, limit)
-            with suppress(OSError, wire_values.NotPlain):  # if the grader's process has ended, the next message from it tells
-                wire_values.send_raw(grader, answer, limit)
+                for piece in wire_values.receive_pieces(agent, limit):
+                    with suppress(OSError):  # if the grader's process has ended, the next message from it tells
+                        wire_values.send_piece(grader, piece, limit)
             waiting = False
             continue
         try:
-            message: dict[str, Any] = wire_values.parse(wire_values.receive_raw(grader, limit))
+            message: dict[str, Any] = wire_values.parse(wire_values.receive_raw(grader, limit, _MOST_READ))
+            if "ask" not in message or waiting:
+                passed = message.get("nonce") == order["nonce"] and message.get("passed") is True
+                return Result(test, passed, message.get("why", ""))
+            for piece in wire_values.receive_pieces(grader, limit):
+                with _agent_at_fault():
+                    wire_values.send_piece(agent, piece, limit)
         except TimeoutError:
             raise
-        except (OSError, EOFError, wire_values.NotPlain) as error:  # after a call, the answer may have caused the end
-            raise (_TestFailed("the answer could not be taken in") if called else _GraderEnded()) from error
-        if "ask" not in message or waiting:
-            passed = message.get("nonce") == order["nonce"] and message.get("passed") is True
-            return Result(test, passed, message.get("why", ""))
-        with _agent_at_fault():
-            wire_values.send(agent, message["ask"], limit)
+        except (OSError, EOFError, wire_values.NotPlain) as error:
+            raise _GraderEnded(called) from error
         called = waiting = True
 
 
@@ -208,14 +258,8 @@ def _first_ready(grader: socket.socket, agent: socket.socket, limit: Limit) -> s
     raise TimeoutError
 
 
-def _compare_output(test: Test, reply: dict[str, Any]) -> Result:
-    printed, status = reply.get("printed"), reply.get("status")
-    if not isinstance(printed, str):
-        return Result(test, False, "nothing was printed")
-    if status != 0:
-        return Result(test, False, f"ended with status {status}")
-    passed = same_text(printed, test.expected)
-    return Result(test, passed, "" if passed else f"printed {printed[:300]!r}")
+def _cannot_execute(test: Test, error: Exception) -> DataError:
+    return DataError(f"the test {test.description!r:.60} cannot be executed: {error}")
 
 
 def same_text(printed: str, expected: str) -> bool:
@@ -223,9 +267,13 @@ def same_text(printed: str, expected: str) -> bool:
 
     APPS accepts more: empty lines anywhere, blanks before a line, lines and words in any order, numbers that are nearly equal.
     """
-    return _lines(printed) == _lines(expected)
+    own, others = _without_empty_ends(printed), _without_empty_ends(expected)
+    if own.count("\n") != others.count("\n"):  # an agent may print a million lines
+        return False
+    return [line.rstrip() for line in own.split("\n")] == [line.rstrip() for line in others.split("\n")]
 
 
-def _lines(text: str) -> list[str]:
-    lines = [line.rstrip() for line in text.rstrip().split("\n")]
-    return lines[next((number for number, line in enumerate(lines) if line), len(lines)) :]
+def _without_empty_ends(text: str) -> str:
+    text = text.rstrip()
+    blanks = len(text) - len(text.lstrip())
+    return text[text.rfind("\n", 0, blanks) + 1 :]

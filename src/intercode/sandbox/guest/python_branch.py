@@ -13,8 +13,11 @@ the grader's holds the test's text and the expected values, and never a line of 
                              └───── plain result, or "raised TYPE: words" ◄─┘
 
 The submitted name is a proxy. What comes back is decoded by type. An object that is not plain stays on the agent's side, and
-the test gets a `Remote`, which has attributes and can be handed back in a call, but compares with nothing, is neither true nor
-false and cannot be iterated: it cannot pass a test by pretending.
+the test gets a `Remote`, which has attributes, items and a length, and can be handed back in a call, but compares with nothing,
+contains nothing and is neither true nor false: it cannot pass a test by pretending.
+
+A branch of the grader's sends the host a head, which the host reads: {"ask": true} before a message that the host carries to
+the agent's side unopened, or the verdict.
 
 A test may give up waiting for a call (an alarm, a thread or a process with a time limit); the call's late answer then finds no
 reader. Only the process that received the request sends the verdict, with its nonce, which the agent's side never sees.
@@ -31,17 +34,24 @@ import socket
 import sys
 import tempfile
 import threading
+import time
 import types
+from collections import abc, deque
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from . import wire_values
 from .python_interpreter import Interpreter
 
-_PRINTED = 8 << 20
 _FOLDER = "/dev/shm"
 _LOOP_ENDS = frozenset(("StopIteration", "StopAsyncIteration", "GeneratorExit"))
 """These would end a loop of the test's own."""
-_LONGEST_NAME = 200
+_LONGEST_NAME, _LONGEST_WORDS = 200, 1 << 20
+_LONGEST_REASON = 500
+_MOST_NAMES = 50
+_ONE_BY_ONE, _MOST_AHEAD, _AHEAD = 100, 1000, 0.0002
+"""Of an iterator, the first items are made when the test asks for them, later ones ahead: so many, in so many seconds."""
+_ASK = wire_values.frame(wire_values.pack({"ask": True}))
 
 
 def serve(interpreter: Interpreter, line: socket.socket) -> None:
@@ -54,7 +64,7 @@ def serve(interpreter: Interpreter, line: socket.socket) -> None:
     elif role == "about":
         wire_values.send(line, _describe(interpreter, request["name"], request["method"]))
     else:
-        wire_values.send(line, _run_script(namespace, request))
+        _run_script(namespace, request, line)
 
 
 class AgentSide:
@@ -64,60 +74,90 @@ class AgentSide:
         namespace.update({name: _to_call(namespace[own], method) for name, own in bind.items() if own in namespace})
         self._namespace = namespace
         self._held: list[Any] = []
+        self._batches: dict[int, Iterator[list[Any]]] = {}
 
     def serve(self, line: socket.socket) -> None:
         while True:
             request = wire_values.receive(line)
             try:
-                reply = self._answer(request)
-            except BaseException as error:
-                reply = {"raised": _describe_exception(error)}
-            try:
-                wire_values.send(line, reply)
+                body = wire_values.pack(self._answer(request))
             except wire_values.NotPlain as error:
-                wire_values.send(line, {"raised": ["NotPlain", str(error)]})
+                body = wire_values.pack({"failed": f"the result: {error}"})
+            except BaseException as error:
+                body = _pack_exception(error)
+            wire_values.send_raw(line, body)
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Get, set or call. Arguments that a call changed in place go back, so that a test can look at them."""
-        target, encoded, named = request["on"], request["args"], request["named"]
-        if isinstance(target, int):
-            target = self._held[target]
-        elif target in self._namespace:
-            target = self._namespace[target]
+        """Get, set, call, or take items. Arguments that a call changed in place go back, so that a test can look at them."""
+        op, on, encoded, named = request["op"], request["on"], request["args"], request["named"]
+        if isinstance(on, int):
+            target = self._held[on]
+        elif on in self._namespace:
+            target = self._namespace[on]
         else:
-            raise NameError(f"name {target!r} is not defined")
-        args = [wire_values.decode(each, self._held.__getitem__) for each in encoded]
-        options = {name: wire_values.decode(each, self._held.__getitem__) for name, each in named.items()}
-        if request["op"] == "set":
+            raise NameError(f"name {on!r} is not defined")
+        args = [wire_values.decode(each, self._open) for each in encoded]
+        options = {name: wire_values.decode(each, self._open) for name, each in named.items()}
+        value: Any = None
+        if op == "set":
             setattr(target, *args)
-            return {"value": None}
-        value = getattr(target, *args) if request["op"] == "get" else target(*args, **options)
+        elif op == "get":
+            value = getattr(target, *args)
+        elif op == "next":
+            value = next(self._batches.setdefault(on, _in_batches(target)), None)
+        else:
+            value = target(*args, **options)
         reply = {"value": wire_values.encode(value, self._hold)}
         changed = {}
         for number, argument in enumerate(args):
-            if isinstance(argument, (list, dict, set)):
+            if isinstance(argument, (list, dict, set, bytearray, deque)):
                 now = wire_values.encode(argument, self._hold)
                 if now != encoded[number] or isinstance(argument, set):
                     changed[str(number)] = now
         return {**reply, "changed": changed} if changed else reply
 
-    def _hold(self, value: Any) -> int:
+    def _hold(self, value: Any) -> list[Any]:
         self._held.append(value)
-        return len(self._held) - 1
+        return ["handle", 0, len(self._held) - 1, type(value).__name__[:_LONGEST_NAME], isinstance(value, abc.Iterator)]
+
+    def _open(self, token: list[Any]) -> Any:
+        return self._held[token[2]]
 
 
-def _describe_exception(error: BaseException) -> list[Any]:
-    """Return the nearest builtin class, the name, the words, and the arguments if they are plain."""
+def _in_batches(items: Iterator[Any]) -> Iterator[list[Any]]:
+    """Yield the items, the first ones one by one, then as many at a time as come at once."""
+    batch: list[Any] = []
+    until = 0.0
+    try:
+        for number, item in enumerate(items):
+            batch.append(item)
+            if number < _ONE_BY_ONE or len(batch) == _MOST_AHEAD or time.monotonic() > until:
+                yield batch
+                batch, until = [], time.monotonic() + _AHEAD
+    except Exception:
+        if batch:
+            yield batch
+        raise
+    if batch:
+        yield batch
+
+
+def _pack_exception(error: BaseException) -> bytes:
+    """Pack the nearest builtin class, the name, the words, and the arguments if they are plain and not too large."""
     base = next((each for each in type(error).__mro__ if getattr(builtins, each.__name__, None) is each), Exception)
     try:
         args = wire_values.encode(error.__reduce__()[1])
     except BaseException:
         args = None
     try:
-        words = str(error)[:2000]
+        words = str(error)[:_LONGEST_WORDS]
     except BaseException:
         words = ""
-    return [base.__name__, type(error).__name__, words, args]
+    raised = [base.__name__, type(error).__name__[:_LONGEST_NAME], words]
+    try:
+        return wire_values.pack({"raised": [*raised, args]})
+    except wire_values.NotPlain:
+        return wire_values.pack({"raised": [*raised, None]})
 
 
 def _to_call(defined: Any, method: str) -> Any:
@@ -128,13 +168,13 @@ def _to_call(defined: Any, method: str) -> Any:
 
 
 def _describe(interpreter: Interpreter, name: str, method: str) -> dict[str, Any]:
-    """Return which functions and classes the agent defined, which of them last, and what the one called `name` accepts.
+    """Return functions and classes that the agent defined, which of them last, and what the one called `name` accepts.
 
     `takes` are the fewest and the most positional arguments (−1: any number); None if they are unknown.
     """
     namespace = interpreter.namespace
     defined = [
-        name
+        name[:_LONGEST_NAME]
         for name, value in namespace.items()
         if isinstance(value, (types.FunctionType, type)) and getattr(value, "__module__", "") == "__main__"
     ]
@@ -148,14 +188,14 @@ def _describe(interpreter: Interpreter, name: str, method: str) -> dict[str, Any
         least = sum(each.default is each.empty for each in positional)
         takes = [least, -1 if any(each.kind is each.VAR_POSITIONAL for each in parameters) else len(positional)]
     last = interpreter.last_definition if interpreter.last_definition in namespace else ""
-    return {"defined": defined, "last": last, "callable": callable(value), "takes": takes}
+    return {"defined": defined[:_MOST_NAMES], "last": last, "callable": callable(value), "takes": takes}
 
 
 # -- scripts and programs -------------------------------------------------------------------------------------------------
 
 
-def _run_script(namespace: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
-    """Run a text in a process of its own. Return what it printed to its standard output, and its status."""
+def _run_script(namespace: dict[str, Any], request: dict[str, Any], line: socket.socket) -> None:
+    """Run a text in a process of its own. Send its status, and up to `most` bytes of what it printed to standard output."""
     with tempfile.TemporaryFile(dir=_FOLDER) as out, tempfile.TemporaryFile(dir=_FOLDER) as source:
         source.write(request.get("stdin", "").encode("utf-8", "surrogateescape"))
         source.seek(0)
@@ -164,7 +204,8 @@ def _run_script(namespace: dict[str, Any], request: dict[str, Any]) -> dict[str,
             _run_in_child(namespace, request, source.fileno(), out.fileno())
         _, status = os.waitpid(pid, 0)
         out.seek(0)
-        return {"printed": out.read(_PRINTED).decode("utf-8", "replace"), "status": os.waitstatus_to_exitcode(status)}
+        wire_values.send(line, {"status": os.waitstatus_to_exitcode(status)})
+        wire_values.send_raw(line, out.read(request["most"]))
 
 
 def _run_in_child(namespace: dict[str, Any], request: dict[str, Any], source: int, out: int) -> None:
@@ -234,11 +275,17 @@ class AgentLine:
 
         Raises the exception that the agent's side raised. The test sees no other exception, whatever the agent's side sends.
         """
-        encoded = [wire_values.encode(each, _handle) for each in args]
-        options = {name: wire_values.encode(each, _handle) for name, each in named.items()}
-        reply = self._exchange({"ask": {"op": op, "on": on, "args": encoded, "named": options}})
+        try:
+            encoded = [wire_values.encode(each, _handle) for each in args]
+            options = {name: wire_values.encode(each, _handle) for name, each in named.items()}
+            question = wire_values.pack({"op": op, "on": on, "args": encoded, "named": options})
+        except wire_values.NotPlain as problem:
+            raise Failed(f"the test's arguments: {problem}") from None
+        reply = self._exchange(question)
         value = error = None
         try:
+            if "failed" in reply:
+                raise Failed(str(reply["failed"])[:_LONGEST_REASON])
             if "raised" in reply:
                 error = _make_exception(*reply["raised"])
             else:
@@ -251,14 +298,10 @@ class AgentLine:
             raise error
         return value
 
-    def _exchange(self, question: dict[str, Any]) -> Any:
+    def _exchange(self, question: bytes) -> Any:
         """Send the question and return the answer. After a call that a test gave up there is no further turn."""
         os.read(self._turn, 1)
-        try:
-            wire_values.send(self._line, question)
-        except wire_values.NotPlain:  # nothing was sent
-            os.write(self._next_turn, b".")
-            raise
+        self._line.sendall(_ASK + wire_values.frame(question))  # at once, since an alarm of the test's may end this
         answer = wire_values.receive_raw(self._line)
         os.write(self._next_turn, b".")
         try:
@@ -267,7 +310,11 @@ class AgentLine:
             raise Failed(str(error)) from None
 
     def _decode(self, content: Any) -> Any:
-        return wire_values.decode(content, lambda number: Remote(self, number))
+        return wire_values.decode(content, self._open)
+
+    def _open(self, token: list[Any]) -> Remote:
+        _, _, number, name, iterates = token
+        return (RemoteIterator if iterates is True else Remote)(self, int(number), str(name)[:_LONGEST_NAME])
 
 
 class Proxy:
@@ -284,8 +331,9 @@ class Proxy:
 class Remote:
     """An object that stays on the agent's side."""
 
-    def __init__(self, agent: AgentLine, number: int) -> None:
+    def __init__(self, agent: AgentLine, number: int, kind: str) -> None:
         object.__setattr__(self, "_intercode", (agent, number))
+        object.__setattr__(self, "_intercode_kind", kind)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -301,11 +349,42 @@ class Remote:
         agent, number = self._intercode
         return agent.ask("call", number, args, named)
 
-    def _fail(self, *_: Any) -> NoReturn:
-        raise Failed("the result is an object that is not plain")
+    def _intercode_call(self, name: str, *args: Any) -> Any:
+        agent, number = self._intercode
+        try:
+            method = agent.ask("get", number, (name,), {})
+        except AttributeError:
+            raise TypeError(f"an object of type {self._intercode_kind} has no {name}") from None
+        return method(*args)
 
-    __eq__ = __ne__ = __bool__ = __iter__ = __len__ = __contains__ = __hash__ = _fail
-    __lt__ = __le__ = __gt__ = __ge__ = _fail
+    def __iter__(self) -> Any:
+        return self._intercode_call("__iter__")
+
+    def __len__(self) -> Any:
+        return self._intercode_call("__len__")
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._intercode_call("__getitem__", key)
+
+    def _intercode_fail(self, *_: Any) -> NoReturn:
+        raise Failed(f"an object of type {self._intercode_kind} is not plain, so nothing can be compared with it")
+
+    __eq__ = __ne__ = __bool__ = __contains__ = __hash__ = __lt__ = __le__ = __gt__ = __ge__ = _intercode_fail
+
+
+class RemoteIterator(Remote):
+    """An iterator that stays on the agent's side. Its items come in batches."""
+
+    def __init__(self, agent: AgentLine, number: int, kind: str) -> None:
+        super().__init__(agent, number, kind)
+        batches = iter(lambda: agent.ask("next", number, (), {}), None)
+        object.__setattr__(self, "_intercode_items", (item for batch in batches for item in batch))
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._intercode_items)
 
 
 def _run_test(request: dict[str, Any], line: socket.socket) -> None:
@@ -324,12 +403,11 @@ def _run_test(request: dict[str, Any], line: socket.socket) -> None:
         wire_values.send(line, {"nonce": request["nonce"], **verdict})
 
 
-def _handle(value: Any) -> int:
-    """Return the number of an object of the agent's, which goes back as what it was; nothing else that is not plain is sent."""
+def _handle(value: Any) -> list[Any]:
+    """Return the token of an object of the agent's, which goes back as what it was; nothing else that is not plain is sent."""
     if isinstance(value, Remote):
-        number: int = value._intercode[1]
-        return number
-    raise wire_values.NotPlain(f"a test passes a value of type {type(value).__name__}, which is not plain")
+        return ["handle", 0, value._intercode[1]]
+    raise wire_values.NotPlain(f"a value of type {type(value).__name__} is not plain")
 
 
 def _make_exception(base: Any, name: Any, words: Any, args: Any) -> Exception:
@@ -339,7 +417,7 @@ def _make_exception(base: Any, name: Any, words: Any, args: Any) -> Exception:
     if not (isinstance(kind, type) and issubclass(kind, Exception)):
         raise Failed(f"raised {name}: {words}")
     kind = kind if name == base else type(name, (kind,), {})
-    for encoded in (args, ["t", words]):
+    for encoded in (args, [["tuple", 1], words]):
         try:
             error: Exception = kind(*wire_values.decode(encoded))
             if str(error) == words:
@@ -352,8 +430,9 @@ def _make_exception(base: Any, name: Any, words: Any, args: Any) -> Exception:
 def _update_in_place(argument: Any, content: Any) -> None:
     if type(argument) is not type(content):
         return
-    if isinstance(argument, list):
-        argument[:] = content
-    elif isinstance(argument, (dict, set)):
+    if isinstance(argument, (dict, set)):
         argument.clear()
         argument.update(content)
+    elif isinstance(argument, (list, bytearray, deque)):
+        argument.clear()
+        argument.extend(content)

@@ -5,10 +5,15 @@
 
 The interpreter is a clone of this warm process if the agent's /usr is lent by the host; in an image with its own userland, the
 image's python3 is started with the same modules. What the interpreter reports can end its own action and nothing more.
+
+If it reports that it cannot fork a branch, this server forks a child of its own. If that fails too, the machine has no room and
+the error goes to the host; else the agent has used up its own limits and the line of the branch ends at once.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
 import importlib
 import json
@@ -26,7 +31,8 @@ from .episode import EpisodeServer
 from .shell import FIONREAD, Job, Shell, change_folder, new_token
 
 _PRELOADED = ("collections", "functools", "heapq", "itertools", "math", "random", "re", "string", "typing")
-_FORKING = 5.0
+_FORKING, _FORKS = 5.0, 3
+_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.ETOOMANYREFS)
 _LAST_DEATH = 2.0
 _LOOK_EVERY = 0.0005
 
@@ -73,8 +79,10 @@ class PythonShell(Shell):
         head = python_interpreter.FRAME.pack(self._token, kind, len(payload))
         try:
             socket.send_fds(self._line, [head], list(fds))
-        except OSError:  # it has gone, or reads nothing: the action ends with its process, or at the time limit
-            payload = b""
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                raise
+            payload = b""  # it has gone, or reads nothing: the action ends with its process, or at the time limit
         self._pending = memoryview(payload)
         if payload:
             self.write_pending()
@@ -102,13 +110,23 @@ class PythonEpisodeServer(EpisodeServer):
         job = self._live_shell()
         assert isinstance(job, PythonShell)
         self._branch_mark, self._jobs_alive = self._table.mark(), True
+        with contextlib.ExitStack() as lines:
+            for _ in range(_FORKS):
+                line = lines.enter_context(self._fork_branch(job))
+                if job.exit_code == 0 or job.dead:
+                    break
+                _require_room()
+            wire.send(self._sock, {}, b"", (line.fileno(),))
+
+    def _fork_branch(self, job: PythonShell) -> socket.socket:
+        """Have the interpreter fork a branch, and return the line to it; the job's `exit_code` tells whether there is one."""
         ours, theirs = socket.socketpair()
-        with ours:
-            with theirs:
-                job.branch(theirs)
-                if not self._wait(job, _FORKING):
-                    processes.kill(job.pid)
-            wire.send(self._sock, {}, b"", (ours.fileno(),))
+        with theirs:
+            job.branch(theirs)
+            if not self._wait(job, _FORKING):
+                processes.kill(job.pid)
+                self._wait(job, _LAST_DEATH)
+        return ours
 
     def _end_branch(self) -> None:
         """End a branch that has not been ended: kill its processes, again until none is left."""
@@ -160,3 +178,11 @@ def prepare(config: dict[str, Any]) -> dict[str, Any]:
     site.main()
     path, finders = [entry for entry in sys.path if entry not in ("", "/")], list(sys.meta_path)
     return {**config, "imports": (path, finders)}
+
+
+def _require_room() -> None:
+    """Raise OSError if not even this process can fork."""
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)

@@ -1,7 +1,8 @@
 """The agent's Python: a namespace that lives on between actions. It has the agent's rights, and the agent may take it over.
 
     episode server ══ line (descriptor 200) ══ interpreter    X run an action   → "status token" when it is done
-              frames: token, kind, size, payload              B fork a branch   → a child that serves the descriptor sent along
+              frames: token, kind, size, payload              B fork a branch   → a child that serves the descriptor sent along,
+                                                                                  status 1 if it cannot be forked
 
 The interpreter is a clone of the episode server, or the python3 of an image that has its own:
 
@@ -145,15 +146,15 @@ class Interpreter:
             parts.append((compile(expression, name, "eval", self._flags, dont_inherit=True), True))
         return parts
 
-    def fork_branch(self, line: socket.socket, fd: int, serve_branch: ServeBranch) -> None:
-        """Fork a branch that serves `fd`. If there are too many processes for it, the host sees that line end."""
+    def fork_branch(self, line: socket.socket, fd: int, serve_branch: ServeBranch) -> int:
+        """Fork a branch that serves `fd`. Return the status, which is 1 if there is no room for another process."""
         try:
             pid = os.fork()
         except OSError:
-            return
+            return 1
         if pid:
             self._branches.append(pid)
-            return
+            return 0
         try:
             own = socket.socket(fileno=fd)
             line.close()
@@ -206,7 +207,7 @@ def interpret(
         if kind == b"X":
             status = interpreter.run(payload.decode("utf-8", "surrogateescape"))
         elif kind == b"B":
-            interpreter.fork_branch(line, fds[0], serve_branch)
+            status = interpreter.fork_branch(line, fds[0], serve_branch)
         for fd in fds:
             os.close(fd)
         line.sendall(b"%d %s\n" % (status, token))
