@@ -13,7 +13,6 @@ the error goes to the host; else the agent has used up its own limits and the li
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import importlib
 import json
@@ -28,11 +27,11 @@ from typing import Any
 
 from . import processes, python_branch, python_interpreter, wire
 from .episode import EpisodeServer
+from .room import require_room
 from .shell import FIONREAD, Job, Shell, change_folder, new_token
 
 _PRELOADED = ("collections", "functools", "heapq", "itertools", "math", "random", "re", "string", "typing")
 _FORKING, _FORKS = 5.0, 3
-_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.ETOOMANYREFS)
 _LAST_DEATH = 2.0
 _LOOK_EVERY = 0.0005
 
@@ -80,8 +79,7 @@ class PythonShell(Shell):
         try:
             socket.send_fds(self._line, [head], list(fds))
         except OSError as error:
-            if error.errno in _NO_ROOM:
-                raise
+            require_room(error)
             payload = b""  # it has gone, or reads nothing: the action ends with its process, or at the time limit
         self._pending = memoryview(payload)
         if payload:
