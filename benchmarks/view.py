@@ -28,6 +28,7 @@ from pathlib import Path
 from measuring.clock import timed
 from measuring.rows import Row, command, finish
 
+from intercode.signing import with_signature
 from intercode.store import to_json
 from intercode.types import Episode, Message, Turn, Usage
 from intercode.view.index import Index
@@ -74,7 +75,7 @@ def played(number: int, turns: int, rng: random.Random) -> Episode:
 def make_run(folder: Path, episodes: int) -> None:
     """Write a run with `episodes` records, the last of them an episode of 500 turns."""
     rng = random.Random(7)
-    (folder / "run.json").write_text(json.dumps(SETTINGS))
+    (folder / "run.json").write_text(json.dumps(with_signature(SETTINGS)))
     lines = [json.dumps(to_json(played(0, 10, rng))) for _ in range(200)]
     with (folder / "episodes.jsonl").open("w") as file:
         for number in range(episodes - 1):

@@ -41,6 +41,9 @@ SLOW = (
 )
 """Tests that wait, kill or build: `make check` leaves them, and tests that are marked slow, to `make test`."""
 
+os.environ.setdefault("INTERCODE_TRUST_KEY", "the key of the tests")
+"""Runs are signed with it, and not with the user's own key."""
+
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """SIGINT is ignored where a script starts the tests in the background, and the programs that tests start would inherit that."""
 

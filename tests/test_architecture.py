@@ -8,9 +8,9 @@ SOURCE = Path(__file__).parents[1] / "src" / "intercode"
 # From the ground up; a room may import rooms on lower floors, and modules of its own.
 FLOORS = [
     {"types", "errors", "tfidf", "submission"},
-    {"plugins", "sandbox"},
+    {"plugins", "sandbox", "signing"},
     {"tasks", "agents", "models", "store"},
-    {"env"},
+    {"env", "trust"},
     {"envs", "testing"},
     {"paper"},
     {"runner"},

@@ -5,6 +5,7 @@
     RUN/underway/         replies of the model in episodes that are not in episodes.jsonl yet (`runner/reply_cache.py`)
     flock on RUN          held while a process plays the run
 
+The folder may be a stranger's: its files are never opened through links, and must be plain files (`open_inside`).
 A process may be killed at any moment: complete lines survive, and opening the folder again removes an incomplete last line, so
 that its episode is played again. Episodes without a reward (a fault, a used-up budget) are not finished; after they are
 played again, readers take the last line of a task and epoch.
@@ -22,26 +23,31 @@ The tokens of a question are stored in the same way: `prompt_ids` follow the fir
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import mmap
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from types import NoneType
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 from intercode.errors import StoreError, UsageError
 from intercode.plugins import safe_repr
+from intercode.signing import is_signed, with_signature, without_signature
 from intercode.types import Episode, Message, Sample, ToolCall, Turn, Usage, is_number
 
 SCHEMA = 2
 """Schema 1, which is still read, stored each question whole and called `ambiguous` `unsure`."""
 LARGEST_OUTCOMES = 1 << 16
 """Characters of an episode's `outcomes` as JSON."""
+LARGEST = 1 << 28
+"""Bytes of a line of episodes.jsonl, and of run.json: a longer one is never read, since a file of holes has no end."""
 FREE = frozenset({"workers", "out", "run", "created", "git_commit", "versions", "mended"}) | {
-    "price", "reply_seconds", "max_cost", "max_tokens", "max_seconds", "data_from", "options", "planned"
+    "price", "reply_seconds", "max_cost", "max_tokens", "max_seconds", "data_from", "options", "planned", "signature"
 }  # fmt: skip
 """Settings that do not influence the result of an episode: a resumed run may change them."""
 
@@ -94,10 +100,19 @@ class RunStore:
         self._episodes = {_key(episode): episode for episode in _read_episodes(path)}
 
     @classmethod
-    def create(cls, path: str | Path, config: Config, *, resume: bool = False, allow_code_change: bool = False) -> RunStore:
+    def create(
+        cls,
+        path: str | Path,
+        config: Config,
+        *,
+        resume: bool = False,
+        allow_code_change: bool = False,
+        sign: bool = True,
+    ) -> RunStore:
         """Open `path` for a run with `config`: a new or empty folder, or with `resume` the folder of the same run.
 
         `allow_code_change` also continues a run whose `SOURCES` differ; the caller vouches that finished episodes stay valid.
+        `sign`: a new run is signed; false for settings that come from a run which the user has not signed.
         Raises `UsageError` if the folder holds other files, a run (without `resume`), or a run with other settings, or if a
         setting that reports read has a wrong type; `StoreError` if another process uses the folder or the folder
         cannot be written.
@@ -105,10 +120,10 @@ class RunStore:
         path = Path(path)
         with storage_faults(path), contextlib.ExitStack() as held:
             path.mkdir(parents=True, exist_ok=True)
-            folder = _opened(held, path, os.O_RDONLY | os.O_DIRECTORY)
-            _lock(path, folder)
-            begins = _write_or_check(path, json.loads(json.dumps(dict(config))), resume, allow_code_change)
-            file = _opened(held, path / "episodes.jsonl", os.O_RDWR | os.O_CREAT | os.O_APPEND)
+            folder = _locked(held, path)
+            begins = _write_or_check(path, json.loads(json.dumps(dict(config))), resume, allow_code_change, sign)
+            file = open_inside(path, "episodes.jsonl", flags=os.O_RDWR | os.O_CREAT | os.O_APPEND)
+            held.callback(os.close, file)
             cut_torn_line(file)
             os.fsync(folder)
             return cls(path, file, held.pop_all(), begins=begins)
@@ -132,6 +147,8 @@ class RunStore:
         try:
             from_json(record := to_json(episode))
             line = json.dumps(record, allow_nan=False).encode() + b"\n"
+            if len(line) > LARGEST:
+                raise ValueError(f"its record has {len(line)} bytes")
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise UsageError(f"the episode of task {episode.task} cannot be recorded: {error}") from error
         with storage_faults(self.path):
@@ -154,8 +171,14 @@ def alone_in(path: Path) -> Iterator[None]:
     """Lock the run within the block. Raises `StoreError` if another process plays or judges the run."""
     with contextlib.ExitStack() as held:
         with storage_faults(path):
-            _lock(path, _opened(held, path, os.O_RDONLY | os.O_DIRECTORY))
+            _locked(held, path)
         yield
+
+
+def sign_run(path: Path, config: Config) -> None:
+    """Write the run's settings `config` with the user's signature, unless the folder cannot be written or is in use."""
+    with contextlib.suppress(StoreError), alone_in(path), storage_faults(path):
+        _write_config(path, config, sign=True)
 
 
 def read_run(path: str | Path) -> tuple[dict[str, Any], list[Episode]]:
@@ -339,7 +362,7 @@ def _key(episode: Episode) -> Key:
     return episode.task, episode.epoch
 
 
-def _write_or_check(path: Path, config: dict[str, Any], resume: bool, allow_code_change: bool) -> bool:
+def _write_or_check(path: Path, config: dict[str, Any], resume: bool, allow_code_change: bool, sign: bool) -> bool:
     """Write `config` into an empty folder and return True, or check that the folder has such a run and return False."""
     names = {entry.name for entry in path.iterdir() if entry.suffix != ".new"}
     if not names:
@@ -347,7 +370,7 @@ def _write_or_check(path: Path, config: dict[str, Any], resume: bool, allow_code
             _require_settings(config)
         except TypeError as error:
             raise UsageError(f"the settings of the run cannot be kept: {error}") from error
-        _write_config(path, config)
+        _write_config(path, config, sign=sign)
         return True
     if "run.json" not in names:
         raise UsageError(f"{path} is not empty and holds no run; choose another folder with --out")
@@ -361,7 +384,7 @@ def _write_or_check(path: Path, config: dict[str, Any], resume: bool, allow_code
     if differing_settings(old, config, FREE):
         then, now = ({key: settings[key] for key in SOURCES & settings.keys()} for settings in (old, config))
         rest = {key: value for key, value in old.items() if key not in SOURCES}
-        _write_config(path, {**rest, **now, "mended": [*old.get("mended", ()), then]})
+        _write_config(path, {**rest, **now, "mended": [*old.get("mended", ()), then]}, sign=is_signed(old))
     return False
 
 
@@ -371,15 +394,17 @@ def differing_settings(old: Config, new: Config, free: frozenset[str]) -> dict[s
     return {key: f"{key}: {old.get(key)!r:.50} → {new.get(key)!r:.50}" for key in keys}
 
 
-def _write_config(path: Path, config: Config) -> None:
-    write_whole(path / "run.json", json.dumps(config, indent=2, sort_keys=True) + "\n")
+def _write_config(path: Path, config: Config, *, sign: bool) -> None:
+    settings = with_signature(config) if sign else without_signature(config)
+    write_whole(path / "run.json", json.dumps(settings, indent=2, sort_keys=True) + "\n")
 
 
 def write_whole(path: Path, text: str) -> None:
     """Replace the file's content by `text`, whole or not at all: write a second file, force it to disk, rename it."""
     draft = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
-        with draft.open("w", encoding="utf-8") as file:
+        draft.unlink(missing_ok=True)  # of a killed process, or a link that somebody put there
+        with draft.open("x", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -392,7 +417,7 @@ def write_whole(path: Path, text: str) -> None:
 
 def _read_config(path: Path) -> dict[str, Any]:
     try:
-        config = json.loads((path / "run.json").read_text("utf-8"))
+        config = json.loads(read_inside(path, "run.json"))
     except (ValueError, RecursionError) as error:
         raise StoreError(f"{path / 'run.json'} is damaged: {error}") from error
     if not isinstance(config, dict):
@@ -414,8 +439,8 @@ def _require_settings(config: Config) -> None:
 
 def _read_episodes(path: Path) -> Iterator[Episode]:
     file = path / "episodes.jsonl"
-    with storage_faults(path), contextlib.suppress(FileNotFoundError), file.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
+    with storage_faults(path), contextlib.suppress(FileNotFoundError), open(open_inside(path, "episodes.jsonl"), "rb") as lines:
+        for number, line in enumerate(lines_of(lines), 1):
             if line.endswith(b"\n"):
                 try:
                     episode = from_json(json.loads(line))
@@ -440,22 +465,71 @@ def cut_torn_line(file: int) -> None:
     """Remove everything after the last line end: a write that a kill interrupted."""
     if size := os.fstat(file).st_size:
         with mmap.mmap(file, size, access=mmap.ACCESS_READ) as content:
-            end = content.rfind(b"\n") + 1
+            end = content.rfind(b"\n", max(0, size - LARGEST)) + 1
+        if size > LARGEST and not end:
+            raise OSError(errno.EINVAL, "the last line has no beginning")
         if end < size:
             os.ftruncate(file, end)
 
 
-def _opened(held: contextlib.ExitStack, path: Path, flags: int) -> int:
-    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o644)
-    held.callback(os.close, descriptor)
+def open_inside(run: Path, *names: str, flags: int = os.O_RDONLY) -> int:
+    """Open the file RUN/NAME/… and return its descriptor; RUN may be a link, and nothing below it.
+
+    Raises `OSError` for a link, a pipe or a device: reading could lead out of the folder or never end.
+    """
+    path = run.joinpath(*names)
+    within = [run.joinpath(*names[:count]) for count in range(1, len(names))]
+    try:
+        if any(folder.is_symlink() for folder in within):
+            raise OSError(errno.ELOOP, "a link")
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise OSError(errno.ENXIO, "no file")
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENXIO):
+            raise
+        raise OSError(errno.EINVAL, "it is no plain file, and links, pipes and devices are not opened", str(path)) from error
     return descriptor
 
 
-def _lock(path: Path, folder: int) -> None:
+def read_inside(run: Path, *names: str) -> bytes:
+    """Return the content of the file RUN/NAME/…, which `open_inside` opens. Raises `OSError` as well if it is too large."""
+    with open(open_inside(run, *names), "rb") as file:
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise OSError(errno.EINVAL, f"it has more than {LARGEST} bytes", str(run.joinpath(*names)))
+    return content
+
+
+def require_plain_output(output: str | Path) -> None:
+    """Raise `UsageError` for a link, a pipe or a device in a run folder, which somebody else may have put there."""
+    path = Path(output)
+    is_plain = not path.is_symlink() and (path.is_file() or path.is_dir())
+    if os.path.lexists(path) and not is_plain and path.with_name("run.json").exists():
+        raise UsageError(f"{path} lies in a run folder and is a link, a pipe or a device; choose another place")
+
+
+def lines_of(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines of a file. Raises `OSError` for a line without an end."""
+    while line := file.readline(LARGEST):
+        if len(line) == LARGEST and not line.endswith(b"\n"):
+            raise OSError(errno.EINVAL, f"a line has more than {LARGEST} bytes")
+        yield line
+
+
+def _locked(held: contextlib.ExitStack, path: Path) -> int:
+    """Lock the run folder until `held` ends, and return its descriptor. Folders in it that are written to must be no links."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    held.callback(os.close, folder)
+    for name in ("underway", "judged"):
+        if (path / name).is_symlink():
+            raise OSError(errno.EINVAL, "it is a link, which is not followed", str(path / name))
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise StoreError(f"{path} is in use by another process; wait for it or choose another folder") from error
+    return folder
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ def lines(run: Path) -> list[dict[str, Any]]:
 
 def settings(run: Path) -> dict[str, Any]:
     config = json.loads((run / "run.json").read_text())
-    return {key: value for key, value in config.items() if key not in ("run", "created", "options", "workers")}
+    return {key: value for key, value in config.items() if key not in ("run", "created", "options", "workers", "signature")}
 
 
 def test_merged_shards_are_the_run_of_one_machine(cli: Any, box: Path, tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ import pytest
 from cli_words import EVAL_KEYS, INTERCODE, write_tasks
 from kept import needs_bwrap
 
+from intercode.signing import with_signature
+
 pytestmark = pytest.mark.slow
 
 AGENT = """
@@ -57,7 +59,7 @@ def episodes(run: Path) -> list[dict[str, Any]]:
 
 def rewrite(run: Path, **settings: Any) -> None:
     config = json.loads((run / "run.json").read_text())
-    (run / "run.json").write_text(json.dumps({**config, **settings}))
+    (run / "run.json").write_text(json.dumps(with_signature({**config, **settings})))
 
 
 def test_a_new_run_has_the_new_scores_and_tells_how_each_was_had(cli: Any, box: Path, mixed: Path) -> None:

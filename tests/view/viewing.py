@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from chromium import Tab
 
+from intercode.signing import with_signature
 from intercode.store import to_json
 from intercode.types import Episode, Turn
 
@@ -38,7 +39,7 @@ def episode(task: str, *turns: Turn, solved: bool = False, **more: Any) -> Episo
 
 def make_run(folder: Path, episodes: Iterable[Episode], **settings: Any) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "run.json").write_text(json.dumps({**SETTINGS, **settings}))
+    (folder / "run.json").write_text(json.dumps(with_signature({**SETTINGS, **settings})))
     (folder / "episodes.jsonl").write_text("".join(json.dumps(to_json(each)) + "\n" for each in episodes))
     return folder
 

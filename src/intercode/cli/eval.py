@@ -152,6 +152,8 @@ def _run(
     from intercode.evaluation import Evaluation
     from intercode.report import summary
     from intercode.runner.run import is_played
+    from intercode.signing import key_fault
+    from intercode.trust import acting
     from intercode.view.index import Index, indexing
 
     evaluation = Evaluation.plan(env, **options)
@@ -170,6 +172,8 @@ def _run(
         total = evaluation.planned
         earlier = [episode for episode in store.episodes() if is_played(episode, retry_errors=retry_errors)]
         index = Index(store.path, evaluation.config)
+        if store.begins and acting(evaluation.config) and (fault := key_fault()):
+            say(f"intercode: the run is not signed, so --resume will ask for --trust: {fault}", err=True)
         nodes = crew.line if crew else None
         with resumable(store.path), progress(total, earlier, model=evaluation.model, quiet=as_json, nodes=nodes) as tick:
             watch = indexing(index, tick)

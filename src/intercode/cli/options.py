@@ -24,15 +24,21 @@ SECTIONS = {
     "Agent and model": "agent model base_url temperature reply_tokens reply_seconds price",
     "Reward": "reward robust live judge",
     "Limits": "turns max_cost max_tokens max_seconds episode_cost episode_tokens episode_seconds",
-    "Run": "epochs seed static workers shard on out resume retry_errors allow_code_change",
+    "Run": "epochs seed static workers shard on out resume trust retry_errors allow_code_change",
 }
 """The headings of a command's help, and the parameters under each; the others stand under "Options"."""
 _SECTION = {name: title for title, names in SECTIONS.items() for name in names.split()}
-_NOT_STORED = {"out", "resume", "retry_errors", "allow_code_change", "as_json"}
+_NOT_STORED = {"out", "resume", "trust", "retry_errors", "allow_code_change", "as_json"}
 
 
 class Command(click.Command):
-    """A command whose help lists its options by purpose."""
+    """A command whose help lists its options by purpose. `given` are the parameters that stand on the command line."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+        kinds = (str, bool, int, list, tuple)  # else click's mark of a missing argument
+        ctx.meta["intercode.given"] = {name for name, value in words.items() if isinstance(value, kinds) and value != ()}
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         records: dict[str, list[tuple[str, str]]] = {title: [] for title in (*SECTIONS, "Options")}
@@ -231,6 +237,10 @@ def out_file(metavar: str, text: str) -> Decorator:
     return click.option("--out", "file", cls=Renamed, old="--output", type=path, metavar=metavar, help=text)
 
 
+trust = click.option(
+    "--trust", is_flag=True, expose_value=False,
+    help="Load the code, and use the files and addresses, that a run from elsewhere names; and sign it as yours.",
+)  # fmt: skip
 json_flag = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
 
 
@@ -239,10 +249,15 @@ def _stored_options(context: click.Context, option: click.Parameter, folder: str
     if folder is None or not os.path.exists(os.path.join(folder, "run.json")):
         return folder
     from intercode.store import stream_run
+    from intercode.trust import require_trust
 
-    stored = stream_run(folder)[0].get("options", {})
-    if (command := stored.get("command", context.info_name)) != context.info_name:
+    settings = stream_run(folder)[0]
+    options = settings.get("options", {})
+    if (command := options.get("command", context.info_name)) != context.info_name:
         raise UsageError(f"{folder} was made by `intercode {command}`; go on with {resume_line(folder, command)}")
+    stored = {name: value for name, value in options.items() if name not in _NOT_STORED}
+    used = {str(param.name) for param in context.command.params} - context.meta["intercode.given"]
+    require_trust(settings, {name: stored[name] for name in used & stored.keys()}, trust=is_trusted())
     context.default_map = stored
     return folder
 
@@ -264,7 +279,13 @@ def run_folder(default: str) -> Decorator:
             "--resume", type=TEXT, metavar="DIR", is_eager=True, callback=_stored_options,
             help="Continue the run in this folder with its own options; start a new run there if it holds none.",
         ),
+        trust,
     )  # fmt: skip
+
+
+def is_trusted() -> bool:
+    """Return whether `--trust` stands on the command line."""
+    return "trust" in click.get_current_context().meta["intercode.given"]
 
 
 def resume_line(folder: object, command: str | None = None) -> str:
@@ -281,7 +302,7 @@ def options_to_store() -> dict[str, Any]:
     """
     context = click.get_current_context()
     for name in (context.default_map or {}).get("secret", ()):
-        if not context.params[name]:
+        if name in context.params and not context.params[name]:
             raise UsageError(f"--{name.replace('_', '-')} was not stored, since it may hold a password; give it again")
     kept: dict[str, Any] = {}
     secret = []

@@ -65,6 +65,7 @@ def report(runs: tuple[str, ...], force: bool, html: str | None, plots: str | No
 @shared.data_options
 @shared.scoring_options
 @shared.workers
+@shared.trust
 @shared.json_flag
 def replay(log: str, env: str | None, workers: int, as_json: bool, **options: Any) -> None:
     """Execute the actions of a run again, and compare.
@@ -76,7 +77,7 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
     from intercode.rescoring.replay import replay as execute
 
     shared.find_own_modules()
-    recording, factory, tasks = prepare_replay(log, env, **options)
+    recording, factory, tasks = prepare_replay(log, env, trust=shared.is_trusted(), **options)
     with progress(len(tasks), quiet=as_json) as tick:
         found = execute(recording, factory, tasks, workers=workers, on_episode=tick)
     if as_json:
@@ -118,6 +119,7 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
 @click.option("--turns", type=shared.COUNT, metavar="N", help="With --as: tell the agent that it has N turns. [the run's]")
 @shared.out_file("FILE", "Write to FILE. [stdout]")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@shared.trust
 def export(run: str, form: str, only: str, told_as: str | None, turns: int | None, file: str | None, force: bool) -> None:
     """Write a run as training data, or as a table.
 
@@ -126,13 +128,15 @@ def export(run: str, form: str, only: str, told_as: str | None, turns: int | Non
     from intercode.export import export_run
 
     shared.find_own_modules()
-    episodes, rows = export_run(run, form, only=only, told_as=told_as, turns=turns, output=file, force=force)
+    trust = shared.is_trusted()
+    episodes, rows = export_run(run, form, only=only, told_as=told_as, turns=turns, output=file, force=force, trust=trust)
     click.echo(f"intercode: {rows} rows from {episodes} episodes" + (f" in {file}" if file else ""), err=True)
 
 
 @click.command(cls=shared.Command)
 @click.argument("runs", nargs=-1, required=True, type=shared.EXISTING_FOLDER, metavar="RUN...")
 @click.option("--out", type=shared.TEXT, required=True, metavar="DIR", help="Write the run to this new folder.")
+@shared.trust
 @shared.json_flag
 def merge(runs: tuple[str, ...], out: str, as_json: bool) -> None:
     """Make one run of the shards that `eval --shard` played.
@@ -146,7 +150,7 @@ def merge(runs: tuple[str, ...], out: str, as_json: bool) -> None:
     from intercode.runner.shards import merge_runs
     from intercode.view.index import Index
 
-    config, episodes, missing = merge_runs(runs, out)
+    config, episodes, missing = merge_runs(runs, out, trust=shared.is_trusted())
     Index(Path(out), config).update()
     show_summaries([summary(config, episodes)], as_json)
     show_reasons(episodes)
@@ -201,10 +205,10 @@ def rescore(
     from intercode.rescoring.rescore import Rescoring
     from intercode.store import RunStore
 
-    todo = Rescoring(run, reward, force=force, **options)
+    todo = Rescoring(run, reward, force=force, trust=shared.is_trusted(), **options)
     folder = out or new_folder(Path("runs"), todo.env, f"{todo.config['agent']}-{reward}")
     config = {**todo.config, "run": str(folder), "options": shared.options_to_store()}
-    with RunStore.create(folder, config, resume=bool(resume)) as store:
+    with RunStore.create(folder, config, resume=bool(resume), sign=todo.signs) as store:
         earlier = [episode for episode in store.episodes() if episode.reward is not None]
         with resumable(store.path), progress(len(todo.episodes), earlier, quiet=as_json) as tick:
             done = todo.run(store, workers=workers, tick=tick)
@@ -234,7 +238,7 @@ def _judge(run: str, name: str, force: bool, as_json: bool, options: dict[str, A
     from intercode.store import read_run
 
     model = make_model(name)
-    verdicts = judge_run(run, model, force=force, **options)
+    verdicts = judge_run(run, model, force=force, trust=shared.is_trusted(), **options)
     found = summary(run, model, read_run(run)[1], verdicts)
     if as_json:
         print_json(found)

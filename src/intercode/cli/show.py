@@ -88,7 +88,8 @@ def show(
 def _update(run: Run) -> Index:
     """Bring the run's index up to date, and tell the user if that takes long or if lines are damaged."""
     if run.index.update(seconds=1) < 1:
-        say(f"intercode: indexing {run.path}, once", err=True)
+        often = "" if run.index.is_temporary else ", once"  # the index of a stranger's run is not kept
+        say(f"intercode: indexing {run.path}{often}", err=True)
         run.index.update()
     if damaged := run.index.covered[1]:
         say(f"intercode: {damaged} lines of {run.path / 'episodes.jsonl'} are no episodes", err=True)

@@ -15,7 +15,8 @@ from typing import IO
 from intercode.errors import StoreError, UsageError
 from intercode.export.formats import Row, chat_rows, rl_rows, sft_rows, turn_rows, v1_entry
 from intercode.export.retell import teller
-from intercode.store import stream_run
+from intercode.store import require_plain_output, stream_run
+from intercode.trust import require_trust
 from intercode.types import Tool
 
 ROWS = {"sft": sft_rows, "chat": chat_rows, "rl": rl_rows, "jsonl": turn_rows, "parquet": turn_rows}
@@ -32,11 +33,12 @@ def export_run(
     turns: int | None = None,
     output: str | Path | None = None,
     force: bool = False,
+    trust: bool = False,
 ) -> tuple[int, int]:
     """Write the episodes of `run` that have a reward to `output`, or to stdout; return how many episodes and rows these are.
 
     `told_as` names an agent in whose form solved episodes are told (`retell.py`), for the forms `sft` and `chat`, with
-    the number of `turns` that the agent is told (None: the run's).
+    the number of `turns` that the agent is told (None: the run's); `trust` allows the environment that an unsigned run names.
     A file is written whole or not at all; pipes and devices are written bit by bit. The form `intercode` has the first epoch
     only, since InterCode v1 knew no other.
 
@@ -48,6 +50,7 @@ def export_run(
     if turns and not told_as:
         raise UsageError("--turns is the number of turns that an agent is told: add --as AGENT")
     config, episodes = stream_run(run)
+    require_trust(config, {"env": config.get("env")} if told_as else {}, trust=trust)
     tell = teller(config, told_as, turns) if told_as else None
     counts = {"episodes": 0, "rows": 0, "untold": 0}
 
@@ -90,6 +93,7 @@ def _open(output: str | Path | None, form: str, force: bool) -> Iterator[IO[byte
     """Open stdout, a pipe or a device; for a file open a draft, and move it to its place when it is whole."""
     if output is None and form == "parquet":
         raise UsageError("Parquet is no text: name a file with --out")
+    require_plain_output("/dev/stdout" if output is None else output)
     path = Path("/dev/stdout" if output is None else output).resolve()
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -102,7 +106,8 @@ def _open(output: str | Path | None, form: str, force: bool) -> Iterator[IO[byte
         if path.name in ("episodes.jsonl", "run.json") and path.with_name("run.json").exists():
             raise UsageError(f"{path} is part of a run, which an export would destroy; name another file")
         try:
-            with draft.open("wb") as file:
+            draft.unlink(missing_ok=True)
+            with draft.open("xb") as file:
                 yield file
             draft.replace(path)
         finally:

@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from intercode.errors import ContextOverflow, ModelError, UsageError
+from intercode.signing import config_folder
 from intercode.types import Message, Reply, Sample, Tool, ToolCall, Usage, is_number
 
 Price = tuple[float, float]
@@ -274,7 +275,7 @@ def _read_body(response: Any) -> None:
 
 def price_table() -> Path:
     """Return the path of the user's table of prices."""
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "intercode" / "prices.toml"
+    return config_folder() / "prices.toml"
 
 
 def listed_price(model: str) -> Price | None:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from intercode.report import markup, tables
 from intercode.report.summary import hardness_order
 from intercode.report.text import one_line
+from intercode.store import write_whole
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 400, 220, 34, 12, 10, 34
 BAR, GAP, NAMES, FIGURES = 14, 8, 118, 44
@@ -102,7 +103,7 @@ def draw(whole: Found, folder: str | Path) -> None:
     """Write each chart of `side_by_side`'s report to FOLDER/NAME.svg, and make the folder. Raises `OSError`."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     for chart in charts(whole):
-        Path(folder, f"{chart.name}.svg").write_text(svg(chart, alone=True), "utf-8")
+        write_whole(Path(folder, f"{chart.name}.svg"), svg(chart, alone=True))
 
 
 def svg(chart: Chart, *, alone: bool = False) -> str:

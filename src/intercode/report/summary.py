@@ -58,12 +58,14 @@ def load(path: str | Path) -> tuple[dict[str, Any], list[Episode]]:
 def summary(config: Mapping[str, Any], episodes: Sequence[Episode]) -> Summary:
     """Return the fixed keys of `eval --json` and `report --json`.
 
-    `episodes` counts scored episodes and errors; `seconds` is the time in which actions were executed. Means are over scored
-    episodes, and None if there are none.
+    `episodes` counts scored episodes and errors; an unfinished run also has `planned`, which counts all. `seconds` is the
+    time in which actions were executed. Means are over scored episodes, and None if there are none.
     """
     scored = [episode for episode in episodes if episode.reward is not None]
     errors = sum(episode.error is not None for episode in episodes)
     used = [episode.usage for episode in episodes]
+    planned = config.get("planned")
+    unfinished = isinstance(planned, int) and planned > len(scored) + errors
     robust = [bool(episode.parts["robust"]) for episode in scored if config.get("robust") and "robust" in episode.parts]
     return {
         **{key: config.get(key) for key in ("run", "env", "agent", "model", "reward")},
@@ -76,6 +78,7 @@ def summary(config: Mapping[str, Any], episodes: Sequence[Episode]) -> Summary:
         "seconds": round(sum(turn.seconds for episode in episodes for turn in episode.turns), 3),
         "tokens": sum(usage.prompt_tokens + usage.completion_tokens for usage in used),
         "cost": round(sum(usage.cost for usage in used), 6),
+        **({"planned": planned} if unfinished else {}),
         **({"pass_at_k": pass_at_k(scored)} if any(episode.epoch for episode in scored) else {}),
         **({"by_hardness": levels} if (levels := groups(config.get("hardness") or {}, scored)) else {}),
         **({"excluded": list(config["excluded"])} if "excluded" in config else {}),

@@ -141,7 +141,7 @@ def overview_rows(summaries: Sequence[Summary]) -> list[Row]:
             "model": str(row["model"] or "–"),
             "env": str(row["env"]),
             "reward": str(row["reward"] or "its own"),
-            "n": str(row["episodes"]),
+            "n": episodes_of(row),
             "success %": number(row["success_rate"], 100),
             "95 %": span(row["ci95"]),
             "mean": number(row["mean_reward"], digits=3),
@@ -158,6 +158,12 @@ def overview_rows(summaries: Sequence[Summary]) -> list[Row]:
     if len(rows) == 1:
         kept.remove("run")
     return [{name: text for name, text in row.items() if name in kept} for row in rows]
+
+
+def episodes_of(row: Mapping[str, Any]) -> str:
+    """Return the number of episodes; of an unfinished run "2 of 12"."""
+    episodes, planned = row["episodes"], row.get("planned")
+    return f"{episodes} of {planned}" if planned and planned > episodes else str(episodes)
 
 
 def labels(summaries: Sequence[Summary]) -> list[str]:

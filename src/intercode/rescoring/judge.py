@@ -26,11 +26,12 @@ from typing import Any, Literal
 from intercode.env import InterCodeEnv
 from intercode.errors import StoreError, UsageError
 from intercode.models import Model
-from intercode.rescoring.rescore import options_of, rebuild, require_same
+from intercode.rescoring.rescore import options_of, rebuild, require_same, taken_from
 from intercode.runner.episode_model import EpisodeModel
 from intercode.runner.reply_cache import ReplyCache
-from intercode.store import alone_in, read_run, storage_faults, write_whole
+from intercode.store import alone_in, read_inside, read_run, storage_faults, write_whole
 from intercode.submission import answer_in, is_submission, submitted_word
+from intercode.trust import require_trust
 from intercode.types import Episode, Turn
 
 LONGEST = 8000
@@ -51,11 +52,11 @@ class Verdict:
     reply: str | None
 
 
-def judge_run(run: str | Path, model: Model, *, force: bool = False, **options: Any) -> list[Verdict]:
+def judge_run(run: str | Path, model: Model, *, force: bool = False, trust: bool = False, **options: Any) -> list[Verdict]:
     """Judge each ambiguous episode of a run, and keep the verdicts in RUN/judged/verdicts.jsonl, with those of other judges.
 
     `options` say where its data are now. Raises `UsageError` if the run marks no ambiguous answers or its world cannot be
-    rebuilt; `StoreError` if another process plays or judges it. `force` allows another userland.
+    rebuilt; `StoreError` if another process plays or judges it. `force` allows another userland, `trust` what the run names.
     """
     then, episodes = read_run(run)
     if then.get("reward") != "exact":
@@ -65,8 +66,10 @@ def judge_run(run: str | Path, model: Model, *, force: bool = False, **options: 
     ambiguous = [episode for episode in episodes if episode.ambiguous]
     if not ambiguous:
         return []
+    world = options_of(then, options)
+    require_trust(then, {"env": then["env"], **taken_from(world, options)}, trust=trust)
     with alone_in(Path(run)):
-        found = list(_verdicts(Path(run), then, ambiguous, model, force, options))
+        found = list(_verdicts(Path(run), then, ambiguous, model, force, world))
         others: list[Verdict] = []  # earlier verdicts of this judge are replaced; those of others stay unless they are damaged
         with suppress(StoreError):
             others = [each for each in read_verdicts(run) if each.judge != model.name]
@@ -90,7 +93,7 @@ def summary(run: str, model: Model, episodes: list[Episode], verdicts: list[Verd
 def _verdicts(
     run: Path, then: Mapping[str, Any], ambiguous: list[Episode], model: Model, force: bool, options: Mapping[str, Any]
 ) -> Iterator[Verdict]:
-    factory = rebuild(run, str(then["env"]), options_of(then, options), "exact")
+    factory = rebuild(run, str(then["env"]), options, "exact")
     require_same(then, factory.facts(), force)
     tasks = {task.id: task for task in factory.tasks}
     mark = mark_of(run / "judged")
@@ -132,7 +135,7 @@ def mark_of(folder: Path) -> str:
     path = folder / "mark"
     with storage_faults(folder.parent):
         folder.mkdir(exist_ok=True)
-        known = path.read_bytes().decode("ascii", "replace") if path.exists() else ""
+        known = read_inside(folder.parent, folder.name, path.name).decode("ascii", "replace") if path.exists() else ""
         if not re.fullmatch("[0-9a-f]{32}", known):
             known = secrets.token_hex(16)
             write_whole(path, known)
@@ -144,6 +147,7 @@ def read_verdicts(run: str | Path) -> list[Verdict]:
     file = Path(run) / "judged" / "verdicts.jsonl"
     try:
         with storage_faults(Path(run)):
-            return [Verdict(**json.loads(line)) for line in file.read_bytes().splitlines()] if file.exists() else []
+            content = read_inside(Path(run), "judged", "verdicts.jsonl") if file.exists() else b""
+            return [Verdict(**json.loads(line)) for line in content.splitlines()]
     except (ValueError, TypeError, RecursionError) as error:
         raise StoreError(f"{file} is damaged ({error}); judge the run again") from error

@@ -17,8 +17,9 @@ from intercode.envs import environment_class, prepare
 from intercode.errors import SandboxError, UsageError
 from intercode.plugins import load_plugin
 from intercode.rescoring.recordings import Recording, load_recording
-from intercode.rescoring.rescore import options_of, with_submission
+from intercode.rescoring.rescore import options_of, taken_from, with_submission
 from intercode.runner.run import evaluate
+from intercode.trust import require_trust
 from intercode.types import Episode, Task
 
 TOLERANCE = 0.011
@@ -69,14 +70,15 @@ def replay(
 
 
 def prepare_replay(
-    log: str, env: str | None, *, reward: str | None, **options: Any
+    log: str, env: str | None, *, reward: str | None, trust: bool = False, **options: Any
 ) -> tuple[Recording, EnvFactory, Sequence[Task]]:
     """Return the recording, a factory with its settings, and the tasks that it has episodes of, at least one.
 
     Without `env` the recording's is used. An option that is not given is the recording's, if it is a run folder; a log of
-    InterCode v1 has that system's reward and session.
+    InterCode v1 has that system's reward and session. `trust` allows what the recording names, if it is not signed.
     """
     recording = load_recording(log)
+    given = {**options, "env": env, "reward": reward}
     if (env := env or recording.settings.get("env")) is None:
         raise UsageError(f"{log} does not say its environment; name it with --env")
     is_run = Path(log).is_dir()
@@ -86,6 +88,7 @@ def prepare_replay(
     how["engine"] = how.get("engine") or recording.settings.get("engine")
     how["session"] = options.get("session") or recording.settings.get("session", None if is_run else "stateless")
     recorded = recording.settings.get("reward", None if is_run else "paper")
+    require_trust(recording.settings, taken_from({**how, "env": env, "reward": recorded}, given), trust=trust)
     view = View() if recording.shortened else View(head=None)
     if reward is None and recorded:
         reward = load_plugin(recorded, "reward") if ":" in recorded else recorded

@@ -28,6 +28,7 @@ from intercode.runner.run import evaluate
 from intercode.store import RunStore, read_run
 from intercode.submission import is_submission
 from intercode.tasks import list_entries
+from intercode.trust import is_vouched, require_trust
 from intercode.types import Ended, Episode, Score, Turn, line_of
 
 REWARDS = ("exact", "paper")
@@ -57,10 +58,11 @@ class Rescored:
 class Rescoring:
     """One run that is scored by `reward`; `options` say where its data are now.
 
-    Raises `UsageError` if its world cannot be rebuilt or is another one; `force` allows another userland.
+    Raises `UsageError` if its world cannot be rebuilt or is another one; `force` allows another userland, `trust` what an
+    unsigned run names. `signs`: the new run may be signed.
     """
 
-    def __init__(self, run: str | Path, reward: str, *, force: bool = False, **options: Any) -> None:
+    def __init__(self, run: str | Path, reward: str, *, force: bool = False, trust: bool = False, **given: Any) -> None:
         then, self.episodes = read_run(run)
         if missing_keys := sorted({"env", "agent"} - then.keys()):
             raise UsageError(f"{run} does not say its {' and '.join(missing_keys)}: it cannot be scored again")
@@ -69,7 +71,9 @@ class Rescoring:
         if then.get("reward") == reward:
             raise UsageError(f"{run} was scored by {reward} already")
         self.env, self._run = str(then["env"]), str(run)
-        options = options_of(then, options)
+        options = options_of(then, given)
+        require_trust(then, {"env": self.env, **taken_from(options, given)}, trust=trust)
+        self.signs = trust or is_vouched(then)
         old_reward = then["reward"] if then.get("reward") in (*REWARDS, "overlap") else reward
         require_same(then, rebuild(run, self.env, options, old_reward).facts(), force)
         played_for = then.get("played_for", then.get("reward"))
@@ -153,6 +157,11 @@ def options_of(then: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str,
     found["engine"] = found.get("engine") or (server.get("engine") if isinstance(server, dict) else None)
     found["sandbox"] = None if then.get("sandbox") == "local" else then.get("sandbox")
     return found
+
+
+def taken_from(found: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that the command line did not give."""
+    return {name: value for name, value in found.items() if not given.get(name)}
 
 
 def rebuild(run: str | Path, env: str, options: Mapping[str, Any], reward: str) -> EnvFactory:

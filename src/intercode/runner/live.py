@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from intercode.store import from_json, to_json
+from intercode.store import from_json, read_inside, to_json
 from intercode.types import Episode, Task, Turn
 
 
@@ -61,7 +61,7 @@ def read_live(run: Path) -> Iterator[tuple[Episode, float]]:
     """
     for path in (run / "underway").glob("*.turns"):
         with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):  # such as a file that has just been begun
-            lines = path.read_bytes().split(b"\n")[:-1]
+            lines = read_inside(run, "underway", path.name).split(b"\n")[:-1]
             record, turns = json.loads(lines[0]), dict[int, object]()
             for line in lines[1:]:
                 change = json.loads(line)

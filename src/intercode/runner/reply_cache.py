@@ -23,7 +23,17 @@ from pathlib import Path
 from typing import Any
 
 from intercode.errors import StoreError
-from intercode.store import append_line, cut_torn_line, read_call, read_sample, read_usage, require, storage_faults
+from intercode.store import (
+    append_line,
+    cut_torn_line,
+    open_inside,
+    read_call,
+    read_inside,
+    read_sample,
+    read_usage,
+    require,
+    storage_faults,
+)
 from intercode.types import Episode, Reply, Usage
 
 _REPLY = {"question": str, "text": str, "usage": dict, "calls": list, "left_out": int, "sample": (dict, type(None))}
@@ -35,8 +45,10 @@ class ReplyCache:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._known: dict[str, deque[Reply]] = defaultdict(deque)
+        self._place = path.parent.parent, path.parent.name, path.name
         with storage_faults(path.parent.parent):
-            lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []  # nobody used an incomplete last reply
+            content = read_inside(*self._place) if path.exists() else b""
+        lines = content.split(b"\n")[:-1]  # nobody used an incomplete last reply
         for number, line in enumerate(lines, 1):
             try:
                 record = json.loads(line)
@@ -64,7 +76,7 @@ class ReplyCache:
         line = json.dumps({"question": _digest(question), **record}).encode() + b"\n"
         with storage_faults(self._path.parent.parent):
             self._path.parent.mkdir(exist_ok=True)
-            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            file = open_inside(*self._place, flags=os.O_RDWR | os.O_CREAT | os.O_APPEND)
             try:
                 cut_torn_line(file)
                 append_line(file, line)

@@ -11,13 +11,17 @@ many episodes.
 from __future__ import annotations
 
 import hashlib
+import os
+import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from intercode.errors import UsageError
-from intercode.store import FREE, Key, RunStore, differing_settings, read_run
+from intercode.store import FREE, Key, RunStore, differing_settings, read_run, storage_faults
+from intercode.trust import is_vouched
 from intercode.types import Episode
 
 OF_A_SHARD = frozenset({"shard", "shard_tasks"})
@@ -49,10 +53,13 @@ class Shard:
         return int.from_bytes(digest[:8], "big") % self.count == self.number - 1
 
 
-def merge_runs(folders: Sequence[str | Path], out: str | Path) -> tuple[dict[str, Any], list[Episode], list[Key]]:
+def merge_runs(
+    folders: Sequence[str | Path], out: str | Path, *, trust: bool = False
+) -> tuple[dict[str, Any], list[Episode], list[Key]]:
     """Write the run of which `folders` are shards to the new folder `out`; return its settings, episodes, and what is missing.
 
-    Missing are the tasks and epochs without a reward; `intercode eval --resume` plays them. Raises `UsageError` if settings,
+    Missing are the tasks and epochs without a reward; `intercode eval --resume` plays them. The run is written beside `out` and
+    renamed when it is whole. It is signed if all shards are, or with `trust`. Raises `UsageError` if settings,
     data or userland differ, or if an episode was played twice, and as `read_run` and `RunStore.create` do.
     """
     runs = [read_run(folder) for folder in folders]
@@ -78,9 +85,22 @@ def merge_runs(folders: Sequence[str | Path], out: str | Path) -> tuple[dict[str
     options = {key: value for key, value in first.get("options", {}).items() if key != "shard"}
     config = {key: value for key, value in first.items() if key not in OF_A_SHARD}
     config |= {"options": options, "planned": len(order), "run": str(out), "created": min(each["created"] for each, _ in runs)}
-    with RunStore.create(out, config) as store:
-        for key in order:
-            if key in found:
-                store.append(found[key])
-        played = store.episodes()
+    sign = trust or all(is_vouched(settings) for settings, _ in runs)
+    out = Path(os.path.realpath(out))
+    with storage_faults(out):
+        if out.exists() and any(out.iterdir()):
+            raise UsageError(f"{out} is not empty; choose another folder with --out")
+        out.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}.", suffix=".new"))
+    try:
+        whole = draft / "run"  # one folder deeper, so that nobody who looks for runs finds it
+        with RunStore.create(whole, config, sign=sign) as store:
+            for key in order:
+                if key in found:
+                    store.append(found[key])
+            played = store.episodes()
+        with storage_faults(out):
+            whole.rename(out)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
     return config, played, [key for key in order if key not in found or found[key].reward is None]

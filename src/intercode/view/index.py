@@ -5,8 +5,10 @@
 
 `update` reads what has been appended since the last time, so an index is built while the run is written (`eval` calls it) or
 when somebody looks. It may be deleted at any moment, and is made anew if it does not fit its file: if the first or the last
-indexed bytes are not there any more. Processes may update it at once: each piece is a transaction. Where the folder cannot be
-written, the index is a temporary file.
+indexed bytes are not there any more. Processes may update it at once: each piece is a transaction.
+
+The index is a temporary file where the folder cannot be written, and for a run without the user's signature: a database made by
+a stranger can hold queries that never end, and a journal beside it names files that SQLite then deletes.
 
 A text is searched in the file itself, at the disk's speed, since an index of all texts would be larger than the run.
 """
@@ -17,10 +19,12 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import sqlite3
 import tempfile
 import threading
 import time
+import weakref
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -32,7 +36,8 @@ from intercode.report.analysis import CATEGORIES, Case
 from intercode.report.text import one_line
 from intercode.report.transcript import state_of
 from intercode.report.turns import code_turns, counted_turns
-from intercode.store import from_json
+from intercode.signing import is_signed
+from intercode.store import from_json, lines_of, open_inside, read_inside
 from intercode.types import Episode
 
 VERSION = 3
@@ -88,7 +93,10 @@ class Index:
     """The index of one run. `config` are the run's settings. Threads may share it."""
 
     def __init__(self, run: Path, config: Mapping[str, Any]) -> None:
-        self._records, self._path, self._config = run / "episodes.jsonl", run / "index.sqlite", config
+        self._run, self._path, self._config = run, run / "index.sqlite", config
+        self._records = run / "episodes.jsonl"
+        self.is_temporary: bool | None = None
+        """Whether the index lies elsewhere than in the run folder; None before it is opened."""
         self._lock = threading.Lock()
         self._lists: dict[object, array[int]] = {}
 
@@ -96,10 +104,12 @@ class Index:
     def _open(self) -> Iterator[sqlite3.Connection]:
         """Open the index, and make it if there is none or another version's.
 
-        Where it cannot be written, is a link or another program's, a temporary file takes its place. Raises `DataError`.
+        Where it cannot be written, is a stranger's or another program's, a temporary file takes its place. Raises `DataError`.
         """
+        if self.is_temporary is None:
+            self.is_temporary = not self._is_ours()
         there = self._path if self._path.exists() else self._path.parent
-        if self._path.is_symlink() or not (os.access(self._path.parent, os.W_OK) and os.access(there, os.W_OK)):
+        if self.is_temporary or not (os.access(self._run, os.W_OK) and os.access(there, os.W_OK)):
             self._use_temporary()
         try:
             with closing(self._connect()) as db:
@@ -127,9 +137,24 @@ class Index:
         self._use_temporary()
         return sqlite3.connect(self._path, timeout=10, isolation_level=None)
 
+    def _is_ours(self) -> bool:
+        """Return whether the run has the user's signature, and nothing but plain files where SQLite reads and writes."""
+        files = [self._path.with_name(self._path.name + end) for end in ("", "-journal", "-wal", "-shm")]
+        if any(os.path.lexists(file) and (file.is_symlink() or not file.is_file()) for file in files):
+            return False
+        with suppress(OSError, ValueError, RecursionError):
+            return isinstance(settings := json.loads(read_inside(self._run, "run.json")), dict) and is_signed(settings)
+        return False
+
+    def _open_records(self) -> BinaryIO:
+        return open(open_inside(self._run, "episodes.jsonl"), "rb")
+
     def _use_temporary(self) -> None:
-        self._temporary = tempfile.TemporaryDirectory(prefix="intercode-index-", ignore_cleanup_errors=True)
-        self._path = Path(self._temporary.name) / "index.sqlite"
+        if self._path.parent != self._run:
+            return
+        self.is_temporary, folder = True, tempfile.mkdtemp(prefix="intercode-index-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self._path = Path(folder) / "index.sqlite"
 
     def _make(self, db: sqlite3.Connection) -> None:
         db.execute("BEGIN IMMEDIATE")
@@ -156,7 +181,9 @@ class Index:
             raise DataError(f"{self._records} cannot be read: {error.strerror}") from error
 
     def _update_piece(self, db: sqlite3.Connection, deadline: float) -> float:
-        size = self._records.stat().st_size if self._records.exists() else 0
+        size = 0
+        with suppress(FileNotFoundError), self._open_records() as file:
+            size = os.fstat(file.fileno()).st_size
         done, _, ends = db.execute("SELECT * FROM covered").fetchone()
         if done == size and ends == self._ends(done):
             return 1.0
@@ -167,9 +194,9 @@ class Index:
                 db.execute("DELETE FROM episodes")
                 done = damaged = 0
             first, last, rows = done, False, []
-            with suppress(FileNotFoundError), self._records.open("rb") as file:
+            with suppress(FileNotFoundError), self._open_records() as file:
                 file.seek(done)
-                for line in file:
+                for line in lines_of(file):
                     if last := not line.endswith(b"\n"):  # the run is about to write the rest
                         break
                     try:
@@ -195,7 +222,7 @@ class Index:
         """Return a digest of the beginning and the end of the file's first `size` bytes; of nothing, an empty text."""
         if size == 0:
             return ""
-        with suppress(FileNotFoundError), self._records.open("rb") as file:
+        with suppress(FileNotFoundError), self._open_records() as file:
             begin = file.read(min(size, _ENDS))
             file.seek(max(0, size - _ENDS))
             return hashlib.sha256(begin + file.read(min(size, _ENDS))).hexdigest()
@@ -277,7 +304,7 @@ class Index:
         if not (rows := self.rows(f"SELECT start, size FROM episodes WHERE {IS_TASK} AND epoch = ?", as_bytes(task), epoch)):
             return None
         start, size = rows[0]["start"], rows[0]["size"]
-        with suppress(OSError, KeyError, TypeError, ValueError, AttributeError), self._records.open("rb") as file:
+        with suppress(OSError, KeyError, TypeError, ValueError, AttributeError), self._open_records() as file:
             file.seek(start)
             episode = from_json(json.loads(file.read(size)))
             if (episode.task, episode.epoch) == (task, epoch):
@@ -289,7 +316,7 @@ class Index:
     def search(self, text: str) -> set[int]:
         """Return the starts of all records with `text` in an action or an observation."""
         found = set[int]()
-        with suppress(FileNotFoundError), self._records.open("rb") as file:
+        with suppress(FileNotFoundError), self._open_records() as file:
             start = 0
             while chunk := _whole_lines(file):
                 found.update(start + line for line in _search_lines(chunk, text))

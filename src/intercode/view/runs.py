@@ -18,7 +18,7 @@ from intercode.report.summary import interval_of_counts
 from intercode.report.text import one_line
 from intercode.rescoring.recordings import load_recording
 from intercode.runner.live import read_live
-from intercode.store import to_json
+from intercode.store import read_inside, to_json
 from intercode.types import Episode
 from intercode.view.index import FACETS, IS_TASK, Index, as_bytes
 
@@ -48,7 +48,7 @@ class Run:
         with suppress(OSError, ValueError, RecursionError):
             changed = (self.path / "run.json").stat().st_mtime
             if changed != self._config[0]:
-                found = json.loads((self.path / "run.json").read_text("utf-8"))
+                found = json.loads(read_inside(self.path, "run.json"))
                 self._config = (changed, found if isinstance(found, dict) else {})
         return self._config[1]
 
