@@ -106,7 +106,7 @@ def test_no_task_or_agent_steers_the_terminal(cli: Any, tmp_path: Path) -> None:
     evil, shown = "\x1b]0;owned\x07\u202e", r"\x1b]0;owned\x07\u202e"
     raises = f"def raises(task, protocol):\n    raise ValueError({evil!r})\n    yield\n\nraises.needs_model = False\n"
     (tmp_path / "mine.py").write_text(raises)
-    write_tasks(tmp_path / "evil.jsonl", [{"id": evil, "query": "Fail.", "gold": "exit 3"}])
+    write_tasks(tmp_path / "evil.jsonl", [{"id": evil, "query": "Fail.", "gold": "printf x; exit 3"}])
     world = ("--data", "evil.jsonl")
     cli("eval", "bash", *world, "--agent", "noop", "--out", "run")
     (record,) = episodes(tmp_path / "run")

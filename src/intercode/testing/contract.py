@@ -241,7 +241,12 @@ def _blames_the_agent(make: Make) -> None:
     first, *_ = _gold_actions(make)
     with closing(make()) as env:
         env.reset(options={"task": 0})
-        setattr(env, "execute", partial(_raise, SandboxDied("a death that the check put here", by_agent=True)))  # noqa: B010
+
+        def die(action: str) -> NoReturn:
+            delattr(env, "execute")  # so that a fresh sandbox works
+            raise SandboxDied("a death that the check put here", by_agent=True)
+
+        env.execute = die  # type: ignore[method-assign]
         _, reward, terminated, _, info = env.step(first)
         same("reward, terminated, ended", (float(reward), terminated, info.get("ended")), (0.0, True, "agent_fault"))
 
