@@ -322,7 +322,7 @@ def prepare(databases: Databases) -> Template:
     below = template.base(None)
     command = [str(shutil.which("mariadbd", path=_PATH)), "--no-defaults", "--version"]
     version = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    words = (_LAYOUT, below.digest, version, databases.digest, SQL_MODE)
+    words = (_LAYOUT, below.digest, version, databases.digest, _INSTALL, _OPTIONS)
     key = hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
     return below.over(cache.folder("layers", key, lambda made: _build(below, databases, made)))
 

@@ -82,7 +82,7 @@ def _build(below: Template, databases: Databases, made: Path) -> None:
         result = sandbox.exec("", argv=[python, "-c", _FILL, f"{_FOLDER}/original"], cwd="/")
         output = result.output.strip()[-1000:]
         if result.exit_code == 1:
-            raise DataError(output)
+            raise DataError(f"{output}; SQL that only MySQL or MariaDB reads needs --engine mariadb")
         if result.exit_code != 0:
             raise SandboxDied(
                 f"SQLite died while databases were being loaded (status {result.exit_code}: {output}); start again"
