@@ -84,6 +84,8 @@ class Engine(ABC):
     _log: str
     max_rows, max_bytes = 100_000, 8 * MIB
     """The most rows and bytes that one answer holds; the rest stays in the server (`Table.cut`)."""
+    max_statement = 16 * MIB - 1024
+    """The most bytes of a statement: MariaDB ends the session of a longer one."""
 
     def __init__(self, prepared: Template, databases: Databases) -> None:
         self.databases, self._content, self._prepared = databases.names, databases, prepared
@@ -157,6 +159,15 @@ class Engine(ABC):
     def wall(self) -> str:
         """Return the word for a wall that is weaker than usual (see `Sandbox.wall`)."""
         return self._sandbox.wall
+
+    def _too_long(self, statement: str) -> Answer | None:
+        """Return the answer to a statement that no engine takes; None for any other."""
+        size = len(statement.encode("utf-8", "surrogatepass"))
+        return (
+            Answer(error=f"the statement has {size} bytes; {self.max_statement} are taken")
+            if size > self.max_statement
+            else None
+        )
 
     # -- the server -------------------------------------------------------------------------------------------------
 

@@ -99,6 +99,8 @@ class SqliteEngine(Engine):
     def run(self, statement: str, *, seconds: float) -> Answer:
         if self._db is None or self._broken:
             raise UsageError("no database is open; call open(db) first")
+        if too_long := self._too_long(statement):
+            return too_long
         answer = self._execute({"op": "run", "statement": statement}, seconds)
         if answer.lost:  # a new server on the files of this one
             self._disconnect()
@@ -108,6 +110,8 @@ class SqliteEngine(Engine):
     def run_gold(self, db: str, statement: str, *, seconds: float = 60.0) -> Answer:
         db = self.name_of(db)
         self._require_server()
+        if too_long := self._too_long(statement):
+            return too_long
         answer = self._execute({"op": "gold", "db": db, "statement": statement}, seconds)
         self._broken = answer.lost  # the next `open` needs another server
         return answer
