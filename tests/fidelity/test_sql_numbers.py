@@ -41,9 +41,8 @@ def test_mutants_of_golds_are_accepted_if_and_only_if_a_slow_comparison_finds_th
                 verdicts[kind, equal] += 1
                 if sql_exact(mutant, gold, free(gold)).success is not equal:
                     wrong.append((task.id, kind, equal))
-    print(dict(verdicts))
     assert wrong == []
-    assert verdicts.total() >= 400
+    assert verdicts.total() > 2000
     assert min(sum(count for (_, equal), count in verdicts.items() if equal is said) for said in (True, False)) >= 100
 
 
