@@ -191,6 +191,16 @@ def test_a_full_disk_ends_with_the_episode(sources: Databases) -> None:
         do(engine, "INSERT INTO bed VALUES (3, 'room again')")
 
 
+def test_a_gold_with_windows_is_no_write(mariadb: Engine) -> None:
+    ranked = "SELECT id, RANK() OVER (ORDER BY height) AS place FROM plant ORDER BY place, id"
+    expected = [(3, 1), (1, 2), (2, 3)]
+    assert gold(mariadb, "garden_1", ranked) == gold(mariadb, "garden_1", ranked) == expected
+    assert not written(mariadb)
+    do(mariadb, "DELETE FROM plant WHERE id = 1")
+    with pytest.raises(UsageError, match="changed in this episode"):
+        gold(mariadb, "garden_1", ranked)
+
+
 MYSQL_8 = """-- MySQL dump 10.13  Distrib 8.0.30, for Linux (x86_64)
 /*!40101 SET @OLD_CHARACTER_SET_CLIENT=@@CHARACTER_SET_CLIENT */;
 /*!50503 SET NAMES utf8mb4 */;

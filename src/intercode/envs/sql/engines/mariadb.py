@@ -443,18 +443,21 @@ class MariadbEngine(Engine):
         if too_long := self._too_long(statement):
             return too_long
         with self._server_errors("during a gold"):
-            if db == self._db and self._count() != self._count_at_open:
+            changed = self._count() != self._count_at_open
+            if db == self._db and changed:
                 raise UsageError(f"{db} was changed in this episode; run golds before the agent acts")
             if db in self._written:
-                changed = self._count() != self._count_at_open
                 self._rebuild(db)
                 self._count_at_open = () if changed else self._count()
             with closing(self._login("gold", db=db)) as session:
                 try:
-                    return session.execute(statement, seconds, self)
+                    answer = session.execute(statement, seconds, self)
                 except SessionLost:
                     self._admin.query("DO 0")
-                    return Answer(error=LOST, timed_out=session.socket.timeouts > 0, lost=True)
+                    answer = Answer(error=LOST, timed_out=session.socket.timeouts > 0, lost=True)
+            if not changed:  # a window's temporary table moves the counters, too
+                self._count_at_open = self._count()
+            return answer
 
     def schema(self, db: str) -> str:
         names = [quote_name(str(name), "mysql") for name, _ in self.table(db, "SHOW FULL TABLES").rows]
