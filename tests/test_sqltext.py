@@ -23,13 +23,19 @@ DERIVED = [
     "SELECT o.name FROM owner AS o JOIN pet AS p ON o.id = p.owner_id GROUP BY o.id ORDER BY AVG(p.age) DESC LIMIT 2",
     "SELECT kind, age FROM pet UNION ALL SELECT city, id FROM owner ORDER BY 2, kind LIMIT 3",
     "(SELECT name FROM pet ORDER BY age LIMIT 2)",
+    "SELECT name, RANK() OVER (ORDER BY age) AS place FROM pet ORDER BY place",
+    "SELECT p.name, RANK() OVER (ORDER BY age) AS place FROM pet AS p ORDER BY 2 DESC, p.name LIMIT 3",
+    "SELECT name, SUM(age) OVER (PARTITION BY kind) FROM pet ORDER BY age LIMIT 4",
+    "SELECT kind, COUNT(*), RANK() OVER (ORDER BY COUNT(*)) AS place FROM pet GROUP BY kind ORDER BY place DESC",
+    "SELECT name FROM (SELECT *, RANK() OVER (ORDER BY age) AS place FROM pet) AS r WHERE place < 5 ORDER BY place",
     "SELECT name FROM pet ORDER BY (SELECT city FROM owner WHERE owner.id = pet.owner_id), age LIMIT 3",
 ]
 STRICT = [
     "SELECT id + 1 AS age FROM pet ORDER BY age * 2",
     "SELECT DISTINCT name FROM pet ORDER BY age",
     "SELECT name FROM pet ORDER BY RANDOM() LIMIT 1",
-    "SELECT name, RANK() OVER (ORDER BY age) AS place FROM pet ORDER BY place",
+    "SELECT name, RANK() OVER (ORDER BY age) AS place FROM pet ORDER BY place * 2",
+    "SELECT name, RANK() OVER (ORDER BY age) AS place FROM pet ORDER BY place, kind",
     "SELEC name FROM pet ORDER BY age",
 ]
 FREE = [
@@ -89,6 +95,11 @@ def test_what_cannot_be_derived_is_strict_and_free_without_an_order(dialect: str
             "SELECT id FROM pet ORDER BY name",
             ["SELECT id FROM pet ORDER BY name, id", "SELECT id FROM pet ORDER BY name, id DESC"],
             ["SELECT id FROM pet ORDER BY name DESC"],
+        ),
+        (  # by a window's result, in which they tie as well
+            "SELECT name, RANK() OVER (ORDER BY age) AS place FROM pet WHERE age < 9 ORDER BY place",
+            ["SELECT name, RANK() OVER (ORDER BY age) AS place FROM pet WHERE age < 9 ORDER BY place, id DESC"],
+            ["SELECT name, RANK() OVER (ORDER BY age) AS place FROM pet WHERE age < 9 ORDER BY place DESC"],
         ),
         (  # any rows
             "SELECT id FROM pet WHERE kind = 'dog' LIMIT 2",

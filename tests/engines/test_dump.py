@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from intercode.envs.sql.databases import read_databases, split_dump
+from intercode.envs.sql.engines import engine_maker
 from intercode.envs.sql.text import split_statements
 from intercode.errors import DataError, UsageError
 
@@ -76,13 +77,43 @@ def test_a_dump_is_split_by_database_and_only_its_schema_is_adapted() -> None:
     assert found["a`b"][:2] == ("CREATE DATABASE `a``b`", "USE `a``b`")
 
 
-def test_a_dump_without_a_name_takes_the_files_and_the_digest_follows_the_content(tmp_path: Path) -> None:
+def test_a_dump_without_a_name_takes_the_files_and_the_digest_follows_content_and_name(tmp_path: Path) -> None:
     found = []
-    for text in ("CREATE TABLE t (a int);", "CREATE TABLE t (b int);", "CREATE TABLE t (a int);"):
-        (tmp_path / "shop.sql").write_text(text)
-        found.append(read_databases(tmp_path / "shop.sql"))
-    assert (found[0].kind, found[0].names) == ("mysql", ("shop",))
-    assert found[0].digest == found[2].digest != found[1].digest
+    for name, text in (("shop", "(a int)"), ("shop", "(b int)"), ("shop", "(a int)"), ("depot", "(a int)")):
+        (tmp_path / f"{name}.sql").write_text(f"CREATE TABLE t {text};")
+        found.append(read_databases(tmp_path / f"{name}.sql"))
+    assert (found[0].kind, found[0].names, found[3].names) == ("mysql", ("shop",), ("depot",))
+    assert found[0].digest == found[2].digest
+    assert len({one.digest for one in found}) == 3
+
+
+@pytest.mark.parametrize(
+    ("script", "kind"),
+    [
+        ("CREATE TABLE t (a INT) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;", "mysql"),
+        ("CREATE TABLE `t` (a INT AUTO_INCREMENT PRIMARY KEY);", "mysql"),
+        ("-- MySQL dump\n/*!40101 SET NAMES utf8mb4 */;\nCREATE TABLE t (a INT);", "mysql"),
+        ("CREATE TABLE t (a INT);\nLOCK TABLES t WRITE;", "mysql"),
+        ("CREATE DATABASE other; USE other; CREATE TABLE t (a INT);", "mysql"),
+        ("-- ENGINE=InnoDB\nCREATE TABLE `t` (engine TEXT, [set] INT); UPDATE t SET engine='x';", "portable"),
+        ("BEGIN; CREATE TABLE t (a TEXT);\nINSERT INTO t VALUES ('\nUSE x;\nLOCK TABLES t WRITE'); COMMIT;", "portable"),
+    ],
+)
+def test_a_dump_in_a_folder_is_told_from_portable_sql_by_its_statements(tmp_path: Path, script: str, kind: str) -> None:
+    (tmp_path / "shop.sql").write_text(script)
+    found = read_databases(tmp_path)
+    assert (found.kind, found.names) == (kind, ("other" if "other" in script else "shop",))
+    if kind == "mysql":
+        assert found == read_databases(tmp_path / "shop.sql")
+        with pytest.raises(UsageError, match="a MySQL dump, which SQLite does not load: use --engine mariadb"):
+            engine_maker("sqlite", found)
+
+
+def test_two_dumps_of_one_database_are_refused(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.sql").write_text("CREATE DATABASE x; USE x; CREATE TABLE t (a INT);")
+    with pytest.raises(UsageError, match=r"b\.sql makes the database x, and so does another file"):
+        read_databases(tmp_path)
 
 
 @pytest.mark.parametrize(("files", "fault", "message"), REFUSED)

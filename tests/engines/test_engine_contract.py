@@ -76,6 +76,39 @@ def test_an_endless_statement_is_stopped_and_leaves_nothing(engine: Engine, stat
     assert rows(engine, STATE) == PRISTINE
 
 
+NUMBERS = "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r{}) SELECT COUNT(*) FROM r"
+
+
+def test_a_recursion_runs_to_its_end_or_to_the_time_limit(engine: Engine) -> None:
+    assert rows(engine, NUMBERS.format(" WHERE n < 5000")) == [(5000,)]
+    assert ask(engine, NUMBERS.format(""), seconds=0.3).timed_out
+    assert rows(engine, STATE) == PRISTINE
+
+
+def test_a_statement_that_is_too_long_is_refused_and_the_session_goes_on(engine: Engine) -> None:
+    do(engine, "CREATE TEMPORARY TABLE mine (a INT)")
+    assert rows(engine, f"SELECT COUNT(*) FROM mine WHERE '{'x' * 15_000_000}' = ''") == [(0,)]
+    assert "bytes; 16776192 are taken" in refused(engine, f"SELECT '{'x' * 17_000_000}'")
+    assert rows(engine, "SELECT COUNT(*) FROM mine") == [(0,)]
+
+
+def test_of_rows_of_megabytes_the_first_come_without_the_others(engine: Engine) -> None:
+    long = "REPEAT('x', 3000000)" if engine.dialect == "mysql" else "hex(zeroblob(1500000))"
+    began = time.monotonic()
+    table = ask(engine, f"SELECT {long} FROM seed").table
+    assert table is not None
+    assert (len(table.rows), table.cut) == (2, True)
+    assert time.monotonic() - began < 8
+
+
+@pytest.mark.slow
+def test_a_sort_that_outgrows_memory_or_disk_is_an_error_of_the_statement(engine: Engine) -> None:
+    answer = ask(engine, "SELECT * FROM seed a, seed b, seed c, seed d ORDER BY a.n + b.n, c.n", seconds=60)
+    assert not answer.lost
+    assert any(why in str(answer.error) for why in ("out of memory", "a temporary table outgrew the disk"))
+    assert rows(engine, STATE) == PRISTINE
+
+
 @pytest.mark.parametrize("name", ["mariadb", "sqlite"])
 def test_rows_and_bytes_have_caps(name: str, sources: Databases, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Engine, "max_rows", 10)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from asking import ask, do, gold, make, refused, rows
@@ -188,3 +189,58 @@ def test_a_full_disk_ends_with_the_episode(sources: Databases) -> None:
         engine.open("garden_1")
         assert rows(engine, "SELECT COUNT(*) FROM plant") == [(3,)]
         do(engine, "INSERT INTO bed VALUES (3, 'room again')")
+
+
+def test_a_gold_with_windows_is_no_write(mariadb: Engine) -> None:
+    ranked = "SELECT id, RANK() OVER (ORDER BY height) AS place FROM plant ORDER BY place, id"
+    expected = [(3, 1), (1, 2), (2, 3)]
+    assert gold(mariadb, "garden_1", ranked) == gold(mariadb, "garden_1", ranked) == expected
+    assert not written(mariadb)
+    do(mariadb, "DELETE FROM plant WHERE id = 1")
+    with pytest.raises(UsageError, match="changed in this episode"):
+        gold(mariadb, "garden_1", ranked)
+
+
+MYSQL_8 = """-- MySQL dump 10.13  Distrib 8.0.30, for Linux (x86_64)
+/*!40101 SET @OLD_CHARACTER_SET_CLIENT=@@CHARACTER_SET_CLIENT */;
+/*!50503 SET NAMES utf8mb4 */;
+SET @@GLOBAL.GTID_PURGED=/*!80000 '+'*/ '3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5';
+CREATE DATABASE /*!32312 IF NOT EXISTS*/ `shop` /*!40100 DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci */
+  /*!80016 DEFAULT ENCRYPTION='N' */;
+USE `shop`;
+/*!50503 SET character_set_client = utf8mb4 */;
+CREATE TABLE `line` (
+  `id` int NOT NULL AUTO_INCREMENT,
+  `what` varchar(40) CHARACTER SET utf8mb4 COLLATE utf8mb4_de_pb_0900_ai_ci DEFAULT NULL,
+  `seen` int /*!80023 INVISIBLE */,
+  PRIMARY KEY (`id`)
+) ENGINE=InnoDB AUTO_INCREMENT=3 DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_0900_ai_ci /*!80016 SECONDARY_ENGINE=rapid */;
+LOCK TABLES `line` WRITE;
+INSERT INTO `line` VALUES (1,'utf8mb4_0900_ai_ci DEFINER=`a`@`b`',7),(2,'tea',8);
+UNLOCK TABLES;
+/*!50003 SET collation_connection  = utf8mb4_0900_ai_ci */ ;
+/*!50001 CREATE ALGORITHM=UNDEFINED */
+/*!50013 DEFINER=`boss`@`%` SQL SECURITY DEFINER */
+/*!50001 VIEW `few` AS select `line`.`what` AS `what` from `line` where `line`.`id` = 2 */;
+/*!40101 SET CHARACTER_SET_CLIENT=@OLD_CHARACTER_SET_CLIENT */;
+"""
+
+
+@pytest.mark.parametrize("path", ["shop.sql", "."])
+@pytest.mark.parametrize("first_line", ["", "/*M!999999\\- enable the sandbox mode */ \n"])
+def test_a_dump_of_mysql_8_and_of_new_mariadb_loads_as_a_file_and_in_a_folder(
+    tmp_path: Path, path: str, first_line: str
+) -> None:
+    (tmp_path / "shop.sql").write_text(first_line + MYSQL_8)
+    with make("mariadb", read_databases(tmp_path / path)) as engine:
+        engine.open("shop")
+        assert rows(engine, "SELECT what FROM line ORDER BY id") == [("utf8mb4_0900_ai_ci DEFINER=`a`@`b`",), ("tea",)]
+        assert rows(engine, "SELECT * FROM few") == [("tea",)]
+
+
+def test_a_dump_that_was_renamed_is_a_database_of_the_new_name(tmp_path: Path) -> None:
+    for name in ("backup", "shop"):
+        (tmp_path / f"{name}.sql").write_text("CREATE TABLE t (a INT); INSERT INTO t VALUES (1);")
+        with make("mariadb", read_databases(tmp_path / f"{name}.sql")) as engine:
+            engine.open(name)
+            assert rows(engine, "SELECT a FROM t") == [(1,)]

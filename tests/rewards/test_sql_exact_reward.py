@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import random
 import time
+from collections import Counter
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 
 import pytest
+from naive_rows import same_rows
 
 from intercode.envs.sql.compare import Order, free, order_of, sql_exact, strict
 from intercode.envs.sql.text import Ordering
@@ -36,15 +38,21 @@ def score(ours: Table | None, theirs: Table, order: Order | None = None) -> Scor
 
 
 SAME = [
-    (1, 1.0), (1, Decimal("1.00")), (1.5, Decimal("1.50")), (True, 1), (0.1 + 0.2, 0.3), (1e9 + 1, 1e9 + 2), (1e-17, 0),
-    (12345.678, 12345.678 * (1 + 0.9e-6)), (33.3333, Decimal("33.33333")), (math.nan, math.nan), (10**400, 10**400),
+    (1, 1.0), (1, Decimal("1.00")), (Decimal("1.5"), Decimal("1.50")), (True, 1), (10**400, 10**400), (2**60, float(2**60)),
+    (0.1 + 0.2, 0.3), (0.1 + 0.2 - 0.3, 0.0), (12345.678, 12345.678 * (1 + 0.9e-9)), (math.nan, math.nan), (math.inf, math.inf),
+    (10.3, Decimal("10.30")), (33.33333333333333, Decimal("33.3333")), (2 / 3, Decimal("0.66666666666666666667")),
+    (Decimal("33.3333"), Decimal("33.33333")), (Decimal("1.6667"), Decimal("1.66667")), (Decimal("5.00"), Decimal("5.0000")),
     ("2020-01-02", date(2020, 1, 2)), ("2020-01-02 03:04:05", datetime(2020, 1, 2, 3, 4, 5)), (None, None),
     ("-838:59:59", -timedelta(hours=838, minutes=59, seconds=59)), (b"x", bytearray(b"x")),
 ]  # fmt: skip
 OTHER = [
-    (None, ""), (None, 0), (None, "NULL"), (1, "1"), (b"x", "x"), ("a", "A"), ("a", "a "), (1.0, 1.00001),
-    (10**9 + 1, 10**9 + 2), (Decimal("1000000.01"), Decimal("1000000.02")), (math.inf, -math.inf),
-    (datetime(2020, 1, 2), date(2020, 1, 2)),
+    (None, ""), (None, 0), (None, "NULL"), (None, 0.0), (1, "1"), (1.5, "1.5"), (b"x", "x"), ("a", "A"), ("a", "a "),
+    (1.0, 1.00000001), (2500001.25, 2500002.25), (1600.0, 1600.0 * (1 + 2e-9)), (math.inf, -math.inf), (math.inf, 1e308),
+    (10**10 + 1, 10**10 + 2), (10**10 + 1, 1e10 + 2), (2**53 + 1, float(2**53)), (0, 1e-17), (Decimal(7), 7.000000000001),
+    (Decimal("1000000.01"), Decimal("1000000.02")), (Decimal("10.30"), 10.299999999999999), (Decimal("1.7"), 5 / 3),
+    (Decimal("1.6667"), Decimal("1.7")), (Decimal("1.6667"), Decimal("1.667")), (Decimal("1.6667"), Decimal("1.6668")),
+    (Decimal("1.6667"), Decimal("1.66681")), (Decimal("1.6667"), 1.66681), (Decimal("2.0000"), 2.00011),
+    (Decimal("33.33333"), 33.3333), (datetime(2020, 1, 2), date(2020, 1, 2)),
 ]  # fmt: skip
 
 
@@ -102,6 +110,8 @@ SWAPPED: Rows = [(3, "ann"), (4, "bob")]
         (None, PEOPLE, False),
         (Table(PEOPLE.columns, PEOPLE.rows, cut=True), PEOPLE, False),
         (PEOPLE, Table(PEOPLE.columns, PEOPLE.rows, cut=True), False),
+        (table([(3.0, 1), (2.5, 2)]), table([(3, 1), (2.5, 2)]), True),  # each value has a type of its own
+        (table([(10**10 + 1.0, 1), (2.5, 2)]), table([(10**10, 1), (2.5, 2)]), False),
         (
             table([(0.1 + 0.2, 5.0), (0.3, 7.0), (1.0, 5.0 + 1e-9)]),  # noise of floats does not mix rows up
             table([(0.3, 5.0), (0.1 + 0.2, 7.0), (1.0, 5.0)]),
@@ -136,10 +146,32 @@ def test_the_order_is_made_of_the_whole_result_and_strict_where_that_does_not_fi
     assert sql_exact(gold, gold, order_of(gold, limited, ranked(("a", 1), ("b", 2)))).success  # a limit beyond the end
 
 
+def test_small_tables_of_close_numbers_are_equal_where_a_slow_comparison_finds_partners_for_all_rows() -> None:
+    dice, verdicts = random.Random(11), Counter[bool]()
+    for _ in range(4000):
+        scale, other = dice.choices((1, 4, 5, None), k=2)
+        theirs: Rows = [(number(scale, dice), dice.choice("ab")) for _ in range(dice.randrange(1, 7))]
+        ours: Rows = [(nearly(value, other, dice), word) for value, word in dice.sample(theirs, len(theirs))]
+        verdicts[same_rows(ours, theirs)] += 1
+        assert score(table(ours), table(theirs)).success is same_rows(ours, theirs), (ours, theirs)
+    assert min(verdicts.values()) > 1000
+
+
+def number(scale: int | None, dice: random.Random) -> float | Decimal:
+    value = 7 + dice.randrange(8) / 10**4
+    return value if scale is None else Decimal(f"{value:.{scale}f}")
+
+
+def nearly(value: object, scale: int | None, dice: random.Random) -> float | Decimal:
+    """The number once more, as another type or of another scale."""
+    noisy = float(str(value)) + dice.choice((0, 0, 1e-10, 2e-5, 6e-5, 1e-4))
+    return noisy if scale is None else Decimal(f"{noisy:.{scale}f}")
+
+
 def test_twenty_thousand_rows_are_compared_in_about_a_second() -> None:
     dice = random.Random(3)
     rows: Rows = [(dice.random() * 1000, f"name {dice.randrange(500)}", None, number) for number in range(20_000)]
-    noisy = [(value * (1 + 1e-9), *rest) for value, *rest in rows if isinstance(value, float)]
+    noisy = [(value * (1 + 0.9e-9), *rest) for value, *rest in rows if isinstance(value, float)]
     dice.shuffle(noisy)
     started = time.process_time()
     assert score(table(noisy), table(rows)).success

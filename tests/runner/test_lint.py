@@ -30,6 +30,17 @@ SQL = [
     ("Any pet?", "SELECT id FROM pet ORDER BY id LIMIT 1", "SELECT id FROM pet LIMIT 1", "unstable"),
     ("The pets' names?", "SELECT name FROM pet", "SELECT Pet Name FROM WHERE Kind = Big Dog", "gold_fails"),
 ]  # fmt: skip
+CHANGING = [
+    "NOW()", "CURDATE()", "CURRENT_DATE", "CURRENT_TIME()", "CURRENT_TIMESTAMP(3)", "SYSDATE()", "LOCALTIME",
+    "LOCALTIMESTAMP()", "UTC_TIMESTAMP()", "UNIX_TIMESTAMP()", "RAND()", "UUID()", "DATE_SUB(CURDATE(), INTERVAL 1 YEAR)",
+    "date('now', '-1 year')",
+    "date()", 'date("now")', "datetime('NOW')", "julianday('now')", "strftime('%Y', 'now')", "strftime('%Y')", "unixepoch()",
+    "abs(random())", "timediff('now', born)", "strftime('%Y', coalesce(died, 'now'))",
+]  # fmt: skip
+LASTING = [
+    "UNIX_TIMESTAMP(born)", "RAND(3)", "date(born, '+1 day')", "strftime('%Y', born)", "julianday(born)", "'now'", "now",
+    "date(now)", "`current_date`", "FROM_UNIXTIME(born)",
+]  # fmt: skip
 PYTHON = [
     (["assert f(1) == 1", "assert f(2) == 3"], ["assert f(1) == 1", "assert f(2) == 2"]),
     (["assert f(1) == 2", "assert f(2) == 3"], ["assert f(1) == 2", "assert f(5) == 2"]),
@@ -53,6 +64,12 @@ def test_a_gold_that_differs_from_its_query_is_found(language: str, row: tuple[s
     query, sound, planted, kind = row
     assert kind in kinds(language, query, planted)
     assert kinds(language, query, sound) == set()
+
+
+def test_sql_that_depends_on_the_clock_or_on_chance_is_found_in_its_text() -> None:
+    golds = {call: f"SELECT id FROM pet WHERE born > {call} ORDER BY id" for call in (*CHANGING, *LASTING)}
+    assert [call for call, gold in golds.items() if kinds("sql", "Any pets?", gold) == {"unstable"}] == CHANGING
+    assert [call for call in LASTING if kinds("sql", "Any pets?", golds[call])] == []
 
 
 @pytest.mark.parametrize(("sound", "weak"), PYTHON)

@@ -7,15 +7,19 @@
     place     1   2   3 │ 4            gold: … ORDER BY age LIMIT 3
     tie       1   2   2 │ 2            place 1 must be the row of tie 1; places 2 and 3 any two of the three of tie 2
 
-    None, int, Decimal, str, bytes    equal as in Python (1 == Decimal("1.00"), True == 1); NULL equals only NULL
+    numbers                           value by value, by the type and the scale that the server gives them:
+      an integer, a short DECIMAL     exactly: 1 == 1.00; a DOUBLE counts as the digits that print it
+      two DOUBLEs                     within 1e-9 of the larger, or within 1e-12
+      DECIMALs, scales from 4 up      exactly if the scales are equal, else within one unit of the smaller: 33.3333, 33.33333
+      DOUBLE, DECIMAL from scale 4    within one unit of that scale, or within 1e-12 of the larger
+    None, str, bytes                  equal as in Python; NULL equals only NULL, NaN equals NaN
     date, datetime, time, timedelta   equal to the text that MySQL prints: 2020-01-02, 2020-01-02 03:04:05, 03:04:05
-    numbers of a column with a float  equal within 1e-6 of the larger
 
-A number never equals a text, nor bytes a text. Text counts letter by letter, case and blanks included; a date is not midnight.
-Names decide the order of columns if all names that both sides share occur once and at most one column is left on each side.
-A cut answer (`Table.cut`) is never solved. Left out: values between which floats lie more densely than 1e-6 (such a column is
-compared in steps of that width), answers with every member of a tie where the gold's LIMIT takes one, and values of other
-types, which are compared as they are, or by their text where they cannot be hashed.
+SQLite's REAL is a DOUBLE. A number never equals a text, nor bytes a text. Text counts letter by letter, case and blanks
+included; a date is not midnight. Names decide the order of columns if all names that both sides share occur once and at most
+one column is left on each side. A cut answer (`Table.cut`) is never solved. Left out: the best pairing of rows each of which
+equals several others (it is looked for row by row, among `_LOOKS` neighbours), answers with every member of a tie where the
+gold's LIMIT takes one, and values of other types, which are compared as they are, or by their text where they cannot be hashed.
 """
 
 from __future__ import annotations
@@ -27,7 +31,9 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
-from itertools import islice
+from functools import partial
+from itertools import islice, pairwise
+from typing import Any, NamedTuple
 
 from intercode.envs.rewards import mostly_in
 from intercode.envs.sql.text import Ordering, format_time
@@ -36,8 +42,13 @@ from intercode.types import Score, Table
 Row = tuple[object, ...]
 
 _BELOW_ONE, _DISORDER = 0.99, 0.5
-_CLOSE, _ZERO, _HUGE = 1e-6, 1e-12, 1e308
 _NAN = ("not a number",)
+_DOUBLE, _FINE = math.inf, 4
+"""The scale of a DOUBLE, and the least scale of a DECIMAL that may stand for one of another scale."""
+_RELATIVE, _DIGITS, _ZERO = Decimal("1e-9"), Decimal("1e-12"), Decimal("1e-12")
+"""How far apart two DOUBLEs may be, and a DOUBLE and a DECIMAL, as shares of the larger; and how far two DOUBLEs always may."""
+_LOOKS = 100
+"""The most rows of the gold's that one row is held against."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +104,8 @@ def sql_exact(agent: Table | None, gold: Table | None, order: Order) -> Score:
     places = None if agent is None or gold is None else alignment(agent.columns, gold.columns)
     if agent is None or gold is None or places is None:
         return Score(0.0, False, {"rows": 0.0, "order": 0.0, "columns": 0.0}, mostly_in(_values(gold), _values(agent)))
-    ours, theirs = comparable([tuple(row[place] for place in places) for row in agent.rows], order.rows)
     window = range(order.start, order.start + len(gold.rows))
+    ours, theirs = comparable([tuple(row[place] for place in places) for row in agent.rows], order.rows, window)
     common = _match(ours, theirs, order.ties, window).total()
     either = len(ours) + len(gold.rows) - common
     rows = common / either if either else 1.0
@@ -115,9 +126,13 @@ def difference(agent: Table, gold: Table, order: Order) -> tuple[list[Row], list
     if places is None:
         return list(gold.rows), list(agent.rows)
     ours = [tuple(row[place] for place in places) for row in agent.rows]
-    mine, theirs, own = comparable(ours, order.rows, gold.rows)
-    matched = _match(mine, theirs, order.ties, range(order.start, order.start + len(gold.rows)))
-    missing, extra = ([*(Counter(rows) - matched).elements()] for rows in (own, mine))
+    window = range(order.start, order.start + len(gold.rows))
+    mine, theirs = comparable(ours, order.rows, window)
+    matched, own = _match(mine, theirs, order.ties, window), [*map(_plain_row, gold.rows)]
+    missing, extra = (
+        [shown[row] for row in (Counter(plain) - matched).elements()]
+        for plain, shown in ((own, dict(zip(own, gold.rows, strict=True))), (mine, dict(zip(mine, ours, strict=True))))
+    )
     return missing[: len(gold.rows) - matched.total()], extra  # another member of a cut tie is no missing row
 
 
@@ -181,28 +196,40 @@ def _rises(ours: Sequence[Row], theirs: Sequence[Row], ties: Sequence[int]) -> b
 # -- values -------------------------------------------------------------------------------------------------------------
 
 
-def comparable(*sides: Sequence[Row]) -> list[list[Row]]:
-    """Return the rows of each side, all of one width, with values that are equal if and only if `==` and `hash` say so.
+def comparable(ours: Sequence[Row], theirs: Sequence[Row], window: range) -> tuple[list[Row], list[Row]]:
+    """Return both sides' rows as `==` tells them apart; an agent's row that equals one of the gold's becomes that row.
 
-    Close numbers are replaced by the lowest one of their cluster. Clusters are made of the values of all sides together, so
-    they hold for this comparison only.
+    Each of the gold's rows stands for one of the agent's at most. `window`: the places of the gold's own rows in `theirs`.
     """
-    rows = [row for side in sides for row in side]
-    columns = [[_plain(value) for value in column] for column in zip(*rows, strict=True)]
-    for place, column in enumerate(columns):
-        if any(type(value) is float for value in column):
-            cluster = _clusters({value for value in column if isinstance(value, int | float | Decimal)})
-            columns[place] = [cluster[value] if isinstance(value, int | float | Decimal) else value for value in column]
-    plain = iter(zip(*columns, strict=True) if columns else rows)
-    return [list(islice(plain, len(side))) for side in sides]
+    mine, gold = [*map(_plain_row, ours)], [*map(_plain_row, theirs)]
+    places = _inexact(ours) & _inexact(theirs)
+    if not places or Counter(mine) <= Counter(gold):
+        return mine, gold
+    agents, golds = ([*map(partial(_numbered, places), *rows)] for rows in ((ours, mine), (theirs, gold)))
+    shown = golds[window.start : window.stop]
+    if len(agents) == len(shown) and all(map(_equal, agents, shown)):
+        return gold[window.start : window.stop], gold
+    return [row or mine[place] for place, row in enumerate(_partners(agents, golds, gold))], gold
+
+
+def _inexact(rows: Sequence[Row]) -> set[int]:
+    """Return the places of the columns that hold a number with a tolerance."""
+    columns = enumerate(zip(*rows, strict=True))
+    return {place for place, column in columns if any(_scale(value) is not None for value in column)}
+
+
+def _plain_row(row: Row) -> Row:
+    return tuple(map(_plain, row))
 
 
 def _plain(value: object) -> Hashable:
     kind = type(value)
     if kind is str or kind is int or value is None:
         return value
-    if isinstance(value, float | Decimal):
-        return value if not math.isnan(value) else _NAN
+    if isinstance(value, float | Decimal) and math.isnan(value):
+        return _NAN
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else Decimal(repr(value))
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     if isinstance(value, date | time):
@@ -212,13 +239,119 @@ def _plain(value: object) -> Hashable:
     return value if isinstance(value, Hashable) else str(value)
 
 
-def _clusters(numbers: set[int | float | Decimal]) -> dict[int | float | Decimal, float]:
-    """Return for each number the lowest one of its cluster; no cluster is wider than the tolerance."""
+# -- numbers with a tolerance -------------------------------------------------------------------------------------------
 
-    found: dict[int | float | Decimal, float] = {}
-    lowest = -math.inf
-    for value, number in sorted((float(min(max(number, -_HUGE), _HUGE)), number) for number in numbers):
-        if not math.isclose(lowest, value, rel_tol=_CLOSE, abs_tol=_ZERO):
-            lowest = value
-        found[number] = lowest
+
+class _Number(NamedTuple):
+    """A plain value, and its scale if it is a number with a tolerance."""
+
+    value: Any
+    scale: float | None
+
+    @property
+    def position(self) -> Decimal:
+        """Return the place on the line of numbers; 0 for other values."""
+        number = isinstance(self.value, int) or (isinstance(self.value, Decimal) and self.value.is_finite())
+        return Decimal(self.value) if number else Decimal(0)
+
+
+_Numbered = tuple[_Number, ...]
+
+
+def _numbered(places: set[int], row: Row, plain: Row) -> _Numbered:
+    return tuple(_Number(value, _scale(row[place]) if place in places else None) for place, value in enumerate(plain))
+
+
+def _scale(value: object) -> float | None:
+    if isinstance(value, float):
+        return _DOUBLE if math.isfinite(value) else None
+    if isinstance(value, Decimal) and value.is_finite():
+        scale = -int(value.as_tuple().exponent)
+        return scale if scale >= _FINE else None
+    return None
+
+
+def _equal(one: _Numbered, other: _Numbered) -> bool:
+    return all(map(_equal_values, one, other))
+
+
+def _equal_values(one: _Number, other: _Number) -> bool:
+    if one.value == other.value:
+        return True
+    if one.scale is None or other.scale is None or one.scale == other.scale != _DOUBLE:
+        return False
+    larger, scale = max(abs(one.value), abs(other.value)), min(one.scale, other.scale)
+    if scale == _DOUBLE:
+        tolerance = max(larger * _RELATIVE, _ZERO)
+    else:
+        tolerance = Decimal(1).scaleb(-int(scale))
+        if _DOUBLE in (one.scale, other.scale):
+            tolerance = max(tolerance, larger * _DIGITS)
+    return bool(abs(one.value - other.value) <= tolerance)
+
+
+def _partners(agents: Sequence[_Numbered], golds: Sequence[_Numbered], rows: Sequence[Row]) -> list[Row | None]:
+    """Return for each of the agent's rows one of the gold's that equals it; None where none is left.
+
+    Only rows of one cell are held against each other: in each column the same value, or numbers without a gap between them that
+    is wider than a tolerance. Both sides are taken in falling order, and each row takes the greatest that is left.
+    """
+    columns = [*zip(*agents, *golds, strict=True)]
+    units = [*map(_unit, columns)]
+    tolerant = {place: unit for place, unit in enumerate(units) if unit is not None}
+    cells = [*zip(*map(_cells, columns, units), strict=True)]
+    ours, theirs = _by_cell(cells[: len(agents)]), _by_cell(cells[len(agents) :])
+    partners: list[Row | None] = [None] * len(agents)
+    for cell in ours.keys() & theirs.keys():
+        if len(ours[cell]) == len(theirs[cell]) == 1:
+            (mine,), (yours,) = ours[cell], theirs[cell]
+            partners[mine] = rows[yours] if _equal(agents[mine], golds[yours]) else None
+            continue
+        key = max(tolerant, key=lambda place: len({golds[row][place].value for row in theirs[cell]}))
+        left = sorted(theirs[cell], key=lambda row: _rank(golds[row], key))
+        line = [golds[row][key].position for row in left]
+        for place in sorted(ours[cell], key=lambda row: _rank(agents[row], key), reverse=True):
+            position = agents[place][key].position
+            room = _room(position, tolerant[key])
+            first, last = bisect_left(line, position - room), bisect_right(line, position + room)
+            for near in range(last - 1, max(first, last - _LOOKS) - 1, -1):
+                if _equal(agents[place], golds[left[near]]):
+                    partners[place] = rows[left.pop(near)]
+                    del line[near]
+                    break
+    return partners
+
+
+def _unit(column: Iterable[_Number]) -> Decimal | None:
+    """Return the least tolerance that suffices for a column's numbers near zero; None for a column without a tolerance."""
+    scales = [number.scale for number in column if number.scale is not None]
+    least = min(scales, default=None)
+    return None if least is None else _ZERO if least == _DOUBLE else max(Decimal(1).scaleb(-int(least)), _ZERO)
+
+
+def _room(position: Decimal, unit: Decimal) -> Decimal:
+    """Return a bound on how far a number that equals the one at `position` is away."""
+    return max(unit, 2 * _RELATIVE * abs(position))
+
+
+def _cells(column: Sequence[_Number], unit: Decimal | None) -> list[Hashable]:
+    """Return for each number the least of its chain, whose links are at most a tolerance apart; any other value for itself."""
+    if unit is None:
+        return [number.value for number in column]
+    line = sorted({number.position for number in column})
+    least = dict.fromkeys(line[:1], line[0])
+    for one, other in pairwise(line):
+        least[other] = least[one] if other - one <= _room(other, unit) else other
+    return [least.get(number.value, number.value) for number in column]
+
+
+def _by_cell(cells: Sequence[tuple[Hashable, ...]]) -> dict[tuple[Hashable, ...], list[int]]:
+    found: dict[tuple[Hashable, ...], list[int]] = defaultdict(list)
+    for place, cell in enumerate(cells):
+        found[cell].append(place)
     return found
+
+
+def _rank(row: _Numbered, key: int) -> list[tuple[Decimal, bool]]:
+    """Return what orders the rows of a cell: the numbers, column `key` first; of equal ones those without a tolerance last."""
+    return [(number.position, number.scale is None) for number in (row[key], *row)]

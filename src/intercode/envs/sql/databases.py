@@ -1,7 +1,7 @@
 """Databases of SQL tasks: read from files, given to engines, and the outcomes of golds on them.
 
     DUMP.sql                   a MySQL dump; its CREATE DATABASE and USE lines say where each database begins
-    FOLDER/NAME.sql            portable SQL, one database a file
+    FOLDER/NAME.sql            portable SQL or a MySQL dump, one database a file
     FOLDER/NAME.sqlite         SQLite files; also .db, also FOLDER/NAME/NAME.sqlite as BIRD and Spider publish them
 
     files ──► Databases ──► DatabaseSet: engines on the databases, and on their variant data
@@ -19,7 +19,7 @@ import shlex
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +44,23 @@ _DROPPED = re.compile(
     r"|SET\s+@@(?:GLOBAL|SESSION)\.(?:GTID_PURGED|SQL_LOG_BIN))\b|/\*!40000\s+ALTER\s+TABLE\s+\S+\s+(?:DIS|EN)ABLE\s+KEYS",
     re.I,
 )
-_FOREIGN_COLLATION = re.compile(r"utf8mb4_0900_\w+", re.I)
+_FOREIGN_COLLATION = re.compile(r"utf8mb4_(?:\w+_)?0900_\w+", re.I)
 _KNOWN_COLLATION = "utf8mb4_unicode_520_ci"
+_DEFINER = re.compile(r"DEFINER\s*=\s*(?:`[^`]*`|'[^']*'|\w+)@(?:`[^`]*`|'[^']*'|[\w%.]+)", re.I)
+"""An account in a view, trigger or routine. Accounts are dropped, and a view whose account is missing cannot be read."""
+_OF_MARIADB = re.compile(r"^/\*M?!999999\\- enable the sandbox mode \*/", re.M)
+"""The first line of MariaDB's dumps: a command of its client, which ends without a semicolon."""
+_DATA = re.compile(r"INSERT|REPLACE", re.I)
+_OF_MYSQL = re.compile(
+    r"""
+    ^\s*(?:/\*!\d{5,6}\s|(?:UN)?LOCK\ TABLES\b|USE\ |CREATE\ (?:DATABASE|SCHEMA)\b|SET\ (?:NAMES|@|[\w.@]+\s*=))
+    | ^\s*CREATE\ TABLE\b.*(?:\)\s*(?:ENGINE|DEFAULT\ CHARSET|CHARSET|COLLATE|AUTO_INCREMENT)\s*=|\bAUTO_INCREMENT\b)
+    """,
+    re.I | re.X | re.S,
+)
+"""A statement of MySQL and MariaDB that SQLite does not know: `LOCK TABLES t WRITE`, not `CREATE TABLE t (engine INT)`."""
+_FIRST = 50
+"""Statements that are looked at: a dump begins with settings, and with a table."""
 
 
 # -- files --------------------------------------------------------------------------------------------------------------
@@ -59,13 +74,7 @@ def read_databases(path: Path) -> Databases:
     if not path.exists():
         raise UsageError(f"{path}: there is no such file or folder with databases")
     if not path.is_dir() and path.suffix not in _SUFFIXES:
-        text = _text(path)
-        dumped = split_dump(text) or split_dump(text, path.stem)
-        if not dumped:
-            raise UsageError(f"{path} holds no statement that makes a database")
-        if odd := [name for name in dumped if "/" in name or "\0" in name]:
-            raise DataError(f"{path}: the database {odd[0]!r} cannot be a file's name; give it another one")
-        return Databases("mysql", _hash("mysql", text), dumped)
+        return Databases.of_scripts("mysql", _dumped(path, _text(path)))
     scripts = sorted(path.glob("*.sql"))
     found = (file for suffix in _SUFFIXES for pattern in ("*", "*/*") for file in path.glob(pattern + suffix))
     files = [path] if path.is_file() else sorted(found)
@@ -73,28 +82,52 @@ def read_databases(path: Path) -> Databases:
         raise UsageError(f"{path} holds both .sql and SQLite files; give one kind")
     if scripts:
         texts = {name: _text(file) for name, file in _by_name(scripts).items()}
-        portable = {name: (text,) for name, text in texts.items()}
-        return Databases("portable", _hash("portable", *texts, *texts.values()), portable)
+        if not any(map(_is_mysqls, texts.values())):
+            return Databases.of_scripts("portable", {name: (text,) for name, text in texts.items()})
+        dumped: dict[str, tuple[str, ...]] = {}
+        for file in scripts:
+            for name, lines in _dumped(file, texts[file.stem]).items():
+                if dumped.setdefault(name, lines) is not lines:
+                    raise UsageError(f"{file} makes the database {name}, and so does another file; leave one of them away")
+        return Databases.of_scripts("mysql", dumped)
     if nested := [file for file in files if path in (file, file.parent) or file.stem == file.parent.name]:
         named = _by_name(nested)
         return Databases("sqlite", _hash("sqlite", *named, *map(_file_digest, named.values())), files=named)
     raise UsageError(f"{path} holds no database: NAME.sql, NAME.sqlite or NAME/NAME.sqlite")
 
 
+def _dumped(path: Path, text: str) -> dict[str, tuple[str, ...]]:
+    """Return the statements of each database of a dump. Raises `UsageError` if there is none, `DataError` for its name."""
+    found = split_dump(text) or split_dump(text, path.stem)
+    if not found:
+        raise UsageError(f"{path} holds no statement that makes a database")
+    if odd := [name for name in found if "/" in name or "\0" in name]:
+        raise DataError(f"{path}: the database {odd[0]!r} cannot be a file's name; give it another one")
+    return found
+
+
+def _is_mysqls(text: str) -> bool:
+    """Tell whether a script is written for MySQL or MariaDB alone, by its first statements. Words in the data do not count."""
+    return any(_OF_MYSQL.match(statement) for statement in islice(split_statements(text), _FIRST))
+
+
 def split_dump(text: str, default: str | None = None) -> dict[str, tuple[str, ...]]:
     """Split a dump by database; each part begins with CREATE DATABASE and USE. `default` is the name if the dump gives none.
 
-    Settings before the first database hold for all. MySQL 8's collations are replaced, since MariaDB has none of that name.
+    Settings before the first database hold for all. MySQL 8's collations are replaced, since MariaDB has none of that name, and
+    accounts are left out; data stay as they are.
     """
 
     def beginning(name: str, charset: str = "") -> list[str]:
         return [f"CREATE DATABASE {quote_name(name, 'mysql')}{charset}", f"USE {quote_name(name, 'mysql')}"]
 
-    adapt = partial(_FOREIGN_COLLATION.sub, _KNOWN_COLLATION)
+    def adapt(schema: str) -> str:
+        return _DEFINER.sub("", _FOREIGN_COLLATION.sub(_KNOWN_COLLATION, schema))
+
     found = {default: beginning(default)} if default else {}
     settings: list[str] = []
     current = default
-    for statement in split_statements(text):
+    for statement in split_statements(_OF_MARIADB.sub("", text, count=1)):
         if match := _CREATE.match(statement) or _USE.match(statement):
             current = match["bare"] or match["quoted"].replace("``", "`")
             charset = adapt(statement[match.end() :]) if match.re is _CREATE else ""
@@ -102,9 +135,9 @@ def split_dump(text: str, default: str | None = None) -> dict[str, tuple[str, ..
         elif _DROPPED.match(statement):
             continue
         elif current is None:
-            settings += [statement] if _SETTING.match(statement) else []
+            settings += [adapt(statement)] if _SETTING.match(statement) else []
         else:
-            found[current].append(adapt(statement) if statement[:6].upper() == "CREATE" else statement)
+            found[current].append(statement if _DATA.match(statement) else adapt(statement))
     return {name: tuple(lines) for name, lines in found.items() if len(lines) > 2}
 
 

@@ -145,7 +145,7 @@ class SqlEnv(InterCodeEnv):
         self._last = self._engine.run(action, seconds=self._seconds)
         failed = self._last.error is not None or self._last.timed_out
         return ExecResult(
-            output=_observation(self._last, self.protocol),
+            output=_observation(self._last, self.protocol, self._seconds),
             exit_code=int(failed),
             timed_out=self._last.timed_out,
             session_lost=self._last.lost,
@@ -243,8 +243,10 @@ class SqlEnv(InterCodeEnv):
         return self._variant
 
 
-def _observation(answer: Answer, protocol: Protocol) -> str:
+def _observation(answer: Answer, protocol: Protocol, seconds: float) -> str:
     """Return what the agent sees. InterCode v1 printed rows as tuples, and an error for a statement without rows."""
+    if answer.timed_out:
+        return f"Error executing query: the statement was stopped after {seconds:g} seconds, its time limit"
     if answer.error is not None:
         return f"Error executing query: {answer.error}"
     if answer.table is None:

@@ -36,6 +36,15 @@ _HINT = re.compile(r"\((?:use|in) (?:the )?table [^)]*\)", re.IGNORECASE)
 """A hint of the data set about where to look; its words are no values of the gold."""
 _CONSTANT = re.compile(r"\s*select\b(?!.*\bfrom\b)", re.IGNORECASE | re.DOTALL)
 _LIMIT = re.compile(r"\blimit\b", re.IGNORECASE)
+_CHANGING = """
+NOW SYSDATE CURDATE CURTIME CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP LOCALTIME LOCALTIMESTAMP UTC_DATE UTC_TIME
+UTC_TIMESTAMP RANDOM RANDOMBLOB RANDOM_BYTES UUID UUID_SHORT SYS_GUID CONNECTION_ID
+"""
+"""Functions whose result depends on the moment or on chance, in SQLite or in MariaDB."""
+_CHANGING_ALONE = "RAND UNIX_TIMESTAMP DATE TIME DATETIME JULIANDAY UNIXEPOCH"
+"""Functions that do so without an argument."""
+_OF_MOMENTS = "DATE TIME DATETIME JULIANDAY UNIXEPOCH STRFTIME TIMEDIFF TS_OR_DS_TO_DATE TIME_TO_STR"
+"""Functions to which the text 'now' is the moment, as SQLite and sqlglot call them."""
 
 
 def lint(task: Task) -> Iterator[TaskIssue]:
@@ -62,7 +71,27 @@ def lint(task: Task) -> Iterator[TaskIssue]:
             yield disagrees(f"query names the number {number:g}, which the gold does not have")
     if parse_statement(gold, "mysql") is None and parse_statement(gold, "sqlite") is None:
         yield TaskIssue("gold is no SQL that can be read")
+    elif changing := _changing(gold):
+        yield TaskIssue(f"the answer depends on the moment or on chance ({changing})", "unstable")
     elif _CONSTANT.match(gold):
         yield TaskIssue("the gold takes nothing from any table: it is a constant", "by_luck")
     elif _LIMIT.search(gold) and (order := ordering(gold, "mysql")).limited and not order.ordered:
         yield TaskIssue("LIMIT without ORDER BY takes any rows", "unstable")
+
+
+def _changing(gold: str) -> str | None:
+    """Return the first part of a gold that is another one at another moment or by chance, as either dialect reads it."""
+    from sqlglot import exp
+
+    changing, alone, of_moments = (names.split() for names in (_CHANGING, _CHANGING_ALONE, _OF_MOMENTS))
+    for dialect in ("sqlite", "mysql"):
+        query = parse_statement(gold, dialect)
+        for call in query.find_all(exp.Func) if query is not None else ():
+            anonymous = isinstance(call, exp.Anonymous)
+            name = (call.name if anonymous else call.sql_name()).upper()
+            arguments = call.expressions if anonymous else [*filter(None, call.args.values())]
+            texts = [text for text in call.find_all(exp.Literal, exp.Identifier) if text.args.get("quoted", True)]
+            now = name in of_moments and any(text.name.lower() == "now" for text in texts)
+            if now or name in changing or (name in alone and not arguments):
+                return call.sql(dialect)
+    return None

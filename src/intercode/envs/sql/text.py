@@ -9,11 +9,11 @@ under its own collation. Without ORDER BY a LIMIT may take any rows: then all ro
 
 There is no derived statement, and the gold's own order counts ("strict"), where a key may mean something else in a window: a
 name that is a select alias inside a larger expression, a position under `*`, a DISTINCT whose key is not selected, keys of a
-UNION that are not plain names, an OFFSET that is not a number, FETCH, ORDER BY behind parentheses or at random, windows and
-variables of the gold's own, SQL that cannot be parsed. No text makes a function here raise: whether a gold runs is for its
-engine to say. sqlglot is imported when first used.
+UNION, or beside a window's result, that are not plain names, an OFFSET that is not a number, FETCH, ORDER BY behind parentheses
+or at random, variables of the gold's own, SQL that cannot be parsed. No text makes a function here raise: whether a gold runs
+is for its engine to say. sqlglot is imported when first used.
 
-Left out: ties under a LIMIT inside a subquery, which the database decides.
+Left out: ties under a LIMIT inside a subquery and under ROW_NUMBER, which the database decides.
 """
 
 from __future__ import annotations
@@ -123,20 +123,24 @@ def _derived(query: exp.Query, dialect: str) -> str | None:
     """Return the query without its limit, with one more column that numbers the tie groups; None where a key is uncertain."""
     from sqlglot import exp
 
-    odd = (exp.Window, exp.Parameter, exp.SessionParameter, exp.PropertyEQ, exp.Into, exp.Rand)
+    odd = (exp.Parameter, exp.SessionParameter, exp.PropertyEQ, exp.Into, exp.Rand)
     if any(query.find(kind) for kind in odd) or not query.selects:
         return None
-    order, keys = query.args.get("order"), list[exp.Expr]()
-    for key in order.expressions if order is not None else ():
-        ranked_by = _window_key(query, key.this)
+    order = query.args.get("order")
+    wanted = [key.this for key in order.expressions] if order is not None else []
+    inside = [_window_key(query, key, False) for key in wanted]
+    nested = any(key is not None and key.find(exp.Window) for key in inside)  # a window in a window's order
+    wrapped = nested or isinstance(query, exp.SetOperation)
+    keys = [key.copy() for key in order.expressions] if order is not None else []
+    for key in keys:
+        ranked_by = _window_key(query, key.this, wrapped)
         if ranked_by is None:
             return None
-        keys.append(key.copy())
-        keys[-1].set("this", ranked_by)
+        key.set("this", ranked_by)
     whole = query.copy()
     for part in ("order", "limit", "offset"):
         whole.set(part, None)
-    if isinstance(whole, exp.Select):
+    if not wrapped:
         ranked, order = whole, order and order.copy()
     else:
         ranked = exp.select("intercode_all.*").from_(whole.subquery("intercode_all"))
@@ -148,10 +152,11 @@ def _derived(query: exp.Query, dialect: str) -> str | None:
     return ranked.sql(dialect=dialect)
 
 
-def _window_key(query: exp.Query, key: exp.Expr) -> exp.Expr | None:
+def _window_key(query: exp.Query, key: exp.Expr, wrapped: bool) -> exp.Expr | None:
     """Return what a key stands for in a window: a position or an alias for a selected expression, any other key for itself.
 
-    None where that is uncertain: in a set operation a key that is no column's name, in distinct rows one that is not selected.
+    `wrapped`: the window is around the query, so that only the query's columns have a name there. None where the meaning is
+    uncertain: around the query a key that is no column's name, in distinct rows one that is not selected.
     """
     from sqlglot import exp
 
@@ -170,7 +175,8 @@ def _window_key(query: exp.Query, key: exp.Expr) -> exp.Expr | None:
         aliases = {one.alias.lower() for one in selected if isinstance(one, exp.Alias)}
         if any(not column.table and column.name.lower() in aliases for column in key.find_all(exp.Column)):
             return None
-    if isinstance(query, exp.SetOperation):
+    if wrapped:
+        found = next((one for one in selected if one is found or one.unalias() == found), key)
         named_so = found is not key and isinstance(found, exp.Alias | exp.Column)
         return exp.column(found.alias_or_name, quoted=True) if named_so else None
     found = found.unalias().copy()

@@ -13,6 +13,8 @@ closed engine) and `SandboxDied` (the server is gone; `open` starts a new one).
 
 from __future__ import annotations
 
+import hashlib
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,6 +43,13 @@ class Databases:
     digest: str
     scripts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     files: Mapping[str, Path] = field(default_factory=dict)
+
+    @classmethod
+    def of_scripts(cls, kind: Kind, scripts: Mapping[str, Sequence[str]]) -> Self:
+        """Return the databases that these scripts make; the digest covers all that is executed, the names as well."""
+        text = json.dumps([kind, sorted((name, list(lines)) for name, lines in scripts.items())])
+        digest = hashlib.sha256(text.encode()).hexdigest()[:32]
+        return cls(kind, digest, {name: tuple(lines) for name, lines in scripts.items()})
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -75,6 +84,8 @@ class Engine(ABC):
     _log: str
     max_rows, max_bytes = 100_000, 8 * MIB
     """The most rows and bytes that one answer holds; the rest stays in the server (`Table.cut`)."""
+    max_statement = 16 * MIB - 1024
+    """The most bytes of a statement: MariaDB ends the session of a longer one."""
 
     def __init__(self, prepared: Template, databases: Databases) -> None:
         self.databases, self._content, self._prepared = databases.names, databases, prepared
@@ -149,6 +160,15 @@ class Engine(ABC):
         """Return the word for a wall that is weaker than usual (see `Sandbox.wall`)."""
         return self._sandbox.wall
 
+    def _too_long(self, statement: str) -> Answer | None:
+        """Return the answer to a statement that no engine takes; None for any other."""
+        size = len(statement.encode("utf-8", "surrogatepass"))
+        return (
+            Answer(error=f"the statement has {size} bytes; {self.max_statement} are taken")
+            if size > self.max_statement
+            else None
+        )
+
     # -- the server -------------------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -220,7 +240,10 @@ def engine_maker(name: str | None, content: Databases) -> Callable[[], Engine]:
             "dump the databases (mariadb-dump --databases NAME… >FILE) and use --dump FILE"
         )
     if (name, content.kind) == ("sqlite", "mysql"):
-        raise UsageError("SQLite does not load a MySQL dump; use --engine mariadb (apt-get install mariadb-server)")
+        raise UsageError(
+            "the databases are a MySQL dump, which SQLite does not load: use --engine mariadb in place of --engine sqlite "
+            "(needs: apt-get install mariadb-server)"
+        )
     if (name, content.kind) == ("mariadb", "sqlite"):
         raise UsageError("MariaDB does not load SQLite files; use --engine sqlite, or give a MySQL dump or portable SQL")
     module = import_module(f"{__name__}.{name}")

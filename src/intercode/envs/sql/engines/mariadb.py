@@ -86,7 +86,7 @@ _OPTIONS = f"""
 --user=root --datadir={_DATA} --socket={SOCKET} --tmpdir=/tmp --sql-mode={SQL_MODE}
 --character-set-server=utf8mb4 --collation-server=utf8mb4_general_ci --lower-case-table-names=1
 --skip-networking --skip-name-resolve --local-infile=0 --symbolic-links=0 --secure-file-priv=/srv/exchange
---event-scheduler=OFF --log-bin-trust-function-creators=1
+--event-scheduler=OFF --log-bin-trust-function-creators=1 --max-recursive-iterations=4294967295
 --innodb-stats-persistent=0 --use-stat-tables=NEVER --query-cache-type=0 --query-cache-size=0 --tmp-memory-table-size=0
 --loose-performance-schema=0 --loose-skip-stack-trace=1 --loose-thread-cache-size=4 --loose-max-connections=16
 --loose-innodb-use-native-aio=0 --loose-innodb-flush-method=nosync --loose-innodb-flush-log-at-trx-commit=0
@@ -99,7 +99,8 @@ _OPTIONS = f"""
 """No network, no files, no work by the clock, no statistics that outlive an episode; small, and never waiting for a disk.
 
 Temporary tables are in files, where a row's position is its number: in memory it is an address, and rows that tie under ORDER
-BY … LIMIT would come in another order from each server. `loose`: another version may lack the option.
+BY … LIMIT would come in another order from each server. A recursion ends by the time limit, as on SQLite: by default MariaDB
+cuts it after 1,000 steps and says nothing. `loose`: another version may lack the option.
 """
 _BINLOG = f"--log-bin={LOGS}/log --server-id=1 --binlog-format=ROW --max-binlog-size=1G --sync-binlog=0"
 
@@ -261,6 +262,8 @@ class Session:
                         raise
         except err.MySQLError as error:
             message = str(error.args[1]) if len(error.args) > 1 else str(error)
+            if "/#sql-temptable" in message:  # "Index is corrupted" is what MariaDB makes of a full file
+                message = f"a temporary table outgrew the disk ({message})"
             return Answer(error=message, timed_out=self.socket.timeouts > 0)
         finally:
             if self._connection._result is not None:  # else PyMySQL reads on when an unread result is garbage-collected
@@ -322,13 +325,16 @@ def prepare(databases: Databases) -> Template:
     below = template.base(None)
     command = [str(shutil.which("mariadbd", path=_PATH)), "--no-defaults", "--version"]
     version = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    words = (_LAYOUT, below.digest, version, databases.digest, SQL_MODE)
+    words = (_LAYOUT, below.digest, version, databases.digest, _INSTALL, _OPTIONS)
     key = hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
     return below.over(cache.folder("layers", key, lambda made: _build(below, databases, made)))
 
 
 def _launch(sandbox: LocalSandbox, options: str) -> None:
-    command = f"exec >{LOGS}/output 2>&1; mariadbd --no-defaults {' '.join(options.split())} & echo $! >{LOGS}/pid"
+    # A file that reaches its limit is an error of the statement, which the signal would turn into the death of the server.
+    command = (
+        f"trap '' XFSZ; exec >{LOGS}/output 2>&1; mariadbd --no-defaults {' '.join(options.split())} & echo $! >{LOGS}/pid"
+    )
     sandbox.exec("", argv=["bash", "-c", command], cwd="/")
 
 
@@ -415,6 +421,8 @@ class MariadbEngine(Engine):
         session = self._session
         if session is None or self._broken:
             raise UsageError("no database is open; call open(db) first")
+        if too_long := self._too_long(statement):
+            return too_long
         with self._server_errors("during a statement"):
             try:
                 return session.execute(statement, seconds, self)
@@ -432,19 +440,24 @@ class MariadbEngine(Engine):
     def run_gold(self, db: str, statement: str, *, seconds: float = 60.0) -> Answer:
         db = self.name_of(db)
         self._require_server()
+        if too_long := self._too_long(statement):
+            return too_long
         with self._server_errors("during a gold"):
-            if db == self._db and self._count() != self._count_at_open:
+            changed = self._count() != self._count_at_open
+            if db == self._db and changed:
                 raise UsageError(f"{db} was changed in this episode; run golds before the agent acts")
             if db in self._written:
-                changed = self._count() != self._count_at_open
                 self._rebuild(db)
                 self._count_at_open = () if changed else self._count()
             with closing(self._login("gold", db=db)) as session:
                 try:
-                    return session.execute(statement, seconds, self)
+                    answer = session.execute(statement, seconds, self)
                 except SessionLost:
                     self._admin.query("DO 0")
-                    return Answer(error=LOST, timed_out=session.socket.timeouts > 0, lost=True)
+                    answer = Answer(error=LOST, timed_out=session.socket.timeouts > 0, lost=True)
+            if not changed:  # a window's temporary table moves the counters, too
+                self._count_at_open = self._count()
+            return answer
 
     def schema(self, db: str) -> str:
         names = [quote_name(str(name), "mysql") for name, _ in self.table(db, "SHOW FULL TABLES").rows]

@@ -82,7 +82,7 @@ def _build(below: Template, databases: Databases, made: Path) -> None:
         result = sandbox.exec("", argv=[python, "-c", _FILL, f"{_FOLDER}/original"], cwd="/")
         output = result.output.strip()[-1000:]
         if result.exit_code == 1:
-            raise DataError(output)
+            raise DataError(f"{output}; SQL that only MySQL or MariaDB reads needs --engine mariadb")
         if result.exit_code != 0:
             raise SandboxDied(
                 f"SQLite died while databases were being loaded (status {result.exit_code}: {output}); start again"
@@ -99,6 +99,8 @@ class SqliteEngine(Engine):
     def run(self, statement: str, *, seconds: float) -> Answer:
         if self._db is None or self._broken:
             raise UsageError("no database is open; call open(db) first")
+        if too_long := self._too_long(statement):
+            return too_long
         answer = self._execute({"op": "run", "statement": statement}, seconds)
         if answer.lost:  # a new server on the files of this one
             self._disconnect()
@@ -108,6 +110,8 @@ class SqliteEngine(Engine):
     def run_gold(self, db: str, statement: str, *, seconds: float = 60.0) -> Answer:
         db = self.name_of(db)
         self._require_server()
+        if too_long := self._too_long(statement):
+            return too_long
         answer = self._execute({"op": "gold", "db": db, "statement": statement}, seconds)
         self._broken = answer.lost  # the next `open` needs another server
         return answer

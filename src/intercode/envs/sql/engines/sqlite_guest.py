@@ -46,8 +46,8 @@ _STEPS = 2000
 """Instructions of SQLite's virtual machine between two looks at the clock."""
 _MOST = 1.0
 """The most seconds that count between two looks; `intercode.sandbox.guest.limit` says why."""
-_BATCH = 256
-"""Rows fetched at once."""
+_BATCH = 16
+"""Rows fetched at once: few, since each row may have as many bytes as SQLite lets into a value."""
 _LIMIT_LENGTH, _LONGEST = 0, 64 << 20
 _MEMORY = 768 << 20
 """Bytes of this process: below the sandbox's own limit, so that a greedy statement gets an error."""

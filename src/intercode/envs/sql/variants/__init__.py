@@ -87,8 +87,7 @@ def variant_contents(engine: Engine, literals: Mapping[str, Collection[Literal]]
 
 def _databases(engine: Engine, scripts: Mapping[str, Sequence[str]]) -> Databases:
     kind: Kind = "portable" if engine.dialect == "sqlite" else "mysql"
-    digest = hashlib.sha256(json.dumps([kind, sorted(scripts.items())]).encode()).hexdigest()[:32]
-    return Databases(kind, digest, {name: tuple(statements) for name, statements in scripts.items()})
+    return Databases.of_scripts(kind, scripts)
 
 
 def perturb_tables(tables: Sequence[Relation], literals: Collection[Literal], seed: str) -> dict[str, list[Row]]:
