@@ -64,10 +64,17 @@ class GuestSandbox(Sandbox):
         )
 
     def read(self, path: str, *, limit: int = 8 << 20) -> bytes:
-        return self._request({"op": "read", "path": _absolute(path), "limit": limit})[1]
+        limit = min(limit, _PAYLOAD)
+        pieces = [self._request({"op": "read", "path": _absolute(path), "limit": limit})[1]]
+        while len(pieces[-1]) == wire.PIECE and len(pieces) * wire.PIECE <= limit:
+            pieces.append(self._request({"op": "read", "path": path})[1])
+        return b"".join(pieces)
 
     def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        self._request({"op": "write", "path": _absolute(path), "mode": mode}, data)
+        for start in range(0, len(data) or 1, wire.PIECE):
+            end = start + wire.PIECE
+            head = {"op": "write", "path": _absolute(path), "at": start, "mode": mode if end >= len(data) else None}
+            self._request(head, data[start:end])
 
     def connect(self, path: str) -> socket.socket:
         sock = self._receive_socket({"op": "connect", "path": _absolute(path)})
