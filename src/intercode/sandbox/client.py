@@ -29,6 +29,8 @@ from intercode.types import Change, ExecResult
 
 _SPIN_SECONDS, _QUICK_SECONDS = 150e-6, 500e-6
 _PAYLOAD = 1 << 30
+_ENFORCED = ("disk", "memory", "processes")
+"""The limits whose hits an episode server reports by name."""
 _CHANGE = {"kind": (str,), "type": (str,), "mode": (int,), "digest": (str, NoneType), "target": (str, NoneType)}
 _GRACE = 15.0
 """Seconds that the episode server may take beyond the action's own limit before it counts as dead."""
@@ -61,6 +63,7 @@ class GuestSandbox(Sandbox):
             session_lost=_field(reply, "lost", bool),
             overflow=_field(reply, "overflow", str, NoneType),
             cwd=_field(reply, "cwd", str),
+            limits=tuple(limit for limit in _ENFORCED if limit in _field(reply, "limits", list)),
         )
 
     def read(self, path: str, *, limit: int = 8 << 20) -> bytes:

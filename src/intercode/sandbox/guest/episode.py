@@ -90,6 +90,8 @@ class EpisodeServer:
         self._got_request, self._jobs_alive, self._shell_lost, self._status = False, False, False, 0
         self._next_tick = 0.0
         self._pieces: Iterator[bytes] = iter(())
+        self._limits_hit: set[str] = set()
+        self._disk_was_full = False
         self._mark = self._table.mark()
         self._job: Shell | Program | None = None
         self._idle_job: Shell | Program | None = None
@@ -233,6 +235,10 @@ class EpisodeServer:
         else:
             self._status = _INTERRUPTED if exit_code is None else exit_code
             self._live_shell()
+        if (is_full := self._world.disk_is_full()) and not self._disk_was_full:
+            self._limits_hit.add("disk")
+        self._disk_was_full = is_full
+        limits, self._limits_hit = sorted(self._limits_hit), set()
         kept, overflow = self._output.result()
         self._output = Output(self._config["output"])
         lost, self._shell_lost = self._shell_lost, False
@@ -242,6 +248,7 @@ class EpisodeServer:
             "lost": lost,
             "cwd": self._cwd,
             "overflow": overflow,
+            "limits": limits,
         }, kept
 
     def _current_cwd(self) -> str:
@@ -288,13 +295,14 @@ class EpisodeServer:
         alive = self._table.all()
         self._jobs_alive = any(self._job is None or process.pid != self._job.pid for process in alive)
         if self._table.memory(alive) + self._world.memory_used() > self._config["memory"]:
-            limit = f"memory limit of {self._config['memory'] >> 20} MiB"
+            name, limit = "memory", f"memory limit of {self._config['memory'] >> 20} MiB"
         elif self._world.disk_exceeded():
-            limit = f"disk limit of {self._config['mounts'].disk >> 20} MiB"
+            name, limit = "disk", f"disk limit of {self._config['mounts'].disk >> 20} MiB"
         elif len(alive) + _SPARE_PROCESSES >= self._config["processes"]:
-            limit = f"limit of {self._config['processes']} processes"
+            name, limit = "processes", f"limit of {self._config['processes']} processes"
         else:
             return
+        self._limits_hit.add(name)
         self._kill_all()
         for kind, number in self._table.ipc_objects():
             kernel.remove_ipc_object(kind, number)
