@@ -516,11 +516,17 @@ class ExitCode(int):
 
 
 def _make_info(result: ExecResult | None, cut: bool = False) -> dict[str, Any]:
+    limits = set(result.limits) if result else set()
+    if result and result.timed_out:
+        limits.add("time")
+    if result and result.overflow is not None:
+        limits.add("output")
     return {
         "exit_code": None if result is None or result.exit_code is None else ExitCode(result.exit_code),
         "timed_out": result.timed_out if result else False,
         "truncated_output": cut,
         "session_lost": result.session_lost if result else False,
+        "limits": tuple(sorted(limits)),
     }
 
 

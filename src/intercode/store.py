@@ -75,10 +75,11 @@ _TURN = {
     "ask": (list, NoneType), "reply": _TEXT, "thought": _TEXT, "action": _TEXT, "observation": str, "exit_code": _INTEGER,
     "timed_out": bool, "truncated_output": bool, "score": (*_NUMBER, NoneType), "usage": dict, "seconds": _NUMBER,
     "calls": (list, NoneType), "after": _INTEGER, "left_out": _INTEGER, "ask_kept": int, "sample": (dict, NoneType),
+    "limits": (list, NoneType),
 }  # fmt: skip
 _USAGE = {"prompt_tokens": int, "completion_tokens": int, "cost": _NUMBER}
 _CALL = {"id": str, "name": str, "arguments": str}
-_RARE = {"calls", "after", "left_out", "ask_kept", "sample"}
+_RARE = {"calls", "after", "left_out", "ask_kept", "sample", "limits"}
 _SAMPLE = {
     "token_ids": list, "logprobs": list, "finish_reason": _TEXT, "policy_version": _TEXT,
     "prompt_ids": list, "prompt_kept": int,
@@ -214,6 +215,7 @@ def to_json(episode: Episode) -> dict[str, Any]:
         record = {field.name: getattr(turn, field.name) for field in fields(turn)} | {"usage": asdict(turn.usage)}
         if turn.ask is not None:
             record |= {"ask": list(turn.ask[kept:]), "ask_kept": kept or None}
+        record["limits"] = list(turn.limits) or None
         record["calls"] = turn.calls and [asdict(call) for call in turn.calls]
         if turn.sample:
             sample, prompt = turn.sample, turn.sample.prompt_ids
@@ -327,17 +329,21 @@ def _read_turns(records: Iterable[Mapping[str, Any]]) -> Iterator[Turn]:
     for record in records:
         require(record, _TURN)
         values = dict(record)
-        new, kept, calls, sample = (values.pop(name, None) for name in ("ask", "ask_kept", "calls", "sample"))
+        rare = ("ask", "ask_kept", "calls", "sample", "limits")
+        new, kept, calls, sample, limits = (values.pop(name, None) for name in rare)
         if not 0 <= (kept or 0) <= len(known):
             raise ValueError(f"`ask_kept` cannot be {kept}: the last question and its reply have {len(known)} messages")
         if not all(isinstance(message["role"], str) for message in new or ()):
             raise TypeError("each message of `ask` has a role")
+        if not all(isinstance(limit, str) for limit in limits or ()):
+            raise TypeError("`limits` are names")
         tokens = None if sample is None else read_sample(sample, last_ids)
         turn = Turn(
             ask=None if new is None else (*known[: kept or 0], *new),
             usage=read_usage(values.pop("usage")),
             calls=None if calls is None else tuple(map(read_call, calls)),
             sample=tokens,
+            limits=tuple(limits or ()),
             **values,
         )
         if turn.ask is not None:

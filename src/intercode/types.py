@@ -72,7 +72,8 @@ class ExecResult:
     `output` is stdout and stderr in the order in which they came, decoded as UTF-8 (other bytes become ``\\xNN``), complete
     up to the sandbox's output limit; if there was more, `overflow` is the hex digest of all output.
     `exit_code` is None if the shell died first. `session_lost`: the shell died and a new shell replaced it.
-    `cwd` is the directory in which the next action starts; empty in environments without directories.
+    `cwd` is the directory in which the next action starts; empty in environments without directories. `limits` names the
+    limits of the sandbox that were hit meanwhile: memory, processes, disk. Time and output have fields of their own.
     """
 
     output: str
@@ -81,6 +82,7 @@ class ExecResult:
     session_lost: bool = False
     overflow: str | None = None
     cwd: str = "/"
+    limits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +212,8 @@ class Turn:
     If one reply has several actions, only the turn of the first action has the question, the reply, its `calls`, its `sample`
     and the usage. `after` is set in a forked episode: the position in the episode of the turn whose state this action
     continues, −1 for the initial state. None: the last turn before this one that acted. `left_out` of the messages in `ask`,
-    the oldest observations first, were not sent to the model (None: all were sent).
+    the oldest observations first, were not sent to the model (None: all were sent). `limits` names the limits that the action
+    hit: disk, memory, output, processes, time.
     """
 
     ask: Sequence[Message] | None = None
@@ -228,6 +231,7 @@ class Turn:
     after: int | None = None
     left_out: int | None = None
     sample: Sample | None = None
+    limits: tuple[str, ...] = ()
 
     @property
     def acted(self) -> bool:

@@ -15,7 +15,7 @@ from intercode.sandbox.base import Limits
 from intercode.types import Score, Task
 
 Make = Callable[..., Any]
-KEYS = {"exit_code", "timed_out", "truncated_output", "session_lost"}
+KEYS = {"exit_code", "timed_out", "truncated_output", "session_lost", "limits"}
 
 
 # -- tasks --------------------------------------------------------------------------------------------------------------

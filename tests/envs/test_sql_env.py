@@ -14,7 +14,7 @@ import intercode
 from intercode.errors import DataError
 from intercode.types import Score
 
-KEYS = {"exit_code", "timed_out", "truncated_output", "session_lost"}
+KEYS = {"exit_code", "timed_out", "truncated_output", "session_lost", "limits"}
 MANY = "SELECT a.id FROM picking a, picking b, picking c, picking d, picking e, picking f"
 
 
@@ -33,7 +33,7 @@ def test_rows_errors_and_changes_are_seen_as_python_prints_them(sql: Any) -> Non
     ):
         observation, reward, terminated, truncated, info = env.step(statement)
         assert (observation, reward, terminated, truncated) == (seen, 0.0, False, False)
-        assert info == {"exit_code": 0, "timed_out": False, "truncated_output": False, "session_lost": False}
+        assert info == {"exit_code": 0, "timed_out": False, "truncated_output": False, "session_lost": False, "limits": ()}
     observation, reward, *_, info = env.step("SELECT some FROM nowhere")
     assert observation.startswith("Error executing query: ")
     assert "nowhere" in observation

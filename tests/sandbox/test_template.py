@@ -17,6 +17,7 @@ from families import wait_until
 from ordinary import error_of_an_ordinary_user
 
 from intercode.errors import DataError, SandboxUnavailable, UsageError
+from intercode.sandbox.base import MIB, Limits
 from intercode.sandbox.image import write_machine_files
 from intercode.sandbox.local import LocalProvider, LocalSandbox
 from intercode.sandbox.template import unpack
@@ -93,6 +94,28 @@ class TestATree:
             kinds = {path: change.kind for path, change in sandbox.diff().items()}
             assert kinds == {"/data/deep": "removed", "/data/run.sh": "changed"}
         assert (tree / "data" / "run.sh").read_text() == "echo ran\n"
+
+    def test_keeps_the_holes_of_its_files_and_so_do_setup_scripts_and_forks(self, space: Path) -> None:
+        tree = space / "tree"
+        tree.mkdir()
+        with open(tree / "vast", "wb") as file:
+            file.truncate(1 << 28)
+            for position in (1, 1 << 27, (1 << 28) - 2):
+                file.seek(position)
+                file.write(b"x")
+        start = LocalProvider().prepare(tree=tree, setup=script(space, "truncate -s 512M /made; echo end >> /made"))
+        with LocalSandbox(start, limits=Limits(disk=64 * MIB)) as sandbox:
+            sandbox.exec("truncate -s 200M /own; echo end >> /own")
+            with sandbox.fork() as copy:
+                lines = copy.exec("stat -c '%n %s %b' /vast /made /own; tail -qc 4 /vast /made /own | tr '\\0' 0").output
+        sizes = {line.split()[0]: tuple(map(int, line.split()[1:])) for line in lines.splitlines()[:3]}
+        assert {name: size for name, (size, _) in sizes.items()} == {
+            "/vast": 1 << 28,
+            "/made": (1 << 29) + 4,
+            "/own": 209_715_204,
+        }
+        assert max(blocks for _, blocks in sizes.values()) * 512 < MIB
+        assert lines.splitlines()[3:] == ["00x0end", "end"]
 
     def test_that_will_not_do_is_refused_with_what_is_wrong(self, tree: Path, space: Path) -> None:
         with pytest.raises(UsageError, match="nowhere"):

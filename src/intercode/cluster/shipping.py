@@ -133,8 +133,8 @@ def _add(shipment: Shipment, folder: Path, name: str) -> str:
     """Put `name` in `folder` into the object store as an archive, and return its digest. Equal files are stored once."""
     import ray
 
-    argv = ["tar", "-C", str(folder), "--sort=name", "--owner=0", "--group=0", "--exclude=__pycache__", "-cf", "-", "--", name]
-    done = subprocess.run(argv, capture_output=True, check=False)
+    argv = ["tar", "-C", str(folder), "--sparse", "--sort=name", "--owner=0", "--group=0", "--exclude=__pycache__", "-cf", "-"]
+    done = subprocess.run([*argv, "--", name], capture_output=True, check=False)
     if done.returncode:
         raise UsageError(f"{folder / name} cannot be sent to the nodes: {done.stderr.decode(errors='replace').strip()[:300]}")
     digest = hashlib.sha256(done.stdout).hexdigest()[:32]

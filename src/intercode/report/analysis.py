@@ -33,6 +33,7 @@ from intercode.report.turns import (
     find_repeats,
     is_error,
     is_submission,
+    limits_hit,
     solving_turn,
     task_order,
 )
@@ -69,6 +70,7 @@ def analysis(config: Mapping[str, Any], episodes: Sequence[Episode]) -> dict[str
         },
         "recovery": recovery(scored),
         "per_solved": per_solved(episodes),
+        "limits": limits(scored),
         "failures": failures(config, scored),
         **({"judged": judged(config, scored)} if config.get("verdicts") else {}),
     }
@@ -115,6 +117,15 @@ def recovery(scored: Sequence[Episode]) -> dict[str, Any]:
         "solved_with_error": mean([episode.success for episode, error in zip(scored, met, strict=True) if error]),
         "solved_without_error": mean([episode.success for episode, error in zip(scored, met, strict=True) if not error]),
         "next_turn_fine": mean([not is_error(after) for before, after in pairs if is_error(before)]),
+    }
+
+
+def limits(scored: Sequence[Episode]) -> dict[str, dict[str, int]]:
+    """Return for each limit that was hit, by name, how many turns hit it, and how many episodes they belong to."""
+    hits = [[name for turn in episode.turns for name in limits_hit(turn)] for episode in scored]
+    return {
+        name: {"turns": sum(each.count(name) for each in hits), "episodes": sum(name in each for each in hits)}
+        for name in sorted(set().union(*hits))
     }
 
 

@@ -191,7 +191,7 @@ def action_rows(found: Found) -> list[Row]:
 
 
 def sentences(found: Found) -> list[str]:
-    """Return sentences about recovery, expense and the judges' verdicts."""
+    """Return sentences about recovery, limits, expense and the judges' verdicts."""
     after, spent, lines = found["recovery"], found["per_solved"], []
     if after["next_turn_fine"] is not None:
         lines.append(f"After an error the next turn was fine in {number(after['next_turn_fine'], 100)} %.")
@@ -200,6 +200,9 @@ def sentences(found: Found) -> list[str]:
             f"Of the {after['episodes_with_error']} episodes with an error {number(after['solved_with_error'], 100)} % "
             f"were solved, of those without {number(after['solved_without_error'], 100)} %."
         )
+    if found["limits"]:
+        hits = [f"{name} in {hit['turns']} turns of {hit['episodes']} episodes" for name, hit in found["limits"].items()]
+        lines.append(f"Limits of the sandbox were hit: {'; '.join(hits)}.")
     if spent["tokens"]:
         price = f" and ${spent['cost']:.4f}" if spent["cost"] else ""
         lines.append(f"All episodes together spent {spent['tokens']:.0f} tokens{price} for each solved one.")

@@ -59,10 +59,12 @@ class Step:
     def facts(self) -> list[str]:
         """The exit status of the action, its score, seconds, tokens and cost, in words."""
         turn, used = self.turn, self.turn.usage
+        limits = [name for name in turn.limits if name != "time"]
         tokens = used.prompt_tokens + used.completion_tokens
         found = {
             f"exit status {turn.exit_code}": turn.exit_code is not None,
             "out of time": turn.timed_out,
+            f"limit hit: {', '.join(limits)}": limits,
             "output shortened for the agent": turn.truncated_output,
             f"score {turn.score or 0:.2f}": turn.score is not None,
             f"{turn.seconds:.2f} s": turn.acted,

@@ -71,6 +71,11 @@ def is_error(turn: Turn) -> bool:
     return turn.action is None or turn.timed_out or turn.exit_code not in (None, 0)
 
 
+def limits_hit(turn: Turn) -> set[str]:
+    """Return the names of the limits that the action hit; of runs that did not record them, only time is known."""
+    return {*turn.limits, *(["time"] if turn.timed_out else [])}
+
+
 def find_repeats(turns: Sequence[Turn]) -> list[bool]:
     """Return for each turn whether an earlier turn has the same action, blanks aside."""
     actions = [None if turn.action is None else " ".join(turn.action.split()) for turn in turns]

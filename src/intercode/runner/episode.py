@@ -156,6 +156,7 @@ def _execute(forks: EnvForks, act: Act, log: list[Turn], last: bool) -> Step:
             exit_code=facts.get("exit_code"),
             timed_out=facts.get("timed_out", False),
             truncated_output=facts.get("truncated_output", False),
+            limits=tuple(facts.get("limits", ())),
             score=facts["score"].reward if "score" in facts else None,
             seconds=round(time.perf_counter() - started, 6),
             after=forks.after(act.env, log),

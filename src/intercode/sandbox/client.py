@@ -32,6 +32,8 @@ from intercode.types import Change, ExecResult
 
 _SPIN_SECONDS, _QUICK_SECONDS = 150e-6, 500e-6
 _PAYLOAD = 1 << 30
+_ENFORCED = ("disk", "memory", "processes")
+"""The limits whose hits an episode server reports by name."""
 _CHANGE = {"kind": (str,), "type": (str,), "mode": (int,), "digest": (str, NoneType), "target": (str, NoneType)}
 _GRACE = 15.0
 """Seconds that the episode server may take beyond the action's own limit before it counts as dead."""
@@ -64,13 +66,21 @@ class GuestSandbox(Sandbox):
             session_lost=_field(reply, "lost", bool),
             overflow=_field(reply, "overflow", str, NoneType),
             cwd=_field(reply, "cwd", str),
+            limits=tuple(limit for limit in _ENFORCED if limit in _field(reply, "limits", list)),
         )
 
     def read(self, path: str, *, limit: int = 8 << 20) -> bytes:
-        return self._request({"op": "read", "path": _absolute(path), "limit": limit})[1]
+        limit = min(limit, _PAYLOAD)
+        pieces = [self._request({"op": "read", "path": _absolute(path), "limit": limit})[1]]
+        while len(pieces[-1]) == wire.PIECE and len(pieces) * wire.PIECE <= limit:
+            pieces.append(self._request({"op": "read", "path": path})[1])
+        return b"".join(pieces)
 
     def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        self._request({"op": "write", "path": _absolute(path), "mode": mode}, data)
+        for start in range(0, len(data) or 1, wire.PIECE):
+            end = start + wire.PIECE
+            head = {"op": "write", "path": _absolute(path), "at": start, "mode": mode if end >= len(data) else None}
+            self._request(head, data[start:end])
 
     def connect(self, path: str) -> socket.socket:
         sock = self._receive_socket({"op": "connect", "path": _absolute(path)})

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from intercode.errors import ForkError, UsageError
@@ -218,6 +218,7 @@ def _reads_and_writes(sandbox: Sandbox) -> None:
     same("what was written over it", sandbox.read("/tmp/new folder/a\nb"), b"short")
     sandbox.exec("printf seen > /tmp/seen; ln -s seen /tmp/link; chmod 0 /tmp/seen")
     same("what a link leads to", sandbox.read("/tmp/link"), b"seen")
+    same("what is read with a limit above all files", sandbox.read("/tmp/seen", limit=1 << 50), b"seen")
     with raises("read beyond its limit", OSError):
         sandbox.read("/tmp/seen", limit=3)
     for use in (sandbox.read, lambda path: sandbox.write(path, b"")):
@@ -251,6 +252,20 @@ def _reads_moving_links(sandbox: Sandbox) -> None:
         except OSError:
             continue
         same("content behind a moving link", content in (b"a\n", sandbox.read("/etc/passwd")), True)
+
+
+def _reads_large_files(sandbox: Sandbox) -> None:
+    """read: a file above the limit raises OSError (EFBIG), sparse files and such as grow meanwhile too; the sandbox goes on."""
+    sandbox.exec("truncate -s 64M /tmp/sparse; yes > /tmp/grows & sleep 0.1; truncate -s 100G /tmp/vast")
+    same("length of a sparse file", len(sandbox.read("/tmp/sparse", limit=1 << 26)), 1 << 26)
+    with raises("read of a sparse file beyond the limit", OSError) as messages:
+        sandbox.read("/tmp/sparse", limit=(1 << 26) - 1)
+    for path in ("/tmp/grows", "/tmp/vast"):  # how large they are the limits decide
+        with suppress(OSError):
+            sandbox.read(path, limit=1 << 24)
+    same("the error names the limit", str((1 << 26) - 1) in messages[0], True)
+    sandbox.exec("kill $!")
+    prints(sandbox, "echo alive", "alive\n")
 
 
 def _sees_changes(sandbox: Sandbox) -> None:
@@ -427,7 +442,16 @@ def _refuses_to_fork_descriptors(sandbox: Sandbox) -> None:
 _BOTH: list[Clause] = [
     *(_prints_in_order, _returns_the_exit_code, _survives_syntax_errors, _gives_no_input, _takes_any_text, _runs_a_program),
     *(_keeps_the_directory, _stops_at_the_time_limit, _caps_the_output, _reads_and_writes, _reads_only_files),
-    *(_reads_moving_links, _sees_changes, _sees_no_change, _sees_removed_folders, _sees_any_name, _resets_all, _forks_files),
+    *(
+        _reads_moving_links,
+        _reads_large_files,
+        _sees_changes,
+        _sees_no_change,
+        _sees_removed_folders,
+        _sees_any_name,
+        _resets_all,
+        _forks_files,
+    ),
     _refuses_to_fork_processes,
 ]
 _PERSISTENT: list[Clause] = [

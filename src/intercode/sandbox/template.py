@@ -225,7 +225,7 @@ def _usr_names() -> list[str]:
 
 def _extract(source: Path, made: Path) -> None:
     if source.is_dir():
-        command = ["tar", "-C", str(source), "--one-file-system", f"--exclude={PYTHON_CACHE}", "-cf", "-", "."]
+        command = ["tar", "-C", str(source), "--sparse", "--one-file-system", f"--exclude={PYTHON_CACHE}", "-cf", "-", "."]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as pack:
             untar(source, made, pack.stdout)
         if pack.returncode:

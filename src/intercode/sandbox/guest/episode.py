@@ -19,6 +19,7 @@ import socket
 import stat
 import time
 from _blake2 import blake2b
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -89,6 +90,9 @@ class EpisodeServer:
         self._output = Output(config["output"])
         self._got_request, self._jobs_alive, self._shell_lost, self._status = False, False, False, 0
         self._next_tick = 0.0
+        self._pieces: Iterator[bytes] = iter(())
+        self._limits_hit: set[str] = set()
+        self._disk_was_full = False
         self._mark = self._table.mark()
         self._job: Shell | Program | None = None
         self._idle_job: Shell | Program | None = None
@@ -230,6 +234,10 @@ class EpisodeServer:
         else:
             self._status = _INTERRUPTED if exit_code is None else exit_code
             self._live_shell()
+        if (is_full := self._world.disk_is_full()) and not self._disk_was_full:
+            self._limits_hit.add("disk")
+        self._disk_was_full = is_full
+        limits, self._limits_hit = sorted(self._limits_hit), set()
         kept, overflow = self._output.result()
         self._output = Output(self._config["output"])
         lost, self._shell_lost = self._shell_lost, False
@@ -239,6 +247,7 @@ class EpisodeServer:
             "lost": lost,
             "cwd": self._cwd,
             "overflow": overflow,
+            "limits": limits,
         }, kept
 
     def _current_cwd(self) -> str:
@@ -286,13 +295,14 @@ class EpisodeServer:
         alive = self._table.all()
         self._jobs_alive = any(self._job is None or process.pid != self._job.pid for process in alive)
         if self._table.memory(alive) + self._world.memory_used() > self._config["memory"]:
-            limit = f"memory limit of {self._config['memory'] >> 20} MiB"
+            name, limit = "memory", f"memory limit of {self._config['memory'] >> 20} MiB"
         elif self._world.disk_exceeded():
-            limit = f"disk limit of {self._config['mounts'].disk >> 20} MiB"
+            name, limit = "disk", f"disk limit of {self._config['mounts'].disk >> 20} MiB"
         elif len(alive) + _SPARE_PROCESSES >= self._config["processes"]:
-            limit = f"limit of {self._config['processes']} processes"
+            name, limit = "processes", f"limit of {self._config['processes']} processes"
         else:
             return
+        self._limits_hit.add(name)
         self._kill_all()
         for kind, number in self._table.ipc_objects():
             kernel.remove_ipc_object(kind, number)
@@ -323,16 +333,28 @@ class EpisodeServer:
     # -- files ------------------------------------------------------------------------------------------------------
 
     def _op_read(self, head: dict[str, Any], payload: bytes) -> None:
-        """Send the content of a regular file. Raises OSError if it is larger than the host's limit, or of another kind."""
-        with open(kernel.open_inside(self._root, head["path"], os.O_RDONLY | _CAREFUL), "rb") as file:
+        """Send the first piece of a regular file, or the next one of the same file; a piece that is not full is the last."""
+        if "limit" in head:
+            self._pieces = self._read_pieces(head["path"], head["limit"])
+        wire.send(self._sock, {}, next(self._pieces, b""))
+
+    def _read_pieces(self, path: str, limit: int) -> Iterator[bytes]:
+        """Yield a regular file's content. Raises OSError for other kinds, and for more than `limit` bytes."""
+        with open(kernel.open_inside(self._root, path, os.O_RDONLY | _CAREFUL), "rb") as file:
             _require_file(file.fileno())
-            content = file.read(head["limit"] + 1)
-        if len(content) > head["limit"]:
-            raise OSError(errno.EFBIG, f"larger than {head['limit']} bytes")
-        wire.send(self._sock, {}, content)
+            size = os.fstat(file.fileno()).st_size
+            while size <= limit and (piece := file.read(wire.PIECE)):
+                size = max(size, file.tell())
+                if size <= limit:
+                    yield piece
+        if size > limit:
+            raise OSError(errno.EFBIG, f"larger than {limit} bytes")
 
     def _op_write(self, head: dict[str, Any], payload: bytes) -> None:
-        """Make or replace a regular file, and the folders above it (as `os.makedirs`, with the care of `open_inside`)."""
+        """Make or replace a regular file, and the folders above it (as `os.makedirs`, with the care of `open_inside`).
+
+        A large file comes in pieces, the last with the mode.
+        """
         made = ""
         for name in filter(None, os.path.dirname(head["path"]).split("/")):
             folder = kernel.open_inside(self._root, made or "/", os.O_PATH | os.O_DIRECTORY)
@@ -343,11 +365,13 @@ class EpisodeServer:
                 pass
             finally:
                 os.close(folder)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _CAREFUL
+        flags = os.O_WRONLY | os.O_CREAT | _CAREFUL | (0 if head["at"] else os.O_TRUNC)
         with open(kernel.open_inside(self._root, head["path"], flags, 0o600), "wb") as file:
             _require_file(file.fileno())
+            file.seek(head["at"])
             file.write(payload)
-            os.fchmod(file.fileno(), head["mode"])
+            if head["mode"] is not None:
+                os.fchmod(file.fileno(), head["mode"])
         wire.send(self._sock, {})
 
     def _op_connect(self, head: dict[str, Any], payload: bytes) -> None:

@@ -242,8 +242,7 @@ def copy_entry(source: int, target: int, name: str, info: os.stat_result) -> Non
         read = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=source)
         write = os.open(name, _NEW, 0o600, dir_fd=target)
         try:
-            while os.sendfile(write, read, None, 1 << 24):
-                pass
+            _copy_content(read, write)
         finally:
             _close(read, write)
     else:
@@ -254,6 +253,17 @@ def copy_entry(source: int, target: int, name: str, info: os.stat_result) -> Non
             if linux < _LINUX_WITH_WHITEOUT or not _is_whiteout(info):
                 raise
             make_whiteout(target, name)
+
+
+def _copy_content(source: int, target: int) -> None:
+    """Copy the content of a file into an empty one; holes stay holes."""
+    size, end = os.fstat(source).st_size, 0
+    while (position := _seek(source, end, os.SEEK_DATA)) is not None:
+        end = _seek(source, position, os.SEEK_HOLE) or position
+        os.lseek(target, position, os.SEEK_SET)
+        while position < end and (sent := os.sendfile(target, source, position, end - position)):
+            position += sent
+    os.ftruncate(target, size)
 
 
 def make_whiteout(folder: int, name: str) -> None:

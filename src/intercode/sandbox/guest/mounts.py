@@ -144,6 +144,12 @@ def bytes_used(path: str) -> int:
     return (info.f_blocks - info.f_bfree) * info.f_frsize + (info.f_files - info.f_ffree) * INODE_SHARE
 
 
+def is_full(path: str) -> bool:
+    """Return whether a tmpfs has no room for another page or file."""
+    info = os.statvfs(path)
+    return not info.f_bfree or not info.f_ffree
+
+
 # -- in a container ---------------------------------------------------------------------------------------------------
 
 

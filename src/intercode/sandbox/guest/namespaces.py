@@ -82,6 +82,10 @@ class World:
         """Return the bytes of memory that files take."""
         return mounts.bytes_used("/") + mounts.bytes_used("/dev/shm")
 
+    def disk_is_full(self) -> bool:
+        """Return whether the disk that the agent writes to is full, of bytes or of files."""
+        return mounts.is_full("/")
+
     def disk_exceeded(self) -> bool:
         """Return whether the agent has written more than it may. A tmpfs does not let it."""
         return False

@@ -27,6 +27,8 @@ POD_FOLDERS = ("dev", "proc", "sys")
 HEADER = struct.Struct("!II")
 JSON_LIMIT = 64 << 20
 FDS = 8
+PIECE = 1 << 20
+"""Bytes of a file that one frame carries: the memory of an episode server is limited as its agent's is."""
 _READ_SIZE = 1 << 16
 _DESCRIPTORS_CUT = int(socket.MSG_CTRUNC)  # as an enum it takes longer than the rest of a frame
 
