@@ -10,7 +10,7 @@ has no more rights than the agent; if the agent makes init exit, the kernel ends
 exits too.
 
 `disabled` in the configuration names protections that a test turns off to see an attack succeed (`DisabledProtections`):
-userns, settings, capabilities, network (a network namespace that the agent's root owns).
+userns, settings, capabilities, network (a network namespace that the agent's root owns), buffers (of TCP sockets).
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ _ROOT_RIGHTS = (
 _OWN_PROCESSES = 2
 _ACKNOWLEDGE_SECONDS = 2.0
 _INIT, _INIT_NAME = "/guest/bash", "/bin/bash"
+_TCP_BUFFERS = {"tcp_rmem": "4096 131072 131072", "tcp_wmem": "4096 16384 81920"}
+"""Least, first and greatest bytes of a TCP socket's buffers: together about what counts for a socket (`SOCKET_BUFFER`)."""
 
 Config = dict[str, Any]
 
@@ -100,6 +102,15 @@ def clone_flags(config: Config) -> int:
     network = kernel.NEWNET if "network" in config["disabled"] else 0
     user = 0 if config["mounts"].in_container else kernel.NEWUSER
     return kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS | network | user
+
+
+def make_network(config: Config) -> None:
+    """Make a network with a loopback interface only. By the supervisor, so that the agent's root does not own the network."""
+    kernel.unshare(kernel.NEWNET)
+    kernel.raise_loopback()
+    if not (config["mounts"].shared_proc or "buffers" in config["disabled"]):  # a shared /proc is read-only
+        for name, sizes in _TCP_BUFFERS.items():
+            _write(f"/proc/sys/net/ipv4/{name}", sizes)
 
 
 def enter(config: Config, seccomp: bytes, inherited: int | None) -> World:
