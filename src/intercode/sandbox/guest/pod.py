@@ -300,9 +300,9 @@ class PodSupervisor(supervisor.Supervisor):
         os.chroot(slot.root)
         os.chdir("/")
         kernel.drop_capabilities(_SERVER_RIGHTS)
-        kernel.install_filter(self._seccomp)
         export = self._config["export"]
         kernel.confine([slot.files.root, *([] if export is None else [export])], [slot.table.proc, slot.files.start])
+        kernel.install_filter(self._seccomp)
         world = PodWorld(slot, self._pod.disk, self._config["rlimits"])
         Job.start = world.start_program
         return world
