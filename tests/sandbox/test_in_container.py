@@ -123,6 +123,25 @@ with provider.sandbox(provider.prepare(setup=pathlib.Path("/tmp/setup.sh"))) as 
     print(sandbox.exec("stat -c %y%z /usr/bin/passwd").output == before)
 """
 
+TRACES = """
+from pathlib import Path
+from intercode.sandbox.pod import PodProvider
+
+provider, setup = PodProvider(), Path("/tmp/setup.sh")
+setup.write_text("mkdir /depot; cd /depot; seq 9 | tee a b > c")
+FILES = "/depot /etc /var"
+with provider.sandbox(provider.prepare(setup=setup)) as sandbox:
+    now = sandbox.exec("sleep 0.02; date +@%s.%N; sleep 0.02").output.strip()
+    for gold in ("sort -r /depot/a; ls -lR /depot /usr/share", "sed -i s/1/2/ /depot/a; rm /depot/b", "touch -a /depot/c"):
+        sandbox.exec(gold)
+        seen = sandbox.exec(f"find {FILES} -newerct {now} | wc -l").output.strip()
+        now = sandbox.exec("sleep 0.02; date +@%s.%N; sleep 0.02").output.strip()
+        sandbox.reset()
+        newer, older = (sandbox.exec(f"find {FILES} {no} -newerct {now} | wc -l").output.strip() for no in ("", "!"))
+        read = sandbox.exec(f"find {FILES} /usr -printf '%A@\\n' | sort -u | wc -l").output.strip()
+        print(seen != "0", "0" in (newer, older), read)
+"""
+
 ENDS = """
 import os
 import signal
@@ -235,6 +254,12 @@ def test_a_pod_puts_back_all_that_an_agent_can_change(run: Run) -> None:
     *resets, copied, fresh, rewritten = run([], PUT_BACK).stdout.splitlines()
     assert resets == ["True {}"] * 6
     assert (copied, fresh, rewritten) == ("['/depot/a/one', '/tmp/of-the-copy'] []", "True", "True")
+
+
+@pytest.mark.slow
+def test_the_times_in_a_pod_do_not_tell_which_files_a_gold_read_or_wrote(run: Run) -> None:
+    lines = run([], TRACES).stdout.splitlines()  # new files before the reset; all or no new files after it; times of access
+    assert lines == ["False True 1", "True True 1", "True True 1"]
 
 
 @pytest.mark.slow
