@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import struct
-from errno import ENOSYS, EPERM
+import subprocess
+import sys
+from errno import EINVAL, ENOSYS, EPERM
 
 import pytest
 
@@ -37,5 +39,31 @@ def test_each_number_has_the_answer_of_its_table(machine: str, left_out: frozens
     tables = ((seccomp._REFUSED, EPERM), (seccomp._ABSENT, ENOSYS))
     said = {row[column]: ERRNO | errno for table, errno in tables for name, row in table.items() if name not in left_out}
     others = {getattr(seccomp, name)[column] for name in JUDGED_BY_ARGUMENT}
-    for number in set(range(600)) - others:
+    said |= dict.fromkeys((*range(seccomp._LAST_REVIEWED + 1, 600), 0x40000000, 0x40000001), ERRNO | ENOSYS)
+    for number in {*range(600), 0x40000000, 0x40000001} - others:
         assert answer(program, audit, number) == said.get(number, LET), number
+
+
+CALL = """
+import ctypes, sys
+from intercode.sandbox.guest import kernel
+libc = ctypes.CDLL(None, use_errno=True)
+if len(sys.argv) > 1:
+    kernel.install_filter(bytes.fromhex(sys.argv[1]))
+libc.syscall(ctypes.c_long(462), ctypes.c_long(1), ctypes.c_long(1), ctypes.c_long(0))  # mseal, at an address of no page
+print(ctypes.get_errno())
+"""
+
+
+def call(*programs: bytes) -> int:
+    """Return the errno of the call under a filter, or without one."""
+    command = [sys.executable, "-c", CALL, *(program.hex() for program in programs)]
+    return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def test_a_call_above_the_last_reviewed_one_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    if call() == ENOSYS:
+        pytest.skip("this kernel has no such call")
+    assert call(seccomp.program()) == EINVAL
+    monkeypatch.setattr(seccomp, "_LAST_REVIEWED", 461)
+    assert call(seccomp.program()) == ENOSYS

@@ -27,8 +27,8 @@ LIMITS = Limits(seconds=8, memory=96 * MIB, processes=64, file_size=24 * MIB, di
 class Attack:
     """`after` looks, in the next episode, or of `NEIGHBOURS` in another sandbox meanwhile, for an effect of `action`.
 
-    The control switches off `limits` (fields of `Limits`), filters of the system calls `calls`, and `protections`: capabilities,
-    inotify_instances, limits, network, settings, user_namespaces.
+    The control switches off `limits` (fields of `Limits`), filters of the system calls `calls`, and `protections`, which
+    `guest/namespaces.py` names.
     """
 
     name: str
@@ -187,6 +187,20 @@ for child in range(4):
 time.sleep(2)
 breach(True)
 """), limits=frozenset({"memory"})),
+    Attack("memory in TCP buffers", _python("""
+server = socket.create_server(('127.0.0.1', 0), backlog=64)
+hold, sent = [], 0
+for number in range(8):
+    hold += [socket.create_connection(server.getsockname()), server.accept()[0]]
+for end in hold: end.setblocking(False)
+for round in range(8):
+    for end in hold:
+        try:
+            while True: sent += end.send(b'x' * 65536)
+        except BlockingIOError: pass
+    time.sleep(0.05)
+breach(sent > 3 * len(hold) * 212_992)
+"""), protections=frozenset({"buffers"})),
     Attack("memory in an anonymous file", _python("""
 file = open(os.memfd_create('x'), 'wb')
 for part in range(20): file.write(b'x' * (10 << 20))
@@ -239,6 +253,19 @@ breach(child > 0)"""), calls=frozenset({"clone"}), protections=frozenset({"user_
     Attack("joining a keyring", _python("breach(call(250, 219, 0, -2, 1) > 0)"), calls=frozenset({"keyctl"})),
     Attack("io_uring", _python("breach(call(425, 425, 8, ctypes.create_string_buffer(120)) >= 0)"), calls=frozenset({"io_uring_setup"}), every_kernel=False),
     Attack("asynchronous input and output", _python("breach(call(206, 0, 64, ctypes.byref(ctypes.c_ulong())) == 0)"), calls=frozenset({"io_setup"})),
+    Attack("rules of Landlock", _python("breach(call(444, 444, (ctypes.c_ulong * 2)(4, 0), 8, 0) >= 0)"),
+           calls=frozenset({"landlock_create_ruleset"}), every_kernel=False),
+    Attack("a tree of mounts by a new call", _python("breach(call(467, 467, -100, b'/', 0, None, 0) >= 0)"), calls=frozenset({"open_tree_attr"}), every_kernel=False),
+    Attack("the list of mounts by a new call", _python("""
+request = (ctypes.c_ulong * 3)(24, 0xFFFFFFFFFFFFFFFF, 0)
+breach(call(458, 458, request, (ctypes.c_ulong * 64)(), 64, 0) >= 0)
+"""), calls=frozenset({"listmount"}), every_kernel=False),
+    Attack("pages of a file that were read", _python("""
+range_, found = (ctypes.c_ulong * 2)(0, 0), (ctypes.c_ulong * 5)()
+with open('/tmp/x', 'wb+') as file:
+    file.write(b'x'); file.flush()
+    breach(call(451, 451, file.fileno(), range_, found, 0) == 0)
+"""), calls=frozenset({"cachestat"}), every_kernel=False),
     Attack("pages held by a pipe", _python("""
 page = ctypes.create_string_buffer(4096)
 breach(call(278, 75, os.pipe()[1], (ctypes.c_size_t * 2)(ctypes.addressof(page), 4096), 1, 0) > 0)

@@ -3,7 +3,8 @@
 The filter lists refused calls, not allowed ones: agents run arbitrary programs. It refuses calls that make, enter or change
 namespaces and mounts, look into other processes, or reach parts of the kernel that a shell session never needs
 (docs/security.md gives the reason for each group). Calls that programs probe for return ENOSYS, so that programs fall back.
-Format: Documentation/userspace-api/seccomp_filter.rst; numbers: the UAPI tables of x86_64 and aarch64.
+So do calls that are newer than this list (`_LAST_REVIEWED`). Format: Documentation/userspace-api/seccomp_filter.rst; numbers:
+the UAPI tables of x86_64 and aarch64.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from intercode.errors import SandboxUnavailable
 _LOAD, _JEQ, _JSET, _JGE, _RET = 0x20, 0x15, 0x45, 0x35, 0x06
 _NR, _ARCH, _ARG0, _ARG1, _ARG2 = 0, 4, 16, 24, 32
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
-_X32 = 0x40000000
+_LAST_REVIEWED = 469
+"""The last system call of Linux 6.18: on both architectures all calls from 424 on have the same numbers. Calls above it, and
+those of the ABI x32, return ENOSYS. Of the calls since Linux 6.5 (451), four are refused below; the others change memory,
+futexes, attributes and modes of what the agent has anyway (`mseal`, `futex_wait`, `setxattrat`, `fchmodat2`, …)."""
 
 _NEW_NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 _FAMILIES = (1, 2, 10, 16)  # unix, inet, inet6, netlink
@@ -30,7 +34,8 @@ _REFUSED: _Numbers = {
     # mounts and namespaces
     "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51),
     "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430), "fsconfig": (431, 431),
-    "fsmount": (432, 432), "fspick": (433, 433), "mount_setattr": (442, 442), "unshare": (272, 97), "setns": (308, 268),
+    "fsmount": (432, 432), "fspick": (433, 433), "mount_setattr": (442, 442), "open_tree_attr": (467, 467),
+    "unshare": (272, 97), "setns": (308, 268),
     # other processes
     "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "kcmp": (312, 272),
     "pidfd_getfd": (438, 438), "process_madvise": (440, 440),
@@ -49,6 +54,10 @@ _REFUSED: _Numbers = {
 _ABSENT: _Numbers = {
     "clone3": (435, 435), "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
     "memfd_create": (319, 279), "memfd_secret": (447, 447), "vmsplice": (278, 75), "io_setup": (206, 0),
+    # rules take memory of the kernel without bound
+    "landlock_create_ruleset": (444, 444), "landlock_add_rule": (445, 445), "landlock_restrict_self": (446, 446),
+    # they show which pages of shared files were read, and mounts where there is no /proc
+    "cachestat": (451, 451), "statmount": (457, 457), "listmount": (458, 458),
 }  # fmt: skip
 _SHARED: _Numbers = {"shmget": (29, 194), "semget": (64, 190), "msgget": (68, 186), "mq_open": (240, 180)}
 _UNIX = 1
@@ -70,7 +79,7 @@ def program(*, machine: str | None = None, leave_out: frozenset[str] = frozenset
         raise SandboxUnavailable(f"the local sandbox supports x86_64 and aarch64, not {machine}; use --sandbox docker")
     column, audit = _ARCHITECTURES[machine]
     code = [(_LOAD, 0, 0, _ARCH), (_JEQ, 1, 0, audit), _return_error(ENOSYS), (_LOAD, 0, 0, _NR)]
-    code += [(_JGE, 0, 1, _X32), _return_error(ENOSYS)]
+    code += [(_JGE, 0, 1, _LAST_REVIEWED + 1), _return_error(ENOSYS)]
     answers = _by_argument()
     if shared:
         answers["socket"] = (_SOCKET, [(_LOAD, 0, 0, _ARG0), (_JEQ, 1, 0, _UNIX), _return_error(EAFNOSUPPORT), _PASS])

@@ -157,8 +157,13 @@ def install_filter(program: bytes) -> None:
     """Install a seccomp filter (array of `struct sock_filter`) for this process and all that it starts."""
     buffer = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(buffer))
-    _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl(NO_NEW_PRIVS)")
+    _forbid_new_rights()
     _check(_libc.prctl(_PR_SET_SECCOMP, 2, header, 0, 0), "prctl(SECCOMP)")
+
+
+def _forbid_new_rights() -> None:
+    """Take from all programs executed from now on what their files would give them, as a filter and Landlock require."""
+    _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl(NO_NEW_PRIVS)")
 
 
 def let_be_seen() -> None:
@@ -169,12 +174,13 @@ def let_be_seen() -> None:
 def confine(writable: Collection[int], readable: Collection[int]) -> None:
     """Confine this process and all that it starts to these folders, and their signals and nameless sockets to one another.
 
-    Landlock does so (Documentation/userspace-api/landlock.rst), if this kernel's has all that is used here. System calls must
-    be filtered already (`install_filter`).
+    Landlock does so (Documentation/userspace-api/landlock.rst), if this kernel's has all that is used here. Call this before
+    `install_filter`, which refuses Landlock's system calls.
     """
     version = _libc.syscall(_long(_SYS_LANDLOCK_CREATE), None, _long(0), _long(1))
     if version < _LANDLOCK_SCOPES:
         return
+    _forbid_new_rights()
     every = (1 << 16) - 1  # all rights on files of version 5
     ruleset = _libc.syscall(_long(_SYS_LANDLOCK_CREATE), struct.pack("QQQ", every, 0b11, 0b11), _long(24), _long(0))
     _check(ruleset, "landlock_create_ruleset")

@@ -10,7 +10,8 @@ has no more rights than the agent; if the agent makes init exit, the kernel ends
 exits too.
 
 `disabled` in the configuration names protections that a test turns off to see an attack succeed (`DisabledProtections`):
-user_namespaces, settings, capabilities, limits, network (a network namespace that the agent's root owns).
+user_namespaces, settings, capabilities, limits, network (a network namespace that the agent's root owns), buffers (of TCP
+sockets).
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ _MOST = (("user_namespaces", "0"), ("inotify_instances", "16"), ("inotify_watche
 """What an episode may have of what the kernel counts for all programs of a user together."""
 _ACKNOWLEDGE_SECONDS = 2.0
 _INIT, _INIT_NAME = "/guest/bash", "/bin/bash"
+_TCP_BUFFERS = {"tcp_rmem": "4096 131072 131072", "tcp_wmem": "4096 16384 81920"}
+"""Least, first and greatest bytes of a TCP socket's buffers: together about what counts for a socket (`SOCKET_BUFFER`)."""
 
 Config = dict[str, Any]
 
@@ -111,6 +114,15 @@ def clone_flags(config: Config) -> int:
     network = kernel.NEWNET if "network" in config["disabled"] else 0
     user = 0 if config["mounts"].in_container else kernel.NEWUSER
     return kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS | network | user
+
+
+def make_network(config: Config) -> None:
+    """Make a network with a loopback interface only. By the supervisor, so that the agent's root does not own the network."""
+    kernel.unshare(kernel.NEWNET)
+    kernel.raise_loopback()
+    if not (config["mounts"].shared_proc or "buffers" in config["disabled"]):  # a shared /proc is read-only
+        for name, sizes in _TCP_BUFFERS.items():
+            _write(f"/proc/sys/net/ipv4/{name}", sizes)
 
 
 def enter(config: Config, seccomp: bytes, inherited: int | None) -> World:

@@ -2,7 +2,8 @@
 
     start (nobody's) ── copy ──► root (the agent's), with a stamp for each file: inode, ctime and atime
                                    ├─ changes: the files whose stamp is another, compared with the start
-                                   └─ put_back: the same files are made anew, and nothing else is touched
+                                   └─ put_back: the same files are made anew, then all files get new times, in the same order:
+                                                so no time tells what was written before. Reading changes none (`NEVER_READ`)
 
 What the agent cannot change (`fixed`: userland and devices) lies in the root as well, and is never looked at. `put_back` and
 `adopt` need a root without processes; `changes`, `export` and `size` follow no link out of the root.
@@ -34,6 +35,10 @@ _TOO_DEEP = 1 << 60
 _LARGEST = 1 << 20
 """Bytes of the largest file of accounts that is read."""
 
+NEVER_READ = 2_145_916_800
+"""The first second of 2038, every file's time of access: the kernel leaves one in the future as it is (mount option `relatime`,
+the default), whoever reads the file."""
+
 Stamp = tuple[int, int, int]
 """Inode, ctime and atime. Only the kernel sets a ctime."""
 
@@ -46,6 +51,8 @@ class OwnFiles:
         self._fixed_names, self._fixed = frozenset(fixed), frozenset(f"/{name}" for name in fixed)
         self.root, self.start = kernel.open_folder(root), kernel.open_folder(start)
         self._stamps: dict[str, Stamp] = {}
+        self._times: dict[str, int] = {}
+        """When each file was modified, in the start."""
         self._links: dict[str, list[str]] = {}
         """The names of a file that has several, by each of the names."""
         self._names: dict[str, set[str]] = {SHM: set()}
@@ -55,18 +62,28 @@ class OwnFiles:
 
     def put_back(self) -> None:
         """Make the files equal to the start's."""
-        self._newest, self._copies, self._read = 0, dict[int, list[str]](), list[str]()
+        self._copies, self._touched = dict[int, list[str]](), False
         for folder in _MODES:
+            self._compare_stamp(folder, os.lstat(self._root + folder))
             self._restore(folder)
         self._join_links()
-        for path in self._read:
-            self._set_times(path)
-        groups = [*self._copies.values(), *(self._links[path] for path in self._read if path in self._links)]
-        for names in groups:  # what was done under one name has changed the ctime of all
-            for name in names:
-                self._links[name] = names
-                self._note(name)
-        while time.clock_gettime_ns(_COARSE_CLOCK) <= self._newest:  # else a change could leave the ctime as it is
+        for names in self._copies.values():
+            self._links |= dict.fromkeys(names, names)
+        if self._touched:
+            for folder in _MODES:
+                self._set_attributes(folder)
+            self._renew_times()
+
+    def _renew_times(self) -> None:
+        """Set all files' times as in the start, and note the stamps."""
+        for path, modified in self._times.items():
+            os.utime(self._root + path, ns=(NEVER_READ * 10**9, modified), follow_symlinks=False)
+        newest = 0
+        for path in self._times:
+            info = os.lstat(self._root + path)
+            self._stamps[path] = _stamp(info)
+            newest = max(newest, info.st_ctime_ns)
+        while time.clock_gettime_ns(_COARSE_CLOCK) <= newest:  # else a change could leave the ctime as it is
             time.sleep(0.001)
 
     def changes(self) -> layers.Changes:
@@ -120,6 +137,9 @@ class OwnFiles:
     def _is_same(self, path: str, info: os.stat_result) -> bool | None:
         return None if path in self._fixed else self._stamps.get(path, ())[:2] == _stamp(info)[:2]
 
+    def _compare_stamp(self, path: str, info: os.stat_result) -> None:
+        self._touched |= self._stamps.get(path) != _stamp(info)
+
     # -- copying from the start -------------------------------------------------------------------------------------
 
     def _restore(self, path: str) -> None:
@@ -131,18 +151,15 @@ class OwnFiles:
             each = f"{path}/{name}"
             if each in self._fixed:
                 continue
+            self._compare_stamp(each, info)
             if not self._is_same(each, info):  # a changed folder goes as a whole: its size and flags would stay
                 doomed.append(self._root + each)
                 continue
             kept.add(name)
             if each in self._names:
                 self._restore(each)
-            elif self._stamps[each] != _stamp(info):
-                self._read.append(each)
         _remove(doomed)
         self._copy(path, self._names[path] - kept)
-        if self._stamps.get(path) != _stamp(os.stat(self._root + path)):
-            self._set_attributes(path)
 
     def _join_links(self) -> None:
         """Make files with several names anew if not all of the names are left."""
@@ -151,9 +168,8 @@ class OwnFiles:
                 self._copies.pop(os.lstat(self._start_path + names[0]).st_ino, None)
                 for name in names:
                     os.unlink(self._root + name)
-                for folder, name in map(os.path.split, names):
+                for folder, _, name in (path.rpartition("/") for path in names):
                     self._copy(folder, {name})
-                    self._set_times(folder)
 
     def _copy(self, path: str, names: Collection[str]) -> None:
         """Copy these entries of a folder, with all that is below them."""
@@ -179,29 +195,16 @@ class OwnFiles:
         os.close(below)
 
     def _set_attributes(self, path: str) -> None:
-        """Give a file or folder the attributes that it has in the start, and note its stamp."""
+        """Give a file or folder the attributes that it has in the start, but its times."""
         target = self._root + path
-        info = os.lstat(self._start_path + path) if path != SHM else None
-        if info and path:
-            os.chown(target, self._uid, self._uid, follow_symlinks=False)
-        else:
-            os.chown(target, 0, self._uid)
-        if not (info and stat.S_ISLNK(info.st_mode)):
-            os.chmod(target, _MODES.get(path) or stat.S_IMODE(os.lstat(self._start_path + path).st_mode))
+        info = os.lstat(self._start_path + (path if path != SHM else ""))
+        self._times[path] = info.st_mtime_ns
+        owner = 0 if path in _MODES else self._uid
+        os.chown(target, owner, self._uid, follow_symlinks=False)
+        if not stat.S_ISLNK(info.st_mode):
+            os.chmod(target, _MODES.get(path) or stat.S_IMODE(info.st_mode))
             for name in os.listxattr(target):
                 os.removexattr(target, name)
-        self._set_times(path)
-
-    def _set_times(self, path: str) -> None:
-        """Set a file's times as in the start, as if nobody had read the file, and note its stamp."""
-        time = os.lstat(self._start_path + (path if path != SHM else "")).st_mtime_ns
-        os.utime(self._root + path, ns=(time, time), follow_symlinks=False)
-        self._note(path)
-
-    def _note(self, path: str) -> None:
-        info = os.lstat(self._root + path)
-        self._stamps[path] = _stamp(info)
-        self._newest = max(self._newest, info.st_ctime_ns)
 
 
 def _number_root(text: bytes, path: str, user: int) -> bytes:

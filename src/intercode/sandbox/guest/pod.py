@@ -264,9 +264,9 @@ class PodSupervisor(supervisor.Supervisor):
         os.chroot(slot.root)
         os.chdir("/")
         kernel.drop_capabilities(_SERVER_RIGHTS)
-        kernel.install_filter(self._seccomp)
         export = self._config["export"]
         kernel.confine([slot.files.root, *([] if export is None else [export])], [slot.table.proc, slot.files.start])
+        kernel.install_filter(self._seccomp)
         return PodWorld(slot, self._pod.disk, self._config["rlimits"])
 
 
@@ -308,14 +308,16 @@ def _kill_all(user: int, number: int) -> None:
 
 def _prepare_root(folder: str, root: str, userland: list[tuple[str, str]]) -> None:
     """Fill a slot's root with what agents cannot change, unless it has that already."""
+    content = repr((userland, own_files.NEVER_READ))
     with contextlib.suppress(FileNotFoundError), open(f"{folder}/made") as file:
-        if file.read() == repr(userland):
+        if file.read() == content:
             return
     for words in (["rm", "-rf", "--", root, f"{folder}/made"], ["mkdir", root]):
         _run(words)
     for name, source in userland:
         _run(["cp", "-al", "--remove-destination", "-T", "--", source, f"{root}/{name}"])
-        _run(["find", f"{root}/{name}", "!", "-type", "l", "-perm", "-o+w", "-exec", "chmod", "o-w", "{}", "+"])
+        touch = ["-exec", "touch", "-h", "-a", "-d", f"@{own_files.NEVER_READ}", "{}", "+"]
+        _run(["find", f"{root}/{name}", *touch, "!", "-type", "l", "-perm", "-o+w", "-exec", "chmod", "o-w", "{}", "+"])
     for name in wire.POD_FOLDERS:
         os.mkdir(f"{root}/{name}")
     os.mkdir(root + own_files.SHM)
@@ -324,7 +326,7 @@ def _prepare_root(folder: str, root: str, userland: list[tuple[str, str]]) -> No
         os.chmod(f"{root}/dev/{name}", 0o666)
     _set_device_times(root)
     with open(f"{folder}/made", "w") as file:
-        file.write(repr(userland))
+        file.write(content)
 
 
 def _set_device_times(root: str) -> None:

@@ -65,8 +65,7 @@ class Supervisor:
     def _start(self, head: dict[str, Any], fds: list[int]) -> None:
         try:
             if self._config["own_network"]:
-                kernel.unshare(kernel.NEWNET)  # by the supervisor, so that the agent's root does not own the network
-                kernel.raise_loopback()
+                namespaces.make_network(self._config)
             pid = kernel.clone(namespaces.clone_flags(self._config))
             if pid == 0:
                 kernel.die_with_parent()
