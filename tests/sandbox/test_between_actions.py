@@ -26,14 +26,10 @@ for part in range(40):
     time.sleep(0.02)
 """
 IN_A_TRAP = """
-hog() {
-    [[ $BASH_COMMAND == *"read -r -N 24"* ]] || return
-    trap - DEBUG
-    python3 /tmp/hog > /dev/null 2>&1 &
-}
-set -T; trap hog DEBUG
+hog() { python3 /tmp/hog > /dev/null 2>&1 & }
+trap hog USR1; (sleep 0.3; kill -USR1 $$) > /dev/null 2>&1 &
 """
-"""It fires in the loop in which the shell waits for its next action."""
+"""It fires while the shell waits for its next action."""
 IN_A_THREAD = "import threading; threading.Thread(target=lambda: exec(open('/tmp/hog').read(), {})).start()"
 
 

@@ -148,7 +148,7 @@ class EpisodeServer:
             self._idle_job = self._job
             self._job = Program(self._out_write, self._config["env"], head.get("cwd") or self._current_cwd(), argv)
         else:
-            self._live_shell().begin(payload or _EMPTY_ACTION)
+            self._live_shell().begin(payload or _EMPTY_ACTION, by_agent=True)
         job, mark = self._job, self._mark
         assert job is not None
         if job.dead:

@@ -62,7 +62,7 @@ class PythonShell(Shell):
         """True until the interpreter has read the whole action. At the server's own end a report may wait instead."""
         return bool(self._pending) or any(fcntl.ioctl(self._theirs, FIONREAD, bytes(4)))
 
-    def begin(self, action: bytes) -> None:
+    def begin(self, action: bytes, *, by_agent: bool = False) -> None:
         self._request(b"X", action)
 
     def branch(self, line: socket.socket) -> None:

@@ -21,6 +21,8 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
+import shlex
 from collections.abc import Callable
 
 from . import kernel, spawn
@@ -30,8 +32,6 @@ DONE_FD, ACTION_FD = 200, 201
 FIONREAD = 0x541B
 _LOOP = "; ".join(
     [
-        'shopt -s expand_aliases; unset __intercode; __intercode() { return "${__intercode[1]}"; }',
-        "trap '{ return 130; } 2>/dev/null; [[ -z ${__intercode[2]} ]] || { __intercode[3]=130; continue 99; }' INT",
         "while { __intercode[3]=${__intercode[3]:-$?}; } 2>&200",
         "do while { __intercode[1]=${__intercode[3]:-$?} __intercode[2]= __intercode[3]=",
         r"""[[ -z ${__intercode[0]} ]] || printf ' %d %s\n' "${__intercode[1]}" "${__intercode[0]::12}" || exit""",
@@ -45,13 +45,45 @@ _LOOP = "; ".join(
 )
 """Two loops: an action that follows a success is evaluated in the inner loop, whose condition reads it. `$?` must be the last
 status when an action begins, so after a failure the inner loop ends and the outer one sets `$?` first. `[0]` holds token and
-`how`, `[1]` the last status, `[2]` the action, `[3]` a status that the outer loop hands to the inner. While `[2]` is empty,
+`how`, `[1]` the last status, `[2]` the action, `[3]` a status that the outer loop hands to the inner; those above
+serve traced actions. While `[2]` is empty,
 bash waits and ignores interrupts. Where there was no action, `$?` stays. Before the first action bash reports nothing, since a
 report would wake the episode server. `$_` is not carried over. An agent that replaces `printf`, `read` or `eval` by functions
 loses its session, with what it defined; the observation says so."""
+_START = (
+    'shopt -s expand_aliases; unset __intercode; __intercode() { return "${__intercode[1]}"; }; '
+    "trap '{ return 130; } 2>/dev/null; { [[ -z ${__intercode[2]} ]] || "
+    "{ __intercode[3]=130; ${__intercode[8]-continue} 99; }; } 2>/dev/null' INT; "
+    f"__intercode[5]={shlex.quote(_LOOP)}; "
+    'eval "${__intercode[5]}"'
+)
+_TRACES = re.compile(rb"\btrap\b.*\b(?:DEBUG|ERR|RETURN)\b|\bset\s+[-+]\w*[xv]|xtrace|verbose")
+"""What turns on a trace or a trap that would show or run the loop as well. From then on a shell's actions are `_TRACED`."""
+_TRACED_MOST = 25
+_TRACED = r"""if eval "__intercode_check() {
+${__intercode[6]}
+}" 2>/dev/null && unset -f __intercode_check
+then __intercode[6]='{ eval "${__intercode[4]-}"; __intercode && :; } >/dev/null 2>&1
+{ '"${__intercode[6]}"'
+} 200>&- 201<&-
+{ __intercode[3]=$? __intercode[4]=$(
+trap -p DEBUG ERR RETURN; case $- in *x*) echo set -x; esac; case $- in *v*) echo set -v; esac)
+trap - DEBUG ERR RETURN; set +xv; unset "__intercode[8]"; } >/dev/null 2>&1'
+if [[ ${__intercode[6]} != *'<<'* ]] && (( __intercode[7]++ < MOST ))
+then shopt -s expand_aliases
+alias __l='eval "${__intercode[5]}"; [[ ${__intercode[8]-} ]] || exit' __x="${__intercode[6]}"
+__intercode[8]=break; break 99
+fi; fi; eval "${__intercode[6]}"
+""".replace("MOST", str(_TRACED_MOST))
+"""Bash counts the pluses of a trace by its evaluations, so a traced action is not evaluated: if it can be parsed, the loop is
+left, and the next line of `_READ_LOOP` names an alias for the action. Before the action its trace and its traps are turned on,
+and after it off; a DEBUG trap runs a few times more, unseen. After so many actions, and if one has a here-document, which bash
+would not read from an alias, it is evaluated. An action whose syntax is wrong shows neither."""
 _READ_BYTES, _READ_NOTHING = b"-rrrrrrrrrrr", b"-t0000000000"
-_READ_LOOP = 'IFS= read -r -d "" -u 201 __intercode; eval "$__intercode"'
-"""All that `ps` shows of the loop, which comes as the first message."""
+_READ_LOOP = (
+    'IFS= read -r -d "" -u 201 __intercode; eval "$__intercode"; [[ ${__intercode[8]-} ]] || exit' + "\n__x\n__l" * _TRACED_MOST
+)
+"""All that `ps` shows of the loop, which comes as the first message. An agent's `break 9` ends the shell."""
 _STATELESS = """trap 'pwd -P >&200' EXIT; printf -v __intercode %s "$@"; set --; eval "$__intercode\""""
 _PIECE_SIZE = 1 << 16
 CAPTURE_STATE = (
@@ -125,7 +157,8 @@ class Shell(Job):
         os.set_blocking(self.done_fd, False)
         os.set_blocking(self._actions, False)
         self._token = self._next_token = new_token()
-        self._pending = memoryview(_LOOP.encode() + b"\0")
+        self._pending = memoryview(_START.encode() + b"\0")
+        self._traced = False
         self.write_pending()
 
     @property
@@ -143,10 +176,13 @@ class Shell(Job):
         """The episode server's ends of the pipes for reports and actions."""
         return self.done_fd or 0, self._actions
 
-    def begin(self, action: bytes) -> None:
+    def begin(self, action: bytes, *, by_agent: bool = False) -> None:
         """Send an action. Without an action bash only reports, and `$?` stays."""
         self._token, self._next_token = self._next_token, new_token()
         self._partial, self.exit_code = b"", None
+        self._traced = self._traced or (by_agent and _TRACES.search(action) is not None)
+        if self._traced and by_agent:
+            action = b"__intercode[6]=%b\n%b" % (os.fsencode(shlex.quote(os.fsdecode(action))), _TRACED.encode())
         if not action:
             message = _READ_NOTHING
         elif action.isascii():
@@ -187,6 +223,7 @@ class Shell(Job):
 
     def restore_action(self, state: bytes, status: int) -> bytes:
         """Return the action that gives this shell the captured state of another."""
+        self._traced = re.search(rb"^declare -a __intercode=.*\[6\]=", state, re.MULTILINE) is not None
         head = b"exec 9>&1 >/dev/null 2>&1\nunset %b\n" % " ".join(self._env).encode()
         tail = b"\nexec >&9 2>&9 9>&-; __intercode[0]=%b; (exit %d)" % (self._next_token, status)
         return head + state + tail
