@@ -144,10 +144,9 @@ class Engine(ABC):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    @property
-    def wall(self) -> str:
-        """Return the word for a wall that is weaker than usual (see `Sandbox.wall`)."""
-        return self._sandbox.wall
+    def machine_facts(self) -> dict[str, str]:
+        """Return those of the sandbox (see `Sandbox.machine_facts`)."""
+        return self._sandbox.machine_facts()
 
     # -- the server -------------------------------------------------------------------------------------------------
 
