@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from intercode.sandbox.base import Session, provider
+from intercode.sandbox.host import Host
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
 from intercode.testing import check_sandbox
@@ -19,6 +20,12 @@ def test_the_sandbox_keeps_the_contract(request: pytest.FixtureRequest, start: s
     begin = request.getfixturevalue(start)
     kind = provider(_STARTS[start])
     check_sandbox(lambda: kind.sandbox(begin, session=session))
+
+
+@pytest.mark.slow
+def test_sandboxes_with_copied_files_keep_the_contract(template: Template, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Host, "force_copy", True)
+    check_sandbox(lambda: LocalSandbox(template))
 
 
 @pytest.mark.slow

@@ -111,7 +111,7 @@ class WorkspaceSpec:
             return {
                 "template": getattr(self.template, "content", "") or self.template.digest,
                 "userland": fingerprint(sandbox),
-                **({"wall": sandbox.wall} if sandbox.wall else {}),
+                **sandbox.machine_facts(),
                 "session": self.session,
                 **scripts,
             }

@@ -33,7 +33,7 @@ _RANKS: Mapping[State, int] = {"failed": 0, "ambiguous": 0, "fault": 1, "unscore
 _SETTINGS = (
     "created", "env", "data", "data_digest", "data_from", "tree", "databases", "dump", "engine", "assets", "limit", "tasks",
     "everything", "agent", "agent_source", "model", "prompt", "turns", "epochs", "seed", "temperature", "reply_tokens",
-    "protocol", "reward", "session", "tell", "submits", "handicap", "sandbox", "wall", "image", "setup", "userland",
+    "protocol", "reward", "session", "tell", "submits", "handicap", "sandbox", "wall", "files", "image", "setup", "userland",
     "episode_cost", "episode_tokens", "episode_seconds", "max_cost", "max_tokens", "max_seconds", "price", "planned",
     "workers", "git_commit", "versions", "rescored_from", "played_for",
 )  # fmt: skip

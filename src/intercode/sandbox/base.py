@@ -57,11 +57,18 @@ class Sandbox(ABC):
     wall: str = ""
     """A word for a wall that is weaker than the provider's usual one, which the run keeps; "" for the usual one."""
 
+    files: str = ""
+    """`copied` if an episode begins with a copy of the start's files, since this kernel's overlays lack something; else ""."""
+
     identity: str = ""
     """A name of what results in this sandbox may depend on, such as a user's number; "" if they depend on its start alone.
 
     If there is one, a gold is executed in the sandbox in which the agent's outcome is compared with it.
     """
+
+    def machine_facts(self) -> dict[str, str]:
+        """Return what the run keeps of how sandboxes are made on this machine: `wall` and `files`, if they are unusual."""
+        return {name: value for name, value in (("wall", self.wall), ("files", self.files)) if value}
 
     @abstractmethod
     def exec(

@@ -182,6 +182,7 @@ class GuestSandbox(Sandbox):
                     self.host.close()
             raise
         self._sock, self._timeout, self._quick = sock, 0.0, False
+        self.files = "copied" if self.host.copies else ""
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
 

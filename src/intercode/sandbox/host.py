@@ -75,6 +75,10 @@ class Host(ABC):
 
     cwd = "/"
     """The folder in which sessions begin."""
+    force_copy = False
+    """Begin episodes with a copy of the files, in place of an overlay on them, as before Linux 6.6. Tests set it."""
+    copies = False
+    """Episodes have begun so."""
     users = 0
     """The number of open sandboxes, which `GuestSandbox` counts."""
 
@@ -139,6 +143,7 @@ class Host(ABC):
             sock.close()
         if "failed" in head:
             raise SandboxUnavailable(f"a sandbox could not be set up: {head['failed']}; run `intercode doctor`")
+        self.copies = bool(head.get("copied"))
         return "" if "ready" in head else str(head["later"])
 
     def end_episode(self, number: int) -> None:

@@ -113,7 +113,8 @@ class Bubblewrap(TemplateHost):
 
     def _prepare(self, template: Template, limits: Limits) -> dict[str, Any]:
         self.wall, self._command = "shared-proc" if shares_proc() else "", _command(template)
-        return {"mounts": (len(template.layers), template.host_folders, template.hidden, limits.disk, False, shares_proc())}
+        shape = len(template.layers), template.host_folders, template.hidden
+        return {"mounts": (*shape, limits.disk, False, shares_proc(), self.force_copy)}
 
     def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
         control, inside = socket.socketpair()

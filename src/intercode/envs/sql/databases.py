@@ -200,9 +200,9 @@ class DatabaseSet:
     def facts(self) -> dict[str, Any]:
         """Return what decides results: the databases' content and the server."""
         with self.make_engine() as engine:
-            server, wall = engine.facts(), {"wall": engine.wall} if engine.wall else {}
+            server, machine = engine.facts(), engine.machine_facts()
         userland = {key: server[key] for key in ("engine", "version")}
-        return {"template": self.digest, "userland": userland, "server": server, **wall}
+        return {"template": self.digest, "userland": userland, "server": server, **machine}
 
 
 def prepare_databases(

@@ -186,7 +186,7 @@ class DockerHost(Host):
     def await_ready(self) -> Self:
         """Raise `UsageError` for an image without a shell, and `SandboxUnavailable`; then the container is gone."""
         try:
-            mounts = (2, (), (), self.spec.limits.disk, True)
+            mounts = (2, (), (), self.spec.limits.disk, True, False, self.force_copy)
             own_network = self.spec.image.network == "none"
             self._configure(mounts, self.spec.limits, dict(self.spec.environment), own_network=own_network)
             self._control.settimeout(_START_SECONDS)

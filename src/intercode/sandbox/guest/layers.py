@@ -24,25 +24,28 @@ WHITEOUT = "user.overlay.whiteout"
 _LINUX_WITH_WHITEOUT = (6, 8)
 """The first Linux that reads the attribute."""
 _TYPES = {stat.S_IFREG: "file", stat.S_IFDIR: "dir", stat.S_IFLNK: "link"}
-_CHUNK, _PAGE = 1 << 20, 4096
-_ZEROS = bytes(_PAGE)
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_CHUNK, PAGE, _BLOCK = 1 << 20, 4096, 512
+_ZEROS = bytes(PAGE)
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
+SAME = -1
+"""As `owner` of a copy: the user and group of each file that is copied."""
 Changes = dict[str, dict[str, Any]]
 Digests = dict[tuple[int, int], str]
 """Device and inode → digest of the content: a file with many names is read once."""
 OTHER: dict[str, Any] = {"type": "other", "mode": 0}
 
 
-Known = Callable[[str, os.stat_result], bool | None]
-"""Tells whether the entry at a path is as in the lower folder; None leaves the entry out."""
+Known = Callable[[str, os.stat_result, int], bool | None]
+"""Tells whether the entry at a path, in a folder that is open, is as in the lower folder; None leaves the entry out."""
 
 
-def diff(upper: int, lower: int, tree: str, known: Known | None = None) -> Changes:
+def diff(upper: int, lower: int, tree: str, known: Known | None = None, names: Collection[str] | None = None) -> Changes:
     """Return what the agent sees changed below the folder `tree`: absolute path → {kind, type, mode, digest, target}.
 
     With `known`, the upper folder has all that the agent sees, not only what was written; entries that `known` calls equal are
-    not compared again, and the mode of the folder itself is not compared.
+    not compared again, and the mode of the folder itself is not compared. With `names` as well, this holds for these names in
+    the folder, and the rest is as without.
     """
     found, digests = Changes(), Digests()
     now, before = _open_folder(upper, tree), _open_folder(lower, tree)
@@ -50,9 +53,9 @@ def diff(upper: int, lower: int, tree: str, known: Known | None = None) -> Chang
         if now is not None and before is not None:
             info = os.fstat(now)
             mode = stat.S_IMODE(info.st_mode)
-            if not known and mode != stat.S_IMODE(os.fstat(before).st_mode):
+            if (not known or names is not None) and mode != stat.S_IMODE(os.fstat(before).st_mode):
                 found["/"] = {"kind": "changed", "type": "dir", "mode": mode}
-            _compare_folders(now, before, "", found, digests, 0, known)
+            _compare_folders(now, before, "", found, digests, 0, known, names)
             if not _is_unchanged(info, os.fstat(now)):
                 found["/"] = {"kind": "changed", **OTHER}
     finally:
@@ -61,21 +64,30 @@ def diff(upper: int, lower: int, tree: str, known: Known | None = None) -> Chang
 
 
 def _compare_folders(
-    upper: int, lower: int | None, path: str, found: Changes, digests: Digests, depth: int, known: Known | None
+    upper: int,
+    lower: int | None,
+    path: str,
+    found: Changes,
+    digests: Digests,
+    depth: int,
+    known: Known | None,
+    whole: Collection[str] | None = None,
 ) -> None:
     names = os.listdir(upper)
     for name in names:
-        _compare(upper, lower, name, f"{path}/{name}", found, digests, depth, known)
-    if lower is not None and (known or _is_opaque(upper)):
-        for name in set(os.listdir(lower)).difference(names):
-            _report_removed(lower, name, f"{path}/{name}", found)
+        of_name = known if whole is None or name in whole else None
+        _compare(upper, lower, name, f"{path}/{name}", found, digests, depth, of_name)
+    if whole is None:
+        whole = os.listdir(lower) if lower is not None and (known or _is_opaque(upper)) else ()
+    for name in set(whole).difference(names):
+        _report_removed(lower, name, f"{path}/{name}", found)
 
 
 def _compare(
     upper: int, lower: int | None, name: str, path: str, found: Changes, digests: Digests, depth: int, known: Known | None
 ) -> None:
     now = stat_entry(upper, name)
-    same = known(path, now) if known and now else False
+    same = known(path, now, upper) if known and now else False
     if same is None or (same and now and not stat.S_ISDIR(now.st_mode)):
         return
     before = stat_entry(lower, name)
@@ -87,7 +99,8 @@ def _compare(
     entry = describe_entry(upper, name, now, digests)
     if before is None or entry != describe_entry(lower, name, before, digests):
         found[path] = {"kind": kind, **entry}
-    inside, below = _open_folder(upper, name), _open_folder(lower, name)
+    inside = _open_folder(upper, name) if now and stat.S_ISDIR(now.st_mode) else None
+    below = _open_folder(lower, name) if before and stat.S_ISDIR(before.st_mode) else None
     try:
         if inside is None and below is not None:
             for each in os.listdir(below):
@@ -156,20 +169,29 @@ def _digest(folder: int | None, name: str) -> str:
         os.close(fd)
 
 
+def read_begin(folder: int, name: str, size: int) -> bytes:
+    """Return the first `size` bytes of a file's content."""
+    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        return os.read(fd, size)
+    finally:
+        os.close(fd)
+
+
 def _filled(fd: int) -> Iterator[tuple[int, bytes]]:
     """Yield position and content of the pages that are not all zeros; the last page is filled up with zeros."""
     position = 0
     while (begin := _seek(fd, position, os.SEEK_DATA)) is not None:
-        position = begin - begin % _PAGE
+        position = begin - begin % PAGE
         length = (_seek(fd, begin, os.SEEK_HOLE) or begin) - position
-        data = os.pread(fd, min(_CHUNK, length + -length % _PAGE), position)
+        data = os.pread(fd, min(_CHUNK, length + -length % PAGE), position)
         if not data:
             return
-        data += bytes(-len(data) % _PAGE)
+        data += bytes(-len(data) % PAGE)
         if _ZEROS not in data:
             yield position, data
         else:
-            pages = ((position + at, data[at : at + _PAGE]) for at in range(0, len(data), _PAGE))
+            pages = ((position + at, data[at : at + PAGE]) for at in range(0, len(data), PAGE))
             yield from (page for page in pages if page[1] != _ZEROS)
         position += len(data)
 
@@ -187,7 +209,7 @@ def _seek(fd: int, position: int, whence: int) -> int | None:
 def copy(source: int, target: int, *, skip: Collection[str] = (), owner: int | None = None) -> None:
     """Copy everything in `source` but the names in `skip` into `target`, with marks, modes, times and hard links.
 
-    The names must be free there. What is copied belongs to the user and group `owner`.
+    The names must be free there. What is copied belongs to the user and group `owner`, or to those of the source (`SAME`).
     """
     _copy_folder(source, target, target, "", {}, 0, skip, owner)
     copy_stat(target, os.fstat(source))
@@ -228,11 +250,7 @@ def _copy_folder(
         else:
             copy_entry(source, target, name, info)
             links[info.st_ino] = path + name
-        if owner is not None:
-            os.chown(name, owner, owner, dir_fd=target, follow_symlinks=False)
-        if not stat.S_ISLNK(info.st_mode) and not _is_whiteout(info):
-            os.chmod(name, stat.S_IMODE(info.st_mode), dir_fd=target)
-        os.utime(name, ns=(info.st_atime_ns, info.st_mtime_ns), dir_fd=target, follow_symlinks=False)
+        copy_attributes(target, name, info, owner)
 
 
 def copy_entry(source: int, target: int, name: str, info: os.stat_result) -> None:
@@ -240,19 +258,75 @@ def copy_entry(source: int, target: int, name: str, info: os.stat_result) -> Non
         os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
     elif stat.S_ISREG(info.st_mode):
         read = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=source)
-        write = os.open(name, _NEW, 0o600, dir_fd=target)
+        write = os.open(name, NEW, 0o600, dir_fd=target)
         try:
             _copy_content(read, write)
         finally:
             _close(read, write)
+    elif _is_whiteout(info):
+        hide(target, name)
     else:
-        try:
-            os.mknod(name, info.st_mode, info.st_rdev, dir_fd=target)
-        except PermissionError:  # an overlay, as a container's file system is, refuses a whiteout: make a marked file instead
-            linux = tuple(map(int, os.uname().release.partition("-")[0].split(".")[:2]))
-            if linux < _LINUX_WITH_WHITEOUT or not _is_whiteout(info):
-                raise
-            make_whiteout(target, name)
+        os.mknod(name, info.st_mode, info.st_rdev, dir_fd=target)
+
+
+def _has_holes(info: os.stat_result) -> bool:
+    return info.st_blocks * _BLOCK < info.st_size
+
+
+def _filled_ranges(fd: int, info: os.stat_result) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of all that is no hole in a file."""
+    if not _has_holes(info):
+        yield 0, info.st_size
+        return
+    end = 0
+    while (begin := _seek(fd, end, os.SEEK_DATA)) is not None:
+        end = _seek(fd, begin, os.SEEK_HOLE) or info.st_size
+        yield begin, end
+
+
+def copy_attributes(folder: int, name: str, info: os.stat_result, owner: int | None) -> None:
+    """Give a file the mode, the times and the `owner` (as in `copy`)."""
+    if owner is not None:
+        user, group = (info.st_uid, info.st_gid) if owner == SAME else (owner, owner)
+        os.chown(name, user, group, dir_fd=folder, follow_symlinks=False)
+    if not stat.S_ISLNK(info.st_mode) and not _is_whiteout(info):
+        os.chmod(name, stat.S_IMODE(info.st_mode), dir_fd=folder)
+    os.utime(name, ns=(info.st_atime_ns, info.st_mtime_ns), dir_fd=folder, follow_symlinks=False)
+
+
+def filled_size(folder: int, path: str, info: os.stat_result) -> int:
+    """Return the bytes of the pages that a file fills on a tmpfs."""
+    if not stat.S_ISREG(info.st_mode):
+        return 0
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder) if _has_holes(info) else None
+    try:
+        ranges = [(0, info.st_size)] if fd is None else list(_filled_ranges(fd, info))
+        return sum(end + -end % PAGE - begin // PAGE * PAGE for begin, end in ranges)
+    finally:
+        _close(fd)
+
+
+def cover(folder: int, names: Collection[str]) -> None:
+    """Make a layer, which has all that there is under these names, hide what the layers below have there."""
+    for name in names:
+        if stat_entry(folder, name):
+            hide_below(folder, name)
+        else:
+            hide(folder, name)
+
+
+def hide(folder: int, name: str) -> None:
+    """Hide the name in the folders below, by a whiteout.
+
+    An overlay, as a container's file system is, refuses to hold one: a marked file then takes its place.
+    """
+    try:
+        os.mknod(name, stat.S_IFCHR, 0, dir_fd=folder)
+    except PermissionError:
+        linux = tuple(map(int, os.uname().release.partition("-")[0].split(".")[:2]))
+        if linux < _LINUX_WITH_WHITEOUT:
+            raise
+        make_whiteout(folder, name)
 
 
 def _copy_content(source: int, target: int) -> None:
@@ -268,7 +342,7 @@ def _copy_content(source: int, target: int) -> None:
 
 def make_whiteout(folder: int, name: str) -> None:
     """Hide the name in the folders below, by a marked file."""
-    fd = os.open(name, _NEW, 0o600, dir_fd=folder)
+    fd = os.open(name, NEW, 0o600, dir_fd=folder)
     try:
         os.setxattr(fd, WHITEOUT, b"y")
     finally:

@@ -7,6 +7,9 @@
 The agent's / is a folder in the overlay, not the overlay itself: so the folder keeps the template's size and times until it
 is changed. The supervisor calls `prepare` once; an episode server calls `build` in its new namespaces and lives in the result.
 
+Where an overlay on a tmpfs cannot mark folders (before Linux 6.6), up/ begins with a copy of the template's files
+(`copies.py`), and one more layer, of whiteouts, hides those of the template.
+
 In a container the supervisor first builds a new root, its whole world, of which the episodes' file systems are made:
 
     the image, less what is mounted on it ──► /layers/0/tree
@@ -21,6 +24,7 @@ import os
 from typing import NamedTuple
 
 from . import kernel, layers, wire
+from .copies import Copies
 
 MERGED = "/merged"
 TREE = "tree"
@@ -29,6 +33,10 @@ ROOT = f"/episode/all/{TREE}"
 """The agent's /, before the episode server enters it."""
 _NEW_ROOT = "/dev/.intercode-root"
 _MASKED = ("acpi", "asound", "interrupts", "kcore", "keys", "latency_stats", "sched_debug", "scsi", "timer_list", "timer_stats")
+_HIDDEN = "/hidden"
+"""A layer of whiteouts that hides what is copied."""
+_USERLAND = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
+"""Folders of programs, which are not copied: they are large, and agents seldom remove folders there."""
 INODE_SHARE = 2048
 """Bytes of disk for each file that may be made."""
 _TERMINALS = 32
@@ -48,6 +56,10 @@ class MountConfig(NamedTuple):
     """In a container the image's tree is a mount, and root owns files of the machine."""
     shared_proc: bool = False
     """No /proc can be mounted here: the episodes see the supervisor's, read-only."""
+    force_copy: bool = False
+    """Copy the template's files for each episode, even if an overlay would do."""
+    copies: Copies | None = None
+    """What each episode copies, as `prepare` has found."""
 
     @property
     def top(self) -> str:
@@ -57,7 +69,8 @@ class MountConfig(NamedTuple):
     @property
     def lower(self) -> str:
         """The option `lowerdir` of an overlay: the layers, top first."""
-        return ":".join(f"/layers/{number}{self.top}" for number in reversed(range(self.layers)))
+        layers = [f"/layers/{number}{self.top}" for number in reversed(range(self.layers))]
+        return ":".join([_HIDDEN + self.top, *layers] if self.copies else layers)
 
 
 class Folders(NamedTuple):
@@ -66,10 +79,15 @@ class Folders(NamedTuple):
     upper: int
     lower: int
     tree: str = TREE
+    copies: Copies | None = None
+    """The names in `tree` of which the first folder has all files, and not the changes alone."""
 
 
-def prepare(config: MountConfig) -> None:
-    """Make /dev read-only, and show the layers as one tree for comparing. Called once for all episodes."""
+def prepare(config: MountConfig) -> MountConfig:
+    """Make /dev read-only, and show the layers as one tree for comparing. Called once for all episodes.
+
+    Return the configuration with what each episode shall copy.
+    """
     kernel.mount("none", "/dev", flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | kernel.NOSUID)
     os.mkdir("/episode")
     os.makedirs(MERGED + config.top)
@@ -77,23 +95,58 @@ def prepare(config: MountConfig) -> None:
         kernel.mount("/layers/0", MERGED, flags=kernel.BIND)
     else:
         kernel.mount("overlay", MERGED + config.top, "overlay", kernel.RDONLY, f"lowerdir={config.lower},userxattr")
+    if _can_mark("/episode") and not config.force_copy:
+        return config
+    return config._replace(copies=_hide_what_is_copied(config.disk))
+
+
+def _can_mark(folder: str) -> bool:
+    """Return whether an overlay can mark folders here. On a tmpfs, where episodes write, it can since Linux 6.6."""
+    try:
+        os.setxattr(folder, layers.OPAQUE, b"y")
+    except OSError:
+        return False
+    return True
+
+
+def _hide_what_is_copied(limit: int) -> Copies:
+    """Make the layer that hides what episodes copy: all but programs, and what exceeds `limit` bytes."""
+    os.makedirs(f"{_HIDDEN}/{TREE}")
+    source, hidden = kernel.open_folder(f"{MERGED}/{TREE}"), kernel.open_folder(f"{_HIDDEN}/{TREE}")
+    copies = Copies(source)
+    for name in sorted(set(os.listdir(source)).difference(_USERLAND)):
+        if copies.add(name, limit):
+            layers.hide(hidden, name)
+    os.close(hidden)
+    return copies
 
 
 def build(config: MountConfig, inherited: int | None) -> Folders:
     """Mount everything but /proc. `inherited` is another episode's upper folder, which is copied first."""
-    size = f"size={config.disk},nr_inodes={config.disk // INODE_SHARE},mode=755"
+    copies, disk, inodes = config.copies, config.disk, config.disk // INODE_SHARE
+    if copies:
+        disk, inodes = disk + copies.bytes, inodes + len(copies)
+    size = f"size={disk},nr_inodes={inodes},mode=755"
     kernel.mount("tmpfs", "/episode", "tmpfs", kernel.NOSUID | kernel.NODEV, size)
     for name in ("up", "work", "all"):
         os.mkdir("/episode/" + name)
     if config.in_container:
         os.mkdir(ROOT)
+    if config.in_container or (copies and inherited is None):
         os.mkdir(f"/episode/up/{TREE}")
         layers.copy_stat(f"/episode/up/{TREE}", os.stat(f"{MERGED}/{TREE}"))
     upper, merged = "/episode/up" + config.top, MERGED + config.top
-    folders = Folders(kernel.open_folder(upper), kernel.open_folder(merged), "." if config.top else TREE)
+    folders = Folders(kernel.open_folder(upper), kernel.open_folder(merged), "." if config.top else TREE, copies)
+    owner = layers.SAME if config.in_container else None
     if inherited is not None:
-        layers.copy(inherited, folders.upper)
+        layers.copy(inherited, folders.upper, owner=owner)
+    elif copies:
+        tree = kernel.open_folder(f"/episode/up/{TREE}")
+        copies.make(tree, owner)
+        os.close(tree)
     overlay = f"lowerdir={config.lower},upperdir={upper},workdir=/episode/work,userxattr"
+    if copies:  # else a copied file could have the inode number of a folder
+        overlay += ",xino=on"
     kernel.mount("overlay", "/episode/all" + config.top, "overlay", kernel.NOSUID | kernel.NODEV, overlay)
     kernel.mount(ROOT, ROOT, flags=kernel.BIND)
     for path in config.lent:

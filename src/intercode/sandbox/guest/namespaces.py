@@ -69,21 +69,31 @@ class World:
     `proc` is a descriptor of the supervisor's /proc, `files` one of the folder from which a fork begins.
     """
 
+    copied = False
+    """The episode began with a copy of files that usually lie below an overlay."""
+
     def __init__(self, table: processes.Table, folders: mounts.Folders, proc: int, init: Init, config: Config) -> None:
         self.table, self.init, self.proc, self.files = table, init, proc, folders.upper
         self._folders, self._disabled = folders, config["disabled"]
         self._limits = {**config["rlimits"], "NPROC": config["rlimits"]["NPROC"] + _OWN_PROCESSES}
+        self.copied = folders.copies is not None
+        self._first_bytes = folders.copies.bytes + len(folders.copies) * mounts.INODE_SHARE if folders.copies else 0
 
     def diff(self) -> layers.Changes:
-        return layers.diff(*self._folders)
+        upper, lower, tree, copies = self._folders
+        return layers.diff(upper, lower, tree, copies.is_same, copies.names) if copies else layers.diff(upper, lower, tree)
 
     def export(self, target: int) -> None:
         """Copy this episode's changes into a folder, as a layer."""
         layers.copy(self.files, target)
+        if self._folders.copies:
+            tree = os.open(self._folders.tree, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=target)
+            layers.cover(tree, self._folders.copies.names)
+            os.close(tree)
 
     def memory_used(self) -> int:
-        """Return the bytes of memory that files take."""
-        return mounts.bytes_used("/") + mounts.bytes_used("/dev/shm")
+        """Return the bytes of memory that files take, beyond those that were copied for the episode."""
+        return mounts.bytes_used("/") + mounts.bytes_used("/dev/shm") - self._first_bytes
 
     def disk_is_full(self) -> bool:
         """Return whether the disk that the agent writes to is full, of bytes or of files."""

@@ -134,7 +134,7 @@ class OwnFiles:
         for name in (name for name, is_folder in kept.items() if is_folder):
             self._list_start(f"{path}/{name}")
 
-    def _is_same(self, path: str, info: os.stat_result) -> bool | None:
+    def _is_same(self, path: str, info: os.stat_result, folder: int = -1) -> bool | None:
         return None if path in self._fixed else self._stamps.get(path, ())[:2] == _stamp(info)[:2]
 
     def _compare_stamp(self, path: str, info: os.stat_result) -> None:

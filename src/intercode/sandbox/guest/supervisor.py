@@ -40,7 +40,7 @@ class Supervisor:
         self._prepare()
 
     def _prepare(self) -> None:
-        mounts.prepare(self._config["mounts"])
+        self._config["mounts"] = mounts.prepare(self._config["mounts"])
 
     def serve(self) -> None:
         """Answer requests until the control socket closes."""
@@ -117,7 +117,7 @@ def run_server(
         _run_on(everywhere, 0, *episode.session)
         with world.as_agent():  # if the session's process is the agent's already
             _run_on(everywhere, *episode.session)
-        wire.send(sock, {"ready": True})
+        wire.send(sock, {"ready": True, "copied": world.copied})
     except Exception as error:
         wire.send(sock, refusal(error))
         os._exit(1)

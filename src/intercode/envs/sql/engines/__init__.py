@@ -155,10 +155,9 @@ class Engine(ABC):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    @property
-    def wall(self) -> str:
-        """Return the word for a wall that is weaker than usual (see `Sandbox.wall`)."""
-        return self._sandbox.wall
+    def machine_facts(self) -> dict[str, str]:
+        """Return those of the sandbox (see `Sandbox.machine_facts`)."""
+        return self._sandbox.machine_facts()
 
     def _too_long(self, statement: str) -> Answer | None:
         """Return the answer to a statement that no engine takes; None for any other."""
