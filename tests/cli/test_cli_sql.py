@@ -84,7 +84,10 @@ WRONG = [
         "--engine mysql://me:secret@127.0.0.1:1/",
         "of a running server, dump the databases (mariadb-dump",
     ),
-    ("--dump shop.sql --engine sqlite", "use --engine mariadb (apt-get install mariadb-server)"),
+    (
+        "--dump shop.sql --engine sqlite",
+        "use --engine mariadb in place of --engine sqlite",
+    ),
     ("--databases files --engine mariadb", "MariaDB does not load SQLite files; use --engine sqlite"),
 ]
 

@@ -7,6 +7,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -68,12 +69,9 @@ def test_golds_succeed_however_the_command_is_started(tmp_path: Path, before: Ca
 
 @pytest.mark.parametrize("env", ["bash", "sql", "python", "ctf"])
 def test_golds_succeed_below_a_daemon_also_while_the_cache_is_filled(tmp_path: Path, env: str) -> None:
-    cache = tmp_path / "cache"
-    cache.mkdir()
-    for folder in (*tmp_path.parents, tmp_path, cache):  # the sandboxes' user reads the cache
-        if folder.is_relative_to(tmp_path.parents[1]):
-            folder.chmod(0o755)
-    start(env, tmp_path, as_daemons_do, INTERCODE_CACHE=str(cache))
+    with tempfile.TemporaryDirectory() as cache:  # not in tmp_path, which is closed to the sandboxes' user
+        Path(cache).chmod(0o755)
+        start(env, tmp_path, as_daemons_do, INTERCODE_CACHE=cache)
     assert '"success_rate": 1.0' in success_rate(tmp_path / "run")
 
 

@@ -119,5 +119,5 @@ def test_a_provider_whose_machines_are_gone_or_that_returns_nonsense_is_at_fault
         with pytest.raises(UsageError, match=r"FailingSandbox\.exec returned None, which is no ExecResult"):
             env.step("say nothing")
         env.reset(seed=0)
-        with pytest.raises(SandboxDied, match="nor does a fresh one execute an empty action"):
+        with pytest.raises(SandboxDied, match="nor can a fresh sandbox execute and score an action"):
             env.step("pull the plug")

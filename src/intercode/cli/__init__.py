@@ -11,9 +11,9 @@ Exit status: 0 done, 1 the checked thing fell short, 2 wrong usage, 3 a fault of
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # `signal` imports much more
 import errno
 import os
-import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -50,9 +50,9 @@ class _Group(click.Group):
         for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
             if getattr(sys, name) is None:  # the caller closed it
                 setattr(sys, name, open(os.devnull, mode))
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:  # the exit status of programs would be lost
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
+        if _signal.getsignal(_signal.SIGCHLD) == _signal.SIG_IGN:  # the exit status of programs would be lost
+            _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
         if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors in ("strict", "surrogateescape"):
             sys.stdout.reconfigure(errors="replace")  # print a question mark for what the encoding lacks
         try:
