@@ -285,7 +285,7 @@ def test_an_ordinary_user_without_namespaces_is_told_what_to_ask_for(run: Run) -
 @pytest.mark.parametrize(
     ("name", "named"),
     [
-        ("shared /proc", {"seeing processes", "finding the guest", "memory in TCP buffers"}),
+        ("shared /proc", {"seeing processes", "finding the guest", "memory in TCP buffers", "inotify instances"}),
         ("pod", {"a disk filler", "an inode filler"}),
     ],
     ids=["shared /proc", "pod"],
