@@ -176,7 +176,7 @@ def lines(run: Path) -> list[dict[str, Any]]:
 
 def settings(run: Path) -> dict[str, Any]:
     config = json.loads((run / "run.json").read_text())
-    return {key: value for key, value in config.items() if key not in ("run", "created", "options")}
+    return {key: value for key, value in config.items() if key not in ("run", "created", "options", "signature")}
 
 
 def test_three_nodes_play_what_one_machine_plays(nodes: Nodes, folder: Path) -> None:
