@@ -46,7 +46,7 @@ AGENTS: dict[str, Strategy] = {"gold": gold, "noop": noop, "false": constant("fa
 class Miss:
     """A gold that did not reach 1 against itself; `differing` counts the executions that were unlike the first.
 
-    A gold without an outcome, one that runs out of time, is the data's fault: `no_outcome` says so.
+    A gold without an outcome, one that runs out of time or only fails, is the data's fault: `no_outcome` says so.
     """
 
     where: str
