@@ -37,7 +37,7 @@ class Exploit:
     on_host: bool = False
     """Whether the exploit needs targets on this machine (`sandbox.host_targets`)."""
     beside: bool = False
-    """Whether `after`, and an honest episode, are played in another sandbox while this one holds what it took."""
+    """Play `after` and the honest episode in a second sandbox, while the first one still holds the resource that it took."""
 
 
 _SANDBOX_GROUPS = (

@@ -46,7 +46,7 @@ _NAN = ("not a number",)
 _DOUBLE, _FINE = math.inf, 4
 """The scale of a DOUBLE, and the least scale of a DECIMAL that may stand for one of another scale."""
 _RELATIVE, _DIGITS, _ZERO = Decimal("1e-9"), Decimal("1e-12"), Decimal("1e-12")
-"""How far apart two DOUBLEs may be, and a DOUBLE and a DECIMAL, as shares of the larger; and how far two DOUBLEs always may."""
+"""Tolerances: relative, of two DOUBLEs; relative, of a DOUBLE and a DECIMAL; absolute, of two DOUBLEs."""
 _LOOKS = 100
 """The most rows of the gold's that one row is held against."""
 

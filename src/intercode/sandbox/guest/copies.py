@@ -34,7 +34,7 @@ class Copies:
     def __init__(self, source: int) -> None:
         self.names: set[str] = set()
         self.bytes = 0
-        """What the content of the files takes on a tmpfs."""
+        """The bytes that the copied contents occupy on a tmpfs."""
         self._source, self._content, self._end = source, os.memfd_create("content"), 0
         self._entries: dict[str, Entry] = {}
 

@@ -59,7 +59,7 @@ class MountConfig(NamedTuple):
     force_copy: bool = False
     """Copy the template's files for each episode, even if an overlay would do."""
     copies: Copies | None = None
-    """What each episode copies, as `prepare` has found."""
+    """The files to copy for each episode, set by `prepare`; None: the overlay needs no copy."""
 
     @property
     def top(self) -> str:

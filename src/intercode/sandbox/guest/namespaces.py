@@ -35,7 +35,7 @@ _ROOT_RIGHTS = (
 """The agent's in a container, where there are other users to whom files can be given, and whose files are read."""
 _OWN_PROCESSES = 2
 _MOST = (("user_namespaces", "0"), ("inotify_instances", "16"), ("inotify_watches", "8192"))
-"""What an episode may have of what the kernel counts for all programs of a user together."""
+"""Limits per episode on resources that the kernel otherwise counts for all programs of one user (/proc/sys/user/max_NAME)."""
 _ACKNOWLEDGE_SECONDS = 2.0
 _INIT, _INIT_NAME = "/guest/bash", "/bin/bash"
 _TCP_BUFFERS = {"tcp_rmem": "4096 131072 131072", "tcp_wmem": "4096 16384 81920"}

@@ -58,7 +58,7 @@ _START = (
     'eval "${__intercode[5]}"'
 )
 _TRACES = re.compile(rb"\btrap\b.*\b(?:DEBUG|ERR|RETURN)\b|\bset\s+[-+]\w*[xv]|xtrace|verbose")
-"""What turns on a trace or a trap that would show or run the loop as well. From then on a shell's actions are `_TRACED`."""
+"""Pattern of actions that turn on a trace or a trap, which would show or run the loop too. Later actions run as `_TRACED`."""
 _TRACED_MOST = 25
 _TRACED = r"""if eval "__intercode_check() {
 ${__intercode[6]}
@@ -83,7 +83,7 @@ _READ_BYTES, _READ_NOTHING = b"-rrrrrrrrrrr", b"-t0000000000"
 _READ_LOOP = (
     'IFS= read -r -d "" -u 201 __intercode; eval "$__intercode"; [[ ${__intercode[8]-} ]] || exit' + "\n__x\n__l" * _TRACED_MOST
 )
-"""All that `ps` shows of the loop, which comes as the first message. An agent's `break 9` ends the shell."""
+"""The argument of `bash -c`, which `ps` shows; the loop itself is sent as the first message. `break 9` ends the shell."""
 _STATELESS = """trap 'pwd -P >&200' EXIT; printf -v __intercode %s "$@"; set --; eval "$__intercode\""""
 _PIECE_SIZE = 1 << 16
 CAPTURE_STATE = (
