@@ -57,7 +57,7 @@ _START = (
     f"__intercode[5]={shlex.quote(_LOOP)}; "
     'eval "${__intercode[5]}"'
 )
-_TRACES = re.compile(rb"\btrap\b.*\b(?:DEBUG|ERR|RETURN)\b|\bset\s+[-+]\w*[xv]|xtrace|verbose")
+_TRACES = re.compile(rb"\btrap\b.*\b(?:DEBUG|ERR|RETURN)\b|\bset\s+[-+]\w*[xv]|[-+]\w*o\s+(?:xtrace|verbose)\b")
 """Pattern of actions that turn on a trace or a trap, which would show or run the loop too. Later actions run as `_TRACED`."""
 _TRACED_MOST = 25
 _TRACED = r"""if eval "__intercode_check() {
