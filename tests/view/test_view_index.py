@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from kept import needs_bwrap
-from viewing import SETTINGS, episode, eval_run, make_run, serving, viewer
+from viewing import INTERCODE, SETTINGS, enterable, episode, eval_run, make_run, serving, viewer
 
 from intercode.report.analysis import failures
 from intercode.report.summary import summary
@@ -117,7 +117,7 @@ def test_a_folder_that_cannot_be_written_has_a_temporary_index(empty_cache: Path
         pytest.skip("serves as another user")
     run = make_run(empty_cache / "run", played(20, 1))
     for _ in ("no index", "an index that is of another user"):
-        with viewer(run, user=65534) as address:
+        with enterable(INTERCODE), viewer(run, user=65534) as address:
             assert "20 of 20 episodes" in urllib.request.urlopen(f"{address}run/run").read().decode()
         Index(run, SETTINGS).update()
         with (run / "episodes.jsonl").open("a") as file:

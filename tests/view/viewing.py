@@ -51,6 +51,20 @@ def eval_run(out: Path, agent: str, *options: str) -> subprocess.Popen[bytes]:
 
 
 @contextmanager
+def enterable(path: Path) -> Iterator[None]:
+    """Let every user enter the folders above `path` within the block: a clone may lie in a private folder."""
+    modes = {folder: folder.stat().st_mode for folder in path.parents}
+    private = {folder: mode for folder, mode in modes.items() if not mode & 0o001}
+    for folder, mode in private.items():
+        folder.chmod(mode | 0o001)
+    try:
+        yield
+    finally:
+        for folder, mode in private.items():
+            folder.chmod(mode)
+
+
+@contextmanager
 def viewer(*paths: Path, user: int | None = None, **variables: str) -> Iterator[str]:
     """Serve runs, as another `user` if one is given; killed at the end of the block."""
     with serving(*paths, user=user, **variables) as (address, _):
