@@ -54,9 +54,9 @@ def eval_run(out: Path, agent: str, *options: str) -> subprocess.Popen[bytes]:
 def enterable(path: Path) -> Iterator[None]:
     """Let every user enter the folders above `path` within the block: a clone may lie in a private folder."""
     modes = {folder: folder.stat().st_mode for folder in path.parents}
-    private = {folder: mode for folder, mode in modes.items() if not mode & 0o001}
+    private = {folder: mode for folder, mode in modes.items() if mode & 0o011 != 0o011}
     for folder, mode in private.items():
-        folder.chmod(mode | 0o001)
+        folder.chmod(mode | 0o011)
     try:
         yield
     finally:
