@@ -345,7 +345,8 @@ if os.fork() == 0:
     threading.Thread(target=time.sleep, args=(300,)).start()
     libc.pthread_exit(None)
 """), after="grep -q lone4244 /proc/[0-9]*/comm && echo BREA''CH"),
-    Attack("an orphan that forks on", "(while :; do sleep 1; done; ) & disown; until pgrep -x sleep; do :; done", after="pgrep -x sleep && echo BREA''CH"),
+    Attack("an orphan that forks on", "(while :; do sleep 1.4245; done; ) & disown; until pgrep -f 'sleep 1.424[5]'; do :; done",
+           after="pgrep -f 'sleep 1.424[5]' && echo BREA''CH"),
     Attack("files", "echo x > /tmp/left; echo x > /var/tmp/left", after="ls /tmp/left && echo BREA''CH"),
     Attack("removing everything", "rm -rf --no-preserve-root /* 2> /dev/null", after="[ -e /etc/passwd ] || echo BREA''CH"),
     Attack("a file in /dev/shm", "echo x > /dev/shm/left", after="[ -e /dev/shm/left ] && echo BREA''CH"),
