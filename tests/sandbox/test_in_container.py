@@ -168,7 +168,9 @@ def sleeping():
 for victim in (lambda child, supervisor: child.pid, lambda child, supervisor: supervisor):
     child = subprocess.Popen([sys.executable, "-c", PLAYS], stdout=subprocess.PIPE, text=True)
     supervisor = int(child.stdout.readline())
-    before = sleeping()
+    until = time.monotonic() + 60
+    while (before := sleeping()) < 3 and time.monotonic() < until:  # a job may not be its program yet
+        time.sleep(0.05)
     os.kill(victim(child, supervisor), signal.SIGKILL)
     until = time.monotonic() + 5
     while sleeping() and time.monotonic() < until:
