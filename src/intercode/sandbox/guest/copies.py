@@ -1,10 +1,12 @@
-"""Files that each episode begins with a copy of, where an overlay on a tmpfs cannot mark folders: before Linux 6.6.
+"""Files that each episode begins with a copy of, where an overlay on a tmpfs cannot mark folders:
+before Linux 6.6.
 
     the template's files ── once ──► Copies: attributes, targets of links, the content of small files
                                        ├─ make: a copy for an episode
                                        └─ is_same: whether a file of the copy is as it was
 
-An overlay has to mark a folder of its own that hides one of the template. What has been copied hides nothing.
+An overlay has to mark a folder of its own that hides one of the template. What has been copied
+hides nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ _SMALL = 1 << 16
 
 
 class Entry(NamedTuple):
-    """`text` is the target of a link, `first` another path of the same file, `position` where the content is kept."""
+    """`text` is the target of a link, `first` another path of the same file, `position` where the
+    content is kept."""
 
     info: os.stat_result
     text: str = ""
@@ -29,7 +32,8 @@ class Entry(NamedTuple):
 
 
 class Copies:
-    """Names in the folder `source`, and all that is below them. Paths are relative to the folder."""
+    """Names in the folder `source`, and all that is below them. Paths are relative to the
+    folder."""
 
     def __init__(self, source: int) -> None:
         self.names: set[str] = set()
@@ -42,11 +46,15 @@ class Copies:
         return len(self._entries)
 
     def add(self, name: str, limit: int) -> bool:
-        """Note all that is to be copied under a name. Return False if that is nested too deep, has devices, or exceeds `limit`.
+        """Note all that is to be copied under a name. Return False if that is nested too deep, has
+        devices, or exceeds `limit`.
 
         The limit is one of bytes, for all names together; each file's entry counts as a page.
         """
-        entries, size, waiting, paths = dict[str, Entry](), self.bytes, [name], dict[tuple[int, int], str]()
+        entries = dict[str, Entry]()
+        size = self.bytes
+        waiting = [name]
+        paths = dict[tuple[int, int], str]()
         while waiting:
             path = waiting.pop()
             info = os.stat(path, dir_fd=self._source, follow_symlinks=False)
@@ -59,11 +67,18 @@ class Copies:
                 size += layers.filled_size(self._source, path, info)
             entries[path] = Entry(info, first="" if first == path else first)
             too_large = size + (len(self) + len(entries)) * layers.PAGE > limit
-            if too_large or path.count("/") >= layers.DEPTH or stat.S_ISCHR(info.st_mode) or stat.S_ISBLK(info.st_mode):
+            if (
+                too_large
+                or path.count("/") >= layers.DEPTH
+                or stat.S_ISCHR(info.st_mode)
+                or stat.S_ISBLK(info.st_mode)
+            ):
                 return False
         self.bytes = size
         self.names.add(name)
-        self._entries.update((path, self._with_content(path, entry)) for path, entry in entries.items())
+        self._entries.update(
+            (path, self._with_content(path, entry)) for path, entry in entries.items()
+        )
         return True
 
     def _with_content(self, path: str, entry: Entry) -> Entry:
@@ -98,7 +113,8 @@ class Copies:
         layers.copy_stat(target, os.fstat(self._source))
 
     def is_same(self, path: str, now: os.stat_result, folder: int) -> bool:
-        """Return whether a link or a small file in the open `folder` is as it was copied; False if that takes more to tell."""
+        """Return whether a link or a small file in the open `folder` is as it was copied; False if
+        that takes more to tell."""
         entry = self._entries.get(path[1:])
         if entry is None or now.st_mode != entry.info.st_mode or now.st_size != entry.info.st_size:
             return False
@@ -108,6 +124,8 @@ class Copies:
                 return os.readlink(name, dir_fd=folder) == entry.text
             if entry.position < 0:
                 return False
-            return layers.read_begin(folder, name, _SMALL) == os.pread(self._content, now.st_size, entry.position)
+            return layers.read_begin(folder, name, _SMALL) == os.pread(
+                self._content, now.st_size, entry.position
+            )
         except OSError:
             return False

@@ -1,11 +1,13 @@
-"""One episode: answers the host's requests over a socket, one at a time, and watches the agent's processes.
+"""One episode: answers the host's requests over a socket, one at a time, and watches the agent's
+processes.
 
     exec ── begin ──► wait ──(deadline)──► interrupt ──► kill what the action started ──► kill the shell
                         │ finished            │                      │                         │
                         └─────────────────────┴──────────────────────┴──────────► reply with all that was printed
 
-The agent's processes live in a pid namespace below this one (`namespaces.py`). When the host's end of the socket closes, or
-init of that namespace dies, the episode server exits and the kernel ends everything inside.
+The agent's processes live in a pid namespace below this one (`namespaces.py`). When the host's end
+of the socket closes, or init of that namespace dies, the episode server exits and the kernel ends
+everything inside.
 """
 
 from __future__ import annotations
@@ -76,13 +78,21 @@ class Output:
 
 
 class EpisodeServer:
-    def __init__(self, sock: socket.socket, config: dict[str, Any], world: namespaces.World) -> None:
-        self._sock, self._config, self._world, self._init, self._table = sock, config, world, world.init, world.table
+    def __init__(
+        self, sock: socket.socket, config: dict[str, Any], world: namespaces.World
+    ) -> None:
+        self._sock = sock
+        self._config = config
+        self._world = world
+        self._init = world.init
+        self._table = world.table
         Job.become_agent = staticmethod(world.become_agent)
         self._root = kernel.open_folder("/")
         self._out, self._out_write = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._out, False)
-        self._child_ended, wakeup = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)  # readable whenever a child has ended
+        self._child_ended, wakeup = os.pipe2(
+            os.O_CLOEXEC | os.O_NONBLOCK
+        )  # readable whenever a child has ended
         signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -114,7 +124,9 @@ class EpisodeServer:
                 return
             self._got_request = True
             try:
-                with self._world.as_agent() if head["op"] in _AS_AGENT else contextlib.nullcontext():
+                with (
+                    self._world.as_agent() if head["op"] in _AS_AGENT else contextlib.nullcontext()
+                ):
                     getattr(self, "_op_" + head["op"])(head, payload)
             except OSError as error:
                 wire.send(self._sock, {"errno": error.errno, "error": error.strerror or str(error)})
@@ -137,16 +149,20 @@ class EpisodeServer:
             poll.register(fd, select.POLLIN)
         return poll
 
-    # -- exec -------------------------------------------------------------------------------------------------------
+    # -- exec --------------------------------------------------------------------------------------
 
     def _op_exec(self, head: dict[str, Any], payload: bytes) -> None:
-        if self._jobs_alive:  # else no process was alive that could have started another since the last mark
+        if (
+            self._jobs_alive
+        ):  # else no process was alive that could have started another since the last mark
             self._mark = self._table.mark()
         self._next_tick = time.monotonic() + _TICK
         if "argv" in head or not self._config["persistent"]:
             argv = head.get("argv") or stateless_command(payload)
             self._idle_job = self._job
-            self._job = Program(self._out_write, self._config["env"], head.get("cwd") or self._current_cwd(), argv)
+            self._job = Program(
+                self._out_write, self._config["env"], head.get("cwd") or self._current_cwd(), argv
+            )
         else:
             self._live_shell().begin(payload or _EMPTY_ACTION, by_agent=True)
         job, mark = self._job, self._mark
@@ -193,7 +209,8 @@ class EpisodeServer:
         return True
 
     def _absorb_interrupt(self, shell: Shell) -> None:
-        """Run an empty action, which an interrupt that comes too late hits instead of the agent's next action."""
+        """Run an empty action, which an interrupt that comes too late hits instead of the agent's
+        next action."""
         self._output.read_available(self._out)
         kept, self._output = self._output, Output(self._config["output"])
         shell.begin(b"")
@@ -204,8 +221,11 @@ class EpisodeServer:
         self._output = kept
 
     def _stop(self, job: Shell | Program, mark: processes.Mark) -> None:
-        """Interrupt; kill what the action started; then the shell, if it does not come back; at last, everything."""
-        if isinstance(job, Shell) and job.unread:  # the shell would read the rest as its next action
+        """Interrupt; kill what the action started; then the shell, if it does not come back; at
+        last, everything."""
+        if (
+            isinstance(job, Shell) and job.unread
+        ):  # the shell would read the rest as its next action
             processes.kill(job.pid)
         for _ in range(_INTERRUPTS):
             processes.kill(job.pid, signal.SIGINT)
@@ -257,7 +277,7 @@ class EpisodeServer:
             return path.removesuffix(" (deleted)") if path else self._cwd
         return self._cwd
 
-    # -- the agent's processes --------------------------------------------------------------------------------------
+    # -- the agent's processes ---------------------------------------------------------------------
 
     def _start_shell(self) -> Shell:
         shell = Shell(self._out_write, self._config["env"], self._cwd)
@@ -285,7 +305,9 @@ class EpisodeServer:
             if pid == 0:
                 return
             if pid == self._init.pid:
-                self._report_end_of_init(by_agent=not (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL))
+                self._report_end_of_init(
+                    by_agent=not (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL)
+                )
             for job in (self._job, self._idle_job):
                 if job is not None and job.pid == pid:
                     job.set_ended(status)
@@ -293,7 +315,9 @@ class EpisodeServer:
     def _enforce_limits(self) -> None:
         """End all processes when together they exceed a limit, and say so in the output."""
         alive = self._table.all()
-        self._jobs_alive = any(self._job is None or process.pid != self._job.pid for process in alive)
+        self._jobs_alive = any(
+            self._job is None or process.pid != self._job.pid for process in alive
+        )
         if self._table.memory(alive) + self._world.memory_used() > self._config["memory"]:
             name, limit = "memory", f"memory limit of {self._config['memory'] >> 20} MiB"
         elif self._world.disk_exceeded():
@@ -310,7 +334,8 @@ class EpisodeServer:
         self._output.add(f"\n[{limit} exceeded: all processes were killed]\n".encode())
 
     def _kill_all(self) -> None:
-        """Return when all processes are gone, so that the next action's processes are not among those that are killed."""
+        """Return when all processes are gone, so that the next action's processes are not among
+        those that are killed."""
         self._init.signal_all(signal.SIGKILL)
         until = time.monotonic() + _LAST_DEATH
         while self._table.all():
@@ -330,16 +355,18 @@ class EpisodeServer:
         finally:
             os._exit(0)
 
-    # -- files ------------------------------------------------------------------------------------------------------
+    # -- files -------------------------------------------------------------------------------------
 
     def _op_read(self, head: dict[str, Any], payload: bytes) -> None:
-        """Send the first piece of a regular file, or the next one of the same file; a piece that is not full is the last."""
+        """Send the first piece of a regular file, or the next one of the same file; a piece that is
+        not full is the last."""
         if "limit" in head:
             self._pieces = self._read_pieces(head["path"], head["limit"])
         wire.send(self._sock, {}, next(self._pieces, b""))
 
     def _read_pieces(self, path: str, limit: int) -> Iterator[bytes]:
-        """Yield a regular file's content. Raises OSError for other kinds, and for more than `limit` bytes."""
+        """Yield a regular file's content. Raises OSError for other kinds, and for more than `limit`
+        bytes."""
         with open(kernel.open_inside(self._root, path, os.O_RDONLY | _CAREFUL), "rb") as file:
             _require_file(file.fileno())
             size = os.fstat(file.fileno()).st_size
@@ -351,7 +378,8 @@ class EpisodeServer:
             raise OSError(errno.EFBIG, f"larger than {limit} bytes")
 
     def _op_write(self, head: dict[str, Any], payload: bytes) -> None:
-        """Make or replace a regular file, and the folders above it (as `os.makedirs`, with the care of `open_inside`).
+        """Make or replace a regular file, and the folders above it (as `os.makedirs`, with the care
+        of `open_inside`).
 
         A large file comes in pieces, the last with the mode.
         """
@@ -375,10 +403,12 @@ class EpisodeServer:
         wire.send(self._sock, {})
 
     def _op_connect(self, head: dict[str, Any], payload: bytes) -> None:
-        """Send a stream to a program of the agent's that listens on a Unix socket. A full queue raises EAGAIN.
+        """Send a stream to a program of the agent's that listens on a Unix socket. A full queue
+        raises EAGAIN.
 
-        The path is opened as all paths of the agent are, checked, and connected to over the supervisor's /proc: so the socket
-        that was checked is the one that is connected to. Sockets without a path ("abstract" ones) are left out.
+        The path is opened as all paths of the agent are, checked, and connected to over the
+        supervisor's /proc: so the socket that was checked is the one that is connected to. Sockets
+        without a path ("abstract" ones) are left out.
         """
         target = kernel.open_inside(self._root, head["path"], os.O_PATH)
         try:
@@ -405,16 +435,23 @@ class EpisodeServer:
         self._world.export(self._config["export"])
         wire.send(self._sock, {})
 
-    # -- fork -------------------------------------------------------------------------------------------------------
+    # -- fork --------------------------------------------------------------------------------------
 
     def _op_snapshot(self, head: dict[str, Any], payload: bytes) -> None:
-        """Send the shell's state as a script, and a descriptor of the changed files, from which another episode can start."""
+        """Send the shell's state as a script, and a descriptor of the changed files, from which
+        another episode can start."""
         self._reap()
         own_pid = self._job.pid if self._job else 0
-        blockers = [f"process {self._table.inner_pid(p.pid)} ({p.name})" for p in self._table.all() if p.pid != own_pid]
+        blockers = [
+            f"process {self._table.inner_pid(p.pid)} ({p.name})"
+            for p in self._table.all()
+            if p.pid != own_pid
+        ]
         shell = self._job if isinstance(self._job, Shell) else None
         if shell and not shell.dead:
-            own = {self._table.descriptor_name(fd) for fd in (self._out_write, *shell.pipes)} | {"/dev/null"}
+            own = {self._table.descriptor_name(fd) for fd in (self._out_write, *shell.pipes)} | {
+                "/dev/null"
+            }
             blockers += self._table.foreign_descriptors(shell.pid, own)
         if blockers:
             wire.send(self._sock, {"blockers": blockers})
@@ -428,10 +465,18 @@ class EpisodeServer:
             parts = self._output.result()[0].split(b"\0")
             self._output = kept
             if len(parts) != 3:  # the agent shadows or disables the builtins that tell the state
-                wire.send(self._sock, {"blockers": ["the shell's state, which needs the builtin commands"]})
+                wire.send(
+                    self._sock,
+                    {"blockers": ["the shell's state, which needs the builtin commands"]},
+                )
                 return
             state = parts[1]
-        wire.send(self._sock, {"cwd": self._current_cwd(), "status": self._status}, state, (self._world.files,))
+        wire.send(
+            self._sock,
+            {"cwd": self._current_cwd(), "status": self._status},
+            state,
+            (self._world.files,),
+        )
 
     def _op_restore(self, head: dict[str, Any], payload: bytes) -> None:
         shell = self._live_shell()

@@ -1,8 +1,8 @@
 """System calls that Python's standard library lacks, through ctypes.
 
-Numbers and flags are those of the Linux UAPI headers for x86_64 and aarch64 (`mount.h`, `sched.h`, `prctl.h`).
-Every function raises OSError with the errno. `PyDLL` keeps the interpreter's lock, so that `clone` returns in a child
-whose interpreter is usable; the caller must have a single thread.
+Numbers and flags are those of the Linux UAPI headers for x86_64 and aarch64 (`mount.h`, `sched.h`,
+`prctl.h`). Every function raises OSError with the errno. `PyDLL` keeps the interpreter's lock, so
+that `clone` returns in a child whose interpreter is usable; the caller must have a single thread.
 """
 
 from __future__ import annotations
@@ -34,7 +34,11 @@ _NO_MAGICLINKS, _NO_SYMLINKS, _IN_ROOT = 0x02, 0x04, 0x10
 _RENAMES = 100
 """Tries to open a path while folders are being renamed."""
 _IPC_RMID, _MSG_INFO, _SHM_INFO, _SEM_INFO = 0, 12, 14, 19
-_OBJECT, _MESSAGE, _SEMAPHORE = 1024, 64, 64  # bytes that the kernel keeps for each, besides the content
+_OBJECT, _MESSAGE, _SEMAPHORE = (
+    1024,
+    64,
+    64,
+)  # bytes that the kernel keeps for each, besides the content
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 _CATCHABLE = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
@@ -47,7 +51,8 @@ _long = ctypes.c_long
 
 
 def library(*functions: str) -> ctypes.PyDLL:
-    """Return the C library. Look up `functions` now: every episode server would look them up anew, for 10 to 100 µs each."""
+    """Return the C library. Look up `functions` now: every episode server would look them up anew,
+    for 10 to 100 µs each."""
     found = ctypes.PyDLL(None, use_errno=True)
     for function in functions:
         getattr(found, function)
@@ -82,12 +87,21 @@ def read_all(fd: int) -> bytes:
 
 
 def clone(flags: int) -> int:
-    """Fork into new namespaces. Return the pid, and 0 in the child. Only for a process with one thread."""
-    return _check(_libc.syscall(_long(_SYS_CLONE), ctypes.c_ulong(flags | _SIGCHLD), *[_long(0)] * 4), "clone")
+    """Fork into new namespaces. Return the pid, and 0 in the child. Only for a process with one
+    thread."""
+    return _check(
+        _libc.syscall(_long(_SYS_CLONE), ctypes.c_ulong(flags | _SIGCHLD), *[_long(0)] * 4), "clone"
+    )
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
-    arguments = (source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), options.encode())
+    arguments = (
+        source.encode(),
+        target.encode(),
+        kind.encode(),
+        ctypes.c_ulong(flags),
+        options.encode(),
+    )
     _check(_libc.mount(*arguments), target)
 
 
@@ -113,7 +127,8 @@ def unshare(flags: int) -> None:
 
 
 def ignore_signal(number: int) -> None:
-    """Ignore a signal, in a child that shares this process's memory: Python's own table of handlers must not change."""
+    """Ignore a signal, in a child that shares this process's memory: Python's own table of handlers
+    must not change."""
     _libc.signal(number, ctypes.c_void_p(1))
 
 
@@ -139,9 +154,12 @@ def adopt_orphans() -> None:
 
 
 def limit_capabilities(keep: Collection[int]) -> None:
-    """Allow these capabilities at most to all programs that this process or its children execute."""
+    """Allow these capabilities at most to all programs that this process or its children
+    execute."""
     number = 0
-    while number in keep or _libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0) == 0:  # until the kernel knows no such capability
+    while (
+        number in keep or _libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0) == 0
+    ):  # until the kernel knows no such capability
         number += 1
 
 
@@ -154,7 +172,8 @@ def drop_capabilities(keep: Collection[int]) -> None:
 
 
 def install_filter(program: bytes) -> None:
-    """Install a seccomp filter (array of `struct sock_filter`) for this process and all that it starts."""
+    """Install a seccomp filter (array of `struct sock_filter`) for this process and all that it
+    starts."""
     buffer = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(buffer))
     _forbid_new_rights()
@@ -162,7 +181,8 @@ def install_filter(program: bytes) -> None:
 
 
 def _forbid_new_rights() -> None:
-    """Take from all programs executed from now on what their files would give them, as a filter and Landlock require."""
+    """Take from all programs executed from now on what their files would give them, as a filter and
+    Landlock require."""
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl(NO_NEW_PRIVS)")
 
 
@@ -172,31 +192,41 @@ def let_be_seen() -> None:
 
 
 def confine(writable: Collection[int], readable: Collection[int]) -> None:
-    """Confine this process and all that it starts to these folders, and their signals and nameless sockets to one another.
+    """Confine this process and all that it starts to these folders, and their signals and nameless
+    sockets to one another.
 
-    Landlock does so (Documentation/userspace-api/landlock.rst), if this kernel's has all that is used here. Call this before
-    `install_filter`, which refuses Landlock's system calls.
+    Landlock does so (Documentation/userspace-api/landlock.rst), if this kernel's has all that is
+    used here. Call this before `install_filter`, which refuses Landlock's system calls.
     """
     version = _libc.syscall(_long(_SYS_LANDLOCK_CREATE), None, _long(0), _long(1))
     if version < _LANDLOCK_SCOPES:
         return
     _forbid_new_rights()
     every = (1 << 16) - 1  # all rights on files of version 5
-    ruleset = _libc.syscall(_long(_SYS_LANDLOCK_CREATE), struct.pack("QQQ", every, 0b11, 0b11), _long(24), _long(0))
+    ruleset = _libc.syscall(
+        _long(_SYS_LANDLOCK_CREATE), struct.pack("QQQ", every, 0b11, 0b11), _long(24), _long(0)
+    )
     _check(ruleset, "landlock_create_ruleset")
     for folders, rights in ((writable, every), (readable, _LANDLOCK_READ)):
         for folder in folders:
             rule = struct.pack("=Qi", rights, folder)
-            _check(_libc.syscall(_long(_SYS_LANDLOCK_ADD), _long(ruleset), _long(1), rule, _long(0)), "landlock_add_rule")
-    _check(_libc.syscall(_long(_SYS_LANDLOCK_RESTRICT), _long(ruleset), _long(0)), "landlock_restrict_self")
+            _check(
+                _libc.syscall(_long(_SYS_LANDLOCK_ADD), _long(ruleset), _long(1), rule, _long(0)),
+                "landlock_add_rule",
+            )
+    _check(
+        _libc.syscall(_long(_SYS_LANDLOCK_RESTRICT), _long(ruleset), _long(0)),
+        "landlock_restrict_self",
+    )
     os.close(ruleset)
 
 
 def ipc_size() -> int:
-    """Return the bytes held by all System V objects of this namespace; 0 if the kernel was built without them.
+    """Return the bytes held by all System V objects of this namespace; 0 if the kernel was built
+    without them.
 
-    The kernel sums them up, in one call for each kind. The fields are those of `struct shm_info`, `msginfo` and `seminfo` in
-    the Linux UAPI headers.
+    The kernel sums them up, in one call for each kind. The fields are those of `struct shm_info`,
+    `msginfo` and `seminfo` in the Linux UAPI headers.
     """
     shm, msg, sem = (ctypes.create_string_buffer(64) for _ in range(3))
     _check_unless_missing(_libc.shmctl(0, _SHM_INFO, shm), "shmctl(SHM_INFO)")
@@ -205,7 +235,9 @@ def ipc_size() -> int:
     segments, resident, swapped = struct.unpack_from("i4x8xLL", shm)
     queues, messages, text = struct.unpack_from("2i16xi", msg)
     sets, semaphores = struct.unpack_from("28xi4xi", sem)
-    content: int = (resident + swapped) * _PAGE + text + messages * _MESSAGE + semaphores * _SEMAPHORE
+    content: int = (
+        (resident + swapped) * _PAGE + text + messages * _MESSAGE + semaphores * _SEMAPHORE
+    )
     objects: int = segments + queues + sets
     return content + objects * _OBJECT
 
@@ -217,13 +249,22 @@ def remove_ipc_object(kind: str, number: int) -> None:
 
 
 def open_inside(root: int, path: str, flags: int, mode: int = 0, *, links: bool = True) -> int:
-    """Open `path` as if `root` were `/`: links cannot lead out, and magic links of /proc are refused; all, if not `links`.
+    """Open `path` as if `root` were `/`: links cannot lead out, and magic links of /proc are
+    refused; all, if not `links`.
 
-    The kernel answers EAGAIN if a folder anywhere was renamed or mounted while it followed "..": the call is repeated.
+    The kernel answers EAGAIN if a folder anywhere was renamed or mounted while it followed "..":
+    the call is repeated.
     """
-    how = struct.pack("QQQ", flags | os.O_CLOEXEC, mode, _IN_ROOT | _NO_MAGICLINKS | (0 if links else _NO_SYMLINKS))
+    how = struct.pack(
+        "QQQ",
+        flags | os.O_CLOEXEC,
+        mode,
+        _IN_ROOT | _NO_MAGICLINKS | (0 if links else _NO_SYMLINKS),
+    )
     for _ in range(_RENAMES):
-        result = _libc.syscall(_long(_SYS_OPENAT2), _long(root), os.fsencode(path), how, _long(len(how)))
+        result = _libc.syscall(
+            _long(_SYS_OPENAT2), _long(root), os.fsencode(path), how, _long(len(how))
+        )
         if result >= 0 or ctypes.get_errno() != errno.EAGAIN:
             break
     return _check(result, path)

@@ -1,10 +1,12 @@
-"""Overlay layers as data: what an upper folder changes against the folder below it, and a faithful copy of a layer.
+"""Overlay layers as data: what an upper folder changes against the folder below it, and a faithful
+copy of a layer.
 
-The marks of an overlay are read as the kernel documents them (Documentation/filesystems/overlayfs.rst): a character device 0:0
-(a whiteout) hides the name below, and so does an empty file with `user.overlay.whiteout` in a folder with
-`user.overlay.opaque=x`; a folder with `user.overlay.opaque=y` hides all below. Nothing here follows a link or leaves the two
-folders. Folders nested deeper than `DEPTH` are reported as one change of type "other" and not copied; the same holds for
-files that cannot be read, or that change during the comparison.
+The marks of an overlay are read as the kernel documents them
+(Documentation/filesystems/overlayfs.rst): a character device 0:0 (a whiteout) hides the name below,
+and so does an empty file with `user.overlay.whiteout` in a folder with `user.overlay.opaque=x`; a
+folder with `user.overlay.opaque=y` hides all below. Nothing here follows a link or leaves the two
+folders. Folders nested deeper than `DEPTH` are reported as one change of type "other" and not
+copied; the same holds for files that cannot be read, or that change during the comparison.
 """
 
 from __future__ import annotations
@@ -37,15 +39,24 @@ OTHER: dict[str, Any] = {"type": "other", "mode": 0}
 
 
 Known = Callable[[str, os.stat_result, int], bool | None]
-"""Tells whether the entry at a path, in a folder that is open, is as in the lower folder; None leaves the entry out."""
+"""Tells whether the entry at a path, in a folder that is open, is as in the lower folder; None
+leaves the entry out."""
 
 
-def diff(upper: int, lower: int, tree: str, known: Known | None = None, names: Collection[str] | None = None) -> Changes:
-    """Return what the agent sees changed below the folder `tree`: absolute path → {kind, type, mode, digest, target}.
+def diff(
+    upper: int,
+    lower: int,
+    tree: str,
+    known: Known | None = None,
+    names: Collection[str] | None = None,
+) -> Changes:
+    """Return what the agent sees changed below the folder `tree`: absolute path → {kind, type,
+    mode, digest, target}.
 
-    With `known`, the upper folder has all that the agent sees, not only what was written; entries that `known` calls equal are
-    not compared again, and the mode of the folder itself is not compared. With `names` as well, this holds for these names in
-    the folder, and the rest is as without.
+    With `known`, the upper folder has all that the agent sees, not only what was written; entries
+    that `known` calls equal are not compared again, and the mode of the folder itself is not
+    compared. With `names` as well, this holds for these names in the folder, and the rest is as
+    without.
     """
     found, digests = Changes(), Digests()
     now, before = _open_folder(upper, tree), _open_folder(lower, tree)
@@ -84,7 +95,14 @@ def _compare_folders(
 
 
 def _compare(
-    upper: int, lower: int | None, name: str, path: str, found: Changes, digests: Digests, depth: int, known: Known | None
+    upper: int,
+    lower: int | None,
+    name: str,
+    path: str,
+    found: Changes,
+    digests: Digests,
+    depth: int,
+    known: Known | None,
 ) -> None:
     now = stat_entry(upper, name)
     same = known(path, now, upper) if known and now else False
@@ -134,8 +152,11 @@ def _is_unchanged(before: os.stat_result | None, now: os.stat_result | None) -> 
     return (before.st_ino, before.st_ctime_ns) == (now.st_ino, now.st_ctime_ns)
 
 
-def describe_entry(folder: int | None, name: str, info: os.stat_result | None, digests: Digests) -> dict[str, Any]:
-    """Return type, mode, and digest or link target of a file; `OTHER` if it is gone or cannot be read."""
+def describe_entry(
+    folder: int | None, name: str, info: os.stat_result | None, digests: Digests
+) -> dict[str, Any]:
+    """Return type, mode, and digest or link target of a file; `OTHER` if it is gone or cannot be
+    read."""
     if info is None:
         return OTHER
     kind = _TYPES.get(stat.S_IFMT(info.st_mode), "other")
@@ -155,7 +176,8 @@ def describe_entry(folder: int | None, name: str, info: os.stat_result | None, d
 
 
 def _digest(folder: int | None, name: str) -> str:
-    """Return the digest of a file's content. Holes cost nothing. Pages of zeros count the same, written or not."""
+    """Return the digest of a file's content. Holes cost nothing. Pages of zeros count the same,
+    written or not."""
     fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     state, gaps, end = blake2b(digest_size=16), [], 0
     try:
@@ -164,7 +186,9 @@ def _digest(folder: int | None, name: str) -> str:
                 gaps.append((end, position))
             state.update(data)
             end = position + len(data)
-        return blake2b(repr((state.digest(), gaps, os.fstat(fd).st_size)).encode(), digest_size=16).hexdigest()
+        return blake2b(
+            repr((state.digest(), gaps, os.fstat(fd).st_size)).encode(), digest_size=16
+        ).hexdigest()
     finally:
         os.close(fd)
 
@@ -179,7 +203,8 @@ def read_begin(folder: int, name: str, size: int) -> bytes:
 
 
 def _filled(fd: int) -> Iterator[tuple[int, bytes]]:
-    """Yield position and content of the pages that are not all zeros; the last page is filled up with zeros."""
+    """Yield position and content of the pages that are not all zeros; the last page is filled up
+    with zeros."""
     position = 0
     while (begin := _seek(fd, position, os.SEEK_DATA)) is not None:
         position = begin - begin % PAGE
@@ -207,9 +232,11 @@ def _seek(fd: int, position: int, whence: int) -> int | None:
 
 
 def copy(source: int, target: int, *, skip: Collection[str] = (), owner: int | None = None) -> None:
-    """Copy everything in `source` but the names in `skip` into `target`, with marks, modes, times and hard links.
+    """Copy everything in `source` but the names in `skip` into `target`, with marks, modes, times
+    and hard links.
 
-    The names must be free there. What is copied belongs to the user and group `owner`, or to those of the source (`SAME`).
+    The names must be free there. What is copied belongs to the user and group `owner`, or to those
+    of the source (`SAME`).
     """
     _copy_folder(source, target, target, "", {}, 0, skip, owner)
     copy_stat(target, os.fstat(source))
@@ -241,11 +268,15 @@ def _copy_folder(
                 inside, made = _open_folder(source, name), _open_folder(target, name)
                 try:
                     if inside is not None and made is not None:
-                        _copy_folder(inside, made, root, f"{path}{name}/", links, depth + 1, (), owner)
+                        _copy_folder(
+                            inside, made, root, f"{path}{name}/", links, depth + 1, (), owner
+                        )
                 finally:
                     _close(inside, made)
         elif info.st_nlink > 1 and info.st_ino in links and not _is_whiteout(info):
-            os.link(links[info.st_ino], name, src_dir_fd=root, dst_dir_fd=target, follow_symlinks=False)
+            os.link(
+                links[info.st_ino], name, src_dir_fd=root, dst_dir_fd=target, follow_symlinks=False
+            )
             continue
         else:
             copy_entry(source, target, name, info)
@@ -257,7 +288,9 @@ def copy_entry(source: int, target: int, name: str, info: os.stat_result) -> Non
     if stat.S_ISLNK(info.st_mode):
         os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
     elif stat.S_ISREG(info.st_mode):
-        read = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=source)
+        read = os.open(
+            name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=source
+        )
         write = os.open(name, NEW, 0o600, dir_fd=target)
         try:
             _copy_content(read, write)
@@ -298,7 +331,11 @@ def filled_size(folder: int, path: str, info: os.stat_result) -> int:
     """Return the bytes of the pages that a file fills on a tmpfs."""
     if not stat.S_ISREG(info.st_mode):
         return 0
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder) if _has_holes(info) else None
+    fd = (
+        os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        if _has_holes(info)
+        else None
+    )
     try:
         ranges = [(0, info.st_size)] if fd is None else list(_filled_ranges(fd, info))
         return sum(end + -end % PAGE - begin // PAGE * PAGE for begin, end in ranges)
@@ -307,7 +344,8 @@ def filled_size(folder: int, path: str, info: os.stat_result) -> int:
 
 
 def cover(folder: int, names: Collection[str]) -> None:
-    """Make a layer, which has all that there is under these names, hide what the layers below have there."""
+    """Make a layer, which has all that there is under these names, hide what the layers below have
+    there."""
     for name in names:
         if stat_entry(folder, name):
             hide_below(folder, name)
@@ -318,7 +356,8 @@ def cover(folder: int, names: Collection[str]) -> None:
 def hide(folder: int, name: str) -> None:
     """Hide the name in the folders below, by a whiteout.
 
-    An overlay, as a container's file system is, refuses to hold one: a marked file then takes its place.
+    An overlay, as a container's file system is, refuses to hold one: a marked file then takes its
+    place.
     """
     try:
         os.mknod(name, stat.S_IFCHR, 0, dir_fd=folder)
@@ -372,7 +411,9 @@ def _open_folder(folder: int | None, name: str) -> int | None:
     if folder is None:
         return None
     try:
-        return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        return os.open(
+            name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder
+        )
     except OSError as error:
         require_room(error)
         return None

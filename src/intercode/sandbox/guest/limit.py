@@ -1,4 +1,5 @@
-"""A time limit that runs only while somebody looks at it: not while the process that looks is stopped or frozen."""
+"""A time limit that runs only while somebody looks at it: not while the process that looks is
+stopped or frozen."""
 
 from __future__ import annotations
 
@@ -7,8 +8,9 @@ import time
 _LOOK_EVERY = 0.25
 """Seconds: no wait between two looks is longer."""
 _MOST_COUNTED = 1.0
-"""Seconds that count of the time between two looks. If more has passed, the process that looks stood still (its container was
-frozen, for example), and the process that it watches perhaps as well."""
+"""Seconds that count of the time between two looks. If more has passed, the process that looks
+stood still (its container was frozen, for example), and the process that it watches perhaps as
+well."""
 
 
 class Limit:

@@ -1,16 +1,19 @@
-"""The file system of one episode, which the episode server builds before the agent's first process starts.
+"""The file system of one episode, which the episode server builds before the agent's first process
+starts.
 
     /layers/0 … n      read-only template, bottom first        ┐
     /episode (tmpfs)   up/ and work/, gone with the episode    ├─ overlay ─► its folder tree/ is the agent's /
     /usr, /dev         lent by the host, read-only             ┘  + /proc, /dev/pts and /dev/shm of its own
 
-The agent's / is a folder in the overlay, not the overlay itself: so the folder keeps the template's size and times until it
-is changed. The supervisor calls `prepare` once; an episode server calls `build` in its new namespaces and lives in the result.
+The agent's / is a folder in the overlay, not the overlay itself: so the folder keeps the template's
+size and times until it is changed. The supervisor calls `prepare` once; an episode server calls
+`build` in its new namespaces and lives in the result.
 
-Where an overlay on a tmpfs cannot mark folders (before Linux 6.6), up/ begins with a copy of the template's files
-(`copies.py`), and one more layer, of whiteouts, hides those of the template.
+Where an overlay on a tmpfs cannot mark folders (before Linux 6.6), up/ begins with a copy of the
+template's files (`copies.py`), and one more layer, of whiteouts, hides those of the template.
 
-In a container the supervisor first builds a new root, its whole world, of which the episodes' file systems are made:
+In a container the supervisor first builds a new root, its whole world, of which the episodes' file
+systems are made:
 
     the image, less what is mounted on it ──► /layers/0/tree
     its hosts and hostname                ──► /layers/1/tree
@@ -32,21 +35,40 @@ TREE = "tree"
 ROOT = f"/episode/all/{TREE}"
 """The agent's /, before the episode server enters it."""
 _NEW_ROOT = "/dev/.intercode-root"
-_MASKED = ("acpi", "asound", "interrupts", "kcore", "keys", "latency_stats", "sched_debug", "scsi", "timer_list", "timer_stats")
+_MASKED = (
+    "acpi",
+    "asound",
+    "interrupts",
+    "kcore",
+    "keys",
+    "latency_stats",
+    "sched_debug",
+    "scsi",
+    "timer_list",
+    "timer_stats",
+)
 _HIDDEN = "/hidden"
 """A layer of whiteouts that hides what is copied."""
 _USERLAND = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
-"""Folders of programs, which are not copied: they are large, and agents seldom remove folders there."""
+"""Folders of programs, which are not copied: they are large, and agents seldom remove folders
+there."""
 INODE_SHARE = 2048
 """Bytes of disk for each file that may be made."""
 _TERMINALS = 32
 """Pseudo-terminals of an episode; the kernel has some thousands for all programs together."""
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-_DEVICE_LINKS = {"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
+_DEVICE_LINKS = {
+    "ptmx": "pts/ptmx",
+    "fd": "/proc/self/fd",
+    "stdin": "fd/0",
+    "stdout": "fd/1",
+    "stderr": "fd/2",
+}
 
 
 class MountConfig(NamedTuple):
-    """The host's wishes: the number of layers, the host's folders that are lent and covered again, the size in bytes."""
+    """The host's wishes: the number of layers, the host's folders that are lent and covered again,
+    the size in bytes."""
 
     layers: int
     lent: list[str]
@@ -63,7 +85,8 @@ class MountConfig(NamedTuple):
 
     @property
     def top(self) -> str:
-        """An overlay is of the layers, or, as it does not show what is mounted in there, of their trees."""
+        """An overlay is of the layers, or, as it does not show what is mounted in there, of their
+        trees."""
         return f"/{TREE}" if self.in_container else ""
 
     @property
@@ -74,7 +97,8 @@ class MountConfig(NamedTuple):
 
 
 class Folders(NamedTuple):
-    """Descriptors that the agent cannot name: the agent's changes, and the template below them; both with a folder `tree`."""
+    """Descriptors that the agent cannot name: the agent's changes, and the template below them;
+    both with a folder `tree`."""
 
     upper: int
     lower: int
@@ -84,7 +108,8 @@ class Folders(NamedTuple):
 
 
 def prepare(config: MountConfig) -> MountConfig:
-    """Make /dev read-only, and show the layers as one tree for comparing. Called once for all episodes.
+    """Make /dev read-only, and show the layers as one tree for comparing. Called once for all
+    episodes.
 
     Return the configuration with what each episode shall copy.
     """
@@ -94,14 +119,21 @@ def prepare(config: MountConfig) -> MountConfig:
     if config.layers == 1:
         kernel.mount("/layers/0", MERGED, flags=kernel.BIND)
     else:
-        kernel.mount("overlay", MERGED + config.top, "overlay", kernel.RDONLY, f"lowerdir={config.lower},userxattr")
+        kernel.mount(
+            "overlay",
+            MERGED + config.top,
+            "overlay",
+            kernel.RDONLY,
+            f"lowerdir={config.lower},userxattr",
+        )
     if _can_mark("/episode") and not config.force_copy:
         return config
     return config._replace(copies=_hide_what_is_copied(config.disk))
 
 
 def _can_mark(folder: str) -> bool:
-    """Return whether an overlay can mark folders here. On a tmpfs, where episodes write, it can since Linux 6.6."""
+    """Return whether an overlay can mark folders here. On a tmpfs, where episodes write, it can
+    since Linux 6.6."""
     try:
         os.setxattr(folder, layers.OPAQUE, b"y")
     except OSError:
@@ -110,7 +142,8 @@ def _can_mark(folder: str) -> bool:
 
 
 def _hide_what_is_copied(limit: int) -> Copies:
-    """Make the layer that hides what episodes copy: all but programs, and what exceeds `limit` bytes."""
+    """Make the layer that hides what episodes copy: all but programs, and what exceeds `limit`
+    bytes."""
     os.makedirs(f"{_HIDDEN}/{TREE}")
     source, hidden = kernel.open_folder(f"{MERGED}/{TREE}"), kernel.open_folder(f"{_HIDDEN}/{TREE}")
     copies = Copies(source)
@@ -122,7 +155,8 @@ def _hide_what_is_copied(limit: int) -> Copies:
 
 
 def build(config: MountConfig, inherited: int | None) -> Folders:
-    """Mount everything but /proc. `inherited` is another episode's upper folder, which is copied first."""
+    """Mount everything but /proc. `inherited` is another episode's upper folder, which is copied
+    first."""
     copies, disk, inodes = config.copies, config.disk, config.disk // INODE_SHARE
     if copies:
         disk, inodes = disk + copies.bytes, inodes + len(copies)
@@ -136,7 +170,9 @@ def build(config: MountConfig, inherited: int | None) -> Folders:
         os.mkdir(f"/episode/up/{TREE}")
         layers.copy_stat(f"/episode/up/{TREE}", os.stat(f"{MERGED}/{TREE}"))
     upper, merged = "/episode/up" + config.top, MERGED + config.top
-    folders = Folders(kernel.open_folder(upper), kernel.open_folder(merged), "." if config.top else TREE, copies)
+    folders = Folders(
+        kernel.open_folder(upper), kernel.open_folder(merged), "." if config.top else TREE, copies
+    )
     owner = layers.SAME if config.in_container else None
     if inherited is not None:
         layers.copy(inherited, folders.upper, owner=owner)
@@ -147,7 +183,9 @@ def build(config: MountConfig, inherited: int | None) -> Folders:
     overlay = f"lowerdir={config.lower},upperdir={upper},workdir=/episode/work,userxattr"
     if copies:  # else a copied file could have the inode number of a folder
         overlay += ",xino=on"
-    kernel.mount("overlay", "/episode/all" + config.top, "overlay", kernel.NOSUID | kernel.NODEV, overlay)
+    kernel.mount(
+        "overlay", "/episode/all" + config.top, "overlay", kernel.NOSUID | kernel.NODEV, overlay
+    )
     kernel.mount(ROOT, ROOT, flags=kernel.BIND)
     for path in config.lent:
         kernel.bind(path, ROOT + path)
@@ -156,25 +194,36 @@ def build(config: MountConfig, inherited: int | None) -> Folders:
             kernel.mount("tmpfs", ROOT + path, "tmpfs", kernel.RDONLY, "size=0,mode=755")
     kernel.bind("/dev", ROOT + "/dev")
     kernel.mount(
-        "devpts", ROOT + "/dev/pts", "devpts", kernel.NOSUID | kernel.NOEXEC, f"newinstance,ptmxmode=0666,max={_TERMINALS}"
+        "devpts",
+        ROOT + "/dev/pts",
+        "devpts",
+        kernel.NOSUID | kernel.NOEXEC,
+        f"newinstance,ptmxmode=0666,max={_TERMINALS}",
     )
-    kernel.mount("tmpfs", ROOT + "/dev/shm", "tmpfs", kernel.NOSUID | kernel.NODEV, "size=64m,mode=1777")
+    kernel.mount(
+        "tmpfs", ROOT + "/dev/shm", "tmpfs", kernel.NOSUID | kernel.NODEV, "size=64m,mode=1777"
+    )
     return folders
 
 
 def mount_proc(config: MountConfig) -> None:
     """Mount the agent's /proc from the agent's pid namespace, less a folder that nobody may read.
 
-    The kernel allows it only while the supervisor's own /proc is in sight, so before `ROOT` is entered. In a container, whose
-    root may write the machine's settings in /proc, nothing there can be written, and what containers hide is hidden.
+    The kernel allows it only while the supervisor's own /proc is in sight, so before `ROOT` is
+    entered. In a container, whose root may write the machine's settings in /proc, nothing there can
+    be written, and what containers hide is hidden.
     """
     if config.shared_proc:
         kernel.bind("/proc", ROOT + "/proc")
         locked = kernel.NOSUID | kernel.NODEV | kernel.NOEXEC
-        kernel.mount("none", ROOT + "/proc", flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | locked)
+        kernel.mount(
+            "none", ROOT + "/proc", flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | locked
+        )
         return
     fixed = kernel.RDONLY if config.in_container else 0
-    kernel.mount("proc", ROOT + "/proc", "proc", kernel.NOSUID | kernel.NODEV | kernel.NOEXEC | fixed)
+    kernel.mount(
+        "proc", ROOT + "/proc", "proc", kernel.NOSUID | kernel.NODEV | kernel.NOEXEC | fixed
+    )
     for name in ("tty/driver", *(_MASKED if config.in_container else ())):
         path = f"{ROOT}/proc/{name}"
         if os.path.isdir(path):
@@ -192,9 +241,12 @@ def make_read_only(path: str) -> None:
 
 
 def bytes_used(path: str) -> int:
-    """Return about how many bytes a tmpfs holds, with what the kernel keeps for each file below an overlay."""
+    """Return about how many bytes a tmpfs holds, with what the kernel keeps for each file below an
+    overlay."""
     info = os.statvfs(path)
-    return (info.f_blocks - info.f_bfree) * info.f_frsize + (info.f_files - info.f_ffree) * INODE_SHARE
+    return (info.f_blocks - info.f_bfree) * info.f_frsize + (
+        info.f_files - info.f_ffree
+    ) * INODE_SHARE
 
 
 def is_full(path: str) -> bool:
@@ -203,11 +255,12 @@ def is_full(path: str) -> bool:
     return not info.f_bfree or not info.f_ffree
 
 
-# -- in a container ---------------------------------------------------------------------------------------------------
+# -- in a container --------------------------------------------------------------------------------
 
 
 def build_container_root(network_files: tuple[str, ...], lend_bash: bool) -> None:
-    """Build and enter a new root, in which nothing of the old one is left but its files. The bundle lends a bash if asked."""
+    """Build and enter a new root, in which nothing of the old one is left but its files. The bundle
+    lends a bash if asked."""
     os.mkdir(_NEW_ROOT)
     kernel.mount("tmpfs", _NEW_ROOT, "tmpfs", kernel.NOSUID, "mode=755")
     image = _make_folder(f"layers/0/{TREE}")
@@ -225,10 +278,16 @@ def build_container_root(network_files: tuple[str, ...], lend_bash: bool) -> Non
     kernel.mount("proc", _make_folder("proc"), "proc", kernel.NOSUID | kernel.NODEV | kernel.NOEXEC)
     dev = _make_folder("dev")
     kernel.mount("tmpfs", dev, "tmpfs", kernel.NOSUID, "mode=755")
-    for name in _DEVICES:  # they can be written to; their modes, owners and times, which all episodes share, cannot be changed
+    # they can be written to; their modes, owners and times, which all episodes share, cannot be
+    # changed
+    for name in _DEVICES:
         open(f"{dev}/{name}", "wb").close()
         kernel.mount(f"/dev/{name}", f"{dev}/{name}", flags=kernel.BIND)
-        kernel.mount("none", f"{dev}/{name}", flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | kernel.NOSUID)
+        kernel.mount(
+            "none",
+            f"{dev}/{name}",
+            flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | kernel.NOSUID,
+        )
     for name, target in _DEVICE_LINKS.items():
         os.symlink(target, f"{dev}/{name}")
     for name in ("pts", "shm"):

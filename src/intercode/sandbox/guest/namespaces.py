@@ -1,17 +1,18 @@
-"""From a fresh clone to the episode's namespaces: what an episode server does before it serves, and the agent's init.
+"""From a fresh clone to the episode's namespaces: what an episode server does before it serves, and
+the agent's init.
 
     supervisor ── clone (user, mount, ipc, uts) ──► episode server ── builds the file system, enters it
                                                       │ unshare(pid)
                                                       ├─ spawn ─► init: the agent's pid 1; mounts /proc, then only sends signals
                                                       └─ spawn ─► the agent's shell and programs (parent: 0, as in docker exec)
 
-The episode server itself stays outside of the agent's pid namespace: the agent cannot see, signal or trace the server. Init
-has no more rights than the agent; if the agent makes init exit, the kernel ends all processes of the agent, and the server
-exits too.
+The episode server itself stays outside of the agent's pid namespace: the agent cannot see, signal
+or trace the server. Init has no more rights than the agent; if the agent makes init exit, the
+kernel ends all processes of the agent, and the server exits too.
 
-`disabled` in the configuration names protections that a test turns off to see an attack succeed (`DisabledProtections`):
-user_namespaces, settings, capabilities, limits, network (a network namespace that the agent's root owns), buffers (of TCP
-sockets).
+`disabled` in the configuration names protections that a test turns off to see an attack succeed
+(`DisabledProtections`): user_namespaces, settings, capabilities, limits, network (a network
+namespace that the agent's root owns), buffers (of TCP sockets).
 """
 
 from __future__ import annotations
@@ -27,19 +28,28 @@ from typing import Any, NamedTuple
 
 from . import kernel, layers, mounts, processes, spawn
 
-_SERVER_RIGHTS = (kernel.DAC_OVERRIDE, kernel.DAC_READ_SEARCH, kernel.FOWNER, kernel.KILL, kernel.SYS_PTRACE)
+_SERVER_RIGHTS = (
+    kernel.DAC_OVERRIDE,
+    kernel.DAC_READ_SEARCH,
+    kernel.FOWNER,
+    kernel.KILL,
+    kernel.SYS_PTRACE,
+)
 _ROOT_RIGHTS = (
     *(kernel.CHOWN, kernel.DAC_OVERRIDE, kernel.FOWNER, kernel.FSETID),
     *(kernel.KILL, kernel.SETGID, kernel.SETUID, kernel.NET_BIND_SERVICE),
 )
-"""The agent's in a container, where there are other users to whom files can be given, and whose files are read."""
+"""The agent's in a container, where there are other users to whom files can be given, and whose
+files are read."""
 _OWN_PROCESSES = 2
 _MOST = (("user_namespaces", "0"), ("inotify_instances", "16"), ("inotify_watches", "8192"))
-"""Limits per episode on resources that the kernel otherwise counts for all programs of one user (/proc/sys/user/max_NAME)."""
+"""Limits per episode on resources that the kernel otherwise counts for all programs of one user
+(/proc/sys/user/max_NAME)."""
 _ACKNOWLEDGE_SECONDS = 2.0
 _INIT, _INIT_NAME = "/guest/bash", "/bin/bash"
 _TCP_BUFFERS = {"tcp_rmem": "4096 131072 131072", "tcp_wmem": "4096 16384 81920"}
-"""Least, first and greatest bytes of a TCP socket's buffers: together about what counts for a socket (`SOCKET_BUFFER`)."""
+"""Least, first and greatest bytes of a TCP socket's buffers: together about what counts for a
+socket (`SOCKET_BUFFER`)."""
 
 Config = dict[str, Any]
 
@@ -51,7 +61,8 @@ class Init(NamedTuple):
     line: int
 
     def signal_all(self, number: int) -> None:
-        """Have init send a signal to all other processes of the agent, in one system call. Return when the signal was sent.
+        """Have init send a signal to all other processes of the agent, in one system call. Return
+        when the signal was sent.
 
         A late signal would hit the next action's process, or the episode server's while it spawns.
         """
@@ -66,33 +77,45 @@ class Init(NamedTuple):
 class World:
     """Gives an episode server the agent's processes and files, and the agent's rights.
 
-    `proc` is a descriptor of the supervisor's /proc, `files` one of the folder from which a fork begins.
+    `proc` is a descriptor of the supervisor's /proc, `files` one of the folder from which a fork
+    begins.
     """
 
     copied = False
     """The episode began with a copy of files that usually lie below an overlay."""
 
-    def __init__(self, table: processes.Table, folders: mounts.Folders, proc: int, init: Init, config: Config) -> None:
+    def __init__(
+        self, table: processes.Table, folders: mounts.Folders, proc: int, init: Init, config: Config
+    ) -> None:
         self.table, self.init, self.proc, self.files = table, init, proc, folders.upper
         self._folders, self._disabled = folders, config["disabled"]
         self._limits = {**config["rlimits"], "NPROC": config["rlimits"]["NPROC"] + _OWN_PROCESSES}
         self.copied = folders.copies is not None
-        self._first_bytes = folders.copies.bytes + len(folders.copies) * mounts.INODE_SHARE if folders.copies else 0
+        self._first_bytes = (
+            folders.copies.bytes + len(folders.copies) * mounts.INODE_SHARE if folders.copies else 0
+        )
 
     def diff(self) -> layers.Changes:
         upper, lower, tree, copies = self._folders
-        return layers.diff(upper, lower, tree, copies.is_same, copies.names) if copies else layers.diff(upper, lower, tree)
+        return (
+            layers.diff(upper, lower, tree, copies.is_same, copies.names)
+            if copies
+            else layers.diff(upper, lower, tree)
+        )
 
     def export(self, target: int) -> None:
         """Copy this episode's changes into a folder, as a layer."""
         layers.copy(self.files, target)
         if self._folders.copies:
-            tree = os.open(self._folders.tree, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=target)
+            tree = os.open(
+                self._folders.tree, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=target
+            )
             layers.cover(tree, self._folders.copies.names)
             os.close(tree)
 
     def memory_used(self) -> int:
-        """Return the bytes of memory that files take, beyond those that were copied for the episode."""
+        """Return the bytes of memory that files take, beyond those that were copied for the
+        episode."""
         return mounts.bytes_used("/") + mounts.bytes_used("/dev/shm") - self._first_bytes
 
     def disk_is_full(self) -> bool:
@@ -108,10 +131,12 @@ class World:
         return contextlib.nullcontext()
 
     def become_agent(self, *, executes: bool) -> None:
-        """In a child of the episode server: take over the agent's limits, and give up the server's rights.
+        """In a child of the episode server: take over the agent's limits, and give up the server's
+        rights.
 
-        The server has no such limits itself, so that whatever the agent holds, the server can still answer. A child that
-        `executes` a program keeps its rights until then (`limit_capabilities`): the program cannot have more.
+        The server has no such limits itself, so that whatever the agent holds, the server can still
+        answer. A child that `executes` a program keeps its rights until then
+        (`limit_capabilities`): the program cannot have more.
         """
         if "limits" not in self._disabled:
             set_limits(self._limits)
@@ -120,23 +145,28 @@ class World:
 
 
 def clone_flags(config: Config) -> int:
-    """Return the namespaces that an episode server is cloned into. The supervisor makes the network's, `enter` that of pids."""
+    """Return the namespaces that an episode server is cloned into. The supervisor makes the
+    network's, `enter` that of pids."""
     network = kernel.NEWNET if "network" in config["disabled"] else 0
     user = 0 if config["mounts"].in_container else kernel.NEWUSER
     return kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS | network | user
 
 
 def make_network(config: Config) -> None:
-    """Make a network with a loopback interface only. By the supervisor, so that the agent's root does not own the network."""
+    """Make a network with a loopback interface only. By the supervisor, so that the agent's root
+    does not own the network."""
     kernel.unshare(kernel.NEWNET)
     kernel.raise_loopback()
-    if not (config["mounts"].shared_proc or "buffers" in config["disabled"]):  # a shared /proc is read-only
+    if not (
+        config["mounts"].shared_proc or "buffers" in config["disabled"]
+    ):  # a shared /proc is read-only
         for name, sizes in _TCP_BUFFERS.items():
             _write(f"/proc/sys/net/ipv4/{name}", sizes)
 
 
 def enter(config: Config, seccomp: bytes, inherited: int | None) -> World:
-    """Build and enter the episode's file system, start init, and give up every right that is not needed any more."""
+    """Build and enter the episode's file system, start init, and give up every right that is not
+    needed any more."""
     mount_config: mounts.MountConfig = config["mounts"]
     agent_rights = _ROOT_RIGHTS if mount_config.in_container else ()
     if not mount_config.in_container:
@@ -153,7 +183,9 @@ def enter(config: Config, seccomp: bytes, inherited: int | None) -> World:
     kernel.unshare(kernel.NEWPID)
     ours, theirs = (end.detach() for end in socketpair())
     try:
-        pid = spawn.spawn(lambda: _set_up_init(config, seccomp, theirs, agent_rights), _INIT, [_INIT_NAME], {})
+        pid = spawn.spawn(
+            lambda: _set_up_init(config, seccomp, theirs, agent_rights), _INIT, [_INIT_NAME], {}
+        )
     finally:
         os.close(theirs)
     kernel.enter_root(mounts.ROOT)
@@ -172,7 +204,8 @@ def set_limits(limits: dict[str, int]) -> None:
 
 
 def raise_limits(names: Collection[str]) -> None:
-    """Lift the soft limits that this process has inherited, those that agents get and those that nobody here should have."""
+    """Lift the soft limits that this process has inherited, those that agents get and those that
+    nobody here should have."""
     for name in {*names, "AS", "CPU"} - {"CORE"}:
         number = getattr(resource, "RLIMIT_" + name)
         _, most = resource.getrlimit(number)
@@ -181,12 +214,17 @@ def raise_limits(names: Collection[str]) -> None:
 
 
 def _set_up_init(config: Config, seccomp: bytes, line: int, rights: Collection[int]) -> None:
-    """In the new pid namespace, before init is executed. What is mounted here, the episode server sees as well."""
+    """In the new pid namespace, before init is executed. What is mounted here, the episode server
+    sees as well."""
     kernel.die_with_parent()
-    os.setsid()  # the scheduler's group is the session's, and the agent may slow the session that it sees here
+    # the scheduler's group is the session's, and the agent may slow the session that it sees here
+    os.setsid()
     mount_config: mounts.MountConfig = config["mounts"]
     mounts.mount_proc(mount_config)
-    if not (mount_config.in_container or mount_config.shared_proc) and "settings" not in config["disabled"]:
+    if (
+        not (mount_config.in_container or mount_config.shared_proc)
+        and "settings" not in config["disabled"]
+    ):
         for path in ("/proc/sys", "/proc/1/mem", "/proc/1/task/1/mem"):
             # the agent could rewrite init and make it die as if from outside
             mounts.make_read_only(path)
@@ -217,7 +255,9 @@ def leave_user_namespace() -> None:
     maps = {}  # of each user of this namespace to itself
     for name in ("uid_map", "gid_map"):
         with open(f"/proc/self/{name}") as file:
-            maps[name] = "".join(f"{inside} {inside} {count}\n" for inside, _, count in map(str.split, file))
+            maps[name] = "".join(
+                f"{inside} {inside} {count}\n" for inside, _, count in map(str.split, file)
+            )
     moved, here = os.pipe()
     child = os.fork()
     if child == 0:

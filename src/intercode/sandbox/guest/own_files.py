@@ -1,12 +1,15 @@
-"""The files that an agent may change, in a container where nothing can be mounted: made, compared and put back by their stamps.
+"""The files that an agent may change, in a container where nothing can be mounted: made, compared
+and put back by their stamps.
 
     start (nobody's) ── copy ──► root (the agent's), with a stamp for each file: inode, ctime and atime
                                    ├─ changes: the files whose stamp is another, compared with the start
                                    └─ put_back: the same files are made anew, then all files get new times, in the same order:
-                                                so no time tells what was written before. Reading changes none (`NEVER_READ`)
+                                                so no time tells what was written before. Reading
+                                                changes none (`NEVER_READ`)
 
-What the agent cannot change (`fixed`: userland and devices) lies in the root as well, and is never looked at. `put_back` and
-`adopt` need a root without processes; `changes`, `export` and `size` follow no link out of the root.
+What the agent cannot change (`fixed`: userland and devices) lies in the root as well, and is never
+looked at. `put_back` and `adopt` need a root without processes; `changes`, `export` and `size`
+follow no link out of the root.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ from . import kernel, layers, mounts
 
 SHM = "/dev/shm"
 _MODES = {"": 0o1775, SHM: 0o1777}
-"""Folders of root's that the agent's group may write to. They are sticky: what is root's in there, the agent cannot rename."""
+"""Folders of root's that the agent's group may write to. They are sticky: what is root's in there,
+the agent cannot rename."""
 _ACCOUNTS = {
     "/etc/passwd": (rb"(?m)^root:x:\d+:\d+:", b"root:x:%(user)d:%(user)d:"),
     "/etc/group": (rb"(?m)^root:x:\d+:", b"root:x:%(user)d:"),
@@ -36,15 +40,16 @@ _LARGEST = 1 << 20
 """Bytes of the largest file of accounts that is read."""
 
 NEVER_READ = 2_145_916_800
-"""The first second of 2038, every file's time of access: the kernel leaves one in the future as it is (mount option `relatime`,
-the default), whoever reads the file."""
+"""The first second of 2038, every file's time of access: the kernel leaves one in the future as it
+is (mount option `relatime`, the default), whoever reads the file."""
 
 Stamp = tuple[int, int, int]
 """Inode, ctime and atime. Only the kernel sets a ctime."""
 
 
 class OwnFiles:
-    """The files of the user `uid` below the folder `root`, which begin as those of the folder `start`."""
+    """The files of the user `uid` below the folder `root`, which begin as those of the folder
+    `start`."""
 
     def __init__(self, start: str, root: str, uid: int, fixed: Collection[str]) -> None:
         self._start_path, self._root, self._uid = start, root, uid
@@ -83,14 +88,21 @@ class OwnFiles:
             info = os.lstat(self._root + path)
             self._stamps[path] = _stamp(info)
             newest = max(newest, info.st_ctime_ns)
-        while time.clock_gettime_ns(_COARSE_CLOCK) <= newest:  # else a change could leave the ctime as it is
+        while (
+            time.clock_gettime_ns(_COARSE_CLOCK) <= newest
+        ):  # else a change could leave the ctime as it is
             time.sleep(0.001)
 
     def changes(self) -> layers.Changes:
         """Return what `layers.diff` returns."""
         found = layers.diff(self.root, self.start, ".", self._is_same)
         for path in found.keys() & _ACCOUNTS:
-            if found[path] == {**found[path], "kind": "changed", "type": "file", "mode": _mode(self.start, path)}:
+            if found[path] == {
+                **found[path],
+                "kind": "changed",
+                "type": "file",
+                "mode": _mode(self.start, path),
+            }:
                 before = _number_root(_read(self.start, path), path, self._uid)
                 if before and _read(self.root, path) == before:
                     del found[path]
@@ -101,7 +113,8 @@ class OwnFiles:
         return self._size() - self._first_size
 
     def export(self, target: int) -> None:
-        """Copy the files into the folder `target` as a layer, whose folders hide those of the layers below."""
+        """Copy the files into the folder `target` as a layer, whose folders hide those of the
+        layers below."""
         os.mkdir("tree", dir_fd=target)
         tree = os.open("tree", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=target)
         layers.copy(self.root, tree, skip=self._fixed_names)
@@ -115,16 +128,27 @@ class OwnFiles:
 
     def adopt(self, source: int) -> None:
         """Replace the files by those of another root, which is the folder `source`."""
-        _remove([f"{self._root}/{name}" for name in os.listdir(self.root) if name not in self._fixed_names])
+        _remove(
+            [
+                f"{self._root}/{name}"
+                for name in os.listdir(self.root)
+                if name not in self._fixed_names
+            ]
+        )
         layers.copy(source, self.root, skip=self._fixed_names, owner=self._uid)
         _rewrite_accounts(self.root, self._uid)
-        above, below = (os.open(SHM[1:], os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder) for folder in (source, self.root))
+        above, below = (
+            os.open(SHM[1:], os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+            for folder in (source, self.root)
+        )
         layers.copy(above, below, owner=self._uid)
         os.close(above)
         os.close(below)
 
     def _size(self) -> int:
-        return sum(_sizes(self.root, ".", 0, self._fixed_names)) + sum(_sizes(self.root, SHM[1:], 0))
+        return sum(_sizes(self.root, ".", 0, self._fixed_names)) + sum(
+            _sizes(self.root, SHM[1:], 0)
+        )
 
     def _list_start(self, path: str) -> None:
         with os.scandir(self._start_path + path) as entries:
@@ -140,19 +164,24 @@ class OwnFiles:
     def _compare_stamp(self, path: str, info: os.stat_result) -> None:
         self._touched |= self._stamps.get(path) != _stamp(info)
 
-    # -- copying from the start -------------------------------------------------------------------------------------
+    # -- copying from the start --------------------------------------------------------------------
 
     def _restore(self, path: str) -> None:
         kept, doomed = set(), []
         folder = os.open(self._root + (path or "/"), os.O_RDONLY | os.O_NOATIME | os.O_CLOEXEC)
-        found = [(name, os.stat(name, dir_fd=folder, follow_symlinks=False)) for name in os.listdir(folder)]
+        found = [
+            (name, os.stat(name, dir_fd=folder, follow_symlinks=False))
+            for name in os.listdir(folder)
+        ]
         os.close(folder)
         for name, info in found:
             each = f"{path}/{name}"
             if each in self._fixed:
                 continue
             self._compare_stamp(each, info)
-            if not self._is_same(each, info):  # a changed folder goes as a whole: its size and flags would stay
+            if not self._is_same(
+                each, info
+            ):  # a changed folder goes as a whole: its size and flags would stay
                 doomed.append(self._root + each)
                 continue
             kept.add(name)
@@ -175,14 +204,19 @@ class OwnFiles:
         """Copy these entries of a folder, with all that is below them."""
         if not names:
             return
-        above, below = kernel.open_folder(self._start_path + path), kernel.open_folder(self._root + path)
+        above = kernel.open_folder(self._start_path + path)
+        below = kernel.open_folder(self._root + path)
         for name in names:
             each, info = f"{path}/{name}", os.stat(name, dir_fd=above, follow_symlinks=False)
             if stat.S_ISDIR(info.st_mode):
                 os.mkdir(self._root + each)
                 self._copy(each, self._names[each])
             elif info.st_ino in self._copies:
-                os.link(self._root + self._copies[info.st_ino][0], self._root + each, follow_symlinks=False)
+                os.link(
+                    self._root + self._copies[info.st_ino][0],
+                    self._root + each,
+                    follow_symlinks=False,
+                )
                 self._copies[info.st_ino].append(each)
             else:
                 layers.copy_entry(above, below, name, info)
@@ -217,20 +251,25 @@ def _rewrite_accounts(root: int, user: int, paths: Iterable[str] = _ACCOUNTS) ->
     """Give the user called root this number in files of accounts below the folder `root`."""
     for path in paths:
         if text := _read(root, path):
-            fd = kernel.open_inside(root, path, os.O_WRONLY | os.O_TRUNC | os.O_NONBLOCK, links=False)
+            fd = kernel.open_inside(
+                root, path, os.O_WRONLY | os.O_TRUNC | os.O_NONBLOCK, links=False
+            )
             os.write(fd, _number_root(text, path, user))
             os.close(fd)
 
 
 def _read(root: int, path: str) -> bytes:
-    """Return the content of a file of accounts, or nothing for what is none: a link, a device, a file that is too large."""
+    """Return the content of a file of accounts, or nothing for what is none: a link, a device, a
+    file that is too large."""
     try:
         fd = kernel.open_inside(root, path, os.O_RDONLY | os.O_NONBLOCK, links=False)
     except OSError:
         return b""
     try:
         info = os.fstat(fd)
-        return kernel.read_all(fd) if stat.S_ISREG(info.st_mode) and info.st_size <= _LARGEST else b""
+        return (
+            kernel.read_all(fd) if stat.S_ISREG(info.st_mode) and info.st_size <= _LARGEST else b""
+        )
     finally:
         os.close(fd)
 
@@ -253,7 +292,11 @@ def _remove(paths: list[str]) -> None:
 def _sizes(folder: int, name: str, depth: int, skip: Collection[str] = ()) -> Iterator[int]:
     """Yield the bytes that each file below a folder takes on disk, without names in `skip`."""
     try:
-        inside = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NOATIME | os.O_CLOEXEC, dir_fd=folder)
+        inside = os.open(
+            name,
+            os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NOATIME | os.O_CLOEXEC,
+            dir_fd=folder,
+        )
     except OSError:
         return
     try:
@@ -261,7 +304,9 @@ def _sizes(folder: int, name: str, depth: int, skip: Collection[str] = ()) -> It
             if each not in skip and (info := layers.stat_entry(inside, each)):
                 yield max(info.st_blocks * _BLOCK, mounts.INODE_SHARE)
                 if stat.S_ISDIR(info.st_mode):
-                    yield from _sizes(inside, each, depth + 1) if depth < layers.DEPTH else [_TOO_DEEP]
+                    yield from (
+                        _sizes(inside, each, depth + 1) if depth < layers.DEPTH else [_TOO_DEEP]
+                    )
     finally:
         os.close(inside)
 

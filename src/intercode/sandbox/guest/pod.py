@@ -1,13 +1,14 @@
-"""The supervisor where no namespaces can be made, as root in an ordinary container: the wall is a user, a root and a filter.
+"""The supervisor where no namespaces can be made, as root in an ordinary container: the wall is a
+user, a root and a filter.
 
     host ══ frames ══► supervisor ── fork ──► episode server: chroot to the slot's root, Landlock, filter
                          │                      └─ fork ──► setuid to the slot's user ──► the agent's shell and programs
                          └── fork, once a slot ──► warden: signals all processes of the slot's user, at the latest when the
                                                    supervisor ends
 
-A slot is a root folder with a user of its own, for one episode at a time. Nobody else runs as that user: so the user's
-processes are the episode's, and what the user may write is what `OwnFiles` puts back. Slots stay on disk for the next
-supervisor; a lock says which are in use.
+A slot is a root folder with a user of its own, for one episode at a time. Nobody else runs as that
+user: so the user's processes are the episode's, and what the user may write is what `OwnFiles` puts
+back. Slots stay on disk for the next supervisor; a lock says which are in use.
 """
 
 from __future__ import annotations
@@ -27,8 +28,23 @@ from . import kernel, layers, namespaces, own_files, processes, supervisor, wire
 from .episode import EpisodeServer
 from .own_files import OwnFiles
 
-_DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
-_SERVER_RIGHTS = (kernel.CHOWN, kernel.DAC_OVERRIDE, kernel.FOWNER, kernel.FSETID, kernel.KILL, kernel.SETGID, kernel.SETUID)
+_DEVICES = {
+    "null": (1, 3),
+    "zero": (1, 5),
+    "full": (1, 7),
+    "random": (1, 8),
+    "urandom": (1, 9),
+    "tty": (5, 0),
+}
+_SERVER_RIGHTS = (
+    kernel.CHOWN,
+    kernel.DAC_OVERRIDE,
+    kernel.FOWNER,
+    kernel.FSETID,
+    kernel.KILL,
+    kernel.SETGID,
+    kernel.SETUID,
+)
 _DYING = 0.0005
 _LAST_DEATH = 5.0
 _DISK_SHARE = 10
@@ -38,7 +54,8 @@ _STRIDE = 64
 
 
 class PodConfig(NamedTuple):
-    """The host's wishes. The slots' users are `first_user`, `first_user` + 2, …, those of the wardens are between them."""
+    """The host's wishes. The slots' users are `first_user`, `first_user` + 2, …, those of the
+    wardens are between them."""
 
     slots: str
     """A folder for slots."""
@@ -89,7 +106,10 @@ class PodWorld(namespaces.World):
     """The world of an episode in a slot."""
 
     def __init__(self, slot: Slot, disk: int, limits: dict[str, int]) -> None:
-        self.table, self.init, self.proc, self.files = slot.table, slot.init, slot.table.proc, slot.files.root
+        self.table = slot.table
+        self.init = slot.init
+        self.proc = slot.table.proc
+        self.files = slot.files.root
         self._slot, self._disk, self._limits, self._next_look = slot, disk, limits, 0.0
 
     def diff(self) -> layers.Changes:
@@ -138,12 +158,17 @@ class Table(processes.Tree):
         self._needle = b"\nUid:\t%d\t" % user
 
     def _descendants(self) -> Iterator[int]:
-        return (pid for pid in super()._descendants() if self._needle in self._read(f"{pid}/status"))
+        return (
+            pid for pid in super()._descendants() if self._needle in self._read(f"{pid}/status")
+        )
 
     def any_elsewhere(self) -> bool:
-        """Return whether the user has processes that are not below this one, as an earlier supervisor may have left some."""
+        """Return whether the user has processes that are not below this one, as an earlier
+        supervisor may have left some."""
         pids = (int(name) for name in os.listdir(self._proc) if name.isdigit())
-        return any(self._needle in self._read(f"{pid}/status") and self._process(pid) for pid in pids)
+        return any(
+            self._needle in self._read(f"{pid}/status") and self._process(pid) for pid in pids
+        )
 
     def init_is_ending(self) -> bool:
         return False
@@ -152,7 +177,8 @@ class Table(processes.Tree):
         return pid
 
     def _shared_memory(self, alive: list[processes.Process]) -> int:
-        """Count every descriptor as a socket but a few of each process. There are no System V objects."""
+        """Count every descriptor as a socket but a few of each process. There are no System V
+        objects."""
         found = 0
         for process in alive:
             with contextlib.suppress(OSError), self._folder(f"{process.pid}/fd") as folder:
@@ -174,7 +200,13 @@ class Table(processes.Tree):
 class PodSupervisor(supervisor.Supervisor):
     """See `Supervisor` for the requests."""
 
-    def __init__(self, control: socket.socket, config: dict[str, Any], server: type[EpisodeServer], seccomp: bytes) -> None:
+    def __init__(
+        self,
+        control: socket.socket,
+        config: dict[str, Any],
+        server: type[EpisodeServer],
+        seccomp: bytes,
+    ) -> None:
         self._pod = PodConfig(*config["pod"])
         self._used: dict[int, Slot] = {}
         self._free: list[Slot] = []
@@ -202,7 +234,12 @@ class PodSupervisor(supervisor.Supervisor):
                 slot.files.adopt(inherited)
             if (pid := os.fork()) == 0:
                 self._control.close()
-                supervisor.run_server(self._server, sock, {**self._config, "cwd": head["cwd"]}, partial(self._enter, slot))
+                supervisor.run_server(
+                    self._server,
+                    sock,
+                    {**self._config, "cwd": head["cwd"]},
+                    partial(self._enter, slot),
+                )
             self._pids[head["number"]] = pid
         except OSError as error:
             wire.send(sock, supervisor.refusal(error))
@@ -236,11 +273,13 @@ class PodSupervisor(supervisor.Supervisor):
     def _new_slot(self) -> Slot:
         """Lock the first folder and user that nobody uses, for as long as this process lives.
 
-        In each container the users begin elsewhere: the kernel counts a user's processes in all containers together.
+        In each container the users begin elsewhere: the kernel counts a user's processes in all
+        containers together.
         """
         begin = os.stat("/proc/self/ns/pid").st_ino * _STRIDE
         for number in range(self._pod.most):
-            folder, user = f"{self._pod.slots}/{number}", self._pod.first_user + 2 * ((begin + number) % self._pod.most)
+            folder = f"{self._pod.slots}/{number}"
+            user = self._pod.first_user + 2 * ((begin + number) % self._pod.most)
             os.makedirs(folder, exist_ok=True)
             lock = os.open(f"{folder}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             name = socket.socket(socket.AF_UNIX)
@@ -253,10 +292,13 @@ class PodSupervisor(supervisor.Supervisor):
                 continue
             self._names.append(name)
             return Slot(folder, user, self._pod)
-        raise OSError(f"all {self._pod.most} users that this container may have for sandboxes are in use")
+        raise OSError(
+            f"all {self._pod.most} users that this container may have for sandboxes are in use"
+        )
 
     def _enter(self, slot: Slot) -> PodWorld:
-        """In the episode server: leave for the slot's root, and give up what is not needed any more."""
+        """In the episode server: leave for the slot's root, and give up what is not needed any
+        more."""
         kernel.die_with_parent()
         kernel.adopt_orphans()
         with open("/proc/self/oom_score_adj", "w") as file:
@@ -265,7 +307,10 @@ class PodSupervisor(supervisor.Supervisor):
         os.chdir("/")
         kernel.drop_capabilities(_SERVER_RIGHTS)
         export = self._config["export"]
-        kernel.confine([slot.files.root, *([] if export is None else [export])], [slot.table.proc, slot.files.start])
+        kernel.confine(
+            [slot.files.root, *([] if export is None else [export])],
+            [slot.table.proc, slot.files.start],
+        )
         kernel.install_filter(self._seccomp)
         return PodWorld(slot, self._pod.disk, self._config["rlimits"])
 
@@ -278,8 +323,8 @@ def main() -> None:
 def _start_warden(user: int) -> tuple[int, int]:
     """Start the warden of a user; return its pid and the line to it.
 
-    The warden's real user is another one (the next), and it has the agent's rights only while it signals: so the agent can
-    neither signal nor slow it.
+    The warden's real user is another one (the next), and it has the agent's rights only while it
+    signals: so the agent can neither signal nor slow it.
     """
     ours, theirs = (end.detach() for end in socket.socketpair())
     pid = os.fork()
@@ -299,7 +344,8 @@ def _start_warden(user: int) -> tuple[int, int]:
 
 
 def _kill_all(user: int, number: int) -> None:
-    """Send a signal to all processes of a user, in one system call. Only for a process whose real user is nobody else's."""
+    """Send a signal to all processes of a user, in one system call. Only for a process whose real
+    user is nobody else's."""
     os.seteuid(user)
     with contextlib.suppress(OSError):  # there are none
         os.kill(-1, number)
@@ -317,7 +363,23 @@ def _prepare_root(folder: str, root: str, userland: list[tuple[str, str]]) -> No
     for name, source in userland:
         _run(["cp", "-al", "--remove-destination", "-T", "--", source, f"{root}/{name}"])
         touch = ["-exec", "touch", "-h", "-a", "-d", f"@{own_files.NEVER_READ}", "{}", "+"]
-        _run(["find", f"{root}/{name}", *touch, "!", "-type", "l", "-perm", "-o+w", "-exec", "chmod", "o-w", "{}", "+"])
+        _run(
+            [
+                "find",
+                f"{root}/{name}",
+                *touch,
+                "!",
+                "-type",
+                "l",
+                "-perm",
+                "-o+w",
+                "-exec",
+                "chmod",
+                "o-w",
+                "{}",
+                "+",
+            ]
+        )
     for name in wire.POD_FOLDERS:
         os.mkdir(f"{root}/{name}")
     os.mkdir(root + own_files.SHM)
@@ -330,7 +392,8 @@ def _prepare_root(folder: str, root: str, userland: list[tuple[str, str]]) -> No
 
 
 def _set_device_times(root: str) -> None:
-    """Give devices, and the folders beside /dev, the time of /usr, which is the same in all slots."""
+    """Give devices, and the folders beside /dev, the time of /usr, which is the same in all
+    slots."""
     time = os.stat(f"{root}/usr").st_mtime_ns
     for name in (*wire.POD_FOLDERS, *(f"dev/{name}" for name in _DEVICES)):
         os.utime(f"{root}/{name}", ns=(time, time))

@@ -1,11 +1,14 @@
-"""The agent's processes, seen from the supervisor's /proc: which live, their memory, when they started; and how to stop them.
+"""The agent's processes, seen from the supervisor's /proc: which live, their memory, when they
+started; and how to stop them.
 
-The agent's processes are known by their pid namespace, or, if a process lets nobody see its namespace (`PR_SET_DUMPABLE`, a
-program that cannot be read), by their parents. Pids are the supervisor's; `inner_pid` gives the pid that the agent sees.
+The agent's processes are known by their pid namespace, or, if a process lets nobody see its
+namespace (`PR_SET_DUMPABLE`, a program that cannot be read), by their parents. Pids are the
+supervisor's; `inner_pid` gives the pid that the agent sees.
 
-A process started after a `Mark` if its pid is above the last pid then given out, or (when pids wrapped around) its start tick
-is later. Processes that die during a look are left out. A process whose first thread has ended looks like a zombie, and
-reports no memory under its own pid, as long as other threads of it go on.
+A process started after a `Mark` if its pid is above the last pid then given out, or (when pids
+wrapped around) its start tick is later. Processes that die during a look are left out. A process
+whose first thread has ended looks like a zombie, and reports no memory under its own pid, as long
+as other threads of it go on.
 """
 
 from __future__ import annotations
@@ -46,7 +49,8 @@ class Process(NamedTuple):
 
 
 class Table:
-    """`proc` is a descriptor of the supervisor's /proc, `init` the process that is pid 1 for the agent."""
+    """`proc` is a descriptor of the supervisor's /proc, `init` the process that is pid 1 for the
+    agent."""
 
     def __init__(self, proc: int, init: int) -> None:
         self._proc, self._init = proc, init
@@ -65,7 +69,11 @@ class Table:
         outside = (self._init, os.getpid())
         pids = sorted(int(name) for name in os.listdir(self._proc) if name.isdigit())
         inside = {pid: self._is_inside(pid) for pid in pids if pid not in outside}
-        found = [process for pid, is_inside in inside.items() if is_inside is not False and (process := self._process(pid))]
+        found = [
+            process
+            for pid, is_inside in inside.items()
+            if is_inside is not False and (process := self._process(pid))
+        ]
         known = {pid for pid, is_inside in inside.items() if is_inside}
         # the rest hide their namespace: init adopts orphans, and this process starts the shell
         while more := {each.pid for each in found if each.parent in known.union(outside)} - known:
@@ -89,13 +97,18 @@ class Table:
         fields = tail.split()
         if fields[0] in (b"Z", b"X") and int(fields[17]) < 2:
             return None
-        return Process(pid, int(fields[1]), head.partition(b"(")[2].decode(errors="replace"), int(fields[19]))
+        return Process(
+            pid, int(fields[1]), head.partition(b"(")[2].decode(errors="replace"), int(fields[19])
+        )
 
     def started_since(self, mark: Mark) -> list[Process]:
-        return self.look_again(lambda: [process for process in self.all() if mark.precedes(process)])
+        return self.look_again(
+            lambda: [process for process in self.all() if mark.precedes(process)]
+        )
 
     def look_again(self, look: Callable[[], list[Process]]) -> list[Process]:
-        """Return what `look` finds. If `look` finds none while others start, look again: one may start the next and end."""
+        """Return what `look` finds. If `look` finds none while others start, look again: one may
+        start the next and end."""
         until = time.monotonic() + _DOUBT
         while True:
             before = self.last_pid()
@@ -103,7 +116,8 @@ class Table:
                 return found
 
     def init_is_ending(self) -> bool:
-        """Return True while init has ended but is still there: until all others inside are gone, and their parents know it."""
+        """Return True while init has ended but is still there: until all others inside are gone,
+        and their parents know it."""
         words = self._read(f"{self._init}/stat").rpartition(b")")[2].split()
         return bool(words) and bool(int(words[6]) & _EXITING)
 
@@ -114,7 +128,8 @@ class Table:
 
     @contextlib.contextmanager
     def pause_all(self, stop: Callable[[], object]) -> Iterator[None]:
-        """Call `stop` and wait until all processes stand still. In the end continue those that were not stopped before.
+        """Call `stop` and wait until all processes stand still. In the end continue those that were
+        not stopped before.
 
         A process that waits for a child to execute a program (vfork) stands still with the child.
         """
@@ -125,7 +140,12 @@ class Table:
             while time.monotonic() < until:
                 alive = self.all()
                 parents = {each.parent for each in alive}
-                if all(self._threads_are(each.pid, _STOPPED_OR_WAITING if each.pid in parents else _STOPPED) for each in alive):
+                if all(
+                    self._threads_are(
+                        each.pid, _STOPPED_OR_WAITING if each.pid in parents else _STOPPED
+                    )
+                    for each in alive
+                ):
                     break
                 time.sleep(_LOOK_EVERY)
             yield
@@ -138,15 +158,24 @@ class Table:
         return all(text.rpartition(b")")[2][1:2] in states for text in threads)
 
     def memory(self, alive: list[Process]) -> int:
-        """Return the bytes held by these processes, by System V objects and by socket buffers, were they all filled.
+        """Return the bytes held by these processes, by System V objects and by socket buffers, were
+        they all filled.
 
-        Of a process count its own and shared pages (once for each process), swap and page tables, not the pages of files.
+        Of a process count its own and shared pages (once for each process), swap and page tables,
+        not the pages of files.
         """
         used = 0
         for process in alive:  # threads share memory: take the first that has not ended
-            folders = chain([str(process.pid)], (f"{process.pid}/task/{thread}" for thread in self._threads(process.pid)))
+            folders = chain(
+                [str(process.pid)],
+                (f"{process.pid}/task/{thread}" for thread in self._threads(process.pid)),
+            )
             sizes = (
-                sum(int(line.split()[1]) << 10 for line in self._status(each) if line.startswith(_MEMORY_LINES))
+                sum(
+                    int(line.split()[1]) << 10
+                    for line in self._status(each)
+                    if line.startswith(_MEMORY_LINES)
+                )
                 for each in folders
             )
             used += next(filter(None, sizes), 0)
@@ -158,8 +187,13 @@ class Table:
         return kernel.ipc_size() + (int(words[2]) if len(words) > 2 else 0) * SOCKET_BUFFER
 
     def ipc_objects(self) -> list[tuple[str, int]]:
-        """Return kind (`shm`, `msg` or `sem`) and number of all System V objects of this namespace."""
-        rows = [(kind, line) for kind in ("shm", "msg", "sem") for line in self._read(f"sysvipc/{kind}").splitlines()[1:]]
+        """Return kind (`shm`, `msg` or `sem`) and number of all System V objects of this
+        namespace."""
+        rows = [
+            (kind, line)
+            for kind in ("shm", "msg", "sem")
+            for line in self._read(f"sysvipc/{kind}").splitlines()[1:]
+        ]
         return [(kind, int(line.split()[1])) for kind, line in rows]
 
     def cwd(self, pid: int) -> str | None:
@@ -173,11 +207,13 @@ class Table:
         return os.readlink(f"{os.getpid()}/fd/{fd}", dir_fd=self._proc)
 
     def foreign_descriptors(self, pid: int, own: set[str]) -> list[str]:
-        """Return the descriptors of a shell that the agent opened, as words for a message; `own` are the names of the shell's.
+        """Return the descriptors of a shell that the agent opened, as words for a message; `own`
+        are the names of the shell's.
 
-        A shell's own are the first three and the pipes to the episode server, as they are while the shell waits, and the copies
-        of these that bash saves from 10 on. A bash that has just been spawned still has the episode server's for a moment, and
-        one that was busy still closes what it opened: look again.
+        A shell's own are the first three and the pipes to the episode server, as they are while the
+        shell waits, and the copies of these that bash saves from 10 on. A bash that has just been
+        spawned still has the episode server's for a moment, and one that was busy still closes what
+        it opened: look again.
         """
         found: list[str] = []
         for _ in range(_LOOKS):
@@ -189,18 +225,24 @@ class Table:
                             names[int(fd)] = os.readlink(fd, dir_fd=folder)
             except PermissionError:
                 return ["descriptors that nobody may see"]
-            found = [f"descriptor {fd} ({to})" for fd, to in sorted(names.items()) if to not in own or 3 <= fd < _FIRST_SAVED]
+            found = [
+                f"descriptor {fd} ({to})"
+                for fd, to in sorted(names.items())
+                if to not in own or 3 <= fd < _FIRST_SAVED
+            ]
             if not found:
                 break
             time.sleep(_LOOK_EVERY)
         return found
 
     def _status(self, folder: str) -> list[bytes]:
-        """Return the lines after the name, which the agent chooses: the kernel escapes its newlines and nothing else."""
+        """Return the lines after the name, which the agent chooses: the kernel escapes its newlines
+        and nothing else."""
         return self._read(f"{folder}/status").split(b"\n")[1:]
 
     def _threads(self, pid: int) -> Iterator[str]:
-        """Yield the numbers of a process's threads; nothing is listed before the first is needed."""
+        """Yield the numbers of a process's threads; nothing is listed before the first is
+        needed."""
         with contextlib.suppress(OSError), self._folder(f"{pid}/task") as folder:
             yield from os.listdir(folder)
 
@@ -213,7 +255,8 @@ class Table:
             os.close(folder)
 
     def _read(self, path: str) -> bytes:
-        """Return the content of a file of /proc, or nothing if it cannot be read: the process has ended."""
+        """Return the content of a file of /proc, or nothing if it cannot be read: the process has
+        ended."""
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._proc)
         except OSError as error:

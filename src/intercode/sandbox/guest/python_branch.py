@@ -6,21 +6,24 @@
                                               {"role": "about"}     describes what the agent defined
                                               {"role": "grader"}    executes a test; only in the grader's sandbox
 
-Nothing that a branch of the agent's reports is trusted, and it receives nothing but arguments, or a script to run. A branch of
-the grader's holds the test's text and the expected values, and never a line of the agent's code:
+Nothing that a branch of the agent's reports is trusted, and it receives nothing but arguments, or a
+script to run. A branch of the grader's holds the test's text and the expected values, and never a
+line of the agent's code:
 
     test ── calls NAME ──► Proxy ── plain arguments ──► host ──► the agent's branch
                              └───── plain result, or "raised TYPE: words" ◄─┘
 
-The submitted name is a proxy. What comes back is decoded by type. An object that is not plain stays on the agent's side, and
-the test gets a `Remote`, which has attributes, items and a length, and can be handed back in a call, but compares with nothing,
-contains nothing and is neither true nor false: it cannot pass a test by pretending.
+The submitted name is a proxy. What comes back is decoded by type. An object that is not plain stays
+on the agent's side, and the test gets a `Remote`, which has attributes, items and a length, and can
+be handed back in a call, but compares with nothing, contains nothing and is neither true nor false:
+it cannot pass a test by pretending.
 
-A branch of the grader's sends the host a head, which the host reads: {"ask": true} before a message that the host carries to
-the agent's side unopened, or the verdict.
+A branch of the grader's sends the host a head, which the host reads: {"ask": true} before a message
+that the host carries to the agent's side unopened, or the verdict.
 
-A test may give up waiting for a call (an alarm, a thread or a process with a time limit); the call's late answer then finds no
-reader. Only the process that received the request sends the verdict, with its nonce, which the agent's side never sees.
+A test may give up waiting for a call (an alarm, a thread or a process with a time limit); the
+call's late answer then finds no reader. Only the process that received the request sends the
+verdict, with its nonce, which the agent's side never sees.
 """
 
 from __future__ import annotations
@@ -50,7 +53,8 @@ _LONGEST_NAME, _LONGEST_WORDS = 200, 1 << 20
 _LONGEST_REASON = 500
 _MOST_NAMES = 50
 _ONE_BY_ONE, _MOST_AHEAD, _AHEAD = 100, 1000, 0.0002
-"""Batches of a remote iterator: the first 100 items travel one by one, later ones up to 1000 at a time or what 0.2 ms yield."""
+"""Batches of a remote iterator: the first 100 items travel one by one, later ones up to 1000 at a
+time or what 0.2 ms yield."""
 _ASK = wire_values.frame(wire_values.pack({"ask": True}))
 
 
@@ -71,7 +75,13 @@ class AgentSide:
     """The agent's side of a test: makes the calls that the test asks for."""
 
     def __init__(self, namespace: dict[str, Any], bind: dict[str, str], method: str) -> None:
-        namespace.update({name: _to_call(namespace[own], method) for name, own in bind.items() if own in namespace})
+        namespace.update(
+            {
+                name: _to_call(namespace[own], method)
+                for name, own in bind.items()
+                if own in namespace
+            }
+        )
         self._namespace = namespace
         self._held: list[Any] = []
         self._batches: dict[int, Iterator[list[Any]]] = {}
@@ -88,7 +98,8 @@ class AgentSide:
             wire_values.send_raw(line, body)
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Get, set, call, or take items. Arguments that a call changed in place go back, so that a test can look at them."""
+        """Get, set, call, or take items. Arguments that a call changed in place go back, so that a
+        test can look at them."""
         op, on, encoded, named = request["op"], request["on"], request["args"], request["named"]
         if isinstance(on, int):
             target = self._held[on]
@@ -118,7 +129,13 @@ class AgentSide:
 
     def _hold(self, value: Any) -> list[Any]:
         self._held.append(value)
-        return ["handle", 0, len(self._held) - 1, type(value).__name__[:_LONGEST_NAME], isinstance(value, abc.Iterator)]
+        return [
+            "handle",
+            0,
+            len(self._held) - 1,
+            type(value).__name__[:_LONGEST_NAME],
+            isinstance(value, abc.Iterator),
+        ]
 
     def _open(self, token: list[Any]) -> Any:
         return self._held[token[2]]
@@ -143,8 +160,12 @@ def _in_batches(items: Iterator[Any]) -> Iterator[list[Any]]:
 
 
 def _pack_exception(error: BaseException) -> bytes:
-    """Pack the nearest builtin class, the name, the words, and the arguments if they are plain and not too large."""
-    base = next((each for each in type(error).__mro__ if getattr(builtins, each.__name__, None) is each), Exception)
+    """Pack the nearest builtin class, the name, the words, and the arguments if they are plain and
+    not too large."""
+    base = next(
+        (each for each in type(error).__mro__ if getattr(builtins, each.__name__, None) is each),
+        Exception,
+    )
     try:
         args = wire_values.encode(error.__reduce__()[1])
     except BaseException:
@@ -161,22 +182,26 @@ def _pack_exception(error: BaseException) -> bytes:
 
 
 def _to_call(defined: Any, method: str) -> Any:
-    """Return what a test calls: of a class that has the `method`, this method of a fresh instance."""
+    """Return what a test calls: of a class that has the `method`, this method of a fresh
+    instance."""
     if method and isinstance(defined, type) and callable(getattr(defined, method, None)):
         return lambda *args, **named: getattr(defined(), method)(*args, **named)
     return defined
 
 
 def _describe(interpreter: Interpreter, name: str, method: str) -> dict[str, Any]:
-    """Return functions and classes that the agent defined, which of them last, and what the one called `name` accepts.
+    """Return functions and classes that the agent defined, which of them last, and what the one
+    called `name` accepts.
 
-    `takes` are the fewest and the most positional arguments (−1: any number); None if they are unknown.
+    `takes` are the fewest and the most positional arguments (−1: any number); None if they are
+    unknown.
     """
     namespace = interpreter.namespace
     defined = [
         name[:_LONGEST_NAME]
         for name, value in namespace.items()
-        if isinstance(value, (types.FunctionType, type)) and getattr(value, "__module__", "") == "__main__"
+        if isinstance(value, (types.FunctionType, type))
+        and getattr(value, "__module__", "") == "__main__"
     ]
     value = _to_call(namespace.get(name), method)
     try:
@@ -184,18 +209,31 @@ def _describe(interpreter: Interpreter, name: str, method: str) -> dict[str, Any
     except (TypeError, ValueError):
         takes = None
     else:
-        positional = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+        positional = [
+            each
+            for each in parameters
+            if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+        ]
         least = sum(each.default is each.empty for each in positional)
-        takes = [least, -1 if any(each.kind is each.VAR_POSITIONAL for each in parameters) else len(positional)]
+        takes = [
+            least,
+            -1 if any(each.kind is each.VAR_POSITIONAL for each in parameters) else len(positional),
+        ]
     last = interpreter.last_definition if interpreter.last_definition in namespace else ""
-    return {"defined": defined[:_MOST_NAMES], "last": last, "callable": callable(value), "takes": takes}
+    return {
+        "defined": defined[:_MOST_NAMES],
+        "last": last,
+        "callable": callable(value),
+        "takes": takes,
+    }
 
 
-# -- scripts and programs -------------------------------------------------------------------------------------------------
+# -- scripts and programs --------------------------------------------------------------------------
 
 
 def _run_script(namespace: dict[str, Any], request: dict[str, Any], line: socket.socket) -> None:
-    """Run a text in a process of its own. Send its status, and up to `most` bytes of what it printed to standard output."""
+    """Run a text in a process of its own. Send its status, and up to `most` bytes of what it
+    printed to standard output."""
     with tempfile.TemporaryFile(dir=_FOLDER) as out, tempfile.TemporaryFile(dir=_FOLDER) as source:
         source.write(request.get("stdin", "").encode("utf-8", "surrogateescape"))
         source.seek(0)
@@ -208,14 +246,18 @@ def _run_script(namespace: dict[str, Any], request: dict[str, Any], line: socket
         wire_values.send_raw(line, out.read(request["most"]))
 
 
-def _run_in_child(namespace: dict[str, Any], request: dict[str, Any], source: int, out: int) -> None:
+def _run_in_child(
+    namespace: dict[str, Any], request: dict[str, Any], source: int, out: int
+) -> None:
     """Run the text and end as an interpreter ends. Never returns."""
     status = 1
     try:
         os.dup2(source, 0)
         os.dup2(out, 1)
-        sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # type: ignore[misc]
-        sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)  # type: ignore[misc]
+        sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)
+        sys.stdout = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)
+        sys.__stdin__ = sys.stdin  # type: ignore[misc]
+        sys.__stdout__ = sys.stdout  # type: ignore[misc]
         atexit._clear()
         if request["role"] == "program":
             builtins.input = _read_line
@@ -224,7 +266,9 @@ def _run_in_child(namespace: dict[str, Any], request: dict[str, Any], source: in
     except SystemExit as leaving:
         status = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
     finally:
-        try:  # as an interpreter ends: it waits for threads, runs exit functions, and lets go of the program's module
+        # as an interpreter ends: it waits for threads, runs exit functions, and lets go of the
+        # program's module
+        try:
             threading._shutdown()  # type: ignore[attr-defined]
             atexit._run_exitfuncs()
             sys.modules.pop("__main__", None)
@@ -241,7 +285,8 @@ def _read_line(prompt: object = "", /) -> str:
 
 
 def _execute(namespace: dict[str, Any], request: dict[str, Any]) -> None:
-    """Execute a function by its name, a program in a module of its own, or a script that sees what the agent defined."""
+    """Execute a function by its name, a program in a module of its own, or a script that sees what
+    the agent defined."""
     text = request.get("text")
     if text is None:
         namespace[request["name"]]()
@@ -250,16 +295,21 @@ def _execute(namespace: dict[str, Any], request: dict[str, Any]) -> None:
         sys.modules["__main__"] = main
         exec(compile(text, "<program>", "exec", dont_inherit=True), main.__dict__)
     else:
-        bound = {name: namespace[own] for name, own in request.get("bind", {}).items() if own in namespace}
+        bound = {
+            name: namespace[own]
+            for name, own in request.get("bind", {}).items()
+            if own in namespace
+        }
         namespace.update(bound)
         exec(compile(text, "<test>", "exec", dont_inherit=True), namespace)
 
 
-# -- the grader's side of a test ------------------------------------------------------------------------------------------
+# -- the grader's side of a test -------------------------------------------------------------------
 
 
 class Failed(BaseException):
-    """The agent's side did something that no test can pass with, not even a test that expects an exception."""
+    """The agent's side did something that no test can pass with, not even a test that expects an
+    exception."""
 
 
 class AgentLine:
@@ -273,7 +323,8 @@ class AgentLine:
     def ask(self, op: str, on: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Have the agent's side call, get or set; return the value.
 
-        Raises the exception that the agent's side raised. The test sees no other exception, whatever the agent's side sends.
+        Raises the exception that the agent's side raised. The test sees no other exception,
+        whatever the agent's side sends.
         """
         try:
             encoded = [wire_values.encode(each, _handle) for each in args]
@@ -299,9 +350,12 @@ class AgentLine:
         return value
 
     def _exchange(self, question: bytes) -> Any:
-        """Send the question and return the answer. After a call that a test gave up there is no further turn."""
+        """Send the question and return the answer. After a call that a test gave up there is no
+        further turn."""
         os.read(self._turn, 1)
-        self._line.sendall(_ASK + wire_values.frame(question))  # at once, since an alarm of the test's may end this
+        self._line.sendall(
+            _ASK + wire_values.frame(question)
+        )  # at once, since an alarm of the test's may end this
         answer = wire_values.receive_raw(self._line)
         os.write(self._next_turn, b".")
         try:
@@ -314,7 +368,9 @@ class AgentLine:
 
     def _open(self, token: list[Any]) -> Remote:
         _, _, number, name, iterates = token
-        return (RemoteIterator if iterates is True else Remote)(self, int(number), str(name)[:_LONGEST_NAME])
+        return (RemoteIterator if iterates is True else Remote)(
+            self, int(number), str(name)[:_LONGEST_NAME]
+        )
 
 
 class Proxy:
@@ -367,9 +423,14 @@ class Remote:
         return self._intercode_call("__getitem__", key)
 
     def _intercode_fail(self, *_: Any) -> NoReturn:
-        raise Failed(f"an object of type {self._intercode_kind} is not plain, so nothing can be compared with it")
+        raise Failed(
+            f"an object of type {self._intercode_kind} is not plain, so nothing can be compared"
+            " with it"
+        )
 
-    __eq__ = __ne__ = __bool__ = __contains__ = __hash__ = __lt__ = __le__ = __gt__ = __ge__ = _intercode_fail
+    __eq__ = __ne__ = __bool__ = __contains__ = __hash__ = __lt__ = __le__ = __gt__ = __ge__ = (
+        _intercode_fail
+    )
 
 
 class RemoteIterator(Remote):
@@ -398,22 +459,29 @@ def _run_test(request: dict[str, Any], line: socket.socket) -> None:
             exec(compile(text, "<test>", "exec", dont_inherit=True), namespace)
     except BaseException as error:
         words = str(error)[:500]
-        verdict = {"passed": False, "why": f"{type(error).__name__}: {words}" if words else type(error).__name__}
+        verdict = {
+            "passed": False,
+            "why": f"{type(error).__name__}: {words}" if words else type(error).__name__,
+        }
     if os.getpid() == own_pid:  # a test may fork, and both go on
         wire_values.send(line, {"nonce": request["nonce"], **verdict})
 
 
 def _handle(value: Any) -> list[Any]:
-    """Return the token of an object of the agent's, which goes back as what it was; nothing else that is not plain is sent."""
+    """Return the token of an object of the agent's, which goes back as what it was; nothing else
+    that is not plain is sent."""
     if isinstance(value, Remote):
         return ["handle", 0, value._intercode[1]]
     raise wire_values.NotPlain(f"a value of type {type(value).__name__} is not plain")
 
 
 def _make_exception(base: Any, name: Any, words: Any, args: Any) -> Exception:
-    """Return the agent's exception. Raises `Failed` if its builtin base could harm the test's own flow, or cannot be made."""
+    """Return the agent's exception. Raises `Failed` if its builtin base could harm the test's own
+    flow, or cannot be made."""
     name, words = str(name)[:_LONGEST_NAME], str(words)
-    kind = getattr(builtins, base, None) if isinstance(base, str) and base not in _LOOP_ENDS else None
+    kind = (
+        getattr(builtins, base, None) if isinstance(base, str) and base not in _LOOP_ENDS else None
+    )
     if not (isinstance(kind, type) and issubclass(kind, Exception)):
         raise Failed(f"raised {name}: {words}")
     kind = kind if name == base else type(name, (kind,), {})

@@ -3,11 +3,13 @@
     episode server ── fork ──► child: gives up the server's rights and descriptors, and becomes the agent's interpreter
                                  └─ fork, for each test ──► branch: serves the host's line with a copy of the agent's namespace
 
-The interpreter is a clone of this warm process if the agent's /usr is lent by the host; in an image with its own userland, the
-image's python3 is started with the same modules. What the interpreter reports can end its own action and nothing more.
+The interpreter is a clone of this warm process if the agent's /usr is lent by the host; in an image
+with its own userland, the image's python3 is started with the same modules. What the interpreter
+reports can end its own action and nothing more.
 
-If it reports that it cannot fork a branch, this server forks a child of its own. If that fails too, the machine has no room and
-the error goes to the host; else the agent has used up its own limits and the line of the branch ends at once.
+If it reports that it cannot fork a branch, this server forks a child of its own. If that fails too,
+the machine has no room and the error goes to the host; else the agent has used up its own limits
+and the line of the branch ends at once.
 """
 
 from __future__ import annotations
@@ -30,7 +32,17 @@ from .episode import EpisodeServer
 from .room import require_room
 from .shell import FIONREAD, Job, Shell, change_folder, new_token
 
-_PRELOADED = ("collections", "functools", "heapq", "itertools", "math", "random", "re", "string", "typing")
+_PRELOADED = (
+    "collections",
+    "functools",
+    "heapq",
+    "itertools",
+    "math",
+    "random",
+    "re",
+    "string",
+    "typing",
+)
 _FORKING, _FORKS = 5.0, 3
 _LAST_DEATH = 2.0
 _LOOK_EVERY = 0.0005
@@ -39,7 +51,9 @@ _LOOK_EVERY = 0.0005
 class PythonShell(Shell):
     """The persistent interpreter, with the interface of a persistent bash."""
 
-    def __init__(self, out: int, config: dict[str, Any], cwd: str, become_agent: Callable[..., None]) -> None:
+    def __init__(
+        self, out: int, config: dict[str, Any], cwd: str, become_agent: Callable[..., None]
+    ) -> None:
         Job.__init__(self, out, config["env"])
         self._line, self._theirs = socket.socketpair()
         self._pending = memoryview(b"")
@@ -50,7 +64,9 @@ class PythonShell(Shell):
             if self.pid == 0:
                 _become_interpreter(self._theirs.fileno(), self._out, config, become_agent)
         else:
-            self._spawn(["python3", "-s", "-B", "-c", python_interpreter.BOOT], cwd, self._theirs.fileno())
+            self._spawn(
+                ["python3", "-s", "-B", "-c", python_interpreter.BOOT], cwd, self._theirs.fileno()
+            )
             if not self.dead:
                 self._line.sendall(len(config["texts"]).to_bytes(8, "big") + config["texts"])
         self.done_fd = self._line.fileno()
@@ -59,7 +75,8 @@ class PythonShell(Shell):
 
     @property
     def unread(self) -> bool:
-        """True until the interpreter has read the whole action. At the server's own end a report may wait instead."""
+        """True until the interpreter has read the whole action. At the server's own end a report
+        may wait instead."""
         return bool(self._pending) or any(fcntl.ioctl(self._theirs, FIONREAD, bytes(4)))
 
     def begin(self, action: bytes, *, by_agent: bool = False) -> None:
@@ -80,7 +97,8 @@ class PythonShell(Shell):
             socket.send_fds(self._line, [head], list(fds))
         except OSError as error:
             require_room(error)
-            payload = b""  # it has gone, or reads nothing: the action ends with its process, or at the time limit
+            # it has gone, or reads nothing: the action ends with its process, or at the time limit
+            payload = b""
         self._pending = memoryview(payload)
         if payload:
             self.write_pending()
@@ -96,7 +114,8 @@ class PythonEpisodeServer(EpisodeServer):
         return shell
 
     def _op_branch(self, head: dict[str, Any], payload: bytes) -> None:
-        """End the last branch with all that it started. Make another branch and send the host the line to it.
+        """End the last branch with all that it started. Make another branch and send the host the
+        line to it.
 
         If no interpreter lives, the branch is one of an empty interpreter.
         """
@@ -117,7 +136,8 @@ class PythonEpisodeServer(EpisodeServer):
             wire.send(self._sock, {}, b"", (line.fileno(),))
 
     def _fork_branch(self, job: PythonShell) -> socket.socket:
-        """Have the interpreter fork a branch, and return the line to it; the job's `exit_code` tells whether there is one."""
+        """Have the interpreter fork a branch, and return the line to it; the job's `exit_code`
+        tells whether there is one."""
         ours, theirs = socket.socketpair()
         with theirs:
             job.branch(theirs)
@@ -129,7 +149,9 @@ class PythonEpisodeServer(EpisodeServer):
     def _end_branch(self) -> None:
         """End a branch that has not been ended: kill its processes, again until none is left."""
         until = time.monotonic() + _LAST_DEATH
-        while self._branch_mark is not None and (left := self._table.look_again(self._branch_processes)):
+        while self._branch_mark is not None and (
+            left := self._table.look_again(self._branch_processes)
+        ):
             if time.monotonic() > until:
                 self._kill_all()
                 break
@@ -138,7 +160,8 @@ class PythonEpisodeServer(EpisodeServer):
         self._mark, self._branch_mark = self._table.mark(), None
 
     def _branch_processes(self) -> list[processes.Process]:
-        """Return what started since the branch, but not the interpreter and what earlier actions' jobs start: these live on."""
+        """Return what started since the branch, but not the interpreter and what earlier actions'
+        jobs start: these live on."""
         alive, interpreter = self._table.all(), self._job.pid if self._job else 0
         assert self._branch_mark is not None
         jobs = {each.pid for each in alive if not self._branch_mark.precedes(each)} - {interpreter}
@@ -147,7 +170,9 @@ class PythonEpisodeServer(EpisodeServer):
         return [each for each in alive if each.pid not in jobs and each.pid != interpreter]
 
 
-def _become_interpreter(line: int, out: int, config: dict[str, Any], become_agent: Callable[..., None]) -> None:
+def _become_interpreter(
+    line: int, out: int, config: dict[str, Any], become_agent: Callable[..., None]
+) -> None:
     """In the child: give up what executing a program would take away. Never returns."""
     try:
         signal.set_wakeup_fd(-1)
@@ -162,13 +187,16 @@ def _become_interpreter(line: int, out: int, config: dict[str, Any], become_agen
         os.closerange(python_interpreter.LINE_FD + 1, 1 << 16)
         become_agent(executes=False)
         own_line = socket.socket(fileno=python_interpreter.LINE_FD)
-        python_interpreter.interpret(own_line, python_branch.serve, config["env"], *config["imports"])
+        python_interpreter.interpret(
+            own_line, python_branch.serve, config["env"], *config["imports"]
+        )
     finally:
         os._exit(1)
 
 
 def prepare(config: dict[str, Any]) -> dict[str, Any]:
-    """In the supervisor, while imports still work: load what every interpreter would load by itself, or encode the modules."""
+    """In the supervisor, while imports still work: load what every interpreter would load by
+    itself, or encode the modules."""
     if not config["lent"]:
         return {**config, "texts": json.dumps(config["texts"]).encode()}
     for name in _PRELOADED:

@@ -1,18 +1,21 @@
-"""The agent's Python: a namespace that lives on between actions. It has the agent's rights, and the agent may take it over.
+"""The agent's Python: a namespace that lives on between actions. It has the agent's rights, and the
+agent may take it over.
 
     episode server ══ line (descriptor 200) ══ interpreter    X run an action   → "status token" when it is done
               frames: token, kind, size, payload              B fork a branch   → a child that serves the descriptor sent along,
-                                                                                  status 1 if it cannot be forked
+                                                                                  status 1 if it
+                                                                                  cannot be forked
 
 The interpreter is a clone of the episode server, or the python3 of an image that has its own:
 
     lent /usr        episode server ── fork ──► `interpret`
     own userland     episode server ── spawn ──► python3 -c BOOT ── the texts of MODULES come over the line ──► `interpret`
 
-An action is compiled as a module; if its last statement is an expression, its value is echoed as in an interactive session.
-Tracebacks show the agent's own lines, those of earlier actions too. `exit()` ends the interpreter and all that was defined.
-An interrupt raises KeyboardInterrupt in an action and nowhere else. If threads that the interrupted action started outlive it,
-the interpreter ends: there is no other way to stop them.
+An action is compiled as a module; if its last statement is an expression, its value is echoed as in
+an interactive session. Tracebacks show the agent's own lines, those of earlier actions too.
+`exit()` ends the interpreter and all that was defined. An interrupt raises KeyboardInterrupt in an
+action and nowhere else. If threads that the interrupted action started outlive it, the interpreter
+ends: there is no other way to stop them.
 """
 
 from __future__ import annotations
@@ -61,7 +64,12 @@ _FILE_NAME = "<action {}>"
 _FUTURE_FLAGS = 0x1FF0000
 _INTERRUPTED = 130
 _LAST_THREADS = 0.03
-_FOREIGN_FILES = ("<frozen ", os.path.dirname(os.__file__) + "/", "/usr/lib/python", "/usr/local/lib/python")
+_FOREIGN_FILES = (
+    "<frozen ",
+    os.path.dirname(os.__file__) + "/",
+    "/usr/lib/python",
+    "/usr/local/lib/python",
+)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 ServeBranch = Callable[["Interpreter", socket.socket], None]
 
@@ -126,7 +134,8 @@ class Interpreter:
         return 0
 
     def _compile(self, source: str) -> list[tuple[types.CodeType, bool]]:
-        """Return the statements and, apart from them, a last expression, which is echoed; tracebacks can show the text.
+        """Return the statements and, apart from them, a last expression, which is echoed;
+        tracebacks can show the text.
 
         Imports from __future__ hold for later actions too.
         """
@@ -147,7 +156,8 @@ class Interpreter:
         return parts
 
     def fork_branch(self, line: socket.socket, fd: int, serve_branch: ServeBranch) -> int:
-        """Fork a branch that serves `fd`. Return the status, which is 1 if there is no room for another process."""
+        """Fork a branch that serves `fd`. Return the status, which is 1 if there is no room for
+        another process."""
         try:
             pid = os.fork()
         except OSError:
@@ -165,7 +175,8 @@ class Interpreter:
             os._exit(0)
 
     def reap(self) -> None:
-        """Wait for the branches that have ended, so that an action's own `os.wait` finds none of them."""
+        """Wait for the branches that have ended, so that an action's own `os.wait` finds none of
+        them."""
         for pid in list(self._branches):
             with contextlib.suppress(ChildProcessError):
                 if os.waitpid(pid, os.WNOHANG)[0] != pid:
@@ -174,11 +185,16 @@ class Interpreter:
 
 
 def interpret(
-    line: socket.socket, serve_branch: ServeBranch, environment: dict[str, str], path: list[str], finders: list[Any]
+    line: socket.socket,
+    serve_branch: ServeBranch,
+    environment: dict[str, str],
+    path: list[str],
+    finders: list[Any],
 ) -> None:
     """Become an interpreter and serve the line; exit when the line ends.
 
-    The agent finds what a program finds at its start: streams, environment, import path. Nothing of the guest is in sight.
+    The agent finds what a program finds at its start: streams, environment, import path. Nothing of
+    the guest is in sight.
     """
     os.set_inheritable(LINE_FD, False)
     os.environ.clear()
@@ -219,7 +235,9 @@ def _stream(fd: int, errors: str) -> io.TextIOWrapper:
 
 
 def _raise_end_of_input(prompt: object = "", /) -> str:
-    raise EOFError("input() has nobody to ask: there is no standard input here; write the values into the code")
+    raise EOFError(
+        "input() has nobody to ask: there is no standard input here; write the values into the code"
+    )
 
 
 def _read(line: socket.socket, size: int) -> bytes:
@@ -248,7 +266,10 @@ def _print_traceback(error: BaseException) -> None:
         _keep_own_lines(printed)
         text = "".join(printed.format())
     except BaseException as trouble:
-        text = f"{type(error).__name__} (and its traceback cannot be printed: {type(trouble).__name__})\n"
+        text = (
+            f"{type(error).__name__} (and its traceback cannot be printed:"
+            f" {type(trouble).__name__})\n"
+        )
     error.__traceback__ = None
     with contextlib.suppress(OSError):
         _write_all(2, text.encode("utf-8", "backslashreplace"))
@@ -257,7 +278,11 @@ def _print_traceback(error: BaseException) -> None:
 def _keep_own_lines(printed: traceback.TracebackException | None) -> None:
     while printed is not None:
         stack = printed.stack
-        stack[:] = [each for each in stack if not (each.filename == __file__ or each.filename.startswith(_FOREIGN_FILES))]
+        stack[:] = [
+            each
+            for each in stack
+            if not (each.filename == __file__ or each.filename.startswith(_FOREIGN_FILES))
+        ]
         _keep_own_lines(printed.__context__)
         printed = printed.__cause__
 

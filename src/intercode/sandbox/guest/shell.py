@@ -1,19 +1,23 @@
-"""How an action starts, and how the episode server learns that it ended. Two kinds of jobs have the same interface.
+"""How an action starts, and how the episode server learns that it ended. Two kinds of jobs have the
+same interface.
 
-Persistent: one bash lives on between actions. It reads "token, how, NUL, action" from descriptor 201, evaluates the action with
-200 and 201 closed, and reports "status token" on 200. The token is random: so a report that an agent forged, or one that an
-interrupt repeated, matches no later action. If bash dies, or is replaced by `exec`, the end of the process ends the action.
+Persistent: one bash lives on between actions. It reads "token, how, NUL, action" from descriptor
+201, evaluates the action with 200 and 201 closed, and reports "status token" on 200. The token is
+random: so a report that an agent forged, or one that an interrupt repeated, matches no later
+action. If bash dies, or is replaced by `exec`, the end of the process ends the action.
 
     episode server ── token-N9\\0action ──► 201  bash  200 ── "0 9f3c…\\n" ──► episode server
                                               └── stdout, stderr ── one pipe ──► episode server (bytes, never interpreted)
 
-`how` is an option of bash's `read`: -N with the number of characters, which lets it read in blocks; or -r, if that number
-depends on the agent's locale: then the action ends with a NUL, and bash reads byte by byte; or -t0, if there is no action.
+`how` is an option of bash's `read`: -N with the number of characters, which lets it read in blocks;
+or -r, if that number depends on the agent's locale: then the action ends with a NUL, and bash reads
+byte by byte; or -t0, if there is no action.
 
-Both descriptors lie above 63, from where bash gives descriptors to coprocesses and process substitutions.
+Both descriptors lie above 63, from where bash gives descriptors to coprocesses and process
+substitutions.
 
-An interrupt makes bash abandon the action and wait for the next (`trap … INT`), as a terminal would.
-Stateless: one program an action; bash reports its last directory on 200 when it exits.
+An interrupt makes bash abandon the action and wait for the next (`trap … INT`), as a terminal
+would. Stateless: one program an action; bash reports its last directory on 200 when it exits.
 """
 
 from __future__ import annotations
@@ -40,25 +44,31 @@ _LOOP = "; ".join(
         "(( ! __intercode[1] )); } >&200 2>&200",
         'do eval "${__intercode[2]}" 200>&- 201<&-; done',
         "if { __intercode; } >/dev/null 2>&1",
-        'then :; else eval "${__intercode[2]:-__intercode[3]=${__intercode[1]}}" 200>&- 201<&-; fi; done',
+        (
+            'then :; else eval "${__intercode[2]:-__intercode[3]=${__intercode[1]}}" 200>&- 201<&-;'
+            " fi; done"
+        ),
     ]
 )
-"""Two loops: an action that follows a success is evaluated in the inner loop, whose condition reads it. `$?` must be the last
-status when an action begins, so after a failure the inner loop ends and the outer one sets `$?` first. `[0]` holds token and
-`how`, `[1]` the last status, `[2]` the action, `[3]` a status that the outer loop hands to the inner; those above
-serve traced actions. While `[2]` is empty,
-bash waits and ignores interrupts. Where there was no action, `$?` stays. Before the first action bash reports nothing, since a
-report would wake the episode server. `$_` is not carried over. An agent that replaces `printf`, `read` or `eval` by functions
-loses its session, with what it defined; the observation says so."""
+"""Two loops: an action that follows a success is evaluated in the inner loop, whose condition reads
+it. `$?` must be the last status when an action begins, so after a failure the inner loop ends and
+the outer one sets `$?` first. `[0]` holds token and `how`, `[1]` the last status, `[2]` the action,
+`[3]` a status that the outer loop hands to the inner; those above serve traced actions. While `[2]`
+is empty, bash waits and ignores interrupts. Where there was no action, `$?` stays. Before the first
+action bash reports nothing, since a report would wake the episode server. `$_` is not carried over.
+An agent that replaces `printf`, `read` or `eval` by functions loses its session, with what it
+defined; the observation says so."""
 _START = (
-    'shopt -s expand_aliases; unset __intercode; __intercode() { return "${__intercode[1]}"; }; '
-    "trap '{ return 130; } 2>/dev/null; { [[ -z ${__intercode[2]} ]] || "
-    "{ __intercode[3]=130; ${__intercode[8]-continue} 99; }; } 2>/dev/null' INT; "
-    f"__intercode[5]={shlex.quote(_LOOP)}; "
-    'eval "${__intercode[5]}"'
+    'shopt -s expand_aliases; unset __intercode; __intercode() { return "${__intercode[1]}";'
+    " }; trap '{ return 130; } 2>/dev/null; { [[ -z ${__intercode[2]} ]] || {"
+    " __intercode[3]=130; ${__intercode[8]-continue} 99; }; } 2>/dev/null' INT;"
+    f' __intercode[5]={shlex.quote(_LOOP)}; eval "${{__intercode[5]}}"'
 )
-_TRACES = re.compile(rb"\btrap\b.*\b(?:DEBUG|ERR|RETURN)\b|\bset\s+[-+]\w*[xv]|[-+]\w*o\s+(?:xtrace|verbose)\b")
-"""Pattern of actions that turn on a trace or a trap, which would show or run the loop too. Later actions run as `_TRACED`."""
+_TRACES = re.compile(
+    rb"\btrap\b.*\b(?:DEBUG|ERR|RETURN)\b|\bset\s+[-+]\w*[xv]|[-+]\w*o\s+(?:xtrace|verbose)\b"
+)
+"""Pattern of actions that turn on a trace or a trap, which would show or run the loop too. Later
+actions run as `_TRACED`."""
 _TRACED_MOST = 25
 _TRACED = r"""if eval "__intercode_check() {
 ${__intercode[6]}
@@ -75,21 +85,26 @@ alias __l='eval "${__intercode[5]}"; [[ ${__intercode[8]-} ]] || exit' __x="${__
 __intercode[8]=break; break 99
 fi; fi; eval "${__intercode[6]}"
 """.replace("MOST", str(_TRACED_MOST))
-"""Bash counts the pluses of a trace by its evaluations, so a traced action is not evaluated: if it can be parsed, the loop is
-left, and the next line of `_READ_LOOP` names an alias for the action. Before the action its trace and its traps are turned on,
-and after it off; a DEBUG trap runs a few times more, unseen. After so many actions, and if one has a here-document, which bash
-would not read from an alias, it is evaluated. An action whose syntax is wrong shows neither."""
+"""Bash counts the pluses of a trace by its evaluations, so a traced action is not evaluated: if it
+can be parsed, the loop is left, and the next line of `_READ_LOOP` names an alias for the action.
+Before the action its trace and its traps are turned on, and after it off; a DEBUG trap runs a few
+times more, unseen. After so many actions, and if one has a here-document, which bash would not read
+from an alias, it is evaluated. An action whose syntax is wrong shows neither."""
 _READ_BYTES, _READ_NOTHING = b"-rrrrrrrrrrr", b"-t0000000000"
 _READ_LOOP = (
-    'IFS= read -r -d "" -u 201 __intercode; eval "$__intercode"; [[ ${__intercode[8]-} ]] || exit' + "\n__x\n__l" * _TRACED_MOST
+    'IFS= read -r -d "" -u 201 __intercode; eval "$__intercode"; [[ ${__intercode[8]-} ]] || exit'
+    + "\n__x\n__l" * _TRACED_MOST
 )
-"""The argument of `bash -c`, which `ps` shows; the loop itself is sent as the first message. `break 9` ends the shell."""
-_STATELESS = """trap 'pwd -P >&200' EXIT; printf -v __intercode %s "$@"; set --; eval "$__intercode\""""
+"""The argument of `bash -c`, which `ps` shows; the loop itself is sent as the first message. `break
+9` ends the shell."""
+_STATELESS = (
+    """trap 'pwd -P >&200' EXIT; printf -v __intercode %s "$@"; set --; eval "$__intercode\""""
+)
 _PIECE_SIZE = 1 << 16
 CAPTURE_STATE = (
-    b"{ builtin printf '\\0'; builtin shopt -p; builtin declare -f; builtin declare -F; builtin declare -p; builtin alias -p; "
-    b"builtin umask -p; builtin printf 'set -- '; builtin printf '%q ' \"$@\"; builtin echo; builtin set +o; builtin trap -p; "
-    b"builtin printf '\\0'; } 2>/dev/null"
+    b"{ builtin printf '\\0'; builtin shopt -p; builtin declare -f; builtin declare -F; builtin"
+    b" declare -p; builtin alias -p; builtin umask -p; builtin printf 'set -- '; builtin printf '%q"
+    b" ' \"$@\"; builtin echo; builtin set +o; builtin trap -p; builtin printf '\\0'; } 2>/dev/null"
 )
 
 
@@ -101,7 +116,8 @@ class Job:
     become_agent: Callable[..., None]
     """`become_agent` of the episode's world."""
     bash: tuple[str, ...] = ("bash",)
-    """The command that starts bash: its name, or the path of a bash that is lent to an image without one."""
+    """The command that starts bash: its name, or the path of a bash that is lent to an image
+    without one."""
 
     def __init__(self, out: int, env: dict[str, str]) -> None:
         self._out = out
@@ -117,7 +133,8 @@ class Job:
     def _spawn(self, argv: list[str], cwd: str, done: int, actions: int | None = None) -> None:
         """Start a program as the agent. Raises OSError where this machine has no room for it.
 
-        A program that cannot be executed is printed as a shell would: the agent may have removed it, even bash itself.
+        A program that cannot be executed is printed as a shell would: the agent may have removed
+        it, even bash itself.
         """
         change_folder(cwd)
         command = [*self.bash, *argv[1:]] if argv[0] == "bash" else argv
@@ -150,7 +167,9 @@ class Shell(Job):
         self.done_fd, done = os.pipe2(os.O_CLOEXEC)
         actions, self._actions = os.pipe2(os.O_CLOEXEC)
         try:
-            self._spawn(["bash", "--norc", "--noprofile", "-c", _READ_LOOP, "bash"], cwd, done, actions)
+            self._spawn(
+                ["bash", "--norc", "--noprofile", "-c", _READ_LOOP, "bash"], cwd, done, actions
+            )
         finally:
             os.close(done)
             os.close(actions)
@@ -182,7 +201,10 @@ class Shell(Job):
         self._partial, self.exit_code = b"", None
         self._traced = self._traced or (by_agent and _TRACES.search(action) is not None)
         if self._traced and by_agent:
-            action = b"__intercode[6]=%b\n%b" % (os.fsencode(shlex.quote(os.fsdecode(action))), _TRACED.encode())
+            action = b"__intercode[6]=%b\n%b" % (
+                os.fsencode(shlex.quote(os.fsdecode(action))),
+                _TRACED.encode(),
+            )
         if not action:
             message = _READ_NOTHING
         elif action.isascii():
@@ -201,7 +223,8 @@ class Shell(Job):
             self._pending = memoryview(b"")
 
     def read_reports(self) -> bool:
-        """Read reports, "status token"; ignore those of other actions or of none. Return False when nobody can send more."""
+        """Read reports, "status token"; ignore those of other actions or of none. Return False when
+        nobody can send more."""
         try:
             text = os.read(self.done_fd or 0, 4096)
         except BlockingIOError:
@@ -223,14 +246,17 @@ class Shell(Job):
 
     def restore_action(self, state: bytes, status: int) -> bytes:
         """Return the action that gives this shell the captured state of another."""
-        self._traced = re.search(rb"^declare -a __intercode=.*\[6\]=", state, re.MULTILINE) is not None
+        self._traced = (
+            re.search(rb"^declare -a __intercode=.*\[6\]=", state, re.MULTILINE) is not None
+        )
         head = b"exec 9>&1 >/dev/null 2>&1\nunset %b\n" % " ".join(self._env).encode()
         tail = b"\nexec >&9 2>&9 9>&-; __intercode[0]=%b; (exit %d)" % (self._next_token, status)
         return head + state + tail
 
 
 class Program(Job):
-    """A program for one action. A bash of the stateless session also reports its folder when it ends."""
+    """A program for one action. A bash of the stateless session also reports its folder when it
+    ends."""
 
     pending_fd = None
 
@@ -258,20 +284,26 @@ class Program(Job):
     @property
     def last_cwd(self) -> str | None:
         self.read_reports()
-        return os.fsdecode(self._partial.removesuffix(b"\n")) if self._partial.startswith(b"/") else None
+        return (
+            os.fsdecode(self._partial.removesuffix(b"\n"))
+            if self._partial.startswith(b"/")
+            else None
+        )
 
     def close(self) -> None:
         os.close(self.done_fd or 0)
 
 
 def stateless_command(action: bytes) -> list[str]:
-    """Return the command of a fresh shell for one action, in pieces: the kernel takes no argument above 128 KiB."""
+    """Return the command of a fresh shell for one action, in pieces: the kernel takes no argument
+    above 128 KiB."""
     pieces = [action[start : start + _PIECE_SIZE] for start in range(0, len(action), _PIECE_SIZE)]
     return ["bash", "--norc", "--noprofile", "-c", _STATELESS, "bash", *map(os.fsdecode, pieces)]
 
 
 def new_token() -> bytes:
-    """Return a random name for one action, which no earlier action can know: 12 letters, which the loop counts off."""
+    """Return a random name for one action, which no earlier action can know: 12 letters, which the
+    loop counts off."""
     return os.urandom(6).hex().encode()
 
 

@@ -1,16 +1,18 @@
-"""Start a child that first does something in Python and then becomes another program, without a copy of the parent's memory.
+"""Start a child that first does something in Python and then becomes another program, without a
+copy of the parent's memory.
 
-`os.fork` copies the interpreter's page tables, and later every page that either side writes to: that would be the largest part
-of a reset. Here the child works in the parent's memory while the parent sleeps (vfork), on a stack of its own. Python must have
-returned when the program begins, since the parent goes on with the same interpreter; so a chain of contexts (makecontext(3))
-leads from one step to the next:
+`os.fork` copies the interpreter's page tables, and later every page that either side writes to:
+that would be the largest part of a reset. Here the child works in the parent's memory while the
+parent sleeps (vfork), on a stack of its own. Python must have returned when the program begins,
+since the parent goes on with the same interpreter; so a chain of contexts (makecontext(3)) leads
+from one step to the next:
 
     clone ──► prepare() ──► execvpe ──► the program; the parent wakes up
                               └─ failed ──► memset: note the failure ──► _exit
 
-So `prepare` may change what belongs to a process (descriptors, limits, rights) but must leave nothing behind in memory. The
-child shares the thread's errno too: after a failure it says why. An interpreter that watches the bounds of its stack (3.14 and
-later) is forked instead.
+So `prepare` may change what belongs to a process (descriptors, limits, rights) but must leave
+nothing behind in memory. The child shares the thread's errno too: after a failure it says why. An
+interpreter that watches the bounds of its stack (3.14 and later) is forked instead.
 """
 
 from __future__ import annotations
@@ -28,9 +30,12 @@ from . import kernel
 
 _VM, _VFORK, _SIGCHLD = 0x100, 0x4000, 17
 _STEPS, _SHARE, _HEADROOM = 4, 1 << 17, 6144
-"""Bytes for a stack, its context above. Untouched pages cost nothing, and the two meet in the middle of a page."""
+"""Bytes for a stack, its context above. Untouched pages cost nothing, and the two meet in the
+middle of a page."""
 _FAILED = 127
-_libc = kernel.library("makecontext", "getcontext", "setcontext", "clone", "execvpe", "memset", "_exit")
+_libc = kernel.library(
+    "makecontext", "getcontext", "setcontext", "clone", "execvpe", "memset", "_exit"
+)
 _libc.makecontext.restype = None
 _Callback = ctypes.PYFUNCTYPE(None)
 
@@ -40,13 +45,20 @@ class _Context(ctypes.Structure):
 
     _fields_ = (
         *(("flags", ctypes.c_ulong), ("next", ctypes.c_void_p)),
-        *(("stack_start", ctypes.c_void_p), ("stack_flags", ctypes.c_int), ("stack_size", ctypes.c_size_t)),
+        *(
+            ("stack_start", ctypes.c_void_p),
+            ("stack_flags", ctypes.c_int),
+            ("stack_size", ctypes.c_size_t),
+        ),
         ("rest", ctypes.c_char * 5000),
     )
 
 
-def spawn(prepare: Callable[[], object], program: str, argv: Sequence[str], env: Mapping[str, str]) -> int:
-    """Return the child's pid, as soon as the child is `program`, which is looked for on this process's PATH.
+def spawn(
+    prepare: Callable[[], object], program: str, argv: Sequence[str], env: Mapping[str, str]
+) -> int:
+    """Return the child's pid, as soon as the child is `program`, which is looked for on this
+    process's PATH.
 
     Raises OSError with what went wrong in the child. Only for a process with one thread.
     """
@@ -54,7 +66,9 @@ def spawn(prepare: Callable[[], object], program: str, argv: Sequence[str], env:
     return start(prepare, program, argv, env)
 
 
-def _fork(prepare: Callable[[], object], program: str, argv: Sequence[str], env: Mapping[str, str]) -> int:
+def _fork(
+    prepare: Callable[[], object], program: str, argv: Sequence[str], env: Mapping[str, str]
+) -> int:
     reader, writer = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if pid == 0:
@@ -74,10 +88,14 @@ def _fork(prepare: Callable[[], object], program: str, argv: Sequence[str], env:
     return pid
 
 
-def _vfork(prepare: Callable[[], object], program: str, argv: Sequence[str], env: Mapping[str, str]) -> int:
+def _vfork(
+    prepare: Callable[[], object], program: str, argv: Sequence[str], env: Mapping[str, str]
+) -> int:
     chain = prepare_stacks()
     chain.set_up(prepare, program, argv, env)
-    pid: int = _libc.clone(_libc.setcontext, chain.stack, _VM | _VFORK | _SIGCHLD, ctypes.byref(chain.first))
+    pid: int = _libc.clone(
+        _libc.setcontext, chain.stack, _VM | _VFORK | _SIGCHLD, ctypes.byref(chain.first)
+    )
     number = ctypes.get_errno()
     if pid < 0:
         raise OSError(number, os.strerror(number), "clone")
@@ -89,12 +107,14 @@ def _vfork(prepare: Callable[[], object], program: str, argv: Sequence[str], env
 
 @cache
 def prepare_stacks() -> _Chain:
-    """Make the stacks. Called ahead, they serve this process and every process that is cloned from it."""
+    """Make the stacks. Called ahead, they serve this process and every process that is cloned from
+    it."""
     return _Chain()
 
 
 class _Chain:
-    """A context for each call, on a stack of its own; when the call returns, the next context goes on."""
+    """A context for each call, on a stack of its own; when the call returns, the next context goes
+    on."""
 
     def __init__(self) -> None:
         self._prepare: Callable[[], object] = lambda: None
@@ -103,7 +123,10 @@ class _Chain:
         self._failed = ctypes.c_ubyte()
         self._callback = _Callback(self._run)
         memory = mmap.mmap(-1, (_STEPS + 1) * _SHARE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        self._contexts = [_Context.from_buffer(memory, _SHARE * number - _HEADROOM) for number in range(1, _STEPS + 1)]
+        self._contexts = [
+            _Context.from_buffer(memory, _SHARE * number - _HEADROOM)
+            for number in range(1, _STEPS + 1)
+        ]
         self.first = self._contexts[0]
         self.stack = ctypes.c_void_p(ctypes.addressof(self._contexts[-1]) + _HEADROOM + _SHARE)
         for context, following in zip(self._contexts, [*self._contexts[1:], None], strict=True):
@@ -116,11 +139,19 @@ class _Chain:
     def failed(self) -> bool:
         return bool(self._failed.value)
 
-    def set_up(self, prepare: Callable[[], object], program: str, argv: Sequence[str], env: Mapping[str, str]) -> None:
-        """Write the steps onto the stacks. Needed before each spawn, since the last one used the stacks."""
+    def set_up(
+        self,
+        prepare: Callable[[], object],
+        program: str,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+    ) -> None:
+        """Write the steps onto the stacks. Needed before each spawn, since the last one used the
+        stacks."""
         self._prepare, self.error, self._failed.value = prepare, None, 0
         self._program = ctypes.create_string_buffer(os.fsencode(program))
-        self._argv, self._env = _strings(argv), _strings(f"{name}={value}" for name, value in env.items())
+        self._argv = _strings(argv)
+        self._env = _strings(f"{name}={value}" for name, value in env.items())
         steps: tuple[tuple[Any, ...], ...] = (
             (self._callback,),
             (_libc.execvpe, self._program, self._argv, self._env),

@@ -1,14 +1,17 @@
-"""Pid 1 of the sandbox: starts an episode server for each episode and ends it. It knows nothing of what happens in an episode.
+"""Pid 1 of the sandbox: starts an episode server for each episode and ends it. It knows nothing of
+what happens in an episode.
 
     host ══ frames ══► supervisor ── clone ──► episode server: enter namespaces ─► start the session ─► {"ready"} ─► serve
 
-The host sends two requests over the control socket: `start` starts an episode server (with the server's end of a socket, and
-for a copy the upper folder of the other episode), `end` ends one. The supervisor sends no replies: a new episode server
-answers on its own socket, and one that fails closes it. Only if the server cannot be cloned, since the machine has no room,
-does the supervisor answer there. When the control socket closes, the supervisor exits and the kernel ends the
-whole sandbox.
+The host sends two requests over the control socket: `start` starts an episode server (with the
+server's end of a socket, and for a copy the upper folder of the other episode), `end` ends one. The
+supervisor sends no replies: a new episode server answers on its own socket, and one that fails
+closes it. Only if the server cannot be cloned, since the machine has no room, does the supervisor
+answer there. When the control socket closes, the supervisor exits and the kernel ends the whole
+sandbox.
 
-bubblewrap starts `main`. A container starts `main_in_container`, which first builds what bubblewrap builds on the host.
+bubblewrap starts `main`. A container starts `main_in_container`, which first builds what bubblewrap
+builds on the host.
 """
 
 from __future__ import annotations
@@ -31,10 +34,18 @@ _NETWORK_FILES = ("etc/hosts", "etc/hostname", "etc/resolv.conf")
 
 
 class Supervisor:
-    def __init__(self, control: socket.socket, config: dict[str, Any], server: type[EpisodeServer], seccomp: bytes) -> None:
+    def __init__(
+        self,
+        control: socket.socket,
+        config: dict[str, Any],
+        server: type[EpisodeServer],
+        seccomp: bytes,
+    ) -> None:
         self._control, self._server, self._seccomp = control, server, seccomp
         self._config = {**config, "mounts": mounts.MountConfig(*config["mounts"])}
-        self._children = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
+        self._children = os.open(
+            f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC
+        )
         self._pids: dict[int, int] = {}
         namespaces.raise_limits(config["rlimits"])
         self._prepare()
@@ -45,7 +56,8 @@ class Supervisor:
     def serve(self) -> None:
         """Answer requests until the control socket closes."""
         spawn.prepare_stacks()
-        sys.path.clear()  # from now on nothing is imported: an episode server lives among the agent's files
+        # from now on nothing is imported: an episode server lives among the agent's files
+        sys.path.clear()
         sys.meta_path.clear()
         gc.collect()
         gc.freeze()
@@ -55,7 +67,9 @@ class Supervisor:
             except EOFError:
                 return
             if head["op"] == "start":
-                old = head.get("replaces")  # killed first, waited for last: it dies while the new server is built
+                old = head.get(
+                    "replaces"
+                )  # killed first, waited for last: it dies while the new server is built
                 self._end(old, wait=False)
                 self._start(head, fds)
                 self._end(old, wait=True)
@@ -72,7 +86,12 @@ class Supervisor:
                 os.close(self._control.fileno())
                 sock, inherited = socket.socket(fileno=fds[0]), fds[1] if len(fds) > 1 else None
                 config = {**self._config, "cwd": head["cwd"]}
-                run_server(self._server, sock, config, lambda: namespaces.enter(config, self._seccomp, inherited))
+                run_server(
+                    self._server,
+                    sock,
+                    config,
+                    lambda: namespaces.enter(config, self._seccomp, inherited),
+                )
             self._pids[head["number"]] = pid
         except OSError as error:
             with socket.socket(fileno=os.dup(fds[0])) as line:
@@ -81,7 +100,8 @@ class Supervisor:
             os.close(fd)
 
     def _end(self, number: int | None, *, wait: bool) -> None:
-        """Kill an episode server. If `wait`, reap it with the orphans that it left, and forget servers that end meanwhile.
+        """Kill an episode server. If `wait`, reap it with the orphans that it left, and forget
+        servers that end meanwhile.
 
         An episode's init ends only when all processes below it are reaped.
         """
@@ -93,21 +113,28 @@ class Supervisor:
         while dead:
             self._pids = {number: pid for number, pid in self._pids.items() if pid not in dead}
             os.lseek(self._children, 0, os.SEEK_SET)
-            orphans = set(map(int, kernel.read_all(self._children).split())) - set(self._pids.values())
+            orphans = set(map(int, kernel.read_all(self._children).split())) - set(
+                self._pids.values()
+            )
             for orphan in orphans:
                 os.kill(orphan, signal.SIGKILL)
             dead = {os.waitpid(-1, 0)[0] for _ in orphans}
 
 
 def run_server(
-    server: type[EpisodeServer], sock: socket.socket, config: dict[str, Any], enter: Callable[[], namespaces.World]
+    server: type[EpisodeServer],
+    sock: socket.socket,
+    config: dict[str, Any],
+    enter: Callable[[], namespaces.World],
 ) -> NoReturn:
-    """In the clone: `enter` the agent's world, start the agent's session, and serve the episode until its end.
+    """In the clone: `enter` the agent's world, start the agent's session, and serve the episode
+    until its end.
 
-    The agent's shell is started on the server's processor. Otherwise the kernel would move the new program to the idlest
-    processor, and two processes that wake each other across processors are slow until the kernel brings them together: the
-    first steps of an episode took twice as long. Before and after, the server may run wherever the supervisor may, and the
-    agent's processes anywhere: held to one processor for the whole start, two episode servers waited for each other.
+    The agent's shell is started on the server's processor. Otherwise the kernel would move the new
+    program to the idlest processor, and two processes that wake each other across processors are
+    slow until the kernel brings them together: the first steps of an episode took twice as long.
+    Before and after, the server may run wherever the supervisor may, and the agent's processes
+    anywhere: held to one processor for the whole start, two episode servers waited for each other.
     """
     try:
         world = enter()
@@ -130,7 +157,8 @@ def run_server(
 def refusal(error: Exception) -> dict[str, str]:
     """Return what the host is told in place of `ready`.
 
-    `later`: the machine has no room now, since processes of the last episode still die, or those of other episodes are many.
+    `later`: the machine has no room now, since processes of the last episode still die, or those of
+    other episodes are many.
     """
     later = isinstance(error, OSError) and error.errno in NO_ROOM
     return {"later" if later else "failed": f"{type(error).__name__}: {error}"}
@@ -138,7 +166,9 @@ def refusal(error: Exception) -> dict[str, str]:
 
 def _run_on(processors: set[int], *pids: int) -> None:
     for pid in pids:
-        with contextlib.suppress(OSError):  # processors may be taken from a machine or a container at any time
+        with contextlib.suppress(
+            OSError
+        ):  # processors may be taken from a machine or a container at any time
             os.sched_setaffinity(pid, processors)
 
 
@@ -156,25 +186,39 @@ def main(kind: type[Supervisor] = Supervisor) -> None:
 def main_in_container() -> None:
     """Run as pid 1 of a container, connected to the host's socket `wire.LINE`.
 
-    Mounting takes CAP_SYS_ADMIN in the container's user namespace. The supervisor leaves that namespace for one of its own,
-    in which all users of the container exist, before it starts the first episode server.
+    Mounting takes CAP_SYS_ADMIN in the container's user namespace. The supervisor leaves that
+    namespace for one of its own, in which all users of the container exist, before it starts the
+    first episode server.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = socket.socket(socket.AF_UNIX)
     control.connect(wire.LINE)
     config, seccomp, _ = wire.receive_with_fds(control, 1 << 20)
     folders = config["env"].get("PATH", os.defpath).split(":")
-    shells = [name for name in ("bash", "sh") if any(os.access(f"{folder}/{name}", os.X_OK) for folder in folders)]
+    shells = [
+        name
+        for name in ("bash", "sh")
+        if any(os.access(f"{folder}/{name}", os.X_OK) for folder in folders)
+    ]
     if not shells:
         wire.send(control, {"shell": False})
         return
     lend_bash = "bash" not in shells
     if lend_bash:
         bundle = wire.BUNDLE
-        Job.bash = (f"{bundle}/loader", "--library-path", f"{bundle}/lib", "--argv0", "bash", f"{bundle}/shell")
+        Job.bash = (
+            f"{bundle}/loader",
+            "--library-path",
+            f"{bundle}/lib",
+            "--argv0",
+            "bash",
+            f"{bundle}/shell",
+        )
     try:
         config, server = _choose_server(config)
-        mounts.build_container_root(_NETWORK_FILES[:2] if config["own_network"] else _NETWORK_FILES, lend_bash)
+        mounts.build_container_root(
+            _NETWORK_FILES[:2] if config["own_network"] else _NETWORK_FILES, lend_bash
+        )
         namespaces.leave_user_namespace()
         supervisor = Supervisor(control, config, server, seccomp)
     except OSError as error:
@@ -185,7 +229,8 @@ def main_in_container() -> None:
 
 
 def _choose_server(config: dict[str, Any]) -> tuple[dict[str, Any], type[EpisodeServer]]:
-    """Return the configuration and the class of episode servers. Shells don't import the Python one, which takes memory."""
+    """Return the configuration and the class of episode servers. Shells don't import the Python
+    one, which takes memory."""
     if config["program"] == "bash":
         return config, EpisodeServer
     from . import python_episode

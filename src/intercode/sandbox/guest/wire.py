@@ -1,12 +1,13 @@
-"""Frames on a stream socket between host and guest: two lengths, a JSON object and raw bytes; descriptors may come along.
+"""Frames on a stream socket between host and guest: two lengths, a JSON object and raw bytes;
+descriptors may come along.
 
     ┌───────────────┬──────────────────┬──────────────┬─────────┐
     │ u32 json size │ u32 payload size │ JSON (UTF-8) │ payload │
     └───────────────┴──────────────────┴──────────────┴─────────┘
 
-The receiver sets the largest payload. Anything else raises `WireError`, and so does an end inside a frame. A clean end between
-two frames raises `EOFError`. Two paths in a container, which host and guest share, are named here as well: they lie below
-/dev, which `diff` and most tasks leave out.
+The receiver sets the largest payload. Anything else raises `WireError`, and so does an end inside a
+frame. A clean end between two frames raises `EOFError`. Two paths in a container, which host and
+guest share, are named here as well: they lie below /dev, which `diff` and most tasks leave out.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ HEADER = struct.Struct("!II")
 JSON_LIMIT = 64 << 20
 FDS = 8
 PIECE = 1 << 20
-"""Bytes of a file that one frame carries: the memory of an episode server is limited as its agent's is."""
+"""Bytes of a file that one frame carries: the memory of an episode server is limited as its agent's
+is."""
 _READ_SIZE = 1 << 16
 _DESCRIPTORS_CUT = int(socket.MSG_CTRUNC)  # as an enum it takes longer than the rest of a frame
 
@@ -37,7 +39,9 @@ class WireError(Exception):
     """The other side sent something that is not a frame."""
 
 
-def send(sock: socket.socket, head: dict[str, Any], payload: bytes = b"", fds: tuple[int, ...] = ()) -> None:
+def send(
+    sock: socket.socket, head: dict[str, Any], payload: bytes = b"", fds: tuple[int, ...] = ()
+) -> None:
     text = json.dumps(head).encode()
     data = HEADER.pack(len(text), len(payload)) + text + payload
     sent = socket.send_fds(sock, [data], list(fds)) if fds else sock.send(data)
@@ -46,7 +50,8 @@ def send(sock: socket.socket, head: dict[str, Any], payload: bytes = b"", fds: t
 
 
 def receive(sock: socket.socket, limit: int) -> tuple[dict[str, Any], bytes]:
-    """Return the JSON object and the payload, at most `limit` bytes, of a frame that no other follows until it is answered."""
+    """Return the JSON object and the payload, at most `limit` bytes, of a frame that no other
+    follows until it is answered."""
     data = sock.recv(_READ_SIZE)
     if not data:
         raise EOFError
@@ -66,7 +71,9 @@ def receive_with_fds(sock: socket.socket, limit: int) -> tuple[dict[str, Any], b
     data, fds, flags, _ = socket.recv_fds(sock, HEADER.size, FDS)
     try:
         for fd in fds:
-            os.set_inheritable(fd, False)  # recv_fds drops its flags, MSG_CMSG_CLOEXEC among them, before Python 3.12
+            os.set_inheritable(
+                fd, False
+            )  # recv_fds drops its flags, MSG_CMSG_CLOEXEC among them, before Python 3.12
         if not data:
             raise EOFError
         if flags & _DESCRIPTORS_CUT and len(fds) < FDS:  # this process may hold no more of them

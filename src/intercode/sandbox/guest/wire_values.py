@@ -1,4 +1,5 @@
-"""Messages of plain values between two processes that do not trust each other: a closed set of types, never unpickled.
+"""Messages of plain values between two processes that do not trust each other: a closed set of
+types, never unpickled.
 
     None bool int float complex str bytes list tuple set frozenset dict   → themselves
     the types in `_STANDARD`, and the views of a dict                     → what to make them from
@@ -6,15 +7,16 @@
     other sequences, mappings, sets and numbers                           → the plain value that they say they equal
     anything else                                                         → a handle that only its own side can open
 
-A subclass (namedtuple, IntEnum) is sent as the type that it extends. If methods of a value are called to make it plain, they
-are called by the sender; none of them reaches the receiver.
+A subclass (namedtuple, IntEnum) is sent as the type that it extends. If methods of a value are
+called to make it plain, they are called by the sender; none of them reaches the receiver.
 
-An encoded value is a flat list for `json`, so depth has no limit. A container stands before its items, with their number:
+An encoded value is a flat list for `json`, so depth has no limit. A container stands before its
+items, with their number:
 
     (1, ["a", 2 ** 64])   ↔   [["t", 2], 1, ["l", 2], "a", ["i", "0x10000000000000000"]]
 
-A message that is not JSON, or too large, raises `NotPlain` on either side. A value of a strange form makes `encode` and
-`decode` raise any `Exception`: for callers, it is the sender's fault.
+A message that is not JSON, or too large, raises `NotPlain` on either side. A value of a strange
+form makes `encode` and `decode` raise any `Exception`: for callers, it is the sender's fault.
 """
 
 from __future__ import annotations
@@ -67,7 +69,8 @@ _STANDARD: dict[str, Callable[[Any], tuple[Any, ...]]] = {
     "pathlib.PurePosixPath": lambda value: (str(value),),
     "numpy.ndarray": lambda value: (value.tolist(), value.dtype.str),
 }
-"""Types that compare by value, and the arguments from which the receiver makes them. A type stands before one it extends."""
+"""Types that compare by value, and the arguments from which the receiver makes them. A type stands
+before one it extends."""
 _ABSTRACT: tuple[tuple[type, tuple[type, ...]], ...] = (
     (abc.Sequence, (list, tuple, str, bytes)),
     (abc.Mapping, (dict,)),
@@ -84,7 +87,8 @@ class NotPlain(Exception):
 def encode(value: Any, handle: Handle | None = None) -> list[Any]:
     """Return `value` in a form that `json` can write.
 
-    `handle` returns a token for an object that is not plain; without `handle` such an object raises `NotPlain`.
+    `handle` returns a token for an object that is not plain; without `handle` such an object raises
+    `NotPlain`.
     """
     tokens: list[Any] = []
     above: set[int] = set()
@@ -117,7 +121,9 @@ def encode(value: Any, handle: Handle | None = None) -> list[Any]:
 def _are_scalars(parts: abc.Collection[Any]) -> bool:
     """Return whether JSON writes all of them as they are."""
     kinds = set(map(type, parts))
-    return kinds <= _AS_THEY_ARE or (kinds <= _INTEGERS and min(parts) > -_SMALL and max(parts) < _SMALL)
+    return kinds <= _AS_THEY_ARE or (
+        kinds <= _INTEGERS and min(parts) > -_SMALL and max(parts) < _SMALL
+    )
 
 
 def _take_apart(value: Any, handle: Handle | None) -> tuple[Any, abc.Collection[Any]]:
@@ -194,7 +200,11 @@ def decode(tokens: Any, open_handle: Callable[[list[Any]], Any] | None = None) -
             raise NotPlain("not a container")
         items = values[len(values) - size :][::-1]
         del values[len(values) - size :]
-        values.append(open_handle(token) if kind == "handle" and open_handle else _put_together(kind, items, *rest))
+        values.append(
+            open_handle(token)
+            if kind == "handle" and open_handle
+            else _put_together(kind, items, *rest)
+        )
     (value,) = values
     return value
 
@@ -208,7 +218,12 @@ def _put_together(kind: str, items: list[Any], *rest: Any) -> Any:
         return _VIEWS[kind][1](items)
     if kind == "new":
         return _make_standard(items, *rest)
-    makers = {"int": lambda text: int(text, 16), "bytes": bytes.fromhex, "complex": complex, "type": _TYPES.__getitem__}
+    makers = {
+        "int": lambda text: int(text, 16),
+        "bytes": bytes.fromhex,
+        "complex": complex,
+        "type": _TYPES.__getitem__,
+    }
     return makers[kind](*rest)
 
 
@@ -219,7 +234,9 @@ def _make_standard(arguments: list[Any], name: str) -> Any:
     if own != "ndarray":
         return getattr(importlib.import_module(module), own)(*arguments)
     array = importlib.import_module(module).array(*arguments)
-    if array.size == 0:  # equals any array by broadcasting: `(numpy.empty((0, 1)) == expected).all()` is true
+    if (
+        array.size == 0
+    ):  # equals any array by broadcasting: `(numpy.empty((0, 1)) == expected).all()` is true
         raise NotPlain("an empty array")
     return array
 
@@ -236,11 +253,14 @@ def pack(message: Any) -> bytes:
 
 
 def _too_large() -> NotPlain:
-    return NotPlain(f"more than the {MOST_BYTES >> 20} MiB that may pass between a test and an answer at once")
+    return NotPlain(
+        f"more than the {MOST_BYTES >> 20} MiB that may pass between a test and an answer at once"
+    )
 
 
 def send(line: socket.socket, message: Any, limit: Limit | None = None) -> None:
-    """Send a message. Raises TimeoutError if the other side does not take all of it within the limit."""
+    """Send a message. Raises TimeoutError if the other side does not take all of it within the
+    limit."""
     send_raw(line, pack(message), limit)
 
 
@@ -257,7 +277,8 @@ def send_raw(line: socket.socket, body: bytes, limit: Limit | None = None) -> No
 
 
 def send_piece(line: socket.socket, data: bytes, limit: Limit) -> None:
-    """Send a part of a message. Raises TimeoutError if the other side does not take all of it within the limit."""
+    """Send a part of a message. Raises TimeoutError if the other side does not take all of it
+    within the limit."""
     rest = memoryview(data)
     while rest:
         if _ready(line, select.POLLOUT, limit):
@@ -285,7 +306,8 @@ def receive_raw(line: socket.socket, limit: Limit | None = None, most: int = MOS
 
 
 def receive_pieces(line: socket.socket, limit: Limit) -> Iterator[bytes]:
-    """Yield a message in pieces, each as it comes, for a process that only carries it. Raises as `receive_raw`."""
+    """Yield a message in pieces, each as it comes, for a process that only carries it. Raises as
+    `receive_raw`."""
     header = _exactly(line, _HEADER.size, limit)
     rest = _size(header, MOST_BYTES)
     yield header
@@ -317,7 +339,8 @@ def _exactly(line: socket.socket, size: int, limit: Limit | None) -> bytes:
 
 
 def _ready(line: socket.socket, event: int, limit: Limit) -> bool:
-    """Wait for the event until the next look at the limit; return True if it came. Raises `TimeoutError` if no time is left."""
+    """Wait for the event until the next look at the limit; return True if it came. Raises
+    `TimeoutError` if no time is left."""
     if (wait := limit.wait()) <= 0:
         raise TimeoutError
     poll = select.poll()
