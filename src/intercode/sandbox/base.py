@@ -1,11 +1,12 @@
-"""The sandbox contract: an isolated machine that knows of no task and no reward; and where sandboxes come from.
+"""The sandbox contract: an isolated machine that knows of no task and no reward; and where
+sandboxes come from.
 
     Provider ── prepare ──► start (read-only) ── sandbox ──► exec, read, write, diff, fork ──► reset ──► … ──► close
                                                                   ▲                              │
                                                                   └──────────────────────────────┘ nothing of the past is left
 
-`--sandbox NAME` names a provider: `local`, `docker`, `pod`, or a class of your own. `check_sandbox` in `intercode.testing`
-tests the sandboxes of any provider.
+`--sandbox NAME` names a provider: `local`, `docker`, `pod`, or a class of your own. `check_sandbox`
+in `intercode.testing` tests the sandboxes of any provider.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ class Limits:
     open_files: int = 512
 
 
-SETUP_LIMITS = Limits(seconds=600, memory=4096 * MIB, disk=2048 * MIB, file_size=1024 * MIB, processes=512)
+SETUP_LIMITS = Limits(
+    seconds=600, memory=4096 * MIB, disk=2048 * MIB, file_size=1024 * MIB, processes=512
+)
 SCRIPT = "/dev/shm/setup.sh"
 """The path of a setup script while it runs: outside of what becomes the layer."""
 
@@ -55,43 +58,60 @@ class Sandbox(ABC):
     limits: Limits
     session: Session
     wall: str = ""
-    """A word for a wall that is weaker than the provider's usual one, which the run keeps; "" for the usual one."""
+    """A word for a wall that is weaker than the provider's usual one, which the run keeps; "" for
+    the usual one."""
 
     files: str = ""
-    """`copied` if an episode begins with a copy of the start's files, since this kernel's overlays lack something; else ""."""
+    """`copied` if an episode begins with a copy of the start's files, since this kernel's overlays
+    lack something; else ""."""
 
     identity: str = ""
-    """A name of what results in this sandbox may depend on, such as a user's number; "" if they depend on its start alone.
+    """A name of what results in this sandbox may depend on, such as a user's number; "" if they
+    depend on its start alone.
 
-    If there is one, a gold is executed in the sandbox in which the agent's outcome is compared with it.
+    If there is one, a gold is executed in the sandbox in which the agent's outcome is compared with
+    it.
     """
 
     def machine_facts(self) -> dict[str, str]:
-        """Return what the run keeps of how sandboxes are made on this machine: `wall` and `files`, if they are unusual."""
-        return {name: value for name, value in (("wall", self.wall), ("files", self.files)) if value}
+        """Return what the run keeps of how sandboxes are made on this machine: `wall` and `files`,
+        if they are unusual."""
+        return {
+            name: value for name, value in (("wall", self.wall), ("files", self.files)) if value
+        }
 
     @abstractmethod
     def exec(
-        self, action: str, *, argv: list[str] | None = None, cwd: str | None = None, timeout: float | None = None
+        self,
+        action: str,
+        *,
+        argv: list[str] | None = None,
+        cwd: str | None = None,
+        timeout: float | None = None,
     ) -> ExecResult:
-        """Run `action` in the session's shell, or `argv` as a program of its own in `cwd` (the session's by default).
+        """Run `action` in the session's shell, or `argv` as a program of its own in `cwd` (the
+        session's by default).
 
-        `timeout` is in seconds, the limit's by default; at the timeout, what the action started is interrupted, then killed.
-        Raises `SandboxDied` if the sandbox was lost, and `UsageError` for text with a NUL character.
+        `timeout` is in seconds, the limit's by default; at the timeout, what the action started is
+        interrupted, then killed. Raises `SandboxDied` if the sandbox was lost, and `UsageError` for
+        text with a NUL character.
         """
 
     @abstractmethod
     def read(self, path: str, *, limit: int = 8 * MIB) -> bytes:
-        """Return the content of a regular file, as the agent would find it. Raises `FileNotFoundError` or `OSError`."""
+        """Return the content of a regular file, as the agent would find it. Raises
+        `FileNotFoundError` or `OSError`."""
 
     @abstractmethod
     def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
         """Write a regular file, creating its folders."""
 
     def connect(self, path: str) -> socket.socket:
-        """Return a stream to the program that listens on the Unix socket `path` inside, for as long as the episode lasts.
+        """Return a stream to the program that listens on the Unix socket `path` inside, for as long
+        as the episode lasts.
 
-        Raises `OSError`: nothing there, no socket, nobody listening, or too many waiting. A provider may leave this out.
+        Raises `OSError`: nothing there, no socket, nobody listening, or too many waiting. A
+        provider may leave this out.
         """
         raise UsageError(f"{type(self).__name__} has no connections to programs inside")
 
@@ -105,7 +125,8 @@ class Sandbox(ABC):
 
     @abstractmethod
     def fork(self) -> Sandbox:
-        """Return a second sandbox in the same state. Raises `ForkError` for a state that cannot be copied."""
+        """Return a second sandbox in the same state. Raises `ForkError` for a state that cannot be
+        copied."""
 
     @abstractmethod
     def close(self) -> None:
@@ -114,7 +135,12 @@ class Sandbox(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
 
@@ -126,7 +152,8 @@ class Start(Protocol):
         """A name of the content, kept in the run: equal digests mean equal files."""
 
     def files(self, skip: Collection[str] = ()) -> dict[str, Change]:
-        """Return the state of all files and links by absolute path, without names in `skip` and what lies below them.
+        """Return the state of all files and links by absolute path, without names in `skip` and
+        what lies below them.
 
         Only the paper's reward asks for it.
         """
@@ -138,7 +165,8 @@ S = TypeVar("S", bound=Start)
 
 
 class Provider(ABC, Generic[S]):
-    """Prepares the start of sandboxes, and opens sandboxes. Each run, or each `make`, makes one, without arguments.
+    """Prepares the start of sandboxes, and opens sandboxes. Each run, or each `make`, makes one,
+    without arguments.
 
     A provider that logs every action of the local one, for `--sandbox logged.py:LoggedProvider`:
 
@@ -156,8 +184,11 @@ class Provider(ABC, Generic[S]):
                 return LoggedSandbox(start, **options)
     """
 
-    def prepare(self, *, image: str | None = None, tree: Path | None = None, setup: Path | None = None) -> S:
-        """Return `image` with the files of `tree`, a folder or tar, at `/`, after the Bash script `setup`."""
+    def prepare(
+        self, *, image: str | None = None, tree: Path | None = None, setup: Path | None = None
+    ) -> S:
+        """Return `image` with the files of `tree`, a folder or tar, at `/`, after the Bash script
+        `setup`."""
         start = self.open_image(image, tree)
         if setup is None:
             return start
@@ -168,16 +199,19 @@ class Provider(ABC, Generic[S]):
         return self.add_script(start, text, name=str(setup))
 
     def refuses(self, gold: str) -> str | None:
-        """Return why a gold in Bash cannot run in this provider's sandboxes, or None. Its task is left out."""
+        """Return why a gold in Bash cannot run in this provider's sandboxes, or None. Its task is
+        left out."""
         return None
 
     @abstractmethod
     def open_image(self, image: str | None, tree: Path | None) -> S:
-        """Return the start of `image` (as `--image` has it) with `tree` at `/`. Raises `UsageError` for what cannot be used."""
+        """Return the start of `image` (as `--image` has it) with `tree` at `/`. Raises `UsageError`
+        for what cannot be used."""
 
     @abstractmethod
     def add_script(self, start: S, text: str, *, name: str) -> S:
-        """Return `start` with the changes of the Bash script `text`. Raises `DataError` with `name` if the script fails."""
+        """Return `start` with the changes of the Bash script `text`. Raises `DataError` with `name`
+        if the script fails."""
 
     @abstractmethod
     def sandbox(
@@ -189,10 +223,12 @@ class Provider(ABC, Generic[S]):
         environment: Mapping[str, str] | None = None,
         program: Program = "bash",
     ) -> Sandbox:
-        """Open a sandbox at `start`, with `Limits()` by default and the variables `environment`, by default the image's.
+        """Open a sandbox at `start`, with `Limits()` by default and the variables `environment`, by
+        default the image's.
 
-        With `program="python"`, the session is a Python interpreter whose copies run tests (`GuestSandbox.branch`). The Python
-        environment needs this; a provider without it raises `UsageError`.
+        With `program="python"`, the session is a Python interpreter whose copies run tests
+        (`GuestSandbox.branch`). The Python environment needs this; a provider without it raises
+        `UsageError`.
         """
 
 
@@ -209,19 +245,29 @@ def _import(name: str) -> object:
 
 
 def provider(name: str, load: Callable[[str], object] = _import) -> Provider[Any]:
-    """Return the provider that `name` names: `local`, `docker`, `pod`, or a class of your own as `module:Class`.
+    """Return the provider that `name` names: `local`, `docker`, `pod`, or a class of your own as
+    `module:Class`.
 
-    `load` imports the class; `intercode.plugins.load_plugin` takes `path.py:Class` as well. Raises `UsageError` for an
-    unknown name, or a class that is no provider.
+    `load` imports the class; `intercode.plugins.load_plugin` takes `path.py:Class` as well. Raises
+    `UsageError` for an unknown name, or a class that is no provider.
     """
     path = PROVIDERS.get(name, name)
     if not all(path.partition(":")):
-        raise UsageError(f"no sandbox named {name!r}; there are {', '.join(PROVIDERS)}, module:Class or path.py:Class")
+        raise UsageError(
+            f"no sandbox named {name!r}; there are {', '.join(PROVIDERS)}, module:Class or"
+            " path.py:Class"
+        )
     found = load(path)
     if not (isinstance(found, type) and issubclass(found, Provider)):
-        raise UsageError(f"{name} provides no sandboxes; name a class derived from intercode.sandbox.base.Provider")
+        raise UsageError(
+            f"{name} provides no sandboxes; name a class derived from"
+            " intercode.sandbox.base.Provider"
+        )
     if inspect.isabstract(found):
-        raise UsageError(f"{name} lacks {', '.join(sorted(found.__abstractmethods__))}; see intercode.sandbox.base.Provider")
+        raise UsageError(
+            f"{name} lacks {', '.join(sorted(found.__abstractmethods__))}; see"
+            " intercode.sandbox.base.Provider"
+        )
     try:
         made: Provider[Any] = found()
     except TypeError as error:
@@ -250,22 +296,29 @@ _VERSION = re.compile(r"\d+(\.\d+)+\S*")
 
 
 def fingerprint(sandbox: Sandbox) -> dict[str, str]:
-    """Return which tools, in which versions, an action finds in a fresh sandbox. They are part of every score.
+    """Return which tools, in which versions, an action finds in a fresh sandbox. They are part of
+    every score.
 
-    `distribution`, versions of `bash`, `coreutils`, `findutils` and `awk` (with its maker; "" for a missing tool), `tools`
-    (SHA-256 over the sorted names of executables on PATH), and `id`, a short hash over them all. Kernel, locale, file contents
-    and patch levels are left out. Raises `SandboxError` if the script that looks fails.
+    `distribution`, versions of `bash`, `coreutils`, `findutils` and `awk` (with its maker; "" for a
+    missing tool), `tools` (SHA-256 over the sorted names of executables on PATH), and `id`, a short
+    hash over them all. Kernel, locale, file contents and patch levels are left out. Raises
+    `SandboxError` if the script that looks fails.
     """
     result = sandbox.exec("", argv=["bash", "--norc", "--noprofile", "-c", _USERLAND], timeout=30)
     lines = result.output.splitlines()
     if result.exit_code != 0 or len(lines) < len(_KEYS):
-        raise SandboxError(f"the sandbox cannot tell its userland; it printed:\n{result.output[-500:] or '(nothing)'}")
+        raise SandboxError(
+            "the sandbox cannot tell its userland; it"
+            f" printed:\n{result.output[-500:] or '(nothing)'}"
+        )
     found = dict(zip(_KEYS, (line.strip() for line in lines), strict=False))
     for key in ("coreutils", "findutils"):
         found[key] = _version(found[key])
     version = _version(found["awk"])
     found["awk"] = f"{found['awk'].partition(version)[0].strip()} {version}" if version else ""
-    found["tools"] = hashlib.sha256("\n".join(sorted(set(lines[len(_KEYS) :]))).encode()).hexdigest()
+    found["tools"] = hashlib.sha256(
+        "\n".join(sorted(set(lines[len(_KEYS) :]))).encode()
+    ).hexdigest()
     return {**found, "id": hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest()[:12]}
 
 

@@ -1,10 +1,12 @@
-"""The cache on disk: template layers, built images, and a copy of the guest that the sandboxes' user can read.
+"""The cache on disk: template layers, built images, and a copy of the guest that the sandboxes'
+user can read.
 
     ROOT/layers/KEY      one folder of a template; complete or absent (built in a hidden folder, then renamed)
     ROOT/images/NAME     a root file system made by `intercode image build`
     ROOT/guest/KEY       the guest's modules, compiled for one interpreter, and the program of `init.py`
 
-ROOT is `$INTERCODE_CACHE`, else /var/cache/intercode for root and `$XDG_CACHE_HOME/intercode` or ~/.cache/intercode for others.
+ROOT is `$INTERCODE_CACHE`, else /var/cache/intercode for root and `$XDG_CACHE_HOME/intercode` or
+~/.cache/intercode for others.
 """
 
 from __future__ import annotations
@@ -27,13 +29,16 @@ GUEST = Path(__file__).with_name("guest")
 
 
 def root() -> Path:
-    """Return the cache's folder, made if need be. Raises `SandboxUnavailable` if sandboxes could not read it."""
+    """Return the cache's folder, made if need be. Raises `SandboxUnavailable` if sandboxes could
+    not read it."""
     path = root_path()
     try:
         with _for_all_users():
             path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise SandboxUnavailable(f"the cache {path} cannot be made ({error.strerror}); set INTERCODE_CACHE") from error
+        raise SandboxUnavailable(
+            f"the cache {path} cannot be made ({error.strerror}); set INTERCODE_CACHE"
+        ) from error
     if not identity().reaches(path):
         raise SandboxUnavailable(
             f"the sandboxes' user (uid {identity().uid}) cannot enter the cache {path}; "
@@ -53,7 +58,8 @@ def root_path() -> Path:
 
 
 def folder(kind: str, key: str, build: Callable[[Path], None]) -> Path:
-    """Return the folder ROOT/kind/key; `build` makes one that is missing. Two processes may try; one copy stays."""
+    """Return the folder ROOT/kind/key; `build` makes one that is missing. Two processes may try;
+    one copy stays."""
     shelf = root() / kind
     final = shelf / key
     with room_left(), _explain_write_errors(shelf), _for_all_users():
@@ -65,7 +71,8 @@ def folder(kind: str, key: str, build: Callable[[Path], None]) -> Path:
 
 @contextlib.contextmanager
 def _for_all_users() -> Iterator[None]:
-    """Let everyone read what is made in the block, whatever the caller's umask: sandboxes may run as another user."""
+    """Let everyone read what is made in the block, whatever the caller's umask: sandboxes may run
+    as another user."""
     mask = os.umask(0o022)
     try:
         yield
@@ -96,15 +103,22 @@ def _explain_write_errors(shelf: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, subprocess.CalledProcessError) as error:
-        # An error of a write to a full disk has a number and no paths; errors of `shutil` and of programs have neither.
+        # An error of a write to a full disk has a number and no paths; errors of `shutil` and of
+        # programs have neither.
         if isinstance(error, OSError) and not isinstance(error, shutil.Error):
-            paths = [Path(str(name)) for name in (error.filename, error.filename2) if name is not None]
-            if not (any(path.is_relative_to(shelf) for path in paths) if paths else error.errno in DISK_FULL):
+            paths = [
+                Path(str(name)) for name in (error.filename, error.filename2) if name is not None
+            ]
+            if not (
+                any(path.is_relative_to(shelf) for path in paths)
+                if paths
+                else error.errno in DISK_FULL
+            ):
                 raise
         why = getattr(error, "strerror", None) or str(error)[:300]
         raise SandboxUnavailable(
-            f"the cache {shelf} cannot be filled ({why}); make room there, give this user the right to write, "
-            "or set INTERCODE_CACHE to another folder"
+            f"the cache {shelf} cannot be filled ({why}); make room there, give this user the right"
+            " to write, or set INTERCODE_CACHE to another folder"
         ) from error
 
 
@@ -118,7 +132,8 @@ def remove(work: Path) -> None:
 
 @cache
 def guest_folder(python: str, root: Path) -> Path:
-    """Return the folder with the guest's modules for the interpreter `python`; `root` is the cache's folder."""
+    """Return the folder with the guest's modules for the interpreter `python`; `root` is the
+    cache's folder."""
     modules = sorted(GUEST.glob("*.py"))
     sources = [path.read_bytes() for path in (*modules, Path(init.__file__))]
     digest = hashlib.sha256(python.encode() + b"".join(sources)).hexdigest()[:24]
@@ -127,6 +142,8 @@ def guest_folder(python: str, root: Path) -> Path:
         for path in modules:
             shutil.copyfile(path, made / path.name)
         init.write(made)
-        subprocess.run([python, "-I", "-m", "compileall", "-q", str(made)], check=True, capture_output=True)
+        subprocess.run(
+            [python, "-I", "-m", "compileall", "-q", str(made)], check=True, capture_output=True
+        )
 
     return folder("guest", digest, build)

@@ -1,10 +1,12 @@
-"""The client of an episode server: frames on a socket that leads straight into the sandbox; one request, one reply.
+"""The client of an episode server: frames on a socket that leads straight into the sandbox; one
+request, one reply.
 
     GuestSandbox ──► Host (one supervisor)      reset = a new episode server in place of the old one
          └── socket ──► episode server ──► bash     exec, read, write, connect, diff
 
-A fork is a second episode server of the same host, started from a copy of the first one's files and shell state. Providers add
-how a host starts: `local.py` with bubblewrap, `docker/container.py` as a container.
+A fork is a second episode server of the same host, started from a copy of the first one's files and
+shell state. Providers add how a host starts: `local.py` with bubblewrap, `docker/container.py` as a
+container.
 """
 
 from __future__ import annotations
@@ -34,13 +36,21 @@ _SPIN_SECONDS, _QUICK_SECONDS = 150e-6, 500e-6
 _PAYLOAD = 1 << 30
 _ENFORCED = ("disk", "memory", "processes")
 """The limits whose hits an episode server reports by name."""
-_CHANGE = {"kind": (str,), "type": (str,), "mode": (int,), "digest": (str, NoneType), "target": (str, NoneType)}
+_CHANGE = {
+    "kind": (str,),
+    "type": (str,),
+    "mode": (int,),
+    "digest": (str, NoneType),
+    "target": (str, NoneType),
+}
 _GRACE = 15.0
-"""Seconds that the episode server may take beyond the action's own limit before it counts as dead."""
+"""Seconds that the episode server may take beyond the action's own limit before it counts as
+dead."""
 
 
 class GuestSandbox(Sandbox):
-    """A sandbox of `host`, with an episode server of its own. The last sandbox that closes also closes the host."""
+    """A sandbox of `host`, with an episode server of its own. The last sandbox that closes also
+    closes the host."""
 
     host: Host
     _number: int
@@ -51,7 +61,12 @@ class GuestSandbox(Sandbox):
         self._open_episode()
 
     def exec(
-        self, action: str, *, argv: list[str] | None = None, cwd: str | None = None, timeout: float | None = None
+        self,
+        action: str,
+        *,
+        argv: list[str] | None = None,
+        cwd: str | None = None,
+        timeout: float | None = None,
     ) -> ExecResult:
         if "\0" in action or any("\0" in word for word in argv or ()):
             raise UsageError("an action cannot hold a NUL character")
@@ -79,7 +94,12 @@ class GuestSandbox(Sandbox):
     def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
         for start in range(0, len(data) or 1, wire.PIECE):
             end = start + wire.PIECE
-            head = {"op": "write", "path": _absolute(path), "at": start, "mode": mode if end >= len(data) else None}
+            head = {
+                "op": "write",
+                "path": _absolute(path),
+                "at": start,
+                "mode": mode if end >= len(data) else None,
+            }
             self._request(head, data[start:end])
 
     def connect(self, path: str) -> socket.socket:
@@ -88,9 +108,13 @@ class GuestSandbox(Sandbox):
         return sock
 
     def branch(self) -> socket.socket:
-        """Return a socket to a forked copy of the session's interpreter; the last branch ends, with all that it started."""
+        """Return a socket to a forked copy of the session's interpreter; the last branch ends, with
+        all that it started."""
         if self.host.program != "python":
-            raise UsageError("this sandbox's session is a shell, which has no copies; make it with program='python'")
+            raise UsageError(
+                "this sandbox's session is a shell, which has no copies; make it with"
+                " program='python'"
+            )
         require_processes(LEAST)
         return self._receive_socket({"op": "branch"})
 
@@ -105,12 +129,16 @@ class GuestSandbox(Sandbox):
         for path in sorted(changes):
             fields = _field(changes, path, dict)
             if not {"kind", "type"} <= fields.keys() <= _CHANGE.keys():
-                raise SandboxDied(f"the sandbox's answer makes no sense: the change of {path!r:.50} is {fields!r:.50}")
+                raise SandboxDied(
+                    f"the sandbox's answer makes no sense: the change of {path!r:.50} is"
+                    f" {fields!r:.50}"
+                )
             found[path] = Change(**{name: _field(fields, name, *_CHANGE[name]) for name in fields})
         return found
 
     def export(self, folder: Path) -> None:
-        """Copy the changes into `folder`, which the host was given for that. Raises `OSError` if its disk is full."""
+        """Copy the changes into `folder`, which the host was given for that. Raises `OSError` if
+        its disk is full."""
         self._request({"op": "export", "path": str(folder)}, wait=600)
 
     def reset(self) -> None:
@@ -126,12 +154,18 @@ class GuestSandbox(Sandbox):
 
     def fork(self) -> Self:
         if self.host.program == "python":
-            raise ForkError("an interpreter cannot be copied live; fork its environment, which executes the episode again")
+            raise ForkError(
+                "an interpreter cannot be copied live; fork its environment, which executes the"
+                " episode again"
+            )
         fds: list[int] = []
         reply, state = self._request({"op": "snapshot"}, wait=60, fds=fds)
         try:
             if blockers := _field({"blockers": [], **reply}, "blockers", list):
-                raise ForkError(f"a live copy cannot take along: {', '.join(map(str, blockers))}; end or close them")
+                raise ForkError(
+                    f"a live copy cannot take along: {', '.join(map(str, blockers))}; end or close"
+                    " them"
+                )
             if len(fds) != 1:
                 raise SandboxDied("the sandbox did not hand out its files")
             other = copy.copy(self)
@@ -141,9 +175,13 @@ class GuestSandbox(Sandbox):
                 os.close(fd)
         if self.session == "persistent":
             try:
-                restored, _ = other._request({"op": "restore", "status": _field(reply, "status", int)}, state)
+                restored, _ = other._request(
+                    {"op": "restore", "status": _field(reply, "status", int)}, state
+                )
                 if not _field(restored, "ok", bool):
-                    raise ForkError("the copy could not take on the session's state: its shell ended")
+                    raise ForkError(
+                        "the copy could not take on the session's state: its shell ended"
+                    )
             except BaseException:
                 other.close()
                 raise
@@ -165,10 +203,11 @@ class GuestSandbox(Sandbox):
     def closed(self) -> bool:
         return self._number < 0
 
-    # -- inside -----------------------------------------------------------------------------------------------------
+    # -- inside ------------------------------------------------------------------------------------
 
     def _open_episode(self, *, replaces: int | None = None, **start: Any) -> None:
-        """Start an episode server and connect to it; a new sandbox counts as one more user of the host."""
+        """Start an episode server and connect to it; a new sandbox counts as one more user of the
+        host."""
         if replaces is None:
             self._number = -1
             self.host.users += 1
@@ -188,28 +227,43 @@ class GuestSandbox(Sandbox):
 
     def _require_open(self) -> None:
         if os.getpid() != self._pid:
-            raise UsageError("this sandbox belongs to the process that made it; make one in each process after forking")
+            raise UsageError(
+                "this sandbox belongs to the process that made it; make one in each process after"
+                " forking"
+            )
         if self.closed:
             raise UsageError("the sandbox is closed")
 
     def _request(
-        self, head: dict[str, Any], payload: bytes = b"", wait: float = 0.0, fds: list[int] | None = None
+        self,
+        head: dict[str, Any],
+        payload: bytes = b"",
+        wait: float = 0.0,
+        fds: list[int] | None = None,
     ) -> tuple[dict[str, Any], bytes]:
-        """Return the reply's head and payload. Descriptors of the reply are added to `fds`, or closed on an error."""
+        """Return the reply's head and payload. Descriptors of the reply are added to `fds`, or
+        closed on an error."""
         self._require_open()
         try:
             if wait + _GRACE != self._timeout:
                 self._sock.settimeout(wait + _GRACE)
                 self._timeout = wait + _GRACE
-            with contextlib.suppress(BrokenPipeError):  # the episode server has ended; its last frame says why
+            with contextlib.suppress(
+                BrokenPipeError
+            ):  # the episode server has ended; its last frame says why
                 wire.send(self._sock, head, payload)
             limit = Limit(wait + _GRACE)
-            reply, content = self._prompt_reply(limit) if head["op"] == "exec" else self._reply(limit, fds)
+            reply, content = (
+                self._prompt_reply(limit) if head["op"] == "exec" else self._reply(limit, fds)
+            )
         except TimeoutError:
-            raise SandboxDied(f"the sandbox did not answer {head['op']} in {wait + _GRACE:.0f} s") from None
+            raise SandboxDied(
+                f"the sandbox did not answer {head['op']} in {wait + _GRACE:.0f} s"
+            ) from None
         except (OSError, EOFError, wire.WireError) as error:
             raise SandboxDied(
-                f"the sandbox died during {head['op']} ({str(error) or 'its end of the socket closed'})"
+                f"the sandbox died during {head['op']}"
+                f" ({str(error) or 'its end of the socket closed'})"
             ) from None
         if (failure := _error(head, reply)) is None:
             return reply, content
@@ -218,12 +272,16 @@ class GuestSandbox(Sandbox):
         raise failure
 
     def _prompt_reply(self, limit: Limit) -> tuple[dict[str, Any], bytes]:
-        """Poll for a moment before sleeping: most builtins answer in less time than it takes to wake a process.
+        """Poll for a moment before sleeping: most builtins answer in less time than it takes to
+        wake a process.
 
-        After an action that took longer, sleep at once until an action is quick again, so that others get the processor.
+        After an action that took longer, sleep at once until an action is quick again, so that
+        others get the processor.
         """
         began = time.perf_counter()
-        while self._quick and not self._poll.poll(0) and time.perf_counter() - began < _SPIN_SECONDS:
+        while (
+            self._quick and not self._poll.poll(0) and time.perf_counter() - began < _SPIN_SECONDS
+        ):
             os.sched_yield()
         reply = self._reply(limit)
         self._quick = time.perf_counter() - began < _QUICK_SECONDS
@@ -254,7 +312,8 @@ class GuestSandbox(Sandbox):
 
 
 def _field(reply: dict[str, Any], name: str, *kinds: type) -> Any:
-    """Return a field of a reply. Raises `SandboxDied` if the field is missing or of another kind, which no guest sends."""
+    """Return a field of a reply. Raises `SandboxDied` if the field is missing or of another kind,
+    which no guest sends."""
     value = reply.get(name, ...)
     if not isinstance(value, kinds):
         raise SandboxDied(f"the sandbox's answer makes no sense: its {name} is {value!r:.50}")
@@ -264,10 +323,14 @@ def _field(reply: dict[str, Any], name: str, *kinds: type) -> Any:
 def _error(head: dict[str, Any], reply: dict[str, Any]) -> SandboxDied | OSError | None:
     if "perished" in reply:
         by_agent = reply.get("by_agent") is True
-        return SandboxDied(f"the sandbox's first process ended before {head['op']} did", by_agent=by_agent)
+        return SandboxDied(
+            f"the sandbox's first process ended before {head['op']} did", by_agent=by_agent
+        )
     if "errno" not in reply:
         return None
-    if "path" in head and reply["errno"] not in NO_ROOM - {errno.EAGAIN}:  # which a queue or a lease of the agent's gives
+    if "path" in head and reply["errno"] not in NO_ROOM - {
+        errno.EAGAIN
+    }:  # which a queue or a lease of the agent's gives
         return OSError(reply["errno"], reply.get("error"), head["path"])
     return SandboxDied(f"the sandbox broke during {head['op']} ({reply.get('error')})")
 

@@ -16,14 +16,16 @@ from intercode.sandbox.base import Sandbox
 from intercode.types import Change
 
 Clause = Callable[[Sandbox], None]
-"""One sentence of the contract (its docstring), tested on a sandbox just after `reset`. Raises AssertionError if broken."""
+"""One sentence of the contract (its docstring), tested on a sandbox just after `reset`. Raises
+AssertionError if broken."""
 
 
 def check_sandbox(make: Callable[[], Sandbox]) -> None:
-    """Raise AssertionError naming every clause that sandboxes from `make` break. Takes some seconds.
+    """Raise AssertionError naming every clause that sandboxes from `make` break. Takes some
+    seconds.
 
-    `make` returns a new sandbox at each call, always of the same session; inside there are bash, coreutils and `find`, the file
-    /etc/passwd and the folders /var/tmp and /tmp.
+    `make` returns a new sandbox at each call, always of the same session; inside there are bash,
+    coreutils and `find`, the file /etc/passwd and the folders /var/tmp and /tmp.
     """
     broken: list[str] = []
 
@@ -45,7 +47,7 @@ def check_sandbox(make: Callable[[], Sandbox]) -> None:
         raise AssertionError("the sandbox breaks its contract:" + "".join(broken))
 
 
-# -- how clauses are written: an AssertionError names the subject, the value found and the value expected ---------------------
+# -- how clauses are written: an AssertionError names the subject, the value found and the value exp
 
 
 def same(what: str, found: Any, expected: Any) -> None:
@@ -59,7 +61,9 @@ def same(what: str, found: Any, expected: Any) -> None:
             keys = found.keys() & expected.keys()
         key = next((key for key in keys if found[key] != expected[key]), None)
         if key is None:
-            raise AssertionError(f"{what}{where and f', at {where}'}: {found!r} instead of {expected!r}")
+            raise AssertionError(
+                f"{what}{where and f', at {where}'}: {found!r} instead of {expected!r}"
+            )
         where, found, expected = f"{where}[{key!r}]", found[key], expected[key]
 
 
@@ -75,10 +79,12 @@ def raises(what: str, *kinds: type[BaseException]) -> Iterator[list[str]]:
     except kinds as error:
         messages.append(str(error))
     else:
-        raise AssertionError(f"{what} raises nothing instead of {' or '.join(kind.__name__ for kind in kinds)}")
+        raise AssertionError(
+            f"{what} raises nothing instead of {' or '.join(kind.__name__ for kind in kinds)}"
+        )
 
 
-# -- exec: output, end, and what of a session is kept --------------------------------------------------------------------------
+# -- exec: output, end, and what of a session is kept ----------------------------------------------
 
 
 def _prints_in_order(sandbox: Sandbox) -> None:
@@ -88,26 +94,49 @@ def _prints_in_order(sandbox: Sandbox) -> None:
 
 def _returns_the_exit_code(sandbox: Sandbox) -> None:
     """exec: `exit_code` is the action's own; an empty action succeeds."""
-    for action, wanted in (("true", 0), ("(exit 7)", 7), ("", 0), ("# nothing", 0), ("no-such-program-here", 127)):
+    for action, wanted in (
+        ("true", 0),
+        ("(exit 7)", 7),
+        ("", 0),
+        ("# nothing", 0),
+        ("no-such-program-here", 127),
+    ):
         same(f"exit code of {action!r}", sandbox.exec(action).exit_code, wanted)
 
 
 def _survives_syntax_errors(sandbox: Sandbox) -> None:
     """exec: a syntax error fails its own action only."""
-    for action in ("echo 'open", 'echo "open', "if true; then", "cat <<END\nopen", "((", "echo )", "{"):
+    for action in (
+        "echo 'open",
+        'echo "open',
+        "if true; then",
+        "cat <<END\nopen",
+        "((",
+        "echo )",
+        "{",
+    ):
         sandbox.exec(action)
         prints(sandbox, "echo next", "next\n")
 
 
 def _gives_no_input(sandbox: Sandbox) -> None:
     """exec: standard input is empty and not a terminal."""
-    prints(sandbox, "cat; read -r line || echo none; [ -t 0 ] || echo no terminal", "none\nno terminal\n")
+    prints(
+        sandbox,
+        "cat; read -r line || echo none; [ -t 0 ] || echo no terminal",
+        "none\nno terminal\n",
+    )
 
 
 def _takes_any_text(sandbox: Sandbox) -> None:
-    """exec: actions have any length and line count; bytes that are not UTF-8 are printed as \\xNN."""
+    """exec: actions have any length and line count; bytes that are not UTF-8 are printed as
+    \\xNN."""
     long = "x" * 300_000
-    same("length of a long action's output", len(sandbox.exec(f": {long}\nprintf %s {'y' * 100_000}").output), 100_000)
+    same(
+        "length of a long action's output",
+        len(sandbox.exec(f": {long}\nprintf %s {'y' * 100_000}").output),
+        100_000,
+    )
     prints(sandbox, "printf 'a\\xffb\\0c'", "a\\xffb\0c")
     prints(sandbox, "printf %s '\udcfe é'", "\\xfe é")
     with raises("an action with a NUL character", UsageError):
@@ -115,10 +144,13 @@ def _takes_any_text(sandbox: Sandbox) -> None:
 
 
 def _runs_a_program(sandbox: Sandbox) -> None:
-    """exec: `argv` runs a program of its own in the session's directory, and changes nothing in the session."""
+    """exec: `argv` runs a program of its own in the session's directory, and changes nothing in the
+    session."""
     sandbox.exec("cd /tmp; x=1; f() { :; }")
     result = sandbox.exec("", argv=["bash", "-c", 'pwd; echo "${x-unset} $1"; exit 4', "me", "a b"])
-    same("output and exit code of argv", (result.output, result.exit_code), ("/tmp\nunset a b\n", 4))
+    same(
+        "output and exit code of argv", (result.output, result.exit_code), ("/tmp\nunset a b\n", 4)
+    )
     same("directory after argv", sandbox.exec("pwd").output, "/tmp\n")
     result = sandbox.exec("", argv=["no-such-program-here"])
     same("exit code of an argv that cannot be started", result.exit_code, 127)
@@ -133,20 +165,30 @@ def _keeps_the_directory(sandbox: Sandbox) -> None:
 
 
 def _stops_at_the_time_limit(sandbox: Sandbox) -> None:
-    """exec: a timeout stops the action: `timed_out`, no exit code; its output until then is kept, and the next action works."""
+    """exec: a timeout stops the action: `timed_out`, no exit code; its output until then is kept,
+    and the next action works."""
     start = time.monotonic()
     sandbox.exec("cd /tmp")
     limit = max(0.4, 5 * (time.monotonic() - start))  # a slow machine needs longer to print at all
-    for action in ("echo early; sleep 60", "echo early; while :; do :; done", "echo early; (trap '' INT TERM; sleep 60)"):
+    for action in (
+        "echo early; sleep 60",
+        "echo early; while :; do :; done",
+        "echo early; (trap '' INT TERM; sleep 60)",
+    ):
         start = time.monotonic()
         result = sandbox.exec(action, timeout=limit)
-        same(f"end of {action!r}", (result.timed_out, result.exit_code, result.output[:6]), (True, None, "early\n"))
+        same(
+            f"end of {action!r}",
+            (result.timed_out, result.exit_code, result.output[:6]),
+            (True, None, "early\n"),
+        )
         same(f"stopped {action!r} within 5 s", time.monotonic() - start < limit + 5, True)
         same("the next action after a timeout", sandbox.exec("pwd; echo ok").output, "/tmp\nok\n")
 
 
 def _caps_the_output(sandbox: Sandbox) -> None:
-    """exec: output is complete up to the limit; of more, a prefix is kept, and `overflow` is a digest of all."""
+    """exec: output is complete up to the limit; of more, a prefix is kept, and `overflow` is a
+    digest of all."""
     limit = sandbox.limits.output
 
     def write(count: int, last: str) -> str:
@@ -157,13 +199,24 @@ def _caps_the_output(sandbox: Sandbox) -> None:
     same("length of what is kept", len(more.output), limit)
     same("overflow is a digest", isinstance(more.overflow, str) and len(more.overflow) >= 32, True)
     same("overflow of equal output", sandbox.exec(write(limit, "y")).overflow, more.overflow)
-    same("overflow of other output differs", sandbox.exec(write(limit, "z")).overflow != more.overflow, True)
+    same(
+        "overflow of other output differs",
+        sandbox.exec(write(limit, "z")).overflow != more.overflow,
+        True,
+    )
 
 
 def _keeps_the_session(sandbox: Sandbox) -> None:
-    """persistent: variables, functions, aliases, options, last status and background jobs are kept between actions."""
-    sandbox.exec("x='a b'; f() { echo \"f $1\"; }; alias hi='echo hello'; set -o noclobber; sleep 300 &")
-    prints(sandbox, "echo $x; f 1; hi; set -o | grep noclobber | tr -d ' \\t'", "a b\nf 1\nhello\nnoclobberon\n")
+    """persistent: variables, functions, aliases, options, last status and background jobs are kept
+    between actions."""
+    sandbox.exec(
+        "x='a b'; f() { echo \"f $1\"; }; alias hi='echo hello'; set -o noclobber; sleep 300 &"
+    )
+    prints(
+        sandbox,
+        "echo $x; f 1; hi; set -o | grep noclobber | tr -d ' \\t'",
+        "a b\nf 1\nhello\nnoclobberon\n",
+    )
     prints(sandbox, "jobs -r | grep -c sleep; kill %1; wait %1; echo $?", "1\n143\n")
     same("exit code of false", sandbox.exec("false").exit_code, 1)
     prints(sandbox, "echo $?", "1\n")
@@ -172,10 +225,19 @@ def _keeps_the_session(sandbox: Sandbox) -> None:
 
 
 def _keeps_descriptors(sandbox: Sandbox) -> None:
-    """persistent: descriptors and coprocesses are kept, and do not hurt the session when they end."""
+    """persistent: descriptors and coprocesses are kept, and do not hurt the session when they
+    end."""
     sandbox.exec("coproc cat; exec 7> /tmp/seven; mapfile -t lines < <(echo substituted)")
-    prints(sandbox, 'echo sent >&"${COPROC[1]}"; read -r line <&"${COPROC[0]}"; echo "$line ${lines[0]}"', "sent substituted\n")
-    prints(sandbox, "echo x >&7; exec 7>&-; cat /tmp/seven; kill $COPROC_PID; wait $COPROC_PID; echo $?", "x\n143\n")
+    prints(
+        sandbox,
+        'echo sent >&"${COPROC[1]}"; read -r line <&"${COPROC[0]}"; echo "$line ${lines[0]}"',
+        "sent substituted\n",
+    )
+    prints(
+        sandbox,
+        "echo x >&7; exec 7>&-; cat /tmp/seven; kill $COPROC_PID; wait $COPROC_PID; echo $?",
+        "x\n143\n",
+    )
     result = sandbox.exec("(exit 3)")
     same("exit code and loss afterwards", (result.exit_code, result.session_lost), (3, False))
 
@@ -186,32 +248,50 @@ def _keeps_the_session_at_timeouts(sandbox: Sandbox) -> None:
     result = sandbox.exec("sleep 301 & echo early; f() { sleep 60; }; f | cat", timeout=0.4)
     same("end of the action", (result.timed_out, result.session_lost), (True, False))
     left = "1\nearlier job\nnone later\n"
-    output = sandbox.exec("echo $x; kill -0 $first && echo earlier job; kill -0 $! 2> /dev/null || echo none later").output
-    same("processes left", output[-len(left) :], left)  # the shell may first print which job was killed
+    output = sandbox.exec(
+        "echo $x; kill -0 $first && echo earlier job; kill -0 $! 2> /dev/null || echo none later"
+    ).output
+    same(
+        "processes left", output[-len(left) :], left
+    )  # the shell may first print which job was killed
 
 
 def _announces_a_lost_session(sandbox: Sandbox) -> None:
-    """persistent: a shell that ends is replaced in the same directory, and `session_lost` is true."""
+    """persistent: a shell that ends is replaced in the same directory, and `session_lost` is
+    true."""
     sandbox.exec("cd /tmp; x=1")
     for action in ("exit 3", "exec true", "kill -9 $$"):
         same(f"session_lost after {action!r}", sandbox.exec(action).session_lost, True)
         result = sandbox.exec("pwd; echo ${x-unset}")
-        same(f"next action after {action!r}", (result.output, result.session_lost), ("/tmp\nunset\n", False))
+        same(
+            f"next action after {action!r}",
+            (result.output, result.session_lost),
+            ("/tmp\nunset\n", False),
+        )
         sandbox.exec("x=1")
 
 
 def _keeps_only_the_directory(sandbox: Sandbox) -> None:
     """stateless: every action has a new shell in the directory where the last one ended."""
     result = sandbox.exec("x=1; f() { :; }; set -f; cd /tmp; exit 3")
-    same("exit code, loss, cwd", (result.exit_code, result.session_lost, result.cwd), (3, False, "/tmp"))
-    prints(sandbox, "pwd; echo $? ${x-unset}; type f 2> /dev/null; case $- in *f*) echo kept;; esac", "/tmp\n0 unset\n")
+    same(
+        "exit code, loss, cwd",
+        (result.exit_code, result.session_lost, result.cwd),
+        (3, False, "/tmp"),
+    )
+    prints(
+        sandbox,
+        "pwd; echo $? ${x-unset}; type f 2> /dev/null; case $- in *f*) echo kept;; esac",
+        "/tmp\n0 unset\n",
+    )
 
 
-# -- read, write, diff: what is on the disk -----------------------------------------------------------------------------------
+# -- read, write, diff: what is on the disk --------------------------------------------------------
 
 
 def _reads_and_writes(sandbox: Sandbox) -> None:
-    """read, write: whole regular files with any bytes and mode; missing folders are made; paths are absolute."""
+    """read, write: whole regular files with any bytes and mode; missing folders are made; paths are
+    absolute."""
     data = bytes(range(256)) * 5000
     sandbox.write("/tmp/new folder/a\nb", data, mode=0o741)
     same("what was written", sandbox.read("/tmp/new folder/a\nb"), data)
@@ -220,7 +300,11 @@ def _reads_and_writes(sandbox: Sandbox) -> None:
     same("what was written over it", sandbox.read("/tmp/new folder/a\nb"), b"short")
     sandbox.exec("printf seen > /tmp/seen; ln -s seen /tmp/link; chmod 0 /tmp/seen")
     same("what a link leads to", sandbox.read("/tmp/link"), b"seen")
-    same("what is read with a limit above all files", sandbox.read("/tmp/seen", limit=1 << 50), b"seen")
+    same(
+        "what is read with a limit above all files",
+        sandbox.read("/tmp/seen", limit=1 << 50),
+        b"seen",
+    )
     with raises("read beyond its limit", OSError):
         sandbox.read("/tmp/seen", limit=3)
     for use in (sandbox.read, lambda path: sandbox.write(path, b"")):
@@ -229,12 +313,23 @@ def _reads_and_writes(sandbox: Sandbox) -> None:
 
 
 def _reads_only_files(sandbox: Sandbox) -> None:
-    """read, write: a missing file raises FileNotFoundError; folders, FIFOs, devices, link loops OSError; none hangs."""
-    sandbox.exec("cd /tmp; mkfifo fifo; ln -s loop loop; ln -s nowhere dangling; ln -s /dev/zero zero; mkdir folder")
+    """read, write: a missing file raises FileNotFoundError; folders, FIFOs, devices, link loops
+    OSError; none hangs."""
+    sandbox.exec(
+        "cd /tmp; mkfifo fifo; ln -s loop loop; ln -s nowhere dangling; ln -s /dev/zero zero; mkdir"
+        " folder"
+    )
     for path in ("/tmp/missing", "/no/such/folder/file", "/tmp/dangling"):
         with raises(f"read of {path}", FileNotFoundError):
             sandbox.read(path)
-    for path in ("/tmp/folder", "/tmp/fifo", "/tmp/loop", "/tmp/zero", "/dev/zero", "/etc/passwd/x"):
+    for path in (
+        "/tmp/folder",
+        "/tmp/fifo",
+        "/tmp/loop",
+        "/tmp/zero",
+        "/dev/zero",
+        "/etc/passwd/x",
+    ):
         with raises(f"read of {path}", OSError):
             sandbox.read(path)
     for path in ("/tmp/folder", "/tmp/fifo", "/tmp/loop", "/etc/passwd/x", "/tmp/loop/x"):
@@ -244,9 +339,13 @@ def _reads_only_files(sandbox: Sandbox) -> None:
 
 
 def _reads_moving_links(sandbox: Sandbox) -> None:
-    """read: a link that changes meanwhile gives the file or an error, never another thing, and never hangs."""
+    """read: a link that changes meanwhile gives the file or an error, never another thing, and
+    never hangs."""
     sandbox.exec("cd /tmp; echo a > a; ln -s a l; mkfifo f")
-    swap = "while :; do for to in a /dev/zero f . l /proc/self/root/etc/passwd; do ln -sfn $to l; done; done"
+    swap = (
+        "while :; do for to in a /dev/zero f . l /proc/self/root/etc/passwd; do ln -sfn $to l;"
+        " done; done"
+    )
     sandbox.exec(f"cd /tmp; setsid bash -c '{swap}' > /dev/null 2>&1 &")
     for _ in range(100):
         try:
@@ -257,8 +356,11 @@ def _reads_moving_links(sandbox: Sandbox) -> None:
 
 
 def _reads_large_files(sandbox: Sandbox) -> None:
-    """read: a file above the limit raises OSError (EFBIG), sparse files and such as grow meanwhile too; the sandbox goes on."""
-    sandbox.exec("truncate -s 64M /tmp/sparse; yes > /tmp/grows & sleep 0.1; truncate -s 100G /tmp/vast")
+    """read: a file above the limit raises OSError (EFBIG), sparse files and such as grow meanwhile
+    too; the sandbox goes on."""
+    sandbox.exec(
+        "truncate -s 64M /tmp/sparse; yes > /tmp/grows & sleep 0.1; truncate -s 100G /tmp/vast"
+    )
     same("length of a sparse file", len(sandbox.read("/tmp/sparse", limit=1 << 26)), 1 << 26)
     with raises("read of a sparse file beyond the limit", OSError) as messages:
         sandbox.read("/tmp/sparse", limit=(1 << 26) - 1)
@@ -271,10 +373,17 @@ def _reads_large_files(sandbox: Sandbox) -> None:
 
 
 def _sees_changes(sandbox: Sandbox) -> None:
-    """diff: every path that was added, changed or removed, with type, mode, digest and link target; nothing else."""
+    """diff: every path that was added, changed or removed, with type, mode, digest and link target;
+    nothing else."""
     same("diff of a fresh sandbox", sandbox.diff(), {})
-    sandbox.exec("mkdir -m 750 /tmp/d; echo a > /tmp/d/f; chmod 4711 /tmp/d/f; ln -s 'to there' /tmp/l; mkfifo -m 600 /tmp/p")
-    sandbox.exec("echo more >> /etc/passwd; chmod 700 /var/tmp; echo same > /tmp/same; cp /tmp/same /tmp/d/same")
+    sandbox.exec(
+        "mkdir -m 750 /tmp/d; echo a > /tmp/d/f; chmod 4711 /tmp/d/f; ln -s 'to there' /tmp/l;"
+        " mkfifo -m 600 /tmp/p"
+    )
+    sandbox.exec(
+        "echo more >> /etc/passwd; chmod 700 /var/tmp; echo same > /tmp/same; cp /tmp/same"
+        " /tmp/d/same"
+    )
     found = sandbox.diff()
     wanted = {
         "/etc/passwd": ("changed", "file"), "/tmp/d": ("added", "dir"), "/tmp/d/f": ("added", "file"),
@@ -284,17 +393,23 @@ def _sees_changes(sandbox: Sandbox) -> None:
     same("paths and kinds", _kinds(found), wanted)
     same("order", list(found), sorted(found))
     modes = {path: oct(found[path].mode) for path in ("/tmp/d", "/tmp/d/f", "/tmp/p", "/var/tmp")}
-    same("modes", modes, {"/tmp/d": "0o750", "/tmp/d/f": "0o4711", "/tmp/p": "0o600", "/var/tmp": "0o700"})
+    same(
+        "modes",
+        modes,
+        {"/tmp/d": "0o750", "/tmp/d/f": "0o4711", "/tmp/p": "0o600", "/var/tmp": "0o700"},
+    )
     same("target of a link", found["/tmp/l"].target, "to there")
     same("digests of equal files are equal", found["/tmp/same"].digest, found["/tmp/d/same"].digest)
     same("digests of others differ", found["/tmp/same"].digest != found["/tmp/d/f"].digest, True)
 
 
 def _sees_no_change(sandbox: Sandbox) -> None:
-    """diff: a path that was rewritten, moved there and back, or removed and made again as it was, is not a change."""
+    """diff: a path that was rewritten, moved there and back, or removed and made again as it was,
+    is not a change."""
     sandbox.exec("cp -p /etc/passwd /tmp/p; cat /tmp/p > /etc/passwd; touch /etc/passwd; rm /tmp/p")
     sandbox.exec(
-        "mv /etc/passwd /etc/moved; mv /etc/moved /etc/passwd; chmod 700 /var; chmod 755 /var; touch /tmp/x; rm /tmp/x"
+        "mv /etc/passwd /etc/moved; mv /etc/moved /etc/passwd; chmod 700 /var; chmod 755 /var;"
+        " touch /tmp/x; rm /tmp/x"
     )
     same("diff", sandbox.diff(), {})
     sandbox.exec("cp -p /etc/passwd /tmp/p; rm /etc/passwd; mv /tmp/p /etc/passwd")
@@ -302,18 +417,30 @@ def _sees_no_change(sandbox: Sandbox) -> None:
 
 
 def _sees_removed_folders(sandbox: Sandbox) -> None:
-    """diff: a removed folder counts with all its files, also where a new folder or a file took its place."""
+    """diff: a removed folder counts with all its files, also where a new folder or a file took its
+    place."""
     below = set(sandbox.exec("find /var").output.split("\n")) - {""}
     sandbox.exec("mode=$(stat -c %a /var); rm -rf /var; mkdir -m $mode /var; echo new > /var/new")
     wanted = dict.fromkeys(below - {"/var"}, "removed") | {"/var/new": "added"}
-    same("diff of a folder made again", {path: change.kind for path, change in sandbox.diff().items()}, wanted)
+    same(
+        "diff of a folder made again",
+        {path: change.kind for path, change in sandbox.diff().items()},
+        wanted,
+    )
     sandbox.exec("rm -rf /var; echo file > /var")
     found = sandbox.diff()
-    same("diff of a folder replaced by a file", {path: change.kind for path, change in found.items()},
-          dict.fromkeys(below, "removed") | {"/var": "changed"})  # fmt: skip
+    same(
+        "diff of a folder replaced by a file",
+        {path: change.kind for path, change in found.items()},
+        dict.fromkeys(below, "removed") | {"/var": "changed"},
+    )
     same("type of the file", found["/var"].type, "file")
     sandbox.exec("rm /var")
-    same("diff of a removed folder", set(_kinds(sandbox.diff()).values()) <= {("removed", kind) for kind in _TYPES}, True)
+    same(
+        "diff of a removed folder",
+        set(_kinds(sandbox.diff()).values()) <= {("removed", kind) for kind in _TYPES},
+        True,
+    )
     same("paths of a removed folder", set(sandbox.diff()), below)
     sandbox.exec("rm /etc/passwd; mkdir /etc/passwd; touch /etc/passwd/x")
     found = {path: change for path, change in sandbox.diff().items() if path.startswith("/etc")}
@@ -325,9 +452,13 @@ def _sees_removed_folders(sandbox: Sandbox) -> None:
 
 
 def _sees_any_name(sandbox: Sandbox) -> None:
-    """diff: names may hold blanks, newlines, quotes and bytes that are not UTF-8 (as os.fsdecode gives them)."""
+    """diff: names may hold blanks, newlines, quotes and bytes that are not UTF-8 (as os.fsdecode
+    gives them)."""
     sandbox.exec("cd /tmp; touch -- ' ' $'a\\nb' $'\\xff\\xfe' '\"' '\\'  é '-n'")
-    wanted = {os.fsdecode(b"/tmp/" + name) for name in (b" ", b"a\nb", b"\xff\xfe", b'"', b"\\", "é".encode(), b"-n")}
+    wanted = {
+        os.fsdecode(b"/tmp/" + name)
+        for name in (b" ", b"a\nb", b"\xff\xfe", b'"', b"\\", "é".encode(), b"-n")
+    }
     same("paths", set(sandbox.diff()), wanted)
     same("read of such a name", sandbox.read(os.fsdecode(b"/tmp/\xff\xfe")), b"")
 
@@ -339,36 +470,57 @@ def _kinds(changes: dict[str, Change]) -> dict[str, tuple[str, str]]:
     return {path: (change.kind, change.type) for path, change in changes.items()}
 
 
-# -- reset, fork, close --------------------------------------------------------------------------------------------------------
+# -- reset, fork, close ----------------------------------------------------------------------------
 
 
 def _resets_all(sandbox: Sandbox) -> None:
     """reset: files, processes, directory, variables and shared memory are as at the start."""
-    sandbox.exec("cd /tmp; x=1; umask 0; echo > /tmp/f; rm /etc/passwd; echo > /dev/shm/f; ulimit -n 20; echo > /var/tmp/f")
+    sandbox.exec(
+        "cd /tmp; x=1; umask 0; echo > /tmp/f; rm /etc/passwd; echo > /dev/shm/f; ulimit -n 20;"
+        " echo > /var/tmp/f"
+    )
     sandbox.exec("setsid sleep 4321 > /dev/null 2>&1 & exec 9> /tmp/open")
     sandbox.reset()
     same("diff after reset", sandbox.diff(), {})
-    prints(sandbox, "pwd; echo ${x-unset} $(umask); ls -A /tmp /dev/shm; ls /etc/passwd; ls -A /var/tmp",
-          "/\nunset 0022\n/dev/shm:\n\n/tmp:\n/etc/passwd\n")  # fmt: skip
     prints(
         sandbox,
-        "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c '[s]leep 4321'; [ $(ulimit -n) -gt 20 ] && echo many",
+        "pwd; echo ${x-unset} $(umask); ls -A /tmp /dev/shm; ls /etc/passwd; ls -A /var/tmp",
+        "/\nunset 0022\n/dev/shm:\n\n/tmp:\n/etc/passwd\n",
+    )
+    prints(
+        sandbox,
+        "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c '[s]leep 4321'; [ $(ulimit -n) -gt 20 ]"
+        " && echo many",
         "0\nmany\n",
     )
 
 
 def _forks_files(sandbox: Sandbox) -> None:
-    """fork: a second sandbox has the same files and directory; afterwards neither sees the other."""
+    """fork: a second sandbox has the same files and directory; afterwards neither sees the
+    other."""
     sandbox.exec(
-        "mkdir -p /tmp/d; cd /tmp/d; echo a > a; ln a b; ln -s a l; mkfifo -m 640 p; chmod 4755 a; rm -rf /var; mkdir /var"
+        "mkdir -p /tmp/d; cd /tmp/d; echo a > a; ln a b; ln -s a l; mkfifo -m 640 p; chmod 4755 a;"
+        " rm -rf /var; mkdir /var"
     )
-    sandbox.exec("rm /etc/passwd; touch -d 2001-02-03 $'n\\n'; mkdir deep; touch deep/x; echo > /etc/new")
+    sandbox.exec(
+        "rm /etc/passwd; touch -d 2001-02-03 $'n\\n'; mkdir deep; touch deep/x; echo > /etc/new"
+    )
     with sandbox.fork() as copy:
         same("diff of the copy", copy.diff(), sandbox.diff())
-        prints(copy, "pwd; ls -A /var; stat -c %y $'n\\n' | cut -c 1-10; ls /etc/passwd 2> /dev/null", "/tmp/d\n2001-02-03\n")
-        prints(copy, "echo more >> b; cat a; rm -r deep; echo > /tmp/x; touch /etc/passwd", "a\nmore\n")
+        prints(
+            copy,
+            "pwd; ls -A /var; stat -c %y $'n\\n' | cut -c 1-10; ls /etc/passwd 2> /dev/null",
+            "/tmp/d\n2001-02-03\n",
+        )
+        prints(
+            copy, "echo more >> b; cat a; rm -r deep; echo > /tmp/x; touch /etc/passwd", "a\nmore\n"
+        )
         prints(sandbox, "cat a b; ls deep; ls /tmp; ls /etc/passwd 2> /dev/null", "a\na\nx\nd\n")
-        same("limits and session of the copy", (copy.limits, copy.session), (sandbox.limits, sandbox.session))
+        same(
+            "limits and session of the copy",
+            (copy.limits, copy.session),
+            (sandbox.limits, sandbox.session),
+        )
         with copy.fork() as third:
             prints(third, "cat a; ls /tmp", "a\nmore\nd\nx\n")
         sandbox.reset()
@@ -377,8 +529,12 @@ def _forks_files(sandbox: Sandbox) -> None:
 
 
 def _refuses_to_fork_processes(sandbox: Sandbox) -> None:
-    """fork: a process that still runs raises ForkError with its name; the sandbox stays as it was."""
-    look = "for at in /proc/[0-9]*/comm; do read -r name < $at; [ $name = sleep ] && break 2; done 2> /dev/null"
+    """fork: a process that still runs raises ForkError with its name; the sandbox stays as it
+    was."""
+    look = (
+        "for at in /proc/[0-9]*/comm; do read -r name < $at; [ $name = sleep ] && break 2; done 2>"
+        " /dev/null"
+    )
     begun = f"while :; do {look}; done"  # by builtins, which use no process number
     sandbox.exec(f"sleep 300 > /dev/null 2>&1 & echo $! > /tmp/pid; {begun}")
     with raises("fork with a running process", ForkError) as messages:
@@ -400,7 +556,11 @@ def _is_closed(sandbox: Sandbox) -> None:
     copy = sandbox.fork()
     sandbox.close()
     uses: list[Callable[[], Any]] = [sandbox.diff, sandbox.reset, sandbox.fork]
-    uses += [lambda: sandbox.exec("true"), lambda: sandbox.read("/etc/passwd"), lambda: sandbox.write("/tmp/x", b"")]
+    uses += [
+        lambda: sandbox.exec("true"),
+        lambda: sandbox.read("/etc/passwd"),
+        lambda: sandbox.write("/tmp/x", b""),
+    ]
     with copy:
         for use in uses:
             with raises("use after close", UsageError):
@@ -420,7 +580,8 @@ echo /no/match*; shopt -po noclobber; kill -USR1 $$; fixed=2
 
 
 def _forks_the_session(sandbox: Sandbox) -> None:
-    """fork, persistent: the copy has variables, functions, aliases, options, traps, arguments, umask and last status."""
+    """fork, persistent: the copy has variables, functions, aliases, options, traps, arguments,
+    umask and last status."""
     sandbox.exec(_STATE)
     sandbox.exec("(exit 42)")
     with sandbox.fork() as copy:
@@ -432,7 +593,8 @@ def _forks_the_session(sandbox: Sandbox) -> None:
 
 
 def _refuses_to_fork_descriptors(sandbox: Sandbox) -> None:
-    """fork, persistent: an open descriptor raises ForkError with its name; once closed, fork works."""
+    """fork, persistent: an open descriptor raises ForkError with its name; once closed, fork
+    works."""
     sandbox.exec("exec 7> /tmp/held")
     with raises("fork with an open descriptor", ForkError) as messages:
         sandbox.fork().close()
@@ -442,8 +604,21 @@ def _refuses_to_fork_descriptors(sandbox: Sandbox) -> None:
 
 
 _BOTH: list[Clause] = [
-    *(_prints_in_order, _returns_the_exit_code, _survives_syntax_errors, _gives_no_input, _takes_any_text, _runs_a_program),
-    *(_keeps_the_directory, _stops_at_the_time_limit, _caps_the_output, _reads_and_writes, _reads_only_files),
+    *(
+        _prints_in_order,
+        _returns_the_exit_code,
+        _survives_syntax_errors,
+        _gives_no_input,
+        _takes_any_text,
+        _runs_a_program,
+    ),
+    *(
+        _keeps_the_directory,
+        _stops_at_the_time_limit,
+        _caps_the_output,
+        _reads_and_writes,
+        _reads_only_files,
+    ),
     *(
         _reads_moving_links,
         _reads_large_files,
@@ -457,8 +632,16 @@ _BOTH: list[Clause] = [
     _refuses_to_fork_processes,
 ]
 _PERSISTENT: list[Clause] = [
-    *(_keeps_the_session, _keeps_descriptors, _keeps_the_session_at_timeouts, _announces_a_lost_session),
+    *(
+        _keeps_the_session,
+        _keeps_descriptors,
+        _keeps_the_session_at_timeouts,
+        _announces_a_lost_session,
+    ),
     *(_forks_the_session, _refuses_to_fork_descriptors),
 ]
-_SESSION: dict[str, list[Clause]] = {"persistent": _PERSISTENT, "stateless": [_keeps_only_the_directory]}
+_SESSION: dict[str, list[Clause]] = {
+    "persistent": _PERSISTENT,
+    "stateless": [_keeps_only_the_directory],
+}
 _ENDS: list[Clause] = [_closes_twice, _is_closed]

@@ -1,10 +1,11 @@
-"""A host process around a worker's episodes: how it starts, and the control socket to its supervisor.
+"""A host process around a worker's episodes: how it starts, and the control socket to its
+supervisor.
 
     Host ── start ──► bwrap or a container, all namespaces new ──► supervisor, pid 1 in there
        └── start_episode / end_episode ── frames on the supervisor's control socket
 
-A provider derives its own host: `local.py` one of bubblewrap, `docker/container.py` a container. A process forked while hosts
-run closes its copies of their sockets and cannot use them.
+A provider derives its own host: `local.py` one of bubblewrap, `docker/container.py` a container. A
+process forked while hosts run closes its copies of their sockets and cannot use them.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ _hosts: weakref.WeakSet[Host] = weakref.WeakSet()
 
 @dataclass(frozen=True)
 class DisabledProtections:
-    """Protections that a test switches off to see an attack succeed: system calls, and steps of `guest/namespaces.py`."""
+    """Protections that a test switches off to see an attack succeed: system calls, and steps of
+    `guest/namespaces.py`."""
 
     calls: frozenset[str] = frozenset()
     steps: frozenset[str] = frozenset()
@@ -76,7 +78,8 @@ class Host(ABC):
     cwd = "/"
     """The folder in which sessions begin."""
     force_copy = False
-    """Begin episodes with a copy of the files, in place of an overlay on them, as before Linux 6.6. Tests set it."""
+    """Begin episodes with a copy of the files, in place of an overlay on them, as before Linux 6.6.
+    Tests set it."""
     copies = False
     """Episodes have begun so."""
     users = 0
@@ -84,7 +87,10 @@ class Host(ABC):
 
     def __init__(self, program: Program, session: Session) -> None:
         if program == "python" and session != "persistent":
-            raise UsageError("an interpreter is a persistent session: program='python' goes with session='persistent'")
+            raise UsageError(
+                "an interpreter is a persistent session: program='python' goes with"
+                " session='persistent'"
+            )
         self.program, self.session = program, session
         self._pid = os.getpid()
         self._lock = threading.Lock()
@@ -102,23 +108,29 @@ class Host(ABC):
     def start_episode(
         self, *, cwd: str | None = None, replaces: int | None = None, upper: int | None = None
     ) -> tuple[int, socket.socket]:
-        """Start an episode server, in place of the one numbered `replaces`; return its number and a socket when it is ready.
+        """Start an episode server, in place of the one numbered `replaces`; return its number and a
+        socket when it is ready.
 
         `upper` is the descriptor of a folder whose files the episode begins with.
         """
         for pause in (0.0, *_PAUSES):
             time.sleep(pause)
-            number, sock = self._request_episode({"cwd": cwd or self.cwd, "replaces": replaces}, upper)
+            number, sock = self._request_episode(
+                {"cwd": cwd or self.cwd, "replaces": replaces}, upper
+            )
             if not (missing := self._await_ready(sock)):
                 return number, sock
             replaces = number
         self.end_episode(number)
         raise SandboxUnavailable(
-            f"this machine has no room for another sandbox ({missing}): agents have too many processes or descriptors, or the "
-            "limit is too low (`ulimit -u`, `ulimit -n`; of a container, its pids limit)"
+            f"this machine has no room for another sandbox ({missing}): agents have too many"
+            " processes or descriptors, or the limit is too low (`ulimit -u`, `ulimit -n`; of a"
+            " container, its pids limit)"
         )
 
-    def _request_episode(self, about: dict[str, Any], upper: int | None) -> tuple[int, socket.socket]:
+    def _request_episode(
+        self, about: dict[str, Any], upper: int | None
+    ) -> tuple[int, socket.socket]:
         with room_left():
             ours, theirs = socket.socketpair()
         with theirs, self._lock:
@@ -132,7 +144,8 @@ class Host(ABC):
             return self._number, ours
 
     def _await_ready(self, sock: socket.socket) -> str:
-        """Wait for a new episode server; return "", or what the machine has no room for now, with `sock` closed."""
+        """Wait for a new episode server; return "", or what the machine has no room for now, with
+        `sock` closed."""
         try:
             sock.settimeout(30)
             head, _ = wire.receive(sock, 0)
@@ -142,7 +155,9 @@ class Host(ABC):
         if "ready" not in head:
             sock.close()
         if "failed" in head:
-            raise SandboxUnavailable(f"a sandbox could not be set up: {head['failed']}; run `intercode doctor`")
+            raise SandboxUnavailable(
+                f"a sandbox could not be set up: {head['failed']}; run `intercode doctor`"
+            )
         self.copies = bool(head.get("copied"))
         return "" if "ready" in head else str(head["later"])
 
@@ -189,11 +204,14 @@ class Host(ABC):
     ) -> None:
         """Send the supervisor the settings of its episodes.
 
-        `mounts` are the fields of `MountConfig` in `guest/mounts.py`, `pod` those of `PodConfig` in `guest/pod.py`.
+        `mounts` are the fields of `MountConfig` in `guest/mounts.py`, `pod` those of `PodConfig` in
+        `guest/pod.py`.
         """
         disabled, texts = disabled or DisabledProtections(), list[tuple[str, str]]()
         if self.program == "python":  # the modules that make an image's own python3 a session
-            from intercode.sandbox.guest.python_interpreter import MODULES  # imports all that an interpreter needs
+            from intercode.sandbox.guest.python_interpreter import (
+                MODULES,
+            )  # imports all that an interpreter needs
 
             texts = [(name, GUEST.joinpath(name + ".py").read_text()) for name in MODULES]
         config = {
@@ -210,10 +228,21 @@ class Host(ABC):
             "output": limits.output,
             "payload": 1 << 30,
             "disabled": sorted(disabled.steps),
-            "rlimits": {**shared_limits(limits), "CORE": 0, "MSGQUEUE": 819_200, "MEMLOCK": 1 << 16, "SIGPENDING": 1024},
+            "rlimits": {
+                **shared_limits(limits),
+                "CORE": 0,
+                "MSGQUEUE": 819_200,
+                "MEMLOCK": 1 << 16,
+                "SIGPENDING": 1024,
+            },
         }
         try:
-            wire.send(self._control, config, seccomp.program(leave_out=disabled.calls, shared=pod is not None), fds)
+            wire.send(
+                self._control,
+                config,
+                seccomp.program(leave_out=disabled.calls, shared=pod is not None),
+                fds,
+            )
         except OSError:
             error = self._death()
             self.close()
@@ -221,7 +250,10 @@ class Host(ABC):
 
     def _send(self, head: dict[str, Any], fds: tuple[int, ...]) -> None:
         if os.getpid() != self._pid:
-            raise UsageError("this sandbox belongs to the process that made it; make one in each process after forking")
+            raise UsageError(
+                "this sandbox belongs to the process that made it; make one in each process after"
+                " forking"
+            )
         if self.closed:
             raise UsageError("the sandbox is closed")
         try:
@@ -230,13 +262,16 @@ class Host(ABC):
             raise self._death() from None
 
     def _death(self) -> SandboxUnavailable | SandboxDied:
-        """Return the error for a host that ended: at once, since this machine cannot run one, or later."""
+        """Return the error for a host that ended: at once, since this machine cannot run one, or
+        later."""
         try:
             self._process.wait(timeout=2)
         except subprocess.TimeoutExpired:
             return SandboxDied("the sandbox's supervisor does not answer")
         if text := self.error_text():
-            return SandboxUnavailable(f"the sandbox could not start: {text}; run `intercode doctor`")
+            return SandboxUnavailable(
+                f"the sandbox could not start: {text}; run `intercode doctor`"
+            )
         return SandboxDied(f"the sandbox's host process ended (status {self._process.returncode})")
 
 
@@ -252,31 +287,46 @@ def shared_limits(limits: Limits) -> dict[str, int]:
 
 
 def start_clean(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
-    """Start a program that inherits nothing from this process that could change what agents do: signals, mask, umask.
+    """Start a program that inherits nothing from this process that could change what agents do:
+    signals, mask, umask.
 
-    A program that ignores signals hands that down to all that it starts, and only code in between can end it.
+    A program that ignores signals hands that down to all that it starts, and only code in between
+    can end it.
     """
-    if any(signal.getsignal(number) == signal.SIG_IGN for number in signal.valid_signals() - _RESTORED):
+    if any(
+        signal.getsignal(number) == signal.SIG_IGN for number in signal.valid_signals() - _RESTORED
+    ):
         command = [guest_python()[0], "-I", "-S", "-c", _RESET, *command]
     mask = signal.pthread_sigmask(signal.SIG_SETMASK, ())
     try:
-        return subprocess.Popen(command, cwd="/", umask=0o022, start_new_session=True, stdout=subprocess.DEVNULL, **options)
+        return subprocess.Popen(
+            command,
+            cwd="/",
+            umask=0o022,
+            start_new_session=True,
+            stdout=subprocess.DEVNULL,
+            **options,
+        )
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def guest_python() -> tuple[str, list[str]]:
-    """Return an interpreter that the sandboxes' user can reach, and the folders outside of /usr that it needs."""
+    """Return an interpreter that the sandboxes' user can reach, and the folders outside of /usr
+    that it needs."""
     if os.access("/usr/bin/python3", os.X_OK):
         return "/usr/bin/python3", []
     base = os.path.realpath(sys.base_prefix)
     if os.getuid() == 0 and not identity().reaches(Path(base)):
-        raise SandboxUnavailable(f"the sandbox's user cannot reach the Python at {base}; run: apt-get install python3")
+        raise SandboxUnavailable(
+            f"the sandbox's user cannot reach the Python at {base}; run: apt-get install python3"
+        )
     return os.path.join(base, "bin", "python3"), [] if base.startswith("/usr") else [base]
 
 
 def _close_after_fork() -> None:
-    """In a forked child, close the sockets of the parent's hosts, so that the hosts end with the parent."""
+    """In a forked child, close the sockets of the parent's hosts, so that the hosts end with the
+    parent."""
     for host in list(_hosts):
         host._control.close()
 

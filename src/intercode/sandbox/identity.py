@@ -1,6 +1,7 @@
 """The user that sandboxes run as: the caller, or, if the caller is root, a user of their own.
 
-`UID` lies in a range that systemd's user allocation leaves unused (60578–61183), so it owns nothing else on the machine.
+`UID` lies in a range that systemd's user allocation leaves unused (60578–61183), so it owns nothing
+else on the machine.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ class Identity(NamedTuple):
             os.chown(path, self.uid, self.gid)
         except OSError as error:
             raise SandboxUnavailable(
-                f"root may not give files to uid {self.uid} here ({error.strerror}): this user namespace does not map it; "
-                "run as an ordinary user, or map more uids"
+                f"root may not give files to uid {self.uid} here ({error.strerror}): this user"
+                " namespace does not map it; run as an ordinary user, or map more uids"
             ) from error
 
     def reaches(self, path: Path) -> bool:
@@ -51,7 +52,10 @@ class Identity(NamedTuple):
         if not self.other:
             return True
         folders = (folder.stat() for folder in [path, *path.parents])
-        return all(info.st_mode & (stat.S_IXUSR if info.st_uid == self.uid else stat.S_IXOTH) for info in folders)
+        return all(
+            info.st_mode & (stat.S_IXUSR if info.st_uid == self.uid else stat.S_IXOTH)
+            for info in folders
+        )
 
 
 @cache

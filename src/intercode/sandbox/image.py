@@ -2,12 +2,13 @@
 
     mmdebstrap ── tar ──► unpacked as the sandboxes' user ──► ROOT/images/NAME
 
-An image is complete or absent: it is built in a hidden folder and renamed. mmdebstrap chooses apt's mirror. Root runs
-mmdebstrap with mounts of its own, so that none is left over however it ends; others in whichever way mmdebstrap finds
-(subordinate uids, else fakechroot). Manuals, translations and package documents are left out, as container images do; times are
-clamped to `EPOCH`, so that two builds of the same packages differ in nothing that a task could see. Not supported: other
-distributions' package managers (give a root file system or its tar to `--image` instead), and updating an image in place (build
-it again with `force`).
+An image is complete or absent: it is built in a hidden folder and renamed. mmdebstrap chooses apt's
+mirror. Root runs mmdebstrap with mounts of its own, so that none is left over however it ends;
+others in whichever way mmdebstrap finds (subordinate uids, else fakechroot). Manuals, translations
+and package documents are left out, as container images do; times are clamped to `EPOCH`, so that
+two builds of the same packages differ in nothing that a task could see. Not supported: other
+distributions' package managers (give a root file system or its tar to `--image` instead), and
+updating an image in place (build it again with `force`).
 """
 
 from __future__ import annotations
@@ -29,31 +30,75 @@ from intercode.sandbox.identity import identity
 
 Progress = Callable[[str], None]
 EPOCH = 1_650_240_000
-"""The greatest time of a file, in seconds since 1970: 2022-04-18, the date of the base image of InterCode v1's containers."""
+"""The greatest time of a file, in seconds since 1970: 2022-04-18, the date of the base image of
+InterCode v1's containers."""
 
 DEFAULT_PACKAGES = (
-    *("tree", "rename", "cpio", "bind9-dnsutils", "iputils-ping", "ncal", "jq", "curl", "ncompress", "hashdeep", "git"),
-    *("netbase", "psmisc", "procps", "net-tools", "bsdextrautils", "file", "bzip2", "xz-utils", "zip", "unzip", "less"),
+    *(
+        "tree",
+        "rename",
+        "cpio",
+        "bind9-dnsutils",
+        "iputils-ping",
+        "ncal",
+        "jq",
+        "curl",
+        "ncompress",
+        "hashdeep",
+        "git",
+    ),
+    *(
+        "netbase",
+        "psmisc",
+        "procps",
+        "net-tools",
+        "bsdextrautils",
+        "file",
+        "bzip2",
+        "xz-utils",
+        "zip",
+        "unzip",
+        "less",
+    ),
 )
-"""The programs that shell tasks call: those of NL2Bash's golds, and a few that every shell user knows. gawk, xxd, bc and rsync
-are absent on purpose: InterCode v1 had none of them (its awk was mawk), and an agent that finds them earns other rewards."""
+"""The programs that shell tasks call: those of NL2Bash's golds, and a few that every shell user
+knows. gawk, xxd, bc and rsync are absent on purpose: InterCode v1 had none of them (its awk was
+mawk), and an agent that finds them earns other rewards."""
 V1_BASH = "v1-bash"
 PACKAGES: dict[str, tuple[str, ...]] = {
     V1_BASH: (
-        *("bash", "python3", "psmisc", "bsdmainutils", "cron", "imagemagick", "dnsutils", "git", "tree", "net-tools"),
+        *(
+            "bash",
+            "python3",
+            "psmisc",
+            "bsdmainutils",
+            "cron",
+            "imagemagick",
+            "dnsutils",
+            "git",
+            "tree",
+            "net-tools",
+        ),
         *("iputils-ping", "coreutils", "curl", "cpio", "jq"),
         *("procps", "bzip2", "e2fsprogs", "less", "patch", "openssh-client", "netbase"),
     )
 }
-"""The packages of images with a name of their own. `v1-bash` is the root of InterCode v1's recorded runs: the packages of its
-Dockerfile, then those that Ubuntu adds, from its base image and because git and perl recommend them."""
+"""The packages of images with a name of their own. `v1-bash` is the root of InterCode v1's recorded
+runs: the packages of its Dockerfile, then those that Ubuntu adds, from its base image and because
+git and perl recommend them."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _WORD = re.compile(r"[a-z0-9][a-z0-9._+-]*")
 _OMITTED = (
-    *("path-exclude=/usr/share/man/*", "path-exclude=/usr/share/locale/*", "path-exclude=/usr/share/info/*"),
+    *(
+        "path-exclude=/usr/share/man/*",
+        "path-exclude=/usr/share/locale/*",
+        "path-exclude=/usr/share/info/*",
+    ),
     *("path-exclude=/usr/share/doc/*", "path-include=/usr/share/doc/*/copyright"),
 )
-_UNKNOWN = re.compile(r"Unable to locate package|has no installation candidate|does not have a Release file")
+_UNKNOWN = re.compile(
+    r"Unable to locate package|has no installation candidate|does not have a Release file"
+)
 _MACHINE_FILES = {
     "machine-id": "",
     "resolv.conf": "",
@@ -70,18 +115,20 @@ def build_image(
     force: bool = False,
     progress: Progress | None = None,
 ) -> Path:
-    """Make the image `name` and return its folder. Its packages are by default those that `PACKAGES` has for that name, else
-    `DEFAULT_PACKAGES`. `progress` gets mmdebstrap's lines.
+    """Make the image `name` and return its folder. Its packages are by default those that
+    `PACKAGES` has for that name, else `DEFAULT_PACKAGES`. `progress` gets mmdebstrap's lines.
 
-    `force` replaces an image of that name once the new one is complete; open sandboxes of the old one lose its files.
-    Raises `UsageError` for a bad or taken name and unknown packages, `SandboxUnavailable` where no image can be made,
-    and `SandboxError` if the mirror or the disk fails.
+    `force` replaces an image of that name once the new one is complete; open sandboxes of the old
+    one lose its files. Raises `UsageError` for a bad or taken name and unknown packages,
+    `SandboxUnavailable` where no image can be made, and `SandboxError` if the mirror or the disk
+    fails.
     """
     packages = packages or PACKAGES.get(name, DEFAULT_PACKAGES)
     for word in (suite, *packages):
         if not _WORD.fullmatch(word):
             raise UsageError(
-                f"{word!r} is neither a package name nor a suite of Debian; give one at a time, as apt-get install does"
+                f"{word!r} is neither a package name nor a suite of Debian; give one at a time, as"
+                " apt-get install does"
             )
 
     def fill(made: Path) -> None:
@@ -92,17 +139,26 @@ def build_image(
             archive.seek(0)
             template.untar(Path(f"mmdebstrap's {suite}"), root, archive)
         write_machine_files(root)
-        os.utime(made)  # a template's digest holds this time, so that setup layers of a replaced image are not used again
+        os.utime(
+            made
+            # a template's digest holds this time, so that setup layers of a replaced image are not used
+            # again
+        )
 
     return keep_image(name, fill, force=force)
 
 
 def keep_image(name: str, fill: Callable[[Path], None], *, force: bool) -> Path:
-    """Keep the files that `fill` writes as image `name`; return its folder. Raises `UsageError` for a bad or taken name."""
+    """Keep the files that `fill` writes as image `name`; return its folder. Raises `UsageError` for
+    a bad or taken name."""
     if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} cannot name an image; use up to 64 lower-case letters, digits, '-' and '_'")
+        raise UsageError(
+            f"{name!r} cannot name an image; use up to 64 lower-case letters, digits, '-' and '_'"
+        )
     final = image_path(name)
-    taken = UsageError(f"there is an image named {name!r} already; choose another name, or replace it with --force")
+    taken = UsageError(
+        f"there is an image named {name!r} already; choose another name, or replace it with --force"
+    )
     if final.exists() and not force:
         raise taken
     fresh = cache.folder("images", f".{name}-{secrets.token_hex(4)}", fill)
@@ -125,11 +181,14 @@ def image_path(name: str) -> Path:
 
 
 def write_machine_files(root: Path) -> None:
-    """Write the files that a starting machine writes. Nothing is written if /etc is a link, which may lead out of the root."""
+    """Write the files that a starting machine writes. Nothing is written if /etc is a link, which
+    may lead out of the root."""
     etc = root / "etc"
     for name, text in _MACHINE_FILES.items() if etc.is_dir() and not etc.is_symlink() else ():
         path = etc / name
-        path.unlink(missing_ok=True)  # a link there (to a folder of the machine that builds) is replaced, not followed
+        path.unlink(
+            missing_ok=True
+        )  # a link there (to a folder of the machine that builds) is replaced, not followed
         path.write_text(text)
         identity().own(path)
         for changed in (path, etc):
@@ -137,15 +196,28 @@ def write_machine_files(root: Path) -> None:
     template.mount_points(root)
 
 
-def _mmdebstrap(packages: Sequence[str], suite: str, work: Path, archive: IO[bytes], progress: Progress | None) -> None:
-    """Write the tar of a Debian root into `archive`. mmdebstrap may keep files in `work`, and removes them when interrupted."""
+def _mmdebstrap(
+    packages: Sequence[str], suite: str, work: Path, archive: IO[bytes], progress: Progress | None
+) -> None:
+    """Write the tar of a Debian root into `archive`. mmdebstrap may keep files in `work`, and
+    removes them when interrupted."""
     program = shutil.which("mmdebstrap")
     if program is None:
-        raise SandboxUnavailable("an image is made by mmdebstrap, which is not installed; run: apt-get install mmdebstrap")
+        raise SandboxUnavailable(
+            "an image is made by mmdebstrap, which is not installed; run: apt-get install"
+            " mmdebstrap"
+        )
     root = identity().other
     argv = [program, "--variant=minbase", "--format=tar", f"--mode={'unshare' if root else 'auto'}"]
-    argv += [*(f"--dpkgopt={line}" for line in _OMITTED), *(f"--include={name}" for name in packages), suite, "-"]
-    environment = {**os.environ, "LC_ALL": "C.UTF-8", "SOURCE_DATE_EPOCH": str(EPOCH)} | ({"TMPDIR": str(work)} if root else {})
+    argv += [
+        *(f"--dpkgopt={line}" for line in _OMITTED),
+        *(f"--include={name}" for name in packages),
+        suite,
+        "-",
+    ]
+    environment = {**os.environ, "LC_ALL": "C.UTF-8", "SOURCE_DATE_EPOCH": str(EPOCH)} | (
+        {"TMPDIR": str(work)} if root else {}
+    )
     lines: list[str] = []
     with subprocess.Popen(
         argv, stdin=subprocess.DEVNULL, stdout=archive, stderr=subprocess.PIPE, text=True, errors="replace",
@@ -163,9 +235,12 @@ def _mmdebstrap(packages: Sequence[str], suite: str, work: Path, archive: IO[byt
             raise
     last = "\n".join([line for line in lines if line and not line.startswith("I: ")][-8:])
     if process.returncode and _UNKNOWN.search(last):
-        raise UsageError(f"the mirror has no such package or suite; look packages up with: apt-cache search WORD\n{last}")
+        raise UsageError(
+            "the mirror has no such package or suite; look packages up with: apt-cache search"
+            f" WORD\n{last}"
+        )
     if process.returncode:
         raise SandboxError(
-            "mmdebstrap could not make the image: it needs the network, room on the disk, and, if you are not root, fakechroot "
-            f"and fakeroot, or uidmap\n{last}"
+            "mmdebstrap could not make the image: it needs the network, room on the disk, and, if"
+            f" you are not root, fakechroot and fakeroot, or uidmap\n{last}"
         )

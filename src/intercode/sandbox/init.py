@@ -1,12 +1,14 @@
-"""The program that is pid 1 for the agent: sends signals to all other processes on request, and ends with its standard input.
+"""The program that is pid 1 for the agent: sends signals to all other processes on request, and
+ends with its standard input.
 
     loop: if read(0, byte, 1) ≤ 0: exit_group(0)
           kill(-1, byte)
           write(0, byte, 1)
 
-Each episode starts one, so it is a statically linked ELF file of 178 bytes: a bash takes ten times its 0.1 ms. It is
-called bash, as the first process of a container often is, and like that one the agent may look into it: `find /` must not
-fail at /proc/1. On other processors than x86_64, the file is a copy of this machine's bash.
+Each episode starts one, so it is a statically linked ELF file of 178 bytes: a bash takes ten times
+its 0.1 ms. It is called bash, as the first process of a container often is, and like that one the
+agent may look into it: `find /` must not fail at /proc/1. On other processors than x86_64, the file
+is a copy of this machine's bash.
 """
 
 from __future__ import annotations
@@ -54,8 +56,14 @@ def write(folder: Path) -> None:
 
 
 def _elf(code: bytes) -> bytes:
-    """Return an ELF file of one segment, with the headers and the code (System V gABI, chapters 4 and 5)."""
+    """Return an ELF file of one segment, with the headers and the code (System V gABI, chapters 4
+    and 5)."""
     entry, size = _BASE + _HEADERS, _HEADERS + len(code)
     kind = b"\x7fELF" + bytes([2, 1, 1]).ljust(12, b"\0")
     head = struct.pack("<HHIQQQIHHHHHH", 2, _MACHINE_X86_64, 1, entry, 64, 0, 0, 64, 56, 1, 0, 0, 0)
-    return kind + head + struct.pack("<IIQQQQQQ", _LOAD, _READ_AND_EXECUTE, 0, _BASE, _BASE, size, size, _PAGE) + code
+    return (
+        kind
+        + head
+        + struct.pack("<IIQQQQQQ", _LOAD, _READ_AND_EXECUTE, 0, _BASE, _BASE, size, size, _PAGE)
+        + code
+    )

@@ -1,9 +1,11 @@
-"""The local provider: bubblewrap, without a daemon; one host process per worker, one episode server per episode.
+"""The local provider: bubblewrap, without a daemon; one host process per worker, one episode server
+per episode.
 
     LocalSandbox ──► Bubblewrap ── spawner thread ──► bwrap, as an unprivileged user, all namespaces new ──► supervisor
 
-bwrap dies with the *thread* that started it (prctl PR_SET_PDEATHSIG), so one thread that lives as long as the process starts
-every bwrap. If the caller is root, bwrap runs as a user of its own (`identity.py`).
+bwrap dies with the *thread* that started it (prctl PR_SET_PDEATHSIG), so one thread that lives as
+long as the process starts every bwrap. If the caller is root, bwrap runs as a user of its own
+(`identity.py`).
 """
 
 from __future__ import annotations
@@ -42,15 +44,17 @@ from intercode.sandbox.identity import identity
 from intercode.sandbox.template import Template
 
 ALLOWING = (
-    "docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined, "
-    "or in Kubernetes securityContext: {seccompProfile: {type: Unconfined}, appArmorProfile: {type: Unconfined}}"
+    "docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined, or in"
+    " Kubernetes securityContext: {seccompProfile: {type: Unconfined}, appArmorProfile: {type:"
+    " Unconfined}}"
 )
 """The options with which a container allows namespaces."""
 _MAIN = "import sys; sys.path.insert(0, '/'); from guest.supervisor import main; main()"
 
 
 class LocalProvider(Provider[Template]):
-    """Opens sandboxes of bubblewrap. An image is a built one, a root file system, or None for this machine's /usr."""
+    """Opens sandboxes of bubblewrap. An image is a built one, a root file system, or None for this
+    machine's /usr."""
 
     _layers = "layers"
     """The shelf of the cache for what scripts change."""
@@ -62,12 +66,21 @@ class LocalProvider(Provider[Template]):
     def add_script(self, start: Template, text: str, *, name: str) -> Template:
         def run(made: Path) -> None:
             made.chmod(0o755)
-            with self.sandbox(start, limits=SETUP_LIMITS, session="stateless", export=made) as sandbox:
+            with self.sandbox(
+                start, limits=SETUP_LIMITS, session="stateless", export=made
+            ) as sandbox:
                 sandbox.write(SCRIPT, text.encode())
                 result = sandbox.exec("", argv=["bash", SCRIPT], cwd="/")
                 if result.exit_code != 0:
-                    how = "ran out of time" if result.timed_out else f"ended with status {result.exit_code}"
-                    raise DataError(f"the setup script {name} {how}; it printed:\n{result.output[-2000:] or '(nothing)'}")
+                    how = (
+                        "ran out of time"
+                        if result.timed_out
+                        else f"ended with status {result.exit_code}"
+                    )
+                    raise DataError(
+                        f"the setup script {name} {how}; it"
+                        f" printed:\n{result.output[-2000:] or '(nothing)'}"
+                    )
                 sandbox.export(made)
 
         key = hashlib.sha256(f"{start.digest}\0{text}".encode()).hexdigest()[:32]
@@ -105,7 +118,8 @@ class TemplateHost(Host):
 
     @abstractmethod
     def _prepare(self, template: Template, limits: Limits) -> dict[str, Any]:
-        """Prepare what the host starts from; return the arguments of `_configure` that depend on the kind of host."""
+        """Prepare what the host starts from; return the arguments of `_configure` that depend on
+        the kind of host."""
 
 
 class Bubblewrap(TemplateHost):
@@ -138,7 +152,8 @@ class Bubblewrap(TemplateHost):
         found = super()._death()
         if isinstance(found, SandboxUnavailable) and not allows_namespaces():
             return SandboxUnavailable(
-                f"no namespaces can be made here, which --sandbox local needs (root can use pod). This allows them: {ALLOWING}"
+                "no namespaces can be made here, which --sandbox local needs (root can use pod)."
+                f" This allows them: {ALLOWING}"
             )
         return found
 
@@ -146,7 +161,8 @@ class Bubblewrap(TemplateHost):
 class LocalSandbox(GuestSandbox):
     """See `Sandbox` for the contract, and `Provider.sandbox` for the parameters.
 
-    `export` is a folder that `export` may copy the changes to. `disabled` is for tests of protections only.
+    `export` is a folder that `export` may copy the changes to. `disabled` is for tests of
+    protections only.
     """
 
     kind: type[TemplateHost] = Bubblewrap
@@ -173,18 +189,29 @@ class LocalSandbox(GuestSandbox):
 def allows_namespaces() -> bool:
     """Return whether the sandboxes' user may make namespaces here."""
     try:
-        done = subprocess.run(["unshare", "--user", "true"], capture_output=True, timeout=20, cwd="/", **identity().popen())
+        done = subprocess.run(
+            ["unshare", "--user", "true"],
+            capture_output=True,
+            timeout=20,
+            cwd="/",
+            **identity().popen(),
+        )
     except (OSError, subprocess.SubprocessError):
         return True
     return done.returncode == 0
 
 
 def _require_limits(limits: Limits) -> None:
-    """Raise `SandboxUnavailable` if this process may use less than a sandbox: else results would differ."""
+    """Raise `SandboxUnavailable` if this process may use less than a sandbox: else results would
+    differ."""
     needed, usual = shared_limits(limits), shared_limits(Limits())
     for name, what, spare in (
         ("NPROC", "processes (`ulimit -u`)", 0),
-        ("NOFILE", "open files (`ulimit -n`)", usual["NOFILE"]),  # more than agents can send over sockets
+        (
+            "NOFILE",
+            "open files (`ulimit -n`)",
+            usual["NOFILE"],
+        ),  # more than agents can send over sockets
         ("FSIZE", "bytes in a file (`ulimit -f`)", 0),
         ("DATA", "bytes of data (`ulimit -d`)", 0),
         ("AS", "bytes of memory (`ulimit -v`)", 0),
@@ -193,7 +220,9 @@ def _require_limits(limits: Limits) -> None:
         least = min(needed.get(name, limits.memory), usual.get(name, Limits().memory)) + spare
         _, most = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))
         if most != resource.RLIM_INFINITY and most < least:
-            raise SandboxUnavailable(f"a sandbox needs {least} {what}, and {most} is the limit here; raise it")
+            raise SandboxUnavailable(
+                f"a sandbox needs {least} {what}, and {most} is the limit here; raise it"
+            )
 
 
 def _command(template: Template) -> list[str]:
@@ -202,7 +231,8 @@ def _command(template: Template) -> list[str]:
         raise SandboxUnavailable("bubblewrap is not installed; run: apt-get install bubblewrap")
     namespaces, proc = ["--unshare-all", "--unshare-user", "--as-pid-1"], ["--proc", "/proc"]
     if shares_proc():
-        namespaces, proc = [f"--unshare-{each}" for each in ("user", "ipc", "net", "uts")], ["--bind", "/proc", "/proc"]
+        namespaces = [f"--unshare-{each}" for each in ("user", "ipc", "net", "uts")]
+        proc = ["--bind", "/proc", "/proc"]
     argv = [bwrap, *namespaces, "--uid", "0", "--gid", "0", "--cap-add", "ALL"]
     argv += ["--die-with-parent", "--new-session", "--hostname", "intercode"]
     argv += ["--ro-bind", "/usr", "/usr", *usr_links(), *proc, "--dev", "/dev", "--dir", "/layers"]
@@ -218,10 +248,12 @@ def _command(template: Template) -> list[str]:
 
 @functools.cache
 def shares_proc() -> bool:
-    """Return whether no /proc can be mounted here, since parts of this container's own are masked, but namespaces can be made.
+    """Return whether no /proc can be mounted here, since parts of this container's own are masked,
+    but namespaces can be made.
 
-    The supervisor then lives in the pid namespace of the container, whose /proc its episodes see, read-only. Each episode has a
-    pid namespace and a user namespace of its own, so it can signal and look into its own processes only.
+    The supervisor then lives in the pid namespace of the container, whose /proc its episodes see,
+    read-only. Each episode has a pid namespace and a user namespace of its own, so it can signal
+    and look into its own processes only.
     """
     with open("/proc/self/mountinfo") as mounts:
         if not any(line.split()[4].startswith("/proc/") for line in mounts):
@@ -230,7 +262,13 @@ def shares_proc() -> bool:
     words = [bwrap, "--unshare-all", "--unshare-user", "--ro-bind", "/", "/"]
     try:
         tries = [
-            subprocess.run([*words, *more, "--", "/bin/true"], capture_output=True, cwd="/", timeout=20, **identity().popen())
+            subprocess.run(
+                [*words, *more, "--", "/bin/true"],
+                capture_output=True,
+                cwd="/",
+                timeout=20,
+                **identity().popen(),
+            )
             for more in (["--proc", "/proc"], [])
         ]
     except (OSError, subprocess.SubprocessError):
@@ -239,7 +277,8 @@ def shares_proc() -> bool:
 
 
 def usr_links() -> list[str]:
-    """Return bwrap's options for /bin, /lib and the like: links into /usr where this machine has merged them, else folders."""
+    """Return bwrap's options for /bin, /lib and the like: links into /usr where this machine has
+    merged them, else folders."""
     argv: list[str] = []
     for name in ("bin", "sbin", "lib", "lib32", "lib64"):
         path = Path("/") / name

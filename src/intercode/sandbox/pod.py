@@ -1,4 +1,5 @@
-"""The pod provider: for root in an ordinary container, where no namespaces can be made, as with Docker's default options.
+"""The pod provider: for root in an ordinary container, where no namespaces can be made, as with
+Docker's default options.
 
     PodSandbox ──► PodHost ── guest/pod.py, as root ──► slots: a root folder and a user for each episode
 
@@ -32,7 +33,13 @@ from intercode.sandbox.base import Limits
 from intercode.sandbox.guest import wire
 from intercode.sandbox.guest.layers import OPAQUE, WHITEOUT
 from intercode.sandbox.host import ENVIRONMENT, guest_python, start_clean
-from intercode.sandbox.local import ALLOWING, LocalProvider, LocalSandbox, TemplateHost, allows_namespaces
+from intercode.sandbox.local import (
+    ALLOWING,
+    LocalProvider,
+    LocalSandbox,
+    TemplateHost,
+    allows_namespaces,
+)
 from intercode.sandbox.template import TREE, Template, is_marked
 
 _CAPABILITIES = {
@@ -40,7 +47,8 @@ _CAPABILITIES = {
 }  # fmt: skip
 """The capabilities that the supervisor needs, with their numbers; Docker gives them by default."""
 _FIRST_USER, _LAST_USER = 61_002, 65_500
-"""The users of slots and wardens: in every container's map of users, and few enough for old formats of archives."""
+"""The users of slots and wardens: in every container's map of users, and few enough for old formats
+of archives."""
 _USERLAND = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _NEEDS_PROC = re.compile(
     r"[<>]\(|/proc\b|/dev/(?:fd|std\w+)|(?:^|[|;&(`\n]|\b(?:do|then|xargs|sudo)\b|-exec)\s*"
@@ -48,19 +56,25 @@ _NEEDS_PROC = re.compile(
 )
 _numbers = itertools.count(1)
 _MAIN = (
-    "import sys, importlib.util as u; s = u.spec_from_file_location('guest', sys.argv[1] + '/__init__.py', "
-    "submodule_search_locations=sys.argv[1:]); sys.modules['guest'] = u.module_from_spec(s); from guest.pod import main; main()"
+    "import sys, importlib.util as u; s = u.spec_from_file_location('guest', sys.argv[1] +"
+    " '/__init__.py', submodule_search_locations=sys.argv[1:]); sys.modules['guest'] ="
+    " u.module_from_spec(s); from guest.pod import main; main()"
 )
 
 
 class PodProvider(LocalProvider):
-    """Opens sandboxes that need no namespaces. An image is as for the local provider, but nobody can write to its /usr."""
+    """Opens sandboxes that need no namespaces. An image is as for the local provider, but nobody
+    can write to its /usr."""
 
     _layers = "pod-layers"
 
     def refuses(self, gold: str) -> str | None:
         found = _NEEDS_PROC.search(gold)
-        return f"its gold has {found[0]!r}, which needs /proc, and --sandbox pod has none" if found else None
+        return (
+            f"its gold has {found[0]!r}, which needs /proc, and --sandbox pod has none"
+            if found
+            else None
+        )
 
     def sandbox(self, start: Template, **options: Any) -> LocalSandbox:
         return PodSandbox(start, **options)
@@ -75,11 +89,20 @@ class PodHost(TemplateHost):
         if why := unfit():
             raise SandboxUnavailable(why)
         self.identity = str(next(_numbers))
-        slots, own, userland = str(cache.root() / "slots"), str(_own_files(template)), _userland(template)
+        slots = str(cache.root() / "slots")
+        own = str(_own_files(template))
+        userland = _userland(template)
         return {
             "mounts": (0, template.host_folders, (), limits.disk, False),
             "own_network": False,
-            "pod": (slots, own, userland, _FIRST_USER, (_LAST_USER - _FIRST_USER) // 2, limits.disk),
+            "pod": (
+                slots,
+                own,
+                userland,
+                _FIRST_USER,
+                (_LAST_USER - _FIRST_USER) // 2,
+                limits.disk,
+            ),
         }
 
     def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
@@ -87,7 +110,15 @@ class PodHost(TemplateHost):
         control, inside = socket.socketpair()
         with inside:
             process = start_clean(
-                [python, "-s", "-S", "-B", "-c", _MAIN, str(cache.guest_folder(python, cache.root()))],
+                [
+                    python,
+                    "-s",
+                    "-S",
+                    "-B",
+                    "-c",
+                    _MAIN,
+                    str(cache.guest_folder(python, cache.root())),
+                ],
                 stdin=inside.fileno(),
                 stderr=self._errors,
                 env={"PATH": ENVIRONMENT["PATH"], "PYTHONHASHSEED": "0"},
@@ -109,25 +140,37 @@ def unfit() -> str:
     with open("/proc/self/status") as file:
         rights = next(int(line.split()[1], 16) for line in file if line.startswith("CapEff:"))
     if missing := [name for name, number in _CAPABILITIES.items() if not rights >> number & 1]:
-        return f"--sandbox pod needs the capabilities {', '.join(missing)}: add them, or allow namespaces: {ALLOWING}"
+        return (
+            f"--sandbox pod needs the capabilities {', '.join(missing)}: add them, or allow"
+            f" namespaces: {ALLOWING}"
+        )
     try:
         with tempfile.TemporaryDirectory(dir=cache.root()) as folder:
             os.mknod(f"{folder}/null", stat.S_IFCHR | 0o600, os.makedev(1, 3))
             os.close(os.open(f"{folder}/null", os.O_RDWR))
             if not _notes_changes(f"{folder}/file"):
-                return f"--sandbox pod needs a cache on a disk, and {cache.root()} is on none (tmpfs): set INTERCODE_CACHE"
+                return (
+                    f"--sandbox pod needs a cache on a disk, and {cache.root()} is on none (tmpfs):"
+                    " set INTERCODE_CACHE"
+                )
     except OSError as error:
-        return f"--sandbox pod cannot make devices in {cache.root()} ({error.strerror}): set INTERCODE_CACHE to another folder"
+        return (
+            f"--sandbox pod cannot make devices in {cache.root()} ({error.strerror}): set"
+            " INTERCODE_CACHE to another folder"
+        )
     return ""
 
 
 def _notes_changes(path: str) -> bool:
-    """Return whether the file system changes a file's ctime when a program writes to the file by way of memory."""
+    """Return whether the file system changes a file's ctime when a program writes to the file by
+    way of memory."""
     with open(path, "wb+") as file:
         file.write(b"first")
         file.flush()
         with mmap.mmap(file.fileno(), 5) as memory:
-            memory[0]  # read before it is written, as a page that a file system does not see changed
+            memory[
+                0
+            ]  # read before it is written, as a page that a file system does not see changed
             before = os.fstat(file.fileno()).st_ctime_ns
             time.sleep(0.02)
             memory[:] = b"other"
@@ -135,7 +178,8 @@ def _notes_changes(path: str) -> bool:
 
 
 def usual_provider_name() -> str:
-    """Return the name of the provider that is used where none is named: `pod` if only a pod can be made here, else `local`."""
+    """Return the name of the provider that is used where none is named: `pod` if only a pod can be
+    made here, else `local`."""
     return "local" if os.getuid() != 0 or allows_namespaces() or unfit() else "pod"
 
 
@@ -148,13 +192,16 @@ def _userland(template: Template) -> list[tuple[str, str]]:
     """Return what agents can read only, as (name in their /, folder)."""
     if template.host_folders:
         copy = _copy_host_folders(template.host_folders, template.hidden)
-        return [(folder.lstrip("/"), str(copy / folder.lstrip("/"))) for folder in template.host_folders]
+        return [
+            (folder.lstrip("/"), str(copy / folder.lstrip("/"))) for folder in template.host_folders
+        ]
     folders = [(name, layer / TREE / name) for layer in template.layers for name in _USERLAND]
     return [(name, str(path)) for name, path in folders if path.is_dir() and not path.is_symlink()]
 
 
 def _copy_host_folders(folders: tuple[str, ...], hidden: tuple[str, ...]) -> Path:
-    """Return the copy of this container's folders without those that are hidden; it is made again when a package was added."""
+    """Return the copy of this container's folders without those that are hidden; it is made again
+    when a package was added."""
     state = [
         (path, os.stat(path).st_mtime_ns)
         for path in (*folders, "/usr/bin", "/usr/lib", "/var/lib/dpkg/status")
@@ -166,7 +213,8 @@ def _copy_host_folders(folders: tuple[str, ...], hidden: tuple[str, ...]) -> Pat
         excluded = [f"--exclude=.{path}/*" for path in hidden]
         names = [f".{folder}" for folder in folders]
         pack = subprocess.Popen(
-            ["tar", "-C", "/", "--one-file-system", "--anchored", *excluded, "-cf", "-", *names], stdout=subprocess.PIPE
+            ["tar", "-C", "/", "--one-file-system", "--anchored", *excluded, "-cf", "-", *names],
+            stdout=subprocess.PIPE,
         )
         with pack:
             subprocess.run(["tar", "-C", str(made), "-xpf", "-"], stdin=pack.stdout, check=True)
@@ -188,10 +236,21 @@ def _own_files(template: Template) -> Path:
                 target = made / entry.name
                 if entry.name in left_out:
                     continue
-                both = all(stat.S_ISDIR(path.lstat().st_mode) for path in (Path(entry.path), target) if os.path.lexists(path))
+                both = all(
+                    stat.S_ISDIR(path.lstat().st_mode)
+                    for path in (Path(entry.path), target)
+                    if os.path.lexists(path)
+                )
                 if is_marked(entry.path, WHITEOUT) or is_marked(entry.path, OPAQUE) or not both:
-                    shutil.rmtree(target) if target.is_dir() and not target.is_symlink() else target.unlink(missing_ok=True)
+                    (
+                        shutil.rmtree(target)
+                        if target.is_dir() and not target.is_symlink()
+                        else target.unlink(missing_ok=True)
+                    )
                 if not is_marked(entry.path, WHITEOUT):
-                    subprocess.run(["cp", "-aT", "--remove-destination", "--", entry.path, str(target)], check=True)
+                    subprocess.run(
+                        ["cp", "-aT", "--remove-destination", "--", entry.path, str(target)],
+                        check=True,
+                    )
 
     return cache.folder("own", template.digest, build)

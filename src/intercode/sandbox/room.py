@@ -1,7 +1,9 @@
-"""How many more processes this machine grants the sandboxes' user: by `ulimit -u` and the pids limits of control groups.
+"""How many more processes this machine grants the sandboxes' user: by `ulimit -u` and the pids
+limits of control groups.
 
-The kernel tells an agent whose program cannot be started the same as one that has used up its own limit. So each episode starts
-and is scored only while there is room: else the machine would decide a reward.
+The kernel tells an agent whose program cannot be started the same as one that has used up its own
+limit. So each episode starts and is scored only while there is room: else the machine would decide
+a reward.
 """
 
 from __future__ import annotations
@@ -29,8 +31,9 @@ def require_processes(needed: int) -> None:
     left = min((limit - used for limit, used in _limits()), default=math.inf)
     if left < needed:
         raise SandboxUnavailable(
-            f"this machine has no room for {needed} more processes, which a sandbox may need: other programs or agents have "
-            "too many, or the limit is too low (`ulimit -u`; of a container, its pids limit)"
+            f"this machine has no room for {needed} more processes, which a sandbox may need: other"
+            " programs or agents have too many, or the limit is too low (`ulimit -u`; of a"
+            " container, its pids limit)"
         )
 
 
@@ -46,7 +49,8 @@ def _limits() -> Iterator[tuple[int, int]]:
 
 @functools.cache
 def _control_groups() -> list[tuple[Path, int]]:
-    """Return the control groups around this process that limit the number of processes, with their limits."""
+    """Return the control groups around this process that limit the number of processes, with their
+    limits."""
     found = []
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
@@ -61,7 +65,8 @@ def _control_groups() -> list[tuple[Path, int]]:
 
 
 def _threads(entry: os.DirEntry[str]) -> int:
-    """Return the number of threads of a process if it is the sandboxes' user's, as the kernel counts them."""
+    """Return the number of threads of a process if it is the sandboxes' user's, as the kernel
+    counts them."""
     with suppress(OSError):
         if entry.stat().st_uid == identity().uid:
             return len(os.listdir(f"/proc/{entry.name}/task"))

@@ -1,10 +1,12 @@
-"""The system-call filter of the agent's processes, as the array of `struct sock_filter` that the kernel takes.
+"""The system-call filter of the agent's processes, as the array of `struct sock_filter` that the
+kernel takes.
 
-The filter lists refused calls, not allowed ones: agents run arbitrary programs. It refuses calls that make, enter or change
-namespaces and mounts, look into other processes, or reach parts of the kernel that a shell session never needs
-(docs/security.md gives the reason for each group). Calls that programs probe for return ENOSYS, so that programs fall back.
-So do calls that are newer than this list (`_LAST_REVIEWED`). Format: Documentation/userspace-api/seccomp_filter.rst; numbers:
-the UAPI tables of x86_64 and aarch64.
+The filter lists refused calls, not allowed ones: agents run arbitrary programs. It refuses calls
+that make, enter or change namespaces and mounts, look into other processes, or reach parts of the
+kernel that a shell session never needs (docs/security.md gives the reason for each group). Calls
+that programs probe for return ENOSYS, so that programs fall back. So do calls that are newer than
+this list (`_LAST_REVIEWED`). Format: Documentation/userspace-api/seccomp_filter.rst; numbers: the
+UAPI tables of x86_64 and aarch64.
 """
 
 from __future__ import annotations
@@ -19,11 +21,14 @@ _LOAD, _JEQ, _JSET, _JGE, _RET = 0x20, 0x15, 0x45, 0x35, 0x06
 _NR, _ARCH, _ARG0, _ARG1, _ARG2 = 0, 4, 16, 24, 32
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _LAST_REVIEWED = 469
-"""The last system call of Linux 6.18: on both architectures all calls from 424 on have the same numbers. Calls above it, and
-those of the ABI x32, return ENOSYS. Of the calls since Linux 6.5 (451), four are refused below; the others change memory,
-futexes, attributes and modes of what the agent has anyway (`mseal`, `futex_wait`, `setxattrat`, `fchmodat2`, …)."""
+"""The last system call of Linux 6.18: on both architectures all calls from 424 on have the same
+numbers. Calls above it, and those of the ABI x32, return ENOSYS. Of the calls since Linux 6.5
+(451), four are refused below; the others change memory, futexes, attributes and modes of what the
+agent has anyway (`mseal`, `futex_wait`, `setxattrat`, `fchmodat2`, …)."""
 
-_NEW_NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
+_NEW_NAMESPACES = (
+    0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
+)
 _FAMILIES = (1, 2, 10, 16)  # unix, inet, inet6, netlink
 _TERMINAL_INJECTION = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
 _SOL_SOCKET, _BUFFERS = 1, (7, 8, 32, 33)  # SO_SNDBUF, SO_RCVBUF, and their forms for root: ignored
@@ -59,7 +64,12 @@ _ABSENT: _Numbers = {
     # they show which pages of shared files were read, and mounts where there is no /proc
     "cachestat": (451, 451), "statmount": (457, 457), "listmount": (458, 458),
 }  # fmt: skip
-_SHARED: _Numbers = {"shmget": (29, 194), "semget": (64, 190), "msgget": (68, 186), "mq_open": (240, 180)}
+_SHARED: _Numbers = {
+    "shmget": (29, 194),
+    "semget": (64, 190),
+    "msgget": (68, 186),
+    "mq_open": (240, 180),
+}
 _UNIX = 1
 _CLONE = (56, 220)
 _SOCKET = (41, 198)
@@ -69,23 +79,36 @@ _SETSOCKOPT = (54, 208)
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 
 
-def program(*, machine: str | None = None, leave_out: frozenset[str] = frozenset(), shared: bool = False) -> bytes:
-    """Return the filter for this machine. `leave_out` names calls that a test lets through, also calls filtered by argument.
+def program(
+    *, machine: str | None = None, leave_out: frozenset[str] = frozenset(), shared: bool = False
+) -> bytes:
+    """Return the filter for this machine. `leave_out` names calls that a test lets through, also
+    calls filtered by argument.
 
-    `shared`: the agent has no network and no namespace for System V objects and message queues of its own, and gets none.
+    `shared`: the agent has no network and no namespace for System V objects and message queues of
+    its own, and gets none.
     """
     machine = machine or platform.machine()
     if machine not in _ARCHITECTURES:
-        raise SandboxUnavailable(f"the local sandbox supports x86_64 and aarch64, not {machine}; use --sandbox docker")
+        raise SandboxUnavailable(
+            f"the local sandbox supports x86_64 and aarch64, not {machine}; use --sandbox docker"
+        )
     column, audit = _ARCHITECTURES[machine]
     code = [(_LOAD, 0, 0, _ARCH), (_JEQ, 1, 0, audit), _return_error(ENOSYS), (_LOAD, 0, 0, _NR)]
     code += [(_JGE, 0, 1, _LAST_REVIEWED + 1), _return_error(ENOSYS)]
     answers = _by_argument()
     if shared:
-        answers["socket"] = (_SOCKET, [(_LOAD, 0, 0, _ARG0), (_JEQ, 1, 0, _UNIX), _return_error(EAFNOSUPPORT), _PASS])
+        answers["socket"] = (
+            _SOCKET,
+            [(_LOAD, 0, 0, _ARG0), (_JEQ, 1, 0, _UNIX), _return_error(EAFNOSUPPORT), _PASS],
+        )
     for table, errno in ((_REFUSED, EPERM), (_ABSENT, ENOSYS), (_SHARED if shared else {}, ENOSYS)):
         answers |= {name: (numbers, [_return_error(errno)]) for name, numbers in table.items()}
-    kept = [(numbers[column], block) for name, (numbers, block) in answers.items() if name not in leave_out]
+    kept = [
+        (numbers[column], block)
+        for name, (numbers, block) in answers.items()
+        if name not in leave_out
+    ]
     code += _search(sorted((number, block) for number, block in kept if number is not None))
     return b"".join(struct.pack("HBBI", *step) for step in code)
 
@@ -105,7 +128,8 @@ def _when(number: int, then: list[_Step]) -> list[_Step]:
 
 
 def _search(answers: list[tuple[int, list[_Step]]]) -> list[_Step]:
-    """Return a binary search for the block of a number: the kernel tries all numbers on each filter, slow for a long list."""
+    """Return a binary search for the block of a number: the kernel tries all numbers on each
+    filter, slow for a long list."""
     if len(answers) <= _LINEAR:
         return [*(step for number, block in answers for step in _when(number, block)), _PASS]
     middle = len(answers) // 2
@@ -118,11 +142,25 @@ def _by_argument() -> dict[str, tuple[tuple[int | None, int | None], list[_Step]
     clone = [(_LOAD, 0, 0, _ARG0), (_JSET, 0, 1, _NEW_NAMESPACES), _return_error(EPERM), _PASS]
     families = [(_JEQ, len(_FAMILIES) - index, 0, family) for index, family in enumerate(_FAMILIES)]
     socket = [(_LOAD, 0, 0, _ARG0), *families, _return_error(EAFNOSUPPORT), _PASS]
-    requests = [step for request in _TERMINAL_INJECTION for step in _when(request, [_return_error(EPERM)])]
+    requests = [
+        step for request in _TERMINAL_INJECTION for step in _when(request, [_return_error(EPERM)])
+    ]
     ioctl = [(_LOAD, 0, 0, _ARG1), *requests, _PASS]
-    prlimit = [(_LOAD, 0, 0, _ARG0), (_JEQ, 1, 0, 0), _return_error(EPERM), _PASS]  # a process may change only its own limits
+    prlimit = [
+        (_LOAD, 0, 0, _ARG0),
+        (_JEQ, 1, 0, 0),
+        _return_error(EPERM),
+        _PASS,
+    ]  # a process may change only its own limits
     ignored = [step for option in _BUFFERS for step in _when(option, [_return_error(0)])]
-    setsockopt = [(_LOAD, 0, 0, _ARG1), (_JEQ, 1, 0, _SOL_SOCKET), _PASS, (_LOAD, 0, 0, _ARG2), *ignored, _PASS]
+    setsockopt = [
+        (_LOAD, 0, 0, _ARG1),
+        (_JEQ, 1, 0, _SOL_SOCKET),
+        _PASS,
+        (_LOAD, 0, 0, _ARG2),
+        *ignored,
+        _PASS,
+    ]
     return {
         "clone": (_CLONE, clone), "socket": (_SOCKET, socket), "ioctl": (_IOCTL, ioctl), "prlimit64": (_PRLIMIT, prlimit),
         "setsockopt": (_SETSOCKOPT, setsockopt),

@@ -4,7 +4,8 @@
     tree    a folder or tar placed at `/`
     setup   the changes of a script that ran once, inside a sandbox (added by `local.py`)
 
-tar unpacks layers as the sandboxes' user, so that every file belongs to the agent's root. Device nodes are left out.
+tar unpacks layers as the sandboxes' user, so that every file belongs to the agent's root. Device
+nodes are left out.
 """
 
 from __future__ import annotations
@@ -38,17 +39,34 @@ _FOLDERS = (
     *("dev", "etc", "home", "media", "mnt", "opt", "proc", "root", "run", "srv", "sys", "usr"),
     *("var/log", "tmp", "var/tmp"),
 )
-_BORROWED = ("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "os-release", "debian_version", "magic")
+_BORROWED = (
+    "alternatives",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "os-release",
+    "debian_version",
+    "magic",
+)
 _ETC_FILES = {
-    "passwd": "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+    "passwd": (
+        "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+    ),
     "group": "root:x:0:\nnogroup:x:65534:\n",
     "hosts": "127.0.0.1 localhost intercode\n::1 localhost\n",
     "hostname": "intercode\n",
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
 }
 
-_COMPRESSED = {b"\x1f\x8b": "--gzip", b"BZh": "--bzip2", b"\xfd7zXZ": "--xz", b"\x28\xb5\x2f\xfd": "--zstd"}
-_FULL = re.compile(r": (No space left on device|Disk quota exceeded|Wrote only \d+ of \d+ bytes)$", re.MULTILINE)
+_COMPRESSED = {
+    b"\x1f\x8b": "--gzip",
+    b"BZh": "--bzip2",
+    b"\xfd7zXZ": "--xz",
+    b"\x28\xb5\x2f\xfd": "--zstd",
+}
+_FULL = re.compile(
+    r": (No space left on device|Disk quota exceeded|Wrote only \d+ of \d+ bytes)$", re.MULTILINE
+)
 """The messages of tar on a full disk; the last is for a file that was cut off."""
 
 
@@ -56,8 +74,9 @@ _FULL = re.compile(r": (No space left on device|Disk quota exceeded|Wrote only \
 class Template:
     """The start of local sandboxes: `layers`, bottom first, each with its files in a folder `tree`.
 
-    `digest` names the content with the files' times, `content` without the times of a tree's files, which differ from clone to
-    clone. `host_folders` of this machine are mounted read-only at their own path, without the `hidden` folders below them.
+    `digest` names the content with the files' times, `content` without the times of a tree's files,
+    which differ from clone to clone. `host_folders` of this machine are mounted read-only at their
+    own path, without the `hidden` folders below them.
     """
 
     layers: tuple[Path, ...]
@@ -77,12 +96,14 @@ class Template:
         return str(_settings(self.layers[0]).get("cwd", "/"))
 
     def over(self, layer: Path, content: str = "") -> Template:
-        """Return this template with one more layer on top; `content` names what is in it if the folder's name does not."""
+        """Return this template with one more layer on top; `content` names what is in it if the
+        folder's name does not."""
         digest, content = _hash(self.digest, layer.name), _hash(self.content, content or layer.name)
         return Template((*self.layers, layer), self.host_folders, digest, self.hidden, content)
 
     def files(self, skip: Collection[str] = ()) -> dict[str, Change]:
-        """Return the state of all files and links by absolute path, without names in `skip` and what lies below them."""
+        """Return the state of all files and links by absolute path, without names in `skip` and
+        what lies below them."""
         found: dict[str, Change] = {}
         for layer in self.layers:
             if (layer / TREE).is_dir():  # a script may have changed nothing
@@ -103,14 +124,19 @@ def write_settings(made: Path, environment: Mapping[str, str], cwd: str) -> None
 
 
 def _list(folder: Path, path: str, skip: frozenset[str], found: dict[str, Change]) -> None:
-    """Add a layer's entries to `found`, as overlay does: a whiteout or an opaque folder hides entries of lower layers."""
+    """Add a layer's entries to `found`, as overlay does: a whiteout or an opaque folder hides
+    entries of lower layers."""
     for entry in os.scandir(folder):
         if entry.name in skip:
             continue
         name, info = f"{path}/{entry.name}", entry.stat(follow_symlinks=False)
-        removed = (stat.S_ISCHR(info.st_mode) and info.st_rdev == 0) or is_marked(entry.path, WHITEOUT)
+        removed = (stat.S_ISCHR(info.st_mode) and info.st_rdev == 0) or is_marked(
+            entry.path, WHITEOUT
+        )
         if removed or not stat.S_ISDIR(info.st_mode) or is_marked(entry.path, OPAQUE):
-            for below in [below for below in found if below == name or below.startswith(name + "/")]:
+            for below in [
+                below for below in found if below == name or below.startswith(name + "/")
+            ]:
                 del found[below]
         if not removed:
             found[name] = Change("added", **describe_entry(None, entry.path, info, Digests()))
@@ -127,7 +153,8 @@ def is_marked(path: str, name: str) -> bool:
 
 
 def base(image: str | None) -> Template:
-    """Return the bottom layer: this machine's userland by default, else a built image, a root file system, or a tar of one."""
+    """Return the bottom layer: this machine's userland by default, else a built image, a root file
+    system, or a tar of one."""
     if image is None:
         return _host()
     built = cache.root() / "images" / image
@@ -135,12 +162,16 @@ def base(image: str | None) -> Template:
     path = built if by_name else Path(image)
     if not path.exists():
         raise UsageError(
-            f"no image named {image!r} and no such path; make one with `intercode image build {image}`, "
-            "or give the path of a root file system"
+            f"no image named {image!r} and no such path; make one with `intercode image build"
+            f" {image}`, or give the path of a root file system"
         )
     if path.name.startswith("Dockerfile"):
         raise UsageError(f"{path}: a Dockerfile needs --sandbox docker")
-    if not by_name and path.is_dir() and not any(os.path.lexists(path / shell) for shell in ("bin/bash", "usr/bin/bash")):
+    if (
+        not by_name
+        and path.is_dir()
+        and not any(os.path.lexists(path / shell) for shell in ("bin/bash", "usr/bin/bash"))
+    ):
         raise UsageError(f"{path} is not a root file system: it has no bash in bin or usr/bin")
     layer = path if by_name else unpack(path)
     digest = _hash("root", layer.name, str(layer.stat().st_mtime_ns))
@@ -153,7 +184,8 @@ def with_tree(template: Template, tree: Path) -> Template:
     for folder in template.host_folders:
         if (layer / TREE / folder.lstrip("/")).is_dir():
             raise UsageError(
-                f"{tree} has files under {folder}, which is borrowed from this machine; give a root file system with --image"
+                f"{tree} has files under {folder}, which is borrowed from this machine; give a root"
+                " file system with --image"
             )
     return template.over(layer, folder_digest(tree, times=False) if tree.is_dir() else layer.name)
 
@@ -171,26 +203,38 @@ def unpack(source: Path) -> Path:
 
 def _host() -> Template:
     borrowed = [Path("/etc") / name for name in _BORROWED if (Path("/etc") / name).exists()]
-    key = _hash("host", repr(_ETC_FILES), *(folder_digest(path) if path.is_dir() else _file_digest(path) for path in borrowed))
+    key = _hash(
+        "host",
+        repr(_ETC_FILES),
+        *(folder_digest(path) if path.is_dir() else _file_digest(path) for path in borrowed),
+    )
     layer = cache.folder("layers", key, lambda made: _skeleton(new_tree(made), borrowed))
     folders = ["/usr", *(f"/{name}" for name in _usr_names() if not Path("/", name).is_symlink())]
-    return Template((layer,), tuple(folders), key, tuple(_hidden(folders)), "host")  # a run has the versions of its tools
+    return Template(
+        (layer,), tuple(folders), key, tuple(_hidden(folders)), "host"
+    )  # a run has the versions of its tools
 
 
 def _hidden(host_folders: list[str]) -> Iterator[str]:
-    """Yield the folders below `host_folders` that an agent must not find: this machine's own programs, this package with its
-    golds, and the folders of the run. /usr/local stays visible where Python itself is there, as in Python's images."""
+    """Yield the folders below `host_folders` that an agent must not find: this machine's own
+    programs, this package with its golds, and the folders of the run. /usr/local stays visible
+    where Python itself is there, as in Python's images.
+    """
     own = [Path("/usr/local")] if os.access("/usr/bin/python3", os.X_OK) else []
     candidates = [*own, Path("/usr/src"), Path(__file__).parents[1], cache.root()]
     with contextlib.suppress(FileNotFoundError):  # it has been removed
         candidates.append(Path.cwd())
     for path in candidates:
-        if any(path.is_relative_to(folder) and str(path) != folder for folder in host_folders) and path.is_dir():
+        if (
+            any(path.is_relative_to(folder) and str(path) != folder for folder in host_folders)
+            and path.is_dir()
+        ):
             yield str(path)
 
 
 def new_tree(made: Path) -> Path:
-    """Make the folder for a layer's files. The sandboxes' user owns it, and the files that come into it."""
+    """Make the folder for a layer's files. The sandboxes' user owns it, and the files that come
+    into it."""
     made.chmod(0o755)
     tree = made / TREE
     tree.mkdir()
@@ -215,7 +259,12 @@ def _skeleton(made: Path, borrowed: list[Path]) -> None:
     if identity().other:
         for folder, names, files in os.walk(made):
             for name in [".", *names, *files]:
-                os.chown(os.path.join(folder, name), identity().uid, identity().gid, follow_symlinks=False)
+                os.chown(
+                    os.path.join(folder, name),
+                    identity().uid,
+                    identity().gid,
+                    follow_symlinks=False,
+                )
 
 
 def _usr_names() -> list[str]:
@@ -225,7 +274,17 @@ def _usr_names() -> list[str]:
 
 def _extract(source: Path, made: Path) -> None:
     if source.is_dir():
-        command = ["tar", "-C", str(source), "--sparse", "--one-file-system", f"--exclude={PYTHON_CACHE}", "-cf", "-", "."]
+        command = [
+            "tar",
+            "-C",
+            str(source),
+            "--sparse",
+            "--one-file-system",
+            f"--exclude={PYTHON_CACHE}",
+            "-cf",
+            "-",
+            ".",
+        ]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as pack:
             untar(source, made, pack.stdout)
         if pack.returncode:
@@ -247,13 +306,22 @@ def mount_points(root: Path) -> None:
 
 
 def untar(source: Path, made: Path, archive: IO[bytes] | None, skip: Collection[str] = ()) -> None:
-    """Unpack `archive` into `made`, without names in `skip` and what lies below them; `source` stands in errors.
+    """Unpack `archive` into `made`, without names in `skip` and what lies below them; `source`
+    stands in errors.
 
     Raises `OSError` if the disk of `made` is full, and `DataError` for other errors of tar.
     """
-    options = ["--no-same-owner", "-p", "--exclude=./dev/*", "--exclude=dev/*", "--delay-directory-restore"]
+    options = [
+        "--no-same-owner",
+        "-p",
+        "--exclude=./dev/*",
+        "--exclude=dev/*",
+        "--delay-directory-restore",
+    ]
     options += [f"--exclude={name}" for name in skip]
-    if archive is not None and archive.seekable():  # tar detects compression only for a path, which its user may not read
+    if (
+        archive is not None and archive.seekable()
+    ):  # tar detects compression only for a path, which its user may not read
         start = os.pread(archive.fileno(), 6, 0)
         options += [option for mark, option in _COMPRESSED.items() if start.startswith(mark)]
     done = subprocess.run(
@@ -267,8 +335,13 @@ def untar(source: Path, made: Path, archive: IO[bytes] | None, skip: Collection[
         message = done.stderr.decode(errors="replace").strip()
         if _FULL.search(message):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(made))
-        lines = [line for line in message.splitlines() if not line.startswith("tar: Removing leading ")]  # harmless
-        raise DataError(f"{source}: cannot be unpacked: {lines[0] if lines else done.returncode}; is it a folder or a tar?")
+        lines = [
+            line for line in message.splitlines() if not line.startswith("tar: Removing leading ")
+        ]  # harmless
+        raise DataError(
+            f"{source}: cannot be unpacked: {lines[0] if lines else done.returncode}; is it a"
+            " folder or a tar?"
+        )
 
 
 def _hash(*words: str) -> str:
@@ -281,12 +354,19 @@ def _file_digest(path: Path) -> str:
 
 
 def folder_digest(folder: Path, *, times: bool = True) -> str:
-    """Return a digest of names, kinds, modes, times, links and contents, in sorted order, without `PYTHON_CACHE`."""
+    """Return a digest of names, kinds, modes, times, links and contents, in sorted order, without
+    `PYTHON_CACHE`."""
     state = hashlib.sha256()
-    for path in sorted(path for path in folder.rglob("*") if PYTHON_CACHE not in path.relative_to(folder).parts):
+    for path in sorted(
+        path for path in folder.rglob("*") if PYTHON_CACHE not in path.relative_to(folder).parts
+    ):
         info = path.lstat()
         time = info.st_mtime_ns if times else ""
-        state.update(f"{path.relative_to(folder)}\0{info.st_mode:o}\0{time}\0".encode(errors="surrogateescape"))
+        state.update(
+            f"{path.relative_to(folder)}\0{info.st_mode:o}\0{time}\0".encode(
+                errors="surrogateescape"
+            )
+        )
         if stat.S_ISREG(info.st_mode):
             state.update(_file_digest(path).encode())
         elif stat.S_ISLNK(info.st_mode):

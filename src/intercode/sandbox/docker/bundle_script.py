@@ -1,4 +1,5 @@
-"""Copy the interpreter that runs this script, with the modules that the guest imports, into a folder for containers.
+"""Copy the interpreter that runs this script, with the modules that the guest imports, into a
+folder for containers.
 
     python3 -I -S -B bundle_script.py TARGET GUEST
 
@@ -23,7 +24,13 @@ import zipfile
 
 _LANDMARK = "os.pyc"
 """An interpreter finds its home by this file below lib/python3.x."""
-_IMPORTED = "encodings.ascii", "encodings.latin_1", "encodings.utf_8", "guest.python_episode", "guest.supervisor"
+_IMPORTED = (
+    "encodings.ascii",
+    "encodings.latin_1",
+    "encodings.utf_8",
+    "guest.python_episode",
+    "guest.supervisor",
+)
 _LIST = """
 import sys; sys.path.insert(0, sys.argv[1])
 for name in sys.argv[2:]: __import__(name)
@@ -34,12 +41,17 @@ import json; print(json.dumps({name: path for name, path in found.items() if pat
 
 def main(target: str, guest: str) -> None:
     command = [sys.executable, "-I", "-S", "-B", "-c", _LIST, os.path.dirname(guest), *_IMPORTED]
-    modules: dict[str, str] = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+    modules: dict[str, str] = json.loads(
+        subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+    )
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     home = os.path.join(target, "lib", f"python{version}")
     os.makedirs(os.path.join(home, "lib-dynload"))
     open(os.path.join(home, _LANDMARK), "wb").close()
-    programs = {"guest": os.path.realpath(sys.executable), "shell": os.path.realpath(shutil.which("bash") or "/bin/bash")}
+    programs = {
+        "guest": os.path.realpath(sys.executable),
+        "shell": os.path.realpath(shutil.which("bash") or "/bin/bash"),
+    }
     extensions = [path for path in modules.values() if path.endswith(".so")]
     for name, path in programs.items():
         shutil.copy(path, os.path.join(target, name))
@@ -50,14 +62,24 @@ def main(target: str, guest: str) -> None:
 
 
 def _pack(modules: dict[str, str], archive: str) -> None:
-    """Write the compiled modules into a zip; stored, not compressed, so that no other module is needed to read them."""
+    """Write the compiled modules into a zip; stored, not compressed, so that no other module is
+    needed to read them."""
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as packed:
         for name, path in sorted(modules.items()):
             if path.endswith(".py"):
-                inside = name.replace(".", "/") + ("/__init__" if path.endswith("/__init__.py") else "")
+                inside = name.replace(".", "/") + (
+                    "/__init__" if path.endswith("/__init__.py") else ""
+                )
                 with open(path, "rb") as source:
-                    code = compile(source.read(), f"<guest>/{os.path.basename(path)}", "exec", dont_inherit=True)
-                packed.writestr(inside + ".pyc", importlib.util.MAGIC_NUMBER + bytes(12) + marshal.dumps(code))
+                    code = compile(
+                        source.read(),
+                        f"<guest>/{os.path.basename(path)}",
+                        "exec",
+                        dont_inherit=True,
+                    )
+                packed.writestr(
+                    inside + ".pyc", importlib.util.MAGIC_NUMBER + bytes(12) + marshal.dumps(code)
+                )
 
 
 def _copy_libraries(binaries: list[str], target: str) -> None:

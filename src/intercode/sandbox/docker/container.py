@@ -1,15 +1,18 @@
-"""The docker provider: any image, a container as the host, the same guest in it as behind the local one.
+"""The docker provider: any image, a container as the host, the same guest in it as behind the local
+one.
 
     DockerSandbox ──► DockerHost ── docker run, attached ── daemon ── container of any image
                           └── Unix socket, mounted into it ═════════ supervisor, pid 1 in there
                                                                         └ an episode server per episode, an overlay on the image
 
-The container lives as long as the socket: when it closes, however this process ends, the supervisor exits, and the daemon
-removes the container (`--rm`). No port is published. The container has CAP_SYS_ADMIN while the supervisor builds its mounts; no
-process of the agent's is ever in the user namespace where that counts.
+The container lives as long as the socket: when it closes, however this process ends, the supervisor
+exits, and the daemon removes the container (`--rm`). No port is published. The container has
+CAP_SYS_ADMIN while the supervisor builds its mounts; no process of the agent's is ever in the user
+namespace where that counts.
 
-Everything goes through the `docker` command, so that whatever that reaches will do: DOCKER_HOST, contexts, podman's socket. The
-daemon must run on this machine, or see its files at the same paths: the guest's interpreter is mounted from the cache.
+Everything goes through the `docker` command, so that whatever that reaches will do: DOCKER_HOST,
+contexts, podman's socket. The daemon must run on this machine, or see its files at the same paths:
+the guest's interpreter is mounted from the cache.
 """
 
 from __future__ import annotations
@@ -30,12 +33,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from intercode.errors import IntercodeError, SandboxDied, SandboxError, SandboxUnavailable, UsageError
+from intercode.errors import (
+    IntercodeError,
+    SandboxDied,
+    SandboxError,
+    SandboxUnavailable,
+    UsageError,
+)
 from intercode.sandbox import cache, init
 from intercode.sandbox.base import MIB, Limits, Program, Provider, Session
 from intercode.sandbox.client import GuestSandbox
 from intercode.sandbox.docker import images
-from intercode.sandbox.docker.daemon import docker, error_of, machine_error, owner_label, program_path, remove_leftovers_once
+from intercode.sandbox.docker.daemon import (
+    docker,
+    error_of,
+    machine_error,
+    owner_label,
+    program_path,
+    remove_leftovers_once,
+)
 from intercode.sandbox.docker.images import DockerImage
 from intercode.sandbox.guest import wire
 from intercode.sandbox.host import ENVIRONMENT, Host, guest_python
@@ -44,13 +60,37 @@ _START_SECONDS, _END_SECONDS, _POOL_SECONDS = 60.0, 10.0, 180.0
 """Seconds that a container may take to start, to end, and until one of a pool is ready."""
 _SANDBOXES = 4
 """The sandboxes of one host, forks among them, that may use all of their limits at once."""
-_CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SYS_ADMIN", "SETFCAP")
+_CAPABILITIES = (
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "SETGID",
+    "SETUID",
+    "SYS_ADMIN",
+    "SETFCAP",
+)
 _UNCONFINED = ("seccomp=unconfined", "apparmor=unconfined")
 _GUEST_MEMORY, _GUEST_PROCESSES = 128 * MIB, 8
 _BUNDLE_SCRIPT = Path(__file__).with_name("bundle_script.py")
 _MAIN = [
-    *("--library-path", f"{wire.BUNDLE}/lib", "--argv0", f"{wire.BUNDLE}/guest", f"{wire.BUNDLE}/guest"),
-    *("-I", "-S", "-B", "-X", "utf8", "-c", "from guest.supervisor import main_in_container; main_in_container()"),
+    *(
+        "--library-path",
+        f"{wire.BUNDLE}/lib",
+        "--argv0",
+        f"{wire.BUNDLE}/guest",
+        f"{wire.BUNDLE}/guest",
+    ),
+    *(
+        "-I",
+        "-S",
+        "-B",
+        "-X",
+        "utf8",
+        "-c",
+        "from guest.supervisor import main_in_container; main_in_container()",
+    ),
 ]
 """Arguments of the bundle's loader, which run the supervisor."""
 
@@ -69,7 +109,8 @@ class DockerProvider(Provider[DockerImage]):
 
 
 class DockerSandbox(GuestSandbox):
-    """See `Sandbox` for the contract, and `Provider.sandbox` for the parameters. `program="python"` runs its python3."""
+    """See `Sandbox` for the contract, and `Provider.sandbox` for the parameters. `program="python"`
+    runs its python3."""
 
     host: DockerHost
 
@@ -82,8 +123,12 @@ class DockerSandbox(GuestSandbox):
         environment: Mapping[str, str] | None = None,
         program: Program = "bash",
     ) -> None:
-        variables = {**ENVIRONMENT, **dict(image.environment)} if environment is None else environment
-        spec = ContainerSpec(image, limits or Limits(), session, tuple(sorted(variables.items())), program)
+        variables = (
+            {**ENVIRONMENT, **dict(image.environment)} if environment is None else environment
+        )
+        spec = ContainerSpec(
+            image, limits or Limits(), session, tuple(sorted(variables.items())), program
+        )
         pool = join_pool(spec)
         try:
             host = pool.take()
@@ -111,7 +156,8 @@ class ContainerSpec:
 
 
 class Pool:
-    """Containers started before they are needed: one for each open sandbox, and one for the sandbox that takes one now.
+    """Containers started before they are needed: one for each open sandbox, and one for the sandbox
+    that takes one now.
 
     Thread-safe. There is one pool for each spec and process, for as long as a sandbox uses it.
     """
@@ -130,7 +176,8 @@ class Pool:
         threading.Thread(target=start, name="intercode-container", daemon=True).start()
 
     def take(self) -> DockerHost:
-        """Return the oldest unused container, and start another. Raises the error of one that could not start."""
+        """Return the oldest unused container, and start another. Raises the error of one that could
+        not start."""
         self.start_one()
         while True:
             try:
@@ -173,7 +220,8 @@ def join_pool(spec: ContainerSpec) -> Pool:
 
 
 class DockerHost(Host):
-    """A container as host; `await_ready` waits until it runs, with a first episode server. Closed, it calls `on_close`."""
+    """A container as host; `await_ready` waits until it runs, with a first episode server. Closed,
+    it calls `on_close`."""
 
     on_close: Callable[[], None] | None = None
     _first: tuple[int, socket.socket] | None = None
@@ -184,11 +232,14 @@ class DockerHost(Host):
         super().__init__(spec.program, spec.session)
 
     def await_ready(self) -> Self:
-        """Raise `UsageError` for an image without a shell, and `SandboxUnavailable`; then the container is gone."""
+        """Raise `UsageError` for an image without a shell, and `SandboxUnavailable`; then the
+        container is gone."""
         try:
             mounts = (2, (), (), self.spec.limits.disk, True, False, self.force_copy)
             own_network = self.spec.image.network == "none"
-            self._configure(mounts, self.spec.limits, dict(self.spec.environment), own_network=own_network)
+            self._configure(
+                mounts, self.spec.limits, dict(self.spec.environment), own_network=own_network
+            )
             self._control.settimeout(_START_SECONDS)
             head, _ = wire.receive(self._control, 0)
             self._control.settimeout(None)
@@ -198,7 +249,9 @@ class DockerHost(Host):
             self.close()
             if "failed" in head:
                 raise _no_namespaces(head["failed"])
-            raise UsageError(f"the image {self.spec.image.name!r} has no shell: put bash (or sh) into it")
+            raise UsageError(
+                f"the image {self.spec.image.name!r} has no shell: put bash (or sh) into it"
+            )
         self._started = True
         try:
             self._first = super().start_episode()
@@ -218,7 +271,9 @@ class DockerHost(Host):
     def alive(self) -> bool:
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
-        return not poll.poll(0)  # without a request, the only thing to read is the end of the socket
+        return not poll.poll(
+            0
+        )  # without a request, the only thing to read is the end of the socket
 
     def close(self) -> None:
         if self._first:
@@ -229,14 +284,22 @@ class DockerHost(Host):
             on_close()
 
     def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
-        with tempfile.TemporaryDirectory(prefix="intercode-line-") as folder, socket.socket(socket.AF_UNIX) as listener:
+        with (
+            tempfile.TemporaryDirectory(prefix="intercode-line-") as folder,
+            socket.socket(socket.AF_UNIX) as listener,
+        ):
             path = Path(folder) / "line"
             listener.bind(str(path))
             path.chmod(0o666)  # the folder is closed to others
             listener.listen(1)
             null = subprocess.DEVNULL
             process = subprocess.Popen(
-                self._command(path), stdin=null, stdout=null, stderr=self._errors, cwd="/", start_new_session=True
+                self._command(path),
+                stdin=null,
+                stdout=null,
+                stderr=self._errors,
+                cwd="/",
+                start_new_session=True,
             )
             return self._accept(listener, process), process
 
@@ -245,14 +308,50 @@ class DockerHost(Host):
         image, limits = self.spec.image, self.spec.limits
         memory = str(_SANDBOXES * limits.memory + _GUEST_MEMORY)
         processes = str(_SANDBOXES * (limits.processes + _GUEST_PROCESSES))
-        argv = [program_path(), "run", "--rm", "--sig-proxy=false", "--pull", "never", "--log-driver", "none"]
+        argv = [
+            program_path(),
+            "run",
+            "--rm",
+            "--sig-proxy=false",
+            "--pull",
+            "never",
+            "--log-driver",
+            "none",
+        ]
         argv += ["--mount", f"type=bind,source={line},target={wire.LINE}"]
-        argv += ["--mount", f"type=bind,source={_bundle(cache.root())},target={wire.BUNDLE},readonly"]
-        argv += ["--name", self.name, "--label", owner_label(), "--hostname", "intercode", "--network", image.network]
-        argv += ["--cap-drop", "ALL", *(word for capability in _CAPABILITIES for word in ("--cap-add", capability))]
+        argv += [
+            "--mount",
+            f"type=bind,source={_bundle(cache.root())},target={wire.BUNDLE},readonly",
+        ]
+        argv += [
+            "--name",
+            self.name,
+            "--label",
+            owner_label(),
+            "--hostname",
+            "intercode",
+            "--network",
+            image.network,
+        ]
+        argv += [
+            "--cap-drop",
+            "ALL",
+            *(word for capability in _CAPABILITIES for word in ("--cap-add", capability)),
+        ]
         argv += [word for option in _UNCONFINED for word in ("--security-opt", option)]
-        argv += ["--security-opt", "no-new-privileges", "--user", "0", "--workdir", "/", "--no-healthcheck"]
-        argv += ["--tmpfs", "/sys/fs/cgroup:ro"]  # else root may write to it, and no reset looks at it
+        argv += [
+            "--security-opt",
+            "no-new-privileges",
+            "--user",
+            "0",
+            "--workdir",
+            "/",
+            "--no-healthcheck",
+        ]
+        argv += [
+            "--tmpfs",
+            "/sys/fs/cgroup:ro",
+        ]  # else root may write to it, and no reset looks at it
         argv += ["--memory", memory, "--memory-swap", memory, "--pids-limit", processes]
         argv += ["--cpus", str(image.cpus)] if image.cpus else []
         argv += ["--runtime", image.runtime] if image.runtime else []
@@ -293,21 +392,28 @@ class DockerHost(Host):
         text = self.error_text()
         self._errors.close()
         found = error_of(text, self.spec.image.name)
-        return _no_namespaces(str(found)) if type(found) is SandboxError and not machine_error(text) else found
+        return (
+            _no_namespaces(str(found))
+            if type(found) is SandboxError and not machine_error(text)
+            else found
+        )
 
 
 def _no_namespaces(why: str) -> SandboxUnavailable:
     return SandboxUnavailable(
-        f"no namespaces can be made in containers here: {why}; let the daemon and its runtime grant --cap-add SYS_ADMIN "
-        "--security-opt seccomp=unconfined, or use --sandbox local"
+        f"no namespaces can be made in containers here: {why}; let the daemon and its runtime grant"
+        " --cap-add SYS_ADMIN --security-opt seccomp=unconfined, or use --sandbox local"
     )
 
 
 @functools.cache
 def _bundle(root: Path) -> Path:
-    """Return the folder with a copy of this machine's Python that runs the guest in any image. `root` is the cache's."""
+    """Return the folder with a copy of this machine's Python that runs the guest in any image.
+    `root` is the cache's."""
     python, _ = guest_python()
-    state = hashlib.sha256(python.encode() + _BUNDLE_SCRIPT.read_bytes() + Path(init.__file__).read_bytes())
+    state = hashlib.sha256(
+        python.encode() + _BUNDLE_SCRIPT.read_bytes() + Path(init.__file__).read_bytes()
+    )
     for path in (Path(python).resolve(), *sorted(cache.GUEST.glob("*.py"))):
         state.update(path.read_bytes())
 
@@ -315,7 +421,9 @@ def _bundle(root: Path) -> Path:
         command = [python, "-I", "-S", "-B", str(_BUNDLE_SCRIPT), str(made), str(cache.GUEST)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise SandboxUnavailable(f"{python} cannot be bundled for containers: {done.stderr.strip()[-300:]}")
+            raise SandboxUnavailable(
+                f"{python} cannot be bundled for containers: {done.stderr.strip()[-300:]}"
+            )
         init.write(made)
         made.chmod(0o755)
 

@@ -4,8 +4,9 @@ Each container carries a label that names its owner; only containers of dead own
 
     intercode.owner = BOOT/NAMESPACE/PID/START      the machine's start, the pid namespace, the process and its start time
 
-An owner of another machine or namespace cannot be judged from here and counts as alive. Most containers end with the socket to
-their owner. Left over are those that could not, such as paused ones.
+An owner of another machine or namespace cannot be judged from here and counts as alive. Most
+containers end with the socket to their owner. Left over are those that could not, such as paused
+ones.
 """
 
 from __future__ import annotations
@@ -21,12 +22,22 @@ from typing import IO
 from intercode.errors import IntercodeError, SandboxError, SandboxUnavailable, UsageError
 
 _DOWN = re.compile(
-    r"Cannot connect to the Docker daemon|error during connect|dial unix|daemon is not running|invalid bind address", re.I
+    r"Cannot connect to the Docker daemon|error during connect|dial unix|daemon is not"
+    r" running|invalid bind address",
+    re.I,
 )
-_FORBIDDEN = re.compile(r"permission denied.*(docker|podman).*sock|connect: permission denied", re.I)
-_NO_IMAGE = re.compile(r"No such image|Unable to find image|pull access denied|invalid reference format|no such object", re.I)
+_FORBIDDEN = re.compile(
+    r"permission denied.*(docker|podman).*sock|connect: permission denied", re.I
+)
+_NO_IMAGE = re.compile(
+    r"No such image|Unable to find image|pull access denied|invalid reference format|no such"
+    r" object",
+    re.I,
+)
 _FULL = re.compile(r"no space left on device", re.I)
-_RUNTIME = re.compile(r"unknown or invalid runtime name: (\S+)|Unknown runtime specified (\S+)", re.I)
+_RUNTIME = re.compile(
+    r"unknown or invalid runtime name: (\S+)|Unknown runtime specified (\S+)", re.I
+)
 _NETWORK = re.compile(r"network (\S+) not found", re.I)
 _LABEL = "intercode.owner"
 _REMOVED = re.compile(r"already in progress|No such container", re.I)
@@ -36,10 +47,16 @@ def docker(*words: str, stdin: IO[bytes] | None = None, seconds: float = 120) ->
     """Return what the docker command printed. Raises the error that its message stands for."""
     try:
         done = subprocess.run(
-            [program_path(), *words], stdin=stdin or subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False
+            [program_path(), *words],
+            stdin=stdin or subprocess.DEVNULL,
+            capture_output=True,
+            timeout=seconds,
+            check=False,
         )
     except subprocess.TimeoutExpired:
-        raise SandboxUnavailable(f"the docker daemon did not answer `{words[0]}` in {seconds:.0f} s; is it well?") from None
+        raise SandboxUnavailable(
+            f"the docker daemon did not answer `{words[0]}` in {seconds:.0f} s; is it well?"
+        ) from None
     if done.returncode:
         raise error_of(done.stderr.decode(errors="replace"), words[-1])
     return done.stdout.decode(errors="replace").strip()
@@ -49,8 +66,9 @@ def program_path() -> str:
     found = shutil.which("docker")
     if found is None:
         raise SandboxUnavailable(
-            "the docker command is not installed; run: apt-get install docker.io (for podman: also "
-            "systemctl --user start podman.socket and DOCKER_HOST=unix://$XDG_RUNTIME_DIR/podman/podman.sock)"
+            "the docker command is not installed; run: apt-get install docker.io (for podman: also"
+            " systemctl --user start podman.socket and"
+            " DOCKER_HOST=unix://$XDG_RUNTIME_DIR/podman/podman.sock)"
         )
     return found
 
@@ -60,12 +78,15 @@ def error_of(message: str, image: str) -> IntercodeError:
     if error := machine_error(message):
         return error
     if unknown := _RUNTIME.search(message):
-        return UsageError(f"docker knows no runtime {(unknown[1] or unknown[2]).rstrip('.')!r}; see: docker info")
+        return UsageError(
+            f"docker knows no runtime {(unknown[1] or unknown[2]).rstrip('.')!r}; see: docker info"
+        )
     if missing := _NETWORK.search(message):
         return UsageError(f"docker knows no network {missing[1]!r}; see: docker network ls")
     if _NO_IMAGE.search(message):
         return UsageError(
-            f"docker has no image {image!r}; get it with: docker pull {image}, or give the path of a Dockerfile to --image"
+            f"docker has no image {image!r}; get it with: docker pull {image}, or give the path of"
+            " a Dockerfile to --image"
         )
     return SandboxError(f"docker failed:\n{message.strip()[-600:]}")
 
@@ -74,14 +95,21 @@ def machine_error(message: str) -> SandboxError | None:
     """Return the error if neither the image nor the caller caused it."""
     end = message.strip()[-600:]
     if _FORBIDDEN.search(message):
-        return SandboxUnavailable("this user may not use the docker daemon; run: sudo usermod -aG docker $USER")
+        return SandboxUnavailable(
+            "this user may not use the docker daemon; run: sudo usermod -aG docker $USER"
+        )
     if _DOWN.search(message):
         what = "the docker daemon is down; start it with: systemctl start docker (or dockerd &)"
         if host := os.environ.get("DOCKER_HOST"):
-            what = f"the docker daemon is down, or not at DOCKER_HOST={host}; correct or unset that, or start it there"
+            what = (
+                f"the docker daemon is down, or not at DOCKER_HOST={host}; correct or unset that,"
+                " or start it there"
+            )
         return SandboxUnavailable(f"{what}\n{end}")
     if _FULL.search(message):
-        return SandboxError(f"docker's disk is full; free some space with: docker system prune\n{end}")
+        return SandboxError(
+            f"docker's disk is full; free some space with: docker system prune\n{end}"
+        )
     return None
 
 

@@ -1,12 +1,14 @@
-"""Docker's images: a name or a Dockerfile, then the tree and the changes of the setup script; and their export to the cache.
+"""Docker's images: a name or a Dockerfile, then the tree and the changes of the setup script; and
+their export to the cache.
 
     NAME | Dockerfile ──► image ──► + tree at / ──► + setup, each by a `docker build` without network
     docker export ── tar ──► pipe ──► unpacked as the sandboxes' user ──► ROOT/images/NAME, with ENV and WORKDIR
 
-A Dockerfile is built with its folder as context, from docker's cache where nothing has changed; docker's output goes to
-`progress`, and its last lines into the error. The other steps are kept as `intercode/made:KEY`, where KEY is a digest of their
-input, and found again by it. An exported image works without docker; its owners (inside, root owns every file), devices, entry
-point and user are left out.
+A Dockerfile is built with its folder as context, from docker's cache where nothing has changed;
+docker's output goes to `progress`, and its last lines into the error. The other steps are kept as
+`intercode/made:KEY`, where KEY is a digest of their input, and found again by it. An exported image
+works without docker; its owners (inside, root owns every file), devices, entry point and user are
+left out.
 """
 
 from __future__ import annotations
@@ -32,18 +34,29 @@ from intercode.errors import DataError, SandboxError, UsageError
 from intercode.sandbox import image as local_images
 from intercode.sandbox import template
 from intercode.sandbox.base import SCRIPT, SETUP_LIMITS
-from intercode.sandbox.docker.daemon import docker, error_of, machine_error, owner_label, program_path
+from intercode.sandbox.docker.daemon import (
+    docker,
+    error_of,
+    machine_error,
+    owner_label,
+    program_path,
+)
 from intercode.sandbox.host import ENVIRONMENT
 from intercode.types import Change
 
 Progress = Callable[[str], None]
 _REPOSITORY = "intercode/made"
-_REFERENCE = re.compile(r"(?!-)([\w.-]+(:\d+)?/)?[a-z0-9._/-]+(:[\w.-]+)?(@\w+:[0-9a-f]+)?", re.ASCII)
+_REFERENCE = re.compile(
+    r"(?!-)([\w.-]+(:\d+)?/)?[a-z0-9._/-]+(:[\w.-]+)?(@\w+:[0-9a-f]+)?", re.ASCII
+)
 """Enough of docker's grammar to keep an image's name from being read as an option."""
 _FROM = re.compile(rb"^\s*FROM\s", re.I | re.M)
 _BUILD_SECONDS = 7200.0
-_WITH_PARENT = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
-"""Executes a program that is killed when its parent ends (PR_SET_PDEATHSIG); `preexec_fn` is not safe with threads."""
+_WITH_PARENT = (
+    "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
+)
+"""Executes a program that is killed when its parent ends (PR_SET_PDEATHSIG); `preexec_fn` is not
+safe with threads."""
 _NO_NAME = re.compile(r"[^a-z0-9_-]+")
 
 
@@ -51,8 +64,8 @@ _NO_NAME = re.compile(r"[^a-z0-9_-]+")
 class DockerImage:
     """An image, and how its containers run.
 
-    `id` is docker's, `name` the user's, `digest` names the content, `environment` has the image's own variables, and `cwd`
-    is the folder in which sessions begin.
+    `id` is docker's, `name` the user's, `digest` names the content, `environment` has the image's
+    own variables, and `cwd` is the folder in which sessions begin.
     """
 
     id: str
@@ -65,19 +78,28 @@ class DockerImage:
     cpus: float | None = 1.0
 
     def files(self, skip: Collection[str] = ()) -> dict[str, Change]:
-        """Return the state of all files and links by absolute path, without names in `skip` and what lies below them."""
+        """Return the state of all files and links by absolute path, without names in `skip` and
+        what lies below them."""
         with tempfile.TemporaryDirectory() as folder, exported(self) as archive:
             made = Path(folder)
             template.untar(Path(self.name), template.new_tree(made), archive, skip)
             return template.Template((made,), (), self.digest).files(skip)
 
 
-def make_image(image: str | None, tree: Path | None = None, progress: Progress | None = None) -> DockerImage:
-    """Return the image with a name or of a Dockerfile (or its folder), with `tree` (a folder or tar) at `/`."""
+def make_image(
+    image: str | None, tree: Path | None = None, progress: Progress | None = None
+) -> DockerImage:
+    """Return the image with a name or of a Dockerfile (or its folder), with `tree` (a folder or
+    tar) at `/`."""
     if not image:
-        raise UsageError("--sandbox docker needs an image: give --image NAME, or --image with the path of a Dockerfile")
+        raise UsageError(
+            "--sandbox docker needs an image: give --image NAME, or --image with the path of a"
+            " Dockerfile"
+        )
     if dockerfile := _dockerfile(image):
-        made = inspect(_build(dockerfile, progress or partial(print, file=sys.stderr)), str(dockerfile))
+        made = inspect(
+            _build(dockerfile, progress or partial(print, file=sys.stderr)), str(dockerfile)
+        )
     else:
         made = inspect(image, image)
     return with_tree(made, tree) if tree else made
@@ -88,18 +110,39 @@ def with_tree(below: DockerImage, tree: Path) -> DockerImage:
 
     def pack(archive: Path) -> None:
         files = layer / template.TREE
-        command = ["tar", "-C", str(files), "--owner=0", "--group=0", "--numeric-owner", "-cf", str(archive), "--"]
+        command = [
+            "tar",
+            "-C",
+            str(files),
+            "--owner=0",
+            "--group=0",
+            "--numeric-owner",
+            "-cf",
+            str(archive),
+            "--",
+        ]
         subprocess.run([*command, *sorted(path.name for path in files.iterdir())], check=True)
 
     return _with_step(below, layer.name, "ADD content /", pack, f"the tree {tree}")
 
 
 def with_script(below: DockerImage, text: str, *, name: str) -> DockerImage:
-    """Return `below` with the changes of the Bash script `text`, run by sh where there is no bash; errors name it `name`."""
-    variables = [f"{key}={value}" for key, value in ENVIRONMENT.items() if key not in dict(below.environment)]
-    command = ["env", *variables, "sh", "-c", f"mv /.setup.sh {SCRIPT} && exec $(command -v bash || echo sh) {SCRIPT}"]
+    """Return `below` with the changes of the Bash script `text`, run by sh where there is no bash;
+    errors name it `name`."""
+    variables = [
+        f"{key}={value}" for key, value in ENVIRONMENT.items() if key not in dict(below.environment)
+    ]
+    command = [
+        "env",
+        *variables,
+        "sh",
+        "-c",
+        f"mv /.setup.sh {SCRIPT} && exec $(command -v bash || echo sh) {SCRIPT}",
+    ]
     step = f"COPY content /.setup.sh\nRUN {json.dumps(command)}"
-    return _with_step(below, text, step, lambda file: file.write_text(text), f"the setup script {name}")
+    return _with_step(
+        below, text, step, lambda file: file.write_text(text), f"the setup script {name}"
+    )
 
 
 def _dockerfile(image: str) -> Path | None:
@@ -109,30 +152,60 @@ def _dockerfile(image: str) -> Path | None:
     if path.is_file():
         with path.open("rb") as file:
             text = file.read(1 << 16)
-        if b"\0" in text or not _FROM.search(text):  # tested before its whole folder goes to the daemon
-            raise UsageError(f"{path} is no Dockerfile: no line begins with FROM; a root file system needs --sandbox local")
+        if b"\0" in text or not _FROM.search(
+            text
+        ):  # tested before its whole folder goes to the daemon
+            raise UsageError(
+                f"{path} is no Dockerfile: no line begins with FROM; a root file system needs"
+                " --sandbox local"
+            )
         return path
     if Path(image).is_dir() or image.startswith((".", "/")) or path.name.startswith("Dockerfile"):
-        raise UsageError(f"{path}: there is no such Dockerfile; a root file system needs --sandbox local")
+        raise UsageError(
+            f"{path}: there is no such Dockerfile; a root file system needs --sandbox local"
+        )
     return None
 
 
 def _build(dockerfile: Path, progress: Progress) -> str:
-    """Build the image and return its tag. Docker is asked each time: its own cache knows what has changed, FROM images too."""
+    """Build the image and return its tag. Docker is asked each time: its own cache knows what has
+    changed, FROM images too."""
     tag = f"{_REPOSITORY}:{_hash('dockerfile', str(dockerfile.name), template.folder_digest(dockerfile.parent))}"
-    status, log = _run(["--tag", tag, "--file", str(dockerfile), "--", str(dockerfile.parent)], progress, _BUILD_SECONDS)
+    status, log = _run(
+        ["--tag", tag, "--file", str(dockerfile), "--", str(dockerfile.parent)],
+        progress,
+        _BUILD_SECONDS,
+    )
     if status == -signal.SIGKILL:
-        raise UsageError(f"{dockerfile}: its build was ended, since it took more than {_BUILD_SECONDS / 3600:g} hours")
+        raise UsageError(
+            f"{dockerfile}: its build was ended, since it took more than {_BUILD_SECONDS / 3600:g}"
+            " hours"
+        )
     if status:
-        raise machine_error(log) or UsageError(f"{dockerfile}: it does not build; docker's last lines:\n{_last_lines(log)}")
+        raise machine_error(log) or UsageError(
+            f"{dockerfile}: it does not build; docker's last lines:\n{_last_lines(log)}"
+        )
     return tag
 
 
 def _run(words: list[str], progress: Progress, seconds: float) -> tuple[int, str]:
-    """Return the status of `docker build` and its output. The build is killed when this process ends, and after `seconds`."""
+    """Return the status of `docker build` and its output. The build is killed when this process
+    ends, and after `seconds`."""
     lines = []
-    command = [sys.executable, "-I", "-S", "-c", _WITH_PARENT, program_path(), "build", "--force-rm", *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as build:
+    command = [
+        sys.executable,
+        "-I",
+        "-S",
+        "-c",
+        _WITH_PARENT,
+        program_path(),
+        "build",
+        "--force-rm",
+        *words,
+    ]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as build:
         assert build.stdout is not None
         timer = threading.Timer(seconds, build.kill)
         timer.start()
@@ -152,12 +225,18 @@ def _last_lines(log: str) -> str:
     return "\n".join(log.splitlines()[-15:])
 
 
-def _with_step(below: DockerImage, content: str, step: str, fill: Callable[[Path], object], what: str) -> DockerImage:
-    """Return an image with one more `step`, whose file `fill` writes. Raises `DataError` that names `what`."""
-    if volumes := json.loads(docker("image", "inspect", "--format", "{{json .Config.Volumes}}", below.id)):
+def _with_step(
+    below: DockerImage, content: str, step: str, fill: Callable[[Path], object], what: str
+) -> DockerImage:
+    """Return an image with one more `step`, whose file `fill` writes. Raises `DataError` that names
+    `what`."""
+    if volumes := json.loads(
+        docker("image", "inspect", "--format", "{{json .Config.Volumes}}", below.id)
+    ):
         raise UsageError(
-            f"{below.name} declares VOLUME {' '.join(volumes)}, where docker does not keep the files of a tree or a script; "
-            "make an image without it: docker export CONTAINER | docker import - NAME"
+            f"{below.name} declares VOLUME {' '.join(volumes)}, where docker does not keep the"
+            " files of a tree or a script; make an image without it: docker export CONTAINER |"
+            " docker import - NAME"
         )
     digest = _hash(below.digest, content)
     tag, base = f"{_REPOSITORY}:{digest}", f"{_REPOSITORY}:{below.digest}"
@@ -167,11 +246,15 @@ def _with_step(below: DockerImage, content: str, step: str, fill: Callable[[Path
             fill(Path(folder, "content"))
             Path(folder, "Dockerfile").write_text(f"FROM {base}\nUSER 0\nWORKDIR /\n{step}\n")
             seconds = SETUP_LIMITS.seconds
-            status, log = _run(["--network", "none", "--tag", tag, folder], lambda line: None, seconds)
+            status, log = _run(
+                ["--network", "none", "--tag", tag, folder], lambda line: None, seconds
+            )
         if status == -signal.SIGKILL:
             raise DataError(f"{what} ran out of time ({seconds:.0f} s)")
         if status:
-            message = f"{what} cannot be added to {below.name}; docker's last lines:\n{_last_lines(log)}"
+            message = (
+                f"{what} cannot be added to {below.name}; docker's last lines:\n{_last_lines(log)}"
+            )
             raise machine_error(log) or DataError(message)
     return replace(below, id=inspect(tag, below.name).id, digest=digest)
 
@@ -179,21 +262,32 @@ def _with_step(below: DockerImage, content: str, step: str, fill: Callable[[Path
 def inspect(reference: str, name: str) -> DockerImage:
     """Return the image that docker knows by `reference`. Raises `UsageError` with `name`."""
     if not _REFERENCE.fullmatch(reference):
-        raise UsageError(f"{name!r} is not the name of an image, such as docker.io/library/debian:bookworm")
+        raise UsageError(
+            f"{name!r} is not the name of an image, such as docker.io/library/debian:bookworm"
+        )
     try:
         found = json.loads(docker("image", "inspect", "--format", "{{json .}}", reference))
     except UsageError:
         raise error_of("No such image", name) from None
-    variables = tuple((line.partition("=")[0], line.partition("=")[2]) for line in found["Config"].get("Env") or ())
-    return DockerImage(found["Id"], name, _hash(found["Id"]), variables, found["Config"].get("WorkingDir") or "/")
+    variables = tuple(
+        (line.partition("=")[0], line.partition("=")[2])
+        for line in found["Config"].get("Env") or ()
+    )
+    return DockerImage(
+        found["Id"], name, _hash(found["Id"]), variables, found["Config"].get("WorkingDir") or "/"
+    )
 
 
 @contextmanager
 def exported(found: DockerImage) -> Iterator[IO[bytes]]:
     """Yield the image's files as a tar, from a container that never runs."""
-    container = docker("create", "--pull", "never", "--network", "none", "--label", owner_label(), found.id, "true")
+    container = docker(
+        "create", "--pull", "never", "--network", "none", "--label", owner_label(), found.id, "true"
+    )
     try:
-        with subprocess.Popen([program_path(), "export", container], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as export:
+        with subprocess.Popen(
+            [program_path(), "export", container], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as export:
             assert export.stdout is not None
             assert export.stderr is not None
             yield export.stdout
@@ -206,10 +300,11 @@ def exported(found: DockerImage) -> Iterator[IO[bytes]]:
 
 
 def export_image(reference: str, name: str | None = None, *, force: bool = False) -> Path:
-    """Keep docker's image `reference` in the cache as `name`: by default its own, without registry and forbidden characters.
+    """Keep docker's image `reference` in the cache as `name`: by default its own, without registry
+    and forbidden characters.
 
-    Raises `UsageError` for an image that docker does not have or without bash, and for a name that is bad or taken;
-    `SandboxUnavailable` where docker does not answer.
+    Raises `UsageError` for an image that docker does not have or without bash, and for a name that
+    is bad or taken; `SandboxUnavailable` where docker does not answer.
     """
     found = inspect(reference, reference)
     name = name or _NO_NAME.sub("-", reference.rpartition("/")[2].removesuffix(":latest").lower())
@@ -220,7 +315,8 @@ def export_image(reference: str, name: str | None = None, *, force: bool = False
             template.untar(Path(found.name), root, archive)
         if not any(os.path.lexists(root / shell) for shell in ("bin/bash", "usr/bin/bash")):
             raise UsageError(
-                f"the image {found.name!r} has no bash, which the local sandbox needs: use it with --sandbox docker"
+                f"the image {found.name!r} has no bash, which the local sandbox needs: use it with"
+                " --sandbox docker"
             )
         local_images.write_machine_files(root)
         template.write_settings(made, dict(found.environment), found.cwd)
@@ -230,7 +326,8 @@ def export_image(reference: str, name: str | None = None, *, force: bool = False
 
 
 def export_tar(reference: str, target: Path) -> None:
-    """Write the same files as a tar, for `--image TAR` elsewhere, without ENV and WORKDIR. A failed export leaves no tar."""
+    """Write the same files as a tar, for `--image TAR` elsewhere, without ENV and WORKDIR. A failed
+    export leaves no tar."""
     part = target.with_name(f"{target.name}.part")
     found = inspect(reference, reference)
     try:
