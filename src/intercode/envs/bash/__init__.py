@@ -1,1 +1,2 @@
-"""Bash: the environment (`env.py`), its reward (`compare.py` and what it reads answers with), lint rules and attacks."""
+"""Bash: the environment (`env.py`), its reward (`compare.py` and what it reads answers with), lint
+rules and attacks."""

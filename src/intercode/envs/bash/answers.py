@@ -1,14 +1,16 @@
 """Compare two printed answers, apart from formatting noise.
 
-Always noise: colour; `\\r` at line ends; blanks at the ends of the text; runs of blanks and tabs; blank lines in a list;
-a leading `./`; a slash at the end of a path; doubled slashes; the ` -` that checksum tools print for standard input; complaints
-of tools about files that they may not read; in a printed environment, the variables `_` and `SHLVL`.
+Always noise: colour; `\\r` at line ends; blanks at the ends of the text; runs of blanks and tabs;
+blank lines in a list; a leading `./`; a slash at the end of a path; doubled slashes; the ` -` that
+checksum tools print for standard input; complaints of tools about files that they may not read; in
+a printed environment, the variables `_` and `SHLVL`.
 
-Noise unless the query is about it: one side's `total` lines; zeros at the end of an amount's fraction, and the digits of an
-average; the character after a line number; a folder that the task names, in front of every path; the file name of a value;
-signs other than blanks between words; a sentence, a title or a column around the gold's words (`wording`).
-If the query or the gold is about blanks or empty lines, or the gold sorts blank lines to the top, only colour and blanks at the
-end of a line are noise.
+Noise unless the query is about it: one side's `total` lines; zeros at the end of an amount's
+fraction, and the digits of an average; the character after a line number; a folder that the task
+names, in front of every path; the file name of a value; signs other than blanks between words; a
+sentence, a title or a column around the gold's words (`wording`). If the query or the gold is about
+blanks or empty lines, or the gold sorts blank lines to the top, only colour and blanks at the end
+of a line are noise.
 
 Never noise: letters, digits, case, the number of equal lines, and (if the gold orders) the order.
 """
@@ -40,13 +42,16 @@ _ON = rf"(?:\x1b\[0?m)?\x1b\[(?!0?m|{_CONCEALS})[0-9;]{{1,20}}m(?:\x1b\[K)?"
 _OFF = r"(?:\x1b\[0?m(?:\x1b\[K)?){1,4}"
 _COLOURED = re.compile(rf"(?:{_ON}[^\x1b]*+){{1,8}}{_OFF}|^{_OFF}|{_OFF}$", re.MULTILINE)
 _CODE = re.compile(r"\x1b\[[0-9;]*[mK]")
-_INVISIBLE = re.compile(r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f-\x9f\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
+_INVISIBLE = re.compile(
+    r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f-\x9f\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
+)
 
 _TOOL = re.compile(r"(?:/(?:usr/)?bin/)?(?P<name>[a-z][a-z0-9]*): ")
 _TOOLS = word_set(
-    "bash sh dash find ls dir grep egrep fgrep rg du df cat tac head tail sort uniq wc cut paste tr nl comm join cmp diff tar "
-    "gzip gunzip zcat cp mv rm mkdir rmdir ln touch chmod chown chgrp stat file tee awk gawk mawk sed perl python3 xargs rsync "
-    "tree md5sum sha1sum sha256sum sha512sum cksum sum base64 od xxd strings split readlink realpath"
+    "bash sh dash find ls dir grep egrep fgrep rg du df cat tac head tail sort uniq wc cut paste tr"
+    " nl comm join cmp diff tar gzip gunzip zcat cp mv rm mkdir rmdir ln touch chmod chown chgrp"
+    " stat file tee awk gawk mawk sed perl python3 xargs rsync tree md5sum sha1sum sha256sum"
+    " sha512sum cksum sum base64 od xxd strings split readlink realpath"
 )
 _PATH = r"(?:'[^']+'|‘[^’]+’|\"[^\"]+\"|`[^`']+'|[.~]{0,2}/[^:]*|(?=[^:\s]*[^\W\d])[^:\s]+)"
 _COMPLAINT = re.compile(
@@ -64,13 +69,16 @@ _TIMES, _ROOM = 4, 1 << 18
 _NOTES = 4
 """Lines of an answer that need no word of the gold: titles and notes."""
 _SPACES = re.compile(
-    r"white ?space|\bblanks?\b|(?<!disk )(?<!free )\bspaces?\b(?! (used|left|available|usage))|\btabs?\b|indent|\btrim|\bstrip"
-    r"|\bpad|\balign|squeeze|\bempty lines?|new ?lines?|line breaks?|\bfold(ed|ing)?\b|\bwrap|width|leading|trailing|justif"
+    r"white ?space|\bblanks?\b|(?<!disk )(?<!free )\bspaces?\b(?!"
+    r" (used|left|available|usage))|\btabs?\b|indent|\btrim|\bstrip"
+    r"|\bpad|\balign|squeeze|\bempty lines?|new ?lines?|line"
+    r" breaks?|\bfold(ed|ing)?\b|\bwrap|width|leading|trailing|justif"
     r"|\bcent(er|re)",
     re.IGNORECASE,
 )
 _SPACE_TOOLS = re.compile(
-    r"\b(un)?expand\b|\bfold\b|\bfmt\b|\btr +-[a-z]*[sd][a-z]* +\S*( |\\t|\\n|:space:|:blank:)|\bcat +-\w*[sAvtTeE]"
+    r"\b(un)?expand\b|\bfold\b|\bfmt\b|\btr +-[a-z]*[sd][a-z]* +\S*("
+    r" |\\t|\\n|:space:|:blank:)|\bcat +-\w*[sAvtTeE]"
 )
 _NUMBERS = re.compile(r"[\d.,\n]+")
 _GIVES_SEPARATOR = re.compile(
@@ -99,15 +107,22 @@ _SHOWS = re.compile(r"^\s*(cat|head|tail|tac)\b")
 """A gold that prints a file unchanged."""
 _DIGITS_COUNT = re.compile(r"decimal|digit|places|precision|round|version|release", re.IGNORECASE)
 """Words in a query that make every digit of a number count."""
-_NUMBER = re.compile(r"(?<![\w.,:/-])-?[0-9]{1,18}(\.[0-9]{1,18})?(?![\w:/-]|[.,]\d)")  # no other script's digits
+_NUMBER = re.compile(
+    r"(?<![\w.,:/-])-?[0-9]{1,18}(\.[0-9]{1,18})?(?![\w:/-]|[.,]\d)"
+)  # no other script's digits
 _SHORT = 1 << 10
 """Longest answer, in characters, whose amounts are compared with each of the gold's."""
 _LINE_END = re.compile(r"\r(?:\n|\Z)")
 _LISTED = re.compile(r"[-dlbcps][-rwxsStT]{9}")
-_TRAILING = re.compile(r"trailing|\btrim|\bstrip|\bpad|\balign|justif|\bends? of|\bwidth", re.IGNORECASE)
+_TRAILING = re.compile(
+    r"trailing|\btrim|\bstrip|\bpad|\balign|justif|\bends? of|\bwidth", re.IGNORECASE
+)
 _BLANK_LINE = re.compile(r"[ \t]*\n")
 _BLANKS = re.compile(r"[ \t]+")
-_SAME_PATHS = [(re.compile(r"(?<![^ '\"(=])\./+(?=[^ /])"), ""), (re.compile(r"(?<=[^/:])//+"), "/")]
+_SAME_PATHS = [
+    (re.compile(r"(?<![^ '\"(=])\./+(?=[^ /])"), ""),
+    (re.compile(r"(?<=[^/:])//+"), "/"),
+]
 _FOLDERS = [(re.compile(r"(?<=[\w.-])/(?= |:|$)"), "")]
 _TOOL_PREFIXES = [
     (re.compile(r"^([0-9a-f]{32,128}) \*?-$"), r"\1"),
@@ -119,7 +134,8 @@ _SEPARATOR = re.compile(r" *(?:[,;|]|(?<![!<>=~])=(?![=~])|->|(?<!\d):|:(?!\d)) 
 
 
 def same_answer(ours: str, theirs: str, task: Task) -> bool:
-    """Return whether the agent's output equals the gold's, apart from noise; the task gives the query and the gold's order."""
+    """Return whether the agent's output equals the gold's, apart from noise; the task gives the
+    query and the gold's order."""
     if len(ours) > _TIMES * len(theirs) + _ROOM:
         return False
     ours, theirs = (without_colour(_LINE_END.sub("\n", text)) for text in (ours, theirs))
@@ -127,7 +143,9 @@ def same_answer(ours: str, theirs: str, task: Task) -> bool:
         return False
     ours, theirs = without_shell_variables(ours, theirs, task.gold)
     key = order_key(task.gold, task.query)
-    about_spaces = _SPACES.search(without_file_sentences(task.query)) or _SPACE_TOOLS.search(task.gold)
+    about_spaces = _SPACES.search(without_file_sentences(task.query)) or _SPACE_TOOLS.search(
+        task.gold
+    )
     exact = bool(about_spaces) and not _NUMBERS.fullmatch(theirs)
     exact = exact or bool(_BLANK_LINE.match(theirs) and sorts(task.gold))
     a, b = (_lines(text, task, key, exact) for text in without_complaints(ours, theirs))
@@ -138,7 +156,9 @@ def same_answer(ours: str, theirs: str, task: Task) -> bool:
     if len(a) > 2 * len(theirs.split()) + _NOTES or swaps_labels(a, b, task.query):
         return False
     spaced = exact and any(not line or line != " ".join(line.split()) for line in (*a, *b))
-    for ours_now, theirs_now in _each_once(((a, b), *_rebased(a, b, task), *_renumbered(a, b, task.query, task.gold))):
+    for ours_now, theirs_now in _each_once(
+        ((a, b), *_rebased(a, b, task), *_renumbered(a, b, task.query, task.gold))
+    ):
         if _match(ours_now, theirs_now, key):
             return True
         readings = _each_once(_readings(ours_now, theirs_now, task))
@@ -172,63 +192,102 @@ def _lines(text: str, task: Task, key: Key, exact: bool) -> Lines:
         for pattern, kept in steps:
             plain = pattern.sub(kept, plain)
         lines.append(plain)
-    return "\n".join(lines).strip("\n").split("\n") if key is STRICT else [line for line in lines if line]
+    return (
+        "\n".join(lines).strip("\n").split("\n")
+        if key is STRICT
+        else [line for line in lines if line]
+    )
 
 
 def _rebased(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
-    """Yield both answers with paths relative to each folder that the task names, unless two lines become equal."""
-    if _PATHS.search(task.query) or "readlink" in task.gold or any("/" in line and line in task.query.split() for line in b):
+    """Yield both answers with paths relative to each folder that the task names, unless two lines
+    become equal."""
+    if (
+        _PATHS.search(task.query)
+        or "readlink" in task.gold
+        or any("/" in line and line in task.query.split() for line in b)
+    ):
         return
-    folders = {"/"}  # the paths that gold and query name and the folders above them, absolute (everything starts in `/`)
-    for word in re.findall(r"(?<![\w./~$-])(?:\./|/)?[\w.@+-]+(?:/[\w.@+-]+)*", f"{task.gold} {task.query}"):
+    folders = {
+        "/"
+        # the paths that gold and query name and the folders above them, absolute (everything starts in
+        # `/`)
+    }
+    for word in re.findall(
+        r"(?<![\w./~$-])(?:\./|/)?[\w.@+-]+(?:/[\w.@+-]+)*", f"{task.gold} {task.query}"
+    ):
         names = [name for name in word.split("/") if name not in ("", ".")]
         folders |= {"/" + "/".join(names[:end]) for end in range(1, len(names) + 1)}
     for folder in sorted(folders):
         # `.` may stand for a folder: what something below is printed of, or what the gold measures
         below = re.compile(rf"(?<![^ :='\"(,])/?{re.escape(folder.strip('/'))}/?(?<=/)[^ /]")
-        dot = any(map(below.search, (*a, *b))) or bool(re.search(rf"\bdu\b[^|;&]* {re.escape(folder)}/?( |$)", task.gold))
+        dot = any(map(below.search, (*a, *b))) or bool(
+            re.search(rf"\bdu\b[^|;&]* {re.escape(folder)}/?( |$)", task.gold)
+        )
         ours, theirs = _relative(a, folder, dot), _relative(b, folder, dot)
         if len(set(ours)) == len(set(a)) and len(set(theirs)) == len(set(b)):
             yield ours, theirs
 
 
 def _renumbered(a: Lines, b: Lines, query: str, gold: str) -> Iterator[tuple[Lines, Lines]]:
-    """Yield our lines with amounts written as in the gold: `1.5` as 1.50; and of an average `1.496`, or `0.66` as 0.6667."""
-    if _AMOUNT.search(query) and not _DIGITS_COUNT.search(query) and all(len("".join(lines)) < _SHORT for lines in (a, b)):
+    """Yield our lines with amounts written as in the gold: `1.5` as 1.50; and of an average
+    `1.496`, or `0.66` as 0.6667."""
+    if (
+        _AMOUNT.search(query)
+        and not _DIGITS_COUNT.search(query)
+        and all(len("".join(lines)) < _SHORT for lines in (a, b))
+    ):
         wanted = [found[0] for found in _NUMBER.finditer("\n".join(b))]
         rounded = len(wanted) == 1 and bool(_AVERAGE.search(query) and _COMPUTES.search(gold))
 
         def as_theirs(ours: re.Match[str]) -> str:
-            return next((number for number in wanted if _same_amount(ours[0], number, rounded)), ours[0])
+            return next(
+                (number for number in wanted if _same_amount(ours[0], number, rounded)), ours[0]
+            )
 
         yield [_NUMBER.sub(as_theirs, line) for line in a], b
 
 
 def _same_amount(ours: str, theirs: str, rounded: bool) -> bool:
-    """Return whether two decimals are equal; if `rounded`, whether they are equal to the digits that both have, at least two
-    after the point. Our number may be cut instead of rounded. A number that begins with needless zeros is a name."""
+    """Return whether two decimals are equal; if `rounded`, whether they are equal to the digits
+    that both have, at least two after the point. Our number may be cut instead of rounded. A number
+    that begins with needless zeros is a name.
+    """
     if any(re.match(r"-?0\d", number) for number in (ours, theirs)):
         return ours == theirs
     a, b = Decimal(ours), Decimal(theirs)
     step = Decimal(1).scaleb(-min(len(number.partition(".")[2]) for number in (ours, theirs)))
     difference, cut = abs(a - b), len(ours) < len(theirs) and 0 <= abs(b) - abs(a) < step
-    return a == b or (rounded and a * b > 0 and step < Decimal("0.1") and (2 * difference <= step or cut))
+    return a == b or (
+        rounded and a * b > 0 and step < Decimal("0.1") and (2 * difference <= step or cut)
+    )
 
 
 def _without_total(lines: Lines) -> Lines:
-    """Return the lines without `total 12` of ls, and without `7 total` of wc and du if the columns add up to it."""
-    if len(lines) > 1 and re.fullmatch(r"total \S+", lines[0]) and all(map(_LISTED.match, lines[1:])):
+    """Return the lines without `total 12` of ls, and without `7 total` of wc and du if the columns
+    add up to it."""
+    if (
+        len(lines) > 1
+        and re.fullmatch(r"total \S+", lines[0])
+        and all(map(_LISTED.match, lines[1:]))
+    ):
         return lines[1:]
     if len(lines) < 3 or not re.fullmatch(r"([0-9]{1,18} )+total", lines[-1]):
         return lines
     width = lines[-1].count(" ")
-    rows = [[int(word) for word in line.split()[:width] if re.fullmatch("[0-9]{1,18}", word)] for line in lines]
-    added = all(len(row) == width for row in rows) and all(sum(column) == 2 * column[-1] for column in zip(*rows, strict=True))
+    rows = [
+        [int(word) for word in line.split()[:width] if re.fullmatch("[0-9]{1,18}", word)]
+        for line in lines
+    ]
+    added = all(len(row) == width for row in rows) and all(
+        sum(column) == 2 * column[-1] for column in zip(*rows, strict=True)
+    )
     return lines[:-1] if added else lines
 
 
 def _relative(lines: Lines, folder: str, dot: bool) -> Lines:
-    """Return the lines with paths below the folder made relative to it, and the folder itself as `.` if `dot`.
+    """Return the lines with paths below the folder made relative to it, and the folder itself as
+    `.` if `dot`.
 
     Other paths stay, and so does a folder at the top: `root` is not `/root`.
     """
@@ -241,7 +300,8 @@ def _relative(lines: Lines, folder: str, dot: bool) -> Lines:
 
 
 def _same_value(a: Lines, b: Lines, task: Task) -> bool:
-    """Return whether both print one equal value, and one of them also a file that the gold names (`3` and `3 notes.txt`)."""
+    """Return whether both print one equal value, and one of them also a file that the gold names
+    (`3` and `3 notes.txt`)."""
     if len(a) != 1 or len(b) != 1 or _ONLY.search(task.query):
         return False
     short, long = sorted((a[0], b[0]), key=len)
@@ -251,7 +311,8 @@ def _same_value(a: Lines, b: Lines, task: Task) -> bool:
 
 
 def _readings(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
-    """Yield readings of both: unchanged; ours without the columns of `ls -l`; ours with blanks for signs between words."""
+    """Yield readings of both: unchanged; ours without the columns of `ls -l`; ours with blanks for
+    signs between words."""
     yield a, b
     if FORM.search(about_the_answer(task.query)):
         return
@@ -272,10 +333,11 @@ def _readings(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
 
 
 def _same_without_extras(a: Lines, b: Lines, key: Key, task: Task) -> bool:
-    """Return whether the answers are equal without a sentence, a title or extra columns in the agent's.
+    """Return whether the answers are equal without a sentence, a title or extra columns in the
+    agent's.
 
-    Where the gold prints one line with numbers or one word a line, the agent may print its words on more or fewer lines, unless
-    the query says what a line is or the gold prints a file.
+    Where the gold prints one line with numbers or one word a line, the agent may print its words on
+    more or fewer lines, unless the query says what a line is or the gold prints a file.
     """
     ours, theirs = without_extras(a, b, task.query), [" ".join(line.split()) for line in b]
     if ours is None or _match(ours, theirs, key):
@@ -289,21 +351,24 @@ def _same_without_extras(a: Lines, b: Lines, key: Key, task: Task) -> bool:
     return words == wanted or (key is FREE and len(ours) == 1 and sorted(words) == sorted(wanted))
 
 
-# -- colours and complaints: each is known by its whole form, so that no other text passes for one ----------------------
+# -- colours and complaints: each is known by its whole form, so that no other text passes for one -
 
 
 def without_colour(text: str) -> str:
-    """Return the text without colours; a code that is no part of a pair stays, and so does a code that hides text."""
+    """Return the text without colours; a code that is no part of a pair stays, and so does a code
+    that hides text."""
     return _COLOURED.sub(lambda found: _CODE.sub("", found[0]), text) if "\x1b" in text else text
 
 
 def hides(ours: str, theirs: str) -> bool:
-    """Return whether ours has invisible characters (other than blanks, tabs and line ends) that theirs has not."""
+    """Return whether ours has invisible characters (other than blanks, tabs and line ends) that
+    theirs has not."""
     return not set(_INVISIBLE.findall(ours)) <= set(_INVISIBLE.findall(theirs))
 
 
 def without_complaints(ours: str, theirs: str) -> tuple[str, str]:
-    """Return both texts without complaints about unreadable files, unless the gold prints nothing else."""
+    """Return both texts without complaints about unreadable files, unless the gold prints nothing
+    else."""
     a, b = (text.split("\n") for text in (ours, theirs))
     kept = [line for line in b if not _is_complaint(line)]
     if not any(kept) and any(b):
@@ -312,9 +377,14 @@ def without_complaints(ours: str, theirs: str) -> tuple[str, str]:
 
 
 def without_shell_variables(ours: str, theirs: str, gold: str) -> tuple[str, str]:
-    """Return both texts without `_` and `SHLVL`, if the gold prints an environment and not these variables alone."""
+    """Return both texts without `_` and `SHLVL`, if the gold prints an environment and not these
+    variables alone."""
     kept = _SHELL_VARIABLES.sub("", theirs)
-    return (_SHELL_VARIABLES.sub("", ours), kept) if _ENVIRONMENT.search(gold) and kept.strip() else (ours, theirs)
+    return (
+        (_SHELL_VARIABLES.sub("", ours), kept)
+        if _ENVIRONMENT.search(gold) and kept.strip()
+        else (ours, theirs)
+    )
 
 
 def _is_complaint(line: str) -> bool:

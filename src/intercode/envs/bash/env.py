@@ -1,10 +1,12 @@
 """BashEnv: actions are Bash, the world is a sandbox, the answer is what the last action printed.
 
-The gold is executed on the same starting tree before the agent's episode; the outcome is kept for all environments that share a
-`GoldCache`. When a task marked `general` looks solved, the episode is repeated on variant data and must succeed there too. On
-all other tasks, `submit ANSWER` gives the answer itself under `exact`.
+The gold is executed on the same starting tree before the agent's episode; the outcome is kept for
+all environments that share a `GoldCache`. When a task marked `general` looks solved, the episode is
+repeated on variant data and must succeed there too. On all other tasks, `submit ANSWER` gives the
+answer itself under `exact`.
 
-An environment of your own in Bash is a subclass with class attributes and a `reward`: `docs/own-environment.md`.
+An environment of your own in Bash is a subclass with class attributes and a `reward`:
+`docs/own-environment.md`.
 """
 
 from __future__ import annotations
@@ -48,32 +50,39 @@ GoldExecutor = Callable[[Workspace, str], GoldOutcome]
 Reward = Literal["exact", "paper"] | Callable[[Outcome, Outcome, Task], Score | float]
 _NOT_FOUND = 127
 _KILLED = (-9, 128 + 9)
-"""The statuses of a gold whose shell or last program was ended by SIGKILL: the machine may have sent it."""
+"""The statuses of a gold whose shell or last program was ended by SIGKILL: the machine may have
+sent it."""
 _NO_ANSWER = (
-    "`submit ANSWER` is not taken for this task, whose solution must also work on other files. Let the last action print the "
-    "answer, then act with `submit` alone."
+    "`submit ANSWER` is not taken for this task, whose solution must also work on other files. Let"
+    " the last action print the answer, then act with `submit` alone."
 )
 _NOT_LITERAL = (
-    "Nothing in the answer of `submit ANSWER` is executed or expanded. Write one line in single quotes; write several lines "
-    "as a here-document that begins with `submit <<'END'`."
+    "Nothing in the answer of `submit ANSWER` is executed or expanded. Write one line in single"
+    " quotes; write several lines as a here-document that begins with `submit <<'END'`."
 )
 _MISSING = re.compile(r"^\S*bash: line \d+: (.+): command not found$", re.MULTILINE)
 _PATH = re.compile(r"(?<![^\s=<>&|;(])(/[\w.+-]+(?:/[\w.+-]+)+)/?(?![\w.+/*?\[{$-])")
 """An absolute path of two names or more that is a word of its own, without quotes and patterns."""
 _COMPLAINT = re.compile(
     r"^(?:\S*bash: line \d+: (?!(?:\S+: )?warning: |.+: command not found$)"
-    r"|([\w.+-]+): .*(?:(?:missing|extra) operand|No such file|cannot |failed to |invalid |unrecognized |denied)).*$",
+    r"|([\w.+-]+): .*(?:(?:missing|extra) operand|No such file|cannot |failed to |invalid"
+    r" |unrecognized |denied)).*$",
     re.MULTILINE,
 )
 """An error message of Bash, or of a tool that begins with the tool's name."""
 _CHANGES_OWNER = re.compile(r"^ch(?:own|grp): changing .*(?:not permitted|Invalid argument)")
-_TEXT = re.compile(r"(?:^|[|;&(`\n]|\bxargs|-exec|\bdo|\bthen)\s*(?:basename|dirname|echo|printf)\b[^|;&<>()`\n]*")
+_TEXT = re.compile(
+    r"(?:^|[|;&(`\n]|\bxargs|-exec|\bdo|\bthen)\s*(?:basename|dirname|echo|printf)\b[^|;&<>()`\n]*"
+)
 """A command that handles its arguments as text: a path among them need not exist."""
 _QUOTE = re.compile(r"""["'`,;:()]|\.(?=\s|$)""")
 """Punctuation around a path in a sentence."""
 _PATHS = 20
 _KINDS = {"added": "added", "changed": "modified", "removed": "removed"}
-_FIELDS = {"image": "the name of an image, or a path next to the task file", "setup": "a Bash script"}
+_FIELDS = {
+    "image": "the name of an image, or a path next to the task file",
+    "setup": "a Bash script",
+}
 
 
 def _is_text(value: object) -> bool:
@@ -85,15 +94,21 @@ _ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = {
         ("data", "image", "tree", "setup"),
         (lambda value: value is None or isinstance(value, Path) or _is_text(value), "a path"),
     ),
-    **dict.fromkeys(("start", "probe"), (lambda value: value is None or _is_text(value), "Bash, as text")),
+    **dict.fromkeys(
+        ("start", "probe"), (lambda value: value is None or _is_text(value), "Bash, as text")
+    ),
     **dict.fromkeys(("reward", "preprocess"), (callable, "a method")),
-    "sandbox": (lambda value: value is None or _is_text(value), "'local', 'docker', 'pod' or 'module:Class'"),
+    "sandbox": (
+        lambda value: value is None or _is_text(value),
+        "'local', 'docker', 'pod' or 'module:Class'",
+    ),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The agent's outcome in `workspace`, and the gold with the best score: `task` has the gold's text."""
+    """The agent's outcome in `workspace`, and the gold with the best score: `task` has the gold's
+    text."""
 
     workspace: Workspace
     agent: Outcome
@@ -103,11 +118,13 @@ class Comparison:
 
 
 class BashEnv(InterCodeEnv):
-    """`variant` has the variant data; `golds` may be shared. Other arguments are those of `InterCodeEnv`.
+    """`variant` has the variant data; `golds` may be shared. Other arguments are those of
+    `InterCodeEnv`.
 
-    The class attributes are what a subclass is played with unless the caller says otherwise. A path starts at the folder of
-    the subclass's file. A reward in `rewards` is called with the agent's outcome, a gold's outcome and the task, or has a
-    function `compare(env, spec, agent)` that chooses its gold and returns the score with it.
+    The class attributes are what a subclass is played with unless the caller says otherwise. A path
+    starts at the folder of the subclass's file. A reward in `rewards` is called with the agent's
+    outcome, a gold's outcome and the task, or has a function `compare(env, spec, agent)` that
+    chooses its gold and returns the score with it.
     """
 
     rewards: ClassVar = {
@@ -121,11 +138,14 @@ class BashEnv(InterCodeEnv):
     tree: str | None = None
     """A folder or tar that is placed at `/`."""
     setup: str | None = None
-    """The path of a Bash script that runs once, inside; the files that the script leaves are there in each episode."""
+    """The path of a Bash script that runs once, inside; the files that the script leaves are there
+    in each episode."""
     start: str | None = None
-    """Bash that begins each episode, such as a command that starts a service and waits until the service answers."""
+    """Bash that begins each episode, such as a command that starts a service and waits until the
+    service answers."""
     probe: str | None = None
-    """Bash that prints what else a reward should see, `Outcome.probe`; it runs after the agent, and after the gold."""
+    """Bash that prints what else a reward should see, `Outcome.probe`; it runs after the agent, and
+    after the gold."""
     sandbox: str | None = None
     """The provider of sandboxes by name; by default the usual one of this machine."""
 
@@ -147,7 +167,9 @@ class BashEnv(InterCodeEnv):
             require_reward(reward, self.rewards, "outcome, gold's outcome, task")
         self._scorer = resolve_name(self.rewards[reward]) if isinstance(reward, str) else reward
         self._exact, self._needs_finished_gold = reward == "exact", reward in ("exact", None)
-        self._spec, self._variant, self._gold_cache = spec, variant, golds or GoldCache[GoldOutcome]()
+        self._spec = spec
+        self._variant = variant
+        self._gold_cache = golds or GoldCache[GoldOutcome]()
         self.submission = self.submission_under(reward)
         self._workspace = Workspace(spec)
         self._side_workspaces: dict[Literal["variant", "gold"], Workspace] = {}
@@ -177,30 +199,46 @@ class BashEnv(InterCodeEnv):
         preprocess: Preprocess | None = None,
         gold_fields: Sequence[str] | None = None,
     ) -> EnvFactory:
-        """Load data and build templates once. `protocol="paper"` implies the paper's reward and a stateless session.
+        """Load data and build templates once. `protocol="paper"` implies the paper's reward and a
+        stateless session.
 
-        This reward and session together imply InterCode v1's container, whatever the protocol: ReAct was recorded with
-        `submit`.
+        This reward and session together imply InterCode v1's container, whatever the protocol:
+        ReAct was recorded with `submit`.
         """
         _require_attributes(cls)
         session = session or ("stateless" if protocol == "paper" else "persistent")
         reward, name = cls._choose_reward(reward, protocol)
         records = _checked(preprocess or cls.preprocess)
-        source, sandbox = data or attribute_path(cls, "data"), sandbox or cls.sandbox or usual_provider_name()
-        found = open_data(source, env="bash", limit=limit, preprocess=records, gold_fields=gold_fields)
+        source = data or attribute_path(cls, "data")
+        sandbox = sandbox or cls.sandbox or usual_provider_name()
+        found = open_data(
+            source, env="bash", limit=limit, preprocess=records, gold_fields=gold_fields
+        )
         spec, variant = prepare_workspaces(
-            found, session,
-            image=image or attribute_path(cls, "image"), tree=tree or attribute_path(cls, "tree"),
-            setup=setup or attribute_path(cls, "setup"), limits=limits,
-            paper=reward == "paper" and session == "stateless", sandbox=sandbox,
-            start=cls.start, probe=cls.probe,
-        )  # fmt: skip
+            found,
+            session,
+            image=image or attribute_path(cls, "image"),
+            tree=tree or attribute_path(cls, "tree"),
+            setup=setup or attribute_path(cls, "setup"),
+            limits=limits,
+            paper=reward == "paper" and session == "stateless",
+            sandbox=sandbox,
+            start=cls.start,
+            probe=cls.probe,
+        )
         how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going}
         golds = GoldCache[GoldOutcome]()
         tasks, left_out = split_refused(found.tasks, spec.provider)
         if not tasks:
-            raise UsageError(f"no task can be played here: task {left_out[0][0].id}: {left_out[0][1]}")
-        facts: dict[str, Any] = {"data": found.name, "data_digest": found.digest, "reward": name, "sandbox": sandbox}
+            raise UsageError(
+                f"no task can be played here: task {left_out[0][0].id}: {left_out[0][1]}"
+            )
+        facts: dict[str, Any] = {
+            "data": found.name,
+            "data_digest": found.digest,
+            "reward": name,
+            "sandbox": sandbox,
+        }
         facts |= {"left_out": {task.id: str(why) for task, why in left_out}} if left_out else {}
         return EnvFactory(
             tasks,
@@ -211,7 +249,8 @@ class BashEnv(InterCodeEnv):
 
     @classmethod
     def _choose_reward(cls, reward: Reward | None, protocol: Protocol) -> tuple[Reward | None, str]:
-        """Return the reward, None for the method `reward` of the class, and the reward's name in a run's record."""
+        """Return the reward, None for the method `reward` of the class, and the reward's name in a
+        run's record."""
         overridden = cls.reward is not BashEnv.reward
         name = reward_name(cls.reward) if overridden else "exact"
         if reward is None and protocol == "paper" and not overridden:
@@ -227,12 +266,16 @@ class BashEnv(InterCodeEnv):
         return self.protocol == "submit" and self.submission is ANSWER and not self.task.general
 
     def reward(self, agent: Outcome, gold: Outcome, task: Task) -> Score | float:
-        """Return how well the agent's outcome matches the gold's, from 0 to 1. A subclass may override this method."""
+        """Return how well the agent's outcome matches the gold's, from 0 to 1. A subclass may
+        override this method."""
         return bash_exact(agent, gold, task)
 
     def run_gold(self, task: Task) -> GoldRun:
         used, asked = _TEXT.sub(" ", task.gold), _PATH.findall(_QUOTE.sub(" ", task.query))
-        named = [*_PATH.findall(used), *(path for path in asked if path in used or path not in task.gold)]
+        named = [
+            *_PATH.findall(used),
+            *(path for path in asked if path in used or path not in task.gold),
+        ]
         try:
             self._workspace.switch_to(self._spec.for_task(task))
             if named:
@@ -242,14 +285,37 @@ class BashEnv(InterCodeEnv):
             last = self._workspace.last
             faults = list(_find_faults(last, task.gold))
             # in a pipe or a substitution, the status does not show that a tool failed
-            complaint = next((each[0] for each in _COMPLAINT.finditer(last.output) if not each[1] or each[1] in task.gold), "")
-            if complaint and last.exit_code is not None and not ends_in_failure(last.exit_code, task.gold, last.output):
-                faults.append(TaskIssue(f"gold ends well, but prints an error: {complaint:.150}", "gold_complains"))
+            complaint = next(
+                (
+                    each[0]
+                    for each in _COMPLAINT.finditer(last.output)
+                    if not each[1] or each[1] in task.gold
+                ),
+                "",
+            )
+            if (
+                complaint
+                and last.exit_code is not None
+                and not ends_in_failure(last.exit_code, task.gold, last.output)
+            ):
+                faults.append(
+                    TaskIssue(
+                        f"gold ends well, but prints an error: {complaint:.150}", "gold_complains"
+                    )
+                )
             if outcomes[0].output.strip() == "0" and not outcomes[0].changes:
-                faults.append(TaskIssue("gold finds nothing: it prints 0 and changes nothing", "by_luck"))
-            for path in missing_paths(self._workspace, missing):  # a query may speak of what should not be there
+                faults.append(
+                    TaskIssue("gold finds nothing: it prints 0 and changes nothing", "by_luck")
+                )
+            for path in missing_paths(
+                self._workspace, missing
+            ):  # a query may speak of what should not be there
                 who, kind = ("gold", "missing") if path in task.gold else ("query", "disagrees")
-                faults.append(TaskIssue(f"{who} names {path}, which is there neither before nor after it", kind))
+                faults.append(
+                    TaskIssue(
+                        f"{who} names {path}, which is there neither before nor after it", kind
+                    )
+                )
             if task.general and self._variant:
                 variant = self._use("variant", self._variant.for_task(task))
                 outcomes.append(execute_gold(variant, task.gold).outcome)
@@ -258,11 +324,16 @@ class BashEnv(InterCodeEnv):
         except DataError as error:
             return GoldRun(None, "", (str(error),))
         if task.general and len(outcomes) < 2:
-            faults.append(TaskIssue("is marked general, but the data set has no variant data", "not_general"))
+            faults.append(
+                TaskIssue("is marked general, but the data set has no variant data", "not_general")
+            )
         elif task.general:
             passing = (bash_exact(*pair, task).success for pair in permutations(outcomes, 2))
             if outcomes[0] == outcomes[1] or (self._exact and any(passing)):
-                why = "is marked general, but the gold has the same outcome on the variant data: a constant answer passes"
+                why = (
+                    "is marked general, but the gold has the same outcome on the variant data: a"
+                    " constant answer passes"
+                )
                 faults.append(TaskIssue(why, "not_general"))
         return GoldRun(outcomes, "\n".join(outcome.output for outcome in outcomes), tuple(faults))
 
@@ -294,27 +365,42 @@ class BashEnv(InterCodeEnv):
         if not again.score.success:
             self._comparison = again
         parts = {**score.parts, "robust": float(again.score.success)}
-        return Score(min(score.reward, again.score.reward), again.score.success, parts, again.score.ambiguous)
+        return Score(
+            min(score.reward, again.score.reward), again.score.success, parts, again.score.ambiguous
+        )
 
     def outcomes(self) -> dict[str, Any]:
-        """Return the parts that failed, both answers, and the paths that the agent and the gold left in different states.
+        """Return the parts that failed, both answers, and the paths that the agent and the gold
+        left in different states.
 
             {"failed": ["answer", "files"], "agent": {"answer": text}, "gold": {"answer": text},
-             "paths": [{"path", "agent": "added|modified|removed|same", "gold": …, "diff": text}, …]}
+             "paths": [{"path", "agent": "added|modified|removed|same", "gold": …, "diff": text},
+             …]}
 
-        `diff` leads from the gold's file to the agent's. It is empty for anything but UTF-8 text of at most 4 KiB, for a file
-        that only the agent modified, and after the gold's first 20 files. After `"failed": ["robust"]` everything else
-        describes the variant data. There are at most 20 paths, and 2,000 characters of each text.
+        `diff` leads from the gold's file to the agent's. It is empty for anything but UTF-8 text of
+        at most 4 KiB, for a file that only the agent modified, and after the gold's first 20 files.
+        After `"failed": ["robust"]` everything else describes the variant data. There are at most
+        20 paths, and 2,000 characters of each text.
         """
         if (found := self._comparison) is None:
             return {}
         full, names = getattr(self._scorer, "full", {}), {"effects": "files", "contents": "files"}
-        failed = [names.get(name, name) for name, part in found.score.parts.items() if part < full.get(name, 1)]
+        failed = [
+            names.get(name, name)
+            for name, part in found.score.parts.items()
+            if part < full.get(name, 1)
+        ]
         agent, gold = found.agent.changes, found.gold.outcome.changes
         paths = different_paths(agent, gold, found.task)[:_PATHS]
-        texts = found.workspace.read_texts([path for path in paths if path not in agent or agent[path].type == "file"])
+        texts = found.workspace.read_texts(
+            [path for path in paths if path not in agent or agent[path].type == "file"]
+        )
         return {
-            "failed": ["robust"] if found.workspace is self._side_workspaces.get("variant") else list(dict.fromkeys(failed)),
+            "failed": (
+                ["robust"]
+                if found.workspace is self._side_workspaces.get("variant")
+                else list(dict.fromkeys(failed))
+            ),
             "agent": {"answer": shorten_text(found.agent.output)},
             "gold": {"answer": shorten_text(found.gold.outcome.output)},
             "paths": [
@@ -324,7 +410,9 @@ class BashEnv(InterCodeEnv):
                         side: _KINDS[changes[path].kind] if path in changes else "same"
                         for side, changes in (("agent", agent), ("gold", gold))
                     },
-                    "diff": _diff(agent.get(path), gold.get(path), texts.get(path), found.gold.texts.get(path)),
+                    "diff": _diff(
+                        agent.get(path), gold.get(path), texts.get(path), found.gold.texts.get(path)
+                    ),
                 }
                 for path in paths
             ],
@@ -350,23 +438,33 @@ class BashEnv(InterCodeEnv):
         for task in split_golds(self.task):
             try:
                 gold = self.gold_outcome(workspace.spec, task)
-            except DataError:  # an alternative that fails only discards answers that the first gold refuses
+            except (
+                DataError
+            ):  # an alternative that fails only discards answers that the first gold refuses
                 if not found:
                     raise
                 continue
-            found.append(Comparison(workspace, agent, task, gold, reward(agent, gold.outcome, task)))
+            found.append(
+                Comparison(workspace, agent, task, gold, reward(agent, gold.outcome, task))
+            )
             if found[-1].score.success:
                 break
         return max(found, key=lambda comparison: rank(comparison.score))
 
-    def gold_outcome(self, spec: WorkspaceSpec, task: Task, execute: GoldExecutor | None = None) -> GoldOutcome:
-        """Return the gold's outcome from the cache, or execute the gold in another workspace than the episode's.
+    def gold_outcome(
+        self, spec: WorkspaceSpec, task: Task, execute: GoldExecutor | None = None
+    ) -> GoldOutcome:
+        """Return the gold's outcome from the cache, or execute the gold in another workspace than
+        the episode's.
 
-        `execute` is another way of execution, whose outcomes are kept apart. Raises `DataError` for a gold that cannot run.
+        `execute` is another way of execution, whose outcomes are kept apart. Raises `DataError` for
+        a gold that cannot run.
         """
         key = self._gold_key(spec, task)
         if execute is not None:
-            return self._gold_cache.get((*key, execute.__name__), lambda: execute(self._use("gold", spec), task.gold))
+            return self._gold_cache.get(
+                (*key, execute.__name__), lambda: execute(self._use("gold", spec), task.gold)
+            )
         return self._gold_cache.get(key, lambda: self._execute_gold(self._use("gold", spec), task))
 
     def _gold_key(self, spec: WorkspaceSpec, task: Task) -> tuple[str, ...]:
@@ -375,18 +473,25 @@ class BashEnv(InterCodeEnv):
         return (task.id, task.gold, spec.template.digest, workspace.sandbox.identity)
 
     def _find_golds(self, workspace: Workspace, task: Task) -> None:
-        """Put the gold's outcome into the cache, and those of its alternatives if they depend on the sandbox.
+        """Put the gold's outcome into the cache, and those of its alternatives if they depend on
+        the sandbox.
 
         Golds may be executed in `workspace`, so no episode may go on there.
         """
         first, *others = split_golds(task) if workspace.sandbox.identity else [task]
-        self._gold_cache.get(self._gold_key(workspace.spec, first), lambda: self._execute_gold(workspace, first))
+        self._gold_cache.get(
+            self._gold_key(workspace.spec, first), lambda: self._execute_gold(workspace, first)
+        )
         for each in others:
             with suppress(DataError):  # raised again when the answer is compared
-                self._gold_cache.get(self._gold_key(workspace.spec, each), partial(self._execute_gold, workspace, each))
+                self._gold_cache.get(
+                    self._gold_key(workspace.spec, each),
+                    partial(self._execute_gold, workspace, each),
+                )
 
     def _find_all_golds(self, task: Task) -> None:
-        """Execute every gold of the task, on the variant data too, before an agent could see their processes."""
+        """Execute every gold of the task, on the variant data too, before an agent could see their
+        processes."""
         variant = [self._variant.for_task(task)] if task.general and self._variant else []
         for spec in (self._spec.for_task(task), *variant):
             for each in split_golds(task):
@@ -394,18 +499,25 @@ class BashEnv(InterCodeEnv):
                     self.gold_outcome(spec, each)
 
     def _execute_gold(self, workspace: Workspace, task: Task) -> GoldOutcome:
-        """Raise `DataError` if a gold that must run to its end does not, or if the gold only fails, which any failing command
-        does too. The paper's reward compares with any output."""
+        """Raise `DataError` if a gold that must run to its end does not, or if the gold only fails,
+        which any failing command does too. The paper's reward compares with any output."""
         gold = execute_gold(workspace, task.gold)
         last = workspace.last
         unfinished = last.timed_out or last.exit_code in (_NOT_FOUND, *_KILLED)
         if task.gold != self.task.gold:
             unfinished |= ends_in_failure(last.exit_code, task.gold, last.output)
         if self._needs_finished_gold and unfinished:
-            raise DataError(f"task {task.id}: {'; '.join(_find_faults(last, task.gold))}; see `intercode check`")
-        if self._exact and blame_gold(lambda: workspace.only_fails(task.gold, gold.outcome), task.gold):
+            raise DataError(
+                f"task {task.id}: {'; '.join(_find_faults(last, task.gold))}; see `intercode check`"
+            )
+        if self._exact and blame_gold(
+            lambda: workspace.only_fails(task.gold, gold.outcome), task.gold
+        ):
             why = "; ".join(_find_faults(last, task.gold))
-            raise DataError(f"task {task.id}: the gold only fails, so it has no answer ({why}); see `intercode check`")
+            raise DataError(
+                f"task {task.id}: the gold only fails, so it has no answer ({why}); see `intercode"
+                " check`"
+            )
         return gold
 
     def _use(self, role: Literal["variant", "gold"], spec: WorkspaceSpec) -> Workspace:
@@ -416,10 +528,17 @@ class BashEnv(InterCodeEnv):
         return self._side_workspaces[role]
 
 
-def _diff(agent: Change | None, gold: Change | None, agent_text: str | None, gold_text: str | None) -> str:
-    """Return how one path differs: the type, mode and target if both sides changed the path, and a unified diff of texts."""
+def _diff(
+    agent: Change | None, gold: Change | None, agent_text: str | None, gold_text: str | None
+) -> str:
+    """Return how one path differs: the type, mode and target if both sides changed the path, and a
+    unified diff of texts."""
     lines: list[str] = []
-    if agent and gold and (agent.type, agent.mode, agent.target) != (gold.type, gold.mode, gold.target):
+    if (
+        agent
+        and gold
+        and (agent.type, agent.mode, agent.target) != (gold.type, gold.mode, gold.target)
+    ):
         for side, change in (("gold", gold), ("agent", agent)):
             target = f" -> {change.target}" if change.target else ""
             lines.append(f"{side}: {change.type} {change.mode:04o}{target}\n")
@@ -428,7 +547,9 @@ def _diff(agent: Change | None, gold: Change | None, agent_text: str | None, gol
     if agent.kind == "removed" if agent else gold and gold.kind == "added":
         agent_text = ""
     if gold_text is not None and agent_text is not None:
-        for line in unified_diff(list(StringIO(gold_text)), list(StringIO(agent_text)), "gold", "agent"):
+        for line in unified_diff(
+            list(StringIO(gold_text)), list(StringIO(agent_text)), "gold", "agent"
+        ):
             lines.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
     return shorten_text("".join(lines))
 
@@ -441,9 +562,15 @@ def _find_faults(result: ExecResult, gold: str) -> Iterator[str]:
         yield f"gold does not run to an end: {result.output[:200]}"
     for tool in sorted(set(_MISSING.findall(result.output))):
         yield f"gold calls {tool}, which is not installed here"
-    if ends_in_failure(result.exit_code, gold, result.output) and not _MISSING.search(result.output):
+    if ends_in_failure(result.exit_code, gold, result.output) and not _MISSING.search(
+        result.output
+    ):
         last = result.output.strip().rpartition("\n")[2][:200]
-        owner = "; the sandbox has one user, so no file can be given to another" if _CHANGES_OWNER.search(last) else ""
+        owner = (
+            "; the sandbox has one user, so no file can be given to another"
+            if _CHANGES_OWNER.search(last)
+            else ""
+        )
         yield f"gold ends with status {result.exit_code}" + (f": {last}" if last else "") + owner
 
 
@@ -452,18 +579,24 @@ def _require_attributes(owner: type) -> None:
     for name, (is_valid, wanted) in _ATTRIBUTES.items():
         if not is_valid(getattr(owner, name)):
             base = defining_class(owner, name)
-            raise UsageError(f"{base.__qualname__} says {name} = {vars(base)[name]!r:.60}, but {name} is {wanted}")
+            raise UsageError(
+                f"{base.__qualname__} says {name} = {vars(base)[name]!r:.60}, but {name} is"
+                f" {wanted}"
+            )
 
 
 def _checked(preprocess: Preprocess) -> Preprocess:
-    """Return `preprocess` followed by a check of the record's `image` and `setup`, which raises `DataError`."""
+    """Return `preprocess` followed by a check of the record's `image` and `setup`, which raises
+    `DataError`."""
 
     def check(record: Record) -> Record:
         record = preprocess(record)
         for name, wanted in _FIELDS.items() if isinstance(record, dict) else ():
             value = record.get(name)
             if value is not None and not _is_text(value):
-                raise DataError(f"field {name!r} is {value!r:.60}; write {wanted} as text, or leave it out")
+                raise DataError(
+                    f"field {name!r} is {value!r:.60}; write {wanted} as text, or leave it out"
+                )
         return record
 
     return check

@@ -1,4 +1,5 @@
-"""Lint rules for Bash tasks: names, numbers and actions that only query or gold has; network, clock, machine."""
+"""Lint rules for Bash tasks: names, numbers and actions that only query or gold has; network,
+clock, machine."""
 
 from __future__ import annotations
 
@@ -14,11 +15,14 @@ _START = r"(?:^|[|;&(`]|\bxargs(?:\s+-\S+)*)\s*"
 _PATH = re.compile(r"(?<![\w.*?\]}\\$~)/-])/[\w+-][\w.+-]*(?:/[\w.+-]+)*")
 _EXAMPLE = re.compile(r"/[A-Z]+(?=/|$)|/[a-z](?=/|$)")
 """A part of an example path, such as `/X` or `/a`."""
-_PROGRAM = re.compile(r"""'[^']*[$^{}\\*\[|;@#()!][^']*'|"s[/@#,|][^"]*"|\bs([/@#,|])[^\s]*?\1[^\s]*?\1""")
+_PROGRAM = re.compile(
+    r"""'[^']*[$^{}\\*\[|;@#()!][^']*'|"s[/@#,|][^"]*"|\bs([/@#,|])[^\s]*?\1[^\s]*?\1"""
+)
 """Text that looks like a program of sed, awk or grep: it holds no paths."""
 _SYSTEM = re.compile(r"/(dev|proc|sys|bin|sbin|usr|etc|var|tmp|root|home|opt|run)\b")
 _NETWORK = re.compile(
-    _START + r"(?:sudo\s+)?((?:curl|wget|ping6?|dig|host|nslookup|ssh|scp|ftp|telnet|traceroute|whois)\s+\S.*)"
+    _START
+    + r"(?:sudo\s+)?((?:curl|wget|ping6?|dig|host|nslookup|ssh|scp|ftp|telnet|traceroute|whois)\s+\S.*)"
 )
 _LOCAL = re.compile(r"localhost|127\.0\.0\.1|::1\b")
 _MOMENT = re.compile(
@@ -32,13 +36,17 @@ _KNOWN = re.compile(
     r"(HOME|PATH|(OLD)?PWD|USER|SHELL|HOST(NAME|TYPE)|RANDOM|IFS|E?UID|P?PID|BASH.*|SECONDS|TERM|LANG|O?[FR]S|N[RF]|TMPDIR)$"
 )
 """Variables that a shell or awk sets."""
-_AMOUNT = re.compile(r"\b(?:first|last|top|than|biggest|largest|smallest|oldest|newest) (\d+)\b(?![.,:/-]\d)", re.IGNORECASE)
+_AMOUNT = re.compile(
+    r"\b(?:first|last|top|than|biggest|largest|smallest|oldest|newest) (\d+)\b(?![.,:/-]\d)",
+    re.IGNORECASE,
+)
 """Numbers that the gold must have; others may be computed by the command."""
 _WRITES = re.compile(r"(?:\btee\s+(?:-a\s+)?|(?<![0-9&>=-])>>?\s*)([\w./+-]*\w)")
 _CUES = (
     Cue(
         r"(^|and )counts? |^(print|display|show|find|get) the number of \w*s\b",
-        r"\bwc\b|\s-\w*[cn]\b|\bNR\b|\+\+|\+=|count|length|\bnl\b|\$\d - |-links|seq|\bnproc\b|lscpu|getconf|/proc/",
+        r"\bwc\b|\s-\w*[cn]\b|\bNR\b|\+\+|\+=|count|length|\bnl\b|\$\d -"
+        r" |-links|seq|\bnproc\b|lscpu|getconf|/proc/",
         "no counting",
     ),
     Cue(
@@ -46,7 +54,11 @@ _CUES = (
         r"\s-\w*i|-iregex|tolower|toupper|\bsort -\w*f|IGNORECASE",
         "no such option",
     ),
-    Cue(r"\bsort(ed|s|ing)?\b|\b(de|a)scending\b", r"sort|\bls\b|\btac\b|\bcomm\b|\btree\b", "no sorting"),
+    Cue(
+        r"\bsort(ed|s|ing)?\b|\b(de|a)scending\b",
+        r"sort|\bls\b|\btac\b|\bcomm\b|\btree\b",
+        "no sorting",
+    ),
     Cue(
         r"\bsymbol\w+ link|\bsymlink|\bsoft link",
         r"\bln\b.*\s-\w*s|--symbolic|-x?type l|readlink|\bcp -\w*s",
@@ -59,9 +71,17 @@ _CUES = (
         "nothing that copies",
     ),
     Cue(r"\bmove (all |the )?(files|dir)", r"\bmv\b|rsync|rename", "nothing that moves"),
-    Cue(r"\b(delete|remove) (all |the |empty )*(files|director|folders)", r"\brm|-delete|unlink|rsync", "nothing that removes"),
+    Cue(
+        r"\b(delete|remove) (all |the |empty )*(files|director|folders)",
+        r"\brm|-delete|unlink|rsync",
+        "nothing that removes",
+    ),
     Cue(r"\bin parallel\b", r"-P|parallel|&", "nothing parallel"),
-    Cue(r"\b(unique|duplicates?)\b", r"uniq|\s-\w*u|awk|comm|diff|md5", "nothing that finds equal ones"),
+    Cue(
+        r"\b(unique|duplicates?)\b",
+        r"uniq|\s-\w*u|awk|comm|diff|md5",
+        "nothing that finds equal ones",
+    ),
 )
 
 
@@ -81,7 +101,11 @@ def _environment(gold: str) -> Iterator[TaskIssue]:
     if moment := _MOMENT.search(gold):
         what = next(filter(None, moment.groups()))
         yield TaskIssue(f"the answer depends on the moment or the machine ({what})", "unstable")
-    assigned = set(re.findall(r"\b([A-Z][A-Z_]+)=|\bread (?:-\w+ )*([A-Z][A-Z_]+)|\bfor ([A-Z][A-Z_]+) in", gold))
+    assigned = set(
+        re.findall(
+            r"\b([A-Z][A-Z_]+)=|\bread (?:-\w+ )*([A-Z][A-Z_]+)|\bfor ([A-Z][A-Z_]+) in", gold
+        )
+    )
     bound = {name for names in assigned for name in names}
     for name in sorted({*_VARIABLE.findall(gold)} - bound):
         if _KNOWN.match(name):
@@ -104,16 +128,28 @@ def _paths(query: str, gold: str) -> Iterator[TaskIssue]:
     for path in sorted(used):
         if not _SYSTEM.match(path) and not _is_word(path.split("/")[1], query):
             yield disagrees(f"gold names {path}, which the query does not")
-    if named_paths and re.search(r"\bfind(\s+[\w/]+)*\s+/\s", gold) and not re.search(r"\broot\b|system|machine", query):
+    if (
+        named_paths
+        and re.search(r"\bfind(\s+[\w/]+)*\s+/\s", gold)
+        and not re.search(r"\broot\b|system|machine", query)
+    ):
         yield disagrees("gold searches all of /, which the query does not ask")
 
 
 def _neighbour(path: str, used: set[str], query: str) -> str | None:
-    """Return another file of the same folder and suffix that the gold uses in place of `path`, if the query does not name
-    it."""
+    """Return another file of the same folder and suffix that the gold uses in place of `path`, if
+    the query does not name it."""
     folder, suffix = path.rpartition("/")[0], PurePosixPath(path).suffix
-    others = (other for other in sorted(used) if other.rpartition("/")[0] == folder and PurePosixPath(other).suffix == suffix)
-    return next((other for other in others if not _is_word(other.rpartition("/")[2], query)), None) if suffix else None
+    others = (
+        other
+        for other in sorted(used)
+        if other.rpartition("/")[0] == folder and PurePosixPath(other).suffix == suffix
+    )
+    return (
+        next((other for other in others if not _is_word(other.rpartition("/")[2], query)), None)
+        if suffix
+        else None
+    )
 
 
 def _paths_in(text: str) -> set[str]:
@@ -121,9 +157,13 @@ def _paths_in(text: str) -> set[str]:
 
 
 def _used(path: str, gold: str) -> bool:
-    """Return whether the gold names the path: whole, relative, or as a folder and a name (or a name and a suffix) apart."""
+    """Return whether the gold names the path: whole, relative, or as a folder and a name (or a name
+    and a suffix) apart."""
     parts = [path.strip("/").rpartition(sign) for sign in "/."]
-    in_parts = any(part[0] and _is_word(part[0], gold) and (_is_word(part[2], gold) or part[1] == ".") for part in parts)
+    in_parts = any(
+        part[0] and _is_word(part[0], gold) and (_is_word(part[2], gold) or part[1] == ".")
+        for part in parts
+    )
     return in_parts or _is_word(path.strip("/"), gold)
 
 
@@ -149,9 +189,15 @@ def _unasked(query: str, gold: str) -> Iterator[TaskIssue]:
     for name in _WRITES.findall(_PROGRAM.sub(" ", gold)):
         if "/" not in name and not name.isdigit() and name.lower() not in low:
             yield disagrees(f"gold writes the file {name}, which the query does not name")
-    if re.search(r"(largest|smallest|biggest)\s(\w+\s)?files?", low) and re.search(r"\bls -\w*s\b|\bdu (?!.*-\w*b)", gold):
-        yield disagrees("query asks for the size of files, the gold takes what they occupy on the disk")
-    if "-maxdepth 1" in gold and not re.search(r"sub|depth|level|only|direct(ly)?\b|immediate|current|recurs|do not", low):
+    if re.search(r"(largest|smallest|biggest)\s(\w+\s)?files?", low) and re.search(
+        r"\bls -\w*s\b|\bdu (?!.*-\w*b)", gold
+    ):
+        yield disagrees(
+            "query asks for the size of files, the gold takes what they occupy on the disk"
+        )
+    if "-maxdepth 1" in gold and not re.search(
+        r"sub|depth|level|only|direct(ly)?\b|immediate|current|recurs|do not", low
+    ):
         yield disagrees("gold looks at one level only (-maxdepth 1), the query does not say so")
     if re.search(r"\bgrep -\w*i|-iname|-iregex", gold) and not re.search(r"case", low):
         yield disagrees("gold ignores case, the query does not say so")
@@ -160,7 +206,9 @@ def _unasked(query: str, gold: str) -> Iterator[TaskIssue]:
     if search is None:
         return
     asks_folders = re.search(
-        r"\b(all|each|every|empty|of|largest|the|any) (\w+ )?(directories|folders|dirs)\b|directories", low
+        r"\b(all|each|every|empty|of|largest|the|any) (\w+"
+        r" )?(directories|folders|dirs)\b|directories",
+        low,
     )
     if "-type f" in search[0] and asks_folders and not files:
         yield disagrees("query asks for folders, the gold searches files")

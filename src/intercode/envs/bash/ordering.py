@@ -3,16 +3,18 @@
     find . -name '*.c' | sort -rn | head -3
     └─ source: free ─┘   └ decides ┘  └ filter: keeps the order of its input
 
-The last pipeline is read from its end: filters are passed over, and the first command that decides gives the result. An unknown
-command counts as ordered, so that a mistake here refuses a right answer rather than accepts a wrong one. A command that picks
-lines of a file by their content (`grep x f | cut -f 1`) prints a set; a command that prints a file, or parts of it by their
-position, prints a text.
+The last pipeline is read from its end: filters are passed over, and the first command that decides
+gives the result. An unknown command counts as ordered, so that a mistake here refuses a right
+answer rather than accepts a wrong one. A command that picks lines of a file by their content (`grep
+x f | cut -f 1`) prints a set; a command that prints a file, or parts of it by their position,
+prints a text.
 
-The result is a key: two answers have the same order if their lines have the same sequence of keys. `FREE` gives every line the
-same key, `STRICT` the line itself, and a numeric sort the number that it sorts by, so that ties are free. Lines about several
-arguments (`stat -c %s a b`, `wc -l < a; wc -l < b`) keep their order, because nothing else says which argument a line is about;
-a line that names its argument is free.
-Not read: the inside of functions, `if`, `case` and braces (strict), and what a loop over names prints for each (free).
+The result is a key: two answers have the same order if their lines have the same sequence of keys.
+`FREE` gives every line the same key, `STRICT` the line itself, and a numeric sort the number that
+it sorts by, so that ties are free. Lines about several arguments (`stat -c %s a b`, `wc -l < a; wc
+-l < b`) keep their order, because nothing else says which argument a line is about; a line that
+names its argument is free. Not read: the inside of functions, `if`, `case` and braces (strict), and
+what a loop over names prints for each (free).
 """
 
 from __future__ import annotations
@@ -35,29 +37,37 @@ _SUBSTITUTED = re.compile(r"\s*\w+=\$\((?:[^()]|\([^()]*\))*\)\s*$")
 AWKS = word_set("awk gawk mawk")
 _XARGS_VALUES = frozenset(["-I", "-n", "-P", "-L", "-d", "-a", "-E", "-s"])
 _SILENT = word_set(
-    "cd mkdir rmdir touch rm mv cp ln chmod chown chgrp unset test [ [[ true false : sleep wait gzip gunzip bzip2 bunzip2 "
-    "xz unxz truncate install source . read mapfile readarray local shopt umask kill pkill pushd popd tar zip"
+    "cd mkdir rmdir touch rm mv cp ln chmod chown chgrp unset test [ [[ true false : sleep wait"
+    " gzip gunzip bzip2 bunzip2 xz unxz truncate install source . read mapfile readarray local"
+    " shopt umask kill pkill pushd popd tar zip"
 )
 _WRAPPERS = word_set("sudo time command env nice nohup exec builtin then else do")
 _LOOP = re.compile(r"\b(for|while|until)\b(.*?)\bdo\b.*\bdone\b", re.DOTALL)
 _ASKS_FOR_ORDER = re.compile(
     r"\b(sort\w*|order(ed|ing)?|alphabet\w*|ascend\w*|increas\w*|decreas\w*|descend\w*|lexic\w*|chronolog\w*|rank\w*|top|revers\w*|sequen\w*"
-    r"|(larg|bigg|small|long|short|high|low|new|old|lat|earli)est|(?<!at )(most|least)|first|last|recent\w*|(as|where) they)\b"
-    r"|\ba to z\b|\bby (their |its |the )?(file ?)?(size|name|date|time|age|number|count|length|extension|frequency)\b",
+    r"|(larg|bigg|small|long|short|high|low|new|old|lat|earli)est|(?<!at"
+    r" )(most|least)|first|last|recent\w*|(as|where) they)\b"
+    r"|\ba to z\b|\bby (their |its |the )?(file"
+    r" ?)?(size|name|date|time|age|number|count|length|extension|frequency)\b",
     re.IGNORECASE,
 )
-"""Words in a query that ask for an order; without them a plain `sort`, `ls` or wildcard does not make the order count."""
+"""Words in a query that ask for an order; without them a plain `sort`, `ls` or wildcard does not
+make the order count."""
 
-_NO_ORDER = re.compile(r"(?<!\S)\S*/\S*|\b(first|last|top)[ -](\w+ )?(column|field|word|letter|name|level)s?\b", re.IGNORECASE)
+_NO_ORDER = re.compile(
+    r"(?<!\S)\S*/\S*|\b(first|last|top)[ -](\w+ )?(column|field|word|letter|name|level)s?\b",
+    re.IGNORECASE,
+)
 """Text that only looks like a request for an order: paths, and `first column` and its like."""
 
 _ANY = re.compile(r"\bin any order\b|\border (does not|doesn't) (matter|count)\b", re.IGNORECASE)
 """Words in a query that leave the order free, whatever the gold does."""
 
 _FREE = word_set(
-    "find locate du df ps env printenv set export declare alias which whereis type wc md5sum sha1sum sha224sum sha256sum "
-    "sha384sum sha512sum cksum sum stat file basename dirname realpath readlink mount lsblk lsof netstat ss ip getent "
-    "compgen who users w id groups lsmod dpkg jobs pgrep pidof free-loop tar zipinfo unzip lsattr getfacl"
+    "find locate du df ps env printenv set export declare alias which whereis type wc md5sum"
+    " sha1sum sha224sum sha256sum sha384sum sha512sum cksum sum stat file basename dirname realpath"
+    " readlink mount lsblk lsof netstat ss ip getent compgen who users w id groups lsmod dpkg jobs"
+    " pgrep pidof free-loop tar zipinfo unzip lsattr getfacl"
 )
 _REPORTING = word_set(
     "stat file wc du cksum sum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum "
@@ -67,13 +77,15 @@ _REPORTING = word_set(
 _SORTED = word_set("comm join")
 """Commands that keep the order of sorted files."""
 _FILTERS = word_set(
-    "grep egrep fgrep zgrep sed awk gawk mawk cut tr rev head tail uniq column paste tee cat expand unexpand fold fmt iconv "
-    "perl jq xargs while-loop more less"
+    "grep egrep fgrep zgrep sed awk gawk mawk cut tr rev head tail uniq column paste tee cat expand"
+    " unexpand fold fmt iconv perl jq xargs while-loop more less"
 )
 _AWK_PICKS = re.compile(r"\s*(?!!)[^{},\s][^{},]*(\{[^{}]*\}\s*)?")
 """An awk program of one rule with a condition."""
 _AWK_SHOWS = re.compile(r"\s*\{[^{}]*\}\s*")
-_AWK_USES_OTHER_LINES = re.compile(r"\b(N?F?NR|BEGIN|END|RS|ORS|getline|next|exit)\b|(?<![=!<>~])=(?![=~])|\+\+|--|\+=")
+_AWK_USES_OTHER_LINES = re.compile(
+    r"\b(N?F?NR|BEGIN|END|RS|ORS|getline|next|exit)\b|(?<![=!<>~])=(?![=~])|\+\+|--|\+="
+)
 """Parts of an awk program that depend on other lines than the current one."""
 _SED_PICKS = re.compile(r"(/[^,]*/I? *)?(s(\W).*\3[gI]*)?p")
 _SED_SHOWS = re.compile(r"s(\W).*\1[gI]*(; *s(\W).*\3[gI]*)*")
@@ -95,7 +107,8 @@ def order_key(gold: str, query: str) -> Key:
     order_asked = bool(_ASKS_FOR_ORDER.search(_NO_ORDER.sub(" ", query)))
 
     def loop_name(loop: re.Match[str]) -> str:
-        """Return a word in the place of a loop; the order of a loop over the names of a wildcard or a command is free."""
+        """Return a word in the place of a loop; the order of a loop over the names of a wildcard or
+        a command is free."""
         free = "free-loop" if re.search(r"[*?`]|\$\(", loop[2]) and not order_asked else "for-loop"
         return free if loop[1] == "for" else "while-loop"
 
@@ -105,8 +118,14 @@ def order_key(gold: str, query: str) -> Key:
         things = [thing for pipeline in pipelines for thing in _reported(pipeline)]
         if len(things) < 2:
             return FREE
-        names = [re.escape(thing.rstrip("/").rpartition("/")[2]) for thing in things if things.count(thing) == 1]
-        named_one = re.compile(rf"(?<![\w.-])({'|'.join(filter(None, names)) or '(?!)'})(?![\w-]|\.\w)")
+        names = [
+            re.escape(thing.rstrip("/").rpartition("/")[2])
+            for thing in things
+            if things.count(thing) == 1
+        ]
+        named_one = re.compile(
+            rf"(?<![\w.-])({'|'.join(filter(None, names)) or '(?!)'})(?![\w-]|\.\w)"
+        )
         return lambda line: None if named_one.search(line) else line
     return keys[0] if len(keys) == 1 else STRICT
 
@@ -117,7 +136,8 @@ def sorts(gold: str) -> bool:
 
 
 def _reported(pipeline: Sequence[Sequence[str]]) -> list[str]:
-    """Return the arguments that a pipeline prints a line about, if listed and not sorted; an empty name for its input."""
+    """Return the arguments that a pipeline prints a line about, if listed and not sorted; an empty
+    name for its input."""
     for words in reversed(pipeline):
         name = command_name(words)
         counts = "grep" in name and has_option(words[1:], "c") and not has_option(words[1:], "r")
@@ -128,7 +148,11 @@ def _reported(pipeline: Sequence[Sequence[str]]) -> list[str]:
     if name == "sort":
         return []
     ends = with_predecessor(words)
-    arguments = [word for last, word in ends if not re.match(r"-|\d?[<>&]|%", word) and not re.fullmatch(r"[12&]?>>?", last)]
+    arguments = [
+        word
+        for last, word in ends
+        if not re.match(r"-|\d?[<>&]|%", word) and not re.fullmatch(r"[12&]?>>?", last)
+    ]
     things = arguments[2 if "grep" in words[0] else 1 :]
     return [] if any(re.search(r"[*?[`]|\$\(", thing) for thing in things) else things or [""]
 
@@ -146,13 +170,20 @@ def _pipeline_key(pipeline: Sequence[Sequence[str]], order_asked: bool) -> Key:
 
 
 def _picks(words: Sequence[str]) -> bool:
-    """Return whether a command prints the lines that fit a condition, or parts of them, wherever they are."""
+    """Return whether a command prints the lines that fit a condition, or parts of them, wherever
+    they are."""
     name, script = words[0] if words else "", script_of(words)
     if name in ("grep", "egrep", "fgrep"):
-        return not has_option(words, "vABCmLcnb") and not any(word.startswith("--") for word in words)
+        return not has_option(words, "vABCmLcnb") and not any(
+            word.startswith("--") for word in words
+        )
     if name == "sed":
         return has_option(words, "n") and bool(_SED_PICKS.fullmatch(script))
-    return name in AWKS and bool(_AWK_PICKS.fullmatch(script)) and not _AWK_USES_OTHER_LINES.search(script)
+    return (
+        name in AWKS
+        and bool(_AWK_PICKS.fullmatch(script))
+        and not _AWK_USES_OTHER_LINES.search(script)
+    )
 
 
 def _line_by_line(words: Sequence[str]) -> bool:
@@ -162,11 +193,17 @@ def _line_by_line(words: Sequence[str]) -> bool:
         return bool(_SED_SHOWS.fullmatch(script))
     if name in AWKS and _AWK_SHOWS.fullmatch(script):
         return not _AWK_USES_OTHER_LINES.search(script)
-    plain = (name == "cut") or (name == "cat" and len(words) < 3) or (name == "tr" and "\\n" not in "".join(words))
+    plain = (
+        (name == "cut")
+        or (name == "cat" and len(words) < 3)
+        or (name == "tr" and "\\n" not in "".join(words))
+    )
     return plain or _picks(words)
 
 
-def _command_key(words: Sequence[str], order_asked: bool, *, first: bool, whole: bool) -> Key | None:
+def _command_key(
+    words: Sequence[str], order_asked: bool, *, first: bool, whole: bool
+) -> Key | None:
     """Return the key if the command decides the order, None if it keeps the order of its input."""
     name, arguments = command_name(words), words[1:]
     if name == "sort":
@@ -183,8 +220,16 @@ def _command_key(words: Sequence[str], order_asked: bool, *, first: bool, whole:
     if name in _SORTED:
         return STRICT if order_asked else FREE
     if "grep" in name and first:  # of several files, or of files rather than lines
-        files = [word for last, word in with_predecessor(arguments) if word[:1] != "-" and last not in _GREP_VALUES]
-        if has_option(arguments, "rRlLc") or len(files) > 2 or any("*" in word for word in files[1:]):
+        files = [
+            word
+            for last, word in with_predecessor(arguments)
+            if word[:1] != "-" and last not in _GREP_VALUES
+        ]
+        if (
+            has_option(arguments, "rRlLc")
+            or len(files) > 2
+            or any("*" in word for word in files[1:])
+        ):
             return FREE
     if name in _FREE:
         return FREE
@@ -194,10 +239,14 @@ def _command_key(words: Sequence[str], order_asked: bool, *, first: bool, whole:
 def _sort_key(arguments: Sequence[str], order_asked: bool, whole: bool) -> Key:
     if has_option(arguments, "R"):
         return FREE
-    plain = not any(word.startswith("--") for word in arguments) and not has_option(arguments, "nghkVrMt")
+    plain = not any(word.startswith("--") for word in arguments) and not has_option(
+        arguments, "nghkVrMt"
+    )
     if plain:
         return STRICT if order_asked else FREE
-    key = re.fullmatch(r"(?:-[nrh]+ )*(?:-k ?(\d+)(?:,\1)?[nrh]*)?(?: ?-[nrh]+)*", " ".join(arguments))
+    key = re.fullmatch(
+        r"(?:-[nrh]+ )*(?:-k ?(\d+)(?:,\1)?[nrh]*)?(?: ?-[nrh]+)*", " ".join(arguments)
+    )
     if key is None or not re.search("[nh]", " ".join(arguments)) or not whole:
         return STRICT
     # the number, with its unit as `sort -h` reads it, that the blank-separated field starts with
@@ -205,17 +254,19 @@ def _sort_key(arguments: Sequence[str], order_asked: bool, whole: bool) -> Key:
     return lambda line: found[1] if (found := number.match(line)) else ""
 
 
-# -- a script as its pipelines: quotes, parentheses and backticks are kept together, nothing is expanded -----------------
+# -- a script as its pipelines: quotes, parentheses and backticks are kept together, nothing is expa
 
 
 def printing(script: str) -> list[list[list[str]]]:
-    """Return the pipelines that may print something, each a list of commands, each a list of words."""
+    """Return the pipelines that may print something, each a list of commands, each a list of
+    words."""
     found = [[_words(command) for command in pipeline] for pipeline in split(script)]
     return [pipeline for pipeline in found if pipeline[-1] and not _silent(pipeline[-1])]
 
 
 def split(script: str) -> list[list[str]]:
-    """Return the commands of a script: a list of pipelines, cut at top level only (not in quotes, parentheses, backticks)."""
+    """Return the commands of a script: a list of pipelines, cut at top level only (not in quotes,
+    parentheses, backticks)."""
     pipelines, depth = [[""]], 0
     for token in _TOKEN.findall(script):
         depth += token.endswith("(") and not token.startswith(("\\", "'", '"'))
@@ -230,7 +281,8 @@ def split(script: str) -> list[list[str]]:
 
 
 def _words(command: str) -> list[str]:
-    """Return the words of a simple command, without the assignments before it and without wrappers such as sudo."""
+    """Return the words of a simple command, without the assignments before it and without wrappers
+    such as sudo."""
     if _SUBSTITUTED.match(command):
         return []
     try:
@@ -249,7 +301,9 @@ def _silent(words: Sequence[str]) -> bool:
         return any(re.match(r"-[nEr]*i|--in-place", word) for word in words)
     if words[0] == "tar":
         return len(words) < 2 or not re.match(r"-?[a-zA-Z]*[tvO]", words[1])
-    return words[0] in _SILENT and not any(re.match(r"-[a-z]*v|--verbose|-c$|--stdout", word) for word in words[1:])
+    return words[0] in _SILENT and not any(
+        re.match(r"-[a-z]*v|--verbose|-c$|--stdout", word) for word in words[1:]
+    )
 
 
 def command_name(words: Sequence[str]) -> str:

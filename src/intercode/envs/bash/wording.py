@@ -10,8 +10,8 @@ Each line must have the gold's words, and otherwise only harmless words:
                    the word that follows them in the query
     other facts    a number, a time, a mode or a file name, if the gold prints nothing of that kind
 
-Any other word makes the answer wrong, because the word could say anything. A title is one more line of harmless words at the
-top; a note is one at the bottom.
+Any other word makes the answer wrong, because the word could say anything. A title is one more line
+of harmless words at the top; a note is one at the bottom.
 
 The last part of the module reads which sentences of a query describe the answer:
 
@@ -19,9 +19,10 @@ The last part of the module reads which sentences of a query describe the answer
     Write the ids to /depot/b, one a line,        asks for a change: nothing about what is printed
     and print their number alone.                 describes the answer
 
-A sentence that is unclear counts as describing the answer, which only makes `exact` stricter.
-The word lists are closed: a task with several `golds`, or `submit ANSWER`, is the cure for an honest answer that is refused.
-Not accepted: additions of the same kind as the answer (a name next to a name). Not checked: whether additions are true.
+A sentence that is unclear counts as describing the answer, which only makes `exact` stricter. The
+word lists are closed: a task with several `golds`, or `submit ANSWER`, is the cure for an honest
+answer that is refused. Not accepted: additions of the same kind as the answer (a name next to a
+name). Not checked: whether additions are true.
 """
 
 from __future__ import annotations
@@ -40,15 +41,18 @@ def word_set(text: str) -> frozenset[str]:
 
 _NOTE_AFTER_PATH = re.compile(r"(?<!\S)(\S[^\s/]*+/\S*\w) \([^()]*\)")
 _SENTENCE = re.compile(
-    r"(?<=[.?!;]) +|(?<=[a-z\d)]): +|(?:,? and|,? then|, and then) (?=(?:print|show|tell|report|say|list|how|which)\b)"
+    r"(?<=[.?!;]) +|(?<=[a-z\d)]): +|(?:,? and|,? then|, and then)"
+    r" (?=(?:print|show|tell|report|say|list|how|which)\b)"
 )
 _DESCRIBES_FILES = re.compile(
-    r"(in )?\S*/|(parted|separated) by|[\w'/ -]{1,40} (is|are|has|have|holds?|contains?|begins?|ends?|gives?|stands?)\b",
+    r"(in )?\S*/|(parted|separated) by|[\w'/ -]{1,40}"
+    r" (is|are|has|have|holds?|contains?|begins?|ends?|gives?|stands?)\b",
     re.IGNORECASE,
 )
 _ASKS = re.compile(
     r"\?|\b(print|show|list|output|display|say|tell|give|report|answer|find|count|how|which|what|who|when|where|want|like"
-    r"|name (?=the|all|each|every)|stays?|keeps?|kept|preserved|remains?|must|should|only|just|alone"
+    r"|name"
+    r" (?=the|all|each|every)|stays?|keeps?|kept|preserved|remains?|must|should|only|just|alone"
     r"|nothing|no|own|wanted|needed)\b",
     re.IGNORECASE,
 )
@@ -57,14 +61,16 @@ _CHANGES = re.compile(
     re.IGNORECASE,
 )
 _PRINTS = re.compile(
-    r"\?|\b(print|show|list|output|display|say|tell|give|report|answer|count|how|which|what|who)\b", re.IGNORECASE
+    r"\?|\b(print|show|list|output|display|say|tell|give|report|answer|count|how|which|what|who)\b",
+    re.IGNORECASE,
 )
 _RESHAPES = re.compile(
     r"\b(convert|replac|translat|turn|transpos|exchang|swap|split|join|merg|reformat|substitut|instead|into)\w*\b",
     re.IGNORECASE,
 )
 _ONE_A_LINE = re.compile(
-    r"\b(one|each|every)\b[^.]{0,20} (a|separate) line|\blines? each\b|\b(one|single|same|per|own|each|every) line"
+    r"\b(one|each|every)\b[^.]{0,20} (a|separate) line|\blines?"
+    r" each\b|\b(one|single|same|per|own|each|every) line"
     r"|\bline of (its|their) own|below the other|as a column"
     r"|\b(two|three|four|five|\d+) (\w+ )?lines"
     r"|separat|delimit|\bjoin|\bcommas?\b",
@@ -72,24 +78,27 @@ _ONE_A_LINE = re.compile(
 )
 """Words in a query that say what a line is."""
 _ALONE = re.compile(
-    r"\b(only|just|alone|bare|exactly|no other|nothing (but|else|more)|(no|not|any|other) (words?|text))\b"
-    r"|\b(print|show|list|give|tell|write|output|display)\b([^.]|\.\w)*\bwithout\b(?! (needless|leading|trailing|\w+ing\b))",
+    r"\b(only|just|alone|bare|exactly|no other|nothing (but|else|more)|(no|not|any|other)"
+    r" (words?|text))\b"
+    r"|\b(print|show|list|give|tell|write|output|display)\b([^.]|\.\w)*\bwithout\b(?!"
+    r" (needless|leading|trailing|\w+ing\b))",
     re.IGNORECASE,
 )
 FORM = re.compile(r"[`'\"][^`'\"]*[A-Z]{2}[^\w`'\"/.]+[A-Z]{2}[^`'\"]*[`'\"]")
 """A form that the query gives, such as `NAME: STATUS`."""
 _GRAMMAR = word_set(
-    "a an the and are as at be been belong belongs by called contains do does each for from has have here his her holds i in "
-    "is it its me my of on so that their there these they them this those to was were which who with "
-    "all per n altogether answer equals found lies name named number output owner result size stands together total value "
-    "avg average mean count sum worth amounts comes distinct frequent "
-    "appear appears appeared got occur occurs occurred now reads new "
-    "content contents time entry entries hit item match matches occurrence result results "
-    "added changed copied created deleted done made moved removed renamed replaced saved set updated written wrote"
+    "a an the and are as at be been belong belongs by called contains do does each for from has"
+    " have here his her holds i in is it its me my of on so that their there these they them this"
+    " those to was were which who with all per n altogether answer equals found lies name named"
+    " number output owner result size stands together total value avg average mean count sum worth"
+    " amounts comes distinct frequent appear appears appeared got occur occurs occurred now reads"
+    " new content contents time entry entries hit item match matches occurrence result results"
+    " added changed copied created deleted done made moved removed renamed replaced saved set"
+    " updated written wrote"
 )
 _LIMITING = word_set(
-    "not no never none neither nor or but except without less more fewer than about around most least "
-    "nearly almost only other another wrong false half twice over under above below"
+    "not no never none neither nor or but except without less more fewer than about around most"
+    " least nearly almost only other another wrong false half twice over under above below"
 )
 """Words that deny or limit a statement."""
 _EXTREMES = word_set("most least")
@@ -103,7 +112,9 @@ _UNITS = {
 """Signs of units, and how the query's word for each begins."""
 _OR = word_set("or either whether than")
 _ARTICLES = word_set("a an the it is was were has have did does")
-_QUOTED = re.compile(r"\b(?:print|say|answer|write|output|reply|or|with) [`'\"]([a-zA-Z ]+)[`'\"]", re.IGNORECASE)
+_QUOTED = re.compile(
+    r"\b(?:print|say|answer|write|output|reply|or|with) [`'\"]([a-zA-Z ]+)[`'\"]", re.IGNORECASE
+)
 _SERIES = re.compile(r"(?<!\w, )\b\w+(?:, \w+)+,? or \w+")
 _NAMES = re.compile(r"\b(files?|folders?|director\w+|scripts?|hosts?|names?)\b", re.IGNORECASE)
 _COUNTED = re.compile(r"\bhow (many|much)\b|\bnumber of\b", re.IGNORECASE)
@@ -112,13 +123,15 @@ _CHOICE = word_set("or and else otherwise either whether")
 _RULE = re.compile(r"[-=_+| ]{3,}")
 _ITEM = re.compile(r"(?:[-*•]|(?P<number>\d+)[.):]?) (?=\S)")
 _MEASURED = re.compile(
-    r" \(\d[\d.,]* ?([kKMG]?i?[bB]|(byte|hit|time|entr(y|ie)|item|line|character|char|word|request|file|row)s?)\)"
+    r" \(\d[\d.,]*"
+    r" ?([kKMG]?i?[bB]|(byte|hit|time|entr(y|ie)|item|line|character|char|word|request|file|row)s?)\)"
 )
 _MEASURE = re.compile(r"(?P<number>\d[\d.,]*)(?P<unit>[^\d.,]\D*)")
 _LISTED = re.compile(r"[,;] (?:and )?| and ")
 _MODE = re.compile(r"[-dlbcps][-rwxsStT]{9}[.+@]?")
 _LONG_LISTING = re.compile(
-    rf"{_MODE.pattern} \d+ \S+ \S+ [\d.,]+[KMGT]? ([A-Z][a-z]{{2}} +\d+ [\d:]+|\d{{4}}-\d\d-\d\d [\d:]+) (?=\S)"
+    rf"{_MODE.pattern} \d+ \S+ \S+ [\d.,]+[KMGT]? ([A-Z][a-z]{{2}} +\d+ [\d:]+|\d{{4}}-\d\d-\d\d"
+    r" [\d:]+) (?=\S)"
 )
 _WORDS = 1 << 14
 """Words kept in a cache, because an answer is read in many ways."""
@@ -126,12 +139,14 @@ _LONG = 60
 """A sentence with so many words more than the gold is refused."""
 _NUMBER = re.compile(r"[-+]?v?[\d.,:]*\d([KMGTP]|[a-z]{1,2})?%?", re.ASCII)
 _TIME = re.compile(
-    r"\d{4}-\d\d(-\d\d)?(T[\d:+.]+)?|\d{1,2}:\d\d(:[\d.]+)?|\d{1,2}([./])\d{1,2}\4(\d\d){1,2}|(19|20)\d{6}", re.ASCII
+    r"\d{4}-\d\d(-\d\d)?(T[\d:+.]+)?|\d{1,2}:\d\d(:[\d.]+)?|\d{1,2}([./])\d{1,2}\4(\d\d){1,2}|(19|20)\d{6}",
+    re.ASCII,
 )
 
 
 def reshapes(query: str) -> bool:
-    """Return whether the query is about the form of a text, so that signs and lines are part of the answer."""
+    """Return whether the query is about the form of a text, so that signs and lines are part of the
+    answer."""
     return bool(_RESHAPES.search(query))
 
 
@@ -143,8 +158,13 @@ def without_file_sentences(query: str) -> str:
 
 @lru_cache(maxsize=256)
 def about_the_answer(query: str) -> str:
-    """Return the query without its sentences about files, and without the changes that it asks for."""
-    changes = [each for each in _answer_sentences(query) if "/" in each and _CHANGES.search(each) and not _PRINTS.search(each)]
+    """Return the query without its sentences about files, and without the changes that it asks
+    for."""
+    changes = [
+        each
+        for each in _answer_sentences(query)
+        if "/" in each and _CHANGES.search(each) and not _PRINTS.search(each)
+    ]
     return " ".join(each for each in _answer_sentences(query) if each not in changes) or query
 
 
@@ -154,13 +174,17 @@ def _answer_sentences(query: str) -> list[str]:
 
 
 def without_extras(ours: Sequence[str], theirs: Sequence[str], query: str) -> list[str] | None:
-    """Return our lines with the gold's words alone; None if another word is not harmless, or the query asks for the answer
-    alone."""
-    longest, most = (max((line.count(" ") for line in lines), default=0) for lines in (ours, theirs))
+    """Return our lines with the gold's words alone; None if another word is not harmless, or the
+    query asks for the answer alone."""
+    longest, most = (
+        max((line.count(" ") for line in lines), default=0) for lines in (ours, theirs)
+    )
     if _ALONE.search(about_the_answer(query)) or not any(theirs) or longest > most + _LONG:
         return None
     reader = _Reader.of(tuple(theirs), query)
-    lines = reader.body([line for line in ours if not _RULE.fullmatch(line) and (line or "" in theirs)])
+    lines = reader.body(
+        [line for line in ours if not _RULE.fullmatch(line) and (line or "" in theirs)]
+    )
     if FORM.search(about_the_answer(query)):
         return lines
     if len(lines) > len(theirs) > 1 and any(" " in line for line in theirs):
@@ -173,13 +197,20 @@ def without_extras(ours: Sequence[str], theirs: Sequence[str], query: str) -> li
 
 
 def swaps_labels(ours: Sequence[str], theirs: Sequence[str], query: str) -> bool:
-    """Return whether values of one kind are labelled with words of the query in another order than the query has them."""
+    """Return whether values of one kind are labelled with words of the query in another order than
+    the query has them."""
     reader = _Reader.of(tuple(theirs), query)
-    query_words: dict[str, int] = {}  # where the query first has a word, or a path, whole or as seen from above
+    query_words: dict[
+        str, int
+    ] = {}  # where the query first has a word, or a path, whole or as seen from above
     for place, word in enumerate(map(_stem, reader.query_words)):
         for end in _endings(word) - set(_GRAMMAR):
             query_words.setdefault(end, place)
-    pieces = [list(map(_bare, re.split("[ =]", piece))) for line in ours for piece in re.split(r"[,;|] ", line)]
+    pieces = [
+        list(map(_bare, re.split("[ =]", piece)))
+        for line in ours
+        for piece in re.split(r"[,;|] ", line)
+    ]
     if len(pieces) == 1:  # a value ends its piece, or begins it if the first word is one
         words = pieces[0]
         ends = [place for place, word in enumerate(words) if word in reader.gold_words]
@@ -187,7 +218,11 @@ def swaps_labels(ours: Sequence[str], theirs: Sequence[str], query: str) -> bool
         pieces = [words[start:end] for start, end in pairwise([0, *inner, len(words)])]
     kinds = {_kind(word) for piece in pieces for word in piece if word in reader.gold_words}
     labels = [
-        [query_words[_stem(word)] for word in piece if word not in reader.gold_words and _stem(word) in query_words]
+        [
+            query_words[_stem(word)]
+            for word in piece
+            if word not in reader.gold_words and _stem(word) in query_words
+        ]
         for piece in pieces
     ]
     places = [found[0] for found in labels if found]
@@ -195,7 +230,8 @@ def swaps_labels(ours: Sequence[str], theirs: Sequence[str], query: str) -> bool
 
 
 def without_listing(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
-    """Return our lines without the columns that `ls -l` prints before a name, if the gold does not print them."""
+    """Return our lines without the columns that `ls -l` prints before a name, if the gold does not
+    print them."""
     listed = all(map(_LONG_LISTING.match, ours)) and not any(map(_LONG_LISTING.match, theirs))
     return [_LONG_LISTING.sub("", line) for line in ours] if listed else list(ours)
 
@@ -211,23 +247,28 @@ def is_file(word: str) -> bool:
 
 
 def _items(lines: Sequence[str], count: int) -> list[str]:
-    """Return the lines without list marks or numbers; a line that lists `count` items becomes `count` lines."""
+    """Return the lines without list marks or numbers; a line that lists `count` items becomes
+    `count` lines."""
     if len(lines) == 1 < count:
         parts = _LISTED.split(lines[0].rstrip(" ,;."))
         return parts if len(parts) == count else list(lines)
     marks = [_ITEM.match(line) for line in lines]
     numbers = [mark["number"] for mark in marks if mark]
     counted = numbers == [str(place + 1) for place in range(len(lines))] and len(lines) > 1
-    return [_ITEM.sub("", line, count=1) for line in lines] if counted or numbers == [None] * len(lines) else list(lines)
+    return (
+        [_ITEM.sub("", line, count=1) for line in lines]
+        if counted or numbers == [None] * len(lines)
+        else list(lines)
+    )
 
 
 @dataclass(frozen=True)
 class _Reader:
     """Words of a gold's answer and of a query, to read an agent's lines with.
 
-    `gold_words` are the gold's words, `own` their kinds, `kinds` all kinds that count as an answer. `known` are stems of the
-    query's harmless words, `grammar` other harmless words. `limiting` words deny or limit a statement, except in a pair of
-    `query_words`.
+    `gold_words` are the gold's words, `own` their kinds, `kinds` all kinds that count as an answer.
+    `known` are stems of the query's harmless words, `grammar` other harmless words. `limiting`
+    words deny or limit a statement, except in a pair of `query_words`.
     """
 
     gold_words: frozenset[str]
@@ -245,21 +286,42 @@ class _Reader:
         query_words = [_bare(word) for word in query.split()]
         offered_words = _offered_words(query)
         free = [word for word in _free(query, gold_words) if word.lower() not in offered_words]
-        plain = {part.lower() for word in free for part in (word, *word.split("/"), *re.split(r"[/.]", word))}
+        plain = {
+            part.lower()
+            for word in free
+            for part in (word, *word.split("/"), *re.split(r"[/.]", word))
+        }
         units = {sign for sign, start in _UNITS.items() if any(map(re.compile(start).match, plain))}
-        known = {_stem(word) for word in plain | units} - {_stem(word) for word in gold_words | offered_words}
+        known = {_stem(word) for word in plain | units} - {
+            _stem(word) for word in gold_words | offered_words
+        }
         grammar = _GRAMMAR - offered_words - {word.lower() for word in gold_words}
         limiting = _LIMITING - (_EXTREMES & plain)
         own = frozenset(map(_kind, gold_words))
-        kinds = own | {"number", "time"} if own & {"number", "time"} else set(own)  # 2.4.57 reads as a day
+        kinds = (
+            own | {"number", "time"} if own & {"number", "time"} else set(own)
+        )  # 2.4.57 reads as a day
         if offered_words & {word.lower() for word in gold_words}:
             kinds |= {"file", "number", "time"}
         elif "word" in own:  # the gold says in a word what the query asks for
-            kinds |= {kind for kind, words in (("file", _NAMES), ("number", _COUNTED)) if words.search(query)}
-        return cls(gold_words, own, frozenset(kinds), frozenset(known), grammar, tuple(query_words), limiting)
+            kinds |= {
+                kind
+                for kind, words in (("file", _NAMES), ("number", _COUNTED))
+                if words.search(query)
+            }
+        return cls(
+            gold_words,
+            own,
+            frozenset(kinds),
+            frozenset(known),
+            grammar,
+            tuple(query_words),
+            limiting,
+        )
 
     def is_title(self, line: str) -> bool:
-        """Return whether a line of harmless words is a title: it ends with a colon, or has no value of the gold's kinds."""
+        """Return whether a line of harmless words is a title: it ends with a colon, or has no value
+        of the gold's kinds."""
         kinds = {_kind(_bare(word)) for word in line.split()}
         unlike = not kinds >= self.own and not kinds & self.own - {"word"}
         return self.read(line) == "" and "word" in kinds and (line.endswith(":") or unlike)
@@ -274,19 +336,29 @@ class _Reader:
         """Return the gold's words in a line; None if another word in the line is not harmless."""
         line = line if "number" in self.kinds else _MEASURED.sub("", line)
         words = [word for word in map(self._word, line.split()) if word]
-        if not all(word in self.gold_words or self._harmless(word, after) for word, after in pairwise([*words, ""])):
+        if not all(
+            word in self.gold_words or self._harmless(word, after)
+            for word, after in pairwise([*words, ""])
+        ):
             return None
         return " ".join(word for word in words if word in self.gold_words)
 
     def _word(self, raw: str) -> str:
-        """Return a word without marks around it, and a number without the unit that the query names."""
+        """Return a word without marks around it, and a number without the unit that the query
+        names."""
         word = raw if raw in self.gold_words else _bare(raw)
         value = _MEASURE.fullmatch(word)
-        return value["number"] if value and value["number"] in self.gold_words and self._is_known(value["unit"]) else word
+        return (
+            value["number"]
+            if value and value["number"] in self.gold_words and self._is_known(value["unit"])
+            else word
+        )
 
     def _harmless(self, word: str, after: str) -> bool:
         if word.lower() in self.limiting or (word.lower() == "at" and after.lower() in _EXTREMES):
-            in_query = (word.lower(), after) in pairwise(self.query_words) and word.lower() not in _OR
+            in_query = (word.lower(), after) in pairwise(
+                self.query_words
+            ) and word.lower() not in _OR
             return in_query and after.lower() not in _GRAMMAR | _OR and after not in self.gold_words
         return self._is_known(word) or _kind(word) not in self.kinds | {"word"}
 
@@ -295,11 +367,17 @@ class _Reader:
 
 
 def _free(query: str, gold_words: frozenset[str]) -> list[str]:
-    """Return the query's words that are no answers: if a gold's word is in the query, not the words of its kind."""
+    """Return the query's words that are no answers: if a gold's word is in the query, not the words
+    of its kind."""
     words = ["", *query.split(), ""]
     free, kinds = [], {_kind(word) for word in map(_bare, words) if gold_words & _endings(word)}
     for before, raw, after in zip(words, words[1:], words[2:], strict=False):
-        offered = {before.lower(), after.lower()} & _CHOICE or before.endswith(",") or raw.endswith(",") or raw[0] in "\"'`("
+        offered = (
+            {before.lower(), after.lower()} & _CHOICE
+            or before.endswith(",")
+            or raw.endswith(",")
+            or raw[0] in "\"'`("
+        )
         word = _bare(raw)
         if _kind(word) not in kinds or (_kind(word) == "word" and not offered):
             free.append(word)
@@ -307,10 +385,13 @@ def _free(query: str, gold_words: frozenset[str]) -> list[str]:
 
 
 def _offered_words(query: str) -> frozenset[str]:
-    """Return the words that a query offers as answers, in lower case: around `or`, in capitals, in quotes after `print`."""
+    """Return the words that a query offers as answers, in lower case: around `or`, in capitals, in
+    quotes after `print`."""
     query = re.sub(r"(?<![\w/.-])([a-z]+)/([a-z]+)(?![\w/-])", r"\1 or \2", query)  # yes/no
     words = ["", *(word for word in query.split() if word.lower() not in _ARTICLES), ""]
-    sides = {word for pair in pairwise(words) for word in pair if {each.lower() for each in pair} & _OR}
+    sides = {
+        word for pair in pairwise(words) for word in pair if {each.lower() for each in pair} & _OR
+    }
     quoted = {word for part in _QUOTED.findall(query) for word in part.split()}
     capitals = {word for word in words if re.fullmatch(r"[A-Z]{2,}[.,;:]?", word)}
     lists = {word for part in _SERIES.findall(query) for word in part.split()}
